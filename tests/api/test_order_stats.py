@@ -6,8 +6,8 @@ import pytest
 from written_orders import write_orders
 
 from makers import Account, Clock, carry_on, make_sub_account, make_teammate, person
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.app.container import Container
-from quillpost.web.api.orders.responses import format_dollars
 
 NOTHING = {
     "processing": 0, "printed": 0, "in_transit": 0, "in_local_area": 0, "processed_for_delivery": 0,

@@ -15,8 +15,16 @@ from PIL import Image
 from direct import TestClient
 from makers import Account, Clock, carry_on, count_rows, do_due_jobs, guest, guests, make_operator, person
 from quillpost.app.container import Container
-from quillpost.client import AsyncQuillpost, Conflict, NotFound, Quillpost, Unauthenticated, ValidationFailed, about
-from quillpost.client.recipients import NewRecipient
+from quillpost.client import (
+    AsyncQuillpost,
+    AuthenticationError,
+    ConflictError,
+    NotFoundError,
+    Quillpost,
+    ValidationError,
+    about,
+)
+from quillpost.client.recipients import ListedRecipient
 from quillpost.client.send import GiftcardSend
 
 METADATA = {"zeta": 1.0, "alpha": [100.0, 123456789012345678901234567890], "ü": {"nested": None, "flag": True}}
@@ -130,26 +138,26 @@ def test_a_key_of_ones_own_sends_once(client: Quillpost) -> None:
     card: dict[str, Any] = {"recipients": [person()], "message": "Hi!"}
     first = client.send.postcard(idempotency_key="order 4711", **card)
     assert client.send.postcard(idempotency_key="order 4711", **card) == first
-    with pytest.raises(Conflict) as clash:
+    with pytest.raises(ConflictError) as clash:
         client.send.postcard(idempotency_key="order 4711", recipients=[guest()], message="Ho!")
     assert clash.value.status == 409
 
 
 def test_failures_say_what_is_wrong(client: Quillpost, http: TestClient) -> None:
-    with pytest.raises(ValidationFailed) as invalid:
+    with pytest.raises(ValidationError) as invalid:
         client.send.postcard(recipients=[guest(postal_code="x"), guest(), guest(postal_code="y")])
     assert {"recipients.0.postal_code", "recipients.2.postal_code", "message"} <= set(invalid.value.errors)
     assert invalid.value.status == 422
     assert invalid.value.request_id
     wrong: dict[str, Any] = {"recipients": [guest()], "mesage": "Hi!"}
-    with pytest.raises(ValidationFailed, match="Not known there: mesage") as misspelt:
+    with pytest.raises(ValidationError, match="Not known there: mesage") as misspelt:
         client.send.postcard(**wrong)
     assert misspelt.value.ignored_fields == ("mesage",)
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         client.orders.read(4711)
     with (
         Quillpost("qp_test_nobody", BASE, transport=Through(http)) as stranger,
-        pytest.raises(Unauthenticated) as unknown,
+        pytest.raises(AuthenticationError) as unknown,
     ):
         stranger.ping()
     assert unknown.value.message == "Unauthenticated."
@@ -159,7 +167,7 @@ def test_an_id_that_is_none_reads_no_list(client: Quillpost) -> None:
     for nothing in ("", ".", ".."):
         with pytest.raises(ValueError, match="An id is missing"):
             client.orders.read(nothing)
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFoundError):
         client.orders.read("1/track")
 
 
@@ -189,14 +197,14 @@ def test_what_a_subscription_was_told_is_looked_through_and_told_again(
     assert (replayed["from"], replayed["events"]) == ("2026-05-04T12:00:00Z", 2)
     do_due_jobs(container)
     assert len(list(client.webhooks.deliveries(hook["id"], event_type="order_item.status_update"))) == 1
-    with pytest.raises(ValidationFailed) as refused:
+    with pytest.raises(ValidationError) as refused:
         client.webhooks.replay(hook["id"], "2020-01-01")
     assert list(refused.value.errors) == ["from"]
 
 
 def test_a_saved_list_is_filled_walked_and_mailed_to(client: Quillpost) -> None:
     saved = client.mailing_lists.create("Neighbours")
-    rows: list[NewRecipient] = [{"mailing_list_id": saved["id"], **one} for one in guests(3)]
+    rows: list[ListedRecipient] = [{"mailing_list_id": saved["id"], **one} for one in guests(3)]
     stored = client.recipients.create_multiple([*rows, {"mailing_list_id": saved["id"]}])
     assert [row.get("error") is None for row in stored] == [True, True, True, False]
     on_it = client.mailing_lists.recipients(saved["id"], items_per_page=2)
@@ -251,7 +259,7 @@ def test_the_awaited_client_does_the_same(app: FastAPI, owner: Account) -> None:
             assert names == ["Person 1", "Person 2", "Person 3"]
             preview = await client.preview("postcard", recipients=[guest()], message="Hi!")
             assert (await client.download(preview["data"]["previews"][0])).startswith(b"\x89PNG")
-            with pytest.raises(ValidationFailed):
+            with pytest.raises(ValidationError):
                 await client.send.postcard(message="To nobody")
             [order] = [order async for order in client.orders.list()]
             assert same(order["metadata"], METADATA)

@@ -11,14 +11,14 @@ from connected import Call, call_awaited, call_blocking, following, hangs_up, he
 from http_stand_in import StandIn, keeping_silent
 
 from quillpost.client import (
-    Conflict,
-    NotFound,
+    ConflictError,
+    NotFoundError,
     QuillpostError,
-    RateLimited,
-    ServiceFailed,
-    Unavailable,
-    Unreachable,
-    ValidationFailed,
+    RateLimitError,
+    ServerError,
+    UnavailableError,
+    UnreachableError,
+    ValidationError,
     transport,
 )
 from quillpost.client.clients import RETRIES
@@ -53,7 +53,7 @@ def test_trouble_that_passes_is_tried_again_with_the_very_same_request(call: Cal
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(400, QuillpostError), (404, NotFound), (409, Conflict), (422, ValidationFailed), (500, ServiceFailed)],
+    [(400, QuillpostError), (404, NotFoundError), (409, ConflictError), (422, ValidationError), (500, ServerError)],
 )
 def test_a_clear_answer_is_not_asked_for_again(call: Call, status: int, kind: type[QuillpostError]) -> None:
     slept: list[float] = []
@@ -83,14 +83,14 @@ def test_a_client_comes_again_as_often_as_it_is_asked_to(call: Call) -> None:
 
 def test_who_wants_no_retries_has_none(call: Call) -> None:
     slept: list[float] = []
-    with StandIn(says(503, Retry_After="5")) as server, pytest.raises(Unavailable):
+    with StandIn(says(503, Retry_After="5")) as server, pytest.raises(UnavailableError):
         call(server.url(), "ping", slept=slept, retries=0)
     assert (len(server.requests), slept) == (1, [])
 
 
 def test_when_the_rate_limit_is_reset_is_no_request_to_come_again(call: Call) -> None:
     slept: list[float] = []
-    with StandIn(says(409, RateLimit_Reset="40")) as server, pytest.raises(Conflict):
+    with StandIn(says(409, RateLimit_Reset="40")) as server, pytest.raises(ConflictError):
         call(server.url(), "ping", slept=slept)
     assert (len(server.requests), slept) == (1, [])
 
@@ -98,7 +98,7 @@ def test_when_the_rate_limit_is_reset_is_no_request_to_come_again(call: Call) ->
 def test_retries_end(call: Call) -> None:
     slept: list[float] = []
     away = says(503, {"message": "Out of reach."}, X_Request_Id="abc")
-    with StandIn(away) as server, pytest.raises(Unavailable) as failed:
+    with StandIn(away) as server, pytest.raises(UnavailableError) as failed:
         call(server.url(), "ping", slept=slept, retries=2)
     assert len(server.requests) == 3
     assert (failed.value.message, failed.value.request_id) == ("Out of reach.", "abc")
@@ -107,14 +107,14 @@ def test_retries_end(call: Call) -> None:
 
 def test_nobody_waits_past_the_deadline(call: Call) -> None:
     slept: list[float] = []
-    with StandIn(says(429, Retry_After="60")) as server, pytest.raises(RateLimited) as failed:
+    with StandIn(says(429, Retry_After="60")) as server, pytest.raises(RateLimitError) as failed:
         call(server.url(), "ping", slept=slept, deadline=30)
     assert (len(server.requests), slept, failed.value.retry_after) == (1, [], 60)
 
 
 def test_a_silent_server_is_left_in_the_end(call: Call) -> None:
     slept: list[float] = []
-    with StandIn(keeping_silent) as server, pytest.raises(Unreachable) as failed:
+    with StandIn(keeping_silent) as server, pytest.raises(UnreachableError) as failed:
         call(server.url(), "ping", slept=slept, timeout=0.02, retries=1)
     assert len(slept) == 1
     assert failed.value.status is None
@@ -145,7 +145,7 @@ def test_every_next_page_has_its_own_patience(call: Call) -> None:
 
 def test_what_can_never_work_is_not_tried_again(call: Call) -> None:
     slept: list[float] = []
-    with pytest.raises(Unreachable):
+    with pytest.raises(UnreachableError):
         call("gopher://127.0.0.1", "ping", slept=slept)
     assert slept == []
 
@@ -168,7 +168,7 @@ def test_a_server_that_starts_again_is_waited_for(monkeypatch: pytest.MonkeyPatc
     for _ in range(RETRIES):
         now[0] += attempts.pause_after(refused)
     assert 60 < now[0] < 120
-    with pytest.raises(Unreachable):
+    with pytest.raises(UnreachableError):
         attempts.pause_after(refused)
 
 
@@ -177,7 +177,7 @@ def test_the_last_attempt_gets_what_is_left_of_the_time() -> None:
     attempts = Attempts(Patience(timeout=30, retries=9, deadline=10), clock=lambda: float(next(clock)))
     assert attempts.timeout == 6
     assert attempts.timeout == 2
-    with pytest.raises(ServiceFailed):
+    with pytest.raises(ServerError):
         attempts.pause_after(httpx2.Response(502))
 
 

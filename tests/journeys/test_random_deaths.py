@@ -28,7 +28,7 @@ from verdict import assert_everyone_was_told
 from makers import make_operator, people, person
 from quillpost.accounts.models import Caller
 from quillpost.client import Quillpost, QuillpostError
-from quillpost.client.print_room import Pieces
+from quillpost.client.print_room import ReprintOptions
 from quillpost.core.errors import Unavailable
 from quillpost.core.stored_files import delete_orphaned_files
 
@@ -116,7 +116,7 @@ class Desk:
         """What goes abroad is seen by nobody once it is printed, so it can always be printed again; what lies
         beside it only until the carrier has seen it."""
         batch, item = until(self._handed, what="a batch with the printer", seconds=PATIENCE)
-        several: list[Pieces] = [{"item_ids": [item]}, {"positions": [1]}]
+        several: list[ReprintOptions] = [{"item_ids": [item]}, {"positions": [1]}]
         for number, pieces in enumerate(several):
             with suppress(QuillpostError):
                 self._operator.print_room.reprint(

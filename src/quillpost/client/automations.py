@@ -1,10 +1,12 @@
 """Sends that start by themselves."""
 
-from typing import Any, Literal, NotRequired, TypedDict, Unpack
+from typing import Annotated, Any, Literal, Unpack
 
-from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
-from quillpost.client.responses import Message
-from quillpost.client.send import PieceName, PieceSend
+from typing_extensions import TypedDict
+
+from quillpost.client.requests import Kind, Request, Resource, listing, operation
+from quillpost.client.send import PieceName, PieceSend, PreviewData
+from quillpost.client.types import Doc, Id, Message, Timestamp
 
 Trigger = Literal["list_entry", "scan", "date"]
 DateField = Literal["dob", "anniversary"]
@@ -19,44 +21,47 @@ class AutomatedSend(PieceSend, total=False):
 class Automation(TypedDict):
     id: int
     user_id: int
-    sub_account_id: int | None
+    sub_account_id: Annotated[int | None, Doc("The sub account that sends: that of its send.")]
     mode: str
     name: str
     trigger: str
     mailing_list_id: int | None
     date_field: str | None
     days_offset: int
-    send: dict[str, Any]
+    send: Annotated[dict[str, Any], Doc("As it was given, to the letter.")]
     daily_limit: int
     enabled: bool
-    waiting: int
-    held_by: str | None
-    held_until: str | None
-    sent_count: int
-    last_sent_at: str | None
-    last_order_id: int | None
-    last_error: str | None
-    last_error_at: str | None
-    created_at: str
-    updated_at: str
+    waiting: Annotated[int, Doc("How many are due and not mailed yet. Without a whole address nobody is due.")]
+    held_by: Annotated[
+        str | None, Doc("What those who wait are held by, where nothing is wrong: daily_limit, or null.")
+    ]
+    held_until: Annotated[Timestamp | None, Doc("When they go on, where they are held.")]
+    sent_count: Annotated[int, Doc("How many pieces it has sent.")]
+    last_sent_at: Timestamp | None
+    last_order_id: Annotated[int | None, Doc("The order that it made last.")]
+    last_error: Annotated[str | None, Doc("Why it could not send when it last tried.")]
+    last_error_at: Timestamp | None
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
-class ComingDay(TypedDict):
-    date: str
+class UpcomingDay(TypedDict):
+    date: Annotated[str, Doc(examples=["2026-05-06"])]
     recipients: int
 
 
-class AutomationPreviewData(TypedDict):
-    previews: list[str]
-    sides: list[str]
-    envelope: NotRequired[str]
-    warnings: list[str]
-    waiting: int
-    coming: list[ComingDay]
-    coming_total: int
+class AutomationPreviewData(PreviewData):
+    waiting: Annotated[int, Doc("How many are due now.")]
+    coming: Annotated[
+        list[UpcomingDay],
+        Doc("Where the trigger is a date: on which of the next 30 days how many are mailed, as the list is now."),
+    ]
+    coming_total: Annotated[int, Doc("How many they are together.")]
 
 
 class AutomationPreview(TypedDict):
+    """As a send with `preview` = true answers, and who is mailed next."""
+
     success: bool
     code: int
     message: str
@@ -70,7 +75,7 @@ class AutomationFilter(TypedDict, total=False):
     mailing_list_id: Id
 
 
-class AutomationFields(TypedDict, total=False):
+class AutomationOptions(TypedDict, total=False):
     mailing_list_id: Id | None
     date_field: DateField | None
     days_offset: int
@@ -78,7 +83,7 @@ class AutomationFields(TypedDict, total=False):
     enabled: bool
 
 
-class AutomationChanges(AutomationFields, total=False):
+class AutomationUpdate(AutomationOptions, total=False):
     name: str
     trigger: Trigger
     send: AutomatedSend
@@ -98,7 +103,7 @@ class Automations(Resource[Kind]):
         send: AutomatedSend,
         *,
         idempotency_key: str | None = None,
-        **fields: Unpack[AutomationFields],
+        **fields: Unpack[AutomationOptions],
     ) -> Request[Automation]:
         """A new one, switched off unless `enabled` is true."""
         body = {"name": name, "trigger": trigger, "send": send, **fields}
@@ -110,7 +115,7 @@ class Automations(Resource[Kind]):
         return Request(automation_id)
 
     @operation("PUT /automations/{automation_id}")
-    def update(self, automation_id: Id, **changes: Unpack[AutomationChanges]) -> Request[Automation]:
+    def update(self, automation_id: Id, **changes: Unpack[AutomationUpdate]) -> Request[Automation]:
         """Change what is named, or switch it on or off with `enabled`; the rest stays."""
         return Request(automation_id, body=changes)
 

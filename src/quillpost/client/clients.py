@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, NotRequired, Self, TypedDict, Unpack
+from collections.abc import Awaitable, Callable
+from typing import Self, Unpack
 
 import httpx2
 
+from quillpost.client.accounts import Account, PingResponse, SubAccounts
 from quillpost.client.automations import Automations
 from quillpost.client.giftcards import Giftcards
 from quillpost.client.imports import Imports
@@ -15,86 +16,20 @@ from quillpost.client.orders import Orders
 from quillpost.client.print_room import PrintRoom
 from quillpost.client.recipients import Recipients
 from quillpost.client.requests import Async, Kind, Request, Resource, Sync, Wire, operation
-from quillpost.client.send import PieceName, PieceSend, Send, Sent
-from quillpost.client.sub_accounts import SubAccounts
+from quillpost.client.send import (
+    Embed,
+    EmbedOptions,
+    EstimateResponse,
+    PieceName,
+    PieceSend,
+    PreviewResponse,
+    Send,
+    SendResponse,
+    StoredSend,
+)
 from quillpost.client.templates import HandwritingStyles, ImageTemplates, MessageTemplates
 from quillpost.client.transport import AwaitedWire, BlockingWire, Patience, Writer
 from quillpost.client.webhooks import Webhooks
-
-
-class Pong(TypedDict):
-    message: Literal["pong"]
-    test_mode: bool
-
-
-class Usage(TypedDict):
-    month: str
-    orders: int
-    pieces: int
-    spent: int
-
-
-class Account(TypedDict):
-    id: int
-    name: str
-    email: str
-    company: str | None
-    mode: Literal["test", "live"]
-    test_mode: bool
-    credit: int
-    usage: Usage
-    live_ready: bool
-    live_readiness: list[str]
-
-
-class PreviewData(TypedDict):
-    previews: list[str]
-    sides: list[str]
-    envelope: NotRequired[str]
-    warnings: list[str]
-
-
-class Preview(TypedDict):
-    success: bool
-    code: int
-    message: str
-    data: PreviewData
-
-
-class EstimateData(TypedDict):
-    type: str
-    total_recipients: int
-    suppressed: int
-    duplicates: int
-    undeliverable: int
-    unit_price: int
-    leads_fee: int
-    giftcard_total: int
-    authorization_total: int
-    test_mode: bool
-    warnings: list[str]
-
-
-class Estimate(TypedDict):
-    message: str
-    data: EstimateData
-
-
-class StoredSend(TypedDict):
-    stored_send_url: str
-
-
-class EmbedOptions(TypedDict, total=False):
-    piece: str
-    message: str
-    sub_account_id: int
-    mailing_list_ids: Sequence[int]
-    expires_in: int
-
-
-class Embed(TypedDict):
-    url: str
-    expires_at: str
 
 
 class Service(Resource[Kind]):
@@ -115,7 +50,7 @@ class Service(Resource[Kind]):
         self.print_room: PrintRoom[Kind] = PrintRoom(wire)
 
     @operation("GET /ping")
-    def ping(self) -> Request[Pong]:
+    def ping(self) -> Request[PingResponse]:
         """Is the token good, and is it one of testing mode?"""
         return Request()
 
@@ -125,12 +60,12 @@ class Service(Resource[Kind]):
         return Request()
 
     @operation("POST /send/{piece}")
-    def preview(self, piece: PieceName, **body: Unpack[PieceSend]) -> Request[Preview]:
+    def preview(self, piece: PieceName, **body: Unpack[PieceSend]) -> Request[PreviewResponse]:
         """Pictures of the piece, as links that need no token; no order is made."""
         return Request(piece, body={**body, "preview": True})
 
     @operation("POST /estimate/{piece}")
-    def estimate(self, piece: PieceName, **body: Unpack[PieceSend]) -> Request[Estimate]:
+    def estimate(self, piece: PieceName, **body: Unpack[PieceSend]) -> Request[EstimateResponse]:
         """What a send would cost and whom it would reach; nothing is stored."""
         return Request(piece, body=body)
 
@@ -142,7 +77,7 @@ class Service(Resource[Kind]):
         return Request(piece, body=body, idempotency_key=idempotency_key)
 
     @operation("POST /stored_send/{piece}/{stored_id}")
-    def send_stored(self, stored_send_url: str) -> Request[Sent]:
+    def send_stored(self, stored_send_url: str) -> Request[SendResponse]:
         """Send what was kept. A second call gives the first one's answer."""
         *_, piece, stored_id = stored_send_url.rstrip("/").split("/")
         return Request(piece, stored_id)

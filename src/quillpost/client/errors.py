@@ -33,36 +33,36 @@ class QuillpostError(Exception):
         return f"{self.message} ({', '.join(known)})" if known else self.message
 
 
-class Unreachable(QuillpostError):
+class UnreachableError(QuillpostError):
     """No answer came, and whether the call had an effect is not known: one that was made with an
     `idempotency_key` of your own may be made again."""
 
 
-class Refused(QuillpostError):
+class BadRequestError(QuillpostError):
     """400: an id in the call that is unknown, or a state in which this is not done."""
 
 
-class Unauthenticated(QuillpostError):
+class AuthenticationError(QuillpostError):
     """401: a token that is missing, unknown, expired or revoked."""
 
 
-class Unpaid(QuillpostError):
+class PaymentRequiredError(QuillpostError):
     """402: the account's credit does not cover it."""
 
 
-class Forbidden(QuillpostError):
+class PermissionDeniedError(QuillpostError):
     """403: the token lacks the scope."""
 
 
-class NotFound(QuillpostError):
+class NotFoundError(QuillpostError):
     """404: there is no such thing, or it is another account's."""
 
 
-class Conflict(QuillpostError):
+class ConflictError(QuillpostError):
     """409: the idempotency key was used with another body, or another call was in the way all the time."""
 
 
-class ValidationFailed(QuillpostError):
+class ValidationError(QuillpostError):
     """422: `errors` has every fault, by the dotted path of its field; `ignored_fields` what the service
     does not know, such as the typo for which a field is missing."""
 
@@ -74,48 +74,48 @@ class ValidationFailed(QuillpostError):
         return super().__str__() + unknown
 
 
-class RateLimited(QuillpostError):
+class RateLimitError(QuillpostError):
     """429: too many calls, even after the retries."""
 
 
-class ServiceFailed(QuillpostError):
+class ServerError(QuillpostError):
     """5xx: the service's own fault; quote the request id."""
 
 
-class Unavailable(ServiceFailed):
+class UnavailableError(ServerError):
     """503: storage or database out of its reach; nothing was half-written."""
 
 
-class WrongSignature(QuillpostError):
+class SignatureError(QuillpostError):
     """A delivery that this subscription's secret did not sign, or not just now."""
 
 
 TOO_MANY = 429
 
 BY_STATUS: Mapping[int, type[QuillpostError]] = {
-    400: Refused,
-    401: Unauthenticated,
-    402: Unpaid,
-    403: Forbidden,
-    404: NotFound,
-    409: Conflict,
-    422: ValidationFailed,
-    429: RateLimited,
-    503: Unavailable,
+    400: BadRequestError,
+    401: AuthenticationError,
+    402: PaymentRequiredError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    409: ConflictError,
+    422: ValidationError,
+    429: RateLimitError,
+    503: UnavailableError,
 }
 
 
 def error_of(response: httpx2.Response) -> QuillpostError:
     """The failure that an answer tells of."""
     status, body = response.status_code, _read_body(response)
-    kind = BY_STATUS.get(status, ServiceFailed if status >= 500 else QuillpostError)
+    kind = BY_STATUS.get(status, ServerError if status >= 500 else QuillpostError)
     error = kind(
         str(body.get("message") or response.reason_phrase or "The call failed."),
         status=status,
         request_id=response.headers.get("x-request-id"),
         retry_after=retry_after(status, response.headers, now=datetime.now(UTC)),
     )
-    if isinstance(error, ValidationFailed):
+    if isinstance(error, ValidationError):
         error.errors = body.get("errors") or {}
         error.ignored_fields = listed(response.headers.get("x-ignored-fields"), ", ")
     return error

@@ -3,10 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, cast
+
+from typing_extensions import TypedDict
 
 from quillpost.client import signatures
-from quillpost.client.errors import WrongSignature
+from quillpost.client.errors import SignatureError
 
 ItemEventType = Literal["order_item.status_update", "order_item.delivered", "scans.scan_update"]
 EventType = Literal["order.status_update"] | ItemEventType
@@ -89,7 +91,7 @@ def verify_webhook(
     tolerance: float = 300,
     now: datetime | None = None,
 ) -> Event:
-    """The event that a delivery tells of, once its signature is known to be good; else `WrongSignature`.
+    """The event that a delivery tells of, once its signature is known to be good; else `SignatureError`.
 
     `body` is the body as it came, not parsed and written again. Give both secrets while one replaces the
     other. `tolerance` is how many seconds a delivery may be old, so that nobody can repeat it later.
@@ -98,21 +100,21 @@ def verify_webhook(
     secrets = [secret] if isinstance(secret, str) else secret
     sent_at = _sent_at({name.lower(): value for name, value in headers.items()})
     if abs(((now or datetime.now(UTC)) - sent_at).total_seconds()) > tolerance:
-        raise WrongSignature("The delivery is too old, or a clock is wrong.")
+        raise SignatureError("The delivery is too old, or a clock is wrong.")
     # How old it may be has been judged, by this caller's own measure.
     if not signatures.verify(secrets, headers, raw, now=sent_at):
-        raise WrongSignature("The signature is not of this body and this secret.")
+        raise SignatureError("The signature is not of this body and this secret.")
     try:
         return cast(Event, json.loads(raw))
     except ValueError:
-        raise WrongSignature("The signature is good, but of no event: are deliveries made by GET?") from None
+        raise SignatureError("The signature is good, but of no event: are deliveries made by GET?") from None
 
 
 def _sent_at(headers: Mapping[str, str]) -> datetime:
     missing = [name for name in ("webhook-id", "webhook-timestamp", "webhook-signature") if not headers.get(name)]
     if missing:
-        raise WrongSignature(f"The delivery has no {missing[0]}.")
+        raise SignatureError(f"The delivery has no {missing[0]}.")
     try:
         return datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
     except (ValueError, OverflowError, OSError):
-        raise WrongSignature("The webhook-timestamp is no time.") from None
+        raise SignatureError("The webhook-timestamp is no time.") from None

@@ -1,30 +1,32 @@
 """Gift cards: the brands that there are, and cards that are taken back."""
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict, Unpack
+from typing import Annotated, Literal, Unpack
 
-from quillpost.client.orders import OrderItemRead
-from quillpost.client.requests import Id, Kind, Request, Resource, operation
-from quillpost.client.responses import Message
+from typing_extensions import TypedDict
+
+from quillpost.client.orders import OrderItemDetails
+from quillpost.client.requests import Kind, Request, Resource, operation
+from quillpost.client.types import Doc, Id, Message
 
 BrandGroupName = Literal["main", "food", "entertainment", "gifts", "travel", "big_box", "other"]
 
 
 class Brand(TypedDict):
-    """`available_amounts` are in cents."""
-
-    brand_code: str
+    brand_code: Annotated[str, Doc("What a send names it by.")]
     title: str
-    image: str
-    available_amounts: list[int]
+    image: Annotated[str, Doc("A PNG of it; it needs no token.")]
+    available_amounts: Annotated[list[int], Doc("What a card of it may be worth, in cents.")]
 
 
 class BrandGroup(TypedDict):
-    title: str
+    title: Annotated[str, Doc("What the group is called.")]
     brands: list[Brand]
 
 
 class BrandGroups(TypedDict):
+    """By the names of the groups, whether or not there is a brand in them."""
+
     main: BrandGroup
     food: BrandGroup
     entertainment: BrandGroup
@@ -35,9 +37,7 @@ class BrandGroups(TypedDict):
 
 
 class BrandOfGroup(Brand):
-    """`group` is the title of its group."""
-
-    group: str
+    group: Annotated[str, Doc("The title of its group.")]
 
 
 class BrandList(TypedDict):
@@ -45,15 +45,15 @@ class BrandList(TypedDict):
 
 
 class ManagedBrand(Brand):
-    """A brand as an operator sees it; `group` is the group's name."""
+    """A brand as an operator sees it."""
 
     group: BrandGroupName
     color: str
-    issuer_code: str | None
+    issuer_code: Annotated[str | None, Doc("What a live issuer calls it, where that is not its code.")]
     offered: bool
 
 
-class BrandFields(TypedDict, total=False):
+class BrandOptions(TypedDict, total=False):
     title: str
     group: BrandGroupName
     available_amounts: Sequence[int]
@@ -61,13 +61,11 @@ class BrandFields(TypedDict, total=False):
     issuer_code: str | None
 
 
-class InvalidatedItem(OrderItemRead):
-    """`reissued_as` is the order that brings another card."""
-
-    reissued_as: int | None
+class InvalidatedItem(OrderItemDetails):
+    reissued_as: Annotated[int | None, Doc("The order that brings another card in its place.")]
 
 
-class Invalidation(TypedDict, total=False):
+class InvalidationOptions(TypedDict, total=False):
     reissue: bool
     reason: str
 
@@ -84,7 +82,7 @@ class Giftcards(Resource[Kind]):
         return Request()
 
     @operation("PUT /giftcard-brands/{brand_code}")
-    def put_brand(self, brand_code: str, **fields: Unpack[BrandFields]) -> Request[ManagedBrand]:
+    def put_brand(self, brand_code: str, **fields: Unpack[BrandOptions]) -> Request[ManagedBrand]:
         """Make a brand, or change what is named. For operators."""
         return Request(brand_code, body=fields)
 
@@ -94,6 +92,6 @@ class Giftcards(Resource[Kind]):
         return Request(brand_code)
 
     @operation("PUT /order-items/{item_id}/invalidate-giftcard")
-    def invalidate(self, item_id: Id, **how: Unpack[Invalidation]) -> Request[InvalidatedItem]:
+    def invalidate(self, item_id: Id, **how: Unpack[InvalidationOptions]) -> Request[InvalidatedItem]:
         """Take a card back that nobody has claimed, its value with it; `reissue`: send another instead."""
         return Request(item_id, body=how)

@@ -3,37 +3,47 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
-from quillpost.client.requests import Files, Id, Kind, Request, Resource, operation
+from typing_extensions import TypedDict
+
+from quillpost.client.requests import Kind, Request, Resource, operation
+from quillpost.client.types import Doc, Files, Id, Timestamp
 
 People = str | bytes | Path
 """A file of people: what is in it, or its path."""
 
 
+ImportStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
 class ImportColumn(TypedDict):
-    column: str
-    sample: str
-    field: str
+    column: Annotated[str, Doc("Its name in the file, or its number in words.")]
+    sample: Annotated[str, Doc("The first that is in it.")]
+    field: Annotated[str, Doc("What it is read as; empty: it is left out.")]
 
 
 class Import(TypedDict):
     id: int
     mailing_list_id: int
-    status: Literal["waiting", "running", "done", "failed", "cancelled"]
+    status: ImportStatus
     file_name: str
     columns: list[ImportColumn]
-    warnings: list[str]
-    rows_total: int | None
+    warnings: Annotated[list[str], Doc("Columns that are not read, though there is something in them, and what to do.")]
+    rows_total: Annotated[int | None, Doc("Rows below the header; known in the end.")]
     rows_read: int
-    rows_imported: int
-    rows_rejected: int
-    duplicates: int
-    progress: float
-    error: str | None
-    rejected_url: str | None
-    created_at: str
-    finished_at: str | None
+    rows_imported: Annotated[int, Doc("People that were put on the list; none before all are.")]
+    rows_rejected: Annotated[int, Doc("Rows that were not taken, duplicates among them.")]
+    duplicates: Annotated[int, Doc("Rows whose address, or e-mail where they have none, came before.")]
+    progress: Annotated[float, Doc("From 0 to 1.", minimum=0, maximum=1)]
+    error: Annotated[str | None, Doc("Why it failed.")]
+    rejected_url: Annotated[str | None, Doc("The rejected rows as CSV, once it is done; it needs the token.")]
+    created_at: Timestamp
+    finished_at: Timestamp | None
+
+
+class StartedImport(Import):
+    """The same, before its work has begun."""
 
 
 class ImportList(TypedDict):
@@ -42,14 +52,16 @@ class ImportList(TypedDict):
 
 class ImportPreview(TypedDict):
     file_name: str
-    header: bool
-    encoding: str | None
-    delimiter: str | None
+    header: Annotated[bool, Doc("Whether the first row names the columns.")]
+    encoding: Annotated[str | None, Doc("Null for a workbook.")]
+    delimiter: Annotated[
+        str | None, Doc("What divides the cells; empty where there is one column, null for a workbook.")
+    ]
     columns: list[ImportColumn]
-    warnings: list[str]
-    rows: list[list[str]]
-    fields: list[str]
-    error: str | None
+    warnings: Annotated[list[str], Doc("Columns that are not read, though there is something in them, and what to do.")]
+    rows: Annotated[list[list[str]], Doc("The first rows below the header.")]
+    fields: Annotated[list[str], Doc("All that a column can be mapped to.")]
+    error: Annotated[str | None, Doc("Why it could not be imported so: map a column.")]
 
 
 class Imports(Resource[Kind]):
@@ -63,7 +75,7 @@ class Imports(Resource[Kind]):
         header: bool | None = None,
         file_name: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Request[Import]:
+    ) -> Request[StartedImport]:
         """Fill a list from a CSV, TSV or .xlsx file: from its path (Path), or from memory. `mapping` says
         what a column holds, by its name or its number from 0; the others are guessed."""
         body, files = _form(file, mapping, header, file_name)

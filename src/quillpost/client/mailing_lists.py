@@ -1,11 +1,13 @@
 """Saved mailing lists, and searches for the addresses around one."""
 
 from datetime import datetime
-from typing import NotRequired, TypedDict, Unpack
+from typing import Annotated, NotRequired, Unpack
 
-from quillpost.client.recipients import MailingList, Recipient
-from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
-from quillpost.client.responses import Message
+from typing_extensions import TypedDict
+
+from quillpost.client.recipients import CreatedMailingList, ListType, MailingList, Recipient, SuppressBy
+from quillpost.client.requests import Kind, Request, Resource, listing, operation
+from quillpost.client.types import Doc, Id, Message, Money
 
 
 class RadiusSearch(TypedDict):
@@ -24,7 +26,7 @@ class RadiusSearch(TypedDict):
     mailed_within_days: NotRequired[int]
 
 
-class RadiusCall(RadiusSearch):
+class RadiusOptions(RadiusSearch):
     mailing_list_id: NotRequired[Id]
     sub_account_id: NotRequired[Id]
     description: NotRequired[str]
@@ -33,21 +35,38 @@ class RadiusCall(RadiusSearch):
 
 class RadiusCount(TypedDict):
     message: str
-    count: int
-    leads_fee: int
+    count: Annotated[int, Doc("How many there are, at most as many as were asked for.")]
+    leads_fee: Money
 
 
-class RadiusBought(TypedDict):
+class RadiusPurchase(TypedDict):
     message: str
-    mailing_list_id: int
-    count: int
-    leads_fee: int
+    mailing_list_id: Annotated[int, Doc("The list that they are on.")]
+    count: Annotated[int, Doc("How many were bought.")]
+    leads_fee: Money
     failure: bool
 
 
-class Deduplicated(TypedDict):
+class RadiusPreviewData(TypedDict):
+    count: Annotated[int, Doc("How many addresses there are.")]
+    leads_fee: Money
+    unit_price: Money
+    estimated_total: Money
+    warnings: Annotated[list[str], Doc("What deserves a look; X-Warnings says the same.")]
+
+
+class RadiusPreview(TypedDict):
+    """What a send with `radius_search.preview` = true answers: no order is made."""
+
+    success: bool
+    code: int
     message: str
-    removed: int
+    data: RadiusPreviewData
+
+
+class DedupeResponse(TypedDict):
+    message: str
+    removed: Annotated[int, Doc("How many recipients were removed.")]
 
 
 class ListFilter(TypedDict, total=False):
@@ -66,15 +85,15 @@ class RecipientsFilter(TypedDict, total=False):
     updated_since: datetime | str
 
 
-class ListFields(TypedDict, total=False):
-    type: str
+class ListOptions(TypedDict, total=False):
+    type: ListType
     qrcode_url: str | None
     sub_account_id: Id | None
     is_suppression_list: bool
-    suppress_by: str | None
+    suppress_by: SuppressBy | None
 
 
-class ListChanges(ListFields, total=False):
+class ListUpdate(ListOptions, total=False):
     description: str
 
 
@@ -86,20 +105,20 @@ class MailingLists(Resource[Kind]):
 
     @operation("POST /mailing-lists")
     def create(
-        self, description: str, *, idempotency_key: str | None = None, **fields: Unpack[ListFields]
-    ) -> Request[MailingList]:
+        self, description: str, *, idempotency_key: str | None = None, **fields: Unpack[ListOptions]
+    ) -> Request[CreatedMailingList]:
         """A new list; `description` is its name."""
         return Request(body={"description": description, **fields}, idempotency_key=idempotency_key)
 
     @operation("POST /mailing-lists-utils/count-radius-search")
-    def count_radius_search(self, **search: Unpack[RadiusCall]) -> Request[RadiusCount]:
+    def count_radius_search(self, **search: Unpack[RadiusOptions]) -> Request[RadiusCount]:
         """How many addresses there are around one, and what they would cost; asking is free."""
         return Request(body=search)
 
     @operation("POST /mailing-lists-utils/buy-radius-search")
     def buy_radius_search(
-        self, *, idempotency_key: str | None = None, **search: Unpack[RadiusCall]
-    ) -> Request[RadiusBought]:
+        self, *, idempotency_key: str | None = None, **search: Unpack[RadiusOptions]
+    ) -> Request[RadiusPurchase]:
         """Buy the addresses around one, onto a new list or onto `mailing_list_id`."""
         return Request(body=search, idempotency_key=idempotency_key)
 
@@ -109,7 +128,7 @@ class MailingLists(Resource[Kind]):
         return Request(mailing_list_id)
 
     @operation("PUT /mailing-lists/{mailing_list_id}")
-    def update(self, mailing_list_id: Id, **changes: Unpack[ListChanges]) -> Request[MailingList]:
+    def update(self, mailing_list_id: Id, **changes: Unpack[ListUpdate]) -> Request[MailingList]:
         """Change what is named; the rest stays."""
         return Request(mailing_list_id, body=changes)
 
@@ -124,7 +143,7 @@ class MailingLists(Resource[Kind]):
         return Request(mailing_list_id, body={"into": into}, idempotency_key=idempotency_key)
 
     @operation("POST /mailing-lists/{mailing_list_id}/dedupe")
-    def dedupe(self, mailing_list_id: Id, *, idempotency_key: str | None = None) -> Request[Deduplicated]:
+    def dedupe(self, mailing_list_id: Id, *, idempotency_key: str | None = None) -> Request[DedupeResponse]:
         """Remove those who are on the list twice."""
         return Request(mailing_list_id, idempotency_key=idempotency_key)
 

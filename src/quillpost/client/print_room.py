@@ -2,43 +2,44 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, TypedDict, Unpack
+from typing import Annotated, Literal, NotRequired, Unpack
 
-from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
+from typing_extensions import TypedDict
+
+from quillpost.client.requests import Kind, Request, Resource, listing, operation
+from quillpost.client.types import Doc, Id, Meta, Mode, Money, Timestamp
 
 BatchStatus = Literal["new", "composed", "handed", "printed", "mailed"]
 
 
 class Batch(TypedDict):
     id: int
-    reference: str
-    mode: Literal["test", "live"]
+    reference: Annotated[str, Doc("The name under which the printer knows it.")]
+    mode: Mode
     status: BatchStatus
     piece: str
     mail_class: str
     stock: str
     rush: bool
-    reprint_of: int | None
+    reprint_of: Annotated[int | None, Doc("The batch whose pieces are printed again in this one.")]
     pieces: int
-    trouble: str | None
-    trouble_at: str | None
-    created_at: str
-    composed_at: str | None
-    handed_at: str | None
-    acknowledged_at: str | None
-    printed_at: str | None
-    mailed_at: str | None
-    settled_at: str | None
+    trouble: Annotated[str | None, Doc("Why its present step does not succeed, or what its printer says in vain.")]
+    trouble_at: Timestamp | None
+    created_at: Timestamp
+    composed_at: Timestamp | None
+    handed_at: Annotated[Timestamp | None, Doc("When the printer was given it.")]
+    acknowledged_at: Timestamp | None
+    printed_at: Timestamp | None
+    mailed_at: Timestamp | None
+    settled_at: Annotated[Timestamp | None, Doc("Since when no piece of it is on its way.")]
 
 
 class BatchFile(TypedDict):
-    """`url` opens it without a token, for a day, unless it is `secret`: those are downloaded with `file`."""
-
     name: str
-    size: int
+    size: Annotated[int, Doc("In bytes.")]
     sha256: str
-    secret: bool
-    url: str
+    secret: Annotated[bool, Doc("Whether it holds what gift cards are claimed with.")]
+    url: Annotated[str, Doc("A link that opens it without a token, for a day; of a secret file the call for it.")]
 
 
 class Serials(TypedDict):
@@ -54,10 +55,10 @@ class ZipGroup(TypedDict):
 
 
 class Statement(TypedDict):
-    """The mailing statement, summed up."""
+    """What the postal service's form asks for, summed up."""
 
     reference: str
-    made_at: str
+    made_at: Timestamp
     piece: str
     mail_class: str
     mailer_id: str | None
@@ -68,58 +69,58 @@ class Statement(TypedDict):
     domestic: int
     abroad: int
     serials: Serials | None
-    by_zip3: list[ZipGroup]
+    by_zip3: Annotated[list[ZipGroup], Doc("As they lie in the print file.")]
     by_country: dict[str, int]
 
 
-class BatchRead(Batch):
-    """One batch, with its files, its statement and where its pieces are."""
-
-    pieces_by_status: dict[str, int]
-    void: int
-    reprints: list[int]
-    files: list[BatchFile]
-    statement: Statement | None
+class BatchWithFiles(Batch):
+    pieces_by_status: Annotated[dict[str, int], Doc("Where its pieces are, but for the void ones.")]
+    void: Annotated[int, Doc("Pieces that were printed again since: these are not mailed.")]
+    reprints: Annotated[list[int], Doc("The batches in which they were.")]
+    files: Annotated[list[BatchFile], Doc("None before it is composed.")]
+    statement: Annotated[Statement | None, Doc("The mailing statement; null before it is composed.")]
 
 
-class LeftOut(TypedDict):
-    """A piece that is not printed again; `position` is its place in the batch of the call."""
-
-    position: int
+class OmittedPiece(TypedDict):
+    position: Annotated[int, Doc("Its place in the batch of the call.")]
     item_id: int
     reason: str
 
 
-class Reprinted(BatchRead):
-    """The new batch, and which pieces are not in it."""
+class ReprintedBatch(BatchWithFiles):
+    """The new batch."""
 
-    left_out: list[LeftOut]
+    left_out: Annotated[
+        list[OmittedPiece], Doc("Pieces that are not printed again: ended, in the mail, or reprinted before.")
+    ]
+
+
+class BatchPageMeta(Meta):
+    gaps: NotRequired[Annotated[list[str], Doc("Settings that are missing before anything is printed, if any.")]]
 
 
 class HeldOrder(TypedDict):
-    """A paused order; `orders.release` and `orders.refuse` decide it."""
-
     id: int
     account_id: int
     account_email: str
     sub_account_id: int | None
     type: str
-    recipient_count: int
-    pieces: int
-    grand_total: int
-    created_at: str
-    paused_at: str
-    reasons: list[str]
+    recipient_count: Annotated[int, Doc("Recipients: pieces, and those who are not mailed to.")]
+    pieces: Annotated[int, Doc("What would be printed.")]
+    grand_total: Money
+    created_at: Timestamp
+    paused_at: Annotated[Timestamp, Doc("Since when it waits for an operator.")]
+    reasons: Annotated[list[str], Doc("What it is held for.")]
 
 
-class Rushed(TypedDict):
+class RushResponse(TypedDict):
     message: str
-    order_ids: list[int]
+    order_ids: Annotated[list[int], Doc("Those that go before the others from now on.")]
 
 
-class Pooled(TypedDict):
+class PoolResponse(TypedDict):
     message: str
-    orders: int
+    orders: Annotated[int, Doc("How many orders need not wait for the cut-off any more.")]
 
 
 class BatchFilter(TypedDict, total=False):
@@ -134,7 +135,7 @@ class HeldFilter(TypedDict, total=False):
     page: int
 
 
-class SpoiledPiece(TypedDict, total=False):
+class SpoiledPieceOptions(TypedDict, total=False):
     """By its `position` in the batch, or by its `item_id`."""
 
     position: int
@@ -142,14 +143,14 @@ class SpoiledPiece(TypedDict, total=False):
     reason: str
 
 
-class Progress(TypedDict, total=False):
+class MarkOptions(TypedDict, total=False):
     at: datetime | str
-    spoiled: Sequence[SpoiledPiece]
+    spoiled: Sequence[SpoiledPieceOptions]
 
 
 # One of them has a name that Python keeps for itself: `**{"from": 120, "to": 180}`.
-Pieces = TypedDict(
-    "Pieces", {"positions": Sequence[int], "from": int, "to": int, "item_ids": Sequence[Id]}, total=False
+ReprintOptions = TypedDict(
+    "ReprintOptions", {"positions": Sequence[int], "from": int, "to": int, "item_ids": Sequence[Id]}, total=False
 )
 
 
@@ -160,7 +161,7 @@ class PrintRoom(Resource[Kind]):
         return Request(query=only)
 
     @operation("GET /print/batches/{batch_id}")
-    def batch(self, batch_id: Id) -> Request[BatchRead]:
+    def batch(self, batch_id: Id) -> Request[BatchWithFiles]:
         """One batch, with links to its files."""
         return Request(batch_id)
 
@@ -176,20 +177,20 @@ class PrintRoom(Resource[Kind]):
         status: Literal["acknowledged", "printed", "mailed", "spoiled"],
         *,
         idempotency_key: str | None = None,
-        **progress: Unpack[Progress],
-    ) -> Request[BatchRead]:
+        **progress: Unpack[MarkOptions],
+    ) -> Request[BatchWithFiles]:
         """How far the batch is, and which of its pieces are spoiled."""
         return Request(batch_id, body={"status": status, **progress}, idempotency_key=idempotency_key)
 
     @operation("POST /print/batches/{batch_id}/reprint")
     def reprint(
-        self, batch_id: Id, *, reason: str, idempotency_key: str | None = None, **pieces: Unpack[Pieces]
-    ) -> Request[Reprinted]:
+        self, batch_id: Id, *, reason: str, idempotency_key: str | None = None, **pieces: Unpack[ReprintOptions]
+    ) -> Request[ReprintedBatch]:
         """Pieces of the batch once more, in a new batch under new barcodes; those that still can."""
         return Request(batch_id, body={"reason": reason, **pieces}, idempotency_key=idempotency_key)
 
     @operation("POST /print/batches/{batch_id}/retry")
-    def retry(self, batch_id: Id, *, anew: bool = False, idempotency_key: str | None = None) -> Request[BatchRead]:
+    def retry(self, batch_id: Id, *, anew: bool = False, idempotency_key: str | None = None) -> Request[BatchWithFiles]:
         """Take the batch's present step again, now; `anew`: whom it was offered to does not have it."""
         return Request(batch_id, body={"anew": anew}, idempotency_key=idempotency_key)
 
@@ -199,11 +200,11 @@ class PrintRoom(Resource[Kind]):
         return Request(query=only)
 
     @operation("POST /print/rush")
-    def rush(self, order_ids: Sequence[Id], *, idempotency_key: str | None = None) -> Request[Rushed]:
+    def rush(self, order_ids: Sequence[Id], *, idempotency_key: str | None = None) -> Request[RushResponse]:
         """Let these orders go before the others."""
         return Request(body={"order_ids": list(order_ids)}, idempotency_key=idempotency_key)
 
     @operation("POST /print/pool")
-    def pool(self, *, idempotency_key: str | None = None) -> Request[Pooled]:
+    def pool(self, *, idempotency_key: str | None = None) -> Request[PoolResponse]:
         """Make batches of what waits, without waiting for the cut-off."""
         return Request(idempotency_key=idempotency_key)

@@ -1,10 +1,12 @@
 """People on mailing lists."""
 
-from collections.abc import Mapping, Sequence
-from typing import TypedDict, Unpack
+from collections.abc import Sequence
+from typing import Annotated, Literal, NotRequired, Unpack
 
-from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
-from quillpost.client.responses import Message
+from typing_extensions import TypedDict
+
+from quillpost.client.requests import Kind, Request, Resource, listing, operation
+from quillpost.client.types import Doc, Id, Message, PageStart, Timestamp
 
 
 class InlineRecipient(TypedDict, total=False):
@@ -34,8 +36,15 @@ class InlineRecipient(TypedDict, total=False):
     custom10: str | None
 
 
+ListType = Literal["csv", "manual", "map", "friends", "retarget", "leads", "automation", "radius", "crm", "qrscans"]
+SuppressBy = Literal["address", "household", "email"]
+DeliverabilityName = Literal["deliverable", "doubtful", "undeliverable"]
+Day = Annotated[str, Doc("ISO 8601.", examples=["1980-02-29"])]
+TimeAgo = Annotated[str, Doc("How long ago it was made.", examples=["5 minutes ago"])]
+
+
 class MailedRecipient(TypedDict):
-    """Someone whom a piece is mailed to."""
+    """Someone to whom a piece is mailed."""
 
     name: str | None
     company: str | None
@@ -59,56 +68,92 @@ class MailedRecipient(TypedDict):
     custom10: str | None
 
 
-class MailingList(TypedDict):
+class MailingListBase(TypedDict):
     id: int
     user_id: int
     sub_account_id: int | None
-    type: str
-    description: str
+    type: ListType
+    description: Annotated[str, Doc("The list's name.")]
     qrcode_url: str | None
     total_recipients: int
-    processed: bool
-    is_suppression_list: bool
-    suppress_by: str | None
+    processed: Annotated[bool, Doc("False while an import or a purchase still fills it.")]
+    is_suppression_list: Annotated[bool, Doc("Whoever is on it is mailed nothing.")]
+    suppress_by: Annotated[SuppressBy | None, Doc("Whom its entries bar; null on any other list.")]
     total_scans: int
     unique_scans: int
     total_sends: int
-    last_scan: str | None
-    last_send: str | None
-    api_key: str
-    created_at: str
-    created_at_diff: str
-    updated_at: str
+    last_scan: Timestamp | None
+    last_send: Timestamp | None
+    api_key: Annotated[
+        str, Doc("Lets recipients be added to this list, and to no other: `POST /hooks/lists/{api_key}`.")
+    ]
+    created_at_diff: TimeAgo
+    updated_at: Timestamp
 
 
-_ItsList = TypedDict("_ItsList", {"mailing-list": MailingList, "mailing_list": MailingList})
+class MailingList(MailingListBase):
+    created_at: Timestamp
 
 
-class Recipient(MailedRecipient, _ItsList):
-    """Someone on a list, which has two names."""
+class CreatedMailingList(MailingListBase):
+    """The same, but for `created_at`."""
+
+    created_at: Annotated[str, Doc("Here in words, as `created_at_diff`.")]
+
+
+class Deliverability(TypedDict):
+    deliverability: Annotated[
+        DeliverabilityName, Doc("How sure it is that mail arrives there. What is doubtful is mailed all the same.")
+    ]
+    can_deliver: Annotated[bool, Doc("Whether there is an address that is mailed to.")]
+    deliverability_reasons: Annotated[
+        list[str], Doc("Why not, or why it is doubtful; also where the post has corrected what was given.")
+    ]
+
+
+_OldListName = TypedDict("_OldListName", {"mailing-list": Annotated[MailingList, Doc("The list it is on.")]})
+
+
+class Recipient(MailedRecipient, Deliverability, _OldListName):
+    """Someone on a list."""
 
     id: int
     mailing_list_id: int
-    dob: str | None
-    anniversary: str | None
-    deliverability: str
-    can_deliver: bool
-    deliverability_reasons: list[str]
-    created_at: str
-    updated_at: str
+    dob: Day | None
+    anniversary: Day | None
+    mailing_list: Annotated[MailingList, Doc("The same, as older clients read it.")]
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class ListRecipients(PageStart):
+    """A page of a list's recipients, in the page-number envelope."""
+
+    current_page: int
+    data: list[Recipient]
+    first_page_url: str
+    last_page: int
+    last_page_url: str
+    next_page_url: str | None
+    path: str
+    per_page: int
+    prev_page_url: str | None
+    to: int | None
+    total: int
 
 
 class RefusedRecipient(InlineRecipient):
-    """One of many that was not stored: what was sent, and why."""
+    """A row as it was given, and why it was not stored."""
 
-    error: str
+    mailing_list_id: NotRequired[int | None]
+    error: Annotated[str, Doc("Which field is wrong, and why.")]
 
 
-class NewRecipient(InlineRecipient):
+class ListedRecipient(InlineRecipient):
     mailing_list_id: Id
 
 
-class RecipientChanges(InlineRecipient, total=False):
+class RecipientUpdate(InlineRecipient, total=False):
     mailing_list_id: Id
 
 
@@ -121,7 +166,7 @@ class RecipientFilter(TypedDict, total=False):
     sub_account_id: Id
 
 
-class AddressQuery(TypedDict, total=False):
+class AddressOrEmail(TypedDict, total=False):
     """An address, in parts or whole on one line, or an e-mail."""
 
     address: str
@@ -133,16 +178,14 @@ class AddressQuery(TypedDict, total=False):
     email: str
 
 
-class Deleted(TypedDict):
+class RemovalResponse(TypedDict):
     status: str
 
 
-class Erased(TypedDict):
-    """`erased` has how many rows told of the person; `waiting`, pieces that a printer has, until mailed."""
-
+class ErasureResponse(TypedDict):
     message: str
-    erased: Mapping[str, int]
-    waiting: int
+    erased: Annotated[dict[str, int], Doc("How many rows told of the person, by what they are.")]
+    waiting: Annotated[int, Doc("Pieces that a printer has: they name the person until they are mailed.")]
 
 
 class Recipients(Resource[Kind]):
@@ -152,7 +195,7 @@ class Recipients(Resource[Kind]):
         return Request(query=only)
 
     @operation("POST /recipients")
-    def create(self, *, idempotency_key: str | None = None, **fields: Unpack[NewRecipient]) -> Request[Recipient]:
+    def create(self, *, idempotency_key: str | None = None, **fields: Unpack[ListedRecipient]) -> Request[Recipient]:
         """Put someone on a list: an address or an e-mail is needed."""
         return Request(body=fields, idempotency_key=idempotency_key)
 
@@ -162,7 +205,7 @@ class Recipients(Resource[Kind]):
         return Request(recipient_id)
 
     @operation("PUT /recipients/{recipient_id}")
-    def update(self, recipient_id: Id, **changes: Unpack[RecipientChanges]) -> Request[Recipient]:
+    def update(self, recipient_id: Id, **changes: Unpack[RecipientUpdate]) -> Request[Recipient]:
         """Change what is named; the rest stays, and None clears."""
         return Request(recipient_id, body=changes)
 
@@ -173,24 +216,24 @@ class Recipients(Resource[Kind]):
 
     @operation("POST /recipients-utils/create-multiple")
     def create_multiple(
-        self, recipients: Sequence[NewRecipient], *, idempotency_key: str | None = None
+        self, recipients: Sequence[ListedRecipient], *, idempotency_key: str | None = None
     ) -> Request[Sequence[Recipient | RefusedRecipient]]:
         """Put many on lists: one result for each, in order; those that are refused stop nobody."""
         return Request(body=recipients, idempotency_key=idempotency_key)
 
     @operation("POST /recipients-utils/delete-by-address")
     def delete_by_address(
-        self, mailing_list_id: Id, *, idempotency_key: str | None = None, **whom: Unpack[AddressQuery]
-    ) -> Request[Deleted]:
+        self, mailing_list_id: Id, *, idempotency_key: str | None = None, **whom: Unpack[AddressOrEmail]
+    ) -> Request[RemovalResponse]:
         """Take whoever has this address, or this e-mail, off a list."""
         return Request(body={"mailing_list_id": mailing_list_id, **whom}, idempotency_key=idempotency_key)
 
     @operation("POST /recipients/lookup")
     def lookup(self, email: str, *, idempotency_key: str | None = None) -> Request[Recipient]:
-        """Whoever has this e-mail; `NotFound` where nobody has."""
+        """Whoever has this e-mail; `NotFoundError` where nobody has."""
         return Request(body={"email": email}, idempotency_key=idempotency_key)
 
     @operation("POST /recipients/erase")
-    def erase(self, *, idempotency_key: str | None = None, **whom: Unpack[AddressQuery]) -> Request[Erased]:
+    def erase(self, *, idempotency_key: str | None = None, **whom: Unpack[AddressOrEmail]) -> Request[ErasureResponse]:
         """Forget whoever lives at this address or has this e-mail, for good; counts and money stay."""
         return Request(body=whom, idempotency_key=idempotency_key)

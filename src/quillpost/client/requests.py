@@ -11,16 +11,11 @@ from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 from quillpost.client.responses import AsyncPages, Pages
+from quillpost.client.types import Files, Id
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Kind = TypeVar("Kind")
-
-Id = int | str
-"""A number, or its digits."""
-
-Files = Mapping[str, tuple[str, bytes]]
-"""By field: a file's name and what is in it."""
 
 
 class Sync:

@@ -2,17 +2,11 @@
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, TypeVar
 
 import httpx2
 
 from quillpost.client.errors import QuillpostError, listed
-
-
-class Message(TypedDict):
-    """What a call without anything to show answers."""
-
-    message: str
 
 
 class ResponseInfo:

@@ -2,11 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Literal, NotRequired, Unpack
 
+from typing_extensions import TypedDict
+
+from quillpost.client.accounts import SubAccount
 from quillpost.client.mailing_lists import RadiusSearch
 from quillpost.client.recipients import InlineRecipient
-from quillpost.client.requests import Id, Kind, Request, Resource, operation
+from quillpost.client.requests import Kind, Request, Resource, operation
+from quillpost.client.types import Doc, Id, Money, PlainTimestamp
 
 PieceName = Literal["postcard", "windowed-letter", "windowless-letter", "notecard", "giftcard", "magnacard"]
 FontSize = Literal["auto", "large", "medium", "small"]
@@ -76,13 +80,11 @@ class PieceSend(PostcardSend, LetterSend, GiftcardSend, total=False):
     """Any piece: what is not used for it is named in `ignored_fields`."""
 
 
-class Sent(TypedDict):
-    """The order that a send has made."""
-
+class SendResponse(TypedDict):
     id: int
     total_estimated_recipients: int
-    authorization_total: int
-    leads_fee: int
+    authorization_total: Annotated[int, Doc("Held for this order, in cents.")]
+    leads_fee: Money
     mailing_list_ids_used: str
     handwriting_color: str
     front_image: str
@@ -100,7 +102,7 @@ class Sent(TypedDict):
     image_template_id: int | None
     method: str
     sub_account_id: int | None
-    sub_account: dict[str, Any] | None
+    sub_account: SubAccount | None
     font_size: str
     qrcode_url: str | None
     custom_background_url: str | None
@@ -114,9 +116,61 @@ class Sent(TypedDict):
     display_type: str
     style: int
     user_id: int
-    created_at: str
-    updated_at: str
+    created_at: PlainTimestamp
+    updated_at: PlainTimestamp
     recipients: list[dict[str, str | None]]
+
+
+class PreviewData(TypedDict):
+    previews: Annotated[list[str], Doc("PNGs, one a side or a page. They need no token and last a week.")]
+    sides: Annotated[list[str], Doc("What each of them shows.")]
+    envelope: NotRequired[Annotated[str, Doc("The envelope, where the piece goes in one.")]]
+    warnings: Annotated[list[str], Doc("What deserves a look; X-Warnings says the same.")]
+
+
+class PreviewResponse(TypedDict):
+    """What a send with `preview` = true answers: no order is made."""
+
+    success: bool
+    code: int
+    message: str
+    data: PreviewData
+
+
+class EstimateData(TypedDict):
+    type: str
+    total_recipients: Annotated[int, Doc("How many would be mailed to.")]
+    suppressed: Annotated[int, Doc("On a suppression list.")]
+    duplicates: Annotated[int, Doc("Twice in the audience, or mailed the same within 36 hours.")]
+    undeliverable: Annotated[int, Doc("Without an address, or where we do not deliver.")]
+    unit_price: Money
+    leads_fee: Money
+    giftcard_total: Annotated[int, Doc("What all the gift cards are worth, in cents.")]
+    authorization_total: Money
+    test_mode: bool
+    warnings: Annotated[list[str], Doc("What deserves a look; X-Warnings says the same.")]
+
+
+class EstimateResponse(TypedDict):
+    message: str
+    data: EstimateData
+
+
+class StoredSend(TypedDict):
+    stored_send_url: Annotated[str, Doc("GET or POST it with the same account's token to send.")]
+
+
+class Embed(TypedDict):
+    url: Annotated[str, Doc("The address of the frame. Whoever has it can write sends for your account.")]
+    expires_at: Annotated[str, Doc("When it is good no more.")]
+
+
+class EmbedOptions(TypedDict, total=False):
+    piece: str
+    message: str
+    sub_account_id: int
+    mailing_list_ids: Sequence[int]
+    expires_in: int
 
 
 class Send(Resource[Kind]):
@@ -125,36 +179,40 @@ class Send(Resource[Kind]):
     @operation("POST /send/{piece}")
     def piece(
         self, piece: PieceName, *, idempotency_key: str | None = None, **body: Unpack[PieceSend]
-    ) -> Request[Sent]:
+    ) -> Request[SendResponse]:
         """Send a piece whose kind is known only when the program runs."""
         return Request(piece, body=body, idempotency_key=idempotency_key)
 
     @operation("POST /send/postcard")
-    def postcard(self, *, idempotency_key: str | None = None, **piece: Unpack[PostcardSend]) -> Request[Sent]:
+    def postcard(self, *, idempotency_key: str | None = None, **piece: Unpack[PostcardSend]) -> Request[SendResponse]:
         """Send a postcard."""
         return Request(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/windowed-letter")
-    def windowed_letter(self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]) -> Request[Sent]:
+    def windowed_letter(
+        self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]
+    ) -> Request[SendResponse]:
         """Send a letter whose envelope has a window."""
         return Request(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/windowless-letter")
-    def windowless_letter(self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]) -> Request[Sent]:
+    def windowless_letter(
+        self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]
+    ) -> Request[SendResponse]:
         """Send a letter whose envelope is addressed by hand."""
         return Request(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/notecard")
-    def notecard(self, *, idempotency_key: str | None = None, **piece: Unpack[CardSend]) -> Request[Sent]:
+    def notecard(self, *, idempotency_key: str | None = None, **piece: Unpack[CardSend]) -> Request[SendResponse]:
         """Send a folded notecard in an envelope."""
         return Request(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/giftcard")
-    def giftcard(self, *, idempotency_key: str | None = None, **piece: Unpack[GiftcardSend]) -> Request[Sent]:
+    def giftcard(self, *, idempotency_key: str | None = None, **piece: Unpack[GiftcardSend]) -> Request[SendResponse]:
         """Send a folded card with a gift card inside."""
         return Request(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/magnacard")
-    def magnacard(self, *, idempotency_key: str | None = None, **piece: Unpack[CardSend]) -> Request[Sent]:
+    def magnacard(self, *, idempotency_key: str | None = None, **piece: Unpack[CardSend]) -> Request[SendResponse]:
         """Send a card with a magnet."""
         return Request(body=piece, idempotency_key=idempotency_key)

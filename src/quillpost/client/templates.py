@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Literal, Unpack
 
-from quillpost.client.requests import Files, Id, Kind, Request, Resource, listing, operation
-from quillpost.client.responses import Message
+from typing_extensions import TypedDict
+
+from quillpost.client.requests import Kind, Request, Resource, listing, operation
 from quillpost.client.send import FontSize
+from quillpost.client.types import Doc, Files, Id, Message, Money, PlainTimestamp, Timestamp
 
 ImageTemplateType = Literal["postcard", "letter", "notecard", "giftcard", "windowlessletter"]
 Image = str | bytes | Path
@@ -17,12 +19,12 @@ class ImageTemplate(TypedDict):
     id: int
     user_id: int
     sub_account_id: int | None
-    type: str
+    type: ImageTemplateType
     name: str
-    image: str
-    design_tool_id: str | None
-    created_at: str
-    updated_at: str
+    image: Annotated[str, Doc("The picture; whoever has this URL may look.")]
+    design_tool_id: Annotated[str | None, Doc("Its identifier in a design tool of yours.")]
+    created_at: PlainTimestamp
+    updated_at: PlainTimestamp
 
 
 class ImageTemplateFilter(TypedDict, total=False):
@@ -33,12 +35,12 @@ class ImageTemplateFilter(TypedDict, total=False):
     sub_account_id: Id
 
 
-class ImageTemplateFields(TypedDict, total=False):
+class ImageTemplateOptions(TypedDict, total=False):
     sub_account_id: Id | None
     design_tool_id: str | None
 
 
-class ImageTemplateChanges(ImageTemplateFields, total=False):
+class ImageTemplateUpdate(ImageTemplateOptions, total=False):
     type: ImageTemplateType
     name: str
     image: Image
@@ -58,7 +60,7 @@ class ImageTemplates(Resource[Kind]):
         image: Image,
         *,
         idempotency_key: str | None = None,
-        **fields: Unpack[ImageTemplateFields],
+        **fields: Unpack[ImageTemplateOptions],
     ) -> Request[ImageTemplate]:
         """Save a PNG or JPEG: from a URL (str), from a file (Path), or from memory (bytes)."""
         body, files = _split({"type": type, "name": name, "image": image, **fields})
@@ -70,7 +72,7 @@ class ImageTemplates(Resource[Kind]):
         return Request(image_template_id)
 
     @operation("PUT /image-templates/{image_template_id}")
-    def update(self, image_template_id: Id, **changes: Unpack[ImageTemplateChanges]) -> Request[ImageTemplate]:
+    def update(self, image_template_id: Id, **changes: Unpack[ImageTemplateUpdate]) -> Request[ImageTemplate]:
         """Change what is named; the rest stays."""
         body, files = _split(changes)
         return Request(image_template_id, body=body, files=files)
@@ -98,28 +100,31 @@ MessageTemplateType = Literal[
 
 
 class MessageTemplate(TypedDict):
+    """How it is written is always said: what is not set is what a send does then. Elsewhere null is not set.
+    `pdf_only_url` is given, and not shown: `skip_creative_generation` tells of it."""
+
     id: int
     user_id: int
     sub_account_id: int | None
-    type: str
+    type: MessageTemplateType
     name: str
-    content: str
+    content: Annotated[str, Doc("May hold variables such as %FIRST_NAME%; empty where a PDF is all.")]
     handwriting_style_id: int
-    font_size: str
+    font_size: FontSize
     font_color: str
     handwriting_realism: bool
     additional_pages: str | None
-    skip_creative_generation: int
+    skip_creative_generation: Annotated[Literal[0, 1], Doc("1 where a PDF is the whole mailer.")]
     custom_background_url: str | None
     qrcode_url: str | None
-    cc_emails: list[str]
+    cc_emails: Annotated[list[str], Doc("Who is told when the QR code is scanned.")]
     giftcard_brand_code: str | None
     giftcard_brand_image: str | None
-    giftcard_amount: int | None
+    giftcard_amount: Money | None
     landing_page_url: str | None
     share_uuid: str
-    created_at: str
-    updated_at: str
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class MessageTemplateFilter(TypedDict, total=False):
@@ -130,7 +135,7 @@ class MessageTemplateFilter(TypedDict, total=False):
     sub_account_id: Id
 
 
-class MessageTemplateFields(TypedDict, total=False):
+class MessageTemplateOptions(TypedDict, total=False):
     sub_account_id: Id | None
     content: str | None
     handwriting_style_id: Id | None
@@ -147,7 +152,7 @@ class MessageTemplateFields(TypedDict, total=False):
     landing_page_url: str | None
 
 
-class MessageTemplateChanges(MessageTemplateFields, total=False):
+class MessageTemplateUpdate(MessageTemplateOptions, total=False):
     name: str
     type: MessageTemplateType
 
@@ -165,7 +170,7 @@ class MessageTemplates(Resource[Kind]):
         name: str,
         *,
         idempotency_key: str | None = None,
-        **fields: Unpack[MessageTemplateFields],
+        **fields: Unpack[MessageTemplateOptions],
     ) -> Request[MessageTemplate]:
         """Save a message with its hand, its QR code and its background."""
         return Request(body={"type": type, "name": name, **fields}, idempotency_key=idempotency_key)
@@ -176,7 +181,7 @@ class MessageTemplates(Resource[Kind]):
         return Request(message_template_id)
 
     @operation("PUT /message-templates/{message_template_id}")
-    def update(self, message_template_id: Id, **changes: Unpack[MessageTemplateChanges]) -> Request[MessageTemplate]:
+    def update(self, message_template_id: Id, **changes: Unpack[MessageTemplateUpdate]) -> Request[MessageTemplate]:
         """Change what is named; the rest stays."""
         return Request(message_template_id, body=changes)
 
@@ -187,10 +192,15 @@ class MessageTemplates(Resource[Kind]):
 
 
 class HandwritingStyle(TypedDict):
-    handwriting_style_id: int
-    name: str
-    sample: str
-    type: Literal["Realistic", "Bold", "International", "AI"]
+    handwriting_style_id: Annotated[int, Doc(examples=[1])]
+    name: Annotated[str, Doc(examples=["Zeyada"])]
+    sample: Annotated[
+        str, Doc("A PNG of one line in this hand.", examples=["https://mail.example.com/hands/1.png?v=0f3c5d7e9b1a"])
+    ]
+    type: Annotated[
+        Literal["Realistic", "Bold", "International", "AI"],
+        Doc("Those of type AI never write a letter twice alike.", examples=["AI"]),
+    ]
 
 
 class HandwritingStyles(Resource[Kind]):

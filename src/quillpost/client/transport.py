@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import httpx2
 
-from quillpost.client.errors import QuillpostError, Unreachable, error_of
+from quillpost.client.errors import QuillpostError, UnreachableError, error_of
 from quillpost.client.requests import Request, Route
 from quillpost.client.responses import AsyncPages, Pages, ResponseArray, ResponseObject, read_response
 
@@ -80,7 +80,7 @@ def _error(outcome: httpx2.Response | httpx2.RequestError) -> QuillpostError:
         return error_of(outcome)
     url = outcome.request.url
     why = str(outcome) or type(outcome).__name__
-    error = Unreachable(f"{url.scheme}://{url.netloc.decode()} cannot be reached: {why.rstrip('.')}.")
+    error = UnreachableError(f"{url.scheme}://{url.netloc.decode()} cannot be reached: {why.rstrip('.')}.")
     error.__cause__ = outcome
     return error
 

@@ -1,12 +1,15 @@
 """Subscriptions to events, and what they were told."""
 
 from datetime import datetime
-from typing import Literal, TypedDict, Unpack
+from typing import Annotated, Literal, Unpack
+
+from typing_extensions import TypedDict
 
 from quillpost.client.events import EventType
-from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
-from quillpost.client.responses import Message
+from quillpost.client.requests import Kind, Request, Resource, listing, operation
+from quillpost.client.types import Doc, Id, Message, Meta, Mode, Timestamp
 
+DeliveryStatus = Literal["pending", "delivered", "failed"]
 EventFilter = EventType | Literal["*"]
 
 
@@ -20,55 +23,70 @@ class Webhook(TypedDict):
     verb: str
     mode: str
     description: str | None
-    status: str
-    failing_since: str | None
-    last_error: str | None
-    previous_secret_until: str | None
+    status: Annotated[str, Doc("active, failing, paused or disabled.")]
+    failing_since: Timestamp | None
+    last_error: Annotated[str | None, Doc("Why the last delivery failed; null once one has arrived.")]
+    previous_secret_until: Annotated[
+        Timestamp | None, Doc("Until when the secret before this one signs too; null where it was never changed.")
+    ]
     invoke_count: int
-    created_at: str
-    updated_at: str
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
-class WebhookCreated(Webhook):
-    """The subscription with its secret, which is shown this once."""
+class CreatedWebhook(Webhook):
+    """The subscription with its secret."""
 
-    secret: str
+    secret: Annotated[str, Doc("Shown this once.")]
 
 
-class WebhookRotated(WebhookCreated):
+class RotatedWebhook(CreatedWebhook):
     """The subscription with its new secret; until `previous_secret_until` the one before signs too."""
 
 
-class WebhookTried(TypedDict):
+class WebhookTestResponse(TypedDict):
     message: str
-    event_id: str
+    event_id: Annotated[str, Doc("As the event carries it.")]
     event_type: str
 
 
 class Delivery(TypedDict):
     id: int
-    event_id: str
+    event_id: Annotated[str, Doc("The same whenever this event is sent.")]
     event_type: str
-    url: str
-    status: str
+    url: Annotated[str, Doc("Where it goes; of a delivery by GET all of it, once it was sent.")]
+    status: DeliveryStatus
     attempts: int
-    request_body: str | None
-    response_status: int | None
-    response_body: str | None
-    error: str | None
-    created_at: str
-    next_attempt_at: str | None
-    waits_for: int | None
-    delivered_at: str | None
+    request_body: Annotated[str | None, Doc("As it was sent; null before, and where it goes by GET.")]
+    response_status: Annotated[int | None, Doc("What the receiver answered last.")]
+    response_body: Annotated[str | None, Doc("The beginning of that answer.")]
+    error: Annotated[str | None, Doc("Why there was no answer, or why it was given up.")]
+    created_at: Timestamp
+    next_attempt_at: Annotated[
+        Timestamp | None, Doc("Null too while the subscription is paused, and where it waits for another.")
+    ]
+    waits_for: Annotated[int | None, Doc("The earlier delivery of the same piece that comes first.")]
+    delivered_at: Timestamp | None
 
 
-ReplayAccepted = TypedDict("ReplayAccepted", {"message": str, "from": str, "to": str, "events": int, "truncated": bool})
+class DeliveryPageMeta(Meta):
+    truncated: Annotated[bool, Doc("Whether there are more than the newest 10,000, which are shown.")]
+
+
+_ReplayStart = TypedDict("_ReplayStart", {"from": Timestamp})
+
+
+class ReplayAccepted(_ReplayStart):
+    message: str
+    to: Timestamp
+    events: Annotated[int, Doc("How many events go again; no more than 10,000 are counted.")]
+    truncated: Annotated[bool, Doc("Whether there are more than were counted.")]
 
 
 class DeliveryFilter(TypedDict, total=False):
     items_per_page: int
     page: int
-    status: Literal["pending", "delivered", "failed"]
+    status: DeliveryStatus
     event_type: EventType
 
 
@@ -78,15 +96,15 @@ class WebhookFilter(TypedDict, total=False):
     sub_account_id: Id
 
 
-class WebhookFields(TypedDict, total=False):
+class WebhookOptions(TypedDict, total=False):
     verb: Literal["post", "get"]
     description: str | None
     mailing_list_id: Id | None
     sub_account_id: Id | None
-    mode: Literal["test", "live"]
+    mode: Mode
 
 
-class WebhookChanges(WebhookFields, total=False):
+class WebhookUpdate(WebhookOptions, total=False):
     url: str
     type: EventFilter
 
@@ -104,8 +122,8 @@ class Webhooks(Resource[Kind]):
         type: EventFilter = "*",  # noqa: A002
         *,
         idempotency_key: str | None = None,
-        **fields: Unpack[WebhookFields],
-    ) -> Request[WebhookCreated]:
+        **fields: Unpack[WebhookOptions],
+    ) -> Request[CreatedWebhook]:
         """Be told of events of this type, or of all. Keep the `secret`: it is shown this once."""
         return Request(body={"url": url, "type": type, **fields}, idempotency_key=idempotency_key)
 
@@ -115,7 +133,7 @@ class Webhooks(Resource[Kind]):
         return Request(webhook_id)
 
     @operation("PUT /webhooks/{webhook_id}")
-    def update(self, webhook_id: Id, **changes: Unpack[WebhookChanges]) -> Request[Webhook]:
+    def update(self, webhook_id: Id, **changes: Unpack[WebhookUpdate]) -> Request[Webhook]:
         """Change what is named; the rest stays."""
         return Request(webhook_id, body=changes)
 
@@ -127,7 +145,7 @@ class Webhooks(Resource[Kind]):
     @operation("POST /webhooks/{webhook_id}/test")
     def test(
         self, webhook_id: Id, *, event_type: str | None = None, idempotency_key: str | None = None
-    ) -> Request[WebhookTried]:
+    ) -> Request[WebhookTestResponse]:
         """Have an example event delivered; of a subscription to all, of whichever type you like."""
         body = None if event_type is None else {"event_type": event_type}
         return Request(webhook_id, body=body, idempotency_key=idempotency_key)
@@ -143,7 +161,7 @@ class Webhooks(Resource[Kind]):
         return Request(webhook_id, idempotency_key=idempotency_key)
 
     @operation("POST /webhooks/{webhook_id}/rotate-secret")
-    def rotate_secret(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Request[WebhookRotated]:
+    def rotate_secret(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Request[RotatedWebhook]:
         """Change the secret. Keep the new one: it is shown this once. The old one signs too for a day."""
         return Request(webhook_id, idempotency_key=idempotency_key)
 

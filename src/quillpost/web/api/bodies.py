@@ -21,6 +21,7 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     model_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticKnownError, PydanticUseDefault, core_schema
 
 from quillpost.core.errors import Invalid
@@ -251,6 +252,32 @@ class Body(BaseModel):
 
 
 BodyType = TypeVar("BodyType", bound=Body)
+AnyType = TypeVar("AnyType", bound=type)
+
+
+def accepts(wire: Any, *, beside: Set[str] = frozenset()) -> Callable[[AnyType], AnyType]:
+    """Declare the client's type of a body. A name that only one of the two has is an error when the module is
+    imported; `beside` are fields that the client's type leaves out."""
+
+    def check(body: AnyType) -> AnyType:
+        difference = _described_names(body) - beside ^ wire.__annotations__.keys()
+        if difference:
+            raise TypeError(f"{body.__name__} and the client's {wire.__name__} differ: {', '.join(sorted(difference))}")
+        return body
+
+    return check
+
+
+def _described_names(body: Any) -> set[str]:
+    """The names that the description shows; those of other clients are taken as well, and not shown."""
+    if not issubclass(body, Body):
+        return set(body.__annotations__)
+    fields, spellings = body.model_fields, _field_spellings(body)
+    return {spellings[name][0] for name, field in fields.items() if not any(map(_is_hidden, field.metadata))}
+
+
+def _is_hidden(metadata: object) -> bool:
+    return isinstance(metadata, SkipJsonSchema)  # type: ignore[misc]  # a class, but generic to type checkers
 
 
 def validate_body(body: type[BodyType], payload: Any) -> BodyType:

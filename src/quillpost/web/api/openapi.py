@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.resources import files
 from typing import Any
 
 import orjson
@@ -20,6 +21,33 @@ from quillpost.web.api.responses import json_response
 Json = dict[str, Any]
 
 REFERENCE_PREFIX = "#/components/schemas/"
+
+
+def add_examples(description: Json) -> None:
+    """Write the components' examples, which are in `examples.json` by the components' names."""
+    examples: Json = json.loads(files("quillpost.web.api").joinpath("examples.json").read_text("utf-8"))
+    for name, found in examples.items():
+        several = found if isinstance(found, list) else [found]
+        description["components"]["schemas"][name]["examples"] = [_expand(examples, each) for each in several]
+
+
+def _expand(examples: Json, value: Any) -> Any:
+    """`like` names an example that this one changes or adds to; `page` is the path of a page `of` such examples."""
+    if isinstance(value, list):
+        return [_expand(examples, each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if "page" in value:
+        return _page_example(value["page"], _expand(examples, examples[value["of"]]), value.get("meta", {}))
+    base = _expand(examples, examples[value["like"]]) if "like" in value else {}
+    return base | {name: _expand(examples, inner) for name, inner in value.items() if name != "like"}
+
+
+def _page_example(path: str, row: Json, extra_meta: Json) -> Json:
+    url = f"https://mail.example.com/api/v2{path}"
+    meta = {"current_page": 1, "from": 1, "last_page": 1, "path": url, "per_page": 25, "to": 1, "total": 1}
+    links = {"first": f"{url}?page=1", "last": f"{url}?page=1", "prev": None, "next": None}
+    return {"data": [row], "links": links, "meta": meta | extra_meta}
 
 
 def restore_nulls(description: Json) -> None:
@@ -254,6 +282,7 @@ def build_description(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     _remove_framework_errors(description)
     add_events(description)
     _remove_unused_schemas(description)
+    add_examples(description)
     _allow_blanks(description)
     description = _with_integer_bounds(description)
     restore_nulls(description)

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 import orjson
 from fastapi import Request, Response
+from pydantic import BaseModel, create_model
 from starlette.datastructures import URL
 
+from quillpost.client.types import Links, Meta
 from quillpost.core.paging import Page
 from quillpost.core.tokens import hide_secrets
 
@@ -103,6 +106,18 @@ def page_response(
             },
         }
     )
+
+
+@cache
+def page_of(row: Any, meta: Any = Meta) -> type[BaseModel]:
+    """The links + meta envelope of these rows, for the description."""
+    return create_model(f"{row.__name__}Page", data=(list[row], ...), links=(Links, ...), meta=(meta, ...))
+
+
+@cache
+def list_of(row: Any) -> type[BaseModel]:
+    """All rows at once, for the description."""
+    return create_model(f"{row.__name__}List", data=(list[row], ...))
 
 
 def numbered_page_response(

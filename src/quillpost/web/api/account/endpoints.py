@@ -1,14 +1,15 @@
 """Whose token this is, and how they stand."""
 
-from typing import Annotated
+from typing import Annotated, cast
 
 from fastapi import APIRouter, Depends, Response
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.queries import read_account_usage
 from quillpost.accounts.service import read_sender
+from quillpost.client import accounts as wire
+from quillpost.client.types import Mode
 from quillpost.fulfillment.review.service import NO_RETURN_ADDRESS_GAP, find_service_gaps
-from quillpost.web.api.account.schemas import AccountShape, Pong
 from quillpost.web.api.dependencies import RequestTransaction, get_caller, require_scope
 from quillpost.web.api.errors import error_responses
 from quillpost.web.api.responses import json_response
@@ -19,14 +20,16 @@ router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Account"])
 service_router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Service"])
 
 
-@service_router.get("/ping", response_model=Pong, responses=error_responses(), summary="Check the token and its mode")
+@service_router.get(
+    "/ping", response_model=wire.PingResponse, responses=error_responses(), summary="Check the token and its mode"
+)
 def ping(caller: Annotated[Caller, Depends(get_caller)]) -> Response:
     """Answers `pong`, and whether the token is one of testing mode."""
-    return json_response({"message": "pong", "test_mode": caller.is_testing})
+    return json_response(wire.PingResponse(message="pong", test_mode=caller.is_testing))
 
 
 @router.get(
-    "/account", response_model=AccountShape, responses=error_responses(), summary="Read the account's credit and usage"
+    "/account", response_model=wire.Account, responses=error_responses(), summary="Read the account's credit and usage"
 )
 def read_account(
     caller: Annotated[Caller, Depends(require_scope("account:read"))], tx: RequestTransaction, container: Services
@@ -42,22 +45,21 @@ def read_account(
     gaps = find_service_gaps(tx, container.environments["live"], on=now.date())
     if read_sender(tx, caller, caller.sub_account_id).return_address is None:
         gaps.append(NO_RETURN_ADDRESS_GAP)
-    return json_response(
-        {
-            "id": usage.id,
-            "name": usage.name,
-            "email": usage.email,
-            "company": usage.company,
-            "mode": caller.mode,
-            "test_mode": caller.is_testing,
-            "credit": usage.credit,
-            "usage": {
-                "month": usage.month.strftime("%Y-%m"),
-                "orders": usage.orders,
-                "pieces": usage.pieces,
-                "spent": usage.spent,
-            },
-            "live_ready": not gaps,
-            "live_readiness": [gap.for_operator if caller.is_operator else gap.for_sender for gap in gaps],
-        }
-    )
+    content: wire.Account = {
+        "id": usage.id,
+        "name": usage.name,
+        "email": usage.email,
+        "company": usage.company,
+        "mode": cast(Mode, caller.mode),
+        "test_mode": caller.is_testing,
+        "credit": usage.credit,
+        "usage": {
+            "month": usage.month.strftime("%Y-%m"),
+            "orders": usage.orders,
+            "pieces": usage.pieces,
+            "spent": usage.spent,
+        },
+        "live_ready": not gaps,
+        "live_readiness": [gap.for_operator if caller.is_operator else gap.for_sender for gap in gaps],
+    }
+    return json_response(content)

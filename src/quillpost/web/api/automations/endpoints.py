@@ -12,6 +12,8 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
+from quillpost.client import automations as wire
+from quillpost.client.types import Message
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.orders.automations import queries as automation_queries
@@ -26,7 +28,6 @@ from quillpost.recipients.lists.queries import read_lists
 from quillpost.recipients.models import Person
 from quillpost.recipients.queries import read_recipient
 from quillpost.recipients.rules import person_to_fields, validate_recipient
-from quillpost.web.api.automations import schemas
 from quillpost.web.api.automations.schemas import (
     ChangedAutomation,
     NewAutomation,
@@ -46,8 +47,14 @@ from quillpost.web.api.dependencies import (
     require_scope,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
-from quillpost.web.api.orders.schemas import Message
-from quillpost.web.api.responses import add_ignored_header, build_warning_header, json_response, page_response, raw_json
+from quillpost.web.api.responses import (
+    add_ignored_header,
+    build_warning_header,
+    json_response,
+    page_of,
+    page_response,
+    raw_json,
+)
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.send.responses import preview_response
 from quillpost.web.dependencies import Services, parse_path_id
@@ -208,7 +215,7 @@ AutomationId = Annotated[str, Path(description="The automation's id.", json_sche
 MailingListFilter = Annotated[IdQuery, Query(description="Only those of this mailing list.")]
 
 
-def serialize_automation(automation: Automation, waiting: Mapping[int, int]) -> dict[str, Any]:
+def serialize_automation(automation: Automation, waiting: Mapping[int, int]) -> wire.Automation:
     is_held = automation.held_until is not None and automation.id in waiting
     return {
         "id": automation.id,
@@ -238,7 +245,7 @@ def serialize_automation(automation: Automation, waiting: Mapping[int, int]) -> 
 
 @router.get(
     "/automations",
-    response_model=schemas.AutomationPage,
+    response_model=page_of(wire.Automation),
     responses=error_responses(400, 422),
     dependencies=CAN_READ,
     summary="List automations, newest first",
@@ -264,7 +271,7 @@ def list_automations(
 @router.post(
     "/automations",
     status_code=201,
-    response_model=schemas.AutomationShape,
+    response_model=wire.Automation,
     responses=error_responses(*BODY_ERRORS),
     summary="Make an automation",
 )
@@ -286,7 +293,7 @@ def create_automation(
 
 @router.get(
     "/automations/{automation_id}",
-    response_model=schemas.AutomationShape,
+    response_model=wire.Automation,
     responses=error_responses(404),
     dependencies=CAN_READ,
     summary="Read an automation",
@@ -299,7 +306,7 @@ def read_automation(automation_id: AutomationId, tx: RequestTransaction) -> Resp
 
 @router.put(
     "/automations/{automation_id}",
-    response_model=schemas.AutomationShape,
+    response_model=wire.Automation,
     responses=error_responses(404, *BODY_ERRORS),
     summary="Change an automation, or switch it on or off",
 )
@@ -337,7 +344,7 @@ def delete_automation(automation_id: AutomationId, tx: RequestTransaction) -> Re
 
 @router.post(
     "/automations/{automation_id}/preview",
-    response_model=schemas.AutomationPreview,
+    response_model=wire.AutomationPreview,
     responses=error_responses(400, 404, 409, 422),
     summary="See what an automation sends, and when",
 )

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from quillpost.app.container import Limits
+from quillpost.client.automations import AutomationUpdate, DateField, Trigger
 from quillpost.core import exact_json
 from quillpost.core.errors import Invalid
 from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT, MAX_DAILY_LIMIT, MAX_DAYS_OFFSET
@@ -22,14 +23,13 @@ from quillpost.web.api.bodies import (
     Id,
     OptionalFlag,
     Text,
+    accepts,
     parse_integer,
     to_integer,
     validate_body,
 )
-from quillpost.web.api.orders.schemas import Links, Meta, Timestamp, page_example
 from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS, SendableProduct
 from quillpost.web.api.send.requests import SendBody
-from quillpost.web.api.send.schemas import PreviewData
 
 MAX_NAME_LENGTH = 200
 MAX_OTHER_BYTES = 100_000
@@ -54,26 +54,6 @@ FORBIDDEN_FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("preview", "preview_recipient"), "POST /automations/{id}/preview shows it: leave this out."),
 }
 """What a send says of its audience and its time, which are the automation's own."""
-
-REQUEST_EXAMPLE: dict[str, Any] = {
-    "name": "Welcome",
-    "trigger": "list_entry",
-    "mailing_list_id": 7,
-    "send": {"piece": "postcard", "message": "Hi %FIRST_NAME%, welcome!", "metadata": {"flow": "welcome"}},
-    "enabled": True,
-}
-BIRTHDAY_EXAMPLE: dict[str, Any] = {
-    "name": "Birthdays",
-    "trigger": "date",
-    "mailing_list_id": 7,
-    "date_field": "dob",
-    "days_offset": -7,
-    "send": {"piece": "notecard", "message": "Happy birthday, %FIRST_NAME%!"},
-    "daily_limit": 500,
-}
-
-Trigger = Literal["list_entry", "scan", "date"]
-DateField = Literal["dob", "anniversary"]
 
 
 def _to_single_line(text: str) -> str:
@@ -119,9 +99,8 @@ class AutomationBody(Body):
         return super().ignored_in(payload) | _ignored_in_send(payload)
 
 
+@accepts(AutomationUpdate)
 class NewAutomation(AutomationBody):
-    model_config = ConfigDict(json_schema_extra={"examples": [REQUEST_EXAMPLE, BIRTHDAY_EXAMPLE]})
-
     name: Name = Field(description=NAME_DESCRIPTION, examples=["Welcome"])
     trigger: Trigger = Field(description=TRIGGER_DESCRIPTION)
     mailing_list_id: Id | None = Field(None, description=LIST_DESCRIPTION)
@@ -134,10 +113,9 @@ class NewAutomation(AutomationBody):
     enabled: OptionalFlag = Field(False, description=ENABLED_DESCRIPTION)
 
 
+@accepts(AutomationUpdate)
 class ChangedAutomation(AutomationBody):
     """What is not named stays; null where there must be something is refused."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
 
     # Each default stands for "stays".
     name: Name = Field(default_factory=str, description=NAME_DESCRIPTION)
@@ -210,108 +188,3 @@ def _ignored_in_send(payload: Any) -> set[str]:
     product = PRODUCTS_BY_PATH.get(product_name) if isinstance(product_name, str) else None
     own_fields = {"piece", *FORBIDDEN_FIELDS}
     return {f"send.{name}" for name in (product.body.ignored_in(send) - own_fields if product else ())}
-
-
-RESPONSE_EXAMPLE: dict[str, Any] = {
-    "id": 3,
-    "user_id": 1,
-    "sub_account_id": None,
-    "mode": "live",
-    "name": "Birthdays",
-    "trigger": "date",
-    "mailing_list_id": 7,
-    "date_field": "dob",
-    "days_offset": -7,
-    "send": {"piece": "notecard", "message": "Happy birthday, %FIRST_NAME%!"},
-    "daily_limit": 5000,
-    "enabled": True,
-    "waiting": 0,
-    "held_by": None,
-    "held_until": None,
-    "sent_count": 12,
-    "last_sent_at": "2026-05-01T09:30:00Z",
-    "last_order_id": 71,
-    "last_error": None,
-    "last_error_at": None,
-    "created_at": "2026-05-01T09:30:00Z",
-    "updated_at": "2026-05-01T09:30:00Z",
-}
-
-
-class AutomationShape(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [RESPONSE_EXAMPLE]})
-
-    id: int
-    user_id: int
-    sub_account_id: int | None = Field(description="The sub account that sends: that of its send.")
-    mode: str
-    name: str
-    trigger: str
-    mailing_list_id: int | None
-    date_field: str | None
-    days_offset: int
-    send: dict[str, Any] = Field(description="As it was given, to the letter.")
-    daily_limit: int
-    enabled: bool
-    waiting: int = Field(description="How many are due and not mailed yet. Without a whole address nobody is due.")
-    held_by: str | None = Field(
-        description="What those who wait are held by, where nothing is wrong: daily_limit, or null."
-    )
-    held_until: Timestamp | None = Field(description="When they go on, where they are held.")
-    sent_count: int = Field(description="How many pieces it has sent.")
-    last_sent_at: Timestamp | None
-    last_order_id: int | None = Field(description="The order that it made last.")
-    last_error: str | None = Field(description="Why it could not send when it last tried.")
-    last_error_at: Timestamp | None
-    created_at: Timestamp
-    updated_at: Timestamp
-
-
-class AutomationPage(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/automations", RESPONSE_EXAMPLE)]})
-
-    data: list[AutomationShape]
-    links: Links
-    meta: Meta
-
-
-class ComingDay(BaseModel):
-    date: str = Field(examples=["2026-05-06"])
-    recipients: int
-
-
-class AutomationPreviewData(PreviewData):
-    waiting: int = Field(description="How many are due now.")
-    coming: list[ComingDay] = Field(
-        description="Where the trigger is a date: on which of the next 30 days how many are mailed, as the list is now."
-    )
-    coming_total: int = Field(description="How many they are together.")
-
-
-class AutomationPreview(BaseModel):
-    """As a send with `preview` = true answers, and who is mailed next."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "success": True,
-                    "code": 200,
-                    "message": "OK",
-                    "data": {
-                        "previews": ["https://mail.example.com/files/front", "https://mail.example.com/files/back"],
-                        "sides": ["front", "back"],
-                        "warnings": [],
-                        "waiting": 0,
-                        "coming": [{"date": "2026-05-06", "recipients": 3}],
-                        "coming_total": 3,
-                    },
-                }
-            ]
-        }
-    )
-
-    success: bool
-    code: int
-    message: str
-    data: AutomationPreviewData

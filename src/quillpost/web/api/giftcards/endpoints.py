@@ -1,11 +1,13 @@
 """The gift cards that can be sent: brands in their groups, and how operators change them."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Path, Request, Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
+from quillpost.client import giftcards as wire
+from quillpost.client.types import Message
 from quillpost.core.errors import Invalid
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import (
@@ -17,7 +19,7 @@ from quillpost.orders.giftcards.rules import (
     MAX_TITLE_LENGTH,
     GiftcardBrand,
 )
-from quillpost.web.api.bodies import DIGITS, Body, Text, strip_or_none
+from quillpost.web.api.bodies import DIGITS, Body, Text, accepts, strip_or_none
 from quillpost.web.api.dependencies import (
     RequestAuditWriter,
     RequestTransaction,
@@ -26,9 +28,7 @@ from quillpost.web.api.dependencies import (
     require_scope,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
-from quillpost.web.api.giftcards import schemas
 from quillpost.web.api.orders.responses import base_url, brand_image_url
-from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.templates.schemas import NOT_NULL
@@ -43,26 +43,14 @@ BrandCode = Annotated[str, Path(description="The brand's code.", examples=["brin
 BRAND_CHANGED, BRAND_RETIRED = "brand.changed", "brand.retired"
 
 
+@accepts(wire.BrandOptions)
 class BrandFields(Body):
     """What is not named stays; a new brand needs a title, a group and amounts."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "title": "Brindlewick Coffee",
-                    "group": "main",
-                    "available_amounts": [500, 1000, 2500],
-                    "color": "#5b3a29",
-                }
-            ]
-        }
-    )
 
     title: Annotated[Text, Field(max_length=MAX_TITLE_LENGTH), NOT_NULL] = Field(
         default_factory=str, description="What the card says."
     )
-    group: Annotated[schemas.Group, NOT_NULL] = Field(
+    group: Annotated[wire.BrandGroupName, NOT_NULL] = Field(
         default_factory=lambda: "other", description="The group that it is shown in."
     )
     available_amounts: Annotated[
@@ -97,7 +85,7 @@ class BrandFields(Body):
         return replace(before, is_offered=True, **{name: value for name, value in changes.items() if name in columns})
 
 
-def serialize_brand(base: str, brand: GiftcardBrand) -> dict[str, Any]:
+def serialize_brand(base: str, brand: GiftcardBrand) -> wire.Brand:
     return {
         "brand_code": brand.code,
         "title": brand.title,
@@ -106,10 +94,10 @@ def serialize_brand(base: str, brand: GiftcardBrand) -> dict[str, Any]:
     }
 
 
-def serialize_managed_brand(base: str, brand: GiftcardBrand) -> dict[str, Any]:
-    """The brand as an operator sees it."""
-    return serialize_brand(base, brand) | {
-        "group": brand.section,
+def serialize_managed_brand(base: str, brand: GiftcardBrand) -> wire.ManagedBrand:
+    return {
+        **serialize_brand(base, brand),
+        "group": cast(wire.BrandGroupName, brand.section),
         "color": brand.accent,
         "issuer_code": brand.issuer_code,
         "offered": brand.is_offered,
@@ -118,7 +106,7 @@ def serialize_managed_brand(base: str, brand: GiftcardBrand) -> dict[str, Any]:
 
 @router.get(
     "/giftcard-brands",
-    response_model=schemas.BrandGroups,
+    response_model=wire.BrandGroups,
     responses=error_responses(),
     dependencies=CAN_READ,
     summary="List gift card brands in their groups",
@@ -139,7 +127,7 @@ def list_brands_flat(request: Request, tx: RequestTransaction) -> Response:
     return json_response(
         {
             "brands": [
-                serialize_brand(base, brand) | {"group": BRAND_GROUPS[brand.section]}
+                wire.BrandOfGroup(**serialize_brand(base, brand), group=BRAND_GROUPS[brand.section])
                 for brand in giftcard_queries.list_offered_brands(tx)
             ]
         }
@@ -149,7 +137,7 @@ def list_brands_flat(request: Request, tx: RequestTransaction) -> Response:
 for path in ("/giftcard-brands-list", "/giftcard-brands/flat"):
     router.get(
         path,
-        response_model=schemas.BrandList,
+        response_model=wire.BrandList,
         responses=error_responses(),
         dependencies=CAN_READ,
         summary="List gift card brands",
@@ -159,7 +147,7 @@ for path in ("/giftcard-brands-list", "/giftcard-brands/flat"):
 
 @router.put(
     "/giftcard-brands/{brand_code}",
-    response_model=schemas.ManagedBrand,
+    response_model=wire.ManagedBrand,
     responses=error_responses(404, *BODY_ERRORS),
     dependencies=CAN_MANAGE_BRANDS,
     summary="Make or change a gift card brand",

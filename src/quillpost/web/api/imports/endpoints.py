@@ -3,13 +3,14 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
+from quillpost.client import imports as wire
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.core.exact_json import BodyLimits, check_json_limits
@@ -19,6 +20,7 @@ from quillpost.recipients.imports import service as report
 from quillpost.recipients.imports.queries import Import
 from quillpost.recipients.imports.rules import (
     IMPORT_FIELDS,
+    MappedColumn,
     build_warnings,
     clean_column_name,
     require_address_or_email,
@@ -29,7 +31,6 @@ from quillpost.recipients.models import MailingList
 from quillpost.web.api.bodies import MULTIPART
 from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, UnreadableBody, error_responses
-from quillpost.web.api.imports import schemas
 from quillpost.web.api.mailing_lists.endpoints import CAN_READ, CAN_WRITE, CanWrite, ListId
 from quillpost.web.api.orders.responses import base_url
 from quillpost.web.api.responses import add_ignored_header, json_response
@@ -81,14 +82,18 @@ _REQUEST_BODY = {
 }
 
 
-def serialize_import(request: Request, file_import: Import) -> dict[str, Any]:
+def _serialize_column(column: MappedColumn) -> wire.ImportColumn:
+    return {"column": column.name, "sample": column.sample, "field": column.field}
+
+
+def serialize_import(request: Request, file_import: Import) -> wire.Import:
     has_report = file_import.status == "done" and file_import.rows_rejected > 0 and file_import.file_key is not None
     return {
         "id": file_import.id,
         "mailing_list_id": file_import.mailing_list_id,
-        "status": file_import.status,
+        "status": cast(wire.ImportStatus, file_import.status),
         "file_name": file_import.file_name,
-        "columns": [column.to_dict() for column in file_import.columns],
+        "columns": [_serialize_column(column) for column in file_import.columns],
         "warnings": build_warnings(file_import.columns),
         "rows_total": file_import.rows_total,
         "rows_read": file_import.rows_read,
@@ -144,7 +149,7 @@ TargetList = Annotated[MailingList, Depends(_find_list, scope="function")]
 @router.post(
     "/mailing-lists/{mailing_list_id}/import",
     status_code=202,
-    response_model=schemas.ImportBegun,
+    response_model=wire.StartedImport,
     responses=error_responses(404, *BODY_ERRORS),
     openapi_extra=_REQUEST_BODY,
     summary="Fill a mailing list from a file",
@@ -178,7 +183,7 @@ def import_into_mailing_list(
 
 @router.post(
     "/imports/preview",
-    response_model=schemas.ImportPreview,
+    response_model=wire.ImportPreview,
     responses=error_responses(*BODY_ERRORS),
     openapi_extra=_REQUEST_BODY,
     dependencies=CAN_WRITE,
@@ -227,7 +232,7 @@ def _parse_flag(name: str, text: str | None) -> bool | None:
     return text.strip().lower() in TRUE_VALUES
 
 
-def _serialize_preview(inspected: InspectedImport) -> dict[str, Any]:
+def _serialize_preview(inspected: InspectedImport) -> wire.ImportPreview:
     error = None
     try:
         require_address_or_email(inspected.columns)
@@ -239,7 +244,7 @@ def _serialize_preview(inspected: InspectedImport) -> dict[str, Any]:
         "header": inspected.layout.has_header,
         "encoding": None if inspected.layout.is_workbook else inspected.layout.encoding,
         "delimiter": None if inspected.layout.is_workbook else inspected.layout.delimiter,
-        "columns": [column.to_dict() for column in inspected.columns],
+        "columns": [_serialize_column(column) for column in inspected.columns],
         "warnings": build_warnings(inspected.columns),
         "rows": [
             [cell[:MAX_PREVIEW_CELL_LENGTH] for cell in row[:width]] + [""] * (width - len(row))
@@ -252,7 +257,7 @@ def _serialize_preview(inspected: InspectedImport) -> dict[str, Any]:
 
 @router.get(
     "/mailing-lists/{mailing_list_id}/imports",
-    response_model=schemas.ImportList,
+    response_model=wire.ImportList,
     responses=error_responses(404),
     dependencies=CAN_READ,
     summary="List the imports into a mailing list, newest first",
@@ -272,7 +277,7 @@ def list_imports(request: Request, mailing_list_id: ListId, tx: RequestTransacti
 
 @router.get(
     "/imports/{import_id}",
-    response_model=schemas.ImportShape,
+    response_model=wire.Import,
     responses=error_responses(404),
     dependencies=CAN_READ,
     summary="Read an import",
@@ -284,7 +289,7 @@ def read_import(request: Request, import_id: ImportId, tx: RequestTransaction) -
 
 @router.post(
     "/imports/{import_id}/cancel",
-    response_model=schemas.ImportShape,
+    response_model=wire.Import,
     responses=error_responses(404, 409),
     dependencies=CAN_WRITE,
     summary="Cancel an import",

@@ -1,16 +1,19 @@
 """Mailing lists and suppression lists: create, read, change, merge, export."""
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import orjson
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, Field
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
+from quillpost.client import recipients as wire
+from quillpost.client.mailing_lists import DedupeResponse, ListUpdate
+from quillpost.client.types import Message
 from quillpost.core.clock import format_iso, format_time_ago
 from quillpost.core.errors import Invalid
 from quillpost.orders.templates.rules import MAX_URL_LENGTH, saved_url_error
@@ -30,6 +33,7 @@ from quillpost.web.api.bodies import (
     OptionalFlag,
     QueryText,
     Text,
+    accepts,
     strip_or_none,
 )
 from quillpost.web.api.dependencies import (
@@ -42,27 +46,24 @@ from quillpost.web.api.dependencies import (
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
-from quillpost.web.api.mailing_lists import schemas
-from quillpost.web.api.orders.schemas import Message
-from quillpost.web.api.responses import json_response, page_response
+from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.dependencies import Services, parse_path_id
 
-JsonObject = dict[str, Any]
 
-
-def serialize_list(container: Container, mailing_list: MailingList) -> JsonObject:
+def serialize_list(container: Container, mailing_list: MailingList) -> wire.MailingList:
+    suppress_by = mailing_list.suppress_by if mailing_list.is_suppression_list else None
     return {
         "id": mailing_list.id,
         "user_id": mailing_list.account_id,
         "sub_account_id": mailing_list.sub_account_id,
-        "type": mailing_list.type,
+        "type": cast(wire.ListType, mailing_list.type),
         "description": mailing_list.description,
         "qrcode_url": mailing_list.qrcode_url,
         "total_recipients": mailing_list.total_recipients,
         "processed": mailing_list.processed,
         "is_suppression_list": mailing_list.is_suppression_list,
-        "suppress_by": mailing_list.suppress_by if mailing_list.is_suppression_list else None,
+        "suppress_by": cast(wire.SuppressBy | None, suppress_by),
         "total_scans": mailing_list.total_scans,
         "unique_scans": mailing_list.unique_scans,
         "total_sends": mailing_list.total_sends,
@@ -75,17 +76,17 @@ def serialize_list(container: Container, mailing_list: MailingList) -> JsonObjec
     }
 
 
-def serialize_new_list(container: Container, mailing_list: MailingList) -> JsonObject:
-    """As it is made, a list's `created_at` is told in words."""
+def serialize_new_list(container: Container, mailing_list: MailingList) -> wire.CreatedMailingList:
     content = serialize_list(container, mailing_list)
-    return content | {"created_at": content["created_at_diff"]}
+    return {**content, "created_at": content["created_at_diff"]}
 
 
-def serialize_deliverability(person: Person) -> JsonObject:
+def serialize_deliverability(person: Person) -> wire.Deliverability:
     """Whether mail arrives there. A row that nobody has judged yet counts as deliverable if it is whole."""
     is_deliverable = person.can_be_mailed and person.deliverability != UNDELIVERABLE
+    deliverability = person.deliverability if is_deliverable else UNDELIVERABLE
     return {
-        "deliverability": person.deliverability if is_deliverable else UNDELIVERABLE,
+        "deliverability": cast(wire.DeliverabilityName, deliverability),
         "can_deliver": is_deliverable,
         "deliverability_reasons": list(person.reasons),
     }
@@ -93,14 +94,16 @@ def serialize_deliverability(person: Person) -> JsonObject:
 
 def create_recipient_serializer(
     container: Container, lists: Iterable[MailingList]
-) -> Callable[[Recipient], JsonObject]:
+) -> Callable[[Recipient], wire.Recipient]:
     """How people on these lists are shown, each with its list under both of its names."""
     # A page may show one list thousands of times: it is written once.
-    serialized_lists = {each.id: orjson.Fragment(orjson.dumps(serialize_list(container, each))) for each in lists}
+    serialized_lists: dict[int, Any] = {
+        each.id: orjson.Fragment(orjson.dumps(serialize_list(container, each))) for each in lists
+    }
 
-    def serialize(recipient: Recipient) -> JsonObject:
+    def serialize(recipient: Recipient) -> wire.Recipient:
         mailing_list = serialized_lists[recipient.mailing_list_id]
-        return {
+        content = {
             "id": recipient.id,
             "mailing_list_id": recipient.mailing_list_id,
             **person_to_fields(recipient.person),
@@ -110,6 +113,7 @@ def create_recipient_serializer(
             "created_at": format_iso(recipient.created_at),
             "updated_at": format_iso(recipient.updated_at),
         }
+        return cast(wire.Recipient, content)
 
     return serialize
 
@@ -150,7 +154,7 @@ class ListFields(Body):
         description="The sub account that it belongs to; null is none.",
     )
 
-    suppress_by: schemas.SuppressBy | None = Field(
+    suppress_by: wire.SuppressBy | None = Field(
         None,
         description="Of a suppression list, whom an entry bars: everyone at its address, as when nothing is"
         " said; its household, those of its family name at its address; or its email, wherever they live.",
@@ -167,18 +171,15 @@ class ListFields(Body):
         return columns
 
 
+@accepts(ListUpdate)
 class NewMailingList(ListFields):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"description": "Open house visitors", "type": "manual"}]}
-    )
-
     description: Description = Field(
         max_length=MAX_DESCRIPTION_LENGTH,
         validation_alias=AliasChoices("description", "name"),
         description="What you call it.",
         examples=["Open house visitors"],
     )
-    type: Annotated[schemas.ListType, NULL_MEANS_DEFAULT] = Field("manual", description="Where its people come from.")
+    type: Annotated[wire.ListType, NULL_MEANS_DEFAULT] = Field("manual", description="Where its people come from.")
     is_suppression_list: OptionalFlag = Field(False, description="Whoever is on it is mailed nothing.")
 
     def columns(self, container: Container) -> dict[str, Any]:
@@ -186,9 +187,8 @@ class NewMailingList(ListFields):
         return defaults | super().columns(container)
 
 
+@accepts(ListUpdate)
 class ChangedMailingList(ListFields):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"description": "Visitors in May", "qrcode_url": None}]})
-
     # Each default stands for "stays"; null is none of them.
     description: Description = Field(
         default_factory=str,
@@ -196,19 +196,17 @@ class ChangedMailingList(ListFields):
         validation_alias=AliasChoices("description", "name"),
         description="What you call it.",
     )
-    type: schemas.ListType = Field(default_factory=lambda: "manual", description="Where its people come from.")
+    type: wire.ListType = Field(default_factory=lambda: "manual", description="Where its people come from.")
     is_suppression_list: Flag = Field(default_factory=bool, description="Whoever is on it is mailed nothing.")
 
 
 class Merge(Body):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"into": 14}]})
-
     into: Id = Field(description="The list that takes everyone in.")
 
 
 @router.get(
     "/mailing-lists",
-    response_model=schemas.MailingListPage,
+    response_model=page_of(wire.MailingList),
     responses=error_responses(400, 422),
     dependencies=CAN_READ,
     summary="List mailing lists, newest first",
@@ -235,7 +233,7 @@ def list_mailing_lists(
 @router.post(
     "/mailing-lists",
     status_code=201,
-    response_model=schemas.MailingListCreated,
+    response_model=wire.CreatedMailingList,
     responses=error_responses(*BODY_ERRORS),
     summary="Make a mailing list",
 )
@@ -252,7 +250,7 @@ def create_mailing_list(
 
 @router.get(
     "/mailing-lists/{mailing_list_id}",
-    response_model=schemas.MailingListShape,
+    response_model=wire.MailingList,
     responses=error_responses(404),
     dependencies=CAN_READ,
     summary="Read a mailing list",
@@ -264,7 +262,7 @@ def read_mailing_list(mailing_list_id: ListId, tx: RequestTransaction, container
 
 @router.put(
     "/mailing-lists/{mailing_list_id}",
-    response_model=schemas.MailingListShape,
+    response_model=wire.MailingList,
     responses=error_responses(404, *BODY_ERRORS),
     summary="Change a mailing list",
 )
@@ -296,7 +294,7 @@ def delete_mailing_list(mailing_list_id: ListId, tx: RequestTransaction) -> Resp
 
 @router.post(
     "/mailing-lists/{mailing_list_id}/merge",
-    response_model=schemas.MailingListShape,
+    response_model=wire.MailingList,
     responses=error_responses(404, *BODY_ERRORS),
     dependencies=CAN_WRITE,
     summary="Merge a mailing list into another",
@@ -312,7 +310,7 @@ def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: RequestTransact
 
 @router.post(
     "/mailing-lists/{mailing_list_id}/dedupe",
-    response_model=schemas.DoublesRemoved,
+    response_model=DedupeResponse,
     responses=error_responses(404, 409),
     dependencies=CAN_WRITE,
     summary="Remove doubles from a mailing list",
@@ -322,12 +320,12 @@ def dedupe_mailing_list(mailing_list_id: ListId, tx: RequestTransaction) -> Resp
     stays; and none does where someone of the same e-mail and name has an address on the list, unless it is
     a suppression list. On one that bars by e-mail, of each e-mail the oldest stays, with or without one."""
     removed = list_service.remove_duplicates(tx, parse_path_id(mailing_list_id))
-    return json_response({"message": "success", "removed": removed})
+    return json_response(DedupeResponse(message="success", removed=removed))
 
 
 @router.post(
     "/mailing-lists/{mailing_list_id}/rotate-key",
-    response_model=schemas.MailingListShape,
+    response_model=wire.MailingList,
     responses=error_responses(404, 409),
     dependencies=CAN_WRITE,
     summary="Give a mailing list a new key",

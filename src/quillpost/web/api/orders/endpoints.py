@@ -4,12 +4,14 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
+from quillpost.client import orders as wire
+from quillpost.client.send import SendResponse
 from quillpost.core.errors import Invalid
 from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.orders import changes as order_changes
@@ -21,7 +23,7 @@ from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import FieldErrors, GiftcardChoice, Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.stats import sum_orders
-from quillpost.web.api.bodies import Body, Text
+from quillpost.web.api.bodies import Body, Text, accepts
 from quillpost.web.api.dependencies import (
     PageQuery,
     RequestTransaction,
@@ -30,16 +32,14 @@ from quillpost.web.api.dependencies import (
     require_scope,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
-from quillpost.web.api.orders import schemas
 from quillpost.web.api.orders.responses import (
     serialize_order,
     serialize_order_details,
     serialize_stats,
     serialize_tracking,
 )
-from quillpost.web.api.orders.schemas import OrderRead
 from quillpost.web.api.orders.search import METADATA_PARAMETER, OrderFilterQuery, TimeQuery, parse_end_time, parse_time
-from quillpost.web.api.responses import json_response, page_response, without_length
+from quillpost.web.api.responses import json_response, page_of, page_response, without_length
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.send.endpoints import CanSend
 from quillpost.web.api.send.requests import (
@@ -51,7 +51,6 @@ from quillpost.web.api.send.requests import (
     to_metadata_text,
 )
 from quillpost.web.api.send.responses import create_and_respond
-from quillpost.web.api.send.schemas import SendResponse
 from quillpost.web.dependencies import Services, UnitOfWork, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
@@ -62,7 +61,7 @@ EndQuery = Annotated[TimeQuery, Query(description="The last ISO 8601 date or dat
 
 
 @router.get(
-    "/orders/stats", response_model=schemas.OrderStats, responses=error_responses(400, 422), summary="Add up orders"
+    "/orders/stats", response_model=wire.OrderStats, responses=error_responses(400, 422), summary="Add up orders"
 )
 def read_stats(
     caller: CanRead,
@@ -98,7 +97,7 @@ OrderId = Annotated[str, Path(description="The order's id.", json_schema_extra={
 @router.get("/orders", include_in_schema=False, openapi_extra=METADATA_EXTRA)
 @router.get(
     "/orders/list",
-    response_model=schemas.OrderPage,
+    response_model=page_of(wire.Order),
     responses=error_responses(400, 422),
     summary="List orders, newest first",
     openapi_extra=METADATA_EXTRA,
@@ -124,7 +123,7 @@ def list_orders(
 
 @router.get(
     "/orders/{order_id}",
-    response_model=schemas.OrderRead,
+    response_model=wire.OrderDetails,
     responses=error_responses(404),
     dependencies=CAN_READ,
     summary="Read an order",
@@ -137,7 +136,7 @@ def read_order(request: Request, order_id: OrderId, tx: RequestTransaction, cont
 
 @router.get(
     "/orders/{order_id}/track",
-    response_model=schemas.TrackResponse,
+    response_model=wire.TrackResponse,
     responses=error_responses(404),
     dependencies=CAN_READ,
     summary="Track an order",
@@ -194,7 +193,7 @@ def _cancel(request: Request, order_id: OrderId, tx: RequestTransaction, contain
 
 
 _route_options: dict[str, Any] = {
-    "response_model": schemas.CancelResponse,
+    "response_model": wire.CancelResponse,
     "responses": error_responses(400, 404, 409),
     "dependencies": CAN_WRITE,
 }
@@ -218,12 +217,9 @@ CanChange = Annotated[Caller, Depends(require_scope("orders:write"))]
 GIFTCARD_UNCHANGEABLE = "The gift card that was chosen stays: cancel the order, and send another."
 
 
+@accepts(wire.OrderUpdate)
 class ChangedOrder(Body):
     """What is to be different; what is not named stays."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"message": "See you soon!", "schedule_for": "2026-12-01T09:00:00Z"}]}
-    )
 
     message: Text | None = Field(
         None, max_length=MAX_TEXT_LENGTH, description="Another text in the same hand; checked like a send's."
@@ -234,7 +230,7 @@ class ChangedOrder(Body):
 
 @router.put(
     "/orders/{order_id}",
-    response_model=OrderRead,
+    response_model=wire.OrderDetails,
     responses=error_responses(402, 404, *BODY_ERRORS),
     summary="Change an order",
 )

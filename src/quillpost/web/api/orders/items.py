@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.rules import format_dollars
@@ -13,6 +13,8 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
+from quillpost.client import orders as wire
+from quillpost.client.giftcards import InvalidatedItem, InvalidationOptions
 from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import PageRequest
@@ -25,7 +27,7 @@ from quillpost.orders.giftcards.queries import record_reissue
 from quillpost.orders.giftcards.service import VoidableCard
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import FieldErrors, Order
-from quillpost.web.api.bodies import Body, OptionalFlag, Text
+from quillpost.web.api.bodies import Body, OptionalFlag, Text, accepts
 from quillpost.web.api.dependencies import (
     IdQuery,
     LimitQuery,
@@ -40,11 +42,9 @@ from quillpost.web.api.dependencies import (
     require_scope,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
-from quillpost.web.api.orders import schemas
 from quillpost.web.api.orders.responses import serialize_item, serialize_item_details
-from quillpost.web.api.orders.schemas import ItemInvalidated
 from quillpost.web.api.orders.search import StatusFilterQuery
-from quillpost.web.api.responses import json_response, page_response
+from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.dependencies import AuditWriter, Services, UnitOfWork, parse_path_id
 
@@ -71,7 +71,7 @@ ItemPageQuery = Annotated[PageRequest, Depends(get_item_page_request)]
 
 @router.get(
     "/orders/{order_id}/items",
-    response_model=schemas.ItemPage,
+    response_model=page_of(wire.OrderItem),
     responses=error_responses(404, 422),
     summary="List an order's items",
 )
@@ -97,7 +97,9 @@ def list_items(
     return page_response(request, page, serialize_item)
 
 
-@router.get("/order-items", response_model=schemas.ItemPage, responses=error_responses(400, 422), summary="List items")
+@router.get(
+    "/order-items", response_model=page_of(wire.OrderItem), responses=error_responses(400, 422), summary="List items"
+)
 def list_order_items(
     request: Request,
     caller: CanRead,
@@ -146,7 +148,7 @@ def _find_order(tx: Tx, order_id: int, sub_account_id: int | None) -> Order:
 
 @router.get(
     "/order-items/{item_id}",
-    response_model=schemas.ItemRead,
+    response_model=wire.OrderItemDetails,
     responses=error_responses(404),
     dependencies=[Depends(require_scope("orders:read"))],
     summary="Read an item",
@@ -161,10 +163,9 @@ MAX_REASON_LENGTH = 500
 CanChange = Annotated[Caller, Depends(require_scope("orders:write"))]
 
 
+@accepts(InvalidationOptions)
 class Invalidation(Body):
     """Whether another card is sent in its place, and why; all of it may be left out."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "Lost in the mail"}]})
 
     reissue: OptionalFlag = Field(
         False,
@@ -194,8 +195,9 @@ def _invalidate(
         parsed_id, caller, container, unit_of_work, audit, reason=invalidation_body.reason or None, reissue=reissue
     )
     item = item_queries.read_item(unit_of_work.tx, parsed_id)
-    content = serialize_item_details(item, item_queries.list_item_steps(unit_of_work.tx, item))
-    return json_response(content | {"reissued_as": reissued_as})
+    details = serialize_item_details(item, item_queries.list_item_steps(unit_of_work.tx, item))
+    content: InvalidatedItem = {**details, "reissued_as": reissued_as}
+    return json_response(content)
 
 
 def prepare_reissue(item_id: int, caller: Caller, container: Container) -> tuple[OrderDraft, OrderFiles] | None:
@@ -260,7 +262,7 @@ def _send_reissue(
 
 
 _route_options: dict[str, Any] = {
-    "response_model": ItemInvalidated,
+    "response_model": InvalidatedItem,
     "responses": error_responses(402, 404, *BODY_ERRORS),
 }
 for _method, _summary in {"put": "Take a gift card back", "patch": "Take a gift card back (PATCH)"}.items():

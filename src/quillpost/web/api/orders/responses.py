@@ -2,27 +2,32 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import cast
 from urllib.parse import quote
 
 from fastapi import Request
 
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.accounts.sub_accounts import SubAccount
 from quillpost.app.container import Container
+from quillpost.client import orders as wire
+from quillpost.client.recipients import MailedRecipient
+from quillpost.client.send import SendResponse
 from quillpost.core.clock import format_iso, format_time
 from quillpost.fulfillment.review.service import reasons_for_sender
 from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import HistoryStep, ItemSearchResult
-from quillpost.orders.models import GiftcardChoice, Order
+from quillpost.orders.models import Order
 from quillpost.orders.products import format_type
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.stats import OrderTotals
 from quillpost.recipients.models import Person
 from quillpost.web.api.responses import raw_json
-from quillpost.web.api.send.schemas import SendResponse
-from quillpost.web.api.sub_accounts import endpoints as sub_account_endpoints
+from quillpost.web.api.sub_accounts.endpoints import serialize_sub_account
 
 PROOF_LINK_LIFETIME = timedelta(days=7)
+REPEATED_FIELDS = ("name", "address", "address2", "city", "province", "postal_code", "country")
+"""What the answer to a send repeats of its recipients."""
 
 
 def base_url(request: Request) -> str:
@@ -30,7 +35,7 @@ def base_url(request: Request) -> str:
     return str(request.base_url).rstrip("/")
 
 
-def serialize_order(request: Request, container: Container, order: Order) -> dict[str, Any]:
+def serialize_order(request: Request, container: Container, order: Order) -> wire.Order:
     base = base_url(request)
     proof = container.storage.signed_path(f"proof-{order.id}", expires_at=container.clock() + PROOF_LINK_LIFETIME)
     return {
@@ -59,10 +64,9 @@ def serialize_order(request: Request, container: Container, order: Order) -> dic
     }
 
 
-def serialize_order_details(request: Request, container: Container, order: Order) -> dict[str, Any]:
-    """An order by itself: with what deserves a look, or why it is held."""
+def serialize_order_details(request: Request, container: Container, order: Order) -> wire.OrderDetails:
     reasons = reasons_for_sender(order.hold_reasons, container.environments[order.mode])
-    return serialize_order(request, container, order) | {"warnings": [*order.warnings, *reasons]}
+    return {**serialize_order(request, container, order), "warnings": [*order.warnings, *reasons]}
 
 
 def front_image_url(base: str, container: Container, order: Order) -> str:
@@ -77,27 +81,25 @@ def front_image_url(base: str, container: Container, order: Order) -> str:
 
 
 def serialize_send(
-    request: Request,
-    container: Container,
-    order: Order,
-    *,
-    recipients: Sequence[Mapping[str, Any]],
-    sub_account: SubAccount | None,
-) -> dict[str, Any]:
-    """The answer to a send."""
-    return_address = order.return_address
+    request: Request, container: Container, order: Order, *, people: Sequence[Person], sub_account: SubAccount | None
+) -> SendResponse:
+    """What an order has by the same name is copied."""
+    base, return_address, gift = base_url(request), order.return_address, order.gift
     values = {
         "mailing_list_ids_used": ",".join(map(str, order.mailing_list_ids)),
-        "front_image": front_image_url(base_url(request), container, order),
+        "front_image": front_image_url(base, container, order),
         "return_name": return_address.name,
         "return_address": return_address.address,
         "return_address2": return_address.address2,
         "return_city": return_address.city,
         "return_province": return_address.province,
         "return_postal_code": return_address.postal_code,
-        "sub_account": serialize_sub_account(sub_account),
+        "sub_account": None if sub_account is None else serialize_sub_account(sub_account),
         "custom_background_url": order.background_url,
-        **serialize_gift(base_url(request), order.gift),
+        "giftcard_brand": gift.brand if gift else None,
+        "giftcard_image": brand_image_url(base, gift.brand) if gift else None,
+        "giftcard_amount": gift.cents if gift else None,
+        "giftcard_brand_longname": gift.title if gift else "",
         "status": order.status.value,
         "display_status": order.status.display,
         "display_trigger": "API" if order.method == "api" else order.method,
@@ -105,38 +107,18 @@ def serialize_send(
         "user_id": order.account_id,
         "created_at": format_time(order.created_at),
         "updated_at": format_time(order.updated_at),
-        "recipients": list(recipients),
+        "recipients": [{name: getattr(person, name) for name in REPEATED_FIELDS} for person in people],
     }
-    return {name: values[name] if name in values else getattr(order, name) for name in SendResponse.model_fields}
-
-
-def serialize_gift(base: str, gift: GiftcardChoice | None) -> dict[str, Any]:
-    """What each piece of an order brings, as the answer to a send says it."""
-    return {
-        "giftcard_brand": gift.brand if gift else None,
-        "giftcard_image": brand_image_url(base, gift.brand) if gift else None,
-        "giftcard_amount": gift.cents if gift else None,
-        "giftcard_brand_longname": gift.title if gift else "",
-    }
+    content = {name: values[name] if name in values else getattr(order, name) for name in SendResponse.__annotations__}
+    return cast(SendResponse, content)
 
 
 def brand_image_url(base: str, code: str) -> str:
-    """Where the catalog's picture of a brand is."""
     return f"{base}/giftcards/{quote(code, safe='')}.png"
 
 
-def serialize_inline_recipient(person: Person) -> dict[str, str | None]:
-    """A recipient as the answer to a send repeats it."""
-    names = ("name", "address", "address2", "city", "province", "postal_code", "country")
-    return {name: getattr(person, name) for name in names}
-
-
-def serialize_sub_account(sub_account: SubAccount | None) -> dict[str, Any] | None:
-    return None if sub_account is None else sub_account_endpoints.serialize_sub_account(sub_account)
-
-
-def serialize_recipient(item: Item) -> dict[str, Any]:
-    return {
+def serialize_recipient(item: Item) -> MailedRecipient:
+    content = {
         "name": item.name,
         "company": item.company,
         "address": item.address,
@@ -149,9 +131,10 @@ def serialize_recipient(item: Item) -> dict[str, Any]:
         "phone": item.phone,
         **{f"custom{n}": value for n, value in enumerate(item.custom, 1)},
     }
+    return cast(MailedRecipient, content)
 
 
-def serialize_item(item: Item) -> dict[str, Any]:
+def serialize_item(item: Item) -> wire.OrderItem:
     return {
         "id": item.id,
         "status": item.status.value,
@@ -159,52 +142,46 @@ def serialize_item(item: Item) -> dict[str, Any]:
         "scans": item.scans,
         "failure": item.failure,
         "recipient": serialize_recipient(item),
-        "giftcard": serialize_giftcard(item),
+        # Once it is issued; never what it is redeemed with.
+        "giftcard": None if item.giftcard_brand is None else {"brand": item.giftcard_brand, "amount": item.gift_cents},
         "created_at": format_iso(item.created_at),
     }
 
 
-def serialize_giftcard(item: Item) -> dict[str, Any] | None:
-    """The card that a piece brings, once it is issued; never what it is redeemed with."""
-    if item.giftcard_brand is None:
-        return None
-    return {"brand": item.giftcard_brand, "amount": item.gift_cents}
-
-
-def serialize_item_details(item: Item, steps: Sequence[HistoryStep]) -> dict[str, Any]:
-    """An item by itself."""
-    events = [
-        {
-            "status": step.status.value,
-            "previous_status": step.previous and step.previous.value,
-            "at": format_iso(step.at),
-            "place": step.place,
-            "reason": step.reason,
-            "inferred": step.inferred,
-        }
-        for step in steps
-    ]
-    return serialize_item(item) | {
+def serialize_item_details(item: Item, steps: Sequence[HistoryStep]) -> wire.OrderItemDetails:
+    return {
+        **serialize_item(item),
         "order_id": item.order_id,
         "delivery_inferred": item.delivery_inferred,
-        "events": events,
+        "events": [_serialize_step(step) for step in steps],
     }
 
 
-def serialize_search(request: Request, container: Container, result: ItemSearchResult) -> dict[str, Any]:
+def _serialize_step(step: HistoryStep) -> wire.ItemHistoryEvent:
     return {
-        "matched_order_items": [serialize_item(item) | {"order_id": item.order_id} for item in result.items],
+        "status": cast(wire.ItemStatus | wire.GiftcardEvent, step.status.value),
+        "previous_status": None if step.previous is None else step.previous.value,
+        "at": format_iso(step.at),
+        "place": step.place,
+        "reason": step.reason,
+        "inferred": step.inferred,
+    }
+
+
+def serialize_search(request: Request, container: Container, result: ItemSearchResult) -> wire.SearchResponse:
+    return {
+        "matched_order_items": [{**serialize_item(item), "order_id": item.order_id} for item in result.items],
         "orders": [serialize_order(request, container, order) for order in result.orders],
         "truncated": result.is_cut,
     }
 
 
-def serialize_counts(counts: Mapping[ItemStatus, int], *, scans: int, multi_scans: int) -> dict[str, int]:
-    """The eleven counters of pieces, of one order or of many."""
-    return {status.count_name: counts[status] for status in ItemStatus} | {"scans": scans, "multi_scans": multi_scans}
+def serialize_counts(counts: Mapping[ItemStatus, int], *, scans: int, multi_scans: int) -> wire.StatusCounts:
+    by_status = {status.count_name: counts[status] for status in ItemStatus}
+    return cast(wire.StatusCounts, {**by_status, "scans": scans, "multi_scans": multi_scans})
 
 
-def serialize_stats(totals: OrderTotals) -> dict[str, Any]:
+def serialize_stats(totals: OrderTotals) -> wire.OrderStats:
     return {
         **serialize_counts(totals.item_counts, scans=totals.scans, multi_scans=totals.multi_scans),
         "total_cost": format_dollars(totals.cents),
@@ -213,21 +190,15 @@ def serialize_stats(totals: OrderTotals) -> dict[str, Any]:
     }
 
 
-def format_dollars(cents: int) -> str:
-    """Money as a person reads it."""
-    sign, absolute = "-" if cents < 0 else "", abs(cents)
-    return f"{sign}${absolute // 100:,}.{absolute % 100:02d}"
-
-
 def serialize_tracking(
-    order_content: Mapping[str, Any], order: Order, *, failed: Sequence[Item], returned: Sequence[Item]
-) -> dict[str, Any]:
+    wire_order: wire.Order, order: Order, *, failed: Sequence[Item], returned: Sequence[Item]
+) -> wire.TrackResponse:
     return {
         "data": {
             "id": order.id,
-            "order": order_content,
+            "order": wire_order,
             "stats": serialize_counts(order.status_counts, scans=order.total_scans, multi_scans=order.multi_scans),
-            "errors": [serialize_recipient(item) | {"failure": item.failure} for item in failed],
-            "returned": [serialize_recipient(item) | {"failure": item.failure} for item in returned],
+            "errors": [{**serialize_recipient(item), "failure": item.failure} for item in failed],
+            "returned": [{**serialize_recipient(item), "failure": item.failure} for item in returned],
         }
     }

@@ -10,6 +10,7 @@ from pydantic import WithJsonSchema
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.client import orders as wire
 from quillpost.core.errors import Invalid
 from quillpost.orders import rules
 from quillpost.orders.items.queries import ItemQuery, search_by_recipient
@@ -21,7 +22,6 @@ from quillpost.recipients.rules import MAX_FIELD_LENGTH, parse_partial_address
 from quillpost.web.api.bodies import Text, strip_or_none
 from quillpost.web.api.dependencies import RequestTransaction, SearchQuery, SubAccountFilter, require_scope
 from quillpost.web.api.errors import error_responses
-from quillpost.web.api.orders import schemas
 from quillpost.web.api.orders.responses import serialize_search
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
@@ -50,7 +50,7 @@ NameQuery = Annotated[
 
 @router.get(
     "/orders/search",
-    response_model=schemas.SearchResponse,
+    response_model=wire.SearchResponse,
     responses=error_responses(400, 422),
     summary="Find orders by their recipients",
 )

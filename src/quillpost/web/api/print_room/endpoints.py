@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import WithJsonSchema
 
+from quillpost.client import print_room as wire
+from quillpost.client.types import Mode
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid
 from quillpost.fulfillment.batches.files import BatchFileStorage
@@ -37,9 +39,8 @@ from quillpost.web.api.dependencies import (
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.responses import base_url
 from quillpost.web.api.orders.search import QueryErrors, parse_choice
-from quillpost.web.api.print_room import schemas
 from quillpost.web.api.print_room.schemas import Mark, Reprint, Retry, Rush
-from quillpost.web.api.responses import json_response, page_response
+from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.dependencies import Services, parse_path_id
 
@@ -74,7 +75,7 @@ FLAG_VALUES = {"true": True, "false": False, "1": True, "0": False}
 
 @router.get(
     "/print/batches",
-    response_model=schemas.BatchPage,
+    response_model=page_of(wire.Batch, wire.BatchPageMeta),
     responses=error_responses(422),
     summary="List production batches, newest first",
 )
@@ -96,7 +97,7 @@ def list_print_batches(
 
 @router.get(
     "/print/batches/{batch_id}",
-    response_model=schemas.BatchRead,
+    response_model=wire.BatchWithFiles,
     responses=error_responses(404),
     summary="Read a production batch",
 )
@@ -107,7 +108,7 @@ def read_print_batch(request: Request, batch_id: BatchId, caller: OperatorCanRea
 
 @router.post(
     "/print/batches/{batch_id}/mark",
-    response_model=schemas.BatchRead,
+    response_model=wire.BatchWithFiles,
     responses=error_responses(404, *BODY_ERRORS),
     summary="Say how far a batch is",
 )
@@ -140,7 +141,7 @@ def mark_print_batch(
 @router.post(
     "/print/batches/{batch_id}/reprint",
     status_code=201,
-    response_model=schemas.Reprinted,
+    response_model=wire.ReprintedBatch,
     responses=error_responses(404, *BODY_ERRORS),
     summary="Print pieces again",
 )
@@ -174,7 +175,7 @@ def reprint_pieces(
 
 @router.post(
     "/print/batches/{batch_id}/retry",
-    response_model=schemas.BatchRead,
+    response_model=wire.BatchWithFiles,
     responses=error_responses(404, *BODY_ERRORS),
     summary="Try a batch's step again",
 )
@@ -204,7 +205,7 @@ def retry_print_batch(
 
 @router.post(
     "/print/rush",
-    response_model=schemas.Rushed,
+    response_model=wire.RushResponse,
     responses=error_responses(*BODY_ERRORS),
     summary="Let orders go before the others",
 )
@@ -219,17 +220,20 @@ def rush_orders(body: Rush, caller: OperatorCanWrite, container: Services, audit
         write_audit=audit.counting_recorder("orders.rushed", {"mode": caller.mode}),
         now=container.clock(),
     )
-    return json_response({"message": "success", "order_ids": rushed})
+    return json_response(wire.RushResponse(message="success", order_ids=rushed))
 
 
 @router.post(
-    "/print/pool", response_model=schemas.Pooled, responses=error_responses(409), summary="Make batches of what waits"
+    "/print/pool",
+    response_model=wire.PoolResponse,
+    responses=error_responses(409),
+    summary="Make batches of what waits",
 )
 def pool_orders(caller: OperatorCanWrite, container: Services, audit: RequestAuditWriter) -> Response:
     """Now, instead of at the daily cut-off."""
     record = audit.counting_recorder("orders.pooled", {"mode": caller.mode})
     pooled = print_room_service.pool_orders_now(container.db, caller.mode, write_audit=record, now=container.clock())
-    return json_response({"message": "success", "orders": pooled})
+    return json_response(wire.PoolResponse(message="success", orders=pooled))
 
 
 def _batch_reference(batch_id: str) -> str:
@@ -252,12 +256,12 @@ def _batch_response(
     )
 
 
-def serialize_batch(batch: ProductionBatch) -> dict[str, Any]:
+def serialize_batch(batch: ProductionBatch) -> wire.Batch:
     return {
         "id": batch.id,
         "reference": batch_reference(batch.id),
-        "mode": batch.mode,
-        "status": batch.status,
+        "mode": cast(Mode, batch.mode),
+        "status": cast(wire.BatchStatus, batch.status),
         "piece": batch.piece,
         "mail_class": batch.mail_class,
         "stock": batch.stock,
@@ -276,10 +280,10 @@ def serialize_batch(batch: ProductionBatch) -> dict[str, Any]:
     }
 
 
-def serialize_batch_details(request: Request, container: Services, batch_view: BatchDetails) -> dict[str, Any]:
+def serialize_batch_details(request: Request, container: Services, batch_view: BatchDetails) -> wire.BatchWithFiles:
     """A batch by itself. Its files may be far: no transaction is open."""
     expires = container.clock() + FILE_LINK_LIFETIME
-    files = [
+    files: list[wire.BatchFile] = [
         {
             "name": file.name,
             "size": file.size,
@@ -289,12 +293,13 @@ def serialize_batch_details(request: Request, container: Services, batch_view: B
         }
         for file in batch_view.files
     ]
-    return serialize_batch(batch_view.batch) | {
+    return {
+        **serialize_batch(batch_view.batch),
         "pieces_by_status": batch_view.pieces,
         "void": batch_view.void,
         "reprints": batch_view.reprints,
         "files": files,
-        "statement": read_statement(container.storage.store, batch_view),
+        "statement": cast(wire.Statement | None, read_statement(container.storage.store, batch_view)),
     }
 
 

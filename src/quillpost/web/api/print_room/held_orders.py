@@ -1,9 +1,9 @@
 """Orders that are held, and an operator's verdict on each: it goes on, or it ends."""
 
-from typing import Any
-
 from fastapi import APIRouter, Request, Response
 
+from quillpost.client import print_room as wire
+from quillpost.client.orders import OrderDetails
 from quillpost.core.clock import format_iso
 from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.review.service import PausedOrder, list_paused_orders
@@ -17,9 +17,8 @@ from quillpost.web.api.dependencies import (
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.endpoints import OrderId
 from quillpost.web.api.orders.responses import serialize_order_details
-from quillpost.web.api.orders.schemas import OrderRead
-from quillpost.web.api.print_room.schemas import HeldPage, Refusal, Release
-from quillpost.web.api.responses import json_response, page_response
+from quillpost.web.api.print_room.schemas import Refusal, Release
+from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.dependencies import Services, parse_path_id
 
@@ -27,7 +26,10 @@ router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Print room"])
 
 
 @router.get(
-    "/print/held", response_model=HeldPage, responses=error_responses(422), summary="List paused orders, oldest first"
+    "/print/held",
+    response_model=page_of(wire.HeldOrder),
+    responses=error_responses(422),
+    summary="List paused orders, oldest first",
 )
 def list_held_orders(
     request: Request, caller: OperatorCanRead, tx: ServiceTransaction, page_request: PageQuery
@@ -38,7 +40,7 @@ def list_held_orders(
 
 @router.post(
     "/orders/{order_id}/release",
-    response_model=OrderRead,
+    response_model=OrderDetails,
     responses=error_responses(404, *BODY_ERRORS),
     summary="Release a paused order",
 )
@@ -71,7 +73,7 @@ def release_order(
 
 @router.post(
     "/orders/{order_id}/refuse",
-    response_model=OrderRead,
+    response_model=OrderDetails,
     responses=error_responses(404, *BODY_ERRORS),
     summary="Refuse an order",
 )
@@ -98,7 +100,7 @@ def refuse_order(
     return json_response(serialize_order_details(request, container, order))
 
 
-def serialize_held_order(order: PausedOrder) -> dict[str, Any]:
+def serialize_held_order(order: PausedOrder) -> wire.HeldOrder:
     return {
         "id": order.id,
         "account_id": order.account_id,
@@ -110,5 +112,5 @@ def serialize_held_order(order: PausedOrder) -> dict[str, Any]:
         "grand_total": order.grand_total,
         "created_at": format_iso(order.created_at),
         "paused_at": format_iso(order.paused_at),
-        "reasons": order.reasons,
+        "reasons": list(order.reasons),
     }

@@ -3,12 +3,12 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
-from pydantic import BaseModel, ConfigDict, Field
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
+from quillpost.client import mailing_lists as wire
 from quillpost.core.errors import Invalid
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.leads.search import LeadSearchResult, search_leads
@@ -16,72 +16,10 @@ from quillpost.recipients.lists.queries import read_lists
 from quillpost.web.api.bodies import strip_or_none
 from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
-from quillpost.web.api.orders.schemas import Money
 from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.dependencies import Services
-
-
-class RadiusCount(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"message": "success", "count": 100, "leads_fee": 500}]})
-
-    message: str
-    count: int = Field(description="How many there are, at most as many as were asked for.")
-    leads_fee: Money
-
-
-class RadiusBought(BaseModel):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"message": "success", "mailing_list_id": 14, "count": 100, "leads_fee": 500, "failure": False}
-            ]
-        }
-    )
-
-    message: str
-    mailing_list_id: int = Field(description="The list that they are on.")
-    count: int = Field(description="How many were bought.")
-    leads_fee: Money
-    failure: bool
-
-
-class RadiusPreviewData(BaseModel):
-    count: int = Field(description="How many addresses there are.")
-    leads_fee: Money
-    unit_price: Money
-    estimated_total: Money
-    warnings: list[str] = Field(description="What deserves a look; X-Warnings says the same.")
-
-
-class RadiusPreview(BaseModel):
-    """What a send with `radius_search.preview` = true answers: no order is made."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "success": True,
-                    "code": 200,
-                    "message": "OK",
-                    "data": {
-                        "count": 100,
-                        "leads_fee": 500,
-                        "unit_price": 109,
-                        "estimated_total": 11400,
-                        "warnings": [],
-                    },
-                }
-            ]
-        }
-    )
-
-    success: bool
-    code: int
-    message: str
-    data: RadiusPreviewData
-
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Mailing lists"])
 
@@ -93,7 +31,7 @@ SUB_ACCOUNT_OF_LIST = "The list has a sub account of its own, or none: leave thi
 
 @router.post(
     "/mailing-lists-utils/count-radius-search",
-    response_model=RadiusCount,
+    response_model=wire.RadiusCount,
     responses=error_responses(*BODY_ERRORS),
     summary="Count the addresses around one",
 )
@@ -101,19 +39,19 @@ def count_radius_search(body: RadiusCall, caller: CanRead, container: Services) 
     """How many could be bought, and for how much; asking is free. Whoever is on a suppression list is not
     counted, nor sold; in testing mode the addresses are made up."""
     leads, _ = find_leads(body, caller, container)
-    return json_response({"message": "success", "count": len(leads.people), "leads_fee": leads.cents})
+    return json_response(wire.RadiusCount(message="success", count=len(leads.people), leads_fee=leads.cents))
 
 
 @router.post(
     "/mailing-lists-utils/buy-radius-search",
-    response_model=RadiusBought,
+    response_model=wire.RadiusPurchase,
     responses=error_responses(402, *BODY_ERRORS),
     summary="Buy the addresses around one",
     description="The nearest go onto a new list of type radius, or onto `mailing_list_id`, for 5 cents each:"
     " records and fee together, or neither. In testing mode nothing is billed, and the addresses are made up:"
     " live mail never goes to them. Also at `/mailing-lists/buy-radius-search`.",
 )
-@router.post("/mailing-lists/buy-radius-search", response_model=RadiusBought, include_in_schema=False)
+@router.post("/mailing-lists/buy-radius-search", response_model=wire.RadiusPurchase, include_in_schema=False)
 def buy_radius_search(
     body: RadiusCall, caller: CanWrite, container: Services, unit_of_work: RequestUnitOfWork
 ) -> Response:
@@ -131,13 +69,13 @@ def buy_radius_search(
         now=container.clock(),
     )
     return json_response(
-        {
-            "message": "success",
-            "mailing_list_id": mailing_list.id,
-            "count": len(purchase.people),
-            "leads_fee": purchase.cents,
-            "failure": False,
-        }
+        wire.RadiusPurchase(
+            message="success",
+            mailing_list_id=mailing_list.id,
+            count=len(purchase.people),
+            leads_fee=purchase.cents,
+            failure=False,
+        )
     )
 
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic.config import JsonDict
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from quillpost.client import mailing_lists as wire
 from quillpost.core.errors import Invalid
 from quillpost.recipients.leads.rules import (
     ALL_RECORDS,
@@ -27,6 +27,7 @@ from quillpost.web.api.bodies import (
     Id,
     OptionalFlag,
     Text,
+    accepts,
     parse_integer,
     strip_or_none,
     to_integer,
@@ -38,8 +39,6 @@ MAX_LENGTH = 300
 CENTER_REQUIRED = "Give radius_center, the address to search around, as well."
 MAX_TYPES_LENGTH = 1_000
 MAX_DAYS = 3_650
-
-EXAMPLE: JsonDict = {"address": "1100 Congress Ave, Austin, TX 78701", "record_count": 100, "record_types": "all"}
 
 
 def _parse_form_integer(value: object) -> object:
@@ -150,15 +149,14 @@ class RadiusCenterFields(Body):
         )
 
 
+@accepts(wire.RadiusSearch)
 class RadiusFields(Body):
     """The nearest addresses to one that is known."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
     address: Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_require_address)] = Field(
         max_length=MAX_LENGTH,
         description="What to search around: the full street address on one line.",
-        examples=[EXAMPLE["address"]],
+        examples=["1100 Congress Ave, Austin, TX 78701"],
     )
     postal_code: Text | None = Field(
         None,
@@ -214,6 +212,7 @@ class RadiusFields(Body):
         )
 
 
+@accepts(wire.RadiusSearch, beside={"preview"})
 class RadiusOfSend(RadiusFields):
     """The nearest addresses to one that is known, bought for this send."""
 
@@ -222,6 +221,7 @@ class RadiusOfSend(RadiusFields):
     )
 
 
+@accepts(wire.RadiusOptions)
 class RadiusCall(RadiusFields):
     """A search by itself."""
 

@@ -4,16 +4,17 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
+from quillpost.client import recipients as wire
+from quillpost.client.types import Message
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.core.paging import OLDEST_FIRST, Page
-from quillpost.privacy.erasure import COUNTED_TABLES, erase_subject
+from quillpost.privacy.erasure import erase_subject
 from quillpost.privacy.queries import parse_subject
 from quillpost.recipients import queries as recipient_queries
 from quillpost.recipients import service as recipient_service
@@ -21,7 +22,7 @@ from quillpost.recipients.lists.queries import find_lists, read_list, read_lists
 from quillpost.recipients.models import Recipient
 from quillpost.recipients.rules import MAX_FIELD_LENGTH
 from quillpost.recipients.service import RecipientRejection
-from quillpost.web.api.bodies import Body, QueryText, require_one_text, strip_or_none
+from quillpost.web.api.bodies import QueryText, strip_or_none
 from quillpost.web.api.dependencies import (
     IdQuery,
     RecipientPageQuery,
@@ -34,23 +35,21 @@ from quillpost.web.api.dependencies import (
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
-from quillpost.web.api.mailing_lists.endpoints import JsonObject, ListId, create_recipient_serializer
-from quillpost.web.api.orders.schemas import Message
+from quillpost.web.api.mailing_lists.endpoints import ListId, create_recipient_serializer
 from quillpost.web.api.orders.search import TimeQuery, parse_time
 from quillpost.web.api.recipients import schemas
 from quillpost.web.api.recipients.schemas import (
     ChangedRecipient,
     ManyRecipients,
     NewRecipient,
-    OptionalLine,
+    WhomToErase,
     WhomToFind,
     WhomToRemove,
     get_person_fields,
     keep_known_fields,
 )
-from quillpost.web.api.responses import json_response, numbered_page_response, page_response
+from quillpost.web.api.responses import json_response, numbered_page_response, page_of, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.send.schemas import STATE_DESCRIPTION, STATE_NAMES, ZIP_DESCRIPTION, ZIP_NAMES
 from quillpost.web.dependencies import Services, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Recipients"])
@@ -71,7 +70,7 @@ UpdatedSinceQuery = Annotated[
 SECRET_HEADERS = {HOLDS_SECRET_HEADER: "yes"}
 
 
-def _serialize_recipient(tx: Tx, container: Container, recipient: Recipient) -> JsonObject:
+def _serialize_recipient(tx: Tx, container: Container, recipient: Recipient) -> wire.Recipient:
     lists = find_lists(tx, [recipient.mailing_list_id])
     if not lists:
         raise NotFound
@@ -88,7 +87,7 @@ def _with_lists(tx: Tx, recipients: Iterable[Recipient]) -> tuple[list[Recipient
 @router.get("/mailing-lists/{mailing_list_id}/recipients", include_in_schema=False)
 @router.get(
     "/mailing-lists-utils/recipients/{mailing_list_id}",
-    response_model=schemas.ListRecipients,
+    response_model=wire.ListRecipients,
     responses=error_responses(400, 404, 422),
     summary="List a mailing list's recipients",
 )
@@ -137,7 +136,7 @@ def list_recipients_of(
 
 @router.get(
     "/recipients",
-    response_model=schemas.RecipientPage,
+    response_model=page_of(wire.Recipient),
     responses=error_responses(400, 422),
     summary="List recipients, newest first",
 )
@@ -181,7 +180,7 @@ def list_recipients(
 @router.post(
     "/recipients",
     status_code=201,
-    response_model=schemas.RecipientRead,
+    response_model=wire.Recipient,
     responses=error_responses(*BODY_ERRORS),
     dependencies=CAN_WRITE,
     summary="Add a recipient to a mailing list",
@@ -195,7 +194,7 @@ def create_recipient(body: NewRecipient, tx: RequestTransaction, container: Serv
 
 @router.get(
     "/recipients/{recipient_id}",
-    response_model=schemas.RecipientRead,
+    response_model=wire.Recipient,
     responses=error_responses(404),
     dependencies=CAN_READ,
     summary="Read a recipient",
@@ -209,7 +208,7 @@ def read_recipient(recipient_id: RecipientId, tx: RequestTransaction, container:
 
 @router.put(
     "/recipients/{recipient_id}",
-    response_model=schemas.RecipientRead,
+    response_model=wire.Recipient,
     responses=error_responses(404, *BODY_ERRORS),
     dependencies=CAN_WRITE,
     summary="Change a recipient",
@@ -275,7 +274,7 @@ def create_recipients(body: ManyRecipients, tx: RequestTransaction, container: S
 @router.post("/recipients/delete-by-address", include_in_schema=False, dependencies=CAN_WRITE)
 @router.post(
     "/recipients-utils/delete-by-address",
-    response_model=schemas.RecipientRemoved,
+    response_model=wire.RemovalResponse,
     responses=error_responses(404, *BODY_ERRORS),
     dependencies=CAN_WRITE,
     summary="Remove a recipient by address or e-mail",
@@ -286,13 +285,13 @@ def delete_by_address(body: WhomToRemove, tx: RequestTransaction) -> Response:
 
     Also at `/recipients/delete-by-address`.
     """
-    removed = recipient_service.remove_matching_recipient(tx, body.mailing_list_id, body.address_fields())
-    return json_response({"status": f"Recipient {removed} Deleted"})
+    removed = recipient_service.remove_matching_recipient(tx, body.mailing_list_id, body.person_fields())
+    return json_response(wire.RemovalResponse(status=f"Recipient {removed} Deleted"))
 
 
 @router.post(
     "/recipients/lookup",
-    response_model=schemas.RecipientRead,
+    response_model=wire.Recipient,
     responses=error_responses(404, *BODY_ERRORS),
     dependencies=CAN_READ,
     summary="Find a recipient by e-mail",
@@ -303,47 +302,14 @@ def look_up_recipient(body: WhomToFind, tx: RequestTransaction, container: Servi
     return json_response(_serialize_recipient(tx, container, recipient), headers=SECRET_HEADERS)
 
 
-ERASED_EXAMPLE: dict[str, Any] = {
-    "message": "success",
-    "erased": {**dict.fromkeys(COUNTED_TABLES, 0), "recipients": 2, "items": 5, "deliveries": 9, "files": 4},
-    "waiting": 1,
-}
-
-
-class Erased(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [ERASED_EXAMPLE]})
-
-    message: str
-    erased: dict[str, int] = Field(description="How many rows told of the person, by what they are.")
-    waiting: int = Field(description="Pieces that a printer has: they name the person until they are mailed.")
-
-
 CanErase = Annotated[Caller, Depends(require_scope("lists:write"))]
 
 
-class WhomToErase(Body):
-    """A door, whole on one line or in parts, an e-mail, or both: whoever has one of them is meant."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"address": "12 Main St, Austin, TX 78701", "email": "jane@example.com"}],
-            **require_one_text("address", "email"),
-        }
-    )
-
-    address: OptionalLine = Field(
-        None, description="Whole on one line, or the street beside its parts; everyone at that door is meant."
-    )
-    address2: OptionalLine = Field(None, description="Unit.")
-    city: OptionalLine = Field(None, description="City.")
-    province: OptionalLine = Field(None, validation_alias=STATE_NAMES, description=STATE_DESCRIPTION)
-    postal_code: OptionalLine = Field(None, validation_alias=ZIP_NAMES, description=ZIP_DESCRIPTION)
-    country: OptionalLine = Field(None, description="Two letters; US when missing.")
-    email: OptionalLine = Field(None, description="E-mail address, in any case; whoever has it is meant too.")
-
-
 @router.post(
-    "/recipients/erase", response_model=Erased, responses=error_responses(*BODY_ERRORS), summary="Erase a person"
+    "/recipients/erase",
+    response_model=wire.ErasureResponse,
+    responses=error_responses(*BODY_ERRORS),
+    summary="Erase a person",
 )
 def erase_person(body: WhomToErase, caller: CanErase, container: Services, audit: RequestAuditWriter) -> Response:
     """For good: from lists, pieces, what was told of them, sends that wait, and files; with a live token in
@@ -358,4 +324,4 @@ def erase_person(body: WhomToErase, caller: CanErase, container: Services, audit
         tenant = Tenant(caller.account_id, caller.sub_account_id, "test" if caller.is_testing else None)
         erasure = erase_subject(tx, container.encryptor, tenant, person, now=container.clock())
         audit.record(tx, "person.erased", {})  # whom, nobody is to know any more
-    return json_response({"message": "success", "erased": dict(erasure.erased), "waiting": erasure.waiting})
+    return json_response(wire.ErasureResponse(message="success", erased=dict(erasure.erased), waiting=erasure.waiting))

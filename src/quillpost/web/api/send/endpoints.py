@@ -9,6 +9,8 @@ from pydantic import AliasChoices, Field
 
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
+from quillpost.client import send as wire
+from quillpost.client.mailing_lists import RadiusPreview
 from quillpost.core.errors import Invalid
 from quillpost.orders.automations.service import SAMPLE_RECIPIENT
 from quillpost.orders.products import (
@@ -24,7 +26,6 @@ from quillpost.orders.products import (
 from quillpost.web.api.bodies import Body, Text, validate_body
 from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
-from quillpost.web.api.radius.endpoints import RadiusPreview
 from quillpost.web.api.requests import ParsedRequest
 from quillpost.web.api.responses import add_ignored_header
 from quillpost.web.api.routes import PREFIX, V2Route
@@ -36,7 +37,6 @@ from quillpost.web.api.send.responses import (
     estimate_response,
     preview_response,
 )
-from quillpost.web.api.send.schemas import EstimateResponse, PreviewResponse, SendResponse
 from quillpost.web.dependencies import Services, UnitOfWork
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
@@ -161,7 +161,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         router.post(
             f"/send/{path}",
             operation_id=f"send_{name}",
-            response_model=SendResponse | PreviewResponse | RadiusPreview,
+            response_model=wire.SendResponse | wire.PreviewResponse | RadiusPreview,
             responses=error_responses(402, *BODY_ERRORS),
             summary=f"Send {title}",
             description=f"Send {title} to everyone in the audience, or with `preview` = true see how it will"
@@ -173,7 +173,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         router.post(
             f"/estimate/{path}",
             operation_id=f"estimate_{name}",
-            response_model=EstimateResponse,
+            response_model=wire.EstimateResponse,
             responses=error_responses(*BODY_ERRORS),
             summary=f"What sending {title} would cost",
             description="The body of a send, checked in every respect; nothing is stored."

@@ -8,6 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 
 from quillpost.app.container import Limits
+from quillpost.client import send as wire
+from quillpost.client.orders import ReplayOptions
 from quillpost.core import exact_json
 from quillpost.orders.models import FIELD_ATTRIBUTES, FieldErrors, OrderRequest, ReplayRequest
 from quillpost.orders.products import Product
@@ -25,6 +27,7 @@ from quillpost.web.api.bodies import (
     OptionalFlag,
     Text,
     WholeNumber,
+    accepts,
     strip_or_none,
 )
 from quillpost.web.api.giftcards.schemas import (
@@ -54,6 +57,9 @@ RETURN_ADDRESS_PARTS = {
 }
 """What no return address is without, and what its field's absence is told with."""
 AUDIENCE_CONFLICT = "A {} stands alone: leave out recipients and mailing_list_ids."
+
+PREVIEW = frozenset({"preview"})
+"""What a client calls another method for."""
 
 ORDER_ATTRIBUTES = frozenset(field.name for field in fields(OrderRequest))
 STRIPPED_ATTRIBUTES = frozenset(name for name in ORDER_ATTRIBUTES if name.endswith("_url")) | {"giftcard_brand"}
@@ -85,6 +91,7 @@ Schedule = Annotated[
 ]
 
 
+@accepts(wire.AnySend, beside=PREVIEW)
 class SendBody(RadiusCenterFields):
     """What every send may say."""
 
@@ -252,6 +259,7 @@ class SendBody(RadiusCenterFields):
         return ReturnAddress(name=strip_or_none(self.return_name), **fields)
 
 
+@accepts(wire.CardSend, beside=PREVIEW)
 class SendCard(SendBody):
     """A notecard or a magnacard to everyone in the audience."""
 
@@ -265,12 +273,14 @@ class SendCard(SendBody):
     )
 
 
+@accepts(wire.PostcardSend, beside=PREVIEW)
 class SendPostcard(SendCard):
     """A postcard to everyone in the audience."""
 
     size: Annotated[Literal["4x6", "6x9", "6x11"], NULL_MEANS_DEFAULT] = Field("4x6", description="Inches, finished.")
 
 
+@accepts(wire.LetterSend, beside=PREVIEW)
 class SendLetter(SendBody):
     """A letter to everyone in the audience."""
 
@@ -291,6 +301,7 @@ class SendLetter(SendBody):
     )
 
 
+@accepts(wire.GiftcardSend, beside=PREVIEW)
 class SendGiftcard(SendBody):
     """A folded card with a gift card inside to everyone in the audience."""
 
@@ -332,10 +343,9 @@ class SendGiftcard(SendBody):
         return super()._shared_values() | ({} if amount is None else {"giftcard_amount": amount})
 
 
+@accepts(ReplayOptions)
 class Replay(Body):
     """Whom to send it to, when, and with which metadata; all of it may be left out."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"schedule_for": "2026-12-01T09:00:00Z"}]})
 
     rows: ClassVar[str | None] = "recipients"
 

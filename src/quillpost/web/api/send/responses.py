@@ -9,13 +9,15 @@ from fastapi import Request, Response
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import read_sub_account
 from quillpost.app.container import Container
+from quillpost.client import send as wire
+from quillpost.client.mailing_lists import RadiusPreview, RadiusPreviewData
 from quillpost.orders import service as order_service
 from quillpost.orders.create import OrderFiles
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.models import API_METHOD
 from quillpost.orders.products import Product
 from quillpost.orders.service import PREVIEW_LIFETIME, OrderEstimate
-from quillpost.web.api.orders.responses import base_url, serialize_inline_recipient, serialize_send
+from quillpost.web.api.orders.responses import base_url, serialize_send
 from quillpost.web.api.responses import build_warning_header, json_response
 from quillpost.web.api.send.requests import SendBody
 from quillpost.web.dependencies import UnitOfWork
@@ -33,7 +35,7 @@ def estimate_response(draft: OrderDraft, caller: Caller, container: Container) -
     estimate = order_service.estimate_order(container.orders, caller, draft)
     warnings = list_estimate_warnings(estimate, caller, container)
     audience = estimate.audience
-    data = {
+    data: wire.EstimateData = {
         "type": estimate.type,
         "total_recipients": audience.mailed_items,
         "suppressed": audience.suppressed,
@@ -46,7 +48,8 @@ def estimate_response(draft: OrderDraft, caller: Caller, container: Container) -
         "test_mode": caller.is_testing,
         "warnings": warnings,
     }
-    return json_response({"message": "OK", "data": data}, headers=build_warning_header(warnings))
+    content = wire.EstimateResponse(message="OK", data=data)
+    return json_response(content, headers=build_warning_header(warnings))
 
 
 def list_estimate_warnings(estimate: OrderEstimate, caller: Caller, container: Container) -> list[str]:
@@ -58,14 +61,14 @@ def count_response(draft: OrderDraft, caller: Caller, container: Container) -> R
     """How many a radius search has found, and what it would cost to mail to them."""
     assert draft.lead_search_result is not None
     estimate = order_service.estimate_order(container.orders, caller, draft)
-    data = {
+    data: RadiusPreviewData = {
         "count": len(draft.lead_search_result.people),
         "leads_fee": estimate.leads_fee,
         "unit_price": estimate.unit_price,
         "estimated_total": estimate.total_cents,
         "warnings": estimate.warnings,
     }
-    content = {"success": True, "code": 200, "message": "OK", "data": data}
+    content = RadiusPreview(success=True, code=200, message="OK", data=data)
     return json_response(content, headers=build_warning_header(estimate.warnings))
 
 
@@ -86,7 +89,7 @@ def create_and_respond(
         request,
         container,
         order,
-        recipients=[serialize_inline_recipient(person) for person in audience.people],
+        people=audience.people,
         sub_account=read_sub_account(unit_of_work.tx, order.sub_account_id),
     )
     warnings = [*draft.pause_warnings, *order.warnings, *order_service.list_stock_warnings(draft, audience)]
@@ -110,12 +113,12 @@ def preview_response(
         file.id: base_url(request) + container.storage.signed_path(file.id, expires_at=expires_at)
         for file in preview.files
     }
-    data: dict[str, Any] = {
+    data: wire.PreviewData = {
         "previews": [urls[file.id] for file in preview.sides.values()],
         "sides": list(preview.sides),
         "warnings": preview.warnings,
     }
     if preview.envelope is not None:
         data["envelope"] = urls[preview.envelope.id]
-    content = {"success": True, "code": 200, "message": "OK", "data": data | dict(extra_data or {})}
+    content = {"success": True, "code": 200, "message": "OK", "data": {**data, **(extra_data or {})}}
     return json_response(content, headers=build_warning_header(preview.warnings))

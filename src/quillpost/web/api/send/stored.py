@@ -6,23 +6,24 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from quillpost.accounts.embeds import EmbedToken, issue_embed_token, normalize_origin, read_embed_origins
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.client import send as wire
+from quillpost.client.mailing_lists import RadiusPreview
+from quillpost.client.types import Message
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
 from quillpost.orders.resolution import read_usable_lists
-from quillpost.web.api.bodies import DIGITS, STOP_AT_ERROR_LIMIT, Body, Id, Text, strip_or_none, validate_body
+from quillpost.web.api.bodies import DIGITS, STOP_AT_ERROR_LIMIT, Body, Id, Text, accepts, strip_or_none, validate_body
 from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.idempotency import STORED_HEADERS
 from quillpost.web.api.orders.responses import base_url
-from quillpost.web.api.orders.schemas import Message
-from quillpost.web.api.radius.endpoints import RadiusPreview
 from quillpost.web.api.requests import ParsedRequest, parse_stored_body
 from quillpost.web.api.responses import add_ignored_header, build_warning_header, json_response, without_length
 from quillpost.web.api.routes import PREFIX, V2Route
@@ -41,7 +42,6 @@ from quillpost.web.api.send.responses import (
     list_estimate_warnings,
     preview_response,
 )
-from quillpost.web.api.send.schemas import PreviewResponse, SendResponse, StoredSend
 from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
@@ -82,7 +82,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             now=container.clock(),
         )
         url = f"{base_url(request)}/api/v2/stored_send/{name}/{stored_id}"
-        response = json_response({"stored_send_url": url}, headers=build_warning_header(warnings))
+        response = json_response(wire.StoredSend(stored_send_url=url), headers=build_warning_header(warnings))
         return add_ignored_header(response, body.as_spelled(draft.request.unused_fields, request.parsed_body))
 
     def send(
@@ -142,7 +142,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         router.post(
             f"/stored_send/{path}",
             operation_id=f"store_{operation_name}",
-            response_model=StoredSend,
+            response_model=wire.StoredSend,
             responses=error_responses(*BODY_ERRORS),
             summary=f"Store a send of {sendable.title}",
             description="The body of a send, checked as the send itself is. Whoever opens the address that is"
@@ -151,7 +151,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             include_in_schema=is_described,
         )(store)
         route_options: dict[str, Any] = {
-            "response_model": SendResponse | PreviewResponse | RadiusPreview | Message,
+            "response_model": wire.SendResponse | wire.PreviewResponse | RadiusPreview | Message,
             "responses": error_responses(402, 404, *BODY_ERRORS),
             "description": "A second call returns the first answer and sends nothing.",
             "include_in_schema": is_described,
@@ -188,19 +188,6 @@ def _stored_response(stored_send: order_queries.PendingSend) -> Response:
     return Response(stored_send.answer_body, headers=stored_send.answer_headers, media_type="application/json")
 
 
-class Embed(BaseModel):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"url": "https://mail.example.com/embed/compose/q7Jx...", "expires_at": "2026-12-01T09:15:00Z"}
-            ]
-        }
-    )
-
-    url: str = Field(description="The address of the frame. Whoever has it can write sends for your account.")
-    expires_at: str = Field(description="When it is good no more.")
-
-
 MAX_LIFETIME_SECONDS = 3_600
 MAX_LISTS = 20
 MAX_MESSAGE_LENGTH = 1_500
@@ -211,18 +198,11 @@ PRODUCT_NAMES = tuple(f"postcard-{size}" for size in SIZES) + tuple(PRODUCTS_BY_
 
 ORIGIN_NOT_LISTED = "This site is not among those that may show the composer: an owner adds it at /settings/embed."
 UNKNOWN_PRODUCT = f"Give one of {', '.join(PRODUCT_NAMES)}."
-EMBED_EXAMPLE: Any = {
-    "origin": "https://app.example.com",
-    "piece": "postcard",
-    "message": "Hi %FIRST_NAME%, thank you!",
-    "expires_in": 900,
-}
 
 
+@accepts(wire.EmbedOptions, beside={"origin"})
 class EmbedBody(Body):
     """Where the composer is shown, and what it begins with."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [EMBED_EXAMPLE]})
 
     origin: Text = Field(
         max_length=300,
@@ -244,7 +224,9 @@ class EmbedBody(Body):
     )
 
 
-@router.post("/embeds", response_model=Embed, responses=error_responses(*BODY_ERRORS), summary="Embed the composer")
+@router.post(
+    "/embeds", response_model=wire.Embed, responses=error_responses(*BODY_ERRORS), summary="Embed the composer"
+)
 def create_embed(
     request: Request, body: EmbedBody, caller: CanSend, tx: RequestTransaction, container: Services
 ) -> Response:
@@ -275,7 +257,7 @@ def create_embed(
         serial=secrets.token_urlsafe(9),
     )
     url = f"{base_url(request)}/embed/compose/{issue_embed_token(container.encryptor, embed_pass, expires=expires_at)}"
-    return json_response({"url": url, "expires_at": format_iso(expires_at)})
+    return json_response(wire.Embed(url=url, expires_at=format_iso(expires_at)))
 
 
 def _check_origin(text: str, allowed_origins: list[str], errors: dict[str, list[str]]) -> str:

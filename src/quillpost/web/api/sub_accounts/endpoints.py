@@ -7,15 +7,15 @@ from fastapi import APIRouter, Depends, Path, Response
 from quillpost.accounts import sub_accounts
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import remove_sub_account
+from quillpost.client import accounts as wire
+from quillpost.client.types import Message
 from quillpost.core.clock import format_time
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Forbidden, Invalid
 from quillpost.web.api.dependencies import RequestAuditWriter, RequestTransaction, SearchQuery, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
-from quillpost.web.api.orders.schemas import Message
-from quillpost.web.api.responses import json_response
+from quillpost.web.api.responses import json_response, list_of
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.sub_accounts import schemas
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount
 from quillpost.web.dependencies import Services, parse_path_id
 
@@ -27,7 +27,9 @@ CanWrite = Annotated[Caller, Depends(require_scope("account:write"))]
 SubAccountId = Annotated[str, Path(description="The sub account's id.", json_schema_extra={"type": "integer"})]
 
 
-def serialize_sub_account(sub_account: sub_accounts.SubAccount) -> dict[str, Any]:
+def serialize_sub_account(sub_account: sub_accounts.SubAccount) -> wire.SubAccount:
+    backgrounds = sub_account.backgrounds
+    branding: Any = {name: sub_account.branding.get(name) for name in Branding.model_fields}
     return {
         "id": sub_account.id,
         "user_id": sub_account.account_id,
@@ -39,8 +41,12 @@ def serialize_sub_account(sub_account: sub_accounts.SubAccount) -> dict[str, Any
         "return_city": sub_account.return_city,
         "return_state": sub_account.return_state,
         "return_postal_code": sub_account.return_postal_code,
-        **{name: sub_account.backgrounds.get(name) for name in sub_accounts.BACKGROUND_FIELDS},
-        "branding_fields": {name: sub_account.branding.get(name) for name in Branding.model_fields},
+        "message_background_url": backgrounds.get("message_background_url"),
+        "postcard6x9_background_url": backgrounds.get("postcard6x9_background_url"),
+        "notecard_background_url": backgrounds.get("notecard_background_url"),
+        "windowedletter_background_url": backgrounds.get("windowedletter_background_url"),
+        "windowlessletter_background_url": backgrounds.get("windowlessletter_background_url"),
+        "branding_fields": branding,
         "created_at": format_time(sub_account.created_at),
         "updated_at": format_time(sub_account.updated_at),
     }
@@ -48,7 +54,7 @@ def serialize_sub_account(sub_account: sub_accounts.SubAccount) -> dict[str, Any
 
 @router.get(
     "/sub-accounts",
-    response_model=schemas.SubAccounts,
+    response_model=list_of(wire.SubAccount),
     responses=error_responses(422),
     dependencies=CAN_READ,
     summary="List sub accounts, oldest first",
@@ -68,7 +74,7 @@ def list_sub_accounts(tx: RequestTransaction, search: SearchQuery) -> Response:
 @router.post(
     "/sub-accounts",
     status_code=201,
-    response_model=schemas.SubAccountShape,
+    response_model=wire.SubAccount,
     responses=error_responses(*BODY_ERRORS),
     summary="Make a sub account",
 )
@@ -88,7 +94,7 @@ def create_sub_account(
 
 @router.get(
     "/sub-accounts/{sub_account_id}",
-    response_model=schemas.SubAccountShape,
+    response_model=wire.SubAccount,
     responses=error_responses(404),
     dependencies=CAN_READ,
     summary="Read a sub account",
@@ -100,7 +106,7 @@ def read_sub_account(sub_account_id: SubAccountId, tx: RequestTransaction) -> Re
 
 @router.put(
     "/sub-accounts/{sub_account_id}",
-    response_model=schemas.SubAccountShape,
+    response_model=wire.SubAccount,
     responses=error_responses(404, *BODY_ERRORS),
     dependencies=CAN_WRITE,
     summary="Change a sub account",

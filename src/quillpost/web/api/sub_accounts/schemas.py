@@ -3,102 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import AfterValidator, AliasChoices, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from quillpost.accounts.sub_accounts import BACKGROUND_FIELDS, SubAccount
+from quillpost.client import accounts as wire
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.rendering.models import parse_color
-from quillpost.web.api.bodies import INTEGRAL, NOT_BLANK, Body, Text, strip_or_none
-from quillpost.web.api.orders.schemas import PlainTimestamp
+from quillpost.web.api.bodies import INTEGRAL, NOT_BLANK, Body, Text, accepts, strip_or_none
 from quillpost.web.dependencies import ABOVE_MAX_ID
-
-EXAMPLE: dict[str, Any] = {
-    "id": 3,
-    "user_id": 1,
-    "title": "Austin office",
-    "name": "Austin office",
-    "return_name": "Dana Whitfield",
-    "return_address": "500 Congress Ave",
-    "return_address2": None,
-    "return_city": "Austin",
-    "return_state": "TX",
-    "return_postal_code": "78701",
-    "message_background_url": None,
-    "postcard6x9_background_url": None,
-    "notecard_background_url": None,
-    "windowedletter_background_url": None,
-    "windowlessletter_background_url": None,
-    "branding_fields": {
-        "accentColor": "#1f4e79",
-        "symbol": None,
-        "logo": None,
-        "disclaimer": None,
-        "headshot": None,
-        "name": None,
-        "email": None,
-        "phone": None,
-        "company": "Whitfield Homes",
-        "domain": None,
-        "set": None,
-        "first_name": None,
-    },
-    "created_at": "2026-05-01 09:30:00",
-    "updated_at": "2026-05-01 09:30:00",
-}
-
-
-class BrandingShape(BaseModel):
-    accentColor: str | None  # noqa: N815
-    symbol: str | None
-    logo: str | None
-    disclaimer: str | None
-    headshot: str | None
-    name: str | None
-    email: str | None
-    phone: str | None
-    company: str | None
-    domain: str | None
-    set: bool | int | str | None = Field(description="As it came.")
-    first_name: str | None
-
-
-class SubAccountShape(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
-
-    id: int
-    user_id: int
-    title: str
-    name: str = Field(description="The title, as older clients read it.")
-    return_name: str | None
-    return_address: str | None
-    return_address2: str | None
-    return_city: str | None
-    return_state: str | None
-    return_postal_code: str | None
-    message_background_url: str | None
-    postcard6x9_background_url: str | None
-    notecard_background_url: str | None
-    windowedletter_background_url: str | None
-    windowlessletter_background_url: str | None
-    branding_fields: BrandingShape
-    created_at: PlainTimestamp
-    updated_at: PlainTimestamp
-
-
-class SubAccounts(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"data": [EXAMPLE]}]})
-
-    data: list[SubAccountShape]
-
 
 MAX_LENGTH = 300
 MAX_TEXT_LENGTH = 2_000
@@ -141,6 +53,7 @@ SettingValue = Annotated[
 ]
 
 
+@accepts(wire.BrandingOptions)
 class Branding(Body):
     """What sets the sub account's mail apart. In a change, a key that is not named stays."""
 
@@ -162,6 +75,7 @@ class Branding(Body):
     first_name: OptionalText = Field(None, max_length=MAX_LENGTH, description="The sender's first name.")
 
 
+@accepts(wire.SubAccountOptions)
 class SubAccountFields(Body):
     """All but the title, which a new one must have."""
 
@@ -242,23 +156,8 @@ def _without_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+@accepts(wire.SubAccountUpdate)
 class NewSubAccount(SubAccountFields):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "title": "Austin office",
-                    "return_name": "Dana Whitfield",
-                    "return_address": "500 Congress Ave",
-                    "return_city": "Austin",
-                    "return_state": "TX",
-                    "return_postal_code": "78701",
-                    "branding_fields": {"accentColor": "#1f4e79", "company": "Whitfield Homes"},
-                }
-            ]
-        }
-    )
-
     title: Title = Field(
         max_length=MAX_LENGTH,
         validation_alias=AliasChoices("title", "name"),
@@ -267,11 +166,8 @@ class NewSubAccount(SubAccountFields):
     )
 
 
+@accepts(wire.SubAccountUpdate)
 class ChangedSubAccount(SubAccountFields):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"title": "Austin and Waco", "branding_fields": {"phone": None}}]}
-    )
-
     title: Title = Field(
         default_factory=str,  # stands for "stays"; null is no title
         max_length=MAX_LENGTH,

@@ -1,14 +1,17 @@
 """Saved images for fronts."""
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, cast, get_args
 
 from fastapi import APIRouter, Depends, Path, Request, Response
-from pydantic import AliasChoices, ConfigDict, Field, PlainValidator
+from pydantic import AliasChoices, Field, PlainValidator
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
+from quillpost.client import templates as wire
+from quillpost.client.templates import ImageTemplateType
+from quillpost.client.types import Message
 from quillpost.core.clock import format_time
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Conflict, Invalid
@@ -24,7 +27,7 @@ from quillpost.orders.templates.images import (
 )
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.orders.templates.service import ImageTemplate
-from quillpost.web.api.bodies import MULTIPART, Body, FormFile, Id
+from quillpost.web.api.bodies import MULTIPART, Body, FormFile, Id, accepts
 from quillpost.web.api.dependencies import (
     PageQuery,
     RequestTransaction,
@@ -35,12 +38,10 @@ from quillpost.web.api.dependencies import (
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.responses import base_url
-from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.orders.search import TemplateTypesQuery
-from quillpost.web.api.responses import build_warning_header, json_response, page_response
+from quillpost.web.api.responses import build_warning_header, json_response, page_of, page_response
 from quillpost.web.api.routes import PREFIX, UploadRoute
-from quillpost.web.api.templates import schemas
-from quillpost.web.api.templates.schemas import NOT_NULL, ImageType, Name, OptionalText
+from quillpost.web.api.templates.schemas import NOT_NULL, Name, OptionalText
 from quillpost.web.dependencies import Services, UnitOfWork, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=UploadRoute, tags=["Image templates"])
@@ -68,14 +69,9 @@ DESIGN_TOOL_DESCRIPTION = "Its identifier in a design tool of yours."
 SUB_ACCOUNT_DESCRIPTION = "The sub account that it belongs to."
 
 
+@accepts(wire.ImageTemplateUpdate)
 class NewImageTemplate(Body):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"type": "postcard", "name": "Spring sale", "image": "https://example.com/spring.png"}]
-        }
-    )
-
-    type: ImageType = Field(description="The piece that it is the front of.")
+    type: ImageTemplateType = Field(description="The piece that it is the front of.")
     name: Name = Field(description="Yours; it is not printed.")
     image: ImageInput = Field(validation_alias=AliasChoices("image", "image_url"), description=IMAGE_DESCRIPTION)
     design_tool_id: OptionalText = Field(None, description=DESIGN_TOOL_DESCRIPTION)
@@ -84,12 +80,11 @@ class NewImageTemplate(Body):
     )
 
 
+@accepts(wire.ImageTemplateUpdate)
 class ImageTemplateChanges(Body):
     """What is not named stays."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Summer sale"}]})
-
-    type: Annotated[ImageType, NOT_NULL] = Field(
+    type: Annotated[ImageTemplateType, NOT_NULL] = Field(
         default_factory=lambda: "postcard",  # stands for "stays"
         description="The piece that it is the front of.",
     )
@@ -109,7 +104,7 @@ def _describe_upload_form(example: dict[str, Any], *, required: list[str]) -> di
         "type": "object",
         "required": required,
         "properties": {
-            "type": {"type": "string", "enum": list(get_args(ImageType))},
+            "type": {"type": "string", "enum": list(get_args(ImageTemplateType))},
             "name": {"type": "string", "maxLength": 255},
             "image": {"type": "string", "format": "binary", "description": "A PNG or JPEG."},
             "design_tool_id": {"type": "string", "maxLength": 255, "description": DESIGN_TOOL_DESCRIPTION},
@@ -119,12 +114,12 @@ def _describe_upload_form(example: dict[str, Any], *, required: list[str]) -> di
     return {"requestBody": {"content": {MULTIPART: {"schema": form, "example": example}}}}
 
 
-def serialize_image_template(request: Request, container: Services, template: ImageTemplate) -> dict[str, Any]:
+def serialize_image_template(request: Request, container: Services, template: ImageTemplate) -> wire.ImageTemplate:
     return {
         "id": template.id,
         "user_id": template.account_id,
         "sub_account_id": template.sub_account_id,
-        "type": template.type,
+        "type": cast(ImageTemplateType, template.type),
         "name": template.name,
         "image": base_url(request) + container.storage.permanent_path(template.image_file_id),
         "design_tool_id": template.design_tool_id,
@@ -150,7 +145,7 @@ def _image_warnings(picture: FetchedPicture | None) -> dict[str, str]:
 @router.post(
     "/image-templates",
     status_code=201,
-    response_model=schemas.ImageTemplateShape,
+    response_model=wire.ImageTemplate,
     responses=error_responses(*BODY_ERRORS),
     openapi_extra=_describe_upload_form(
         {"type": "postcard", "name": "Spring sale", "image": "(the bytes of spring.png)"},
@@ -197,7 +192,7 @@ def save_new_image_template(
 
 @router.get(
     "/image-templates",
-    response_model=schemas.ImageTemplatePage,
+    response_model=page_of(wire.ImageTemplate),
     responses=error_responses(400, 422),
     dependencies=CAN_READ,
     summary="List saved images, newest first",
@@ -222,7 +217,7 @@ def list_image_templates(
 
 @router.get(
     "/image-templates/{template_id}",
-    response_model=schemas.ImageTemplateShape,
+    response_model=wire.ImageTemplate,
     responses=error_responses(404),
     dependencies=CAN_READ,
     summary="Read a saved image",
@@ -240,7 +235,7 @@ def read_image_template(
 
 @router.put(
     "/image-templates/{template_id}",
-    response_model=schemas.ImageTemplateShape,
+    response_model=wire.ImageTemplate,
     responses=error_responses(404, *BODY_ERRORS),
     openapi_extra=_describe_upload_form({"image": "(the bytes of summer.png)"}, required=[]),
     summary="Change a saved image",

@@ -1,14 +1,15 @@
 """Saved messages, and the handwriting styles they use."""
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
+from quillpost.client import templates as wire
+from quillpost.client.types import Message
 from quillpost.core.clock import format_iso
 from quillpost.core.database import Tenant, Tx
 from quillpost.orders.giftcards import queries as giftcard_queries
@@ -23,11 +24,16 @@ from quillpost.web.api.dependencies import PageQuery, RequestTransaction, Search
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.giftcards.schemas import LEGACY_AMOUNT_FIELD, check_legacy_amount
 from quillpost.web.api.orders.responses import base_url, brand_image_url
-from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.orders.search import TemplateTypesQuery
-from quillpost.web.api.responses import IGNORED_HEADER, build_warning_header, json_response, page_response
+from quillpost.web.api.responses import (
+    IGNORED_HEADER,
+    build_warning_header,
+    json_response,
+    list_of,
+    page_of,
+    page_response,
+)
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.templates import schemas
 from quillpost.web.api.templates.schemas import MessageFields, MessageTemplateChanges, NewMessageTemplate
 from quillpost.web.dependencies import Services, parse_path_id
 
@@ -38,9 +44,9 @@ CanWrite = Annotated[Caller, Depends(require_scope("templates:write"))]
 TemplateId = Annotated[str, Path(description="The template's id.", json_schema_extra={"type": "integer"})]
 
 
-def serialize_message_template(request: Request, template: MessageTemplate) -> dict[str, Any]:
+def serialize_message_template(request: Request, template: MessageTemplate) -> wire.MessageTemplate:
     brand = template.giftcard_brand_code
-    return {
+    content = {
         "id": template.id,
         "user_id": template.account_id,
         "sub_account_id": template.sub_account_id,
@@ -61,6 +67,7 @@ def serialize_message_template(request: Request, template: MessageTemplate) -> d
         "created_at": format_iso(template.created_at),
         "updated_at": format_iso(template.updated_at),
     }
+    return cast(wire.MessageTemplate, content)
 
 
 def _serialize_handwriting(template: MessageTemplate) -> dict[str, Any]:
@@ -116,7 +123,7 @@ def _check_giftcard(tx: Tx, draft: MessageTemplateValues) -> dict[str, str]:
 @router.post(
     "/message-templates",
     status_code=201,
-    response_model=schemas.MessageTemplateShape,
+    response_model=wire.MessageTemplate,
     responses=error_responses(*BODY_ERRORS),
     summary="Save a message",
 )
@@ -140,7 +147,7 @@ def save_new_message_template(
 
 @router.get(
     "/message-templates",
-    response_model=schemas.MessageTemplatePage,
+    response_model=page_of(wire.MessageTemplate),
     responses=error_responses(400, 422),
     dependencies=CAN_READ,
     summary="List saved messages, newest first",
@@ -164,7 +171,7 @@ def list_message_templates(
 
 @router.get(
     "/message-templates/{template_id}",
-    response_model=schemas.MessageTemplateShape,
+    response_model=wire.MessageTemplate,
     responses=error_responses(404),
     dependencies=CAN_READ,
     summary="Read a saved message",
@@ -178,7 +185,7 @@ def read_message_template(request: Request, template_id: TemplateId, tx: Request
 
 @router.put(
     "/message-templates/{template_id}",
-    response_model=schemas.MessageTemplateShape,
+    response_model=wire.MessageTemplate,
     responses=error_responses(404, *BODY_ERRORS),
     summary="Change a saved message",
 )
@@ -220,44 +227,12 @@ def delete_message_template(template_id: TemplateId, caller: CanWrite, container
     return json_response({"message": "success"})
 
 
-class HandwritingStyle(BaseModel):
-    handwriting_style_id: int = Field(examples=[1])
-    name: str = Field(examples=["Zeyada"])
-    sample: str = Field(
-        description="A PNG of one line in this hand.", examples=["https://mail.example.com/hands/1.png?v=0f3c5d7e9b1a"]
-    )
-    type: Literal["Realistic", "Bold", "International", "AI"] = Field(
-        description="Those of type AI never write a letter twice alike.", examples=["AI"]
-    )
-
-
-class HandwritingStyles(BaseModel):
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "data": [
-                        {
-                            "handwriting_style_id": 1,
-                            "name": "Zeyada",
-                            "sample": "https://mail.example.com/hands/1.png?v=0f3c5d7e9b1a",
-                            "type": "AI",
-                        }
-                    ]
-                }
-            ]
-        }
-    )
-
-    data: list[HandwritingStyle]
-
-
 style_router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Handwriting"])
 
 
 @style_router.get(
     "/handwriting-styles",
-    response_model=HandwritingStyles,
+    response_model=list_of(wire.HandwritingStyle),
     responses=error_responses(),
     dependencies=[Depends(require_scope("templates:read"))],
     summary="List the hands",

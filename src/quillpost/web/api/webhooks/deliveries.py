@@ -1,13 +1,14 @@
 """What subscriptions were told: the log, one more try, and a time told again."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, cast
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
+from quillpost.client import webhooks as wire
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid
 from quillpost.notifications.webhooks import deliveries, fan_out
@@ -17,9 +18,8 @@ from quillpost.web.api.bodies import Body
 from quillpost.web.api.dependencies import PageQuery, RequestTransaction, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.search import QueryErrors, parse_choice
-from quillpost.web.api.responses import json_response, page_response
+from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.webhooks import schemas
 from quillpost.web.api.webhooks.endpoints import CAN_READ, CAN_WRITE, WebhookId
 from quillpost.web.dependencies import Services, parse_path_id
 
@@ -57,10 +57,6 @@ ParsedTime = Annotated[datetime, BeforeValidator(_parse_time)]
 
 
 class EventReplay(Body):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"from": "2026-05-01T00:00:00Z", "to": "2026-05-02T00:00:00Z"}]}
-    )
-
     since: ParsedTime = Field(
         validation_alias=AliasChoices("from"),
         description="What happened at this ISO 8601 time or later, at most 30 days ago.",
@@ -79,17 +75,17 @@ class EventReplay(Body):
 
 def serialize_delivery(
     delivery: deliveries.WebhookDelivery, webhook: webhook_queries.WebhookSubscription
-) -> dict[str, Any]:
+) -> wire.Delivery:
     """Of a delivery by GET what went out was the URL, and there was no body."""
-    is_post = delivery.payload is None or delivery.payload.startswith("{")
+    body = delivery.payload if delivery.payload is not None and delivery.payload.startswith("{") else None
     return {
         "id": delivery.id,
         "event_id": str(delivery.event_id),
         "event_type": delivery.event_type,
-        "url": webhook.url if is_post else delivery.payload,
-        "status": delivery.status,
+        "url": webhook.url if body is not None or delivery.payload is None else delivery.payload,
+        "status": cast(wire.DeliveryStatus, delivery.status),
         "attempts": delivery.attempts,
-        "request_body": delivery.payload if is_post else None,
+        "request_body": body,
         "response_status": delivery.response_status,
         "response_body": delivery.response_body,
         "error": delivery.error,
@@ -102,7 +98,7 @@ def serialize_delivery(
 
 @router.get(
     "/webhooks/{webhook_id}/deliveries",
-    response_model=schemas.DeliveryPage,
+    response_model=page_of(wire.Delivery, wire.DeliveryPageMeta),
     responses=error_responses(404, 422),
     summary="List a subscription's deliveries, newest first",
 )
@@ -136,7 +132,7 @@ def list_deliveries(
 
 @router.get(
     "/webhooks/{webhook_id}/deliveries/{delivery_id}",
-    response_model=schemas.DeliveryShape,
+    response_model=wire.Delivery,
     responses=error_responses(404),
     dependencies=CAN_READ,
     summary="Read a delivery",
@@ -151,7 +147,7 @@ def read_delivery(webhook_id: WebhookId, delivery_id: DeliveryId, tx: RequestTra
 
 @router.post(
     "/webhooks/{webhook_id}/deliveries/{delivery_id}/retry",
-    response_model=schemas.DeliveryShape,
+    response_model=wire.Delivery,
     responses=error_responses(400, 404, 409),
     dependencies=CAN_WRITE,
     summary="Send a delivery now",
@@ -171,7 +167,7 @@ def retry_delivery(
 @router.post(
     "/webhooks/{webhook_id}/replay",
     status_code=202,
-    response_model=schemas.ReplayAccepted,
+    response_model=wire.ReplayAccepted,
     responses=error_responses(404, *BODY_ERRORS),
     dependencies=CAN_WRITE,
     summary="Send the events of a time again",
@@ -182,13 +178,11 @@ def replay_webhook(webhook_id: WebhookId, body: EventReplay, tx: RequestTransact
     now = container.clock()
     since, until = body.time_range(now)
     accepted = fan_out.start_replay(tx, parse_path_id(webhook_id), since=since, until=until)
-    return json_response(
-        {
-            "message": "success",
-            "from": format_iso(accepted.since),
-            "to": format_iso(accepted.until),
-            "events": accepted.events,
-            "truncated": accepted.truncated,
-        },
-        status=202,
-    )
+    content: wire.ReplayAccepted = {
+        "message": "success",
+        "from": format_iso(accepted.since),
+        "to": format_iso(accepted.until),
+        "events": accepted.events,
+        "truncated": accepted.truncated,
+    }
+    return json_response(content, status=202)

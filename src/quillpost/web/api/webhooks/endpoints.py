@@ -4,11 +4,13 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Path, Request, Response
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
+from pydantic import AliasChoices, BeforeValidator, Field
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
+from quillpost.client import webhooks as wire
+from quillpost.client.types import Message
 from quillpost.core.clock import format_iso
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid
@@ -16,7 +18,7 @@ from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES, EVENT_TYPES
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
-from quillpost.web.api.bodies import NULL_MEANS_DEFAULT, Body, Id, Text
+from quillpost.web.api.bodies import NULL_MEANS_DEFAULT, Body, Id, Text, accepts
 from quillpost.web.api.dependencies import (
     PageQuery,
     RequestAuditWriter,
@@ -26,10 +28,8 @@ from quillpost.web.api.dependencies import (
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
-from quillpost.web.api.orders.schemas import Message
-from quillpost.web.api.responses import json_response, page_response
+from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.webhooks import schemas
 from quillpost.web.dependencies import Services, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Webhooks"])
@@ -68,9 +68,8 @@ Verb = Annotated[Literal["post", "get"], BeforeValidator(_to_lower)]
 EVENT_NAMES = AliasChoices("type", "event", "events")
 
 
+@accepts(wire.WebhookUpdate)
 class NewWebhook(Body):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"url": "https://example.com/hook", "type": "*"}]})
-
     url: Text = Field(max_length=MAX_URL_LENGTH, description=URL_DESCRIPTION, examples=["https://example.com/hook"])
     type: EventName = Field(
         validation_alias=EVENT_NAMES, description=TYPE_DESCRIPTION, examples=["order_item.delivered"]
@@ -83,8 +82,6 @@ class NewWebhook(Body):
 
 
 class Trial(Body):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"event_type": "scans.scan_update"}]})
-
     event_type: EventName | None = Field(
         None,
         validation_alias=AliasChoices("event_type", "type"),
@@ -92,12 +89,9 @@ class Trial(Body):
     )
 
 
+@accepts(wire.WebhookUpdate)
 class ChangedWebhook(Body):
     """What is not named stays; null where there must be something is refused."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"url": "https://example.com/new-hook", "description": None}]}
-    )
 
     url: Text = Field(default_factory=str, max_length=MAX_URL_LENGTH, description=URL_DESCRIPTION)
     type: EventName = Field(default_factory=str, validation_alias=EVENT_NAMES, description=TYPE_DESCRIPTION)
@@ -158,7 +152,7 @@ def update_subscription(
     return webhook_service.update_webhook(tx, caller, webhook.id, changes, now=container.clock())
 
 
-def serialize_webhook(webhook: webhook_queries.WebhookSubscription) -> dict[str, Any]:
+def serialize_webhook(webhook: webhook_queries.WebhookSubscription) -> wire.Webhook:
     return {
         "id": webhook.id,
         "user_id": webhook.account_id,
@@ -182,7 +176,7 @@ def serialize_webhook(webhook: webhook_queries.WebhookSubscription) -> dict[str,
 @router.post(
     "/webhooks",
     status_code=201,
-    response_model=schemas.WebhookCreated,
+    response_model=wire.CreatedWebhook,
     responses=error_responses(*BODY_ERRORS),
     summary="Subscribe to events",
 )
@@ -192,14 +186,13 @@ def create_webhook(
     """Events are signed with the secret in this answer, which is shown this once."""
     webhook, secret = create_subscription(tx, caller, body, container)
     record_action(audit, tx, "webhook.created", webhook)
-    return json_response(
-        serialize_webhook(webhook) | {"secret": secret}, status=201, headers={HOLDS_SECRET_HEADER: "yes"}
-    )
+    content: wire.CreatedWebhook = {**serialize_webhook(webhook), "secret": secret}
+    return json_response(content, status=201, headers={HOLDS_SECRET_HEADER: "yes"})
 
 
 @router.get(
     "/webhooks",
-    response_model=schemas.WebhookPage,
+    response_model=page_of(wire.Webhook),
     responses=error_responses(400, 422),
     dependencies=CAN_READ,
     summary="List subscriptions, newest first",
@@ -217,7 +210,7 @@ def list_webhooks(
 
 @router.get(
     "/webhooks/{webhook_id}",
-    response_model=schemas.WebhookShape,
+    response_model=wire.Webhook,
     responses=error_responses(404),
     dependencies=CAN_READ,
     summary="Read a subscription",
@@ -230,7 +223,7 @@ def read_webhook(webhook_id: WebhookId, tx: RequestTransaction) -> Response:
 
 @router.put(
     "/webhooks/{webhook_id}",
-    response_model=schemas.WebhookShape,
+    response_model=wire.Webhook,
     responses=error_responses(404, *BODY_ERRORS),
     summary="Change a subscription",
 )
@@ -265,7 +258,7 @@ def delete_webhook(webhook_id: WebhookId, tx: RequestTransaction, audit: Request
 
 @router.post(
     "/webhooks/{webhook_id}/pause",
-    response_model=schemas.WebhookShape,
+    response_model=wire.Webhook,
     responses=error_responses(404, 409),
     dependencies=CAN_WRITE,
     summary="Pause a subscription",
@@ -283,7 +276,7 @@ def pause_webhook(
 
 @router.post(
     "/webhooks/{webhook_id}/resume",
-    response_model=schemas.WebhookShape,
+    response_model=wire.Webhook,
     responses=error_responses(404, 409),
     dependencies=CAN_WRITE,
     summary="Resume a subscription",
@@ -302,7 +295,7 @@ def resume_webhook(
 
 @router.post(
     "/webhooks/{webhook_id}/test",
-    response_model=schemas.WebhookTried,
+    response_model=wire.WebhookTestResponse,
     responses=error_responses(404, *BODY_ERRORS),
     dependencies=CAN_WRITE,
     summary="Send a sample event",
@@ -314,12 +307,14 @@ def try_webhook(
     have the id 0 and do not exist."""
     event_type = None if body is None else body.event_type
     sample = webhook_service.send_sample_event(tx, parse_path_id(webhook_id), event_type, now=container.clock())
-    return json_response({"message": "success", "event_id": sample.event_id, "event_type": sample.event_type})
+    return json_response(
+        wire.WebhookTestResponse(message="success", event_id=sample.event_id, event_type=sample.event_type)
+    )
 
 
 @router.post(
     "/webhooks/{webhook_id}/rotate-secret",
-    response_model=schemas.WebhookRotated,
+    response_model=wire.RotatedWebhook,
     responses=error_responses(404, 409),
     dependencies=CAN_WRITE,
     summary="Change a subscription's secret",
@@ -333,5 +328,9 @@ def rotate_webhook_secret(
         tx, container.encryptor, parse_path_id(webhook_id), now=container.clock()
     )
     record_action(audit, tx, "webhook.secret", webhook)
-    content = serialize_webhook(webhook) | {"secret": secret, "previous_secret_until": format_iso(until)}
+    content: wire.RotatedWebhook = {
+        **serialize_webhook(webhook),
+        "secret": secret,
+        "previous_secret_until": format_iso(until),
+    }
     return json_response(content, headers={HOLDS_SECRET_HEADER: "yes"})

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
+from quillpost.client.templates import ImageTemplateType, MessageTemplateType
 from quillpost.core.errors import Invalid
 from quillpost.orders.models import REALISM_FIELD
 from quillpost.orders.templates.rules import GIFT_REQUIRED, MAX_URL_LENGTH
 from quillpost.orders.templates.service import MessageTemplate
-from quillpost.web.api.templates.schemas import MAX_CONTENT_LENGTH, ImageType, MessageType
+from quillpost.web.api.templates.schemas import MAX_CONTENT_LENGTH
 from quillpost.web.dashboard.labels import TYPE_NAMES, ink_fields, read_ink
 from quillpost.web.forms import INVALID_CHOICE, Form
 
@@ -87,5 +88,5 @@ def _parse_gift(value: str) -> tuple[str | None, int | None]:
     return brand, int(cents)
 
 
-MESSAGE_TYPES: Final = [(name, TYPE_NAMES[name]) for name in get_args(MessageType)]
-IMAGE_TYPES: Final = [(name, TYPE_NAMES[name]) for name in get_args(ImageType)]
+MESSAGE_TYPES: Final = [(name, TYPE_NAMES[name]) for name in get_args(MessageTemplateType)]
+IMAGE_TYPES: Final = [(name, TYPE_NAMES[name]) for name in get_args(ImageTemplateType)]

@@ -1,12 +1,77 @@
-"""Parts of an account that keep their own addresses, templates, lists and orders."""
+"""The account, and its sub accounts with their own addresses, templates, lists and orders."""
 
-from typing import TypedDict, Unpack
+from typing import Annotated, Unpack
 
-from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
-from quillpost.client.responses import Message
+from typing_extensions import TypedDict
+
+from quillpost.client.requests import Kind, Request, Resource, listing, operation
+from quillpost.client.types import Doc, Id, Message, Mode, Money, PlainTimestamp
 
 
-class Branding(TypedDict, total=False):
+class PingResponse(TypedDict):
+    message: str
+    test_mode: bool
+
+
+class Usage(TypedDict):
+    month: Annotated[str, Doc("The current one, UTC.", examples=["2026-05"])]
+    orders: Annotated[int, Doc("Placed this month and not cancelled.")]
+    pieces: Annotated[int, Doc("Of these orders: those that were mailed or will be.")]
+    spent: Annotated[int, Doc("In cents: pieces printed this month, less what was given back.")]
+
+
+class Account(TypedDict):
+    id: int
+    name: str
+    email: str
+    company: str | None
+    mode: Annotated[Mode, Doc("The token's.")]
+    test_mode: bool
+    credit: Money
+    usage: Usage
+    live_ready: Annotated[bool, Doc("Whether live mail could be printed now, in either mode of the token.")]
+    live_readiness: Annotated[
+        list[str], Doc("What is missing before that, a sentence each; live orders are paused until then.")
+    ]
+
+
+class SubAccountBranding(TypedDict):
+    accentColor: str | None
+    symbol: str | None
+    logo: str | None
+    disclaimer: str | None
+    headshot: str | None
+    name: str | None
+    email: str | None
+    phone: str | None
+    company: str | None
+    domain: str | None
+    set: Annotated[bool | int | str | None, Doc("As it came.")]
+    first_name: str | None
+
+
+class SubAccount(TypedDict):
+    id: int
+    user_id: int
+    title: str
+    name: Annotated[str, Doc("The title, as older clients read it.")]
+    return_name: str | None
+    return_address: str | None
+    return_address2: str | None
+    return_city: str | None
+    return_state: str | None
+    return_postal_code: str | None
+    message_background_url: str | None
+    postcard6x9_background_url: str | None
+    notecard_background_url: str | None
+    windowedletter_background_url: str | None
+    windowlessletter_background_url: str | None
+    branding_fields: SubAccountBranding
+    created_at: PlainTimestamp
+    updated_at: PlainTimestamp
+
+
+class BrandingOptions(TypedDict, total=False):
     """What sets a sub account's mail apart; in a change, what is not named stays."""
 
     accentColor: str | None
@@ -23,11 +88,7 @@ class Branding(TypedDict, total=False):
     first_name: str | None
 
 
-class SubAccount(TypedDict):
-    id: int
-    user_id: int
-    title: str
-    name: str
+class SubAccountOptions(TypedDict, total=False):
     return_name: str | None
     return_address: str | None
     return_address2: str | None
@@ -39,27 +100,10 @@ class SubAccount(TypedDict):
     notecard_background_url: str | None
     windowedletter_background_url: str | None
     windowlessletter_background_url: str | None
-    branding_fields: Branding
-    created_at: str
-    updated_at: str
+    branding_fields: BrandingOptions | None
 
 
-class SubAccountFields(TypedDict, total=False):
-    return_name: str | None
-    return_address: str | None
-    return_address2: str | None
-    return_city: str | None
-    return_state: str | None
-    return_postal_code: str | None
-    message_background_url: str | None
-    postcard6x9_background_url: str | None
-    notecard_background_url: str | None
-    windowedletter_background_url: str | None
-    windowlessletter_background_url: str | None
-    branding_fields: Branding | None
-
-
-class SubAccountChanges(SubAccountFields, total=False):
+class SubAccountUpdate(SubAccountOptions, total=False):
     title: str
 
 
@@ -71,7 +115,7 @@ class SubAccounts(Resource[Kind]):
 
     @operation("POST /sub-accounts")
     def create(
-        self, title: str, *, idempotency_key: str | None = None, **fields: Unpack[SubAccountFields]
+        self, title: str, *, idempotency_key: str | None = None, **fields: Unpack[SubAccountOptions]
     ) -> Request[SubAccount]:
         """A new sub account."""
         return Request(body={"title": title, **fields}, idempotency_key=idempotency_key)
@@ -82,7 +126,7 @@ class SubAccounts(Resource[Kind]):
         return Request(sub_account_id)
 
     @operation("PUT /sub-accounts/{sub_account_id}")
-    def update(self, sub_account_id: Id, **changes: Unpack[SubAccountChanges]) -> Request[SubAccount]:
+    def update(self, sub_account_id: Id, **changes: Unpack[SubAccountUpdate]) -> Request[SubAccount]:
         """Change what is named; the rest stays, and None clears."""
         return Request(sub_account_id, body=changes)
 

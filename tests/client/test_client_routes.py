@@ -1,0 +1,131 @@
+"""Each method of the client is an operation of the API: the same path, the same type of answer, the same fields."""
+
+import re
+from collections.abc import Iterator, Mapping
+from inspect import signature
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from fastapi.routing import APIRoute
+
+from quillpost.client import AsyncQuillpost, Quillpost
+from quillpost.client.requests import Listing, Operation, Resource
+from quillpost.client.send import PieceName
+from quillpost.web import api
+from quillpost.web.api.openapi import build_description
+
+PREFIX = "/api/v2"
+PIECES = get_args(PieceName)
+
+# Other ways to what a method does already.
+OTHER_WAYS = {
+    ("PUT", "/orders/{}/cancel"),
+    ("DELETE", "/orders/{}/cancel"),
+    ("PATCH", "/order-items/{}/invalidate-giftcard"),
+    ("GET", "/order-items"),
+    *(("GET", f"/stored_send/{piece}/{{}}") for piece in PIECES),
+}
+# `preview` is a method of its own.
+NOT_GIVEN = {"preview"}
+# Other names in queries, for those who write them by hand.
+OTHER_NAMES = {"limit", "per_page", "sub_account", "mailing_list"}
+# A URL that holds the path's ids, and a body that is an array.
+OTHERWISE = {"send_stored", "recipients.create_multiple"}
+
+Method = Operation[Any, Any] | Listing[Any, Any]
+Call = tuple[str, str]
+
+
+def declared() -> Iterator[tuple[str, Method]]:
+    """Every method of the client, by the name that its user writes."""
+    with Quillpost("nobody") as client:
+        resources = {"": client} | {f"{name}.": one for name, one in vars(client).items() if isinstance(one, Resource)}
+        for prefix, resource in resources.items():
+            for kind in type(resource).__mro__:
+                for name, method in vars(kind).items():
+                    if isinstance(method, Operation | Listing):
+                        yield prefix + name, method
+
+
+METHODS = dict(declared())
+ROUTES: dict[Call, APIRoute] = {
+    (method, re.sub(r"\{\w+\}", "{}", route.path.removeprefix(PREFIX))): route
+    for route in api.routes
+    if isinstance(route, APIRoute) and route.include_in_schema
+    for method in route.methods or ()
+}
+DESCRIPTION = build_description(api.routes)
+
+
+def calls(method: Method) -> list[Call]:
+    """A method as the API has it: there, products are paths of their own."""
+    pieces = PIECES if "{piece}" in method.route.path else ("",)
+    paths = [method.route.path.replace("{piece}", piece) for piece in pieces]
+    return [(method.route.method, re.sub(r"\{\w+\}", "{}", path)) for path in paths]
+
+
+def test_every_operation_is_a_method_and_every_method_is_an_operation() -> None:
+    offered = {call for method in METHODS.values() for call in calls(method)}
+    assert (sorted(ROUTES.keys() - offered - OTHER_WAYS), sorted(offered - ROUTES.keys())) == ([], [])
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    blocking, awaited = Quillpost("nobody"), AsyncQuillpost("nobody")
+    assert {name: type(one) for name, one in vars(blocking).items() if isinstance(one, Resource)} == {
+        name: type(one) for name, one in vars(awaited).items() if isinstance(one, Resource)
+    }
+    assert {name for name in dir(blocking) if not name.startswith("_")} == {
+        name for name in dir(awaited) if not name.startswith("_")
+    }
+    blocking.close()
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_a_method_answers_with_the_type_that_the_api_describes(name: str) -> None:
+    method = METHODS[name]
+    [answer] = get_args(get_type_hints(method.declared)["return"])
+    for call in calls(method):
+        described = ROUTES[call].response_model
+        if isinstance(method, Listing):
+            assert get_type_hints(described)["data"] == list[answer]  # type: ignore[valid-type]
+        elif method.route.is_file:
+            assert (described, answer) == (None, bytes)
+        elif root := getattr(described, "model_fields", {}).get("root"):
+            assert get_args(root.annotation) == get_args(answer)
+        else:
+            assert answer in (described, *get_args(described))
+
+
+@pytest.mark.parametrize("name", sorted(METHODS.keys() - OTHERWISE))
+def test_a_method_takes_the_fields_that_the_api_takes(name: str) -> None:
+    method = METHODS[name]
+    in_bodies, in_queries = set[str](), set[str]()
+    for call in calls(method):
+        operation = DESCRIPTION["paths"][ROUTES[call].path][call[0].lower()]
+        queries = [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
+        in_queries |= {query.partition("[")[0] for query in queries}
+        for media in operation.get("requestBody", {}).get("content", {}).values():
+            in_bodies |= {field for form in forms(media["schema"]) for field in form.get("properties", ())}
+    given = taken(method)
+    assert given <= in_bodies | in_queries
+    assert in_bodies - NOT_GIVEN <= given
+    assert in_queries - OTHER_NAMES <= given
+
+
+def taken(method: Method) -> set[str]:
+    """The names of a method's arguments, without the ids of its path."""
+    names = set[str]()
+    for name, parameter in signature(method.declared).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            [fields] = get_args(parameter.annotation)
+            names |= fields.__annotations__.keys()
+        else:
+            names.add(name.removesuffix("_"))  # of a field that is called like a word of Python's: `from`
+    return names - {"self", "idempotency_key"} - set(re.findall(r"\{(\w+)\}", method.route.path))
+
+
+def forms(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The object's schema, or each of its alternatives."""
+    schemas = DESCRIPTION["components"]["schemas"]
+    choices = schema.get("anyOf", [schema])
+    return [schemas[choice["$ref"].rpartition("/")[2]] if "$ref" in choice else choice for choice in choices]
