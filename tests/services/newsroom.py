@@ -12,8 +12,7 @@ from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.outbox import Channel
-from quillpost.integrations.email.console import ConsoleNotifier
-from quillpost.integrations.email.smtp import MailServer, SmtpNotifier
+from quillpost.integrations.email.smtp import ConsoleNotifier, MailServer, SmtpNotifier
 from quillpost.integrations.http.client import WebhookPoster
 from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.integrations.sms.twilio import SmsService, TwilioNotifier

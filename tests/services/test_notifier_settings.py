@@ -8,9 +8,9 @@ from quillpost.app import bootstrap
 from quillpost.app.bootstrap import build_notifiers
 from quillpost.core.errors import NotReady
 from quillpost.core.settings import Settings
-from quillpost.integrations.email import address
-from quillpost.integrations.email.console import ConsoleNotifier
-from quillpost.integrations.email.smtp import MailServer, SmtpNotifier
+from quillpost.integrations.email import smtp
+from quillpost.integrations.email.smtp import ConsoleNotifier, MailServer, SmtpNotifier
+from quillpost.integrations.sms import twilio
 from quillpost.integrations.sms.twilio import SmsService, TwilioNotifier
 
 FROM = "Quillpost <mail@example.com>"
@@ -48,11 +48,11 @@ def test_with_settings_they_are_sent() -> None:
     ],
 )
 def test_the_scheme_says_how_a_server_is_spoken_to(url: str, server: MailServer) -> None:
-    assert address.parse_mail_server(url, password=None, ca_file=None) == server
+    assert smtp.parse_mail_server(url, password=None, ca_file=None) == server
 
 
 def test_a_user_may_be_an_address() -> None:
-    found = address.parse_mail_server("smtps://dana%40example.com@mail.example.com", password="x", ca_file=None)
+    found = smtp.parse_mail_server("smtps://dana%40example.com@mail.example.com", password="x", ca_file=None)
     assert found.user == "dana@example.com"
 
 
@@ -87,5 +87,5 @@ def test_what_does_not_fit_together_is_told_before_anything_starts(
 
 
 def test_a_text_service_is_found_under_its_own_path() -> None:
-    found = address.parse_sms_service("https://AC1@texts.example.com:8443/api/", token="t", sender="MG1")
+    found = twilio.parse_sms_service("https://AC1@texts.example.com:8443/api/", token="t", sender="MG1")
     assert found == SmsService("https://texts.example.com:8443/api", "AC1", "t", "MG1")

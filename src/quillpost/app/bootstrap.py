@@ -36,11 +36,11 @@ from quillpost.fulfillment.qr_scans.service import ScanRecorder
 from quillpost.fulfillment.qr_scans.tasks import ScanCounter
 from quillpost.integrations.address_verification.http import build_http_verifier
 from quillpost.integrations.carriers.folder import StoredInbox
-from quillpost.integrations.email import address
-from quillpost.integrations.email.console import ConsoleNotifier
-from quillpost.integrations.email.smtp import SmtpNotifier
+from quillpost.integrations.email import smtp
+from quillpost.integrations.email.smtp import ConsoleNotifier, SmtpNotifier
 from quillpost.integrations.http.client import GuardedFetcher, WebhookPoster
 from quillpost.integrations.http.guard import OutboundGuard, PooledResolver
+from quillpost.integrations.sms import twilio
 from quillpost.integrations.sms.twilio import TwilioNotifier
 from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.notifications.ports import Notifier
@@ -143,8 +143,8 @@ SMS_TIMEOUT_SECONDS = 20.0
 def build_notifiers(settings: Settings) -> dict[Channel, Notifier]:
     """One for each channel, or `NotReady`. Without a server, messages are written to the standard output."""
     return {
-        "mail": build_smtp_notifier(settings) or ConsoleNotifier("E-mail", address.SMTP_SETTING),
-        "text": build_sms_notifier(settings) or ConsoleNotifier("Text message", address.SMS_SETTING),
+        "mail": build_smtp_notifier(settings) or ConsoleNotifier("E-mail", smtp.SMTP_SETTING),
+        "text": build_sms_notifier(settings) or ConsoleNotifier("Text message", twilio.SETTING),
     }
 
 
@@ -152,10 +152,10 @@ def build_smtp_notifier(settings: Settings) -> SmtpNotifier | None:
     if settings.smtp is None:
         return None
     password = settings.smtp_password
-    server = address.parse_mail_server(
+    server = smtp.parse_mail_server(
         settings.smtp, password=password.get_secret_value() if password else None, ca_file=settings.smtp_ca
     )
-    name, sender = address.parse_mail_from(settings.mail_from)
+    name, sender = smtp.parse_mail_from(settings.mail_from)
     return SmtpNotifier(server, sender_name=name, sender=sender)
 
 
@@ -163,7 +163,7 @@ def build_sms_notifier(settings: Settings) -> TwilioNotifier | None:
     if settings.sms is None:
         return None
     token = settings.sms_token
-    service = address.parse_sms_service(
+    service = twilio.parse_sms_service(
         settings.sms, token=token.get_secret_value() if token else None, sender=settings.sms_from
     )
     # The address is the operator's own setting, not a caller's: it may well be on a private network.

@@ -1,22 +1,26 @@
-"""E-mail through a mail server."""
+"""E-mail through a mail server that settings name, or on the console without one."""
 
 import asyncio
 import hashlib
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.policy import SMTP
-from email.utils import format_datetime, formataddr
+from email.utils import format_datetime, formataddr, parseaddr
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, TextIO, cast
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import aiosmtplib
 import idna
 from aiohttp.abc import AbstractResolver
 
+from quillpost.core.errors import NotReady
+from quillpost.core.text import is_loopback_host
 from quillpost.integrations.http.client import describe_connection_failure
 from quillpost.integrations.http.guard import PooledResolver
 from quillpost.notifications.ports import MessageDeferred, MessageRejected, NotifierDown, OutgoingMessage
@@ -237,3 +241,79 @@ async def _let_loop_close() -> None:
 
 def _describe_response(failure: aiosmtplib.SMTPResponseException) -> str:
     return to_one_line(f"{failure.code} {failure.message}")
+
+
+SMTP_SETTING, MAIL_FROM_SETTING = "QUILLPOST_SMTP", "QUILLPOST_MAIL_FROM"
+SMTP_SCHEMES: dict[str, tuple[Literal["tls", "starttls", "plain"], int]] = {
+    "smtps": ("tls", 465),
+    "smtp": ("starttls", 587),
+    "smtp+plain": ("plain", 25),
+}
+
+
+def parse_mail_server(url: str, *, password: str | None, ca_file: Path | None) -> MailServer:
+    """The server, or `NotReady`. No connection is made yet."""
+    parsed = split_setting_url(url, SMTP_SETTING)
+    if parsed.scheme not in SMTP_SCHEMES or not parsed.hostname or parsed.path.strip("/") or parsed.query:
+        raise NotReady(f"{SMTP_SETTING} must be smtp://user@host:587, smtps://user@host:465 or smtp+plain://host:25.")
+    if parsed.password is not None:
+        raise NotReady(f"{SMTP_SETTING} must not hold a password: set {SMTP_SETTING}_PASSWORD.")
+    if (parsed.username is None) != (password is None):
+        raise NotReady(
+            f"{SMTP_SETTING} must name a user where {SMTP_SETTING}_PASSWORD is set, and the other way round."
+        )
+    security, port = SMTP_SCHEMES[parsed.scheme]
+    if security == "plain" and password is not None and not is_loopback_host(parsed.hostname):
+        raise NotReady(f"{SMTP_SETTING} would send the password unsealed: use smtp:// or smtps://.")
+    if ca_file is not None and not ca_file.is_file():
+        raise NotReady(f"{SMTP_SETTING}_CA names {ca_file}, which is no file.")
+    user = None if parsed.username is None else unquote(parsed.username)
+    return MailServer(parsed.hostname, parsed.port or port, security, user, password, ca_file)
+
+
+def parse_mail_from(sender: str | None) -> tuple[str, str]:
+    name, address = parseaddr(sender or "")
+    try:
+        normalize_address(address)
+    except ValueError:
+        raise NotReady(
+            f"{MAIL_FROM_SETTING} must be an address that mail may come from, as Quillpost <mail@example.com>."
+        ) from None
+    if not name.isprintable():
+        raise NotReady(f"{MAIL_FROM_SETTING} must be one line.")
+    return name, address
+
+
+def split_setting_url(url: str, setting: str) -> SplitResult:
+    try:
+        parsed = urlsplit(url)
+        is_plain = parsed.port != 0 and url.isprintable() and " " not in url and not parsed.fragment
+    except ValueError:
+        is_plain = False
+    if not is_plain:
+        raise NotReady(f"{setting} is not an address that we can read.")
+    return parsed
+
+
+CONSOLE_WIDTH = 72
+
+
+class ConsoleNotifier:
+    def __init__(self, kind: str, setting: str, *, out: TextIO | None = None) -> None:
+        self._kind = kind
+        self._setting = setting
+        self._out = out
+
+    async def send(self, message: OutgoingMessage) -> None:
+        head = f"{self._kind} that would be sent (set {self._setting} to send it) "
+        lines = [head.ljust(CONSOLE_WIDTH, "-"), f"To: {message.to}"]
+        if self._kind == "E-mail":
+            lines.append(f"Subject: {message.subject}")
+        block = "\n".join([*lines, "", message.text.rstrip(), "-" * CONSOLE_WIDTH, ""])
+        out = self._out or sys.stdout
+        with suppress(OSError, ValueError):  # nobody reads it any more, or it has no letters for it
+            out.write(block)
+            out.flush()
+
+    async def close(self) -> None:
+        """Nothing is held open."""

@@ -4,9 +4,11 @@ Twilio knows no repeats: a message whose response was lost is sent again. Others
 import json
 from base64 import b64encode
 from dataclasses import dataclass
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
-from quillpost.integrations.email.smtp import build_message_id, to_one_line
+from quillpost.core.errors import NotReady
+from quillpost.core.text import is_loopback_host
+from quillpost.integrations.email.smtp import build_message_id, split_setting_url, to_one_line
 from quillpost.notifications.ports import (
     MessageDeferred,
     MessageRejected,
@@ -16,6 +18,7 @@ from quillpost.notifications.ports import (
     WebhookClient,
 )
 
+SETTING = "QUILLPOST_SMS"
 MESSAGING_SERVICE_PREFIX = "MG"  # of a messaging service's id
 WRONG_TOKEN_STATUS = 401
 ACCOUNT_ERROR_STATUSES = {402, 403, 404, 405, 407}  # no money, no permission, or a wrong URL
@@ -106,3 +109,17 @@ def _read_error(body: str) -> tuple[str, str]:
         return str(payload.get("code")), str(payload["message"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return "", body
+
+
+def parse_sms_service(url: str, *, token: str | None, sender: str | None) -> SmsService:
+    parsed = split_setting_url(url, SETTING)
+    if parsed.scheme not in ("http", "https") or not parsed.hostname or not parsed.username or parsed.query:
+        raise NotReady(f"{SETTING} must be the service's address with the account's id: https://ID@host.")
+    if parsed.password is not None:
+        raise NotReady(f"{SETTING} must not hold a password: set {SETTING}_TOKEN.")
+    if parsed.scheme == "http" and not is_loopback_host(parsed.hostname):
+        raise NotReady(f"{SETTING} would send the token unsealed: use https://.")
+    if not token or not sender:
+        raise NotReady(f"{SETTING} needs {SETTING}_TOKEN and {SETTING}_FROM.")
+    base = f"{parsed.scheme}://{parsed.netloc.rpartition('@')[2]}{parsed.path.rstrip('/')}"
+    return SmsService(base, unquote(parsed.username), token, sender)
