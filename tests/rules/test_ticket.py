@@ -7,13 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from quillpost.fulfillment.batches.tickets import (
-    XJDF_NAMESPACE,
-    JobTicket,
-    TicketFile,
-    build_job_ticket,
-    build_ticket_files,
-)
+from quillpost.fulfillment.batches.tickets import XJDF_NAMESPACE, JobTicket, TicketFile, build_ticket_files
 from quillpost.rendering.layout.templates import load_shipped_products
 
 PIECES = load_shipped_products(None)
@@ -23,7 +17,7 @@ FILES = [TicketFile.of("print.pdf", b"pdf"), TicketFile.of("manifest.csv", b"csv
 
 def ticket(piece: str = "postcard-4x6", **changes: object) -> JobTicket:
     said = {"reference": "batch-000007", "item_count": 4_999, "mail_class": "first", "files": FILES} | changes
-    return build_job_ticket(PIECES[piece], created_at=MADE, **said)  # type: ignore[arg-type]
+    return JobTicket(layout=PIECES[piece], created_at=MADE, **{"stock": PIECES[piece].stock} | said)  # type: ignore[arg-type]
 
 
 def in_json(of: JobTicket) -> dict[str, object]:
@@ -89,11 +83,11 @@ def test_every_file_is_named_with_its_size_and_digest() -> None:
     ]
 
 
-def test_a_rush_is_before_others_and_has_its_time() -> None:
-    rushed = ticket(rush=True, due_at=datetime(2026, 5, 5, 16, tzinfo=UTC), reprint_of="batch-000003")
-    assert one(in_xjdf(rushed), ".//NodeInfo") == {"Priority": "90", "LastEnd": "2026-05-05T16:00:00Z"}
+def test_a_rush_is_before_others() -> None:
+    rushed = ticket(rush=True, reprint_of="batch-000003")
+    assert one(in_xjdf(rushed), ".//NodeInfo") == {"Priority": "90"}
     told = in_json(rushed)
-    assert (told["rush"], told["due"], told["reprint_of"]) == (True, "2026-05-05T16:00:00Z", "batch-000003")
+    assert (told["rush"], told["reprint_of"]) == (True, "batch-000003")
     usages = {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(rushed).findall("{*}GeneralID")}
     assert usages["ReprintOf"] == "batch-000003"
 

@@ -102,8 +102,6 @@ NEXT_STEP = {"new": COMPOSE, "composed": HAND_OVER, "handed": POLL_PRINTER, "pri
 COMPOSE_QUEUE = "compose"  # CPU-bound: a machine of its own may run `work --queues compose`
 HAND_OVER_QUEUE = "hand_over"  # holds all files of a batch in memory: one at a time
 STEP_QUEUES = {COMPOSE: COMPOSE_QUEUE, HAND_OVER: HAND_OVER_QUEUE}
-
-
 URGENT_PRIORITY = 10
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from html import escape
+from importlib.resources import files
 
 from anyascii import anyascii
 
@@ -21,37 +22,7 @@ class NotificationReader:
 
 
 LINK_PATTERN = re.compile(r"https?://[^\s<>\"]*[^\s<>\".,;:!?)]")
-HTML_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="supported-color-schemes" content="light dark">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ margin: 0; padding: 24px 16px; font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; }}
-main {{ max-width: 560px; margin: 0 auto; }}
-h1 {{ font: 600 22px/1.3 Georgia, "Times New Roman", serif; margin: 0 0 16px; }}
-p, ul {{ margin: 0 0 16px; }}
-ul {{ padding-left: 20px; }}
-li {{ margin: 0 0 4px; }}
-footer {{ border-top: 1px solid #8886; margin-top: 24px; padding-top: 12px; font-size: 13px; opacity: .75; }}
-footer p {{ margin: 0 0 8px; }}
-</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-{body}
-<footer>
-{footer}
-</footer>
-</main>
-</body>
-</html>
-"""  # noqa: E501
+HTML_PAGE = files("quillpost.notifications").joinpath("message.html").read_text()
 
 
 def render_html(title: str, text: str, footer: Sequence[str], *, unsubscribe: str | None) -> str:
@@ -111,7 +82,6 @@ def _gsm_length(chars: list[str]) -> int:
 MAX_SUBJECT_LENGTH = 150
 TEST_MODE_NOTE = "This is about testing mode: nothing was printed or mailed."
 LINK_PLACEHOLDER = "{link}"
-
 UnsubscribeLinkBuilder = Callable[[NotificationReader], str]
 
 

@@ -22,12 +22,10 @@ from quillpost.notifications.messages import NotificationReader, compose_message
 from quillpost.notifications.ports import MessageDeferred, MessageRejected, Notifier, NotifierDown, OutgoingMessage
 
 log = structlog.get_logger(__name__)
-
 MAX_IN_FLIGHT = 8  # of one channel
 ATTEMPT_SECONDS = 60.0  # a lease lasts well beyond it
 IDLE_SECONDS = 1.0
 ERROR_PAUSE_SECONDS = 2.0
-
 UNEXPECTED_ERROR = "It could not be sent, or what came of it not be noted, for a reason that is in the log."
 
 

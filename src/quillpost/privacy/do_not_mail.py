@@ -19,13 +19,11 @@ from quillpost.recipients.addresses.rules import ADDRESS_PARTS, DELIVERABLE
 from quillpost.recipients.lists import service as list_service
 
 log = structlog.get_logger(__name__)
-
 PROCESS_REQUESTS = "do_not_mail.process_requests"
 BATCH_SIZE = 1_000
 CODE_PATTERN = re.compile(f"[{BASE62_CHARS}]{{{SHORT_CODE_LENGTH}}}")
 SEPARATOR_PATTERN = re.compile(r"[\s\-\u2010-\u2015]+")  # what people put between or around the characters of a code
 LIST_NAMES = {"live": "Do-not-mail requests", "test": "Do-not-mail requests (testing)"}
-
 _LOCK_NEXT_REQUESTS = sa.text("select id from do_not_mail_inbox order by id limit :most for update skip locked")
 
 _ITEM_HAS_CODE = """i.id = coalesce(

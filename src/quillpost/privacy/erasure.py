@@ -33,7 +33,6 @@ from quillpost.privacy.service import LOCK_ORDERS, STATUS_FILES, erase_ended_ite
 from quillpost.recipients.lists.queries import lock_lists
 
 log = structlog.get_logger(__name__)
-
 FINISH_ERASURES = "privacy.finish_erasures"
 SECOND_PASS_DELAY = timedelta(minutes=10)  # longer than any request or delivery that has read the person
 ERASED_REASON = "The recipient was erased."

@@ -20,7 +20,6 @@ from quillpost.recipients.models import ADDRESS_FIELDS, TEXT_FIELDS, Person
 from quillpost.recipients.rules import EMAIL_PATTERN, check_recipient
 
 SubjectFields = Mapping[str, str | None]
-
 SUBJECT_REQUIRED = "Give the person's address, or their email, or both."
 POSTAL_CODE_REQUIRED = (
     "Give the ZIP code too (outside the US the postal code or the city): a street alone may be many people's."
@@ -83,7 +82,6 @@ def subject_encryption_context(erasure_id: int) -> str:
 
 TENANT_CONDITION = "account_id = :account and (cast(:sub_account as bigint) is null or sub_account_id = :sub_account)"
 MODE_CONDITION = "mode = any(:modes)"
-
 MAX_TEXTS = 500
 MIN_TEXT_LENGTH = 3
 
@@ -167,7 +165,6 @@ SELECT_STORED_SENDS = sa.text(
     f"select id from stored_sends where {TENANT_CONDITION} and {MODE_CONDITION} and body <> '' order by id"
 )
 LOCK_STORED_BODIES = sa.select(stored_sends.c.id, stored_sends.c.body).order_by(stored_sends.c.id).with_for_update()
-
 ERASED_RESPONSE = b'{"message":"This call was carried out. What it answered told of somebody who was erased since."}'
 # The request stays done: only its response is erased. Encrypted responses with recipients cannot be searched, and are
 # stored for ten minutes only.

@@ -153,7 +153,6 @@ OVERDUE_JOBS = """
        and (select max(e.at) from procrastinate_events e where e.job_id = j.id) < :before
 """
 OVERDUE_AUDIT_ENTRIES = "select id from audit_log where at < :before"
-
 LOCK_CLAIMS = sa.text(f"{OVERDUE_CLAIMS} order by g.item_id limit :most for no key update of g")
 DELETE_CLAIMS = sa.text(f"""
     update giftcards set claim_sealed = null
@@ -198,71 +197,6 @@ RETENTION_RULES = (
          job="jobs.delete_finished"),
 )  # fmt: skip
 
-TABLES_WITHOUT_SETTING: Mapping[str, str] = {
-    "accounts": "an account's own, until it is closed",
-    "sub_accounts": "an account's own",
-    "tokens": "an account's own; those of apps and pages go a while after they have ended",
-    "people": "whoever can sign in, until they are in no account any more",
-    "memberships": "an account's own: who belongs to it",
-    "sessions": "empties itself: where somebody is signed in, for 30 days at most",
-    "recovery_codes": "a person's own: digests",
-    "password_resets": "empties itself: links that set another password, an hour",
-    "invitations": "an account's own: who was invited",
-    "oauth_clients": "an account's own",
-    "oauth_grants": "an account's own: which apps may act for it, or might",
-    "oauth_codes": "empties itself: what apps exchange for tokens, a minute",
-    "refresh_tokens": "empties itself: what apps exchange for tokens, a year: digests",
-    "mailing_lists": "an account's own",
-    "recipients": "an account's own: on a list until someone takes them off, or erases them",
-    "image_templates": "an account's own",
-    "message_templates": "an account's own",
-    "webhooks": "an account's own",
-    "automations": "an account's own",
-    "orders": "the books: what was sent, and for how much; names nobody but the sender",
-    "order_counts": "the books: counters",
-    "recipient_search": "the words that people on lists are found by: they change and go with the people",
-    "item_search": "the words that pieces are found by: they change and go with the pieces",
-    "search_backlog": "empties itself: ids of what has come and has no words to be found by yet",
-    "ledger_moves": "the books: money",
-    "account_credit": "the books: money",
-    "account_spending": "the books: money",
-    "hourly_counts": "the books: counters",
-    "prices": "the books: prices",
-    "batches": "the books: what was printed",
-    "prints": "the books: which piece has which barcode",
-    "order_verdicts": "the books: what operators decided",
-    "mailers": "one row for each mailer id",
-    "barred_digests": "whom nobody may mail again: digests",
-    "erasures": "that somebody was erased, and when: names nobody once it is done",
-    "erasing_pieces": "empties itself: pieces that are not mailed yet",
-    "erasing_files": "empties itself: files to be removed",
-    "fact_queue": "empties itself: what nobody was told of yet",
-    "visit_inbox": "empties itself: scans that are not counted yet",
-    "scan_news": "empties itself: scans of which somebody is to be told",
-    "automation_due": "empties itself: who is to be mailed",
-    "webhook_lanes": "one row for each subscription",
-    "webhook_replays": "empties itself: replays under way",
-    "webhooks_gone": "empties itself: subscriptions that are gone, until their deliveries are",
-    "news_threads": "one row for each order and address that is told of its scans",
-    "notice_refusals": "who wants no more notices: forgetting it would send them again",
-    "import_rejects": "which rows of a file were not taken: goes with the file",
-    "do_not_mail_inbox": "empties itself: requests that are not heeded yet",
-    "recipients_to_verify": "empties itself: whose address is to be verified",
-    "address_passes": "one row for each job that goes through all addresses",
-    "lead_sources": "the operator's addresses that can be bought, until they are replaced",
-    "lead_files": "which files those came from",
-    "leads": "the operator's addresses that can be bought, until they are replaced",
-    "lead_density": "counters",
-    "lead_purchases": "the books: what was bought",
-    "giftcard_brands": "the operator's catalog",
-    "giftcard_stock": "the operator's cards, sealed: which piece has which",
-    "merged_lists": "what became of merged lists: ids",
-    "idempotency_keys": "24 hours, by the interface; those with a secret ten minutes",
-    "rate_windows": "an hour; attempts to sign in a day",
-    "received_events": "the newest 500, of a first run's receiver page",
-}
-"""Every other table, and why it has no setting."""
-
 
 def count_overdue(tx: Tx, rule: RetentionRule, *, before: datetime, limit: int) -> int:
     """At most `limit`."""
@@ -275,7 +209,6 @@ def read_retention_days(settings: object) -> RetentionDays:
 
 
 log = structlog.get_logger(__name__)
-
 BATCH_SIZE = 2_000
 MAX_STEPS = 500  # of one rule in one run
 MAX_COUNTED = 100_000

@@ -36,10 +36,8 @@ from quillpost.rendering.models import Copy, Design
 from quillpost.rendering.service import PrintFiles
 
 log = structlog.get_logger(__name__)
-
 PRINT_FILE, ENVELOPE_FILE = "print.pdf", "envelopes.pdf"
 NOT_COMPOSABLE = "The piece could not be composed"
-
 SYSTEM_ERRORS = (MemoryError, OSError, sa.exc.SQLAlchemyError, Unavailable)
 """Errors of this machine or the database: no item fails because of them."""
 

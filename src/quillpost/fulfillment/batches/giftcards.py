@@ -28,12 +28,10 @@ from quillpost.orders.rules import ItemStatus
 from quillpost.rendering.models import GiftcardClaim
 
 log = structlog.get_logger(__name__)
-
 CARDS_PER_REQUEST = 500
 CARD_REFUSED = "The gift card of this piece could not be issued"
 CLAIM_UNREADABLE = "the claim to the gift card does not open, as where a key is missing. See `quillpost doctor`."
 NO_ISSUER_RESPONSE = "The issuer has not answered for all of them yet."
-
 MAX_REASONS = 3
 
 FIND_WAITING_ITEMS = sa.text("""

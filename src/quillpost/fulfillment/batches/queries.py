@@ -56,7 +56,6 @@ ADD_LIST_SENDS = sa.text("""
      where l.id = turn.id
 """)
 
-
 LOCK_BATCH_ORDERS = sa.text("""
     select id from orders
      where id in (select i.order_id from prints p join items i on i.id = p.item_id

@@ -54,7 +54,6 @@ def lock_serials(tx: Tx, mailer_id: str, *, count: int, now: datetime) -> Serial
 
 
 log = structlog.get_logger(__name__)
-
 SMALL_POOL_ITEMS = 1_000
 NO_BARCODE_RETRY = timedelta(hours=1)
 CLAIM_ORDERS = sa.text("""
@@ -141,7 +140,6 @@ POOL_LIMITED = sa.text(_POOL_ITEMS.replace("{due}", f"{_DUE_ITEMS} order by o.ru
 # The planner underestimates the rows of a CTE, and would choose a nested loop.
 SET_LARGE_PLAN = sa.text("set local enable_nestloop = off; set local work_mem = '64MB'")
 RESET_PLAN = sa.text("set local enable_nestloop to default; set local work_mem to default")
-
 COUNT_ITEMS = sa.text("select coalesce(sum(n_processing), 0) from orders where id = any(:orders)")
 
 FIND_UNPOOLED_ORDERS = sa.text("""
@@ -268,7 +266,6 @@ COUNT_WAITING = sa.text("""
        and not exists (select 1 from prints p where p.item_id = i.id)
      group by o.pool_at order by o.pool_at
 """)
-
 
 # Uses the orders' own counters: one of them may have a million items. An order that found too few barcodes also counts
 # those in a batch that is not printed yet.

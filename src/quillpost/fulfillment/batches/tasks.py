@@ -26,13 +26,7 @@ from quillpost.fulfillment.batches.giftcards import (
     issue_cards,
     split_unreadable_items,
 )
-from quillpost.fulfillment.batches.tickets import (
-    JobTicket,
-    TicketFile,
-    build_job_ticket,
-    build_ticket_files,
-    ticket_to_dict,
-)
+from quillpost.fulfillment.batches.tickets import JobTicket, TicketFile, build_ticket_files, ticket_to_dict
 from quillpost.fulfillment.models import COMPOSE, HAND_OVER, NEXT_STEP, POLL_PRINTER, ProductionContext, enqueue_step
 from quillpost.fulfillment.ports import PartnerDown, PrintJob
 from quillpost.fulfillment.print_room.reports import is_other_partner
@@ -42,7 +36,6 @@ from quillpost.orders.queries import change_status
 from quillpost.orders.rules import OrderStatus
 
 log = structlog.get_logger(__name__)
-
 MAX_RETRY_WAIT = timedelta(minutes=15)
 MAX_LISTED_ITEMS = 10
 
@@ -253,14 +246,14 @@ def _build_print_job(production: ProductionContext, batch: queries.ProductionBat
 def build_batch_ticket(
     tx: Tx, production: ProductionContext, batch: queries.ProductionBatch, files: Sequence[TicketFile]
 ) -> JobTicket:
-    return build_job_ticket(
-        production.renderer.products[batch.piece],
+    return JobTicket(
+        layout=production.renderer.products[batch.piece],
         reference=rules.batch_reference(batch.id),
+        stock=batch.stock,
         item_count=batch.item_count,
         mail_class=batch.mail_class,
         files=files,
         created_at=batch.created_at,
-        stock=batch.stock,
         rush=batch.rush,
         reprint_of=None if batch.reprint_of is None else rules.batch_reference(batch.reprint_of),
         replaced_positions=queries.read_replaced_positions(tx, batch.id),

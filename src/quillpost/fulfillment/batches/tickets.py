@@ -18,8 +18,6 @@ XJDF_NAMESPACE = "http://www.CIP4.org/JDFSchema_2_0"
 TICKET_JSON, TICKET_XJDF = "ticket.json", "ticket.xjdf"
 NORMAL_PRIORITY, RUSH_PRIORITY = "50", "90"  # of 0 to 100, in XJDF
 MIME_TYPES = {".pdf": "application/pdf", ".csv": "text/csv", ".json": "application/json"}
-
-
 SizeInInches = tuple[float, float]
 
 
@@ -36,60 +34,35 @@ class TicketFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTicket:
-    """Sizes in inches: of the flat trimmed sheet, of the folded item, of the envelope. `files` excludes the tickets.
-    `replaced_positions` are those in the batch `reprint_of`: that paper is thrown away."""
+    """`files` excludes the tickets. `replaced_positions` are those in the batch `reprint_of`: that paper is thrown
+    away."""
 
+    layout: ProductLayout
     reference: str
-    product_name: str
-    product_type: str
     stock: str
     item_count: int
     mail_class: str
-    sheet_size: SizeInInches
-    finished_size: SizeInInches
-    printed_sides: int
     files: Sequence[TicketFile]
     created_at: datetime
     rush: bool = False
-    due_at: datetime | None = None
-    envelope_size: SizeInInches | None = None
     reprint_of: str | None = None
     replaced_positions: Sequence[int] = ()
 
+    @property
+    def sheet_size(self) -> SizeInInches:
+        return _to_inches(self.layout.sides[0].trim)
 
-def build_job_ticket(
-    layout: ProductLayout,
-    *,
-    reference: str,
-    item_count: int,
-    mail_class: str,
-    files: Sequence[TicketFile],
-    created_at: datetime,
-    stock: str | None = None,
-    rush: bool = False,
-    due_at: datetime | None = None,
-    reprint_of: str | None = None,
-    replaced_positions: Sequence[int] = (),
-) -> JobTicket:
-    first_side, envelope = layout.sides[0], layout.envelope
-    return JobTicket(
-        reference=reference,
-        product_name=layout.name,
-        product_type=layout.product,
-        stock=stock or layout.stock,
-        item_count=item_count,
-        mail_class=mail_class,
-        sheet_size=_to_inches(first_side.trim),
-        finished_size=_to_inches(first_side.preview_area),
-        printed_sides=min(len(layout.sides), 2),
-        files=files,
-        created_at=created_at,
-        rush=rush,
-        due_at=due_at,
-        envelope_size=None if envelope is None else _to_inches(envelope.trim),
-        reprint_of=reprint_of,
-        replaced_positions=replaced_positions,
-    )
+    @property
+    def finished_size(self) -> SizeInInches:
+        return _to_inches(self.layout.sides[0].preview_area)
+
+    @property
+    def envelope_size(self) -> SizeInInches | None:
+        return None if self.layout.envelope is None else _to_inches(self.layout.envelope.trim)
+
+    @property
+    def printed_sides(self) -> int:
+        return min(len(self.layout.sides), 2)
 
 
 def build_ticket_files(ticket: JobTicket) -> dict[str, bytes]:
@@ -103,28 +76,23 @@ def build_ticket_files(ticket: JobTicket) -> dict[str, bytes]:
 def ticket_to_dict(ticket: JobTicket) -> dict[str, object]:
     return {
         "reference": ticket.reference,
-        "piece": ticket.product_name,
-        "product": ticket.product_type,
+        "piece": ticket.layout.name,
+        "product": ticket.layout.product,
         "stock": ticket.stock,
         "pieces": ticket.item_count,
         "mail_class": ticket.mail_class,
         "rush": ticket.rush,
-        "due": format_iso(ticket.due_at),
+        "due": None,
         "made_at": format_iso(ticket.created_at),
         "reprint_of": ticket.reprint_of,
-        "replaces": _replaces_to_dict(ticket),
+        "replaces": ticket.reprint_of
+        and {"reference": ticket.reprint_of, "positions": list(ticket.replaced_positions)},
         "sheet_inches": list(ticket.sheet_size),
         "finished_inches": list(ticket.finished_size),
         "printed_sides": ticket.printed_sides,
         "envelope_inches": None if ticket.envelope_size is None else list(ticket.envelope_size),
         "files": [{"name": file.name, "size": file.size, "sha256": file.sha256} for file in ticket.files],
     }
-
-
-def _replaces_to_dict(ticket: JobTicket) -> dict[str, object] | None:
-    if ticket.reprint_of is None:
-        return None
-    return {"reference": ticket.reprint_of, "positions": list(ticket.replaced_positions)}
 
 
 def format_ranges(positions: Sequence[int]) -> str:
@@ -147,7 +115,8 @@ def ticket_to_xjdf(ticket: JobTicket) -> bytes:
         _add_general_id(root, "ReprintOf", ticket.reprint_of)
         _add_general_id(root, "ReplacesPositions", format_ranges(ticket.replaced_positions))
     _add_products(root, ticket)
-    _add_schedule(root, ticket)
+    node = _add_element(_add_resource_set(root, "NodeInfo"), "Resource")
+    _add_element(node, "NodeInfo", Priority=RUSH_PRIORITY if ticket.rush else NORMAL_PRIORITY)
     _add_media(root, ticket)
     _add_run_lists(root, ticket)
     ET.indent(root)
@@ -159,9 +128,9 @@ def _add_products(root: ET.Element, ticket: JobTicket) -> None:
     product = _add_element(
         _add_element(root, "ProductList"),
         "Product",
-        ID=ticket.product_name,
+        ID=ticket.layout.name,
         IsRoot="true",
-        ProductType=ticket.product_type,
+        ProductType=ticket.layout.product,
         Amount=str(ticket.item_count),
     )
     _add_element(
@@ -174,12 +143,6 @@ def _add_products(root: ET.Element, ticket: JobTicket) -> None:
     _add_element(_add_element(product, "Intent", Name="MediaIntent"), "MediaIntent", MediaType="Paper")
     delivery = _add_element(_add_element(product, "Intent", Name="DeliveryIntent"), "DeliveryIntent")
     _add_element(delivery, "DropIntent", Method="Mail")
-
-
-def _add_schedule(root: ET.Element, ticket: JobTicket) -> None:
-    deadline = {} if ticket.due_at is None else {"LastEnd": format_iso(ticket.due_at)}
-    node = _add_element(_add_resource_set(root, "NodeInfo"), "Resource")
-    _add_element(node, "NodeInfo", Priority=RUSH_PRIORITY if ticket.rush else NORMAL_PRIORITY, **deadline)
 
 
 def _add_media(root: ET.Element, ticket: JobTicket) -> None:
@@ -211,12 +174,11 @@ def _add_general_id(parent: ET.Element, usage: str, value: str) -> None:
 
 
 def _add_element(parent: ET.Element, name: str, /, **attributes: str) -> ET.Element:
-    return ET.SubElement(parent, name, _strip_control_chars(attributes))
-
-
-def _strip_control_chars(attributes: Mapping[str, str]) -> dict[str, str]:
-    """XML allows no control characters, which an operator's stock name could hold."""
-    return {name: "".join(char if char.isprintable() else " " for char in value) for name, value in attributes.items()}
+    # XML allows no control characters, which an operator's stock name could hold.
+    printable = {
+        key: "".join(char if char.isprintable() else " " for char in value) for key, value in attributes.items()
+    }
+    return ET.SubElement(parent, name, printable)
 
 
 def _to_inches(box: Box) -> SizeInInches:
@@ -228,7 +190,6 @@ def _to_points(size: SizeInInches) -> str:
 
 
 MAILER_ID_SLICE = slice(5, None)  # of a tracking code, after barcode id and service type
-
 ZIP3_LENGTH = 3
 
 

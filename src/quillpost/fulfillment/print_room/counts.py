@@ -9,10 +9,7 @@ import sqlalchemy as sa
 from quillpost.core.database import Tx
 
 LATE_AFTER = timedelta(days=2)  # since handover
-
-
 LOOKBACK = timedelta(days=14)  # what is printed or mailed today was created in this time
-
 
 COUNT_OPEN_BATCHES = sa.text("""
     select status, count(*) as batches, sum(item_count - void_count) as pieces, min(created_at) as oldest,
@@ -20,7 +17,6 @@ COUNT_OPEN_BATCHES = sa.text("""
            count(*) filter (where handed_at < :late) as late
       from batches where mode = :mode and status <> 'mailed' group by status
 """)
-
 
 COUNT_OUTPUT = sa.text("""
     select coalesce(sum(item_count - void_count) filter (where created_at >= :since), 0) as made,
@@ -30,11 +26,9 @@ COUNT_OUTPUT = sa.text("""
       from batches where mode = :mode and created_at >= :looked_back
 """)
 
-
 COUNT_PAUSED = sa.text(
     "select count(*) from (select 1 from orders where mode = :mode and status = 'paused' limit :most) held"
 )
-
 
 COUNT_HANDOVERS = sa.text("""
     select partner, max(handed_at) as last_at, count(*) filter (where handed_at >= :since) as batches,
@@ -43,12 +37,10 @@ COUNT_HANDOVERS = sa.text("""
      group by partner order by max(handed_at) desc limit 10
 """)
 
-
 COUNT_STUCK = sa.text("""
     select count(*) as batches, min(trouble_at) as since, min(trouble) as error
       from batches where mode = :mode and status <> 'mailed' and status = 'composed' and trouble is not null
 """)
-
 
 MAX_PAUSED = 1_000
 

@@ -23,13 +23,9 @@ from quillpost.fulfillment.print_room.queries import BatchFileInfo, find_printed
 from quillpost.orders.items.service import MailItemsStatement, MoveItemsStatement, RetrieveItemsStatement
 
 log = structlog.get_logger(__name__)
-
 POLL_TASK = "tracking.poll_carriers"
 SPOILED_REASON = "Spoiled in printing"
-
 AuditCallback = Callable[[Tx], None]  # writes an audit entry in the transaction of an action
-
-
 CountAuditCallback = Callable[[Tx, int], None]
 
 
@@ -109,7 +105,6 @@ INSERT_REPRINT = sa.text("""
         returning batch_id)
     select batch_id, count(*) as pieces from printed group by batch_id
 """)
-
 
 ADVANCE_POOLING = sa.text("""
     with turn as materialized (

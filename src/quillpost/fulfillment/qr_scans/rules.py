@@ -7,16 +7,13 @@ from importlib.resources import files
 from typing import Literal, cast
 
 VisitorKind = Literal["person", "bot", "preview"]
-
 CODE_PATTERN = re.compile(r"[A-Za-z0-9]{6,12}")  # anything else needs no lookup
 MAX_AGENT_LENGTH = 200
-
 BROWSER_PREFIXES = ("mozilla/", "opera/")
 """Every browser starts with one of these; a program with only its own name is none."""
 
 # CUBOT makes phones.
 BOT_PATTERN = re.compile(r"(?<!cu)bot(?![a-z])|crawl|spider")
-
 PREFETCH_HEADERS = ("purpose", "sec-purpose", "x-purpose", "x-moz")  # set by a browser that prefetches
 HINT_HEADERS = (*PREFETCH_HEADERS, "sec-fetch-mode", "sec-fetch-dest")
 

@@ -24,7 +24,6 @@ from quillpost.fulfillment.qr_scans.queries import NewScan, ScanConnection
 from quillpost.fulfillment.qr_scans.rules import CODE_PATTERN, VisitorKind
 
 log = structlog.get_logger(__name__)
-
 WINDOW_SECONDS = 60.0
 MAX_COUNTERS = 20_000
 

@@ -22,7 +22,6 @@ from quillpost.recipients.lists import service as list_service
 # One process counts at a time; the others do not wait.
 TRY_LOCK = sa.text("select pg_try_advisory_xact_lock(7125203)")
 READ_INBOX = sa.text("select id from visit_inbox order by id limit :most")
-
 LIST_NAMES = {"live": "Scanned QR codes", "test": "Scanned QR codes (testing)"}
 
 # Owners of the lists for recipients whose code a person scanned; not deleted sub accounts.
@@ -161,7 +160,6 @@ def _record_visitors(tx: Tx, visit_ids: Sequence[int], *, now: datetime) -> None
 
 
 log = structlog.get_logger(__name__)
-
 SCANS_PER_TRANSACTION = 2_000
 BATCH_WAIT_SECONDS = 0.05  # scans within it are counted together
 IDLE_SECONDS = 1.0  # for scans that another process recorded

@@ -19,7 +19,6 @@ from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import compile_template
 
 log = structlog.get_logger(__name__)
-
 UNDELIVERABLE_REASON = "Undeliverable address"
 
 

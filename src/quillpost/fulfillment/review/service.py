@@ -54,7 +54,6 @@ FIND_PRICE_GAPS = sa.text(f"""
      order by id, country
 """)
 
-
 HAS_PRICES = sa.text("select exists (select from prices where valid_from <= :on)")
 NO_PRICES_GAP = ReadinessGap(
     "prices", "No price is in force: set prices at /print-room/prices.", "No prices are in force."
@@ -111,7 +110,6 @@ def find_price_gaps(tx: Tx, order_ids: Sequence[int], *, on: date) -> dict[int, 
 
 ORDERS_PER_TRANSACTION = 1_000
 NEXT_SWEEP_WITHIN = timedelta(minutes=2)
-
 SET_HOLD_REASONS = sa.text("update orders set hold_reasons = :why where id = :held")
 
 

@@ -25,7 +25,6 @@ from quillpost.fulfillment.tracking.rules import (
 )
 
 CHUNK_BYTES = 262_144
-
 MAX_FILE_BYTES = 1_000_000_000  # unpacked: some millions of scans
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}

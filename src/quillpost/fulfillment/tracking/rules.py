@@ -149,7 +149,6 @@ FACILITY_COLUMNS = ("scanfacilityname", "facilityname", "facility")
 CITY_COLUMNS = ("scanfacilitycity", "facilitycity", "city")
 STATE_COLUMNS = ("scanfacilitystate", "facilitystate", "state")
 ZIP_COLUMNS = ("scanfacilityzip", "scanfacilityzipcode", "facilityzip", "facilityzipcode", "zip")
-
 LEGACY_COLUMNS = ("scanFacilityZip", "operationCode", "scanDatetime", "imbRoutingCode", "imbTrackingCode")
 """Of rows without a header, in older files."""
 
@@ -170,7 +169,6 @@ ZONE_HOURS = {"Z": 0, "UTC": 0, "GMT": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT"
 MIN_YEAR, MAX_YEAR = 2000, 2100
 MAX_LOCATION_LENGTH, MAX_REASON_LENGTH = 200, 200
 MAX_CACHED_MEANINGS = 10_000
-
 ScanRow = Mapping[str, object]
 
 

@@ -25,7 +25,6 @@ from quillpost.orders.items.service import MailItemsStatement, MoveItemsStatemen
 from quillpost.orders.rules import ItemStatus
 
 log = structlog.get_logger(__name__)
-
 POLL_TASK = "tracking.poll_carriers"
 SCANS_PER_TRANSACTION = 20_000
 MAX_CLOCK_SKEW = timedelta(days=1)  # a scan's time may be local, without a zone

@@ -12,11 +12,9 @@ from quillpost.fulfillment.models import Environment
 from quillpost.orders.items.service import EndReroutedStatement, MoveItemsStatement
 
 log = structlog.get_logger(__name__)
-
 CLOSE_TASK = "tracking.close_items"
 AN_HOUR, A_DAY = timedelta(hours=1), timedelta(days=1)
 BATCHES_AT_ONCE = 50
-
 MAX_TRACKED_TIME = timedelta(days=180)  # after mailing; later a batch is settled in any case
 
 # When the carrier last reported the current status, and when it last reported anything.

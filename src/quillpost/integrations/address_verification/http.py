@@ -25,7 +25,6 @@ from quillpost.recipients.verification.ports import (
 MAX_TEXT_LENGTH = 300
 DPV_CODES = frozenset({"Y", "D", "S", "N"})
 ZIP_PATTERN = re.compile(r"\d{5}(?:-\d{4})?", re.ASCII)
-
 ResponseItem = TypeVar("ResponseItem")
 
 

@@ -13,7 +13,6 @@ from quillpost.core.ports import FileStore
 from quillpost.fulfillment.ports import CarrierReport, RefusedScanFile
 
 PRINTER_FAILURE_NAME = "test printer failure"
-
 MAX_PACE = 1.05  # of the slowest item
 REPORTS_PER_JOURNEY = 10
 
@@ -33,7 +32,6 @@ DELIVERED = JourneyLeg(1.0, "Phase 4c - Delivery")
 FORWARDED = JourneyLeg(0.5, "PARS Processing", "Forwarded")
 RETURNED_TO_SENDER = JourneyLeg(1.0, "PARS Processing", "Return to sender")
 LOST = JourneyLeg(1.0, "Miscellaneous", "Destroyed as dead mail")
-
 USUAL_JOURNEY = (AT_ORIGIN, AT_DESTINATION, SORTED, DELIVERED)
 RETURNED_JOURNEY = (AT_ORIGIN, AT_DESTINATION, RETURNED_TO_SENDER)
 REROUTED_JOURNEY = (

@@ -29,7 +29,6 @@ from quillpost.integrations.http.client import (
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret, IssuerDown
 
 log = structlog.get_logger(__name__)
-
 SETTING = "QUILLPOST_GIFTCARDS"
 MAX_RESPONSE_BYTES = 200_000
 MAX_SECRET_LENGTH, MAX_LINK_LENGTH = 200, 2_048
@@ -41,7 +40,6 @@ CONFLICT_STATUS = 409
 REFUSAL_STATUSES = (400, CONFLICT_STATUS, 422)
 TOO_MANY_STATUS = 429
 MONEY_WORDS = (b"fund", b"balance")
-
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 CardOutcome = CardSecret | CardNotIssued

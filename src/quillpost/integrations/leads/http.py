@@ -18,7 +18,6 @@ from quillpost.integrations.http.client import ServiceClient, parse_service_url
 from quillpost.recipients.leads.ports import Lead, LeadProviderDown, LeadQuery, Resident
 
 SETTING = "QUILLPOST_LEADS"
-
 MAX_BYTES_PER_RECORD, BASE_RESPONSE_BYTES = 2_000, 100_000  # limits of a response
 MAX_ID_LENGTH = 200
 MAX_TEXT_LENGTH = 300

@@ -31,10 +31,8 @@ KEY_PATTERN = re.compile(rf"{KEY_SEGMENT}(?:/{KEY_SEGMENT})*")
 PREFIX_PATTERN = re.compile(rf"(?:{KEY_SEGMENT}/)*(?:{KEY_SEGMENT})?")
 DRAFT_PATTERN = re.compile(rf"{KEY_SEGMENT}#[0-9]+")
 MAX_KEY_LENGTH = 900
-
 RETRY_TIMEOUT = timedelta(seconds=15)
 TRANSFER_TIMEOUT = timedelta(minutes=2)
-
 READ_AHEAD_BYTES = 1_000_000
 UPLOAD_CONCURRENCY = 2
 

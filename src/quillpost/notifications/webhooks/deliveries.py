@@ -186,7 +186,6 @@ def _effective_next_at(delivery: WebhookDelivery, backoff_until: datetime | None
 
 
 log = structlog.get_logger(__name__)
-
 RETENTION_DAYS = 30
 PARTITION_DAYS_AHEAD = 7  # so that a week without a worker is no problem
 OPEN_PARTITIONS = sa.text("select open_delivery_days(:first, :last)")
@@ -266,7 +265,6 @@ def count_recent_deliveries(db: Database, webhook_ids: Sequence[int]) -> Mapping
 
 
 MAX_BACKLOG = 1_000
-
 COUNT_FAILING = sa.text("select count(*) from webhooks where status in ('failing', 'disabled') and mode = :mode")
 LIST_FAILING = sa.text("""
     select w.id, w.account_id, w.url, w.type, w.status, w.failing_since, w.last_error,

@@ -25,7 +25,6 @@ from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
 from quillpost.notifications.webhooks.payloads import DueDelivery
 
 log = structlog.get_logger(__name__)
-
 FACTS_PER_TRANSACTION = 5_000
 IDLE_SECONDS = 0.5
 ERROR_PAUSE_SECONDS = 2.0

@@ -39,7 +39,6 @@ SUBSCRIPTION_CONDITION = """
 
 STREAM_KEY = "coalesce('item:' || f.item_id, 'order:' || f.order_id)"  # events of one stream keep their order
 
-
 # One at a time: two concurrent fan-outs could number the facts of an item in the wrong order.
 TRY_LOCK = sa.text(
     "select case when exists (select from fact_queue) then pg_try_advisory_xact_lock(7125202) else false end"

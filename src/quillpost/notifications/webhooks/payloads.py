@@ -82,7 +82,6 @@ def _build_sample_item(event_type: str, at: datetime) -> dict[str, Any]:
 
 
 log = structlog.get_logger(__name__)
-
 QueueCursor = tuple[datetime, int]  # due time and id
 
 QUEUE_START: QueueCursor = datetime(1970, 1, 1, tzinfo=UTC), 0
