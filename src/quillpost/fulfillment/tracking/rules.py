@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from importlib.resources import files
@@ -72,13 +73,10 @@ LOSS_PATTERN = re.compile(r"\bdestroyed\b|\bdead (?:letter|mail)\b|\bmail recove
 DELIVERY_PATTERN = re.compile(r"\bdelivered\b|\blogical delivery\b")
 
 
-def _load_operations() -> dict[str, str]:
-    lines = files("quillpost.fulfillment.tracking").joinpath("operations.csv").read_text().splitlines()
-    rows = [line.split(",") for line in lines if not line.startswith("#")]
-    return dict(rows[1:])
-
-
-OPERATION_PHASES = _load_operations()  # by the three digits of a sorting machine's operation
+DATA = files("quillpost.fulfillment.tracking")
+OPERATION_PHASES = dict(
+    line.split(",") for line in DATA.joinpath("operations.csv").read_text().splitlines() if line[:1].isdigit()
+)  # by the three digits of a sorting machine's operation
 
 
 def parse_phase(mail_phase: str, operation: str = "", description: str = "") -> str:
@@ -127,28 +125,8 @@ def scan_digest(scan: Scan) -> bytes:
     return hashlib.sha256(f"{scan.tracking}|{scan.phase}|{timestamp}".encode()).digest()
 
 
-TRACKING_COLUMNS = (
-    "imbtrackingcode",
-    "imb",
-    "intelligentmailbarcode",
-    "imbcode",
-    "trackingcode",
-    "tracking",
-    "barcode",
-)
-DATETIME_COLUMNS = ("scandatetime", "scandatetimestamp", "scantimestamp", "eventdatetime", "datetime", "timestamp")
-DATE_COLUMNS, TIME_COLUMNS = ("scandate", "eventdate", "date"), ("scantime", "eventtime", "time")
-PHASE_COLUMNS = ("mailphase", "scanmailphase", "mailphasedescription", "phase")
-OPERATION_COLUMNS = ("scaneventcode", "operationcode", "scanoperationcode", "opcode", "operation")
-REASON_COLUMNS = ("reason", "returnreason", "forwardreason", "reasondescription", "undeliverablereason")
-DESCRIPTION_COLUMNS = (
-    "handlingeventtype", "handlingeventtypedescription", "scaneventdescription", "scaneventcodedescription",
-    "eventdescription", "operationdescription", "description", "disposition", "action", *REASON_COLUMNS,
-)  # fmt: skip
-FACILITY_COLUMNS = ("scanfacilityname", "facilityname", "facility")
-CITY_COLUMNS = ("scanfacilitycity", "facilitycity", "city")
-STATE_COLUMNS = ("scanfacilitystate", "facilitystate", "state")
-ZIP_COLUMNS = ("scanfacilityzip", "scanfacilityzipcode", "facilityzip", "facilityzipcode", "zip")
+COLUMN_ALIASES: Mapping[str, list[str]] = tomllib.loads(DATA.joinpath("columns.toml").read_text())
+MEANING_FIELDS = ("phase", "operation", "description", "reason", "facility", "city", "state", "zip")
 LEGACY_COLUMNS = ("scanFacilityZip", "operationCode", "scanDatetime", "imbRoutingCode", "imbTrackingCode")
 """Of rows without a header, in older files."""
 
@@ -191,38 +169,18 @@ class ScanColumns:
         for name in names:
             names_by_letters.setdefault(NOT_LETTERS.sub("", name.lower()), name)
 
-        def find_columns(aliases: Iterable[str]) -> tuple[str, ...]:
-            return tuple(names_by_letters[alias] for alias in aliases if alias in names_by_letters)
-
-        self.tracking_columns, self.datetime_columns = (find_columns(TRACKING_COLUMNS), find_columns(DATETIME_COLUMNS))
-        self.date_columns, self.time_columns = find_columns(DATE_COLUMNS), find_columns(TIME_COLUMNS)
-        self.phase_columns, self.operation_columns, self.description_columns = (
-            find_columns(PHASE_COLUMNS),
-            find_columns(OPERATION_COLUMNS),
-            find_columns(DESCRIPTION_COLUMNS),
-        )
-        self.reason_columns = find_columns(REASON_COLUMNS)
-        self.facility_columns, self.city_columns, self.state_columns, self.zip_columns = map(
-            find_columns, (FACILITY_COLUMNS, CITY_COLUMNS, STATE_COLUMNS, ZIP_COLUMNS)
-        )
+        self.names = {
+            field: tuple(names_by_letters[alias] for alias in aliases if alias in names_by_letters)
+            for field, aliases in COLUMN_ALIASES.items()
+        }
         # A million rows have few different meanings: each is parsed once.
-        meaning_columns = find_columns(
-            (
-                *PHASE_COLUMNS,
-                *OPERATION_COLUMNS,
-                *DESCRIPTION_COLUMNS,
-                *FACILITY_COLUMNS,
-                *CITY_COLUMNS,
-                *STATE_COLUMNS,
-                *ZIP_COLUMNS,
-            )
-        ) or ("",)
-        self._meaning_key = itemgetter(*meaning_columns) if meaning_columns != ("",) else lambda _: None
+        meaning_columns = [name for field in MEANING_FIELDS for name in self.names[field]]
+        self._meaning_key = itemgetter(*meaning_columns) if meaning_columns else lambda _: None
         self._meanings: dict[object, ScanMeaning] = {}
 
     @property
     def has_scan_columns(self) -> bool:
-        return bool(self.tracking_columns and (self.datetime_columns or self.date_columns))
+        return bool(self.names["tracking"] and (self.names["datetime"] or self.names["date"]))
 
     def read_meaning(self, row: ScanRow) -> ScanMeaning:
         key = self._meaning_key(row)
@@ -234,24 +192,25 @@ class ScanColumns:
         return meaning
 
     def _parse_meaning(self, row: ScanRow) -> ScanMeaning:
-        description = " ".join(filter(None, (_text_value(row, name) for name in self.description_columns)))
+        names = self.names
+        descriptions = (_text_value(row, name) for name in (*names["description"], *names["reason"]))
         phase = parse_phase(
-            _first_value(row, self.phase_columns), _first_value(row, self.operation_columns), description
+            _first_value(row, names["phase"]),
+            _first_value(row, names["operation"]),
+            " ".join(filter(None, descriptions)),
         )
-        reason = choose_reason(phase, _first_value(row, self.reason_columns)[:MAX_REASON_LENGTH])
-        location_values = [
-            _first_value(row, names)
-            for names in (self.facility_columns, self.city_columns, self.state_columns, self.zip_columns)
-        ]
+        reason = choose_reason(phase, _first_value(row, names["reason"])[:MAX_REASON_LENGTH])
+        location_values = [_first_value(row, names[field]) for field in ("facility", "city", "state", "zip")]
         return ScanMeaning(phase, format_location(*location_values), reason)
 
 
 def parse_scan(row: ScanRow, columns: ScanColumns, raw: str) -> Scan:
     """The scan of the row, or `UnreadableScan`."""
-    tracking = parse_barcode(_first_value(row, columns.tracking_columns))
-    datetime_text = _first_value(row, columns.datetime_columns)
-    if not datetime_text and columns.date_columns:
-        datetime_text = f"{_first_value(row, columns.date_columns)} {_first_value(row, columns.time_columns)}".strip()
+    names = columns.names
+    tracking = parse_barcode(_first_value(row, names["tracking"]))
+    datetime_text = _first_value(row, names["datetime"])
+    if not datetime_text and names["date"]:
+        datetime_text = f"{_first_value(row, names['date'])} {_first_value(row, names['time'])}".strip()
     phase, location, reason = columns.read_meaning(row)
     return Scan(tracking, phase, parse_datetime(datetime_text), raw, location, reason)
 
