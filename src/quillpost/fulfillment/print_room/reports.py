@@ -104,25 +104,19 @@ def _require_valid_mark(
 
 def _find_spoiled_items(tx: Tx, batch_id: int, spoiled: Sequence[SpoiledItem]) -> dict[int, str]:
     """The reasons by item id; raises `Invalid` for items that are not in the batch."""
-    items_by_position = find_items_at(
-        tx, batch_id, [spoiled_item.position for spoiled_item in spoiled if spoiled_item.position is not None]
-    )
-    positions_by_item = find_positions(
-        tx, batch_id, [spoiled_item.item_id for spoiled_item in spoiled if spoiled_item.item_id is not None]
-    )
+    items_by_position = find_items_at(tx, batch_id, [item.position for item in spoiled if item.position is not None])
+    positions_by_item = find_positions(tx, batch_id, [item.item_id for item in spoiled if item.item_id is not None])
     errors, reasons = {}, dict[int, str]()
-    for index, spoiled_item in enumerate(spoiled):
-        item_id = (
-            spoiled_item.item_id if spoiled_item.position is None else items_by_position.get(spoiled_item.position)
-        )
-        if (spoiled_item.position is None) == (spoiled_item.item_id is None):
+    for index, item in enumerate(spoiled):
+        item_id = item.item_id if item.position is None else items_by_position.get(item.position)
+        if (item.position is None) == (item.item_id is None):
             errors[f"spoiled.{index}"] = ["Give either the position of the piece or its item_id."]
         elif item_id is None:
-            errors[f"spoiled.{index}.position"] = [_no_position_error(batch_id, spoiled_item.position)]
-        elif spoiled_item.item_id is not None and spoiled_item.item_id not in positions_by_item:
-            errors[f"spoiled.{index}.item_id"] = [f"Item {spoiled_item.item_id} is not in batch {batch_id}."]
+            errors[f"spoiled.{index}.position"] = [_no_position_error(batch_id, item.position)]
+        elif item.item_id is not None and item.item_id not in positions_by_item:
+            errors[f"spoiled.{index}.item_id"] = [f"Item {item.item_id} is not in batch {batch_id}."]
         else:
-            reasons[item_id] = spoiled_item.reason or ""
+            reasons[item_id] = item.reason or ""
     if errors:
         raise Invalid(errors)
     return reasons
@@ -134,10 +128,8 @@ def _require_spoilable(tx: Tx, batch_id: int, spoiled: Sequence[SpoiledItem], it
     errors_by_name = {("position", printed_item.position): printed_item.spoil_error for printed_item in printed_items}
     errors_by_name |= {("item_id", printed_item.item_id): printed_item.spoil_error for printed_item in printed_items}
     errors = {}
-    for index, spoiled_item in enumerate(spoiled):
-        name, number = (
-            ("item_id", spoiled_item.item_id) if spoiled_item.position is None else ("position", spoiled_item.position)
-        )
+    for index, item in enumerate(spoiled):
+        name, number = ("item_id", item.item_id) if item.position is None else ("position", item.position)
         if number is not None and (message := errors_by_name.get((name, number))) is not None:
             errors[f"spoiled.{index}.{name}"] = [message]
     if errors:
@@ -275,18 +267,18 @@ def record_partner_report(db: Database, environment: Environment, report: Partne
 
 def _resolve_items(tx: Tx, batch_id: int, spoiled: Sequence[ReportedSpoiledItem]) -> list[SpoiledItem]:
     """Items that are named by their barcode, by their id; all others unchanged."""
-    barcodes = [spoiled_item.tracking for spoiled_item in spoiled if spoiled_item.tracking is not None]
+    barcodes = [item.tracking for item in spoiled if item.tracking is not None]
     batch_prints = sa.select(prints.c.tracking, prints.c.item_id).where(prints.c.batch_id == batch_id)
     item_ids = {row.tracking: row.item_id for row in tx.execute(batch_prints.where(prints.c.tracking.in_(barcodes)))}
     resolved, errors = [], {}
-    for index, spoiled_item in enumerate(spoiled):
-        if [spoiled_item.item_id, spoiled_item.tracking, spoiled_item.position].count(None) != 2:
+    for index, item in enumerate(spoiled):
+        if [item.item_id, item.tracking, item.position].count(None) != 2:
             errors[f"spoiled.{index}"] = ["Name the piece once: by its item_id, tracking or position."]
-        elif spoiled_item.tracking is not None and spoiled_item.tracking not in item_ids:
+        elif item.tracking is not None and item.tracking not in item_ids:
             errors[f"spoiled.{index}.tracking"] = ["No piece of this batch has this barcode."]
         else:
-            item_id = spoiled_item.item_id if spoiled_item.tracking is None else item_ids[spoiled_item.tracking]
-            resolved.append(SpoiledItem(spoiled_item.position, item_id, spoiled_item.reason))
+            item_id = item.item_id if item.tracking is None else item_ids[item.tracking]
+            resolved.append(SpoiledItem(item.position, item_id, item.reason))
     if errors:
         raise Invalid(errors)
     return resolved

@@ -136,9 +136,7 @@ def record_printer_progress(db: Database, batch_id: int, progress: PrintProgress
     with db.system_transaction() as tx:
         batch = lock_handed_batch(tx, batch_id)
         spoiled = progress.spoiled or {}
-        batch_item_ids = {
-            printed_item.item_id for printed_item in find_printed_items(tx, batch_id, item_ids=list(spoiled))
-        }
+        batch_item_ids = {item.item_id for item in find_printed_items(tx, batch_id, item_ids=list(spoiled))}
         known_progress = replace(
             progress, spoiled={item_id: reason for item_id, reason in spoiled.items() if item_id in batch_item_ids}
         )
@@ -202,13 +200,13 @@ def reprint_items(
         fulfillment_queries.lock_batch_orders(tx, [batch_id])
         params = {"batch": batch_id, "positions": list(positions), "items": list(item_ids)}
         tx.execute(LOCK_GIFTCARDS, params)
-        printed_items = find_printed_items(tx, batch_id, positions=positions, item_ids=item_ids)
+        items = find_printed_items(tx, batch_id, positions=positions, item_ids=item_ids)
         skipped = [
-            UnprintableItem(printed_item.position, printed_item.item_id, skip_reason)
-            for printed_item in printed_items
-            if (skip_reason := printed_item.reprint_error) is not None
+            UnprintableItem(item.position, item.item_id, skip_reason)
+            for item in items
+            if (skip_reason := item.reprint_error) is not None
         ]
-        item_count = len(printed_items) - len(skipped)
+        item_count = len(items) - len(skipped)
         serials = lock_serials(tx, environment.mailer_id, count=item_count, now=now)
         if serials.free < item_count:
             raise Conflict("The mailer id has too few free barcodes. Wait, or get a second mailer id.")
@@ -325,10 +323,10 @@ def _mark_spoiled(tx: Tx, batch_id: int, spoiled: Mapping[int, str], *, now: dat
     """How many items fail; mailed and reprinted ones are skipped."""
     if not spoiled:
         return 0
-    printed_items = find_printed_items(tx, batch_id, item_ids=list(spoiled))
-    if mailed_ids := [printed_item.item_id for printed_item in printed_items if printed_item.is_mailed]:
+    items = find_printed_items(tx, batch_id, item_ids=list(spoiled))
+    if mailed_ids := [item.item_id for item in items if item.is_mailed]:
         log.warning("batches.spoiled_items_already_mailed", batch=batch_id, item_ids=mailed_ids)
-    if void_ids := [printed_item.item_id for printed_item in printed_items if printed_item.is_void]:
+    if void_ids := [item.item_id for item in items if item.is_void]:
         log.warning("batches.spoiled_items_already_void", batch=batch_id, item_ids=void_ids)
     params = {
         "batch": batch_id,

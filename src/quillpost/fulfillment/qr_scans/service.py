@@ -182,10 +182,8 @@ class ScanRecorder:
     def _run(self) -> None:
         """Whatever ends this thread, the next scan starts another."""
         try:
-            while (scan_requests := self._next_batch()) is not None:
-                self._process_batch(
-                    [scan_request for scan_request in scan_requests if not scan_request.response.done()]
-                )
+            while (requests := self._next_batch()) is not None:
+                self._process_batch([request for request in requests if not request.response.done()])
         finally:
             self._connection.close()
             with self._start_lock:
@@ -197,40 +195,38 @@ class ScanRecorder:
         """All requests that wait, blocking for the first; None when the recorder closes."""
         if (first := self._queue.get()) is None:
             return None
-        scan_requests = [first]
+        requests = [first]
         if self._is_busy:
             self._sleep(BATCH_WAIT_SECONDS)
         with suppress(Empty):
-            while len(scan_requests) < MAX_BATCH_SIZE:
-                if (scan_request := self._queue.get_nowait()) is None:
+            while len(requests) < MAX_BATCH_SIZE:
+                if (request := self._queue.get_nowait()) is None:
                     self._queue.put(None)  # for the next time: these come first
                     break
-                scan_requests.append(scan_request)
-        self._is_busy = len(scan_requests) >= BUSY_BATCH_SIZE
-        return scan_requests
+                requests.append(request)
+        self._is_busy = len(requests) >= BUSY_BATCH_SIZE
+        return requests
 
-    def _process_batch(self, scan_requests: Sequence[ScanRequest]) -> None:
+    def _process_batch(self, requests: Sequence[ScanRequest]) -> None:
         try:
-            scan_count = self._record_batch(scan_requests)
+            scan_count = self._record_batch(requests)
         except Unavailable as unavailable:
             self._rate_limit.reset()
-            _respond(scan_requests, {}, unavailable)
+            _respond(requests, {}, unavailable)
         except Exception as error:
             self._rate_limit.reset()
-            log.exception("qr_scans.recording_failed", scans=len(scan_requests))
-            _respond(scan_requests, {}, error)
+            log.exception("qr_scans.recording_failed", scans=len(requests))
+            _respond(requests, {}, error)
         else:
             if scan_count:
                 log.info("qr_scans.recorded", scans=scan_count)
                 for listener in list(self._listeners):
                     listener()
 
-    def _record_batch(self, scan_requests: Sequence[ScanRequest]) -> int:
+    def _record_batch(self, requests: Sequence[ScanRequest]) -> int:
         """How many scans were stored. Requests are answered after the commit."""
-        lookups = {
-            scan_request.code: scan_request.lookup for scan_request in scan_requests if scan_request.lookup is not None
-        }
-        missing_codes = {scan_request.code for scan_request in scan_requests} - lookups.keys()
+        lookups = {request.code: request.lookup for request in requests if request.lookup is not None}
+        missing_codes = {request.code for request in requests} - lookups.keys()
         with self._connection.open() as connection:
             if missing_codes:
                 targets = {
@@ -239,14 +235,14 @@ class ScanRecorder:
                 }
                 lookups |= {code: targets.get(code, InvalidCode.UNKNOWN) for code in missing_codes}
             new_scans = self._rate_limit.admit(
-                NewScan(target.item_id, scan_request.at, scan_request.kind, scan_request.agent)
-                for scan_request in scan_requests
-                if scan_request.is_counted and isinstance(target := lookups[scan_request.code], ScanTarget)
+                NewScan(target.item_id, request.at, request.kind, request.agent)
+                for request in requests
+                if request.is_counted and isinstance(target := lookups[request.code], ScanTarget)
             )
             if new_scans:
                 queries.insert_scans(connection, new_scans)
         self._cache_lookups({code: lookups[code] for code in missing_codes})
-        _respond(scan_requests, lookups, None)
+        _respond(requests, lookups, None)
         return len(new_scans)
 
     def _build_target(self, destination: queries.CodeDestination) -> CodeLookup:
@@ -269,20 +265,20 @@ def _time_out(response: "asyncio.Future[CodeLookup]") -> None:
         response.set_exception(Unavailable(UNAVAILABLE_MESSAGE))
 
 
-def _respond(scan_requests: Sequence[ScanRequest], lookups: dict[str, CodeLookup], error: Exception | None) -> None:
+def _respond(requests: Sequence[ScanRequest], lookups: dict[str, CodeLookup], error: Exception | None) -> None:
     """Each in its own event loop; one process may serve several."""
     by_loop: dict[asyncio.AbstractEventLoop, list[ScanRequest]] = defaultdict(list)
-    for scan_request in scan_requests:
-        by_loop[scan_request.response.get_loop()].append(scan_request)
+    for request in requests:
+        by_loop[request.response.get_loop()].append(request)
 
     def respond_in_loop(loop_requests: list[ScanRequest]) -> None:
-        for scan_request in loop_requests:
-            if scan_request.response.done():
+        for request in loop_requests:
+            if request.response.done():
                 continue
             if error is None:
-                scan_request.response.set_result(lookups[scan_request.code])
+                request.response.set_result(lookups[request.code])
             else:
-                scan_request.response.set_exception(Unavailable(UNAVAILABLE_MESSAGE))
+                request.response.set_exception(Unavailable(UNAVAILABLE_MESSAGE))
 
     for loop, loop_requests in by_loop.items():
         with suppress(RuntimeError):  # nobody waits in a loop that has ended

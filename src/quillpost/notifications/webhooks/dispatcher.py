@@ -105,20 +105,20 @@ class Dispatcher:
         """Whether there is more to do at once."""
         self._has_work.clear()
         self._has_enough_outcomes.clear()
-        step_request = self._leases.build_request(now=self._clock(), at=_loop_time())
+        request = self._leases.build_request(now=self._clock(), at=_loop_time())
         try:
-            result = await asyncio.to_thread(self._run_step, step_request)
+            result = await asyncio.to_thread(self._run_step, request)
         except BaseException:
-            self._leases.requeue_outcomes(step_request)  # to be told again
+            self._leases.requeue_outcomes(request)  # to be told again
             raise
-        self._leases.apply_result(step_request, result, at=_loop_time())
+        self._leases.apply_result(request, result, at=_loop_time())
         self._start_ready(self._clock())
         return self._leases.is_busy
 
-    def _run_step(self, step_request: leases.StepRequest) -> leases.StepResult:
+    def _run_step(self, request: leases.StepRequest) -> leases.StepResult:
         now = self._clock()
         with self._db.system_transaction() as tx:
-            return leases.run_step(tx, self._id, step_request, lease_until=now + self._lease_duration, now=now)
+            return leases.run_step(tx, self._id, request, lease_until=now + self._lease_duration, now=now)
 
     def _start_ready(self, now: datetime) -> None:
         while started := self._next_delivery(now):
@@ -188,17 +188,17 @@ class Dispatcher:
         for attempt in self._attempts:
             attempt.cancel()
         for _ in range(SHUTDOWN_TRIES):
-            step_request = self._leases.build_final_request()
+            request = self._leases.build_final_request()
             try:
-                result = await asyncio.to_thread(self._run_step, step_request)
+                result = await asyncio.to_thread(self._run_step, request)
             except Unavailable as error:
                 # If it stays unavailable, the leases end, and what was not recorded is sent again.
-                self._leases.requeue_outcomes(step_request)
+                self._leases.requeue_outcomes(request)
                 log.warning("webhooks.database_unavailable", error=error.message)
             else:
                 if not result.blocked_ids:
                     return
-                self._leases.requeue_blocked(step_request, result.blocked_ids)
+                self._leases.requeue_blocked(request, result.blocked_ids)
             await asyncio.sleep(ERROR_PAUSE_SECONDS)
 
     async def _idle(self, stop: asyncio.Event, *, seconds: float, until: asyncio.Event | None = None) -> None:

@@ -42,45 +42,39 @@ class StepResult:
     now: datetime
 
 
-def run_step(
-    tx: Tx, dispatcher_id: UUID, step_request: StepRequest, *, lease_until: datetime, now: datetime
-) -> StepResult:
+def run_step(tx: Tx, dispatcher_id: UUID, request: StepRequest, *, lease_until: datetime, now: datetime) -> StepResult:
     """Outcomes are recorded first, so that what is read afterward takes them into account."""
     force_index_plans(tx)
     blocked_ids: set[int] = set()
-    if step_request.outcomes or step_request.healths:
+    if request.outcomes or request.healths:
         blocked_ids = outcomes.record_outcomes(
-            tx, dispatcher_id, step_request.outcomes, step_request.healths, now=now
+            tx, dispatcher_id, request.outcomes, request.healths, now=now
         ).blocked_ids
-    if step_request.renew_ids:
-        queries.renew_leases(tx, dispatcher_id, step_request.renew_ids, until=lease_until)
-    checked_leases = queries.read_leases(tx, dispatcher_id, step_request.check_ids) if step_request.check_ids else []
+    if request.renew_ids:
+        queries.renew_leases(tx, dispatcher_id, request.renew_ids, until=lease_until)
+    checked_leases = queries.read_leases(tx, dispatcher_id, request.check_ids) if request.check_ids else []
     released_ids = (
-        queries.release_empty_queues(tx, dispatcher_id, step_request.empty_queues, now=now)
-        if step_request.empty_queues
+        queries.release_empty_queues(tx, dispatcher_id, request.empty_queues, now=now)
+        if request.empty_queues
         else set()
     )
-    if release_ids := set(step_request.release_ids) - blocked_ids:
+    if release_ids := set(request.release_ids) - blocked_ids:
         released_ids |= queries.release_queues(tx, dispatcher_id, release_ids, now=now)
     new_leases = (
-        queries.lease_queues(tx, dispatcher_id, limit=step_request.lease_limit, until=lease_until, now=now)
-        if step_request.lease_limit
+        queries.lease_queues(tx, dispatcher_id, limit=request.lease_limit, until=lease_until, now=now)
+        if request.lease_limit
         else []
     )
     disabled_ids = [lease.webhook_id for lease in (*checked_leases, *new_leases) if lease.status == "disabled"]
     unfinished_ids = {webhook_id for webhook_id in disabled_ids if service.fail_disabled_deliveries(tx, webhook_id)}
     reads = [
-        *step_request.reads,
+        *request.reads,
         *(QueueRead(lease, QUEUE_START, 2 * INITIAL_CONCURRENCY) for lease in new_leases if lease.is_active),
     ]
     batch = DeliveryBatch([], {})
-    if reads or step_request.finished_streams:
+    if reads or request.finished_streams:
         batch = payloads.read_batch(
-            tx,
-            reads,
-            finished_streams=step_request.finished_streams,
-            unacknowledged_ids=step_request.unacknowledged_ids,
-            now=now,
+            tx, reads, finished_streams=request.finished_streams, unacknowledged_ids=request.unacknowledged_ids, now=now
         )
     return StepResult(
         checked_leases={lease.webhook_id: lease for lease in checked_leases},
@@ -173,25 +167,25 @@ class LeaseManager:
         idle_ids = [webhook_id for webhook_id, queue in self._queues.items() if not queue.in_flight]
         return StepRequest(outcomes=recorded_outcomes, healths=self._changed_healths(), release_ids=idle_ids)
 
-    def requeue_outcomes(self, step_request: StepRequest) -> None:
+    def requeue_outcomes(self, request: StepRequest) -> None:
         """After a failed step."""
-        self._unrecorded_outcomes = [*step_request.outcomes, *self._unrecorded_outcomes]
+        self._unrecorded_outcomes = [*request.outcomes, *self._unrecorded_outcomes]
 
-    def requeue_blocked(self, step_request: StepRequest, blocked_ids: set[int]) -> None:
-        blocked_outcomes = [outcome for outcome in step_request.outcomes if outcome.delivery.webhook_id in blocked_ids]
+    def requeue_blocked(self, request: StepRequest, blocked_ids: set[int]) -> None:
+        blocked_outcomes = [outcome for outcome in request.outcomes if outcome.delivery.webhook_id in blocked_ids]
         self._unrecorded_outcomes = [*blocked_outcomes, *self._unrecorded_outcomes]
 
-    def apply_result(self, step_request: StepRequest, result: StepResult, *, at: float) -> None:
-        self.requeue_blocked(step_request, result.blocked_ids)
-        self._acknowledge(step_request, result.blocked_ids)
-        for webhook_id in step_request.check_ids:
+    def apply_result(self, request: StepRequest, result: StepResult, *, at: float) -> None:
+        self.requeue_blocked(request, result.blocked_ids)
+        self._acknowledge(request, result.blocked_ids)
+        for webhook_id in request.check_ids:
             if webhook_id in result.checked_leases:
                 self._in_flight.update_lease(self._queues[webhook_id], result.checked_leases[webhook_id])
             else:
                 self._queues.pop(webhook_id).discard_ready()
         for webhook_id in result.released_ids:
             self._queues.pop(webhook_id, None)
-        for webhook_id in set(step_request.empty_queues) & set(self._queues):
+        for webhook_id in set(request.empty_queues) & set(self._queues):
             self._queues[webhook_id].rewind()
         for lease in result.new_leases:
             if lease.webhook_id in self._queues:
@@ -200,19 +194,19 @@ class LeaseManager:
                 self._queues[lease.webhook_id] = EndpointQueue(lease, leased_at=at)
         self._unfinished_ids = result.unfinished_ids
         self._add_batch(result)
-        self._has_more_queues = 0 < step_request.lease_limit == len(result.new_leases)
+        self._has_more_queues = 0 < request.lease_limit == len(result.new_leases)
         self._in_flight.schedule_queues(self._queues.values())
         self.is_busy = self._has_more_queues or any(
             self._can_release(queue, result.now) or self._should_read(queue, result.now, at)
             for queue in self._queues.values()
         )
 
-    def _acknowledge(self, step_request: StepRequest, blocked_ids: set[int]) -> None:
-        for outcome in step_request.outcomes:
+    def _acknowledge(self, request: StepRequest, blocked_ids: set[int]) -> None:
+        for outcome in request.outcomes:
             queue = self._queues.get(outcome.delivery.webhook_id)
             if queue and outcome.delivery.webhook_id not in blocked_ids:
                 queue.unacknowledged_ids.discard(outcome.delivery.id)
-        for webhook_id, health in step_request.healths.items():
+        for webhook_id, health in request.healths.items():
             if webhook_id in self._queues and webhook_id not in blocked_ids:
                 self._queues[webhook_id].recorded_health = health
         for webhook_id, queue in self._queues.items():

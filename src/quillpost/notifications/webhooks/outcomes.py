@@ -205,9 +205,9 @@ def _record_health(tx: Tx, dispatcher_id: UUID, healths: Mapping[int, EndpointHe
         {
             "pump": dispatcher_id,
             "hooks": list(healths),
-            "failures": [endpoint_health.failures for endpoint_health in healths.values()],
-            "troubled": [endpoint_health.troubled_since for endpoint_health in healths.values()],
-            "resting": [endpoint_health.resting_until for endpoint_health in healths.values()],
+            "failures": [health.failures for health in healths.values()],
+            "troubled": [health.troubled_since for health in healths.values()],
+            "resting": [health.resting_until for health in healths.values()],
         },
     )
 

@@ -184,10 +184,10 @@ def read_batch(
     again. `finished_streams` are those whose earlier delivery was settled."""
     cursor = driver_connection(tx).cursor(row_factory=namedtuple_row, binary=True)
     params = {
-        "hooks": [queue_read.lease.webhook_id for queue_read in reads],
-        "after_at": [queue_read.after[0] for queue_read in reads],
-        "after_id": [queue_read.after[1] for queue_read in reads],
-        "most": [queue_read.limit for queue_read in reads],
+        "hooks": [read.lease.webhook_id for read in reads],
+        "after_at": [read.after[0] for read in reads],
+        "after_id": [read.after[1] for read in reads],
+        "most": [read.limit for read in reads],
         "settled": [lease.webhook_id for lease, _ in finished_streams],
         "streams": [stream for _, stream in finished_streams],
         "known": list(unacknowledged_ids),
@@ -197,10 +197,7 @@ def read_batch(
     rows: list[Any] = cursor.execute(READ_DUE_DELIVERIES, params, prepare=True).fetchall()
     leases = {
         lease.webhook_id: lease
-        for lease in [
-            *(queue_read.lease for queue_read in reads),
-            *(stream_lease for stream_lease, _ in finished_streams),
-        ]
+        for lease in [*(read.lease for read in reads), *(stream_lease for stream_lease, _ in finished_streams)]
     }
     fact_ids = list(
         {row.fact_id for row in rows if row.fact_id > 0 and not _is_payload_for(row.body, leases[row.webhook_id])}
