@@ -70,7 +70,7 @@ def steps_to_paper(issuer: str, printer: str) -> list[CrashPoint]:
         CrashPoint(f"{FULFILMENT}.batches.giftcards:_store_issued_cards", "after"),
         # Drawn; in the file store, the sealed file alone, with another, and all; written down, uncommitted;
         # committed.
-        CrashPoint(f"{FULFILMENT}.batches.tasks:draw_batch_files", "after"),
+        CrashPoint(f"{FULFILMENT}.batches.files:draw_batch_files", "after"),
         CrashPoint(f"{FILES}.put_file", "after"),
         CrashPoint(f"{FILES}.put", "after"),
         CrashPoint(f"{FULFILMENT}.batches.queries:swap_batch_status", "before"),
@@ -92,7 +92,7 @@ ALIKE = {
     CrashPoint(f"{ISSUING}:request_cards", "after"),
     CrashPoint(f"{MADE_UP}._take_cards", "after"),
     CrashPoint(f"{ISSUING}:store_cards", "after"),
-    CrashPoint(f"{FULFILMENT}.batches.tasks:draw_batch_files", "after"),
+    CrashPoint(f"{FULFILMENT}.batches.files:draw_batch_files", "after"),
     CrashPoint(f"{FILES}.put", "after"),
     CrashPoint(f"{FULFILMENT}.batches.queries:swap_batch_status", "before"),
     CrashPoint(f"{SANDBOX}.submit", "before"),

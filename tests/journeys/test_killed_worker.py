@@ -52,8 +52,8 @@ TO_THE_PRINTER = [
     CrashPoint(f"{FULFILMENT}.batches.service:pool_orders", "after"),
     CrashPoint(f"{FULFILMENT}.review.service:pool_due_orders", "after"),
     # Composing: four files are written, then the batch moves on and its files are written down.
-    CrashPoint(f"{FULFILMENT}.batches.tasks:draw_batch_files", "before"),
-    CrashPoint(f"{FULFILMENT}.batches.tasks:draw_batch_files", "after"),
+    CrashPoint(f"{FULFILMENT}.batches.files:draw_batch_files", "before"),
+    CrashPoint(f"{FULFILMENT}.batches.files:draw_batch_files", "after"),
     CrashPoint(FILES_PUT, "after", call=1),
     CrashPoint(FILES_PUT, "after", call=4),
     CrashPoint(f"{FULFILMENT}.batches.queries:swap_batch_status", "after", call=1),
@@ -69,8 +69,8 @@ TO_THE_PRINTER = [
 ALIKE = {
     CrashPoint(f"{FULFILMENT}.review.service:_end_reviews", "before"),
     CrashPoint(f"{FULFILMENT}.review.service:pool_due_orders", "before"),
-    CrashPoint(f"{FULFILMENT}.batches.tasks:draw_batch_files", "before"),
-    CrashPoint(f"{FULFILMENT}.batches.tasks:draw_batch_files", "after"),
+    CrashPoint(f"{FULFILMENT}.batches.files:draw_batch_files", "before"),
+    CrashPoint(f"{FULFILMENT}.batches.files:draw_batch_files", "after"),
     CrashPoint(FILES_PUT, "after", call=4),
     CrashPoint(f"{FULFILMENT}.batches.tasks:compose_batch", "after"),
     CrashPoint(f"{PRINTER}.submit", "before"),

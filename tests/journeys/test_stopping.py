@@ -29,7 +29,7 @@ WITHIN = 10.0
 
 SENDERS = 6
 WATCHED = "An order that somebody looks at."
-ENDLESS = CrashPoint("quillpost.fulfillment.batches.tasks:draw_batch_files", "during")
+ENDLESS = CrashPoint("quillpost.fulfillment.batches.files:draw_batch_files", "during")
 """A composition that computes on and on, in a thread that hears nobody."""
 
 

@@ -103,15 +103,16 @@ def test_whoever_is_erased_while_their_batch_is_drawn_is_not_printed(
 ) -> None:
     _, batch_id = pooled(container, clock, owner)
     drawn: list[int] = []
+    draw_batch_files = batch_files.draw_batch_files
 
     def draw(production: Any, contents: Any, **how: Any) -> dict[str, bytes]:
-        files = batch_files.draw_batch_files(production, contents, **how)
+        files = draw_batch_files(production, contents, **how)
         drawn.append(len(contents.items))
         if len(drawn) == 1:
             forget(container, owner, email="jane@example.com")
         return files
 
-    monkeypatch.setattr(batch_tasks, "draw_batch_files", draw)
+    monkeypatch.setattr(batch_files, "draw_batch_files", draw)
     batch_tasks.compose_batch(container.production, batch_id, now=clock.now())
     assert (drawn, status_of(container, batch_id)) == ([2, 1], ("composed", 1))
 

@@ -19,16 +19,7 @@ from quillpost.core.ports import FileStore
 from quillpost.fulfillment.models import COMPOSE, enqueue_step
 from quillpost.orders.items.service import MoveItemsStatement
 from quillpost.privacy import queries, service
-from quillpost.privacy.queries import (
-    MODE_CONDITION,
-    TENANT_CONDITION,
-    ErasureMatches,
-    ErasureSubject,
-    build_scope_params,
-    decrypt_subject,
-    encrypt_subject,
-    find_person_rows,
-)
+from quillpost.privacy.queries import ErasureSubject
 from quillpost.privacy.service import LOCK_ORDERS, STATUS_FILES, erase_ended_items, erase_items
 from quillpost.recipients.lists.queries import lock_lists
 
@@ -83,7 +74,7 @@ KEEP_SUPPRESSED = sa.text("""
 ANONYMIZE_AUTOMATION_SENT = sa.text(f"""
     update automation_sent s set person_key = erased_key(s.automation_id, s.person_key)
      where s.person_key = any(:keys)
-       and s.automation_id in (select id from automations where {TENANT_CONDITION} and {MODE_CONDITION})
+       and s.automation_id in (select id from automations where {queries.TENANT_CONDITION} and {queries.MODE_CONDITION})
 """)
 # Verifications belong to the operator: they are not counted.
 DELETE_VERIFICATIONS = sa.text(
@@ -91,14 +82,14 @@ DELETE_VERIFICATIONS = sa.text(
 )
 COUNT_AUTOMATION_DUE = sa.text("select count(*) from automation_due where recipient_id = any(:recipients)")
 # Previews and imported files do not say whom they show: all of them are deleted.
-DELETE_PREVIEWS = sa.text(
-    f"delete from files where purpose = 'preview' and created_at <= :before and {TENANT_CONDITION} returning key"
-)
+DELETE_PREVIEWS = sa.text(f"""
+    delete from files where purpose = 'preview' and created_at <= :before and {queries.TENANT_CONDITION} returning key
+""")
 DELETE_IMPORTED_FILES = sa.text(f"""
     with forgotten as (
         select id, file_key from imports
          where file_key is not null and status in ('done', 'failed', 'cancelled')
-           and created_at <= :before and {TENANT_CONDITION} for update),
+           and created_at <= :before and {queries.TENANT_CONDITION} for update),
     rejected as (delete from import_rejects where import_id in (select id from forgotten))
     update imports i set file_key = null, columns = '[]' from forgotten f where i.id = f.id
     returning f.file_key
@@ -114,7 +105,7 @@ class ErasureResult:
 
 
 def preview_erasure(tx: Tx, tenant: Tenant, subject: ErasureSubject, *, now: datetime) -> Mapping[str, int]:
-    matches = find_person_rows(tx, tenant, subject, before=now)
+    matches = queries.find_person_rows(tx, tenant, subject, before=now)
     return {"recipients": len(matches.recipient_ids), "items": len(matches.item_ids)}
 
 
@@ -141,7 +132,7 @@ def erase_subject(
     tx.execute(
         sa.update(erasures)
         .where(erasures.c.id == erasure_id)
-        .values(erased=erased_counts, whom_sealed=encrypt_subject(encryptor, erasure_id, subject))
+        .values(erased=erased_counts, whom_sealed=queries.encrypt_subject(encryptor, erasure_id, subject))
     )
     jobs.enqueue_unique(tx, FINISH_ERASURES, at=now)
     jobs.enqueue_unique(tx, FINISH_ERASURES, at=now + SECOND_PASS_DELAY)
@@ -154,7 +145,7 @@ def run_erasure_pass(
 ) -> tuple[dict[str, int], int]:
     """One pass over what was written until `before`: rows by table, and how many items wait for the mail. Locks
     batches, then lists, then orders, each in the order of their ids, as everywhere."""
-    matches = find_person_rows(tx, tenant, subject, before=before)
+    matches = queries.find_person_rows(tx, tenant, subject, before=before)
     tx.execute(LOCK_BATCHES, {"items": matches.item_ids})
     counts = _remove_from_lists(tx, matches, now=now)
     tx.execute(LOCK_ORDERS, {"items": matches.item_ids})
@@ -163,7 +154,7 @@ def run_erasure_pass(
     erasable_ids, waiting_ids = _stop_items(tx, matches.item_ids, now=now)
     counts |= {table: counts.get(table, 0) + n for table, n in erase_items(tx, erasable_ids, now=now).items()}
     counts["automation_sent"] = tx.execute(
-        ANONYMIZE_AUTOMATION_SENT, {**build_scope_params(tenant), "keys": sorted(matches.person_keys)}
+        ANONYMIZE_AUTOMATION_SENT, {**queries.build_scope_params(tenant), "keys": sorted(matches.person_keys)}
     ).rowcount
     if matches.recipient_ids or matches.item_ids:
         emails = [f"@{key.removeprefix('email ')}" for key in matches.person_keys if key.startswith("email ")]
@@ -177,7 +168,7 @@ def run_erasure_pass(
     return counts, len(waiting_ids)
 
 
-def _remove_from_lists(tx: Tx, matches: ErasureMatches, *, now: datetime) -> dict[str, int]:
+def _remove_from_lists(tx: Tx, matches: queries.ErasureMatches, *, now: datetime) -> dict[str, int]:
     """Suppressed recipients stay suppressed."""
     if not matches.recipient_ids:
         return {}
@@ -207,7 +198,7 @@ def _stop_items(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> tuple[list
 def _delete_untraceable_files(
     tx: Tx, tenant: Tenant, counts: dict[str, int], *, before: datetime, now: datetime
 ) -> int:
-    params = {**build_scope_params(tenant), "before": before}
+    params = {**queries.build_scope_params(tenant), "before": before}
     previews = list(tx.execute(DELETE_PREVIEWS, params).scalars())
     imported = list(tx.execute(DELETE_IMPORTED_FILES, params).scalars())
     counts["imports"] = len(imported)
@@ -275,7 +266,7 @@ def _run_second_pass(tx: Tx, encryptor: Encryptor, *, after: int, now: datetime)
     if row is None:
         return None
     try:
-        subject = decrypt_subject(encryptor, row.id, bytes(row.whom_sealed))
+        subject = queries.decrypt_subject(encryptor, row.id, bytes(row.whom_sealed))
     except DecryptionFailed:
         log.error("privacy.erasure_unreadable", erasure=row.id)
         return int(row.id)

@@ -10,22 +10,8 @@ from quillpost.core.database import Tx
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.errors import Unavailable
 from quillpost.core.ports import FileMissing
-from quillpost.fulfillment.batches import queries, rules
-from quillpost.fulfillment.batches.files import (
-    BatchContents,
-    BatchFileStorage,
-    draw_batch_files,
-    fail_undrawable_items,
-    find_secret_names,
-    read_batch_contents,
-    redraw_batch_files,
-)
-from quillpost.fulfillment.batches.giftcards import (
-    clear_ended_holds,
-    find_unreadable_claims,
-    issue_cards,
-    split_unreadable_items,
-)
+from quillpost.fulfillment.batches import files as batch_files
+from quillpost.fulfillment.batches import giftcards, queries, rules
 from quillpost.fulfillment.batches.tickets import JobTicket, TicketFile, build_ticket_files, ticket_to_dict
 from quillpost.fulfillment.models import COMPOSE, HAND_OVER, NEXT_STEP, POLL_PRINTER, ProductionContext, enqueue_step
 from quillpost.fulfillment.ports import PartnerDown, PrintJob
@@ -59,8 +45,10 @@ def compose_batch(production: ProductionContext, batch_id: int, *, now: datetime
         contents = _read_remaining_contents(production, batch_id, now=now)
         if contents is None:
             return
-        if unreadable_ids := find_unreadable_claims(production.encryptor, contents.claims, contents.giftcard_item_ids):
-            wait_reason = split_unreadable_items(production, batch, unreadable_ids, now=now)
+        if unreadable_ids := giftcards.find_unreadable_claims(
+            production.encryptor, contents.claims, contents.giftcard_item_ids
+        ):
+            wait_reason = giftcards.split_unreadable_items(production, batch, unreadable_ids, now=now)
             if wait_reason is not None:
                 _retry_later(production, batch, COMPOSE, wait_reason, now=now)
             else:
@@ -68,14 +56,16 @@ def compose_batch(production: ProductionContext, batch_id: int, *, now: datetime
             return
     indicia, qr_base, opt_out = (list(environment.indicia[batch.mail_class]), production.qr_base, production.opt_out)
     try:
-        files = draw_batch_files(production, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out)
+        files = batch_files.draw_batch_files(production, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out)
     except Exception as error:
-        if not fail_undrawable_items(production, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out, now=now):
+        if not batch_files.fail_undrawable_items(
+            production, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out, now=now
+        ):
             raise
         log.warning("batches.items_unprintable", batch=batch_id, error=repr(error))
         compose_batch(production, batch_id, now=now)
         return
-    secret_names = find_secret_names(files, production.renderer.products[batch.piece])
+    secret_names = batch_files.find_secret_names(files, production.renderer.products[batch.piece])
     _batch_storage(production).put_files(batch_id, files, secret_names=secret_names)
     with production.db.system_transaction() as tx:
         item_count = queries.read_batch(tx, batch_id, locked=True).item_count
@@ -91,16 +81,18 @@ def compose_batch(production: ProductionContext, batch_id: int, *, now: datetime
         compose_batch(production, batch_id, now=now)
 
 
-def _read_remaining_contents(production: ProductionContext, batch_id: int, *, now: datetime) -> BatchContents | None:
+def _read_remaining_contents(
+    production: ProductionContext, batch_id: int, *, now: datetime
+) -> batch_files.BatchContents | None:
     """What is to be drawn of a new batch; None where it is done, or nothing is left of it."""
     with production.db.system_transaction() as tx:
         # Locked, since two that compose it at once would remove items in different orders.
         batch = queries.read_batch(tx, batch_id, locked=True)
         if batch.status != "new":
             return None
-        clear_ended_holds(tx, batch_id)
+        giftcards.clear_ended_holds(tx, batch_id)
         queries.remove_ended_items(tx, batch_id)
-        contents = read_batch_contents(tx, batch)
+        contents = batch_files.read_batch_contents(tx, batch)
         if contents.items:
             return contents
         queries.swap_batch_status(tx, batch_id, expected="new", new_status="mailed", now=now, settled_at=now)
@@ -108,11 +100,11 @@ def _read_remaining_contents(production: ProductionContext, batch_id: int, *, no
     return None
 
 
-def _issue_cards(production: ProductionContext, contents: BatchContents, *, now: datetime) -> str | None:
+def _issue_cards(production: ProductionContext, contents: batch_files.BatchContents, *, now: datetime) -> str | None:
     """Why nothing of the batch can be drawn yet."""
     item_ids = [item.id for item in contents.items.values()]
     try:
-        return issue_cards(production, contents.batch, item_ids, contents.orders, now=now)
+        return giftcards.issue_cards(production, contents.batch, item_ids, contents.orders, now=now)
     except IssuerDown as error:
         return str(error)
 
@@ -191,12 +183,14 @@ def remake_files(production: ProductionContext, batch_id: int) -> None:
     """Compose the batch's files again, to the same bytes, and store them."""
     with production.db.system_transaction() as tx:
         batch, secret_names = queries.read_batch(tx, batch_id), queries.list_secret_files(tx, batch_id)
-    _batch_storage(production).put_files(batch_id, redraw_batch_files(production, batch), secret_names=secret_names)
+    _batch_storage(production).put_files(
+        batch_id, batch_files.redraw_batch_files(production, batch), secret_names=secret_names
+    )
     log.info("batches.files_restored", batch=batch_id)
 
 
-def _batch_storage(production: ProductionContext) -> BatchFileStorage:
-    return BatchFileStorage(production.storage.store, production.encryptor)
+def _batch_storage(production: ProductionContext) -> batch_files.BatchFileStorage:
+    return batch_files.BatchFileStorage(production.storage.store, production.encryptor)
 
 
 def _retry_later(
@@ -273,6 +267,6 @@ def _read_or_redraw_files(production: ProductionContext, batch: queries.Producti
         queries.require_same_files(files, expected_digests)
     except (FileMissing, DecryptionFailed, Unavailable) as error:
         log.warning("batches.files_damaged", batch=batch.id, error=repr(error))
-        files = redraw_batch_files(production, batch)
+        files = batch_files.redraw_batch_files(production, batch)
         storage.put_files(batch.id, files, secret_names=secret_names)
     return files

@@ -10,19 +10,9 @@ from typing import BinaryIO, Protocol
 
 import orjson
 
+from quillpost.fulfillment.tracking import rules
 from quillpost.fulfillment.tracking.json_rows import read_json_rows
-from quillpost.fulfillment.tracking.rules import (
-    LEGACY_COLUMNS,
-    MAX_ROW_LENGTH,
-    MIN_BARCODE_DIGITS,
-    BadScanRow,
-    InvalidScanFile,
-    RawScanRow,
-    Scan,
-    ScanColumns,
-    UnreadableScan,
-    parse_scan,
-)
+from quillpost.fulfillment.tracking.rules import BadScanRow, InvalidScanFile, RawScanRow, Scan
 
 CHUNK_BYTES = 262_144
 MAX_FILE_BYTES = 1_000_000_000  # unpacked: some millions of scans
@@ -95,15 +85,15 @@ def read_csv_rows(chunks: Iterator[str]) -> Iterator[RawScanRow | BadScanRow]:
     for number, row in _number_rows(reader):
         if isinstance(row, str) or not any(row):
             continue
-        if not unrecognized and ScanColumns(row).has_scan_columns:
+        if not unrecognized and rules.ScanColumns(row).has_scan_columns:
             yield from _read_named_rows([name.strip() for name in row], reader)
             return
         unrecognized.append(row)
         if _is_legacy(row):
             for skipped in range(1, number):
                 yield BadScanRow(skipped, "it is not a scan")
-            yield _build_raw_row(number, LEGACY_COLUMNS, row)
-            yield from _read_named_rows(LEGACY_COLUMNS, reader)
+            yield _build_raw_row(number, rules.LEGACY_COLUMNS, row)
+            yield from _read_named_rows(rules.LEGACY_COLUMNS, reader)
             return
         if len(unrecognized) >= MAX_HEADER_LINES:
             break
@@ -113,10 +103,10 @@ def read_csv_rows(chunks: Iterator[str]) -> Iterator[RawScanRow | BadScanRow]:
 
 
 def _is_legacy(row: Sequence[str]) -> bool:
-    if len(row) < len(LEGACY_COLUMNS):
+    if len(row) < len(rules.LEGACY_COLUMNS):
         return False
-    zip_code, operation, _, _, tracking = (cell.strip() for cell in row[: len(LEGACY_COLUMNS)])
-    is_code = tracking.isdigit() and MIN_BARCODE_DIGITS <= len(tracking) <= 20
+    zip_code, operation, _, _, tracking = (cell.strip() for cell in row[: len(rules.LEGACY_COLUMNS)])
+    is_code = tracking.isdigit() and rules.MIN_BARCODE_DIGITS <= len(tracking) <= 20
     return len(operation) == 3 and operation.isdigit() and zip_code.isdigit() and is_code
 
 
@@ -162,9 +152,9 @@ def _split_lines(chunks: Iterator[str]) -> Iterator[str]:
         complete_lines = list(StringIO(remainder + chunk, newline=""))
         remainder = complete_lines.pop() if complete_lines and not complete_lines[-1].endswith("\n") else ""
         yield from complete_lines
-        while len(remainder) > MAX_ROW_LENGTH:
-            yield remainder[:MAX_ROW_LENGTH] + "\n"
-            remainder = remainder[MAX_ROW_LENGTH:]
+        while len(remainder) > rules.MAX_ROW_LENGTH:
+            yield remainder[: rules.MAX_ROW_LENGTH] + "\n"
+            remainder = remainder[rules.MAX_ROW_LENGTH :]
     if remainder:
         yield remainder
 
@@ -184,7 +174,7 @@ def read_scans(source: BinaryIO, *, json_only: bool = False) -> Iterator[Scan | 
     if json_only and not is_json:
         raise InvalidScanFile("This is not JSON: send an object with an array of events, or the array alone.")
     rows = (read_json_rows if is_json else read_csv_rows)(chain([beginning], chunks))
-    columns_by_names: dict[tuple[str, ...], ScanColumns] = {}
+    columns_by_names: dict[tuple[str, ...], rules.ScanColumns] = {}
     has_scan, first_bad = False, None
     for row in rows:
         result: Scan | BadScanRow
@@ -194,12 +184,12 @@ def read_scans(source: BinaryIO, *, json_only: bool = False) -> Iterator[Scan | 
             column_names = tuple(row.columns)
             columns = columns_by_names.get(column_names)
             if columns is None:
-                columns = ScanColumns(column_names)
+                columns = rules.ScanColumns(column_names)
                 if len(columns_by_names) < MAX_COLUMN_SETS:
                     columns_by_names[column_names] = columns
             try:
-                result = parse_scan(row.columns, columns, row.raw)
-            except UnreadableScan as error:
+                result = rules.parse_scan(row.columns, columns, row.raw)
+            except rules.UnreadableScan as error:
                 result = BadScanRow(row.row, str(error))
         if isinstance(result, BadScanRow):
             first_bad = first_bad or result

@@ -25,15 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from quillpost.core.errors import NotReady
 from quillpost.core.ports import FileMissing
-from quillpost.integrations.folders.models import (
-    FolderDown,
-    OpenFolder,
-    SftpCredentials,
-    UnreadableFile,
-    build_too_large_error,
-    check_path,
-    is_usable_name,
-)
+from quillpost.integrations.folders import models
 
 KEY_CLASSES: dict[type, type[paramiko.PKey]] = {
     Ed25519PrivateKey: paramiko.Ed25519Key,
@@ -42,28 +34,28 @@ KEY_CLASSES: dict[type, type[paramiko.PKey]] = {
 }
 
 
-def check_known_hosts(credentials: SftpCredentials) -> Path:
+def check_known_hosts(credentials: models.SftpCredentials) -> Path:
     if credentials.known_hosts is None:
-        raise FolderDown("QUILLPOST_SFTP_KNOWN_HOSTS is not set: no machine can prove who it is.")
+        raise models.FolderDown("QUILLPOST_SFTP_KNOWN_HOSTS is not set: no machine can prove who it is.")
     try:
         paramiko.HostKeys(str(credentials.known_hosts))
     except (OSError, paramiko.SSHException, UnicodeDecodeError):
-        raise FolderDown(
+        raise models.FolderDown(
             f"QUILLPOST_SFTP_KNOWN_HOSTS names {credentials.known_hosts}, which is not a known_hosts file that we"
             " can read."
         ) from None
     return credentials.known_hosts
 
 
-def load_private_key(credentials: SftpCredentials) -> paramiko.PKey | None:
+def load_private_key(credentials: models.SftpCredentials) -> paramiko.PKey | None:
     if credentials.key is None:
         if credentials.password is None:
-            raise FolderDown("Neither QUILLPOST_SFTP_KEY nor QUILLPOST_SFTP_PASSWORD is set.")
+            raise models.FolderDown("Neither QUILLPOST_SFTP_KEY nor QUILLPOST_SFTP_PASSWORD is set.")
         return None
     try:
         return _convert_private_key(credentials.key.read_bytes(), credentials.password)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm, paramiko.SSHException):
-        raise FolderDown(
+        raise models.FolderDown(
             f"QUILLPOST_SFTP_KEY names {credentials.key}, which is not a private key that we can open; its"
             " passphrase, if it has one, is QUILLPOST_SFTP_PASSWORD."
         ) from None
@@ -99,7 +91,14 @@ class SftpFolder:
     """Without a leading slash, `folder` is in the user's home."""
 
     def __init__(
-        self, host: str, *, user: str, folder: str, credentials: SftpCredentials, port: int = 22, seconds: float = 30.0
+        self,
+        host: str,
+        *,
+        user: str,
+        folder: str,
+        credentials: models.SftpCredentials,
+        port: int = 22,
+        seconds: float = 30.0,
     ) -> None:
         self._host, self._port, self._user = host, port, user
         self._folder = PurePosixPath(folder)
@@ -115,11 +114,11 @@ class SftpFolder:
         try:
             check_known_hosts(self._credentials)
             load_private_key(self._credentials)
-        except FolderDown as error:
+        except models.FolderDown as error:
             raise NotReady(str(error)) from None
 
     @contextmanager
-    def open(self) -> Iterator[OpenFolder]:
+    def open(self) -> Iterator[models.OpenFolder]:
         key = load_private_key(self._credentials)
         known_hosts_file = check_known_hosts(self._credentials)
         with paramiko.SSHClient() as client:
@@ -163,7 +162,7 @@ class _SftpVisit:
     def require_root(self) -> None:
         with self._folder.translate_errors():
             if not self._is_folder(str(self._root)):
-                raise FolderDown(f"There is no folder {self._folder.label}: ask for it to be made.")
+                raise models.FolderDown(f"There is no folder {self._folder.label}: ask for it to be made.")
 
     def put(self, name: str, data: bytes, *, is_secret: bool = False) -> None:
         path = self._path(name)
@@ -186,10 +185,12 @@ class _SftpVisit:
                 if error.errno in MISSING_ERRORS:
                     raise FileMissing(name) from None
                 if error.errno in PERMISSION_ERRORS:
-                    raise UnreadableFile(f"{self._path(name)} cannot be read: {_describe_error(error)}.") from error
+                    raise models.UnreadableFile(
+                        f"{self._path(name)} cannot be read: {_describe_error(error)}."
+                    ) from error
                 raise
         if max_bytes is not None and len(data) > max_bytes:
-            raise build_too_large_error(name, max_bytes)
+            raise models.build_too_large_error(name, max_bytes)
         return data
 
     def exists(self, name: str) -> bool:
@@ -204,7 +205,7 @@ class _SftpVisit:
     def names(self, folder: str) -> list[str]:
         with self._folder.translate_errors():
             path = self._path(folder)
-            return sorted(filter(is_usable_name, self._sftp.listdir(path))) if self._is_folder(path) else []
+            return sorted(filter(models.is_usable_name, self._sftp.listdir(path))) if self._is_folder(path) else []
 
     def rename(self, old: str, new: str) -> bool:
         with self._folder.translate_errors():
@@ -236,7 +237,7 @@ class _SftpVisit:
         self._sftp.rmdir(path)
 
     def _make_folders(self, name: str, *, mode: int = 0o777) -> None:
-        for parent in reversed(PurePosixPath(check_path(name)).parents[:-1]):
+        for parent in reversed(PurePosixPath(models.check_path(name)).parents[:-1]):
             path = str(self._root / parent)
             if not self._is_folder(path):
                 try:
@@ -258,12 +259,12 @@ class _SftpVisit:
             raise
 
     def _path(self, name: str) -> str:
-        return str(self._root / check_path(name)) if name else str(self._root)
+        return str(self._root / models.check_path(name)) if name else str(self._root)
 
 
 class _RejectUnknownHosts(paramiko.MissingHostKeyPolicy):
     def missing_host_key(self, client: object, hostname: str, key: object) -> None:  # noqa: ARG002
-        raise FolderDown(f"{hostname} is not in QUILLPOST_SFTP_KNOWN_HOSTS: add the host key that it told you.")
+        raise models.FolderDown(f"{hostname} is not in QUILLPOST_SFTP_KNOWN_HOSTS: add the host key that it told you.")
 
 
 @contextmanager
@@ -271,22 +272,22 @@ def _translate_errors(host: str, user: str, seconds: float) -> Iterator[None]:
     try:
         yield
     except paramiko.BadHostKeyException:
-        raise FolderDown(
+        raise models.FolderDown(
             f"The host key of {host} is not the one in QUILLPOST_SFTP_KNOWN_HOSTS. Nothing was sent: ask its"
             " owner whether the key was changed."
         ) from None
     except paramiko.AuthenticationException:
-        raise FolderDown(
+        raise models.FolderDown(
             f"{host} does not let {user} in: look at QUILLPOST_SFTP_KEY and QUILLPOST_SFTP_PASSWORD."
         ) from None
     except TimeoutError as error:
-        raise FolderDown(f"{host} did not answer within {seconds:g} seconds.") from error
+        raise models.FolderDown(f"{host} did not answer within {seconds:g} seconds.") from error
     except (paramiko.SSHException, EOFError, ConnectionError) as error:
-        raise FolderDown(f"{host} closed the connection, or does not speak SFTP.") from error
+        raise models.FolderDown(f"{host} closed the connection, or does not speak SFTP.") from error
     except OSError as error:
         if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError) or error.errno is None:
-            raise FolderDown(f"{host} could not be reached, or refused: {_describe_error(error)}.") from error
-        raise FolderDown(f"{host} refused: {_describe_error(error)}.") from error
+            raise models.FolderDown(f"{host} could not be reached, or refused: {_describe_error(error)}.") from error
+        raise models.FolderDown(f"{host} refused: {_describe_error(error)}.") from error
 
 
 def _describe_error(error: OSError) -> str:

@@ -8,19 +8,7 @@ from typing import Any, Unpack
 from urllib.parse import quote
 
 from quillpost.core.errors import NotReady
-from quillpost.integrations.giftcards.http import (
-    SETTING,
-    CardOutcome,
-    ClientOptions,
-    IssuerClient,
-    IssuerConnection,
-    check_url,
-    clean_link,
-    clean_text,
-    list_objects,
-    matches_amount,
-    parse_date,
-)
+from quillpost.integrations.giftcards import http
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret
 
 MAX_CONCURRENT = 1  # they accept one request a second
@@ -28,20 +16,20 @@ PIN_LABELS = ("pin", "security", "cvv", "access", "challenge")
 LINK_LABELS = ("link", "url")
 
 
-class TangoCards(IssuerClient):
+class TangoCards(http.IssuerClient):
     name = "tango"
     reference_field = "externalRefID"
 
-    def __init__(self, base_url: str, *, key: str, account: str | None, **options: Unpack[ClientOptions]) -> None:
+    def __init__(self, base_url: str, *, key: str, account: str | None, **options: Unpack[http.ClientOptions]) -> None:
         """The key is `NAME:KEY` of the platform, the account `CUSTOMER/ACCOUNT`."""
         if ":" not in key:
-            raise NotReady(f"{SETTING}_KEY must be the platform's name and its key, as NAME:KEY.")
+            raise NotReady(f"{http.SETTING}_KEY must be the platform's name and its key, as NAME:KEY.")
         self._customer, separator, self._account = (account or "").partition("/")
         if not (self._customer and separator and self._account) or "/" in self._account:
-            raise NotReady(f"{SETTING}_ACCOUNT must be the customer and the account, as CUSTOMER/ACCOUNT.")
+            raise NotReady(f"{http.SETTING}_ACCOUNT must be the customer and the account, as CUSTOMER/ACCOUNT.")
         credentials = base64.b64encode(key.encode()).decode()
         headers = {"Authorization": f"Basic {credentials}"}
-        super().__init__(f"{check_url(base_url)}/raas/v2", headers=headers, concurrency=MAX_CONCURRENT, **options)
+        super().__init__(f"{http.check_url(base_url)}/raas/v2", headers=headers, concurrency=MAX_CONCURRENT, **options)
 
     def _build_order(self, card: CardRequest) -> Mapping[str, Any]:
         return {
@@ -55,12 +43,12 @@ class TangoCards(IssuerClient):
         }
 
     async def _read_card(
-        self, connection: IssuerConnection, order: Mapping[str, Any], card: CardRequest
-    ) -> CardOutcome:
+        self, connection: http.IssuerConnection, order: Mapping[str, Any], card: CardRequest
+    ) -> http.CardOutcome:
         """Lists of orders omit credentials: they are read by order id."""
         gift_card = self._read_order_credentials(connection, order, card)
         if gift_card is None:
-            order_id = clean_text(order.get("referenceOrderID")) or ""
+            order_id = http.clean_text(order.get("referenceOrderID")) or ""
             if not order_id.replace("-", "").isalnum() or not order_id.isascii():
                 raise connection.build_invalid_response_error()
             response = await connection.request("GET", f"orders/{order_id}")
@@ -68,17 +56,17 @@ class TangoCards(IssuerClient):
         return gift_card or CardNotIssued(f"{self.host} has not made the card yet.", "ordered")
 
     def _read_order_credentials(
-        self, connection: IssuerConnection, order: Mapping[str, Any], card: CardRequest
+        self, connection: http.IssuerConnection, order: Mapping[str, Any], card: CardRequest
     ) -> CardSecret | None:
         if order.get("externalRefID", card.reference) != card.reference:
             raise connection.build_invalid_response_error()
         denomination, reward = order.get("denomination"), order.get("reward")
         value = denomination.get("value") if isinstance(denomination, dict) else None
-        if not matches_amount(value, card.cents):
+        if not http.matches_amount(value, card.cents):
             raise connection.build_invalid_response_error()
         return read_credentials(reward) if isinstance(reward, dict) else None
 
-    async def _check_account(self, connection: IssuerConnection) -> None:
+    async def _check_account(self, connection: http.IssuerConnection) -> None:
         path = f"accounts/{quote(self._account, safe='')}"
         if not (await connection.request("GET", path, allow_missing=True)).is_success:
             raise NotReady(f"{self.host} knows no account {self._account}.")
@@ -87,7 +75,8 @@ class TangoCards(IssuerClient):
 def read_credentials(reward: Mapping[str, Any]) -> CardSecret | None:
     """Credentials by the issuer's labels, which differ from brand to brand."""
     credentials = [
-        (credential.get("label"), credential.get("value")) for credential in list_objects(reward.get("credentialList"))
+        (credential.get("label"), credential.get("value"))
+        for credential in http.list_objects(reward.get("credentialList"))
     ]
     credentials_by_name = reward.get("credentials")
     if not credentials and isinstance(credentials_by_name, dict):
@@ -95,14 +84,14 @@ def read_credentials(reward: Mapping[str, Any]) -> CardSecret | None:
     code = pin = url = expires_on = None
     for label, value in credentials:
         name = str(label).lower()
-        if any(word in name for word in LINK_LABELS) or clean_link(value):
-            url = url or clean_link(value)
+        if any(word in name for word in LINK_LABELS) or http.clean_link(value):
+            url = url or http.clean_link(value)
         elif "expir" in name:
-            expires_on = expires_on or parse_date(value)
+            expires_on = expires_on or http.parse_date(value)
         elif any(word in name for word in PIN_LABELS):
-            pin = pin or clean_text(value)
+            pin = pin or http.clean_text(value)
         else:
-            code = code or clean_text(value)
+            code = code or http.clean_text(value)
     if code is None and url is None:
         return None
     return CardSecret(code=code, pin=pin, url=url, expires_on=expires_on)

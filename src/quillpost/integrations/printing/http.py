@@ -20,13 +20,7 @@ from quillpost.core.text import is_loopback_host
 from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintPartner, PrintProgress
 from quillpost.integrations.folders.local import build_folder
 from quillpost.integrations.folders.models import SftpCredentials
-from quillpost.integrations.http.client import (
-    REQUEST_FAILURES,
-    ServiceClient,
-    describe_failure,
-    parse_service_url,
-    read_bounded,
-)
+from quillpost.integrations.http import client
 from quillpost.integrations.printing.folder import FolderPartner, HotFolder
 from quillpost.integrations.printing.models import (
     MAX_MARK_BYTES,
@@ -53,7 +47,7 @@ class HttpPartner:
         tls: ssl.SSLContext | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client = ServiceClient(base_url, error=PartnerDown, seconds=seconds, tls=tls)
+        self._client = client.ServiceClient(base_url, error=PartnerDown, seconds=seconds, tls=tls)
         self._secrets, self._seconds, self._monotonic = list(secrets), seconds, monotonic
 
     def submit(self, job: PrintJob, *, now: datetime) -> None:
@@ -124,9 +118,9 @@ class HttpPartner:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=self._seconds),
             ) as response:
-                body = await read_bounded(response, MAX_MARK_BYTES if response.ok else MAX_ERROR_BYTES)
-        except REQUEST_FAILURES as failure:
-            raise PartnerDown(describe_failure(failure, url, seconds=seconds)) from failure
+                body = await client.read_bounded(response, MAX_MARK_BYTES if response.ok else MAX_ERROR_BYTES)
+        except client.REQUEST_FAILURES as failure:
+            raise PartnerDown(client.describe_failure(failure, url, seconds=seconds)) from failure
         _check_response(response, path, body)
         if len(body) > MAX_MARK_BYTES:
             raise PartnerDown(f"{response.url.host} answered with more than {MAX_MARK_BYTES:,} bytes.")
@@ -160,7 +154,7 @@ def build_partner(
     if scheme in ("file", "sftp"):
         return HotFolder(build_folder(address, credentials=credentials, setting=SETTING))
     if scheme in ("http", "https"):
-        parse_service_url(address, SETTING, hint="requests are signed instead.")
+        client.parse_service_url(address, SETTING, hint="requests are signed instead.")
         if not secrets:
             raise NotReady(f"{SETTING} is an address on the web: QUILLPOST_PRINT_SECRET must be set, to sign with.")
         return HttpPartner(address, secrets=secrets)

@@ -11,25 +11,16 @@ from psycopg.rows import namedtuple_row
 from quillpost.core.database import Tx, driver_connection
 from quillpost.notifications.webhooks import rules
 from quillpost.notifications.webhooks.queries import Lease
-from quillpost.notifications.webhooks.rules import (
-    ALL_EVENT_TYPES,
-    DELIVERED_EVENT,
-    ITEM_STATUS_EVENT,
-    ORDER_STATUS_EVENT,
-    RECIPIENT_KEYS,
-    SCAN_EVENT,
-    WebhookEvent,
-)
 from quillpost.orders import designs
 from quillpost.rendering.models import Addressee, SenderName
 
 SAMPLE_ID = 0
 
 SAMPLE_STATUSES = {
-    ORDER_STATUS_EVENT: ("reviewing", "processing"),
-    ITEM_STATUS_EVENT: ("Printed", "In Transit"),
-    DELIVERED_EVENT: ("Processed for Delivery", "Delivered"),
-    SCAN_EVENT: (None, "Delivered"),
+    rules.ORDER_STATUS_EVENT: ("reviewing", "processing"),
+    rules.ITEM_STATUS_EVENT: ("Printed", "In Transit"),
+    rules.DELIVERED_EVENT: ("Processed for Delivery", "Delivered"),
+    rules.SCAN_EVENT: (None, "Delivered"),
 }
 """Previous and current status of the sample."""
 
@@ -50,13 +41,15 @@ SAMPLE_RECIPIENT: dict[str, Any] = {
 
 
 def sample_event_type(subscription_type: str) -> str:
-    return ORDER_STATUS_EVENT if subscription_type == ALL_EVENT_TYPES else subscription_type
+    return rules.ORDER_STATUS_EVENT if subscription_type == rules.ALL_EVENT_TYPES else subscription_type
 
 
-def build_sample_event(event_type: str, event_id: str, *, sub_account_id: int | None, at: datetime) -> WebhookEvent:
+def build_sample_event(
+    event_type: str, event_id: str, *, sub_account_id: int | None, at: datetime
+) -> rules.WebhookEvent:
     """The same time and id make the same event."""
     previous, current = SAMPLE_STATUSES[event_type]
-    return WebhookEvent(
+    return rules.WebhookEvent(
         event_type=event_type,
         event_id=event_id,
         at=at,
@@ -66,8 +59,8 @@ def build_sample_event(event_type: str, event_id: str, *, sub_account_id: int | 
         previous=previous,
         current=current,
         metadata='{"customer":"c-1001"}',
-        item=None if event_type == ORDER_STATUS_EVENT else _build_sample_item(event_type, at),
-        qrcode_url=None if event_type == ORDER_STATUS_EVENT else "https://example.com/welcome",
+        item=None if event_type == rules.ORDER_STATUS_EVENT else _build_sample_item(event_type, at),
+        qrcode_url=None if event_type == rules.ORDER_STATUS_EVENT else "https://example.com/welcome",
     )
 
 
@@ -75,8 +68,8 @@ def _build_sample_item(event_type: str, at: datetime) -> dict[str, Any]:
     return {
         "id": SAMPLE_ID,
         "failure": None,
-        "delivery_date": (at - timedelta(days=1)).date() if event_type == SCAN_EVENT else at.date(),
-        "scans": 1 if event_type == SCAN_EVENT else 0,
+        "delivery_date": (at - timedelta(days=1)).date() if event_type == rules.SCAN_EVENT else at.date(),
+        "scans": 1 if event_type == rules.SCAN_EVENT else 0,
         **SAMPLE_RECIPIENT,
     }
 
@@ -87,7 +80,7 @@ QueueCursor = tuple[datetime, int]  # due time and id
 QUEUE_START: QueueCursor = datetime(1970, 1, 1, tzinfo=UTC), 0
 READ_OVERLAP = timedelta(seconds=5)  # deliveries may be committed a moment after their time, so this is read again
 _CUSTOM_COLUMNS = [f"custom{n}" for n in range(1, 11)]
-_ITEM_COLUMNS = ["failure", "delivery_date", *RECIPIENT_KEYS, *_CUSTOM_COLUMNS, "dob", "anniversary"]
+_ITEM_COLUMNS = ["failure", "delivery_date", *rules.RECIPIENT_KEYS, *_CUSTOM_COLUMNS, "dob", "anniversary"]
 
 # The next due deliveries of each queue after its cursor. A later event of a stream waits for the earlier, and is read
 # by its stream when that is settled.
@@ -249,7 +242,7 @@ class PayloadBuilder:
             self._bodies[row.event_id] = rules.build_body(self._build_event(row)).decode()
         return self._bodies[row.event_id]
 
-    def _build_event(self, row: Any) -> WebhookEvent:
+    def _build_event(self, row: Any) -> rules.WebhookEvent:
         if row.fact_id < 0:
             return build_sample_event(
                 row.event_type, row.event_id, sub_account_id=row.sub_account_id, at=row.created_at
@@ -260,7 +253,7 @@ class PayloadBuilder:
             # The item as it is now, with the scans of then.
             item_values = zip(_ITEM_COLUMNS, fact[-len(_ITEM_COLUMNS) :], strict=True)
             item = {"id": fact.item_id, "scans": fact.scans, **dict(item_values)}
-        return WebhookEvent(
+        return rules.WebhookEvent(
             event_type=row.event_type,
             event_id=row.event_id,
             at=fact.at,
@@ -288,7 +281,7 @@ def _qr_destination(fact: Any, item: dict[str, Any] | None) -> str | None:
     if fact.qrcode_url is None or item is None:
         return None
     addressee = Addressee(
-        **{key: item[key] for key in RECIPIENT_KEYS if key != "absentee_address"},
+        **{key: item[key] for key in rules.RECIPIENT_KEYS if key != "absentee_address"},
         dob=item["dob"] and item["dob"].isoformat(),
         anniversary=item["anniversary"] and item["anniversary"].isoformat(),
         custom=tuple(item[name] for name in _CUSTOM_COLUMNS),
