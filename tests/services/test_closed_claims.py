@@ -77,7 +77,7 @@ def test_a_gift_is_never_drawn_without_its_claim(container: Container, clock: Cl
     with container.db.system_transaction() as tx:
         contents = files.read_batch_contents(tx, fulfillment_queries.read_batch(tx, batch + 1))
     with pytest.raises(Unavailable, match=f"Item {bare} has no claim"):
-        files.draw_batch_files(container.production, contents, indicia=[], qr_base="https://x.example", opt_out=None)
+        files.draw_batch_files(container.production, contents)
 
 
 def test_pieces_that_end_apart_leave_no_warning(container: Container, clock: Clock, owner: Account) -> None:

@@ -19,6 +19,7 @@ from quillpost.core.errors import Unavailable
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.fulfillment.batches import queries, rules
 from quillpost.fulfillment.batches.giftcards import EncryptedClaims, decrypt_claims, read_claims
+from quillpost.fulfillment.batches.queries import ProductionBatch
 from quillpost.fulfillment.batches.tickets import build_statement, statement_to_json
 from quillpost.fulfillment.models import ProductionContext
 from quillpost.orders import designs as order_designs
@@ -44,7 +45,7 @@ SYSTEM_ERRORS = (MemoryError, OSError, sa.exc.SQLAlchemyError, Unavailable)
 
 @dataclass(frozen=True, slots=True)
 class BatchContents:
-    batch: queries.ProductionBatch
+    batch: ProductionBatch
     items: dict[int, Item]
     orders: dict[int, Order]
     designs: list[DesignKey]
@@ -62,7 +63,7 @@ class _DrawableBatch:
     copies: Sequence[Copy]
 
 
-def read_batch_contents(tx: Tx, batch: queries.ProductionBatch) -> BatchContents:
+def read_batch_contents(tx: Tx, batch: ProductionBatch) -> BatchContents:
     orders = {order.id: order for order in queries.read_batch_orders(tx, batch.id)}
     items = queries.read_batch_items(tx, batch.id)
     designs = [DesignKey.for_item(item, orders[item.order_id]) for item in items.values()]
@@ -70,21 +71,19 @@ def read_batch_contents(tx: Tx, batch: queries.ProductionBatch) -> BatchContents
     return BatchContents(batch, items, orders, designs, pictures, claims)
 
 
-def draw_batch_files(
-    production: ProductionContext, contents: BatchContents, *, indicia: Sequence[str], qr_base: str, opt_out: str | None
-) -> dict[str, bytes]:
+def draw_batch_files(production: ProductionContext, contents: BatchContents) -> dict[str, bytes]:
     """The batch's files by name; the same rows, postage mark and addresses give the same bytes."""
-    drawable = _load_drawable(production, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out)
-    printed = _compose(production, contents.batch, drawable)
+    batch = contents.batch
+    printed = _compose(production, batch, _load_drawable(production, contents))
     manifest_rows = _manifest_rows(contents, printed)
     summary = build_statement(
         manifest_rows,
-        reference=rules.batch_reference(contents.batch.id),
-        product_name=contents.batch.piece,
-        mail_class=contents.batch.mail_class,
-        mailer_id=contents.batch.mailer_id,
-        indicia=indicia,
-        created_at=contents.batch.created_at,
+        reference=rules.batch_reference(batch.id),
+        product_name=batch.piece,
+        mail_class=batch.mail_class,
+        mailer_id=batch.mailer_id,
+        indicia=batch.indicia or (),
+        created_at=batch.created_at,
     )
     files = {PRINT_FILE: printed.sheets}
     if printed.envelopes is not None:
@@ -96,16 +95,14 @@ def draw_batch_files(
     }
 
 
-def redraw_batch_files(production: ProductionContext, batch: queries.ProductionBatch) -> dict[str, bytes]:
+def redraw_batch_files(production: ProductionContext, batch: ProductionBatch) -> dict[str, bytes]:
     """The batch's files as they were composed, byte for byte; or `Unavailable`."""
     with production.db.system_transaction() as tx:
         contents, expected_digests = read_batch_contents(tx, batch), queries.read_file_digests(tx, batch.id)
     if batch.indicia is None or batch.qr_base is None:
         raise Unavailable(f"Batch {batch.id} has not been composed yet.")
     try:
-        files = draw_batch_files(
-            production, contents, indicia=batch.indicia, qr_base=batch.qr_base, opt_out=batch.opt_out
-        )
+        files = draw_batch_files(production, contents)
     except FileMissing:
         raise Unavailable(
             f"A picture of batch {batch.id} is no longer in the file store. Bring it back from a backup."
@@ -114,17 +111,9 @@ def redraw_batch_files(production: ProductionContext, batch: queries.ProductionB
     return files
 
 
-def fail_undrawable_items(
-    production: ProductionContext,
-    contents: BatchContents,
-    *,
-    indicia: Sequence[str],
-    qr_base: str,
-    opt_out: str | None,
-    now: datetime,
-) -> bool:
+def fail_undrawable_items(production: ProductionContext, contents: BatchContents, *, now: datetime) -> bool:
     """Fail the items that cannot be drawn, so that those of other senders go on; whether there are any."""
-    drawable = _load_drawable(production, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out)
+    drawable = _load_drawable(production, contents)
     failed_moves = _find_overlong_items(production, drawable) or _find_undrawable_orders(
         production, contents.batch, drawable
     )
@@ -133,26 +122,24 @@ def fail_undrawable_items(
     return bool(failed_moves)
 
 
-def _load_drawable(
-    production: ProductionContext, contents: BatchContents, *, indicia: Sequence[str], qr_base: str, opt_out: str | None
-) -> _DrawableBatch:
-    # Pictures are read when no transaction is open; orders of one sender often share them.
-    designs = order_designs.build_designs(
-        contents.designs, contents.orders, file_reader(production.storage.store, contents.file_keys), indicia=indicia
-    )
-    claims = decrypt_claims(production.encryptor, contents.batch.id, contents.claims, qr_base=qr_base)
+def _load_drawable(production: ProductionContext, contents: BatchContents) -> _DrawableBatch:
+    batch, qr_base = contents.batch, contents.batch.qr_base or ""
+    # Images are read when no transaction is open; orders of one sender often share them.
+    read_file = file_reader(production.storage.store, contents.file_keys)
+    designs = order_designs.build_designs(contents.designs, contents.orders, read_file, indicia=batch.indicia or ())
+    claims = decrypt_claims(production.encryptor, batch.id, contents.claims, qr_base=qr_base)
     if without_claim := set(contents.giftcard_item_ids) - claims.keys():
         raise Unavailable(f"Item {min(without_claim)} has no claim to its gift card: it is not printed without.")
     copies = [
         order_designs.build_copy(
-            item, contents.orders[item.order_id], qr_base=qr_base, opt_out=opt_out, claim=claims.get(item.id)
+            item, contents.orders[item.order_id], qr_base=qr_base, opt_out=batch.opt_out, claim=claims.get(item.id)
         )
         for item in contents.items.values()
     ]
     return _DrawableBatch(designs, copies)
 
 
-def _compose(production: ProductionContext, batch: queries.ProductionBatch, drawable: _DrawableBatch) -> PrintFiles:
+def _compose(production: ProductionContext, batch: ProductionBatch, drawable: _DrawableBatch) -> PrintFiles:
     title = rules.batch_reference(batch.id)
     return production.renderer.compose(drawable.designs, drawable.copies, title=title, made_at=batch.created_at)
 
@@ -190,7 +177,7 @@ def _group_by_order(drawable: _DrawableBatch) -> Iterable[tuple[Design, list[Cop
 
 
 def _find_undrawable_orders(
-    production: ProductionContext, batch: queries.ProductionBatch, drawable: _DrawableBatch
+    production: ProductionContext, batch: ProductionBatch, drawable: _DrawableBatch
 ) -> list[StatusChange]:
     """Failures for the items of every order that cannot be drawn by itself."""
     failed_moves, is_sender_error = [], False

@@ -13,6 +13,7 @@ from quillpost.core.database.tables.orders import giftcards
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment.batches import queries
+from quillpost.fulfillment.batches.queries import ProductionBatch
 from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.fulfillment.batches.service import split_batch
 from quillpost.fulfillment.models import ProductionContext
@@ -60,7 +61,7 @@ REMOVE_HOLD_REASONS = sa.text("""
 
 def issue_cards(
     production: ProductionContext,
-    batch: queries.ProductionBatch,
+    batch: ProductionBatch,
     item_ids: Sequence[int],
     orders: Mapping[int, Order],
     *,
@@ -127,12 +128,7 @@ def _store_issued_cards(
 
 
 def _split_waiting_items(
-    production: ProductionContext,
-    batch: queries.ProductionBatch,
-    orders: Mapping[int, Order],
-    error: str,
-    *,
-    now: datetime,
+    production: ProductionContext, batch: ProductionBatch, orders: Mapping[int, Order], error: str, *, now: datetime
 ) -> str | None:
     """Move the items without a card to a batch of their own; why they wait, where that is all of them."""
     with production.db.system_transaction() as tx:
@@ -153,7 +149,7 @@ def _split_waiting_items(
 
 
 def split_unreadable_items(
-    production: ProductionContext, batch: queries.ProductionBatch, item_ids: Sequence[int], *, now: datetime
+    production: ProductionContext, batch: ProductionBatch, item_ids: Sequence[int], *, now: datetime
 ) -> str | None:
     """Move items whose claims cannot be read to a batch of their own; why, where that is all of them. They do not fail:
     a key may only be missing here."""

@@ -11,6 +11,7 @@ from quillpost.core import jobs
 from quillpost.core.database import Tx
 from quillpost.core.tokens import hide_secrets
 from quillpost.fulfillment.batches import queries
+from quillpost.fulfillment.batches.queries import ProductionBatch
 from quillpost.fulfillment.batches.rules import (
     MAX_BATCH_BYTES,
     MAX_BATCH_ITEMS,
@@ -236,13 +237,7 @@ SPLIT_BATCH = sa.text("""
 
 
 def split_batch(
-    tx: Tx,
-    production: ProductionContext,
-    batch: queries.ProductionBatch,
-    item_ids: Sequence[int],
-    error: str,
-    *,
-    now: datetime,
+    tx: Tx, production: ProductionContext, batch: ProductionBatch, item_ids: Sequence[int], error: str, *, now: datetime
 ) -> int | None:
     """Move these items to a new batch that shows the error; None where they are all there is, so the batch itself
     waits. The caller has locked the batch and its orders; none of the items has ended."""

@@ -1,6 +1,7 @@
 """The steps of a batch as jobs. Each may run again after a crash, and then changes nothing twice."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
@@ -12,6 +13,7 @@ from quillpost.core.errors import Unavailable
 from quillpost.core.ports import FileMissing
 from quillpost.fulfillment.batches import files as batch_files
 from quillpost.fulfillment.batches import giftcards, queries, rules
+from quillpost.fulfillment.batches.queries import ProductionBatch
 from quillpost.fulfillment.batches.tickets import JobTicket, TicketFile, build_ticket_files, ticket_to_dict
 from quillpost.fulfillment.models import COMPOSE, HAND_OVER, NEXT_STEP, POLL_PRINTER, ProductionContext, enqueue_step
 from quillpost.fulfillment.ports import PartnerDown, PrintJob
@@ -54,13 +56,10 @@ def compose_batch(production: ProductionContext, batch_id: int, *, now: datetime
             else:
                 compose_batch(production, batch_id, now=now)
             return
-    indicia, qr_base, opt_out = (list(environment.indicia[batch.mail_class]), production.qr_base, production.opt_out)
     try:
-        files = batch_files.draw_batch_files(production, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out)
+        files = batch_files.draw_batch_files(production, contents)
     except Exception as error:
-        if not batch_files.fail_undrawable_items(
-            production, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out, now=now
-        ):
+        if not batch_files.fail_undrawable_items(production, contents, now=now):
             raise
         log.warning("batches.items_unprintable", batch=batch_id, error=repr(error))
         compose_batch(production, batch_id, now=now)
@@ -70,7 +69,7 @@ def compose_batch(production: ProductionContext, batch_id: int, *, now: datetime
     with production.db.system_transaction() as tx:
         item_count = queries.read_batch(tx, batch_id, locked=True).item_count
         is_outdated = item_count != len(contents.items) or queries.has_ended_items(tx, batch_id)
-        composed_with = {"indicia": indicia, "qr_base": qr_base, "opt_out": opt_out}
+        composed_with = {"indicia": batch.indicia, "qr_base": batch.qr_base, "opt_out": batch.opt_out}
         if not is_outdated and queries.swap_batch_status(
             tx, batch_id, expected="new", new_status="composed", now=now, **composed_with
         ):
@@ -92,6 +91,8 @@ def _read_remaining_contents(
             return None
         giftcards.clear_ended_holds(tx, batch_id)
         queries.remove_ended_items(tx, batch_id)
+        indicia = list(production.environments[batch.mode].indicia.get(batch.mail_class, ()))
+        batch = replace(batch, indicia=indicia, qr_base=production.qr_base, opt_out=production.opt_out)
         contents = batch_files.read_batch_contents(tx, batch)
         if contents.items:
             return contents
@@ -194,7 +195,7 @@ def _batch_storage(production: ProductionContext) -> batch_files.BatchFileStorag
 
 
 def _retry_later(
-    production: ProductionContext, batch: queries.ProductionBatch, step: str, error: str, *, now: datetime
+    production: ProductionContext, batch: ProductionBatch, step: str, error: str, *, now: datetime
 ) -> None:
     """Store the error and retry the step later, without limit: nothing unready is printed."""
     failing_for = now - (batch.trouble_at or now)
@@ -205,7 +206,7 @@ def _retry_later(
     log.warning("batches.step_failed", batch=batch.id, step=step, error=error)
 
 
-def _offered_elsewhere_error(batch: queries.ProductionBatch, partner: str) -> str:
+def _offered_elsewhere_error(batch: ProductionBatch, partner: str) -> str:
     return (
         f"It was offered to {batch.partner}, who may have it. If so, set QUILLPOST_PRINT_PARTNER back until"
         f" it is handed over; if not, `quillpost print retry {rules.batch_reference(batch.id)} --anew` offers it"
@@ -224,7 +225,7 @@ def _unknown_items_error(item_ids: Sequence[int]) -> str | None:
     return f"The printer calls spoiled {subject} not in this batch. Ask what is meant, and mark it by hand."
 
 
-def _build_print_job(production: ProductionContext, batch: queries.ProductionBatch) -> PrintJob:
+def _build_print_job(production: ProductionContext, batch: ProductionBatch) -> PrintJob:
     files = _read_or_redraw_files(production, batch)
     with production.db.system_transaction() as tx:
         secret_names = queries.list_secret_files(tx, batch.id)
@@ -238,7 +239,7 @@ def _build_print_job(production: ProductionContext, batch: queries.ProductionBat
 
 
 def build_batch_ticket(
-    tx: Tx, production: ProductionContext, batch: queries.ProductionBatch, files: Sequence[TicketFile]
+    tx: Tx, production: ProductionContext, batch: ProductionBatch, files: Sequence[TicketFile]
 ) -> JobTicket:
     return JobTicket(
         layout=production.renderer.products[batch.piece],
@@ -254,7 +255,7 @@ def build_batch_ticket(
     )
 
 
-def _read_or_redraw_files(production: ProductionContext, batch: queries.ProductionBatch) -> dict[str, bytes]:
+def _read_or_redraw_files(production: ProductionContext, batch: ProductionBatch) -> dict[str, bytes]:
     """The files as composed; those that are lost or damaged are drawn again."""
     with production.db.system_transaction() as tx:
         expected_digests, secret_names = (

@@ -301,7 +301,7 @@ def pool_orders_now(
     return order_count
 
 
-def _withdraw_offer(tx: Tx, batch: fulfillment_queries.ProductionBatch) -> None:
+def _withdraw_offer(tx: Tx, batch: ProductionBatch) -> None:
     if batch.status == "composed" and jobs.is_running(tx, HAND_OVER, batch_id=batch.id):
         raise Conflict(
             "The batch is being handed over at this moment, or a worker died in it: try again in a minute,"

@@ -123,7 +123,7 @@ def sweep_due_orders(production: ProductionContext, *, now: datetime) -> None:
                 tx, now=now, limit=ORDERS_PER_TRANSACTION, verification_since=verification_since
             )
             for mode, order_ids in order_ids_by_mode.items():
-                _end_reviews(tx, production, production.environments[mode], order_ids, stock, now=now)
+                _end_reviews(tx, production, mode, order_ids, stock, now=now)
             if sum(map(len, order_ids_by_mode.values())) < ORDERS_PER_TRANSACTION:
                 _schedule_next_sweep(tx, now=now)
                 if batch_queries.has_orders_awaiting_verification(tx, now=now, verification_since=verification_since):
@@ -139,32 +139,22 @@ def _schedule_next_sweep(tx: Tx, *, now: datetime) -> None:
 
 
 def _end_reviews(
-    tx: Tx,
-    production: ProductionContext,
-    environment: Environment,
-    order_ids: Sequence[int],
-    stock: CardStock,
-    *,
-    now: datetime,
+    tx: Tx, production: ProductionContext, mode: str, order_ids: Sequence[int], stock: CardStock, *, now: datetime
 ) -> None:
-    hold_reasons = _reasons_to_hold(tx, production, environment, order_ids, stock, now=now)
+    hold_reasons = _reasons_to_hold(tx, production, mode, order_ids, stock, now=now)
     _pause_orders(tx, hold_reasons, now=now)
-    start_processing(tx, environment, [order_id for order_id in order_ids if order_id not in hold_reasons], now=now)
+    released_ids = [order_id for order_id in order_ids if order_id not in hold_reasons]
+    start_processing(tx, production.environments[mode], released_ids, now=now)
 
 
 def _reasons_to_hold(
-    tx: Tx,
-    production: ProductionContext,
-    environment: Environment,
-    order_ids: Sequence[int],
-    stock: CardStock,
-    *,
-    now: datetime,
+    tx: Tx, production: ProductionContext, mode: str, order_ids: Sequence[int], stock: CardStock, *, now: datetime
 ) -> dict[int, list[str]]:
-    reasons = {order_id: list(environment.gaps) for order_id in order_ids if environment.gaps}
+    gaps = production.environments[mode].gaps
+    reasons = {order_id: list(gaps) for order_id in order_ids if gaps}
     sources = [checks.find_review_reasons(tx, production.renderer, order_ids, production.review_limits)]
     sources.append(giftcards.find_stock_reasons(tx, stock, order_ids))
-    if environment.mode == "live":
+    if mode == "live":
         sources.append(find_price_gaps(tx, order_ids, on=now.date()))
     for source in sources:
         for order_id, messages in source.items():
