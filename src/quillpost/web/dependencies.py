@@ -22,6 +22,11 @@ def get_container(request: Request) -> Container:
 Services = Annotated[Container, Depends(get_container)]
 
 
+def base_url(request: Request) -> str:
+    """The host that the caller used."""
+    return str(request.base_url).rstrip("/")
+
+
 MAX_ID = 2**63 - 1
 ABOVE_MAX_ID = MAX_ID + 1
 DEFAULT_PAGE_SIZE = 25

@@ -1,6 +1,6 @@
 """Claims and voids gift cards."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
@@ -8,21 +8,28 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from quillpost.accounts.billing import service as billing_service
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.accounts.models import Caller
+from quillpost.accounts.service import build_tenant
 from quillpost.core.database import Tx
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Refused
 from quillpost.orders import queries as order_queries
 from quillpost.orders import resolution
+from quillpost.orders import service as order_service
+from quillpost.orders.create import OrderFiles
+from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.giftcards import issuance, tasks
 from quillpost.orders.giftcards.ports import CardSecret
-from quillpost.orders.giftcards.queries import ItemGiftcard, read_card
+from quillpost.orders.giftcards.queries import ItemGiftcard, read_card, record_reissue
 from quillpost.orders.giftcards.rules import claim_digest
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.items.models import Item
-from quillpost.orders.models import Order, ReplayRequest
+from quillpost.orders.models import FieldErrors, Order, ReplayRequest
 from quillpost.orders.resolution import ResolvedOrder
 from quillpost.orders.rules import ItemStatus
+from quillpost.orders.service import OrderContext
 
 REPORT_REASONS: Mapping[str, str] = {
     "not_mine": "It is not mine",
@@ -200,6 +207,7 @@ NO_CARD = "This piece brings no gift card."
 NOT_ISSUED = "The gift card of this piece is not issued yet: cancel the order instead, while it can be."
 NEVER_ISSUED = "This piece has no gift card: it was not mailed, and nothing is charged for it."
 RECIPIENT_ERASED = "The recipient of this piece is not known any more: there is nobody to send another card to."
+MAX_REASON_LENGTH = 500
 NOT_PRINTED_YET = "Another card can be sent once the order is printed; without reissue the card is taken back now."
 
 
@@ -244,3 +252,58 @@ def resolve_reissue(tx: Tx, caller: Caller, voidable: VoidableCard, *, price_dat
 def void_card(tx: Tx, voidable: VoidableCard, *, reason: str | None, now: datetime) -> bool:
     """Whether this call made the card, which is locked, void."""
     return tasks.void_cards(tx, [voidable.card.item_id], reason=reason, now=now) == 1
+
+
+def prepare_reissue(context: OrderContext, caller: Caller, item_id: int) -> tuple[OrderDraft, OrderFiles] | None:
+    """The order to be sent in the card's place, checked before anything is locked; None where it was sent."""
+    caller.require("send:write")
+    with context.db.transaction(build_tenant(caller)) as tx:
+        voidable = find_voidable_card(tx, item_id)
+        if voidable.card.reissued_as is not None:
+            return None
+        resolved = resolve_reissue(tx, caller, voidable, price_date=context.clock().date())
+    draft = order_service.draft_resolved_order(context, caller, resolved, FieldErrors())
+    return draft, order_service.store_files(context, caller, draft)
+
+
+def take_back_card(
+    context: OrderContext,
+    tx: Tx,
+    caller: Caller,
+    item_id: int,
+    *,
+    reason: str | None,
+    reissue: tuple[OrderDraft, OrderFiles] | None,
+    record_audit: Callable[..., None],
+) -> int | None:
+    """Void the card and send the order that brings another, if there is one: that order's id."""
+    voidable = find_voidable_card(tx, item_id, locked=True)
+    # What else wants the account's money waits from here on: the returned value is for the other card first.
+    if reissue is not None and context.environments[caller.mode].needs_credit:
+        billing_service.lock_credit(tx, caller.account_id, caller.mode)
+    is_changed = void_card(tx, voidable, reason=reason, now=context.clock())
+    reissued_as = voidable.card.reissued_as
+    if reissue is not None and reissued_as is None:
+        reissued_as = _send_reissue(context, tx, caller, voidable, *reissue)
+        is_changed = True
+    if is_changed:
+        # The reason may name somebody, who may be erased: the log is never changed.
+        details: dict[str, Any] = {
+            "name": f"item {item_id}",
+            "amount": format_dollars(voidable.card.cents),
+            "mode": caller.mode,
+            "reissued_as": reissued_as,
+        }
+        record_audit(tx, "giftcard.invalidated", details, sub_account_id=voidable.order.sub_account_id)
+    return reissued_as
+
+
+def _send_reissue(
+    context: OrderContext, tx: Tx, caller: Caller, voidable: VoidableCard, draft: OrderDraft, files: OrderFiles
+) -> int:
+    order, audience = order_service.create_order(context, tx, caller, draft, files)
+    if not audience.mailed_items:
+        refusals = " ".join(person.refusal for person in audience.people if person.refusal)
+        raise Refused(f"Another card cannot be sent to this recipient: {refusals}")
+    record_reissue(tx, voidable.card.item_id, order.id)
+    return order.id

@@ -8,6 +8,8 @@ import sqlalchemy as sa
 from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.rules import format_dollars
 from quillpost.accounts.models import Caller
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import recipients
@@ -16,8 +18,8 @@ from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NoMatch, Refused, Unpaid
 from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.recipients.leads.rules import LeadSearch
-from quillpost.recipients.leads.search import LeadSearchResult
-from quillpost.recipients.lists.queries import UNKNOWN_LIST, lock_lists
+from quillpost.recipients.leads.search import LeadSearchResult, search_leads
+from quillpost.recipients.lists.queries import UNKNOWN_LIST, lock_lists, read_lists
 from quillpost.recipients.lists.service import create_list
 from quillpost.recipients.models import MailingList
 from quillpost.recipients.service import insert_recipients
@@ -31,6 +33,37 @@ MAX_PURCHASES_PER_RUN = 1_000
 
 ALL_ON_LIST = "All whom this search has found are on the list already."
 SUPPRESSION_LIST_REFUSED = "This is a suppression list: nobody on it is mailed to. Name another list, or none."
+
+
+SUB_ACCOUNT_OF_LIST = "The list has a sub account of its own, or none: leave this out, or name no list."
+
+
+def find_leads(
+    db: Database,
+    provider: LeadProvider,
+    caller: Caller,
+    search: LeadSearch,
+    *,
+    sub_account_id: int | None,
+    mailing_list_id: int | None,
+    now: datetime,
+) -> tuple[LeadSearchResult, int | None]:
+    """Whom the search finds who is not on the list yet, and the sub account that they are for."""
+    owner_id = sub_account_id if sub_account_id is not None else caller.sub_account_id
+    with db.transaction(build_tenant(caller)) as tx:
+        if sub_account_id is not None:
+            require_sub_account(tx, sub_account_id)
+        if mailing_list_id is not None:
+            [mailing_list] = read_lists(tx, [mailing_list_id])
+            if mailing_list.is_suppression_list:
+                raise Invalid({"mailing_list_id": [SUPPRESSION_LIST_REFUSED]})
+            if sub_account_id not in (None, mailing_list.sub_account_id):
+                raise Invalid({"sub_account_id": [SUB_ACCOUNT_OF_LIST]})
+            owner_id = mailing_list.sub_account_id
+    leads = search_leads(
+        db, provider, caller, search, sub_account_id=owner_id, mailing_list_id=mailing_list_id, now=now
+    )
+    return leads, owner_id
 
 
 def buy_onto_list(

@@ -28,11 +28,11 @@ from quillpost.web.api.dependencies import (
     require_scope,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
-from quillpost.web.api.orders.responses import base_url, brand_image_url
+from quillpost.web.api.orders.responses import brand_image_url
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.templates.schemas import NOT_NULL
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, base_url
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Gift cards"])
 

@@ -32,11 +32,10 @@ from quillpost.web.api.bodies import MULTIPART
 from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, UnreadableBody, error_responses
 from quillpost.web.api.mailing_lists.endpoints import CAN_READ, CAN_WRITE, CanWrite, ListId
-from quillpost.web.api.orders.responses import base_url
 from quillpost.web.api.responses import add_ignored_header, json_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.uploads import UPLOAD_HINT, get_upload
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.dependencies import Services, base_url, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Imports"])
 

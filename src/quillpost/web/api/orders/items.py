@@ -7,26 +7,19 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 
-from quillpost.accounts.billing import service as billing_service
-from quillpost.accounts.billing.rules import format_dollars
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
-from quillpost.app.container import Container
 from quillpost.client import orders as wire
 from quillpost.client.giftcards import InvalidatedItem, InvalidationOptions
 from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.orders import queries as order_queries
-from quillpost.orders import service as order_service
-from quillpost.orders.create import OrderFiles
-from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.giftcards import service as giftcard_service
-from quillpost.orders.giftcards.queries import record_reissue
-from quillpost.orders.giftcards.service import VoidableCard
+from quillpost.orders.giftcards.service import MAX_REASON_LENGTH
 from quillpost.orders.items import queries as item_queries
-from quillpost.orders.models import FieldErrors, Order
+from quillpost.orders.models import Order
 from quillpost.web.api.bodies import Body, OptionalFlag, Text, accepts
 from quillpost.web.api.dependencies import (
     IdQuery,
@@ -46,7 +39,7 @@ from quillpost.web.api.orders.responses import serialize_item, serialize_item_de
 from quillpost.web.api.orders.search import StatusFilterQuery
 from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.dependencies import AuditWriter, Services, UnitOfWork, parse_path_id
+from quillpost.web.dependencies import Services, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Order items"])
 
@@ -159,7 +152,6 @@ def read_item(item_id: ItemId, tx: RequestTransaction) -> Response:
     return json_response(serialize_item_details(item, item_queries.list_item_steps(tx, item)))
 
 
-MAX_REASON_LENGTH = 500
 CanChange = Annotated[Caller, Depends(require_scope("orders:write"))]
 
 
@@ -190,75 +182,16 @@ def _invalidate(
     is that order; if it cannot be sent the card stays good. Once void it stays void: a repeated call answers
     the same, returns no money and sends nothing a second time. The piece itself goes on its way."""
     parsed_id, invalidation_body = parse_path_id(item_id), body or Invalidation()
-    reissue = prepare_reissue(parsed_id, caller, container) if invalidation_body.reissue else None
-    reissued_as = void_card(
-        parsed_id, caller, container, unit_of_work, audit, reason=invalidation_body.reason or None, reissue=reissue
+    context = container.orders
+    reissue = giftcard_service.prepare_reissue(context, caller, parsed_id) if invalidation_body.reissue else None
+    reason, tx = invalidation_body.reason or None, unit_of_work.tx
+    reissued_as = giftcard_service.take_back_card(
+        context, tx, caller, parsed_id, reason=reason, reissue=reissue, record_audit=audit.record
     )
-    item = item_queries.read_item(unit_of_work.tx, parsed_id)
-    details = serialize_item_details(item, item_queries.list_item_steps(unit_of_work.tx, item))
+    item = item_queries.read_item(tx, parsed_id)
+    details = serialize_item_details(item, item_queries.list_item_steps(tx, item))
     content: InvalidatedItem = {**details, "reissued_as": reissued_as}
     return json_response(content)
-
-
-def prepare_reissue(item_id: int, caller: Caller, container: Container) -> tuple[OrderDraft, OrderFiles] | None:
-    """The order to be sent in its place, checked before anything is locked; None where it was sent."""
-    caller.require("send:write")
-    with container.db.transaction(build_tenant(caller)) as tx:
-        invalidated = giftcard_service.find_voidable_card(tx, item_id)
-        if invalidated.card.reissued_as is not None:
-            return None
-        resolved = giftcard_service.resolve_reissue(tx, caller, invalidated, price_date=container.clock().date())
-    draft = order_service.draft_resolved_order(container.orders, caller, resolved, FieldErrors())
-    return draft, order_service.store_files(container.orders, caller, draft)
-
-
-def void_card(
-    item_id: int,
-    caller: Caller,
-    container: Container,
-    unit_of_work: UnitOfWork,
-    audit: AuditWriter,
-    *,
-    reason: str | None,
-    reissue: tuple[OrderDraft, OrderFiles] | None,
-) -> int | None:
-    """All of it in the request's transaction; the order that brings another card, if one does."""
-    tx, now = unit_of_work.tx, container.clock()
-    invalidated = giftcard_service.find_voidable_card(tx, item_id, locked=True)
-    # What else wants the account's money waits from here on: the returned value is for the other card first.
-    if reissue is not None and container.environments[caller.mode].needs_credit:
-        billing_service.lock_credit(tx, caller.account_id, caller.mode)
-    is_changed = giftcard_service.void_card(tx, invalidated, reason=reason, now=now)
-    reissued_as = invalidated.card.reissued_as
-    if reissue is not None and reissued_as is None:
-        reissued_as = _send_reissue(invalidated, *reissue, caller, container, unit_of_work)
-        is_changed = True
-    if is_changed:
-        # The reason may name somebody, who may be erased: the log is never changed.
-        details: dict[str, Any] = {
-            "name": f"item {item_id}",
-            "amount": format_dollars(invalidated.card.cents),
-            "mode": caller.mode,
-            "reissued_as": reissued_as,
-        }
-        audit.record(tx, "giftcard.invalidated", details, sub_account_id=invalidated.order.sub_account_id)
-    return reissued_as
-
-
-def _send_reissue(
-    invalidated: VoidableCard,
-    draft: OrderDraft,
-    files: OrderFiles,
-    caller: Caller,
-    container: Container,
-    unit_of_work: UnitOfWork,
-) -> int:
-    order, audience = order_service.create_order(container.orders, unit_of_work.tx, caller, draft, files)
-    if not audience.mailed_items:
-        refusals = " ".join(person.refusal for person in audience.people if person.refusal)
-        raise Refused(f"Another card cannot be sent to this recipient: {refusals}")
-    record_reissue(unit_of_work.tx, invalidated.card.item_id, order.id)
-    return order.id
 
 
 _route_options: dict[str, Any] = {

@@ -24,15 +24,11 @@ from quillpost.orders.stats import OrderTotals
 from quillpost.recipients.models import Person
 from quillpost.web.api.responses import raw_json
 from quillpost.web.api.sub_accounts.endpoints import serialize_sub_account
+from quillpost.web.dependencies import base_url
 
 PROOF_LINK_LIFETIME = timedelta(days=7)
 REPEATED_FIELDS = ("name", "address", "address2", "city", "province", "postal_code", "country")
 """What the answer to a send repeats of its recipients."""
-
-
-def base_url(request: Request) -> str:
-    """The host that the caller used."""
-    return str(request.base_url).rstrip("/")
 
 
 def serialize_order(request: Request, container: Container, order: Order) -> wire.Order:

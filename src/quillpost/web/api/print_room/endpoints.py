@@ -37,12 +37,11 @@ from quillpost.web.api.dependencies import (
     ServiceTransaction,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
-from quillpost.web.api.orders.responses import base_url
 from quillpost.web.api.orders.search import QueryErrors, parse_choice
 from quillpost.web.api.print_room.schemas import Mark, Reprint, Retry, Rush
 from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.dependencies import Services, base_url, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Print room"])
 

@@ -5,14 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import build_tenant
-from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import mailing_lists as wire
-from quillpost.core.errors import Invalid
 from quillpost.recipients.leads import service as lead_service
-from quillpost.recipients.leads.search import LeadSearchResult, search_leads
-from quillpost.recipients.lists.queries import read_lists
+from quillpost.recipients.leads.search import LeadSearchResult
 from quillpost.web.api.bodies import strip_or_none
 from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
@@ -26,8 +22,6 @@ router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Mailing lists"])
 CanRead = Annotated[Caller, Depends(require_scope("lists:read"))]
 CanWrite = Annotated[Caller, Depends(require_scope("lists:write"))]
 
-SUB_ACCOUNT_OF_LIST = "The list has a sub account of its own, or none: leave this out, or name no list."
-
 
 @router.post(
     "/mailing-lists-utils/count-radius-search",
@@ -38,7 +32,7 @@ SUB_ACCOUNT_OF_LIST = "The list has a sub account of its own, or none: leave thi
 def count_radius_search(body: RadiusCall, caller: CanRead, container: Services) -> Response:
     """How many could be bought, and for how much; asking is free. Whoever is on a suppression list is not
     counted, nor sold; in testing mode the addresses are made up."""
-    leads, _ = find_leads(body, caller, container)
+    leads, _ = _find_leads(body, caller, container)
     return json_response(wire.RadiusCount(message="success", count=len(leads.people), leads_fee=leads.cents))
 
 
@@ -55,7 +49,7 @@ def count_radius_search(body: RadiusCall, caller: CanRead, container: Services) 
 def buy_radius_search(
     body: RadiusCall, caller: CanWrite, container: Services, unit_of_work: RequestUnitOfWork
 ) -> Response:
-    leads, sub_account_id = find_leads(body, caller, container)
+    leads, sub_account_id = _find_leads(body, caller, container)
     mailing_list, purchase = lead_service.buy_onto_list(
         unit_of_work.tx,
         caller,
@@ -79,26 +73,13 @@ def buy_radius_search(
     )
 
 
-def find_leads(body: RadiusCall, caller: Caller, container: Container) -> tuple[LeadSearchResult, int | None]:
-    """Whom the search finds, and the sub account that they are for."""
-    sub_account_id = body.sub_account_id if body.sub_account_id is not None else caller.sub_account_id
-    with container.db.transaction(build_tenant(caller)) as tx:
-        if body.sub_account_id is not None:
-            require_sub_account(tx, body.sub_account_id)
-        if body.mailing_list_id is not None:
-            [mailing_list] = read_lists(tx, [body.mailing_list_id])
-            if mailing_list.is_suppression_list:
-                raise Invalid({"mailing_list_id": [lead_service.SUPPRESSION_LIST_REFUSED]})
-            if body.sub_account_id not in (None, mailing_list.sub_account_id):
-                raise Invalid({"sub_account_id": [SUB_ACCOUNT_OF_LIST]})
-            sub_account_id = mailing_list.sub_account_id
-    leads = search_leads(
+def _find_leads(body: RadiusCall, caller: Caller, container: Container) -> tuple[LeadSearchResult, int | None]:
+    return lead_service.find_leads(
         container.db,
         container.lead_providers[caller.mode],
         caller,
         body.to_search(),
-        sub_account_id=sub_account_id,
+        sub_account_id=body.sub_account_id,
         mailing_list_id=body.mailing_list_id,
         now=container.clock(),
     )
-    return leads, sub_account_id

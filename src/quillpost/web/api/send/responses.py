@@ -1,7 +1,6 @@
 """From a body to a draft, and from a draft to a response: what sends, estimates, previews and stored sends share."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from fastapi import Request, Response
@@ -14,21 +13,18 @@ from quillpost.client.mailing_lists import RadiusPreview, RadiusPreviewData
 from quillpost.orders import service as order_service
 from quillpost.orders.create import OrderFiles
 from quillpost.orders.drafts import OrderDraft
-from quillpost.orders.models import API_METHOD
 from quillpost.orders.products import Product
 from quillpost.orders.service import PREVIEW_LIFETIME, OrderEstimate
-from quillpost.web.api.orders.responses import base_url, serialize_send
+from quillpost.web.api.orders.responses import serialize_send
 from quillpost.web.api.responses import build_warning_header, json_response
 from quillpost.web.api.send.requests import SendBody
-from quillpost.web.dependencies import UnitOfWork
+from quillpost.web.dependencies import UnitOfWork, base_url
 
 
-def draft_from_body(
-    product: Product, body: SendBody, caller: Caller, container: Container, *, method: str = API_METHOD
-) -> OrderDraft:
-    """The body's order, checked in every respect. `method` is how the order says that it came about."""
+def draft_from_body(product: Product, body: SendBody, caller: Caller, container: Container) -> OrderDraft:
+    """The body's order, checked in every respect."""
     request, errors = body.to_order_request(product, container.limits, now=container.clock())
-    return order_service.draft_order(container.orders, caller, replace(request, method=method), errors)
+    return order_service.draft_order(container.orders, caller, request, errors)
 
 
 def estimate_response(draft: OrderDraft, caller: Caller, container: Container) -> Response:

@@ -23,7 +23,6 @@ from quillpost.web.api.bodies import DIGITS, STOP_AT_ERROR_LIMIT, Body, Id, Text
 from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.idempotency import STORED_HEADERS
-from quillpost.web.api.orders.responses import base_url
 from quillpost.web.api.requests import ParsedRequest, parse_stored_body
 from quillpost.web.api.responses import add_ignored_header, build_warning_header, json_response, without_length
 from quillpost.web.api.routes import PREFIX, V2Route
@@ -42,7 +41,7 @@ from quillpost.web.api.send.responses import (
     list_estimate_warnings,
     preview_response,
 )
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, base_url
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
 

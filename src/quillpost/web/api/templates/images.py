@@ -37,12 +37,11 @@ from quillpost.web.api.dependencies import (
     require_scope,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
-from quillpost.web.api.orders.responses import base_url
 from quillpost.web.api.orders.search import TemplateTypesQuery
 from quillpost.web.api.responses import build_warning_header, json_response, page_of, page_response
 from quillpost.web.api.routes import PREFIX, UploadRoute
 from quillpost.web.api.templates.schemas import NOT_NULL, Name, OptionalText
-from quillpost.web.dependencies import Services, UnitOfWork, parse_path_id
+from quillpost.web.dependencies import Services, UnitOfWork, base_url, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=UploadRoute, tags=["Image templates"])
 

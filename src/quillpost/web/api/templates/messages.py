@@ -23,7 +23,7 @@ from quillpost.rendering.samples import sample_version
 from quillpost.web.api.dependencies import PageQuery, RequestTransaction, SearchQuery, SubAccountFilter, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.giftcards.schemas import LEGACY_AMOUNT_FIELD, check_legacy_amount
-from quillpost.web.api.orders.responses import base_url, brand_image_url
+from quillpost.web.api.orders.responses import brand_image_url
 from quillpost.web.api.orders.search import TemplateTypesQuery
 from quillpost.web.api.responses import (
     IGNORED_HEADER,
@@ -35,7 +35,7 @@ from quillpost.web.api.responses import (
 )
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.templates.schemas import MessageFields, MessageTemplateChanges, NewMessageTemplate
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.dependencies import Services, base_url, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Message templates"])
 

@@ -10,6 +10,7 @@ from quillpost.accounts.service import build_tenant, read_sender
 from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, Refused
+from quillpost.orders import service as order_service
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.models import CARD_BUILDER_METHOD, REALISM_FIELD
 from quillpost.orders.products import SuppliedFields, check_required_fields
@@ -17,7 +18,6 @@ from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.web.api.bodies import validate_body
 from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS, SendableProduct
 from quillpost.web.api.send.requests import MAX_TEXT_LENGTH, SendBody
-from quillpost.web.api.send.responses import draft_from_body
 from quillpost.web.dashboard.compose import recipients
 from quillpost.web.dashboard.forms import parse_moment, send_time_context
 from quillpost.web.dashboard.labels import PRODUCT_NAMES, read_ink
@@ -294,9 +294,9 @@ def validate_send(offer: SendableProduct, payload: dict[str, Any], form: Form | 
 def draft_composed_order(composed_send: ComposedSend, caller: Caller, container: Container) -> OrderDraft:
     """Checked in every respect, by the same rules as a call of the API; faults are the form's."""
     try:
-        return draft_from_body(
-            composed_send.offer.product, composed_send.body, caller, container, method=CARD_BUILDER_METHOD
-        )
+        product, body = composed_send.offer.product, composed_send.body
+        request, errors = body.to_order_request(product, container.limits, now=container.clock())
+        return order_service.draft_order(container.orders, caller, replace(request, method=CARD_BUILDER_METHOD), errors)
     except (Invalid, Refused) as error:
         raise to_form_errors(error, composed_send.form) from None
 

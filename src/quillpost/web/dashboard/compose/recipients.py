@@ -17,13 +17,13 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import mailing_lists
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import PageRequest
+from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.leads.rules import ALL_RECORDS, HOME_RECORD_TYPES, NEW_BUSINESS, ONLY_BUSINESSES
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.recipients.models import MailingList
 from quillpost.recipients.queries import read_list_page
 from quillpost.recipients.rules import person_to_fields, validate_recipients
 from quillpost.web.api.errors import to_invalid
-from quillpost.web.api.radius.endpoints import find_leads
 from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.dashboard.compose.people import (
     PastedPeople,
@@ -377,7 +377,15 @@ def search_radius(form: Form, caller: Caller, container: Container) -> RadiusSea
     try:
         fields = radius_fields(form)
         body = RadiusCall.model_validate(fields | {"sub_account_id": form.number("sub_account_id")})
-        leads, _ = find_leads(body, caller, container)
+        leads, _ = lead_service.find_leads(
+            container.db,
+            container.lead_providers[caller.mode],
+            caller,
+            body.to_search(),
+            sub_account_id=body.sub_account_id,
+            mailing_list_id=None,
+            now=container.clock(),
+        )
     except ValidationError as error:
         return RadiusSearchView(error=to_invalid(error.errors()).message)
     except (Invalid, Refused) as error:

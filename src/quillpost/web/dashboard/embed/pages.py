@@ -28,7 +28,6 @@ from quillpost.core.errors import Invalid, QuillpostError, Refused, Throttled
 from quillpost.orders.queries import store_send
 from quillpost.web import security
 from quillpost.web.api.errors import UnreadableBody, respond_to_error
-from quillpost.web.api.orders.responses import base_url
 from quillpost.web.dashboard.compose import forms as compose_forms
 from quillpost.web.dashboard.compose import pages as compose_pages
 from quillpost.web.dashboard.compose import recipients
@@ -39,7 +38,7 @@ from quillpost.web.dashboard.compose.previews import REFUSED_FIELD, ComposePrevi
 from quillpost.web.dashboard.forms import FormState
 from quillpost.web.dashboard.previews import draw_latest
 from quillpost.web.dashboard.responses import ConfirmedOwnerContext, render_form_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, base_url
 from quillpost.web.forms import Form, PostedForm, read_form_with_key
 from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import ONE_TIME_KEY, UTC

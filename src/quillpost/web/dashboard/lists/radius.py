@@ -13,7 +13,6 @@ from quillpost.recipients.leads.rules import ALL_RECORDS, MAX_RECORDS, MIN_RECOR
 from quillpost.recipients.leads.search import LeadSearchResult
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.web.api.bodies import strip_or_none
-from quillpost.web.api.radius.endpoints import find_leads
 from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.dashboard.forms import FormState, read_body
 from quillpost.web.dashboard.lists.pages import find_query_list, list_path, list_sub_account_titles, render_list_page
@@ -61,7 +60,7 @@ def radius_page(context: UserContext) -> Response:
 def count_leads(context: UserContext, form: PostedForm) -> Response:
     """Counting is free."""
     try:
-        leads, _ = find_leads(_read_body(form), context.user.caller, context.container)
+        leads, _ = _find_leads(context, _read_body(form))
     except (Invalid, Refused, Unavailable) as error:
         return _render_errors(context, form, error)
     return _render_page(context, FormState(form.fields), leads)
@@ -72,7 +71,7 @@ def buy_leads(context: UserContext, form: PostedForm) -> Response:
     """Never for more than the price that was shown."""
     try:
         body = _read_body(form)
-        leads, sub_account_id = find_leads(body, context.user.caller, context.container)
+        leads, sub_account_id = _find_leads(context, body)
         if leads.cents > (parse_digits(form.text("shown")) or 0):
             return _render_page(context, FormState(form.fields), leads, is_price_changed=True)
         with context.transaction() as tx:
@@ -157,4 +156,17 @@ def _render_page(
         min_count=MIN_RECORDS,
         max_count=MAX_RECORDS,
         lead_cents=LEAD_CENTS,
+    )
+
+
+def _find_leads(context: UserContext, body: RadiusCall) -> tuple[LeadSearchResult, int | None]:
+    container, caller = context.container, context.user.caller
+    return lead_service.find_leads(
+        container.db,
+        container.lead_providers[caller.mode],
+        caller,
+        body.to_search(),
+        sub_account_id=body.sub_account_id,
+        mailing_list_id=body.mailing_list_id,
+        now=container.clock(),
     )

@@ -13,9 +13,10 @@ from quillpost.core.errors import Conflict, Invalid, Refused, Unpaid
 from quillpost.orders import changes as order_changes
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
+from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.models import Order
 from quillpost.web import security
-from quillpost.web.api.orders.endpoints import ChangedOrder, apply_order_changes, draft_replay
+from quillpost.web.api.orders.endpoints import ChangedOrder, apply_order_changes
 from quillpost.web.api.send.requests import Replay
 from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft
 from quillpost.web.dashboard.compose.forms import REPEAT_SWITCH
@@ -187,7 +188,7 @@ def resend_order(request: Request, order_id: str, user: CurrentUser, form: Poste
     if form.text("price") == "anew":
         return _render_resend_page(request, user, container, order, FormState(form.fields))
     try:
-        draft = draft_replay(order.id, _read_replay(request, form), user.caller, container)
+        draft = _draft_replay(order, _read_replay(request, form), user, container)
         price = estimate_draft(draft, user.caller, container)
         if not price.pieces:
             raise Refused(NO_RECIPIENTS)
@@ -218,6 +219,11 @@ def _read_replay(request: Request, form: Form) -> Replay:
     return read_body(Replay, fields)
 
 
+def _draft_replay(order: Order, body: Replay, user: SignedInUser, container: Container) -> OrderDraft:
+    replay, errors = body.to_replay_request(order.id, container.limits, now=container.clock())
+    return order_service.draft_replay(container.orders, user.caller, replay, errors)
+
+
 def _to_form_errors(error: Invalid | Refused | Unpaid) -> Invalid:
     """By the fields of our form."""
     if not isinstance(error, Invalid):
@@ -239,7 +245,7 @@ def _render_resend_page(
         sent_form = Form({name: list(values) for name, values in form.fields.items()})
         if is_priced:
             price = estimate_draft(
-                draft_replay(order.id, _read_replay(request, sent_form), user.caller, container), user.caller, container
+                _draft_replay(order, _read_replay(request, sent_form), user, container), user.caller, container
             )
     except (Invalid, Refused) as error:
         form = FormState(form.fields, form.errors or _to_form_errors(error).fields)

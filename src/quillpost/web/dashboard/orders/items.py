@@ -21,20 +21,21 @@ from quillpost.core.paging import Page, PageRequest
 from quillpost.fulfillment.batches.proofs import draw_item
 from quillpost.orders import designs
 from quillpost.orders import queries as order_queries
+from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards.queries import ItemGiftcard, read_card
+from quillpost.orders.giftcards.service import MAX_REASON_LENGTH
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import ItemQuery, search_by_recipient
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.web import rendering
-from quillpost.web.api.orders.items import MAX_REASON_LENGTH, prepare_reissue, void_card
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page
 from quillpost.web.dashboard.orders import labels
 from quillpost.web.dashboard.orders.actions import GENERAL_ERROR_FIELD
 from quillpost.web.dashboard.orders.labels import product_label, recipient_label
 from quillpost.web.dashboard.responses import render_form_page
-from quillpost.web.dependencies import AuditWriter, Services, UnitOfWork, parse_digits, parse_path_id
+from quillpost.web.dependencies import AuditWriter, Services, parse_digits, parse_path_id
 from quillpost.web.forms import PostedForm
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect, render_page
@@ -244,10 +245,11 @@ def take_back(
     audit_log = AuditWriter(user.caller, user.address, container.clock, user.actor)
     try:
         reason = form.text("reason", max_length=MAX_REASON_LENGTH) or None
-        replacement = prepare_reissue(item_number, user.caller, container) if is_reissued else None
-        with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
-            new_order_id = void_card(
-                item_number, user.caller, container, unit_of_work, audit_log, reason=reason, reissue=replacement
+        context, caller = container.orders, user.caller
+        reissue = giftcard_service.prepare_reissue(context, caller, item_number) if is_reissued else None
+        with container.db.transaction(build_tenant(caller)) as tx:
+            new_order_id = giftcard_service.take_back_card(
+                context, tx, caller, item_number, reason=reason, reissue=reissue, record_audit=audit_log.record
             )
     except (Invalid, Refused, Unpaid, Conflict) as error:
         state = FormState.from_error(form, error, default_field=GENERAL_ERROR_FIELD)
