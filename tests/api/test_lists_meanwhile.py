@@ -6,8 +6,8 @@ import pytest
 
 from makers import Account, make_sub_account, person, rows_of_all
 from quillpost.app.container import Container
-from quillpost.orders import service as order_service
-from quillpost.orders.create import OrderFiles
+from quillpost.orders import creation
+from quillpost.orders.creation import OrderFiles
 
 
 def make_list(owner: Account) -> int:
@@ -23,14 +23,14 @@ def test_a_send_to_such_a_list_is_refused_as_if_it_came_later(
 ) -> None:
     number = make_list(owner)
     becomes = make_sub_account(container, owner) if change == "sub_account_id" else True
-    keep_files, before = order_service.store_files, rows_of_all(container)
+    keep_files, before = creation.store_files, rows_of_all(container)
 
     def meanwhile(*what: Any, **how: Any) -> OrderFiles:
         changed = owner.put(f"/mailing-lists/{number}", {"description": "Friends", change: becomes})
         assert changed.status_code == 200, changed.text
         return keep_files(*what, **how)
 
-    monkeypatch.setattr(order_service, "store_files", meanwhile)
+    monkeypatch.setattr(creation, "store_files", meanwhile)
     crossed = owner.send(recipients=None, mailing_list_ids=[number])
     monkeypatch.undo()
     later = owner.send(recipients=None, mailing_list_ids=[number])

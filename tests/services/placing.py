@@ -13,8 +13,8 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import facts, items, ledger_moves, orders
-from quillpost.orders import create, designs
-from quillpost.orders.create import NewItem
+from quillpost.orders import creation, designs
+from quillpost.orders.creation import NewItem
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.images import Artwork
 from quillpost.orders.models import Order, ResolvedRequest
@@ -65,13 +65,13 @@ def place(
     reached = Audience(everyone, EMPTY_AUDIENCE_COUNT, sum(piece.cents for piece in pieces), [])
     due_at = max(container.clock() + REVIEW, request.schedule_for or container.clock())
     with container.db.transaction(account_service.build_tenant(caller)) as tx:
-        return create.store_order(
+        return creation.store_order(
             tx,
             caller,
             draft,
             reached,
             pieces,
-            create.OrderFiles(),
+            creation.OrderFiles(),
             due_at=due_at,
             needs_credit=needs_credit,
             now=container.clock(),

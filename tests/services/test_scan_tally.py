@@ -18,7 +18,7 @@ from quillpost.core.database.tables.base import items
 from quillpost.fulfillment.qr_scans import tasks as tallies
 from quillpost.fulfillment.qr_scans.rules import CODE_PATTERN
 from quillpost.fulfillment.qr_scans.tasks import ScanCounter
-from quillpost.orders.create import NewItem, insert_items
+from quillpost.orders.creation import NewItem, insert_items
 from quillpost.recipients.rules import validate_recipients
 
 

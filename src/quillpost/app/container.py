@@ -18,7 +18,7 @@ from quillpost.fulfillment.models import Environment, ProductionContext
 from quillpost.fulfillment.ports import CarrierInbox
 from quillpost.fulfillment.qr_scans.service import ScanRecorder
 from quillpost.fulfillment.review.service import list_pause_warnings
-from quillpost.orders.service import OrderContext
+from quillpost.orders.ports import OrderContext
 from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.recipients.verification.service import VerificationContext
 from quillpost.rendering.service import Renderer

@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, Tariff
 from quillpost.accounts.models import Caller
 from quillpost.core.database import Tx
-from quillpost.core.errors import Message
-from quillpost.orders.models import Order, ResolvedRequest
+from quillpost.orders.models import Order, ResolvedRequest, can_repeat
 from quillpost.recipients.addresses.rules import DOUBTFUL, HOME_COUNTRY, INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, TEXT_FIELDS, Person
 from quillpost.recipients.queries import get_derived_fields
@@ -22,11 +21,6 @@ MAX_DOUBT_REASONS = 3
 """Reasons, of the many that there may be, that a warning names."""
 
 REPEAT_WINDOW = timedelta(hours=36)
-RECENTLY_MAILED_ALL = Message(
-    "search_recently_mailed",
-    "All whom this search finds had the same piece less than 36 hours ago: search around another address, or"
-    " set allow_duplicates.",
-)
 
 PERSON_COLUMNS = (*TEXT_FIELDS, "dob", "anniversary", *DERIVED_COLUMNS, "absentee_address")
 """What an item takes over from a recipient."""
@@ -61,7 +55,7 @@ class AudienceCriteria:
             mode=caller.mode,
             list_ids=request.mailing_list_ids,
             creative_key=creative_key,
-            allows_repeats=_can_repeat(request),
+            allows_repeats=can_repeat(request),
             mails_at=mails_at,
             tariff=tariff,
         )
@@ -74,7 +68,7 @@ class AudienceCriteria:
             mode=order.mode,
             list_ids=order.mailing_list_ids,
             creative_key=order.creative_key,
-            allows_repeats=_can_repeat(order),
+            allows_repeats=can_repeat(order),
             mails_at=order.due_at,
             tariff=tariff,
             inline_keys=inline_keys,
@@ -293,11 +287,6 @@ def lock_creative(tx: Tx, criteria: AudienceCriteria) -> None:
     """Wait until no other transaction judges whom this creative may reach; where it matters."""
     if not criteria.allows_repeats:
         tx.execute(LOCK_CREATIVE, {"creative": f"{criteria.account_id}:{criteria.creative_key}"})
-
-
-def _can_repeat(source: ResolvedRequest | Order | sa.Row[Any]) -> bool:
-    """Whether one creative may reach an address again at once; a gift card always may."""
-    return bool(source.allow_duplicates) or source.type == "giftcard"
 
 
 def query_values(criteria: AudienceCriteria) -> dict[str, Any]:

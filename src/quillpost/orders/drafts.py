@@ -16,6 +16,7 @@ from quillpost.orders.audience import AudienceCriteria
 from quillpost.orders.images import Artwork, PictureSet, compute_creative_key, recipient_label
 from quillpost.orders.images import fetch_artwork as fetch_artwork_uncached
 from quillpost.orders.models import ContentSource, ResolvedRequest
+from quillpost.orders.ports import OrderContext
 from quillpost.orders.resolution import ResolvedOrder
 from quillpost.orders.validation import InkContrast, check_ink_contrast
 from quillpost.recipients.leads.search import LeadSearchResult
@@ -73,27 +74,25 @@ class OrderDraft:
 
 
 def prepare_draft(
+    context: OrderContext,
+    caller: Caller,
     resolved: ResolvedOrder,
     request: ResolvedRequest,
     people: list[Person],
     *,
-    caller: Caller,
-    renderer: Renderer,
-    fetcher: Fetcher,
-    store: FileStore,
-    indicia: tuple[str, ...],
+    needs_return_address: bool = True,
     fetch_artwork: FetchArtwork = fetch_artwork_uncached,
 ) -> OrderDraft:
     """Check all that depends on others; the network is asked last. No transaction is open meanwhile."""
-    return_address = choose_return_address(request, resolved.sender)
-    if not caller.is_testing and return_address.address is None:
-        raise Invalid({"return_address": [RETURN_ADDRESS_REQUIRED]})
+    renderer, return_address = context.renderer, choose_return_address(request, resolved.sender)
+    if needs_return_address and not caller.is_testing and return_address.address is None:
+        raise Invalid({"return_address": ["Live mail needs a return address: in the call or in the account."]})
     _check_prices(people, resolved.tariff, request)
     design = designs.build_design(
         request,
         sender=rendering_models.SenderName(resolved.sender.name, resolved.sender.company),
         return_address=return_address,
-        indicia=indicia,
+        indicia=context.environments[caller.mode].indicia[request.mail_class],
     )
     addressees = [designs.build_addressee(person, request) for person in people]
     written_message = check_fit(
@@ -105,7 +104,7 @@ def prepare_draft(
         message_field=request.message_field,
         may_be_blank=request.background is not None,
     )
-    artwork = fetch_artwork(fetcher, store, request, people, design.sender)
+    artwork = fetch_artwork(context.fetcher, context.storage.store, request, people, design.sender)
     ink = _check_ink(renderer, design, artwork, request)
     warnings = [
         *handwriting_warnings(renderer, design, written_message),

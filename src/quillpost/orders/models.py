@@ -17,7 +17,6 @@ from quillpost.recipients.leads.rules import LeadSearch
 from quillpost.rendering.models import ReturnAddress, SenderName
 
 FieldErrors = dict[str, list[str]]
-"""What is wrong with a call so far, by field."""
 
 FIELD_ATTRIBUTES = {
     "message_template": "message_template_id",
@@ -25,16 +24,10 @@ FIELD_ATTRIBUTES = {
     "handwriting_style": "style",
     "custom_background_image": "background_url",
 }
-"""Of the fields of a call that are called otherwise here."""
+"""Fields of a call that have another name here."""
 
-API_METHOD = "api"
-"""The method of an order that a program has sent."""
-
-AUTOMATION_METHOD = "Campaign"
-"""The method of an order that an automation has made."""
-
-CARD_BUILDER_METHOD = "Card Builder"
-"""The method of one that somebody has composed on our pages."""
+API_METHOD, AUTOMATION_METHOD, CARD_BUILDER_METHOD = "api", "Campaign", "Card Builder"
+"""How an order came about: sent by a program, made by an automation, or composed on our pages."""
 
 
 def name_part(field: str) -> Message:
@@ -380,6 +373,11 @@ class Order:
     def total_recipients(self) -> int:
         """Nobody counts as mailed to before the review has ended."""
         return 0 if self.status.is_held_back else self.pieces
+
+
+def can_repeat(source: ResolvedRequest | Order | sa.Row[Any]) -> bool:
+    """Whether one creative may reach an address again at once; a gift card always may."""
+    return bool(source.allow_duplicates) or source.type == "giftcard"
 
 
 def _read_gift(row: sa.Row[Any]) -> GiftcardChoice | None:

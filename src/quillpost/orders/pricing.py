@@ -24,6 +24,12 @@ MAX_REFUSAL_REASONS = 5
 NOT_MAILED, RECENTLY_MAILED, ADDRESSES_DOUBTFUL = "not_mailed", "recently_mailed", "addresses_doubtful"
 """Codes of warnings. The first two count recipients who get no piece; the reasons of the third may name a city."""
 
+RECENTLY_MAILED_ALL = Message(
+    "search_recently_mailed",
+    "All whom this search finds had the same piece less than 36 hours ago: search around another address, or"
+    " set allow_duplicates.",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Audience:

@@ -1,34 +1,28 @@
 """Previews: how a draft will look, in storage for a week."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
-from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NoMatch
-from quillpost.core.ports import Fetcher
 from quillpost.core.stored_files import FileStorage, PendingFile
 from quillpost.core.tokens import PREVIEW_CODE
-from quillpost.orders import audience, create, designs, pricing
-from quillpost.orders.create import OrderFiles
+from quillpost.orders import audience, designs, pricing
 from quillpost.orders.designs import longest_of_people
 from quillpost.orders.drafts import OrderDraft, prepare_draft
 from quillpost.orders.giftcards.rules import shortage_text
 from quillpost.orders.images import RecipientIndex, preview_recipient_index
-from quillpost.orders.models import FieldErrors, GiftcardChoice, Order, OrderRequest, ReplayRequest, ResolvedRequest
+from quillpost.orders.models import FieldErrors, OrderRequest, ReplayRequest, ResolvedRequest
+from quillpost.orders.ports import OrderContext
 from quillpost.orders.pricing import Audience
 from quillpost.orders.resolution import ResolvedOrder, resolve_replay, resolve_request
 from quillpost.orders.templates.images import limit_heavy_work
-from quillpost.orders.templates.rules import CheckUrl
 from quillpost.orders.validation import validate_request
-from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.recipients.leads.search import FindExcluded, LeadSearchResult, search_leads
 from quillpost.recipients.models import Person
 from quillpost.rendering.images.rules import UnprintableArt
@@ -122,39 +116,6 @@ def _choose_preview_recipient(
     return None, first_mailed
 
 
-class OrderTerms(Protocol):
-    """What orders of one mode are subject to: how long they wait for review, whether credit must cover them,
-    and the postage mark by class of mail."""
-
-    @property
-    def review_period(self) -> timedelta: ...
-    @property
-    def needs_credit(self) -> bool: ...
-    @property
-    def indicia(self) -> Mapping[str, tuple[str, ...]]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class OrderContext:
-    """All that it takes to draft and create orders. What lies above orders is handed down: `count_available_cards`
-    says how many such gift cards another order of a mode could have now, None where they are made as they are needed,
-    and `list_pause_warnings` what a sender is told whose order would be paused as the service is set up."""
-
-    db: Database
-    renderer: Renderer
-    storage: FileStorage
-    fetcher: Fetcher
-    encryptor: Encryptor
-    environments: Mapping[str, OrderTerms]
-    lead_providers: Mapping[str, LeadProvider]
-    check_url: CheckUrl
-    qr_base: str
-    opt_out: str | None
-    clock: Clock
-    count_available_cards: Callable[[str, GiftcardChoice], int | None]
-    list_pause_warnings: Callable[[Caller], list[str]]
-
-
 @dataclass(frozen=True, slots=True)
 class OrderEstimate:
     """In cents. All pieces have the unit price in common, or come to it on the average."""
@@ -214,7 +175,7 @@ def draft_resolved_order(
     if leads is None:
         return draft
     # Which creative it is, is known when its pictures are at hand; it is rare that somebody had it just now.
-    repeats = pricing.find_repeats(draft, caller, mails_at=compute_due_at(context, caller, draft))
+    repeats = pricing.find_repeats(draft, caller, mails_at=context.due_at(caller, draft.request))
     with context.db.transaction(build_tenant(caller)) as tx:
         is_first_mailing = not repeats(tx, leads.people)
     if is_first_mailing:
@@ -222,7 +183,7 @@ def draft_resolved_order(
     try:
         remaining_leads = _find_leads(context, caller, request, repeats=repeats)
     except NoMatch:
-        raise NoMatch(audience.RECENTLY_MAILED_ALL) from None
+        raise NoMatch(pricing.RECENTLY_MAILED_ALL) from None
     return replace(
         _prepare_draft(context, caller, resolved, request, people, remaining_leads),
         pause_warnings=draft.pause_warnings,
@@ -230,16 +191,10 @@ def draft_resolved_order(
     )
 
 
-def compute_due_at(context: OrderContext, caller: Caller, draft: OrderDraft) -> datetime:
-    """When the review ends, unless the caller wants it later."""
-    now = context.clock()
-    return max(now + context.environments[caller.mode].review_period, draft.request.schedule_for or now)
-
-
 def estimate_order(context: OrderContext, caller: Caller, draft: OrderDraft) -> OrderEstimate:
     """Whom it would reach, what that would cost, and all that deserves a look before it is sent."""
     with context.db.transaction(build_tenant(caller)) as tx:
-        audience = pricing.find_audience(tx, caller, draft, mails_at=compute_due_at(context, caller, draft), lock=False)
+        audience = pricing.find_audience(tx, caller, draft, mails_at=context.due_at(caller, draft.request), lock=False)
     domestic_price = draft.tariff.unit_cents("US") or 0
     unit_price = round(audience.total_cents / audience.mailed_items) if audience.mailed_items else domestic_price
     leads_fee = draft.lead_search_result.cents if draft.lead_search_result is not None else 0
@@ -288,28 +243,6 @@ def record_preview(context: OrderContext, tx: Tx, caller: Caller, draft: OrderDr
     )
 
 
-def store_files(context: OrderContext, caller: Caller, draft: OrderDraft) -> OrderFiles:
-    """The first half of creating an order, before anything is locked: storage may be far away."""
-    return create.store_files(context.db, context.storage, caller, draft, now=context.clock())
-
-
-def create_order(
-    context: OrderContext, tx: Tx, caller: Caller, draft: OrderDraft, files: OrderFiles
-) -> tuple[Order, Audience]:
-    """The second half, in the caller's transaction."""
-    return create.create_order(
-        tx,
-        caller,
-        context.storage,
-        draft,
-        files,
-        encryptor=context.encryptor,
-        due_at=compute_due_at(context, caller, draft),
-        needs_credit=context.environments[caller.mode].needs_credit,
-        now=context.clock(),
-    )
-
-
 def _prepare_draft(
     context: OrderContext,
     caller: Caller,
@@ -321,16 +254,7 @@ def _prepare_draft(
     if leads is not None:
         variables = {slot.name for slot in compile_template(request.message).slots}
         resolved = replace(resolved, longest_people=longest_of_people(leads.people, variables))
-    draft = prepare_draft(
-        resolved,
-        request,
-        people,
-        caller=caller,
-        renderer=context.renderer,
-        fetcher=context.fetcher,
-        store=context.storage.store,
-        indicia=context.environments[caller.mode].indicia[request.mail_class],
-    )
+    draft = prepare_draft(context, caller, resolved, request, people)
     return replace(draft, lead_search_result=leads)
 
 

@@ -15,15 +15,14 @@ from quillpost.orders.automations import queries, rules
 from quillpost.orders.automations.queries import Automation
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.models import AUTOMATION_METHOD, FieldErrors, OrderRequest, ResolvedRequest
+from quillpost.orders.ports import OrderContext
 from quillpost.orders.resolution import ResolvedOrder, read_usable_lists, resolve_request
-from quillpost.orders.service import OrderContext
 from quillpost.orders.templates.service import find_image_template, find_message_template
 from quillpost.orders.validation import validate_request
 from quillpost.recipients.addresses.rules import INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.recipients.models import Person
 from quillpost.recipients.rules import NO_PRICE
 from quillpost.rendering import models as rendering_models
-from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import has_variables
 
 LIST_REQUIRED = Message(
@@ -242,30 +241,16 @@ def _prepare_with_refusals(
 
     Its pictures are the same for everyone: no place among the people matters to them.
     """
-    indicia = context.environments[caller.mode].indicia[request.mail_class]
-
-    def prepare_for(recipients: list[Person]) -> OrderDraft:
-        return drafts.prepare_draft(
-            resolved,
-            request,
-            recipients,
-            caller=caller,
-            renderer=context.renderer,
-            fetcher=context.fetcher,
-            store=context.storage.store,
-            indicia=indicia,
-        )
-
     checked_people = [replace(person, refusal=_find_refusal(person, resolved.tariff)) for person in people]
     mailable, refused = _split_by_refusal(checked_people)
     try:
-        draft = prepare_for(mailable)
+        draft = drafts.prepare_draft(context, caller, resolved, request, mailable)
     except Invalid:
         # Only now is it worth asking whose words or address it is.
-        mailable, misfits = _split_by_refusal(_refuse_misfits(resolved, request, mailable, context.renderer, indicia))
+        mailable, misfits = _split_by_refusal(_refuse_misfits(context, caller, resolved, request, mailable))
         if not misfits:
             raise
-        draft, refused = prepare_for(mailable), [*misfits, *refused]
+        draft, refused = drafts.prepare_draft(context, caller, resolved, request, mailable), [*misfits, *refused]
     return replace(draft, people=[*mailable, *refused])
 
 
@@ -284,17 +269,14 @@ def _find_refusal(person: Person, tariff: Tariff) -> str | None:
 
 
 def _refuse_misfits(
-    resolved: ResolvedOrder,
-    request: ResolvedRequest,
-    people: Sequence[Person],
-    renderer: Renderer,
-    indicia: tuple[str, ...],
+    context: OrderContext, caller: Caller, resolved: ResolvedOrder, request: ResolvedRequest, people: Sequence[Person]
 ) -> list[Person]:
+    renderer = context.renderer
     design = designs.build_design(
         request,
         sender=rendering_models.SenderName(resolved.sender.name, resolved.sender.company),
         return_address=drafts.choose_return_address(request, resolved.sender),
-        indicia=indicia,
+        indicia=context.environments[caller.mode].indicia[request.mail_class],
     )
     addressees = [designs.build_addressee(candidate, request) for candidate in people]
     texts = [] if design.pdf_only else renderer.fill_messages(design, addressees)

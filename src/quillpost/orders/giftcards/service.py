@@ -15,10 +15,10 @@ from quillpost.accounts.service import build_tenant
 from quillpost.core.database import Tx
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Refused
+from quillpost.orders import creation, resolution
 from quillpost.orders import queries as order_queries
-from quillpost.orders import resolution
 from quillpost.orders import service as order_service
-from quillpost.orders.create import OrderFiles
+from quillpost.orders.creation import OrderFiles
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.giftcards import issuance, tasks
 from quillpost.orders.giftcards.ports import CardSecret
@@ -27,9 +27,9 @@ from quillpost.orders.giftcards.rules import claim_digest
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import FieldErrors, Order, ReplayRequest
+from quillpost.orders.ports import OrderContext
 from quillpost.orders.resolution import ResolvedOrder
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.service import OrderContext
 
 REPORT_REASONS: Mapping[str, str] = {
     "not_mine": "It is not mine",
@@ -263,7 +263,7 @@ def prepare_reissue(context: OrderContext, caller: Caller, item_id: int) -> tupl
             return None
         resolved = resolve_reissue(tx, caller, voidable, price_date=context.clock().date())
     draft = order_service.draft_resolved_order(context, caller, resolved, FieldErrors())
-    return draft, order_service.store_files(context, caller, draft)
+    return draft, creation.store_files(context, caller, draft)
 
 
 def take_back_card(
@@ -301,7 +301,7 @@ def take_back_card(
 def _send_reissue(
     context: OrderContext, tx: Tx, caller: Caller, voidable: VoidableCard, draft: OrderDraft, files: OrderFiles
 ) -> int:
-    order, audience = order_service.create_order(context, tx, caller, draft, files)
+    order, audience = creation.create_order(context, tx, caller, draft, files)
     if not audience.mailed_items:
         refusals = " ".join(person.refusal for person in audience.people if person.refusal)
         raise Refused(f"Another card cannot be sent to this recipient: {refusals}")

@@ -10,8 +10,9 @@ from quillpost.accounts.sub_accounts import read_sub_account
 from quillpost.app.container import Container
 from quillpost.client import send as wire
 from quillpost.client.mailing_lists import RadiusPreview, RadiusPreviewData
+from quillpost.orders import creation
 from quillpost.orders import service as order_service
-from quillpost.orders.create import OrderFiles
+from quillpost.orders.creation import OrderFiles
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.products import Product
 from quillpost.orders.service import PREVIEW_LIFETIME, OrderEstimate
@@ -79,8 +80,8 @@ def create_and_respond(
 ) -> Response:
     """Create the order and answer with it; its `files` may be in storage already."""
     context = container.orders
-    files = files or order_service.store_files(context, caller, draft)
-    order, audience = order_service.create_order(context, unit_of_work.tx, caller, draft, files)
+    files = files or creation.store_files(context, caller, draft)
+    order, audience = creation.create_order(context, unit_of_work.tx, caller, draft, files)
     content = serialize_send(
         request,
         container,

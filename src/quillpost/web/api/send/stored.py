@@ -16,6 +16,7 @@ from quillpost.client.mailing_lists import RadiusPreview
 from quillpost.client.types import Message
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound
+from quillpost.orders import creation
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
 from quillpost.orders.resolution import read_usable_lists
@@ -110,7 +111,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             order_queries.extend_lifetime(unit_of_work.tx, parsed_id, now=container.clock())
             return add_ignored_header(preview, ignored)
         # Whoever turns out to be the second has put files away for nothing: they are swept up as orphans.
-        files = order_service.store_files(container.orders, caller, draft)
+        files = creation.store_files(container.orders, caller, draft)
         # Two who open it at the same moment take turns here; the second finds the first one's answer.
         stored_send = order_queries.read_stored_send(unit_of_work.tx, parsed_id, piece=name, locked=True)
         if stored_send.answer_body is not None:

@@ -13,8 +13,8 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, NotFound, Refused, Unpaid
-from quillpost.orders import service as order_service
-from quillpost.orders.create import OrderFiles
+from quillpost.orders import creation
+from quillpost.orders.creation import OrderFiles
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.models import Order
@@ -318,7 +318,7 @@ def send_order(request: Request, user: CurrentUser, form: PostedLargeForm, conta
         if not user.caller.is_testing and form.text(AGREED_FIELD) != _agreement(estimate):
             return _render_confirmation(request, user, form, container, order_draft, estimate, zone)
         try:
-            files = order_service.store_files(container.orders, user.caller, order_draft)
+            files = creation.store_files(container.orders, user.caller, order_draft)
             order = _create_order(user, form, container, order_draft, files, estimate)
         except AgreementChanged:
             estimate = estimate_draft(order_draft, user.caller, container)
@@ -360,7 +360,7 @@ def _create_order(
     """One form is one order, however often it is sent."""
     with container.db.transaction(build_tenant(user.caller)) as tx:
         _claim_form(tx, user, form)
-        order, audience = order_service.create_order(container.orders, tx, user.caller, order_draft, files)
+        order, audience = creation.create_order(container.orders, tx, user.caller, order_draft, files)
         if not user.caller.is_testing and audience.mailed_items != estimate.pieces:
             raise AgreementChanged
     return order
@@ -389,7 +389,7 @@ def _render_confirmation(
         price=estimate,
         agreement=_agreement(estimate),
         hidden_fields=hidden_fields,
-        due_at=order_service.compute_due_at(container.orders, user.caller, order_draft),
+        due_at=container.orders.due_at(user.caller, order_draft.request),
         is_scheduled=order_draft.request.schedule_for is not None,
         zone=zone,
         now=container.clock(),

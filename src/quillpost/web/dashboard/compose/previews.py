@@ -203,7 +203,7 @@ def _preview_person(form: Form, caller: Caller, container: Container) -> tuple[M
 
 def _draft_preview(composed_send: ComposedSend, caller: Caller, container: Container) -> OrderDraft:
     """Checked as a send of this one piece is; only what is fetched is remembered. A picture needs no return
-    address, so that one is drawn as in testing."""
+    address."""
     now = container.clock()
     send_request, errors = composed_send.body.to_order_request(composed_send.offer.product, container.limits, now=now)
     with container.db.transaction(build_tenant(caller)) as tx:
@@ -212,14 +212,12 @@ def _draft_preview(composed_send: ComposedSend, caller: Caller, container: Conta
         resolved.request, styles=container.renderer.hands.styles, check_url=container.check_url, known_errors=errors
     )
     return prepare_draft(
+        container.orders,
+        caller,
         resolved,
         order_request,
         order_recipients,
-        caller=replace(caller, mode="test"),
-        renderer=container.renderer,
-        fetcher=container.fetcher,
-        store=container.storage.store,
-        indicia=container.environments[caller.mode].indicia[order_request.mail_class],
+        needs_return_address=False,
         fetch_artwork=partial(
             fetch_artwork,
             fetch_pictures=partial(_fetch_cache.fetch_images, caller.account_id),

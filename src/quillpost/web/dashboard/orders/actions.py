@@ -11,6 +11,7 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, Refused, Unpaid
 from quillpost.orders import changes as order_changes
+from quillpost.orders import creation
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
 from quillpost.orders.drafts import OrderDraft
@@ -194,12 +195,12 @@ def resend_order(request: Request, order_id: str, user: CurrentUser, form: Poste
             raise Refused(NO_RECIPIENTS)
         if form.text(AGREED_FIELD) != _agreement(price):
             raise Refused(PRICE_CHANGED)
-        files = order_service.store_files(container.orders, user.caller, draft)
+        files = creation.store_files(container.orders, user.caller, draft)
         with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
             use_one_time_key(
                 unit_of_work.tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_SENT, result_path="/orders"
             )
-            new_order, _ = order_service.create_order(container.orders, unit_of_work.tx, user.caller, draft, files)
+            new_order, _ = creation.create_order(container.orders, unit_of_work.tx, user.caller, draft, files)
     except (Invalid, Refused, Unpaid) as error:
         return _render_resend_page(
             request,

@@ -1,8 +1,8 @@
-"""X."""
+"""Turns a draft into an order: its files, its row, its items and its hold on the account's credit."""
 
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -16,20 +16,21 @@ from quillpost.accounts.billing import service as ledger
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core import events, jobs
-from quillpost.core.database import Database, Tenant, Tx
+from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.engine import insert_rows
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NoMatch
 from quillpost.core.ports import FetchedDocument
-from quillpost.core.stored_files import FileStorage, PendingFile
+from quillpost.core.stored_files import PendingFile
 from quillpost.core.tokens import create_short_code
 from quillpost.orders import audience, queries, validation
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.images import PictureSet, RecipientIndex
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import FieldErrors, Order, ResolvedRequest
-from quillpost.orders.pricing import Audience, find_audience, find_repeats
+from quillpost.orders.ports import OrderContext
+from quillpost.orders.pricing import RECENTLY_MAILED_ALL, Audience, find_audience, find_repeats
 from quillpost.orders.resolution import read_usable_lists
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.recipients.leads import service as lead_service
@@ -43,14 +44,7 @@ ITEM_COLUMNS = (
 )  # fmt: skip
 
 
-PersonalFiles = Mapping[int, tuple[UUID | None, UUID | None]]
-"""Front and background of those who have pictures of their own, by their place in the audience."""
-
-
 class NewItem(NamedTuple):
-    """A piece of an order before it is one: what it costs, its short code, pictures of its own, and the list
-    that its person is on, where that is known."""
-
     person: Person
     cents: int
     code: str | None = None
@@ -60,17 +54,10 @@ class NewItem(NamedTuple):
 
     @property
     def status(self) -> ItemStatus:
-        """A refused one is Failed from the start."""
         return ItemStatus.FAILED if self.person.refusal else ItemStatus.PROCESSING
 
 
-def count_by_status(new_items: Iterable[NewItem]) -> dict[str, int]:
-    """How many of them stand where, as an order counts them."""
-    return {f"n_{status.count_name}": n for status, n in Counter(item.status for item in new_items).items()}
-
-
 def insert_items(tx: Tx, order: Order, new_items: Sequence[NewItem], *, now: datetime) -> None:
-    """Two pieces may draw the same code one day, for all that there are: then all of these draw again."""
     if not any(item.code for item in new_items):
         insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, new_items, now))
         return
@@ -78,6 +65,7 @@ def insert_items(tx: Tx, order: Order, new_items: Sequence[NewItem], *, now: dat
         with tx.begin_nested():
             insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, new_items, now))
     except (sa.exc.IntegrityError, psycopg.errors.UniqueViolation):
+        # Two items have drawn the same code: all draw again.
         recoded_items = [item._replace(code=item.code and new_short_code()) for item in new_items]
         insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, recoded_items, now))
 
@@ -103,23 +91,24 @@ def _item_rows(order: Order, new_items: Sequence[NewItem], now: datetime) -> lis
 
 
 REQUEST_COLUMNS = [f.name for f in fields(ResolvedRequest) if f.name in orders.c]
-"""What an order keeps of its request as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderFiles:
-    """What an order prints from storage; those in `new_files` still wait for their rows."""
+    """The stored files of an order; those in `new_files` have no rows yet."""
 
     front: UUID | None = None
     background: UUID | None = None
     logo: UUID | None = None
     pages: UUID | None = None
     new_files: tuple[PendingFile, ...] = ()
-    personal_files: PersonalFiles = field(default_factory=dict)
+    personal_files: Mapping[int, tuple[UUID | None, UUID | None]] = field(default_factory=dict)
+    """Front and background of those who have pictures of their own, by their index."""
 
 
-def store_files(db: Database, storage: FileStorage, caller: Caller, draft: OrderDraft, *, now: datetime) -> OrderFiles:
-    """Put the draft's files away, each once; one that the sender has there already is not kept again."""
+def store_files(context: OrderContext, caller: Caller, draft: OrderDraft) -> OrderFiles:
+    """Store the draft's files before anything is locked, as storage may be slow; a file that the sender has is not
+    stored again."""
     artwork = draft.artwork
     distinct: dict[bytes, FetchedDocument] = {
         picture.body: picture
@@ -129,9 +118,18 @@ def store_files(db: Database, storage: FileStorage, caller: Caller, draft: Order
     }
     if artwork.pages is not None and artwork.pages_file is None:
         distinct[artwork.pages.body] = artwork.pages
-    file_ids, pending_files = _store_missing(
-        db, storage, caller, distinct, sub_account_id=draft.request.sub_account_id, now=now
-    )
+    file_ids, new_files = dict[bytes, UUID](), dict[bytes, PendingFile]()
+    if distinct:
+        # A file of another sub account is not used: a caller limited to this one could not see it.
+        with context.db.transaction(Tenant(caller.account_id, draft.request.sub_account_id)) as tx:
+            file_ids = context.storage.find_by_content(tx, distinct, purpose="creative")
+        now = context.clock()
+        new_files = {
+            body: context.storage.put(body, purpose="creative", content_type=fetched.content_type, now=now)
+            for body, fetched in distinct.items()
+            if body not in file_ids
+        }
+        file_ids |= {body: new_file.id for body, new_file in new_files.items()}
 
     def ids_by_recipient(pictures: PictureSet) -> dict[RecipientIndex, UUID]:
         if pictures.file is not None:
@@ -145,7 +143,7 @@ def store_files(db: Database, storage: FileStorage, caller: Caller, draft: Order
         backgrounds.get(None),
         ids_by_recipient(artwork.logo).get(None),
         pages,
-        tuple(pending_files),
+        tuple(new_files.values()),
         {
             recipient_index: (fronts.get(recipient_index), backgrounds.get(recipient_index))
             for recipient_index in fronts.keys() | backgrounds.keys()
@@ -154,55 +152,32 @@ def store_files(db: Database, storage: FileStorage, caller: Caller, draft: Order
     )
 
 
-def _store_missing(
-    db: Database,
-    storage: FileStorage,
-    caller: Caller,
-    contents: Mapping[bytes, FetchedDocument],
-    *,
-    sub_account_id: int | None,
-    now: datetime,
-) -> tuple[dict[bytes, UUID], list[PendingFile]]:
-    """Where each of the contents lies, and those that were put there just now.
-
-    A file of another home is not used: whoever is limited to this one could not see it.
-    """
-    if not contents:
-        return {}, []
-    with db.transaction(Tenant(caller.account_id, sub_account_id)) as tx:
-        stored_ids = storage.find_by_content(tx, contents, purpose="creative")
-    new_files = {
-        body: storage.put(body, purpose="creative", content_type=fetched.content_type, now=now)
-        for body, fetched in contents.items()
-        if body not in stored_ids
-    }
-    return stored_ids | {body: pending_file.id for body, pending_file in new_files.items()}, list(new_files.values())
-
-
 def create_order(
-    tx: Tx,
-    caller: Caller,
-    storage: FileStorage,
-    draft: OrderDraft,
-    files: OrderFiles,
-    *,
-    encryptor: Encryptor | None = None,
-    due_at: datetime,
-    needs_credit: bool = False,
-    now: datetime,
+    context: OrderContext, tx: Tx, caller: Caller, draft: OrderDraft, files: OrderFiles
 ) -> tuple[Order, Audience]:
-    """The order, the rows of its files, and the job that finds the people of its lists: one transaction.
+    """Store the order, the rows of its files, its leads and their fee, and the job that materializes its lists.
 
-    So is what its radius search has found, on a list of its own, and the fee: neither is without the other. Its work
-    starts when the transaction has committed. Where it `needs_credit` the account's must cover it, or it is `Unpaid`.
+    Its work starts when the transaction commits. Where credit is needed and does not cover it, it is `Unpaid`.
     """
+    now, due_at = context.clock(), context.due_at(caller, draft.request)
     _lock_references(tx, draft)
-    draft, lead_list = _buy_leads(tx, caller, encryptor, draft, mails_at=due_at, now=now)
+    draft, lead_list = _buy_leads(tx, caller, context.encryptor, draft, mails_at=due_at, now=now)
     reached = find_audience(tx, caller, draft, mails_at=due_at, lock=True)
-    storage.record_files(
+    context.storage.record_files(
         tx, files.new_files, account_id=caller.account_id, sub_account_id=draft.request.sub_account_id, now=now
     )
-    new_items = _build_items(draft, reached.people, files.personal_files)
+    # The refused are free, and have no paper to put a code on.
+    new_items = [
+        NewItem(
+            person,
+            0 if person.refusal else draft.tariff.unit_cents(person.country) or 0,
+            None if person.refusal else new_short_code(),
+            *files.personal_files.get(index, (None, None)),
+            draft.request.mailing_list_id,
+        )
+        for index, person in enumerate(reached.people)
+    ]
+    needs_credit = context.environments[caller.mode].needs_credit
     order = store_order(tx, caller, draft, reached, new_items, files, due_at=due_at, needs_credit=needs_credit, now=now)
     if lead_list is not None and draft.lead_search_result is not None:
         lead_service.record_purchase(tx, caller, draft.lead_search_result, lead_list, order_id=order.id, now=now)
@@ -227,7 +202,6 @@ def store_order(
     leads_fee = draft.lead_search_result.cents if draft.lead_search_result else 0
     total_cents = reached.total_cents + leads_fee + reached.gift_total
     values = {
-        **_request_values(draft.request),
         **_draft_values(draft),
         "account_id": caller.account_id,
         "mode": caller.mode,
@@ -239,7 +213,7 @@ def store_order(
         "audience_pending": bool(draft.request.mailing_list_ids),
         "total_estimated_recipients": reached.mailed_items,
         "recipient_count": len(new_items) + reached.listed_people,
-        **count_by_status(new_items),
+        **{f"n_{status.count_name}": n for status, n in Counter(item.status for item in new_items).items()},
         "authorization_total": total_cents,
         "order_total": reached.total_cents,
         "leads_fee": leads_fee,
@@ -268,8 +242,8 @@ def store_order(
     return order
 
 
-def _request_values(request: ResolvedRequest) -> dict[str, Any]:
-    gift = request.gift
+def _draft_values(draft: OrderDraft) -> dict[str, Any]:
+    request, gift, return_address = draft.request, draft.request.gift, draft.return_address
     return {
         **{name: getattr(request, name) for name in REQUEST_COLUMNS},
         "type": request.type,
@@ -285,20 +259,14 @@ def _request_values(request: ResolvedRequest) -> dict[str, Any]:
         "giftcard_accent": gift.accent if gift else None,
         "giftcard_amount": gift.cents if gift else None,
         "landing_page_url": gift.landing_page_url if gift else None,
-    }
-
-
-def _draft_values(draft: OrderDraft) -> dict[str, Any]:
-    return_address, sender = draft.return_address, draft.design.sender
-    return {
         "return_name": return_address.name,
         "return_address": return_address.address,
         "return_address2": return_address.address2,
         "return_city": return_address.city,
         "return_province": return_address.province,
         "return_postal_code": return_address.postal_code,
-        "sender_name": sender.name,
-        "sender_company": sender.company,
+        "sender_name": draft.design.sender.name,
+        "sender_company": draft.design.sender.company,
         "creative_key": draft.creative_key,
         "lowest_dpi": draft.lowest_dpi,
         "lowest_contrast": draft.lowest_contrast,
@@ -306,21 +274,20 @@ def _draft_values(draft: OrderDraft) -> dict[str, Any]:
 
 
 def _buy_leads(
-    tx: Tx, caller: Caller, encryptor: Encryptor | None, draft: OrderDraft, *, mails_at: datetime, now: datetime
+    tx: Tx, caller: Caller, encryptor: Encryptor, draft: OrderDraft, *, mails_at: datetime, now: datetime
 ) -> tuple[OrderDraft, MailingList | None]:
-    """The draft as one to a list, where it is one to those whom a search has found. Whoever was sent the same
-    while it was prepared is not bought: nobody pays for a record that no piece goes to."""
+    """Put the leads of its search on a list that the draft goes to. Those who were sent the same while it was
+    prepared are not bought."""
     request = draft.request
     if draft.lead_search_result is None or request.radius_search is None:
         return draft, None
-    assert encryptor is not None, "whoever buys people for an order has a sealer for their list's key"
     audience.lock_creative(tx, draft.audience_criteria(caller, mails_at=mails_at))
     repeated_positions = find_repeats(draft, caller, mails_at=mails_at)(tx, draft.lead_search_result.people)
     new_leads = draft.lead_search_result.without(
         {draft.lead_search_result.people[position - 1].address_key for position in repeated_positions}
     )
     if not new_leads.people:
-        raise NoMatch(audience.RECENTLY_MAILED_ALL)
+        raise NoMatch(RECENTLY_MAILED_ALL)
     mailing_list = lead_service.create_lead_list(
         tx, caller, encryptor, request.radius_search, sub_account_id=request.sub_account_id, now=now
     )
@@ -331,7 +298,7 @@ def _buy_leads(
 
 
 def _lock_references(tx: Tx, draft: OrderDraft) -> None:
-    """What was looked up may have gone, or changed hands, meanwhile; from here on it stays."""
+    """What was looked up may have changed meanwhile; from here on it stays."""
     sub_account_id, errors = draft.request.sub_account_id, FieldErrors()
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
@@ -340,18 +307,3 @@ def _lock_references(tx: Tx, draft: OrderDraft) -> None:
         errors |= validation.check_giftcard(tx, draft.request.gift)
     if errors:
         raise Invalid(errors)
-
-
-def _build_items(draft: OrderDraft, people: Sequence[Person], personal_files: PersonalFiles) -> list[NewItem]:
-    """Each with a price and its short code. The refused are free, and have no paper to put a code on."""
-    no_files = (None, None)
-    return [
-        NewItem(
-            person,
-            0 if person.refusal else draft.tariff.unit_cents(person.country) or 0,
-            None if person.refusal else new_short_code(),
-            *personal_files.get(index, no_files),
-            draft.request.mailing_list_id,
-        )
-        for index, person in enumerate(people)
-    ]
