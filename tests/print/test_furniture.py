@@ -294,10 +294,8 @@ def test_the_opt_out_line_is_small_and_can_be_read_over_any_art() -> None:
     assert furniture.draw_opt_out(" ", box, FACE) == b""
     long = f"Should you prefer no more mail of this kind at all, visit {'mail.' * 9}example.com/stop/7KX2MNPQ"
     assert text_of(furniture.draw_opt_out(long, box, FACE), BACK) == [long.split()[-1]]
-    assert furniture.has_room_for_opt_out(long, box, FACE)
     with pytest.raises(DoesNotFit, match="opt-out line"):
         furniture.draw_opt_out("No more mail? " + "mail." * 40, box, FACE)
-    assert not furniture.has_room_for_opt_out("No more mail? " + "mail." * 40, box, FACE)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from quillpost.rendering.handwriting.hand import BAR_FONT, HAND_FONT, PLAIN_FONT
 from quillpost.rendering.handwriting.plain import CachedFace, PlainFace
 from quillpost.rendering.handwriting.service import Hands
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
-from quillpost.rendering.images.models import read_picture
+from quillpost.rendering.images.models import Picture, read_picture
 from quillpost.rendering.layout.fronts import PlacedPicture
 from quillpost.rendering.layout.models import Side
 from quillpost.rendering.layout.sides import clip_art, draw_shared, move_to_trim
@@ -82,8 +82,12 @@ class BatchPdf:
     def prepare_side(self, side: Side, design: Design) -> SheetTemplate:
         picture = design.front if side.art == "front" else design.background if side.art else None
         art_picture = self._embed_picture(picture) if picture else None
-        logo = None if art_picture else self._embed_logo(side, design)
-        art = _draw_art(side, art_picture) if art_picture else b""
+        logo, art = None, b""
+        if art_picture:
+            area = side.art_area or side.bleed_box
+            art = b"q %b %b Q\n" % (clip_art(area, side.art_holes), art_picture.draw_over(area))
+        elif side.is_cover and design.branding and design.branding.logo:
+            logo = self._embed_picture(design.branding.logo)
         content = draw_shared(side, design, art, logo, self._fonts.vocabulary_for(design.hand), self._fonts.plain)
         drawn_picture = art_picture or logo
         number = drawn_picture.number if drawn_picture else None
@@ -132,36 +136,15 @@ class BatchPdf:
         content_number = self._pdf.add_stream(move_to_trim(side) + content)
         # A file for the eye alone opens at what a preview shows, and need not be cropped then.
         crop_box = b"" if self._is_print_ready else b"/CropBox" + _box_array(side.preview_area, side.bleed)
-        entries = b"/MediaBox%b/BleedBox%b/TrimBox%b%b/Resources %d 0 R/Contents[%d 0 R" % (
-            media_box,
-            media_box,
-            trim_box,
-            crop_box,
-            self._resource_numbers[key],
-            content_number,
-        )
+        boxes = b"/MediaBox%b/BleedBox%b/TrimBox%b%b" % (media_box, media_box, trim_box, crop_box)
+        entries = b"%b/Resources %d 0 R/Contents[%d 0 R" % (boxes, self._resource_numbers[key], content_number)
         return SheetTemplate(side, entries, is_personal)
-
-    def _embed_logo(self, side: Side, design: Design) -> PlacedPicture | None:
-        branding = design.branding if side.is_cover else None
-        return self._embed_picture(branding.logo) if branding and branding.logo else None
 
     def _embed_picture(self, data: bytes) -> PlacedPicture:
         """Shared by digest: many orders have the same art, and its bytes need not stay."""
         digest = hashlib.sha256(data).digest()
         if digest not in self._pictures:
-            picture = read_picture(data)
-            space = _DEVICE_SPACES[picture.components]
-            if picture.profile is not None:
-                space = icc_color_space(self._pdf, picture.profile, picture.components)
-            entries = b"/Type/XObject/Subtype/Image/Width %d/Height %d/ColorSpace%b%b" % (
-                picture.width,
-                picture.height,
-                space,
-                picture.entries,
-            )
-            number = self._pdf.add_stream(picture.data, entries, is_final=True)
-            self._pictures[digest] = PlacedPicture(number, picture.width, picture.height, picture.orientation)
+            self._pictures[digest] = embed_picture(self._pdf, read_picture(data))
         return self._pictures[digest]
 
 
@@ -171,6 +154,10 @@ def _box_array(box: Box, bleed: float) -> bytes:
     return b"[%.2f %.2f %.2f %.2f]" % tuple(edge + bleed for edge in edges)
 
 
-def _draw_art(side: Side, picture: PlacedPicture) -> bytes:
-    area = side.art_area or side.bleed_box
-    return b"q %b %b Q\n" % (clip_art(area, side.art_holes), picture.draw_over(area))
+def embed_picture(pdf: PdfFile, picture: Picture) -> PlacedPicture:
+    space = _DEVICE_SPACES[picture.components]
+    if picture.profile is not None:
+        space = icc_color_space(pdf, picture.profile, picture.components)
+    size = (picture.width, picture.height)
+    entries = b"/Type/XObject/Subtype/Image/Width %d/Height %d/ColorSpace%b%b" % (*size, space, picture.entries)
+    return PlacedPicture(pdf.add_stream(picture.data, entries, is_final=True), *size, picture.orientation)

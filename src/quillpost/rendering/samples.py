@@ -9,19 +9,17 @@ import numpy as np
 
 from quillpost import __version__
 from quillpost.rendering import models
-from quillpost.rendering.batch_files import BatchFonts
+from quillpost.rendering.batch_files import BatchFonts, embed_picture
 from quillpost.rendering.handwriting.faces import recipe_key
 from quillpost.rendering.handwriting.hand import HAND_FONT, PLAIN_FONT
 from quillpost.rendering.handwriting.models import DEFAULT_STYLE, Style
 from quillpost.rendering.images.models import read_picture
 from quillpost.rendering.layout import paragraphs
-from quillpost.rendering.layout.fronts import PlacedPicture
 from quillpost.rendering.layout.giftcards import CARD_HEIGHT, CARD_WIDTH, draw_brand
 from quillpost.rendering.layout.models import ProductLayout
 from quillpost.rendering.layout.paragraphs import Passage, PassageLayout, SizeRange, lay_out_passages
 from quillpost.rendering.layout.passages import write_passages
 from quillpost.rendering.models import INCH, PEN_COLORS, Box, Copy, Design, Ink, parse_color
-from quillpost.rendering.pdf.color import icc_color_space
 from quillpost.rendering.pdf.png import Pixels, encode_png
 from quillpost.rendering.pdf.writer import PdfFile
 from quillpost.rendering.ports import Sandbox
@@ -143,7 +141,8 @@ def render_hand_sheet(renderer: Renderer, number: int, *, dpi: int) -> bytes:
     left, width = _SHEET_MARGIN, _SHEET_WIDTH - 2 * _SHEET_MARGIN
     y = page.height - 38
     page.draw_plain_text(f"{style.number}  {style.name}", left, y, 20)
-    page.draw_plain_text(_style_caption(style.kind, style.face, takes), left, y - 15, 9, _GRAY)
+    shapes = f"{takes} takes of each letter, and its true shape" if takes else "one shape of each letter"
+    page.draw_plain_text(f"{style.kind}, from {style.face}; {shapes}", left, y - 15, 9, _GRAY)
     y -= 80
     page.write(_one_line_passage(page, sample_text(number), Box(left, y, width, 58)))
     pitch = (width - _LABEL_WIDTH) / max(map(len, _CHAR_ROWS))
@@ -159,11 +158,6 @@ def render_hand_sheet(renderer: Renderer, number: int, *, dpi: int) -> bytes:
     page.draw_rule(y + 6)
     _write_sample_letters(page, Box(left, 18, width, y - 36), has_takes=takes > 0)
     return page.to_png(dpi)
-
-
-def _style_caption(kind: str, face: str, takes: int) -> str:
-    shapes = f"{takes} takes of each letter, and its true shape" if takes else "one shape of each letter"
-    return f"{kind}, from {face}; {shapes}"
 
 
 def _write_sample_letters(page: SamplePage, box: Box, *, has_takes: bool) -> None:
@@ -211,9 +205,6 @@ def render_brand_picture(renderer: Renderer, brand: str, accent: Ink) -> bytes:
     return renderer.sandbox.rasterize(file.finish(), dpi=BRAND_PICTURE_WIDTH / CARD_WIDTH * INCH)[0]
 
 
-_DEVICE_SPACES = {1: b"/DeviceGray", 3: b"/DeviceRGB"}
-
-
 def shrink_picture(sandbox: Sandbox, data: bytes, *, max_pixels: int) -> bytes:
     """The picture, upright, with at most `max_pixels` on its longer side; a smaller one stays as it is."""
     picture = read_picture(data)
@@ -222,21 +213,11 @@ def shrink_picture(sandbox: Sandbox, data: bytes, *, max_pixels: int) -> bytes:
     if scale >= 1:
         return data
     file = PdfFile()
-    space = _DEVICE_SPACES[picture.components]
-    if picture.profile is not None:
-        space = icc_color_space(file, picture.profile, picture.components)
-    entries = b"/Type/XObject/Subtype/Image/Width %d/Height %d/ColorSpace%b%b" % (
-        picture.width,
-        picture.height,
-        space,
-        picture.entries,
-    )
-    number = file.add_stream(picture.data, entries, is_final=True)
+    placed = embed_picture(file, picture)
     page = Box(0, 0, round(upright_width * scale), round(upright_height * scale))
-    placed = PlacedPicture(number, picture.width, picture.height, picture.orientation)
     content = file.add_stream(placed.draw_over(page))
     size = b"[0 0 %.2f %.2f]" % (page.width, page.height)
-    resources = b"/Resources<</XObject<</P%d %d 0 R>>>>" % (number, number)
+    resources = b"/Resources<</XObject<</P%d %d 0 R>>>>" % (placed.number, placed.number)
     file.add_page(b"/MediaBox%b/TrimBox%b%b" % (size, size, resources), [content])
     return sandbox.rasterize(file.finish(), dpi=INCH)[0]
 
@@ -288,7 +269,9 @@ def make_specimens(renderer: Renderer, name: str) -> Iterator[Specimen]:
     yield Specimen("with pictures, a QR code and an opt-out line", full_design, copy)
     yield Specimen("plain", _make_design(name, giftcard=giftcard), plain_copy)
     if any(side.is_cover for side in product.sides):
-        for caption, branding in _sample_brandings():
+        accent = parse_color("#3e5270").ink
+        for caption, logo in (("branded by a logo", _make_logo()), ("branded by a name", None)):
+            branding = models.SenderBranding(accent, _SENDER.company, _CONTACT, _DISCLAIMER, logo)
             yield Specimen(caption, _make_design(name, giftcard=giftcard, branding=branding), plain_copy)
     if pages is not None:
         yield Specimen("the sender's PDF alone", _make_design(name, pages=pages, pdf_only=True), plain_copy)
@@ -297,12 +280,6 @@ def make_specimens(renderer: Renderer, name: str) -> Iterator[Specimen]:
 def _make_design(product: str, **parts: Any) -> Design:
     ink = PEN_COLORS["blue"].ink
     return Design(product, SAMPLE_LETTER, ink, sender=_SENDER, return_address=_RETURN_ADDRESS, **parts)
-
-
-def _sample_brandings() -> Iterator[tuple[str, models.SenderBranding]]:
-    accent = parse_color("#3e5270").ink
-    yield "branded by a logo", models.SenderBranding(accent, _SENDER.company, _CONTACT, _DISCLAIMER, _make_logo())
-    yield "branded by a name", models.SenderBranding(accent, _SENDER.company, _CONTACT, _DISCLAIMER)
 
 
 def _make_logo() -> bytes:

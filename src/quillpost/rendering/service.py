@@ -3,7 +3,6 @@
 import gc
 import zlib
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -17,7 +16,7 @@ from quillpost.rendering.handwriting.plain import CachedFace
 from quillpost.rendering.handwriting.service import Hands
 from quillpost.rendering.layout import furniture
 from quillpost.rendering.layout.models import ProductLayout, Side
-from quillpost.rendering.layout.paragraphs import Passage, SizeRange, lay_out_passages, misfit_error
+from quillpost.rendering.layout.paragraphs import DoesNotFit, Passage, SizeRange, lay_out_passages, misfit_error
 from quillpost.rendering.layout.passages import write_passages
 from quillpost.rendering.layout.sides import (
     ItemCodes,
@@ -95,27 +94,37 @@ class Renderer:
 
     def products_too_small_for_indicia(self, indicia: Sequence[str]) -> list[str]:
         """Titles of the products on which this permit imprint does not fit."""
-        face = CachedFace(self.hands.plain)
         return self._products_without_room(
-            lambda side: side.indicia is None or furniture.has_room_for_indicia(indicia, side.indicia, face)
+            lambda side, face: side.indicia and furniture.draw_indicia(indicia, side.indicia, face)
         )
 
     def products_too_small_for_opt_out(self, line: str) -> list[str]:
         """Titles of the products on which this opt-out line does not fit."""
-        face = CachedFace(self.hands.plain)
         return self._products_without_room(
-            lambda side: side.opt_out is None or furniture.has_room_for_opt_out(line, side.opt_out, face)
+            lambda side, face: side.opt_out and furniture.draw_opt_out(line, side.opt_out, face)
         )
 
-    def _products_without_room(self, has_room: Callable[[Side], bool]) -> list[str]:
+    def _products_without_room(self, draw: Callable[[Side, CachedFace], object]) -> list[str]:
+        face = CachedFace(self.hands.plain)
+
+        def has_room(side: Side) -> bool:
+            try:
+                draw(side, face)
+            except DoesNotFit:
+                return False
+            return True
+
         return [product.title for product in self.products.values() if not all(map(has_room, product.all_sides()))]
 
     def compose(
         self, designs: Mapping[Any, Design], copies: Sequence[Copy], *, title: str, made_at: datetime
     ) -> PrintFiles:
         """Print-ready files of the copies, in the order given."""
-        with _gc_paused():
+        gc.disable()  # a batch leaves no cycles, and garbage collection costs a twentieth of it
+        try:
             return _BatchComposer(self, designs, PrintMetadata(title, made_at, self._intent)).run(copies)
+        finally:
+            gc.enable()  # always, though another thread may still compose: nobody is left without it
 
     def preview(
         self,
@@ -160,17 +169,6 @@ class Renderer:
             names_by_side.get(sheet.side.name, sheet.side.name) if sheet.side.name != "page" else f"page {number}"
             for number, sheet in enumerate(sheets, start=1)
         ]
-
-
-@contextmanager
-def _gc_paused() -> Iterator[None]:
-    """A batch leaves no cycles, and garbage collection costs a twentieth of it."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        # Always: whoever else composes meanwhile is searched for a while, and nobody is left without.
-        gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +304,10 @@ def _handwritten_passages(prepared: _PreparedDesign, copy: Copy) -> list[tuple[s
     design, is_even, passages = prepared.design, prepared.is_even, []
     side = prepared.message_side
     message = prepared.template.fill(copy.addressee, design.sender) if side else ""
-    seed = _noise_seed(copy.addressee, message)
+    reader = copy.addressee
+    # All unevenness of a copy comes from its reader and its text, which a preview knows as well.
+    seed_text = f"{message}{reader.name}{reader.address}{reader.address2}{reader.postal_code}"
+    seed = zlib.crc32(seed_text.encode(errors="replace"))
     if side is not None:
         passage = make_message_passage(
             side, design, message, seed, qr=copy.qr_url is not None, sizes=prepared.sizes, is_even=is_even
@@ -319,9 +320,3 @@ def _handwritten_passages(prepared: _PreparedDesign, copy: Copy) -> list[tuple[s
         sender = make_return_passage(side, design, seed, is_even=is_even)
         passages += [(side.name, passage) for passage in (address, sender) if passage]
     return passages
-
-
-def _noise_seed(addressee: Addressee, message: str) -> int:
-    """All unevenness of a copy comes from its reader and its text, which a preview knows as well."""
-    seed_text = f"{message}{addressee.name}{addressee.address}{addressee.address2}{addressee.postal_code}"
-    return zlib.crc32(seed_text.encode(errors="replace"))

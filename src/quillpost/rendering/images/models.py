@@ -144,14 +144,10 @@ def cover_operator(width: int, height: int, orientation: int, area: Box) -> byte
     across, up = (height, width) if swaps_sides(orientation) else (width, height)
     scale = max(area.width / across, area.height / up)
     drawn_width, drawn_height = across * scale, up * scale
-    return b"%.4f %.4f %.4f %.4f %.4f %.4f cm" % (
-        a * drawn_width,
-        b * drawn_height,
-        c * drawn_width,
-        d * drawn_height,
-        area.left + (area.width - drawn_width) / 2 + e * drawn_width,
-        area.bottom + (area.height - drawn_height) / 2 + f * drawn_height,
-    )
+    left = area.left + (area.width - drawn_width) / 2 + e * drawn_width
+    bottom = area.bottom + (area.height - drawn_height) / 2 + f * drawn_height
+    turn = (a * drawn_width, b * drawn_height, c * drawn_width, d * drawn_height)
+    return b"%.4f %.4f %.4f %.4f %.4f %.4f cm" % (*turn, left, bottom)
 
 
 def _read_jpeg(data: bytes) -> Picture:
@@ -168,15 +164,8 @@ def _read_png(data: bytes) -> Picture:
     if not png.is_plain:
         raise UnprintableImage("The PNG file has not been made printable.")
     head = png.header
-    return Picture(
-        head.width,
-        head.height,
-        png.orientation,
-        _PNG_ENTRIES % (head.components, head.width),
-        png.compressed_pixels,
-        png.read_profile() or None,
-        head.components,
-    )
+    entries, profile = _PNG_ENTRIES % (head.components, head.width), png.read_profile() or None
+    return Picture(head.width, head.height, png.orientation, entries, png.compressed_pixels, profile, head.components)
 
 
 @dataclass(frozen=True, slots=True)

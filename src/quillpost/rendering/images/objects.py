@@ -96,11 +96,7 @@ _MAX_OBJECTS = 20_000
 _MAX_DEPTH = 24
 
 # A packed drawing may be a thousand times as large when it is unpacked.
-_QPDF_LIMITS: dict[str, Any] = {
-    "flate_max_memory": MAX_CONTENT_BYTES,
-    "png_max_memory": MAX_CONTENT_BYTES,
-    "run_length_max_memory": MAX_CONTENT_BYTES,
-}
+_QPDF_LIMITS: dict[str, Any] = {f"{kind}_max_memory": MAX_CONTENT_BYTES for kind in ("flate", "png", "run_length")}
 
 
 def resource_name(operands: Sequence[PdfObject], operator: str) -> str | None:

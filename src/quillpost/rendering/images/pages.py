@@ -50,14 +50,9 @@ class PagePlacement:
         }[self.rotation]
         scale = self.placed_box.width / (across if self.rotation % 180 == 0 else up)
         left, bottom = self.visible_box.left, self.visible_box.bottom
-        return (
-            a * scale,
-            b * scale,
-            c * scale,
-            d * scale,
-            (e - a * left - c * bottom) * scale + self.placed_box.left,
-            (f - b * left - d * bottom) * scale + self.placed_box.bottom,
-        )
+        x = (e - a * left - c * bottom) * scale + self.placed_box.left
+        y = (f - b * left - d * bottom) * scale + self.placed_box.bottom
+        return a * scale, b * scale, c * scale, d * scale, x, y
 
     @property
     def size_note(self) -> str | None:
@@ -84,14 +79,8 @@ def place_page(page: pikepdf.Page, number: int) -> PagePlacement:
     # A page that lies on its side is printed along the sheet.
     is_landscape = width > height
     rotation = (page_rotation + 270) % 360 if is_landscape else page_rotation
-    return PagePlacement(
-        visible_box,
-        page_rotation,
-        rotation,
-        width,
-        height,
-        _place_on_sheet(*((height, width) if is_landscape else (width, height))),
-    )
+    placed_box = _place_on_sheet(*((height, width) if is_landscape else (width, height)))
+    return PagePlacement(visible_box, page_rotation, rotation, width, height, placed_box)
 
 
 def _place_on_sheet(width: float, height: float) -> Box:

@@ -29,14 +29,8 @@ from quillpost.rendering.images.rules import UnprintablePdf
 _PDF_VERSION = "1.6"
 _TAIL_BYTES = 2048
 _QPDF_LIMITS: dict[str, Any] = {
-    "flate_max_memory": 300_000_000,
-    "png_max_memory": 300_000_000,
-    "tiff_max_memory": 300_000_000,
-    "run_length_max_memory": 300_000_000,
-    "dct_max_memory": 300_000_000,
-    "parser_max_nesting": 100,
-    "max_stream_filters": 5,
-    "doc_max_warnings": 1_000,
+    **{f"{kind}_max_memory": 300_000_000 for kind in ("flate", "png", "tiff", "run_length", "dct")},
+    **{"parser_max_nesting": 100, "max_stream_filters": 5, "doc_max_warnings": 1_000},
 }
 _MAX_NOTES = 20
 _DAMAGED_MESSAGE = "The PDF is damaged or too complex to be read."
@@ -44,18 +38,8 @@ _DAMAGED_MESSAGE = "The PDF is damaged or too complex to be read."
 
 # What bindings raise when an object turns out to be of another kind than it claims.
 _READ_ERRORS = (
-    pikepdf.PdfError,
-    pikepdf.PikepdfError,
-    PdfiumError,
-    MemoryError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    NotImplementedError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
+    *(pikepdf.PdfError, pikepdf.PikepdfError, PdfiumError, MemoryError, ArithmeticError, AttributeError),
+    *(LookupError, NotImplementedError, OSError, RuntimeError, TypeError, ValueError),
 )
 
 

@@ -117,15 +117,8 @@ def rule_box(panel: Box) -> Box:
 
 
 def draw_greeting(greeting: HandwrittenLine, size: float, center: float, baseline: float, color: bytes) -> bytes:
-    return b"BT %b rg %b 1 Tf %.2f 0 0 %.2f %.2f %.2f Tm %b ET\n" % (
-        color,
-        HAND_FONT,
-        size,
-        size,
-        center - greeting.width * size / 2,
-        baseline,
-        greeting.operators,
-    )
+    matrix = (size, size, center - greeting.width * size / 2, baseline)
+    return b"BT %b rg %b 1 Tf %.2f 0 0 %.2f %.2f %.2f Tm %b ET\n" % (color, HAND_FONT, *matrix, greeting.operators)
 
 
 def draw_quill(left: float, bottom: float, scale: float, color: bytes) -> bytes:
@@ -139,15 +132,9 @@ def _draw_signature(text: str, box: Box, baseline: float, size: float, face: Cac
     if not spaced_width:
         return b""
     size = min(size, box.width / spaced_width)
-    return b"BT %b rg %b %.2f Tf %.3f Tc %.2f %.2f Td %bTj 0 Tc ET\n" % (
-        QUIET_COLOR,
-        PLAIN_FONT,
-        size,
-        _LETTER_SPACING * size,
-        box.left + (box.width - spaced_width * size) / 2,
-        baseline,
-        face.encode(text),
-    )
+    style = (QUIET_COLOR, PLAIN_FONT, size, _LETTER_SPACING * size)
+    left = box.left + (box.width - spaced_width * size) / 2
+    return b"BT %b rg %b %.2f Tf %.3f Tc %.2f %.2f Td %bTj 0 Tc ET\n" % (*style, left, baseline, face.encode(text))
 
 
 # Sizes and distances are in units of the panel, as the plain front's are.
@@ -224,16 +211,15 @@ class _BrandedFront:
         # Greeting and emblem stand together in the middle of what the foot leaves.
         spare_height = inner_box.top - bottom - rise - drop - emblem.height - emblem.gap
         baseline = bottom + spare_height / 2 + drop
-        return b"".join(
-            [
-                draw_paper(paper),
-                draw_paper(frame_box(self._panel), _WHITE_COLOR) if self._brand.logo else b"",
-                draw_frame(self._panel, self._line_color),
-                emblem.draw(inner_box.top - spare_height / 2),
-                draw_greeting(greeting, size, self._center, baseline, INK_COLOR),
-                foot,
-            ]
-        )
+        parts = [
+            draw_paper(paper),
+            draw_paper(frame_box(self._panel), _WHITE_COLOR) if self._brand.logo else b"",
+            draw_frame(self._panel, self._line_color),
+            emblem.draw(inner_box.top - spare_height / 2),
+            draw_greeting(greeting, size, self._center, baseline, INK_COLOR),
+            foot,
+        ]
+        return b"".join(parts)
 
     def _accent_or_default(self, min_contrast: float, default_color: bytes) -> bytes:
         """The accent, or the default where it has too little contrast to the paper."""
@@ -285,18 +271,14 @@ class _BrandedFront:
         scale = min(_MAX_LOGO_WIDTH * self._panel.width / across, max_logo_height / up, INCH / _LOGO_DPI)
         width, height = across * scale, up * scale
 
-        def draw(top: float) -> bytes:
-            area = Box(self._center - width / 2, top - height, width, height)
-            return b"q %b Q\n" % logo.draw_over(area)
-
-        return _Emblem(height, gap, draw)
+        left = self._center - width / 2
+        return _Emblem(height, gap, lambda top: b"q %b Q\n" % logo.draw_over(Box(left, top - height, width, height)))
 
     def _name_emblem(self, max_height: float) -> _Emblem:
         gap = _GAP_BELOW_NAME * self._unit
         width = self._inner_box.width - 2 * _NAME_MARGIN * self._unit
-        name = self._fit_centered(
-            self._company_name, _NAME_STYLE, width, min(_MAX_NAME_HEIGHT * self._unit, max_height - gap)
-        )
+        height = min(_MAX_NAME_HEIGHT * self._unit, max_height - gap)
+        name = self._fit_centered(self._company_name, _NAME_STYLE, width, height)
         return _Emblem(name.height, gap, lambda top: name.draw(self._center, top, self._ink, self._face))
 
     def _quill_emblem(self, max_height: float) -> _Emblem:

@@ -8,7 +8,6 @@ from functools import lru_cache
 from quillpost.rendering import models
 from quillpost.rendering.handwriting.hand import BAR_FONT, PLAIN_FONT
 from quillpost.rendering.handwriting.plain import CachedFace
-from quillpost.rendering.layout.paragraphs import DoesNotFit
 from quillpost.rendering.layout.plain_text import (
     ASCENT,
     TextBlock,
@@ -85,17 +84,13 @@ def _block_lines(
         _name_line(addressee),
         addressee.company,
         *(
-            _domestic_lines(streets, city_parts)
+            [*streets, " ".join([part for part in city_parts if part])]
             if country is None
             else _foreign_lines(addressee, streets, city_parts, address_format)
         ),
         country,
     )
     return [text for line in lines if line and (text := remove_variables(line).strip())]
-
-
-def _domestic_lines(streets: list[str], city_parts: Sequence[str | None]) -> list[str]:
-    return [*streets, " ".join([part for part in city_parts if part])]
 
 
 def _foreign_lines(
@@ -140,11 +135,9 @@ def draw_address(addressee: Addressee, box: Box, face: CachedFace) -> bytes:
 def draw_return_address(sender: ReturnAddress, box: Box, face: CachedFace) -> bytes:
     """Raises DoesNotFit."""
     lines = printed_return_lines(sender, face)
-    return (
-        draw_block(_fit_or_raise(lines, box, _RETURN_ADDRESS_SETTINGS, face, "return address"), box, face)
-        if lines
-        else b""
-    )
+    if not lines:
+        return b""
+    return draw_block(_fit_or_raise(lines, box, _RETURN_ADDRESS_SETTINGS, face, "return address"), box, face)
 
 
 def return_address_box(sender: ReturnAddress, box: Box, face: CachedFace) -> Box | None:
@@ -174,14 +167,6 @@ def draw_indicia(lines: Sequence[str], box: Box, face: CachedFace) -> bytes:
     return frame + b"BT 0 g %b %.1f Tf\n%bET\n" % (PLAIN_FONT, size, b"".join(rows))
 
 
-def has_room_for_indicia(lines: Sequence[str], box: Box, face: CachedFace) -> bool:
-    try:
-        draw_indicia(lines, box, face)
-    except DoesNotFit:
-        return False
-    return True
-
-
 def draw_divider(line: Box) -> bytes:
     return b"q .78 G .5 w %.2f %.2f m %.2f %.2f l S Q\n" % (line.left, line.bottom, line.right, line.top)
 
@@ -194,11 +179,11 @@ def draw_barcode(bars: bytes, box: Box) -> bytes:
 @lru_cache(maxsize=64)
 def _barcode_prefix(box: Box) -> bytes:
     """Cached: all barcodes of a batch stand in the same place."""
+    scales = (box.width / _BARCODE_WIDTH, box.height / models.BAR_HEIGHT)
     return b"BT 0 g %b %.3f Tf %.4f 0 0 %.4f %.2f %.2f Tm(" % (
         BAR_FONT,
         BARCODE_FONT_SIZE,
-        box.width / _BARCODE_WIDTH,
-        box.height / models.BAR_HEIGHT,
+        *scales,
         box.left,
         box.bottom,
     )
@@ -215,22 +200,9 @@ def draw_opt_out(text: str, box: Box, face: CachedFace) -> bytes:
         block = _fit_or_raise([line], box, _OPT_OUT_SETTINGS, face, "opt-out line")
     height = block.height
     panel = Box(box.left, box.bottom + (box.height - height) / 2, block.measure_width(face), height)
-    return b"q 1 g %b f Q BT .35 g %b %.1f Tf %.2f %.2f Td%bTj ET\n" % (
-        rectangle_path(panel.expand(_PANEL_MARGIN)),
-        PLAIN_FONT,
-        block.size,
-        panel.left,
-        panel.top - block.size * ASCENT,
-        face.encode(line),
-    )
-
-
-def has_room_for_opt_out(text: str, box: Box, face: CachedFace) -> bool:
-    try:
-        draw_opt_out(text, box, face)
-    except DoesNotFit:
-        return False
-    return True
+    text_start = (PLAIN_FONT, block.size, panel.left, panel.top - block.size * ASCENT)
+    background = b"q 1 g %b f Q" % rectangle_path(panel.expand(_PANEL_MARGIN))
+    return background + b" BT .35 g %b %.1f Tf %.2f %.2f Td%bTj ET\n" % (*text_start, face.encode(line))
 
 
 def rectangle_path(box: Box) -> bytes:

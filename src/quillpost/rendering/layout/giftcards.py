@@ -140,13 +140,8 @@ def draw_card(panel: Box, giftcard: Giftcard, face: CachedFace) -> bytes:
 def draw_brand(panel: Box, brand: str, accent: Ink, face: CachedFace) -> bytes:
     """The card as a catalog shows it: no amount, no claim, square corners."""
     card, colors = _Card(panel, face), CardColors(accent)
-    return b"".join(
-        [
-            card.draw_background(colors, 0),
-            card.draw_ribbon(colors),
-            card.draw_title(brand, _BRAND_TITLE_STYLE, _BRAND_TITLE_BOX, colors.ink),
-        ]
-    )
+    title = card.draw_title(brand, _BRAND_TITLE_STYLE, _BRAND_TITLE_BOX, colors.ink)
+    return card.draw_background(colors, 0) + card.draw_ribbon(colors) + title
 
 
 def draw_claim(panel: Box, claim: GiftcardClaim, symbol: QrSymbol, face: CachedFace) -> bytes:
@@ -159,9 +154,8 @@ def draw_claim(panel: Box, claim: GiftcardClaim, symbol: QrSymbol, face: CachedF
     ]
     url_lines, size = _fit_claim_url(claim.url, face)
     for index, url_line in enumerate(url_lines):
-        parts.append(
-            card.draw_line(url_line, _MARGIN, _URL_BASELINE - index * _URL_LEADING * size, size, _DARK_OPERANDS)
-        )
+        baseline = _URL_BASELINE - index * _URL_LEADING * size
+        parts.append(card.draw_line(url_line, _MARGIN, baseline, size, _DARK_OPERANDS))
     codes = _split_code(claim.code)
     widest = max(face.text_width(code) + _CODE_SPACING * len(code) for code in codes)
     size = min(_CODE_SIZE, _CODE_WIDTH / widest)
@@ -220,14 +214,9 @@ class _Card:
     def draw_line(
         self, text: str, left: float, baseline: float, size: float, color: bytes, *, spacing: float = 0.0
     ) -> bytes:
-        return b"BT %b rg %b %.2f Tf %.3f Tc %.2f %.2f Td%bTj 0 Tc ET\n" % (
-            color,
-            PLAIN_FONT,
-            size * self.unit,
-            spacing * size * self.unit,
-            *self.to_page(left, baseline),
-            self._face.encode(text),
-        )
+        style = (color, PLAIN_FONT, size * self.unit, spacing * size * self.unit)
+        place = (*self.to_page(left, baseline), self._face.encode(text))
+        return b"BT %b rg %b %.2f Tf %.3f Tc %.2f %.2f Td%bTj 0 Tc ET\n" % (*style, *place)
 
 
 def _fit_claim_url(url: str, face: CachedFace) -> tuple[Sequence[str], float]:

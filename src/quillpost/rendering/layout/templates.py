@@ -14,20 +14,8 @@ from quillpost.rendering.layout.rules import largest_visible_area
 from quillpost.rendering.models import INCH, Box
 
 _BOX_KEYS = frozenset(
-    {
-        "art_area",
-        "message",
-        "message_above_qr",
-        "divider",
-        "return_address",
-        "indicia",
-        "address",
-        "barcode",
-        "qr",
-        "card",
-        "opt_out",
-        "panel",
-    }
+    {"art_area", "message", "message_above_qr", "divider", "return_address", "indicia"}
+    | {"address", "barcode", "qr", "card", "opt_out", "panel"}
 )
 _SIDE_KEYS = _BOX_KEYS | {"size", "bleed", "art", "ink_free", "handwritten", "message_align", "windows", "insert"}
 _PRODUCT_KEYS = ("title", "product", "stock", "previews")

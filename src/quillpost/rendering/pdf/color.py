@@ -38,6 +38,7 @@ _COPYRIGHT_TEXT = "No copyright, use freely"
 _CHANNELS = 3
 
 
+@cache
 def make_display_profile() -> bytes:
     """sRGB as the color space of content."""
     curve = _expanding_curve()
@@ -190,28 +191,20 @@ def read_output_intent(data: bytes) -> OutputIntent:
 
 
 def output_intent_entry(pdf: ObjectWriter, intent: OutputIntent) -> bytes:
-    condition = text_string(intent.condition)
-    return b"<</Type/OutputIntent/S/GTS_PDFX/OutputConditionIdentifier%b/Info%b/DestOutputProfile %d 0 R>>" % (
-        condition,
-        condition,
-        _add_profile(pdf, intent.profile, intent.components),
-    )
+    condition, profile = text_string(intent.condition), _add_profile(pdf, intent.profile, intent.components)
+    entries = b"/OutputConditionIdentifier%b/Info%b/DestOutputProfile %d 0 R" % (condition, condition, profile)
+    return b"<</Type/OutputIntent/S/GTS_PDFX%b>>" % entries
 
 
 def default_color_spaces(pdf: ObjectWriter, intent: OutputIntent) -> bytes:
     """What keeps our RGB colors exact in pages and forms; nothing for an RGB intent."""
     if intent.components == _RGB_COMPONENTS:
         return b""
-    return b"/DefaultRGB%b" % icc_color_space(pdf, _cached_srgb_profile(), _RGB_COMPONENTS)
+    return b"/DefaultRGB%b" % icc_color_space(pdf, make_display_profile(), _RGB_COMPONENTS)
 
 
 def icc_color_space(pdf: ObjectWriter, profile: bytes, components: int) -> bytes:
     return b"[/ICCBased %d 0 R]" % _add_profile(pdf, profile, components)
-
-
-@cache
-def _cached_srgb_profile() -> bytes:
-    return make_display_profile()
 
 
 def _add_profile(pdf: ObjectWriter, profile: bytes, components: int) -> int:

@@ -101,8 +101,9 @@ def embed_font(
     Only `used_glyphs` are kept; None keeps all. They are known when all pages are, so `number` may be reserved before.
     A temporary file is drawn at once: nothing is made small, and nothing can be read back.
     """
-    numbers = sorted(used_glyphs) if used_glyphs is not None else range(1, _glyph_count(prepared) + 1)
     shapes_per_glyph = prepared.takes + 1
+    glyph_count = len(prepared.advances) * shapes_per_glyph
+    numbers = sorted(used_glyphs) if used_glyphs is not None else range(1, glyph_count + 1)
     widths = {glyph: prepared.advances[(glyph - 1) // shapes_per_glyph] for glyph in numbers if glyph}
     program = subset_outlines(prepared.program, numbers)
     length = b"/Length1 %d" % len(program)
@@ -112,15 +113,8 @@ def embed_font(
         name = subset_tag(program) + b"+" + prepared.name.encode()
         file = pdf.add_stream(program, length)
         to_unicode = b"/ToUnicode %d 0 R" % pdf.add_stream(make_unicode_map(_glyph_texts(prepared, numbers)))
-    return _put_font(
-        pdf,
-        pdf.reserve() if number is None else number,
-        name,
-        file,
-        to_unicode,
-        _width_array(widths),
-        _font_metrics(prepared),
-    )
+    number = pdf.reserve() if number is None else number
+    return _put_font(pdf, number, name, file, to_unicode, _width_array(widths), _font_metrics(prepared))
 
 
 def subset_tag(program: bytes) -> bytes:
@@ -135,10 +129,6 @@ def make_unicode_map(texts: Mapping[int, str]) -> bytes:
     blocks = [rows[at : at + _MAPPINGS_PER_BLOCK] for at in range(0, len(rows), _MAPPINGS_PER_BLOCK)]
     body = b"".join([b"%d beginbfchar\n%b\nendbfchar\n" % (len(block), b"\n".join(block)) for block in blocks])
     return _CMAP_HEAD + body + _CMAP_TAIL
-
-
-def _glyph_count(prepared: PreparedFace) -> int:
-    return len(prepared.advances) * (prepared.takes + 1)
 
 
 def _glyph_texts(prepared: PreparedFace, numbers: Iterable[int]) -> dict[int, str]:
@@ -223,21 +213,12 @@ _EPOCH = 2_082_844_800
 
 def embed_barcode_font(pdf: PdfFile) -> int:
     program = _font_program()
-    name = subset_tag(program) + b"+QuillpostBars"
+    name, width, height = subset_tag(program) + b"+QuillpostBars", _BAR_WIDTH_UNITS, _BAR_HEIGHT_UNITS
     file = pdf.add_stream(_compressed_program(), b"/Length1 %d/Filter/FlateDecode" % len(program), is_final=True)
     descriptor = pdf.add(
         b"<</Type/FontDescriptor/FontName/%b/Flags %d/FontBBox[0 0 %d %d]/ItalicAngle 0"
         b"/Ascent %d/Descent 0/CapHeight %d/StemV %d/FontFile2 %d 0 R>>"
-        % (
-            name,
-            _NON_SYMBOLIC_FLAG,
-            _BAR_WIDTH_UNITS,
-            _BAR_HEIGHT_UNITS,
-            _BAR_HEIGHT_UNITS,
-            _BAR_HEIGHT_UNITS,
-            _BAR_WIDTH_UNITS,
-            file,
-        )
+        % (name, _NON_SYMBOLIC_FLAG, width, height, height, height, width, file)
     )
     widths = b" ".join(
         b"%d" % (_PITCH_UNITS if chr(code) in _BAR_SPANS else 0) for code in range(_FIRST_CODE, _LAST_CODE + 1)

@@ -59,12 +59,11 @@ def information_dictionary(print_metadata: PrintMetadata) -> bytes:
     """It agrees with the XMP packet."""
     date = print_metadata.made_at.astimezone(UTC).strftime("D:%Y%m%d%H%M%SZ").encode()
     maker = text_string(_PRODUCER)
-    return b"<</Title%b/Creator%b/Producer%b/CreationDate(%b)/ModDate(%b)/Trapped/False/GTS_PDFXVersion(PDF/X-4)>>" % (
-        text_string(_printable_title(print_metadata.title)),
-        maker,
-        maker,
-        date,
-        date,
+    title = text_string(_printable_title(print_metadata.title))
+    values = (title, maker, maker, date, date)
+    return (
+        b"<</Title%b/Creator%b/Producer%b/CreationDate(%b)/ModDate(%b)/Trapped/False/GTS_PDFXVersion(PDF/X-4)>>"
+        % values
     )
 
 
