@@ -10,12 +10,6 @@ from numpy.typing import NDArray
 
 from quillpost.rendering.models import BAR_COUNT
 
-TRACKING_LENGTH = 9
-TRACKING_NOT_NUMERIC = 10
-SECOND_DIGIT = 11
-ROUTING_LENGTH = 12
-ROUTING_NOT_NUMERIC = 13
-
 # Routings of 0, 5, 9 and 11 digits share one number line: each length starts where the last ends.
 _ROUTING_OFFSETS = {0: 0, 5: 1, 9: 1 + 10**5, 11: 1 + 10**5 + 10**9}
 
@@ -84,15 +78,15 @@ def encode_barcode_lines(lines: Iterable[str]) -> Iterator[str]:
 
 def _validate_digits(tracking: str, routing: str) -> None:
     if len(tracking) != 20:
-        raise BarcodeError(TRACKING_LENGTH)
+        raise BarcodeError(9)
     if not (tracking.isascii() and tracking.isdigit()):
-        raise BarcodeError(TRACKING_NOT_NUMERIC)
+        raise BarcodeError(10)
     if tracking[1] > "4":
-        raise BarcodeError(SECOND_DIGIT)
+        raise BarcodeError(11)
     if len(routing) not in _ROUTING_OFFSETS:
-        raise BarcodeError(ROUTING_LENGTH)
+        raise BarcodeError(12)
     if routing and not (routing.isascii() and routing.isdigit()):
-        raise BarcodeError(ROUTING_NOT_NUMERIC)
+        raise BarcodeError(13)
 
 
 def _to_number(tracking: str, routing: str) -> int:

@@ -12,7 +12,7 @@ import pypdfium2 as pdfium
 from PIL import Image
 
 from quillpost.rendering.decoder.messages import MessageHead, pack_parts, unpack_parts
-from quillpost.rendering.images.models import CopiedPages, ObjectList
+from quillpost.rendering.images.models import CopiedPages, ObjectList, PrintablePages, PrintablePicture
 from quillpost.rendering.images.objects import copy_page_forms
 from quillpost.rendering.images.pdfs import count_pages, make_printable_pages
 from quillpost.rendering.images.pictures import make_printable_picture, measure_tones
@@ -47,8 +47,7 @@ def rasterize_pages(
 def _page_png(document: pdfium.PdfDocument, index: int, dpi: float, crop: Box | None) -> bytes:
     """One at a time: many bitmaps together would fill the memory."""
     with ExitStack() as buffers:
-        pixels = _draw_page(document, index, dpi, crop, buffers)
-        return encode_png(drop_color_if_gray(pixels), dpi=dpi)
+        return encode_png(drop_color_if_gray(_draw_page(document, index, dpi, crop, buffers)), dpi=dpi)
 
 
 def _draw_page(document: pdfium.PdfDocument, index: int, dpi: float, crop: Box | None, buffers: ExitStack) -> Pixels:
@@ -77,9 +76,11 @@ def _draw_page(document: pdfium.PdfDocument, index: int, dpi: float, crop: Box |
 
 
 def sample_pictures() -> list[bytes]:
+    rotated_exif = Image.Exif()
+    rotated_exif[0x0112] = 6
     return [
         _make_picture("JPEG", "RGB"),
-        _make_picture("JPEG", "RGB", exif=_rotated_exif()),
+        _make_picture("JPEG", "RGB", exif=rotated_exif),
         _make_picture("JPEG", "CMYK"),
         _make_picture("PNG", "RGB"),
         _make_picture("PNG", "P"),
@@ -108,12 +109,6 @@ def sample_print_file() -> bytes:
         return file.getvalue()
 
 
-def _rotated_exif() -> Image.Exif:
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    return exif
-
-
 def _make_picture(file_format: str, mode: str, **extras: Any) -> bytes:
     Image.init()  # all plugins: a picture may hold another within
     file = io.BytesIO()
@@ -135,22 +130,8 @@ def _make_page(content: bytes, **extras: Any) -> bytes:
 DecoderTask = Callable[[bytes, MessageHead], tuple[MessageHead, bytes]]
 
 
-def printable_picture_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
-    printable = make_printable_picture(data)
+def _answer_printable(printable: PrintablePicture | PrintablePages) -> tuple[MessageHead, bytes]:
     return {"notes": printable.notes}, printable.data
-
-
-def printable_pages_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
-    printable = make_printable_pages(data)
-    return {"notes": printable.notes}, printable.data
-
-
-def tones_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
-    return {}, measure_tones(data)
-
-
-def count_pages_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
-    return {"count": count_pages(data)}, b""
 
 
 def copy_pages_task(data: bytes, options: MessageHead) -> tuple[MessageHead, bytes]:
@@ -179,10 +160,10 @@ def join_files_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, by
 
 
 DECODER_TASKS: Mapping[str, DecoderTask] = {
-    "picture": printable_picture_task,
-    "pages": printable_pages_task,
-    "tones": tones_task,
-    "count": count_pages_task,
+    "picture": lambda data, _: _answer_printable(make_printable_picture(data)),
+    "pages": lambda data, _: _answer_printable(make_printable_pages(data)),
+    "tones": lambda data, _: ({}, measure_tones(data)),
+    "count": lambda data, _: ({"count": count_pages(data)}, b""),
     "copy": copy_pages_task,
     "draw": draw_pages_task,
     "join": join_files_task,
@@ -193,10 +174,10 @@ def preload_libraries() -> None:
     """Run everything once: a limited child can no longer load libraries."""
     for sample in sample_pictures():
         with suppress(UnprintableArt):
-            tones_task(printable_picture_task(sample, {})[1], {})
+            measure_tones(make_printable_picture(sample).data)
     for sample in sample_pages():
         with suppress(UnprintableArt):
-            _, pages = printable_pages_task(sample, {})
+            pages = make_printable_pages(sample).data
             copy_pages_task(pages, {"first": 1, "default_spaces": ""})
             draw_pages_task(pages, {"dpi": 72, "pages": None, "crops": None})
     join_files_task(pack_parts([sample_print_file(), sample_print_file()]), {})

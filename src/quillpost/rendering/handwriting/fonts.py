@@ -1,7 +1,7 @@
 """TrueType fonts, read, subset and written."""
 
 import struct
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,16 +53,11 @@ def subset_font(font_bytes: bytes, chars: Iterable[str], features: Iterable[str]
     subset.drop_table_tag_set.update(map(_tag, _UNUSED_TABLES))
     if weight is not None:
         subset.pin_axis_location(face, "wght", weight)
-    if "kern" in face.table_tags:
-        _keep_kern_table(subset)
+    if "kern" in face.table_tags:  # older kerning is carried over as it is, so glyphs must keep their numbers
+        subset.drop_table_tag_set.discard(_tag("kern"))
+        subset.no_subset_table_tag_set.add(_tag("kern"))
+        subset.flags |= hb.SubsetFlags.RETAIN_GIDS
     return _read_typeface(bytes(hb.subset(face, subset).blob.data))
-
-
-def _keep_kern_table(subset: Any) -> None:
-    """The kerning of older fonts is carried over as it is, so their glyphs must keep their numbers."""
-    subset.drop_table_tag_set.discard(_tag("kern"))
-    subset.no_subset_table_tag_set.add(_tag("kern"))
-    subset.flags |= hb.SubsetFlags.RETAIN_GIDS
 
 
 def _tag(name: str) -> int:
@@ -97,14 +92,10 @@ class _OutlineRecorder:
         self._contours: list[list[tuple[float, ...]]] = []
         self._x = self._y = 0.0
         self._funcs = hb.DrawFuncs()
-        setters: tuple[tuple[Callable[..., None], Callable[..., None]], ...] = (
-            (self._funcs.set_move_to_func, self._move_to),
-            (self._funcs.set_line_to_func, self._line_to),
-            (self._funcs.set_quadratic_to_func, self._curve_to),
-            (self._funcs.set_close_path_func, lambda _: None),
-        )
-        for set_func, func in setters:
-            set_func(func)
+        self._funcs.set_move_to_func(self._move_to)
+        self._funcs.set_line_to_func(self._line_to)
+        self._funcs.set_quadratic_to_func(self._curve_to)
+        self._funcs.set_close_path_func(lambda _: None)
 
     def draw(self, font: Any, number: int) -> Shape:
         self._contours = []
@@ -242,16 +233,9 @@ def write_font(units: int, advances: Sequence[int], shapes: Sequence[Shape]) -> 
         *(0x00010000, len(shapes), int(point_counts.max()), int(contour_counts.max()), 0, 0, 1),
         *(0, 0, 0, 0, 0, 0, 0, 0),
     )
-    return assemble_font(
-        {
-            b"glyf": b"".join(glyphs),
-            b"head": head,
-            b"hhea": hhea,
-            b"hmtx": np.stack([widths, boxes[:, 0]], 1).astype(">i2").tobytes(),
-            b"loca": offsets.astype(">u4").tobytes(),
-            b"maxp": maxp,
-        }
-    )
+    hmtx = np.stack([widths, boxes[:, 0]], 1).astype(">i2").tobytes()
+    glyf, loca = b"".join(glyphs), offsets.astype(">u4").tobytes()
+    return assemble_font({b"glyf": glyf, b"head": head, b"hhea": hhea, b"hmtx": hmtx, b"loca": loca, b"maxp": maxp})
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,12 +257,8 @@ def _collect_points(shapes: Sequence[Shape]) -> _Points:
     contour = np.repeat(np.arange(len(contours)), sizes)
     all_points = _Points(coordinates, np.arange(len(coordinates)) % 2 == 0, contour, np.repeat(owners, sizes))
     is_retained = ~_is_redundant(all_points, sizes)
-    return _Points(
-        coordinates[is_retained],
-        all_points.is_on_curve[is_retained],
-        contour[is_retained],
-        all_points.glyph[is_retained],
-    )
+    is_on_curve, glyph = all_points.is_on_curve[is_retained], all_points.glyph[is_retained]
+    return _Points(coordinates[is_retained], is_on_curve, contour[is_retained], glyph)
 
 
 def _is_redundant(points: _Points, sizes: Integers) -> Flags:
@@ -334,17 +314,9 @@ def _glyph_records(points: _Points, boxes: Integers, count: int) -> list[bytes]:
         if start == end:
             return b""
         ends = last_of_contour[contour_edges[glyph] : contour_edges[glyph + 1]] - start
-        content = b"".join(
-            (
-                struct.pack(">5h", len(ends), *boxes[glyph].tolist()),
-                ends.astype(">u2").tobytes(),
-                b"\0\0",
-                flag_bytes[start:end],
-                x_bytes[x_ends[start] : x_ends[end]],
-                y_bytes[y_ends[start] : y_ends[end]],
-            )
-        )
-        return pad_table(content)
+        head = struct.pack(">5h", len(ends), *boxes[glyph].tolist()) + ends.astype(">u2").tobytes() + b"\0\0"
+        steps = x_bytes[x_ends[start] : x_ends[end]] + y_bytes[y_ends[start] : y_ends[end]]
+        return pad_table(head + flag_bytes[start:end] + steps)
 
     return [record(glyph) for glyph in range(count)]
 

@@ -286,12 +286,9 @@ def _wave_moves(glyph_points: _GlyphPoints, variation: _TakeVariation) -> Floats
     wave_x = np.cos(variation.directions) / variation.wavelengths * 2 * np.pi
     wave_y = np.sin(variation.directions) / variation.wavelengths * 2 * np.pi
     x, y = glyph_points.middles[:, 0, None, None], glyph_points.middles[:, 1, None, None]
-    angle = (
-        wave_x[glyph_points.glyph_indexes] * x
-        + wave_y[glyph_points.glyph_indexes] * y
-        + variation.phases[glyph_points.glyph_indexes]
-    )
-    total: Floats = (variation.amplitudes[glyph_points.glyph_indexes] * np.sin(angle)).sum(axis=2)
+    indexes = glyph_points.glyph_indexes
+    angle = wave_x[indexes] * x + wave_y[indexes] * y + variation.phases[indexes]
+    total: Floats = (variation.amplitudes[indexes] * np.sin(angle)).sum(axis=2)
     return total
 
 
@@ -306,11 +303,8 @@ def _limb_moves(glyph_points: _GlyphPoints, variation: _TakeVariation, x_height:
 def _posture_moves(glyph_points: _GlyphPoints, variation: _TakeVariation, widths: Floats) -> Floats:
     """Scale, slant, turn and shift of the whole letter, about its middle."""
     x, y = glyph_points.middles[:, 0] - widths[glyph_points.glyph_indexes] / 2, glyph_points.middles[:, 1]
-    scale, slant, rotation = (
-        variation.scales[glyph_points.glyph_indexes],
-        variation.slant[glyph_points.glyph_indexes],
-        variation.rotation[glyph_points.glyph_indexes],
-    )
+    values = (variation.scales, variation.slant, variation.rotation)
+    scale, slant, rotation = (value[glyph_points.glyph_indexes] for value in values)
     x_moves = scale[:, 0] * x + slant * y - rotation * (y - _TURNING_HEIGHT)
     y_moves = scale[:, 1] * y + rotation * x
     return np.stack([x_moves, y_moves], axis=1) + variation.shift[glyph_points.glyph_indexes]

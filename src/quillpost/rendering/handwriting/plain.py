@@ -3,10 +3,13 @@
 import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
+from typing import TypeVar
 
 from anyascii import anyascii
 
 from quillpost.rendering.handwriting.faces import PreparedFace
+
+Value = TypeVar("Value")
 
 # Joiners, variation selectors and control characters draw nothing by nature.
 _INVISIBLE_CATEGORIES = frozenset({"Cf", "Cc", "Mn", "Me", "Cs", "Co", "Cn"})
@@ -136,7 +139,7 @@ class CachedFace:
         self.max_width = face.max_width
         self.text_width = face.text_width
         self.used_chars: set[str] = {" "}
-        self._encoded_words = _EncodedWords(self._encode_word)
+        self._encoded_words = WordCache(self._encode_word)
         self._space = face.encode(" ")[1:-1]
 
     def encode(self, text: str) -> bytes:
@@ -147,11 +150,13 @@ class CachedFace:
         return self.face.encode(word)[1:-1]
 
 
-class _EncodedWords(dict[str, bytes]):
-    def __init__(self, encode_word: Callable[[str], bytes]) -> None:
-        super().__init__()
-        self._encode_word = encode_word
+class WordCache(dict[str, Value]):
+    """A new word is computed when it is first looked up."""
 
-    def __missing__(self, word: str) -> bytes:
-        codes = self[word] = self._encode_word(word)
-        return codes
+    def __init__(self, compute: Callable[[str], Value]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, word: str) -> Value:
+        value = self[word] = self._compute(word)
+        return value

@@ -1,6 +1,6 @@
 """The words of one batch in one hand, measured, and shown so that no glyph repeats itself."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from itertools import chain
 from operator import or_
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from quillpost.rendering.handwriting.faces import TAKES_PER_GLYPH
 from quillpost.rendering.handwriting.hand import TRUE_SHAPE_TAKE, Hand, HandGlyphs, SpelledWord
+from quillpost.rendering.handwriting.plain import WordCache
 
 _TAKE_STEP = 3  # from a letter's take to its next within a word; it comes round to none too soon
 _MAX_WORD_GLYPHS = 16  # of a word; one with more goes letter by letter
@@ -46,7 +47,7 @@ class Vocabulary:
         self.widest_extent = 0.0
         self.used_glyphs: set[int] = set()  # glyphs that were shown
         self.borrowed_chars: dict[bytes, set[str]] = {}  # letters that were shown in another face, by its font
-        self._word_numbers = _WordNumbers(self._add_word)
+        self._word_numbers = WordCache(self._add_word)
         self._spellings: list[SpelledWord] = []
         self._extents: list[float] = []
         self._scale = hand.style.scale
@@ -210,13 +211,9 @@ class Vocabulary:
         spelling, take_glyphs = self._spellings[word], self._take_glyphs
         if take == TRUE_SHAPE_TAKE:
             return self._word_operators(word, [take_glyphs[base][TRUE_SHAPE_TAKE] for base in spelling.bases])
-        return self._word_operators(
-            word,
-            [
-                take_glyphs[base][(take + occurrence * _TAKE_STEP) % TAKES_PER_GLYPH]
-                for base, occurrence in zip(spelling.bases, spelling.occurrences, strict=True)
-            ],
-        )
+        occurrences = zip(spelling.bases, spelling.occurrences, strict=True)
+        glyphs = [take_glyphs[base][(take + count * _TAKE_STEP) % TAKES_PER_GLYPH] for base, count in occurrences]
+        return self._word_operators(word, glyphs)
 
     def _word_operators(self, word: int, glyphs: list[int]) -> bytes:
         """Operators that show the word with the hand set at size 1, and leave it set."""
@@ -311,26 +308,13 @@ class _WordTables:
         self.take_operators[-1] = b""
 
 
-class _WordNumbers(dict[str, int]):
-    def __init__(self, add_word: Callable[[str], int]) -> None:
-        super().__init__()
-        self._add_word = add_word
-
-    def __missing__(self, text: str) -> int:
-        number = self[text] = self._add_word(text)
-        return number
-
-
 def _glyph_operators(glyphs: HandGlyphs, codes: list[bytes]) -> bytes:
     if glyphs.y_offsets:
-        return b"".join(map(_raised_glyph, codes, glyphs.x_offsets, glyphs.y_offsets))
+        placed = zip(codes, glyphs.x_offsets, glyphs.y_offsets, strict=True)
+        return b"".join([b" %.3f Ts[%d(%b)]TJ 0 Ts\n" % (y / 1000, -x, code) for code, x, y in placed])
     if not any(glyphs.x_offsets):
         return b"(" + b"".join(codes) + b")Tj"
     shifted_codes = [
         b")%d(" % -x_offset + code if x_offset else code for code, x_offset in zip(codes, glyphs.x_offsets, strict=True)
     ]
     return b"[(" + b"".join(shifted_codes) + b")]TJ"
-
-
-def _raised_glyph(code: bytes, x_offset: int, y_offset: int) -> bytes:
-    return b" %.3f Ts[%d(%b)]TJ 0 Ts\n" % (y_offset / 1000, -x_offset, code)

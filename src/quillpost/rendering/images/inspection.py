@@ -149,22 +149,20 @@ class PageInspection:
     def _inspect_resource(
         self, category: str, pdf_object: PdfObject, inherited: PdfObject, depth: int
     ) -> tuple[PdfObject, Node | None]:
-        drawing_node: Node | None = None
         if category == "/Properties":
             return pikepdf.Dictionary(), None
-        if category == "/Font":
-            drawing_node = self._inspect_font(pdf_object, inherited, depth)
-        elif category == "/XObject":
-            drawing_node = self._inspect_xobject(pdf_object, inherited, depth)
-        elif category == "/ExtGState":
-            drawing_node = self._inspect_graphics_state(pdf_object, inherited, depth)
-        elif category == "/ColorSpace":
+        if category == "/ColorSpace":
             self._inspect_color_space(pdf_object, depth)
-        elif category == "/Pattern":
-            drawing_node = self._inspect_pattern(pdf_object, inherited, depth)
-        elif category == "/Shading":
-            drawing_node = self._inspect_shading(pdf_object, depth)
-        return pdf_object, drawing_node
+            return pdf_object, None
+        if category == "/Shading":
+            return pdf_object, self._inspect_shading(pdf_object, depth)
+        inspect = {
+            "/Font": self._inspect_font,
+            "/XObject": self._inspect_xobject,
+            "/ExtGState": self._inspect_graphics_state,
+            "/Pattern": self._inspect_pattern,
+        }[category]
+        return pdf_object, inspect(pdf_object, inherited, depth)
 
     def _instructions(self, stream: pikepdf.Stream, size: int) -> Iterator[tuple[str, Sequence[PdfObject]]]:
         self._content_bytes += size

@@ -30,6 +30,10 @@ def swaps_sides(orientation: int) -> bool:
     return ORIENTATION_MATRICES[orientation][0] == 0
 
 
+def upright_size(width: int, height: int, orientation: int) -> tuple[int, int]:
+    return (height, width) if swaps_sides(orientation) else (width, height)
+
+
 def read_orientation(exif: bytes) -> int:
     """From EXIF data; upright where it cannot be read."""
     byte_order = {b"II": "<", b"MM": ">"}.get(exif[:2])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from quillpost.rendering.images.jpeg import ORIENTATION_MATRICES, read_jpeg_header, swaps_sides
+from quillpost.rendering.images.jpeg import ORIENTATION_MATRICES, read_jpeg_header, upright_size
 from quillpost.rendering.images.png import read_png
 from quillpost.rendering.images.rules import JPEG_SIGNATURE, PNG_SIGNATURE, UnprintableImage, UnprintablePdf
 from quillpost.rendering.models import INCH, Box, Ink
@@ -126,7 +126,7 @@ class Picture:
     @property
     def upright_size(self) -> tuple[int, int]:
         """Width and height as seen."""
-        return (self.height, self.width) if swaps_sides(self.orientation) else (self.width, self.height)
+        return upright_size(self.width, self.height, self.orientation)
 
 
 def read_picture(data: bytes) -> Picture:
@@ -141,7 +141,7 @@ def read_picture(data: bytes) -> Picture:
 def cover_operator(width: int, height: int, orientation: int, area: Box) -> bytes:
     """The operator that turns a stored picture upright and centers it over the whole area."""
     a, b, c, d, e, f = ORIENTATION_MATRICES[orientation]
-    across, up = (height, width) if swaps_sides(orientation) else (width, height)
+    across, up = upright_size(width, height, orientation)
     scale = max(area.width / across, area.height / up)
     drawn_width, drawn_height = across * scale, up * scale
     left = area.left + (area.width - drawn_width) / 2 + e * drawn_width

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
 from quillpost.rendering.images import jpeg, png, rules
-from quillpost.rendering.images.jpeg import UPRIGHT, encode_orientation, swaps_sides
+from quillpost.rendering.images.jpeg import UPRIGHT, encode_orientation, upright_size
 from quillpost.rendering.images.models import GRID_CELLS, PrintablePicture
 from quillpost.rendering.images.rules import UnprintableImage
 
@@ -119,7 +119,7 @@ def _printable_jpeg(data: bytes) -> PrintablePicture:
     # Pillow's readers raise whatever the damaged bytes lead them into.
     except Exception as error:
         raise UnprintableImage("The JPEG file is damaged or incomplete.") from error
-    return PrintablePicture(data, "image/jpeg", *_upright_size(head.width, head.height, head.orientation), notes)
+    return PrintablePicture(data, "image/jpeg", *upright_size(head.width, head.height, head.orientation), notes)
 
 
 def _decode_fully(image: Image.Image) -> None:
@@ -191,7 +191,7 @@ def _printable_png(data: bytes) -> PrintablePicture:
         plain_file = file.keep_chunks(png.PLAIN_CHUNKS if keep_profile else png.PLAIN_CHUNKS - {b"iCCP"})
     else:
         plain_file = _rewrite_png(file, gamma, profile if keep_profile else None)
-    return PrintablePicture(plain_file, "image/png", *_upright_size(head.width, head.height, file.orientation), notes)
+    return PrintablePicture(plain_file, "image/png", *upright_size(head.width, head.height, file.orientation), notes)
 
 
 def _rewrite_png(file: png.PngFile, gamma: int | None, profile: bytes | None) -> bytes:
@@ -233,9 +233,7 @@ def _flatten_on_white(image: Image.Image) -> Image.Image:
         )
     if not image.has_transparency_data:
         return image
-    if (
-        isinstance(transparent_color, tuple) and max(transparent_color) > 255
-    ):  # one clear color of 16 bits, in 8 as the rest
+    if isinstance(transparent_color, tuple) and max(transparent_color) > 255:  # 16 bits, in 8 as the rest
         image.info["transparency"] = tuple(sample >> 8 for sample in transparent_color)
     layer = image.convert("RGBA")
     return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
@@ -269,10 +267,6 @@ def _check_pixel_size(width: int, height: int) -> None:
             f" accepted. The largest sheet needs {rules.MAX_SHEET_PIXELS[0]} x {rules.MAX_SHEET_PIXELS[1]}"
             f" at {rules.MAX_DPI} dpi: make it smaller."
         )
-
-
-def _upright_size(width: int, height: int, orientation: int) -> tuple[int, int]:
-    return (height, width) if swaps_sides(orientation) else (width, height)
 
 
 def _profile_dropped_note(error: str) -> str:

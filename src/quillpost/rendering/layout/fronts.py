@@ -8,7 +8,7 @@ from typing import NamedTuple
 from quillpost.rendering.handwriting.hand import HAND_FONT, PLAIN_FONT
 from quillpost.rendering.handwriting.plain import CachedFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
-from quillpost.rendering.images.jpeg import swaps_sides
+from quillpost.rendering.images.jpeg import upright_size
 from quillpost.rendering.images.models import cover_operator
 from quillpost.rendering.layout.furniture import rectangle_path
 from quillpost.rendering.layout.plain_text import CenteredText, TextStyle, clean_capitals, clean_line, fit_centered
@@ -27,7 +27,7 @@ class PlacedPicture:
 
     @property
     def upright_size(self) -> tuple[int, int]:
-        return (self.height, self.width) if swaps_sides(self.orientation) else (self.width, self.height)
+        return upright_size(self.width, self.height, self.orientation)
 
     def draw_over(self, area: Box) -> bytes:
         """Operators that center it over the whole area; they leave the coordinates changed."""

@@ -296,11 +296,9 @@ class _SizeFitter:
         self._has_breaks: list[bool] = np.asarray(self._breaks.any(axis=1)).tolist()
 
     def find_largest_sizes(self) -> tuple[Floats, Integers, Flags]:
-        smallest, largest = read_distinct(
-            [passage.sizes for passage in self._passages], lambda sizes: (sizes.smallest, sizes.largest)
-        )
-        count = len(self._passages)
-        smallest, largest = (np.broadcast_to(_half_points(points), count) for points in (smallest, largest))
+        size_ranges = [passage.sizes for passage in self._passages]
+        limits = read_distinct(size_ranges, lambda sizes: (sizes.smallest, sizes.largest)) * _STEPS_PER_POINT
+        smallest, largest = np.broadcast_to(np.rint(limits).astype(np.int64), (2, len(size_ranges)))
         next_size = smallest
         fits = np.zeros(len(smallest), np.bool_)
         # Whatever does not fit at one size does not fit at a larger one either.
@@ -315,10 +313,9 @@ class _SizeFitter:
     def _fits_at(self, half_points: Integers, lines: Integers) -> Flags:
         size = half_points / _STEPS_PER_POINT
         last_lines = lines[-1] if len(lines) else np.zeros(len(size), np.int64)
-        is_too_wide = (self._first_word_widths + self._right_overhangs).max(axis=0, initial=0.0) > self._line_widths(
-            size
-        )
-        return ((last_lines * self._leading + self._ink_heights) * size <= self._heights) & ~is_too_wide
+        widest_words = (self._first_word_widths + self._right_overhangs).max(axis=0, initial=0.0)
+        is_too_high = (last_lines * self._leading + self._ink_heights) * size > self._heights
+        return ~is_too_high & (widest_words <= self._line_widths(size))
 
     def _line_widths(self, size: Floats) -> Floats:
         return self._widths / size - _LINE_MARGINS
@@ -378,7 +375,3 @@ def read_distinct(items: Sequence[Thing], read: Callable[[Thing], Sequence[float
         column_by_id = {item_id: column for column, item_id in enumerate(distinct)}
         table = table[[column_by_id[id(item)] for item in items]]
     return table.T
-
-
-def _half_points(sizes: Floats) -> Integers:
-    return np.rint(sizes * _STEPS_PER_POINT).astype(np.int64)

@@ -70,14 +70,18 @@ def make_noise(seeds: Sequence[int], is_even: Sequence[bool], *, words: int, lin
         _random_bytes(seed, stream, count) for stream, count in enumerate((1, lines, words))
     )
     slope = 0.002 + 0.0045 * _NORMAL_TABLE[passage_bytes[:, :, 0]] + 0.004 * _NORMAL_TABLE[line_bytes[:, :, 1]]
+    half_shrink = MAX_SHRINK_PERCENT / 2
+    shrink_walk = _random_walk(word_bytes[:, :, 1], decay=0.8, step=1.1)
+    shade_walk = _random_walk(word_bytes[:, :, 4], decay=0.85, step=0.34)
+    margin_walk = _random_walk(line_bytes[:, :, 0], decay=0.75, step=0.08)
     return HandwritingNoise(
         gaps=_GAP_TABLE[word_bytes[:, :, 0]] * is_uneven,
-        shrinks=_draw_shrinks(word_bytes[:, :, 1]) * is_uneven,
+        shrinks=np.rint(np.clip(shrink_walk, -half_shrink, half_shrink) + half_shrink).astype(np.int64) * is_uneven,
         tilts=_TILT_TABLE[word_bytes[:, :, 2]] * is_uneven,
         take_starts=word_bytes[:, :, 3] & 7,
-        shades=_draw_shades(word_bytes[:, :, 4]) * is_uneven,
+        shades=np.clip(np.rint(shade_walk), -1, 1).astype(np.int64) * is_uneven,
         jitters=_JITTER_TABLE[word_bytes[:, :, 5]] * is_uneven,
-        margins=_draw_margins(line_bytes[:, :, 0]) * is_uneven,
+        margins=np.clip(0.1 + margin_walk, 0.0, 0.6) * is_uneven,
         slopes=slope * is_uneven,
         rises=0.028 * _NORMAL_TABLE[line_bytes[:, :, 2]] * is_uneven,
         phases=passage_bytes[:, 0, 1].astype(np.int64),
@@ -103,20 +107,6 @@ def _random_bytes(seed: npt.NDArray[np.uint64], stream: int, count: int) -> Byte
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         mixed = mixed ^ (mixed >> np.uint64(31))
     return mixed.astype("<u8").view(np.uint8).reshape(len(seed), count, 8)
-
-
-def _draw_shrinks(random_bytes: Bytes) -> Integers:
-    half = MAX_SHRINK_PERCENT / 2
-    drift = _random_walk(random_bytes, decay=0.8, step=1.1)
-    return np.rint(np.clip(drift, -half, half) + half).astype(np.int64)
-
-
-def _draw_shades(random_bytes: Bytes) -> Integers:
-    return np.clip(np.rint(_random_walk(random_bytes, decay=0.85, step=0.34)), -1, 1).astype(np.int64)
-
-
-def _draw_margins(random_bytes: Bytes) -> Floats:
-    return np.clip(0.1 + _random_walk(random_bytes, decay=0.75, step=0.08), 0.0, 0.6)
 
 
 def _random_walk(random_bytes: Bytes, *, decay: float, step: float) -> Floats:
@@ -150,8 +140,7 @@ def write_passages(vocabulary: Vocabulary, layout: PassageLayout) -> Iterator[by
         words=layout.word_numbers.shape[1],
         lines=int(layout.line_numbers.max(initial=0)) + 1,
     )
-    positions = _position_words(layout, noise, is_even)
-    tokens = _word_tokens(vocabulary, layout, noise, positions)
+    tokens = _word_tokens(vocabulary, layout, noise, *_position_words(layout, noise, is_even))
     tokens[:, :, 4] = _word_operators(vocabulary, layout, noise, np.array(is_even, np.bool_))
     for row, length in enumerate(layout.word_counts.tolist()):
         yield b"BT %b 1 Tf\n%bET\n" % (HAND_FONT, b"".join(tokens[row, :length].ravel().tolist()))
@@ -166,15 +155,9 @@ def _word_operators(vocabulary: Vocabulary, layout: PassageLayout, noise: Handwr
     return operators
 
 
-@dataclass(frozen=True, slots=True)
-class _WordPositions:
-    """In grid steps."""
-
-    x: Integers
-    y: Integers
-
-
-def _position_words(layout: PassageLayout, noise: HandwritingNoise, is_even: Sequence[bool]) -> _WordPositions:
+def _position_words(
+    layout: PassageLayout, noise: HandwritingNoise, is_even: Sequence[bool]
+) -> tuple[Integers, Integers]:
     size = layout.sizes[:, None]
     scale = 1 - noise.shrinks / 100
     advance, left, right, bottom, top = (layout.measures[:, :, k] * scale for k in range(5))
@@ -194,7 +177,7 @@ def _position_words(layout: PassageLayout, noise: HandwritingNoise, is_even: Seq
     y = np.maximum(y, bottoms + (bottom + np.maximum(-lean, 0)) * size)
     x = np.minimum(lefts + x_offsets + distances, rights - (advance + right + LEAN_ROOM) * size)
     x = np.maximum(x, lefts + (left + LEAN_ROOM) * size)
-    return _WordPositions(_to_grid(x), _to_grid(y))
+    return _to_grid(x), _to_grid(y)
 
 
 def _centering_offsets(layout: PassageLayout, ends: Floats) -> tuple[Floats, Floats]:
@@ -258,7 +241,7 @@ def _word_starts(
 
 
 def _word_tokens(
-    vocabulary: Vocabulary, layout: PassageLayout, noise: HandwritingNoise, positions: _WordPositions
+    vocabulary: Vocabulary, layout: PassageLayout, noise: HandwritingNoise, x: Integers, y: Integers
 ) -> Tokens:
     """All operators of a word but the word: ink where it changes, and the text matrix."""
     tokens = np.empty((*layout.word_numbers.shape, 5), object)
@@ -266,8 +249,8 @@ def _word_tokens(
     matrices, smallest = _text_matrices(vocabulary.hand.style.scale)
     tokens[:, :, 0] = _ink_tokens(layout, noise)
     tokens[:, :, 1] = matrices[half_points - smallest, noise.shrinks, noise.tilts + MAX_TILT_STEPS]
-    tokens[:, :, 2] = _X_TOKENS[positions.x]
-    tokens[:, :, 3] = _Y_TOKENS[positions.y]
+    tokens[:, :, 2] = _X_TOKENS[x]
+    tokens[:, :, 3] = _Y_TOKENS[y]
     return tokens
 
 
@@ -303,12 +286,8 @@ def _text_matrices(scale: float) -> tuple[Tokens, int]:
             em = half_points / 2 * scale * (100 - shrink) / 100
             for tilt in range(-MAX_TILT_STEPS, MAX_TILT_STEPS + 1):
                 lean = round(em * tilt * _TILT_STEP_RADIANS, 2)
-                table[half_points - smallest, shrink, tilt + MAX_TILT_STEPS] = b"%b %b %b %b " % (
-                    _format_number(em),
-                    _format_number(lean),
-                    _format_number(-lean),
-                    _format_number(em),
-                )
+                numbers = tuple(map(_format_number, (em, lean, -lean, em)))
+                table[half_points - smallest, shrink, tilt + MAX_TILT_STEPS] = b"%b %b %b %b " % numbers
     return table, smallest
 
 

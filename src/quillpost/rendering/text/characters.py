@@ -181,11 +181,8 @@ def to_mixed_case(block: AddressParts, typed: TypedAddress) -> AddressParts:
 
 def _city_in_mixed_case(city: str, typed: str | None) -> str:
     """Pub. 28 writes OFALLON; a typed O'Fallon is better."""
-    if (
-        typed is not None
-        and _is_mixed_case(typed)
-        and _PUNCTUATION.sub("", typed).upper() == _PUNCTUATION.sub("", city)
-    ):
+    plain_typed = _PUNCTUATION.sub("", typed or "").upper()
+    if typed and _is_mixed_case(typed) and plain_typed == _PUNCTUATION.sub("", city):
         return typed
     return normalize_name_case(city) if city.isupper() else city
 
@@ -193,12 +190,8 @@ def _city_in_mixed_case(city: str, typed: str | None) -> str:
 def _line_in_mixed_case(line: str, spellings: dict[str, str]) -> str:
     if not line.isupper():
         return line  # no post has capitalised it
-    return " ".join(
-        [
-            spellings.get(word) or _word_in_mixed_case(word, is_first=index == 0)
-            for index, word in enumerate(line.split())
-        ]
-    )
+    words = enumerate(line.split())
+    return " ".join([spellings.get(word) or _word_in_mixed_case(word, is_first=index == 0) for index, word in words])
 
 
 def _word_in_mixed_case(word: str, *, is_first: bool) -> str:
@@ -210,11 +203,7 @@ def _word_in_mixed_case(word: str, *, is_first: bool) -> str:
         return word  # a number, 4B, a street that is named by a letter
     if word in _LOWERCASE_WORDS:
         return capitalize(word) if is_first else word.lower()
-    return normalize_name_case(word) if word.startswith("MC") else _capitalize_hyphenated(word)
-
-
-def _capitalize_hyphenated(word: str) -> str:
-    return "-".join(map(capitalize, word.split("-")))
+    return normalize_name_case(word) if word.startswith("MC") else "-".join(map(capitalize, word.split("-")))
 
 
 def _typed_spellings(typed: str | None) -> dict[str, str]:
@@ -222,13 +211,9 @@ def _typed_spellings(typed: str | None) -> dict[str, str]:
     if typed is None or not _is_mixed_case(typed):
         return {}
     words = (word.strip(".,;") for word in typed.split())
-    return {_PUNCTUATION.sub("", word).upper(): word for word in words if _starts_with_capital(word)}
+    # `main` in `12 main St` was typed carelessly.
+    return {_PUNCTUATION.sub("", word).upper(): word for word in words if word[:1].isupper()}
 
 
 def _is_mixed_case(text: str) -> bool:
     return text not in (text.upper(), text.lower())
-
-
-def _starts_with_capital(word: str) -> bool:
-    """`main` in `12 main St` was typed carelessly."""
-    return word[:1].isupper()
