@@ -217,19 +217,14 @@ class _BatchComposer:
         return PrintFiles(self._sheets_pdf.finish(), page_ranges, envelopes)
 
     def _prepare_design(self, design: Design) -> _PreparedDesign:
-        product = self._renderer.products[design.product]
-        return _PreparedDesign(
-            design,
-            product,
-            compile_template(design.message),
-            None if design.pdf_only else product.message_side,
-            *self._renderer.handwriting_settings(design),
-            text_string(product.product),
-            self._prepare_sheets(design, product),
-            self._envelopes_pdf.prepare_side(product.envelope, design)
-            if product.envelope and not self._only_side
-            else None,
-        )
+        product, envelope = self._renderer.products[design.product], None
+        sheets = self._prepare_sheets(design, product)
+        if product.envelope and not self._only_side:
+            envelope = self._envelopes_pdf.prepare_side(product.envelope, design)
+        template, message_side = compile_template(design.message), None if design.pdf_only else product.message_side
+        settings = self._renderer.handwriting_settings(design)
+        product_type = text_string(product.product)
+        return _PreparedDesign(design, product, template, message_side, *settings, product_type, sheets, envelope)
 
     def _prepare_sheets(self, design: Design, product: ProductLayout) -> list[SheetTemplate]:
         sides = product.sides

@@ -8,34 +8,20 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import astuple
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
 from quillpost.core.errors import Unavailable
 from quillpost.core.requests import ClientDisconnected, current_client
-from quillpost.rendering.decoder.messages import (
-    ENDED_KEY,
-    STARTED_SIGNAL,
-    DecoderProtocolError,
-    MessageHead,
-    pack_parts,
-    receive_message,
-    send_message,
-    unpack_parts,
-)
+from quillpost.rendering.decoder import messages
+from quillpost.rendering.decoder.messages import DecoderProtocolError, MessageHead
+from quillpost.rendering.images import models as image_models
 from quillpost.rendering.images import rules as image_rules
-from quillpost.rendering.images.models import (
-    CELL_BYTES,
-    GRID_CELLS,
-    CopiedPages,
-    PictureTones,
-    PrintablePages,
-    PrintablePicture,
-    read_picture,
-)
+from quillpost.rendering.images.models import CopiedPages, PictureTones, PrintablePages, PrintablePicture
 from quillpost.rendering.images.rules import ArtTooComplex, UnprintableArt, UnprintableImage, UnprintablePdf
 from quillpost.rendering.models import Box
 
@@ -182,7 +168,7 @@ def _accept_child(job: socket.socket) -> _DecoderChild | None:
         first_byte, handles, _, _ = socket.recv_fds(job, 1, 1)
     except OSError:
         return None
-    return _DecoderChild(handles[0]) if first_byte == STARTED_SIGNAL and handles else None
+    return _DecoderChild(handles[0]) if first_byte == messages.STARTED_SIGNAL and handles else None
 
 
 def _run_in_child(
@@ -201,20 +187,20 @@ def _run_in_child(
         with client.on_disconnect(child.kill):
             with suppress(BrokenPipeError, ConnectionResetError):  # one that ended meanwhile is told of below
                 set_remaining_timeout()
-                send_message(job, request)
-                send_message(job, {}, data)
+                messages.send_message(job, request)
+                messages.send_message(job, {}, data)
             if not _has_response_within(job, min(SHORT_SECONDS, seconds)):
                 child.lower_priority()
-            head, body = receive_message(job, set_remaining_timeout)
+            head, body = messages.receive_message(job, set_remaining_timeout)
     except TimeoutError:
         raise DecoderTimeout from None
     except (OSError, DecoderProtocolError):
-        head, body = {ENDED_KEY: None}, b""
-    if ENDED_KEY not in head:
+        head, body = {messages.ENDED_KEY: None}, b""
+    if messages.ENDED_KEY not in head:
         return head, body
     if client.is_disconnected:
         raise ClientDisconnected
-    raise DecoderTimeout if head[ENDED_KEY] in _TIMEOUT_SIGNALS else DecoderDied
+    raise DecoderTimeout if head[messages.ENDED_KEY] in _TIMEOUT_SIGNALS else DecoderDied
 
 
 def _has_response_within(job: socket.socket, seconds: float) -> bool:
@@ -243,11 +229,11 @@ class DecoderSandbox:
         options = {
             "dpi": dpi,
             "pages": None,
-            "crops": None if crops is None else [crop and _box_values(crop) for crop in crops],
+            "crops": None if crops is None else [crop and astuple(crop) for crop in crops],
         }
         seconds = DRAW_SECONDS + DRAW_PAGE_SECONDS * len(crops or ())
         try:
-            return unpack_parts(_run_task("draw", pdf, seconds, options)[1])
+            return messages.unpack_parts(_run_task("draw", pdf, seconds, options)[1])
         except DecoderTimeout:
             raise ArtTooComplex(f"It takes more than {seconds} seconds to be drawn. {_SIMPLIFY_ADVICE}") from None
         except (DecoderDied, DecoderProtocolError):
@@ -262,7 +248,7 @@ class DecoderSandbox:
         for is_last_attempt in (False, True):
             try:
                 head, body = _run_task("copy", pages, PAGES_SECONDS, options)
-                return CopiedPages.from_byte_strings(unpack_parts(body), head["forms"], first_number=first)
+                return CopiedPages.from_byte_strings(messages.unpack_parts(body), head["forms"], first_number=first)
             except (DecoderTimeout, DecoderDied, DecoderProtocolError, KeyError, TypeError):
                 if is_last_attempt:
                     raise UnprintablePdf(_DAMAGED_MESSAGE) from None
@@ -273,30 +259,26 @@ class DecoderSandbox:
 
 
 def make_printable_picture_in_sandbox(data: bytes) -> PrintablePicture:
-    head, body = _run_picture_task("picture", data)
-    width, height = read_picture(body).upright_size
+    with _errors_raised_as(UnprintableImage, "image", PICTURE_SECONDS):
+        head, body = _run_task("picture", data, PICTURE_SECONDS)
+    width, height = image_models.read_picture(body).upright_size
     content_type = "image/jpeg" if body.startswith(image_rules.JPEG_SIGNATURE) else "image/png"
     return PrintablePicture(body, content_type, width, height, _read_notes(head))
 
 
 def measure_tones_in_sandbox(data: bytes, width: int, height: int) -> PictureTones:
-    _, cells = _run_picture_task("tones", data)
-    if len(cells) != GRID_CELLS * GRID_CELLS * CELL_BYTES:
+    with _errors_raised_as(UnprintableImage, "image", PICTURE_SECONDS):
+        _, cells = _run_task("tones", data, PICTURE_SECONDS)
+    if len(cells) != image_models.GRID_CELLS * image_models.GRID_CELLS * image_models.CELL_BYTES:
         raise UnprintableImage("The image is damaged or too complex to be read.")
     return PictureTones(width, height, cells)
 
 
 def make_printable_pages_in_sandbox(data: bytes) -> PrintablePages:
     """What one child made, another one checks."""
-    try:
+    with _errors_raised_as(UnprintablePdf, "PDF", PAGES_SECONDS):
         head, body = _run_task("pages", data, PAGES_SECONDS)
         count = _run_task("count", body, PAGES_SECONDS)[0].get("count")
-    except DecoderTimeout:
-        raise UnprintablePdf(_too_slow_message("PDF", PAGES_SECONDS)) from None
-    except (DecoderDied, DecoderProtocolError):
-        raise UnprintablePdf(_too_heavy_message("PDF")) from None
-    except UnprintableArt as error:
-        raise UnprintablePdf(error.message) from None
     if not isinstance(count, int) or not 1 <= count <= image_rules.MAX_PAGES:
         raise UnprintablePdf(_DAMAGED_MESSAGE)
     return PrintablePages(body, count, _read_notes(head))
@@ -305,20 +287,27 @@ def make_printable_pages_in_sandbox(data: bytes) -> PrintablePages:
 def join_pdfs_in_sandbox(files: Sequence[bytes]) -> bytes:
     """Our own PDF files with untrusted art, as one; all but the pages is as in the first."""
     try:
-        return _run_task("join", pack_parts(files), PAGES_SECONDS)[1]
+        return _run_task("join", messages.pack_parts(files), PAGES_SECONDS)[1]
     except (DecoderTimeout, DecoderDied, DecoderProtocolError):
         raise ArtTooComplex("Its pages are too large to be put together in one file.") from None
 
 
-def _run_picture_task(task_name: str, data: bytes) -> tuple[MessageHead, bytes]:
+@contextmanager
+def _errors_raised_as(error_type: type[UnprintableArt], file_kind: str, seconds: int) -> Iterator[None]:
     try:
-        return _run_task(task_name, data, PICTURE_SECONDS)
+        yield
     except DecoderTimeout:
-        raise UnprintableImage(_too_slow_message("image", PICTURE_SECONDS)) from None
+        raise error_type(
+            f"The {file_kind} took too long to read, more than {seconds} seconds: it is damaged or too complex."
+        ) from None
     except (DecoderDied, DecoderProtocolError):
-        raise UnprintableImage(_too_heavy_message("image")) from None
+        raise error_type(
+            f"The {file_kind} is damaged or too complex to be read: it takes more than "
+            f"{MEMORY_LIMIT_BYTES // 1_000_000:,} MB"
+            " of memory."
+        ) from None
     except UnprintableArt as error:
-        raise UnprintableImage(error.message) from None
+        raise error_type(error.message) from None
 
 
 def _run_task(
@@ -329,22 +318,6 @@ def _run_task(
     if "refused" in head:
         raise UnprintableArt(str(head["refused"])[:_MAX_NOTE_LENGTH])
     return head, body
-
-
-def _too_slow_message(file_kind: str, seconds: int) -> str:
-    return f"The {file_kind} took too long to read, more than {seconds} seconds: it is damaged or too complex."
-
-
-def _too_heavy_message(file_kind: str) -> str:
-    return (
-        f"The {file_kind} is damaged or too complex to be read: it takes more than "
-        f"{MEMORY_LIMIT_BYTES // 1_000_000:,} MB"
-        " of memory."
-    )
-
-
-def _box_values(box: Box) -> list[float]:
-    return [box.left, box.bottom, box.width, box.height]
 
 
 def _read_notes(head: MessageHead) -> tuple[str, ...]:

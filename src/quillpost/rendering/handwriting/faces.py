@@ -46,21 +46,10 @@ class PreparedFace:
         return 1 + base * (self.takes + 1) + take
 
     def to_bytes(self) -> bytes:
-        face_data = {
-            "name": self.name,
-            "takes": self.takes,
-            "source_numbers": self.source_numbers,
-            "advances": self.advances,
-            "boxes": self.boxes,
-            "letters": dict(sorted(self.letters.items())),
-            "x_height": self.x_height,
-            "cap_height": self.cap_height,
-        }
-        members = {
-            _SOURCE: self.source,
-            _PROGRAM: self.program,
-            _FACE_DATA: json.dumps(face_data, separators=(",", ":")).encode(),
-        }
+        names = [field.name for field in fields(self) if field.name not in ("source", "program")]
+        face_data = {name: getattr(self, name) for name in names} | {"letters": dict(sorted(self.letters.items()))}
+        face_json = json.dumps(face_data, separators=(",", ":")).encode()
+        members = {_SOURCE: self.source, _PROGRAM: self.program, _FACE_DATA: face_json}
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
             for name, content in members.items():

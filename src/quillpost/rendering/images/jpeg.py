@@ -96,14 +96,6 @@ class JpegHeader:
         return self.components == 3 and not is_stored_as_rgb
 
 
-@dataclass(frozen=True, slots=True)
-class _JpegSegment:
-    marker: int
-    start: int
-    end: int
-    body: bytes
-
-
 def read_jpeg_header(data: bytes) -> JpegHeader:
     """Raises UnprintableImage for a kind that cannot be printed."""
     frame: bytes | None = None
@@ -111,8 +103,7 @@ def read_jpeg_header(data: bytes) -> JpegHeader:
     orientation = UPRIGHT
     has_jfif = False
     icc: list[bytes] = []
-    for segment in _read_segments(data):
-        marker, body = segment.marker, segment.body
+    for marker, _, _, body in _read_segments(data):
         if marker in _UNSUPPORTED_FRAME_MARKERS:
             raise UnprintableImage("The JPEG file is of a rare kind (lossless or arithmetic coding).")
         if marker in _FRAME_MARKERS:
@@ -147,15 +138,15 @@ def check_scans(data: bytes) -> None:
 
 def remove_profile(data: bytes) -> bytes:
     chunks, at = [], 0
-    for segment in _read_segments(data):
-        if segment.marker == _APP2 and segment.body.startswith(_ICC_PREFIX):
-            chunks.append(data[at : segment.start])
-            at = segment.end
+    for marker, start, end, body in _read_segments(data):
+        if marker == _APP2 and body.startswith(_ICC_PREFIX):
+            chunks.append(data[at:start])
+            at = end
     return b"".join([*chunks, data[at:]])
 
 
-def _read_segments(data: bytes) -> Iterator[_JpegSegment]:
-    """Markers and their contents, up to the picture itself."""
+def _read_segments(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    """Marker, start, end and content of each segment before the picture itself."""
     at = 2
     for _ in range(_MAX_SEGMENTS):
         if at + 4 > len(data) or data[at] != 0xFF or data[at + 1] == _START_OF_SCAN:
@@ -168,7 +159,7 @@ def _read_segments(data: bytes) -> Iterator[_JpegSegment]:
         else:
             (length,) = struct.unpack_from(">H", data, at + 2)
             end = at + 2 + length
-            yield _JpegSegment(marker, at, end, data[at + 4 : end])
+            yield marker, at, end, data[at + 4 : end]
             at = end
     raise UnprintableImage("The JPEG file is damaged: its header does not end.")
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from quillpost.rendering.images.jpeg import UPRIGHT, encode_orientation, read_orientation
 from quillpost.rendering.images.rules import MAX_PROFILE_BYTES, PNG_SIGNATURE, UnprintableImage
-from quillpost.rendering.pdf.png import build_png
+from quillpost.rendering.pdf.png import build_png, filter_up
 
 GRAY, RGB, PALETTE, GRAY_ALPHA, RGB_ALPHA = 0, 2, 3, 4, 6
 _CHANNELS = {GRAY: 1, RGB: 3, PALETTE: 1, GRAY_ALPHA: 2, RGB_ALPHA: 4}
@@ -28,7 +28,6 @@ _INTERLACE_PASSES = ((0, 8, 0, 8), (0, 8, 4, 8), (4, 8, 0, 4), (0, 4, 2, 4), (2,
 
 _MAX_CHUNKS = 20_000
 
-_FILTER_UP = 2
 _DEFLATE_LEVEL = 2
 _CHUNK_BYTES = 1 << 20
 
@@ -169,20 +168,13 @@ def write_png(
     if orientation != UPRIGHT:
         chunks.append((b"eXIf", encode_orientation(orientation)))
     deflater = isal_zlib.compressobj(_DEFLATE_LEVEL)
-    row_above = np.zeros((1, width * components), np.uint8)
+    row_above = np.zeros(width * components, np.uint8)
     for strip in strips:
-        chunks.append((b"IDAT", deflater.compress(_filter_rows(strip, row_above).tobytes())))
-        row_above = strip[-1:]
+        rows = np.empty((strip.shape[0], strip.shape[1] + 1), np.uint8)
+        filter_up(strip, strip[0] - row_above, rows)
+        chunks.append((b"IDAT", deflater.compress(rows.tobytes())))
+        row_above = strip[-1]
     return build_png([*chunks, (b"IDAT", deflater.flush()), (b"IEND", b"")])
-
-
-def _filter_rows(strip: NDArray[np.uint8], row_above: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Each row less the one above it, after the filter's number."""
-    rows = np.empty((strip.shape[0], strip.shape[1] + 1), np.uint8)
-    rows[:, 0] = _FILTER_UP
-    rows[0, 1:] = strip[0] - row_above[0]
-    np.subtract(strip[1:], strip[:-1], out=rows[1:, 1:])
-    return rows
 
 
 def _are_filters_known(part: bytes, first: int, row: int) -> bool:

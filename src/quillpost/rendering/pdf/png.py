@@ -84,11 +84,16 @@ def _compress_pixels(pixels: Pixels) -> bytes:
             filtered[:, 0] = _FILTER_NONE
             filtered[:, 1:] = rows
         else:
-            filtered[:, 0] = _FILTER_UP
-            filtered[0, 1:] = rows[0]
-            np.subtract(rows[1:], rows[:-1], out=filtered[1:, 1:])
+            filter_up(rows, rows[0], filtered)
         deflated: bytes = isal_zlib.compress(filtered, _COMPRESSION_LEVEL)
     return deflated
+
+
+def filter_up(rows: Pixels, first_row: Pixels, filtered: Pixels) -> None:
+    """Each row less the one above it, after the filter's number; `first_row` has no row above."""
+    filtered[:, 0] = _FILTER_UP
+    filtered[0, 1:] = first_row
+    np.subtract(rows[1:], rows[:-1], out=filtered[1:, 1:])
 
 
 def _has_flat_areas(pixels: Pixels) -> bool:

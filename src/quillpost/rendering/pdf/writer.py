@@ -8,6 +8,7 @@ from isal import isal_zlib
 
 from quillpost.rendering.pdf.color import output_intent_entry
 from quillpost.rendering.pdf.metadata import DocumentPartTree, PrintMetadata, information_dictionary, xmp_packet
+from quillpost.rendering.pdf.png import filter_up
 
 _OBJECTS_PER_STREAM = 200
 _PAGES_PER_NODE = 100
@@ -20,7 +21,6 @@ _XREF_IN_FILE = 1
 _XREF_IN_OBJECT_STREAM = 2
 # An xref row as /W[1 8 2] spells it: its kind, then offset and 0, or its pack and place therein.
 _XREF_ROW = np.dtype([("kind", "u1"), ("where", ">u8"), ("place", ">u2")])
-_FILTER_UP = 2
 
 _PLAIN_INFORMATION = b"<</Producer(Quillpost)/Trapped/False>>"
 
@@ -209,7 +209,5 @@ def _filter_rows(rows: np.ndarray[tuple[int], np.dtype[np.void]]) -> bytes:
     """Each row less the one above, which deflates well."""
     table = rows.view(np.uint8).reshape(len(rows), _XREF_ROW.itemsize)
     filtered = np.empty((len(rows), _XREF_ROW.itemsize + 1), np.uint8)
-    filtered[:, 0] = _FILTER_UP
-    filtered[0, 1:] = table[0]
-    np.subtract(table[1:], table[:-1], out=filtered[1:, 1:])
+    filter_up(table, table[0], filtered)
     return filtered.tobytes()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from quillpost.rendering.text import characters
-from quillpost.rendering.text.characters import comparison_key, is_joiner, normalize_name_case, to_one_line
+from quillpost.rendering.text.characters import BUSINESS_WORDS, HOUSEHOLD_WORDS, SUFFIXES, comparison_key, is_joiner
 
 # After these a single word is a given name: Sir Elton, Father Ted.
 _TITLES_BEFORE_FIRST_NAMES = frozenset({"sir", "dame", "fr", "attn"})
@@ -18,13 +18,7 @@ _QUOTES = '"“”„«»'
 _ONE_INITIAL = re.compile(r"[^\W\d_]\.?")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.){2,}|[^\W\d_]\.?")
 # Words that are no part of a person's name.
-_NON_NAME_WORDS = (
-    characters.TITLES
-    | characters.HOUSEHOLD_WORDS
-    | characters.BUSINESS_WORDS
-    | characters.PLACEHOLDERS
-    | {"the", "estate"}
-)
+_NON_NAME_WORDS = characters.TITLES | HOUSEHOLD_WORDS | BUSINESS_WORDS | characters.PLACEHOLDERS | {"the", "estate"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +40,7 @@ def parse_name(text: str | None) -> PersonName:
     A household or a business ("The Smith Family", "Current Resident", "Acme LLC") has no first name, so that a greeting
     takes its fallback. What is no name at all (an email address, a number, "n/a") is empty.
     """
-    cleaned = to_one_line(text)
+    cleaned = characters.to_one_line(text)
     return _parse_ordinary_name(cleaned.split(" ")) or _parse_any_name(cleaned)
 
 
@@ -67,7 +61,7 @@ def _parse_any_name(text: str) -> PersonName:
     name = _OR_RESIDENT_SUFFIX.sub("", text.strip(_QUOTES + " "))
     if _is_not_a_name(name):
         return EMPTY_NAME
-    full = normalize_name_case(_put_first_name_first(name))
+    full = characters.normalize_name_case(_put_first_name_first(name))
     words = _PARENTHESIS.sub("", full).split()
     if _is_household_or_business(words):
         return PersonName(full, "", "")
@@ -87,8 +81,7 @@ def _put_first_name_first(text: str) -> str:
     parts = [part for part in (part.strip() for part in text.split(",")) if part]
     name_part_count = len(parts)
     while name_part_count > 1 and all(
-        comparison_key(word) in characters.SUFFIXES | characters.BUSINESS_WORDS
-        for word in parts[name_part_count - 1].split()
+        comparison_key(word) in SUFFIXES | BUSINESS_WORDS for word in parts[name_part_count - 1].split()
     ):
         name_part_count -= 1
     name = [f"{parts[1]} {parts[0]}"] if name_part_count == 2 else parts[:name_part_count]
@@ -99,13 +92,9 @@ def _is_household_or_business(words: list[str]) -> bool:
     if not words:
         return True
     last = comparison_key(words[-1])
-    if last in characters.HOUSEHOLD_WORDS and len(words) > 2 and is_joiner(words[-2]):
+    if last in HOUSEHOLD_WORDS and len(words) > 2 and is_joiner(words[-2]):
         return False
-    return (
-        last in characters.HOUSEHOLD_WORDS
-        or last in characters.BUSINESS_WORDS
-        or comparison_key(words[0]) in {"the", "estate"}
-    )
+    return last in HOUSEHOLD_WORDS or last in BUSINESS_WORDS or comparison_key(words[0]) in {"the", "estate"}
 
 
 def _first_and_last_names(words: list[str]) -> tuple[str, str]:
@@ -135,7 +124,7 @@ def _split_person(words: list[str]) -> tuple[str, str]:
     title = ""
     while words and comparison_key(words[0]) in characters.TITLES:
         title, words = comparison_key(words[0]), words[1:]
-    while len(words) > 1 and comparison_key(words[-1]) in characters.SUFFIXES:
+    while len(words) > 1 and comparison_key(words[-1]) in SUFFIXES:
         words = words[:-1]
     words = [word.strip(",;") for word in words if _can_be_name(word)]
     if words and all(map(characters.FAMILY_FIRST_SCRIPT.fullmatch, words)):
@@ -150,7 +139,7 @@ def _can_be_name(word: str) -> bool:
     """A name has letters and no digits; `family` is no name."""
     if not word.isalpha() and (any(map(str.isdigit, word)) or not any(map(str.isalpha, word))):
         return False
-    return comparison_key(word) not in characters.HOUSEHOLD_WORDS
+    return comparison_key(word) not in HOUSEHOLD_WORDS
 
 
 def _split_family_first(words: list[str]) -> tuple[str, str]:
