@@ -82,9 +82,8 @@ def _remove_spurs(branches: list[Branch], pen_radius: float) -> tuple[list[Branc
         if len(ends) == 3 and len(stubs) == 1 and min(stubs.values()) < _MAX_TIP * pen_radius:
             [(index, side)] = stubs
             other_ends = [end for end in ends if end[0] != index]
-            if len({_far_node(branches, end) for end in other_ends}) == 1 or _is_hairpin(
-                branches, other_ends, pen_radius
-            ):
+            is_loop = len({_far_node(branches, end) for end in other_ends}) == 1
+            if is_loop or _is_hairpin(branches, other_ends, pen_radius):
                 spurs = [(index, side)]
                 tips[node] = branches[index].path_from_end(1 - side)[0]
         if len(spurs) == len(ends):
@@ -131,9 +130,7 @@ class _Junctions:
             if end[0] not in self.bridges:
                 self.ends_at[self._cluster_of(end)].append(end)
         self.bent_counts = [
-            tuple(self._count_bent_points((index, side)) if self._is_crowded((index, side)) else 0 for side in (0, 1))
-            if not branch.is_closed
-            else (0, 0)
+            tuple(self._count_bent_points((index, side)) for side in (0, 1)) if not branch.is_closed else (0, 0)
             for index, branch in enumerate(branches)
         ]
         self.directions |= {
@@ -206,12 +203,13 @@ class _Junctions:
 
     def _count_bent_points(self, end: BranchEnd) -> int:
         """How many points at this end run where the ink of several strokes lies together."""
+        if len(self.ends_at[self._cluster_of(end)]) <= 2 and self._node_of(end) not in self.tips:
+            return 0
         path = self.branches[end[0]].path_from_end(end[1])
         distances = _path_distances(path)
         near_count = int(np.searchsorted(distances, min(_MAX_BENT_LENGTH * self.pen_radius, 0.3 * distances[-1])))
-        wide_points = np.flatnonzero(
-            distances_to_outline(self.outline_points, path[:near_count]) > _WIDE_INK_RATIO * self.pen_radius
-        )
+        ink_radii = distances_to_outline(self.outline_points, path[:near_count])
+        wide_points = np.flatnonzero(ink_radii > _WIDE_INK_RATIO * self.pen_radius)
         min_count = int(np.searchsorted(distances, min(_TRIM_LENGTH * self.pen_radius, 0.25 * distances[-1])))
         return max(min_count, int(wide_points[-1]) + 1 if len(wide_points) else 0)
 
@@ -268,11 +266,9 @@ class _Junctions:
     def _end_direction(self, path: Floats, bent_count: int | None = None) -> Floats:
         """Out of the end of a branch, judged from where the meeting of strokes no longer bends it."""
         distances = _path_distances(path)
-        near = (
-            int(np.searchsorted(distances, min(_TRIM_LENGTH * self.pen_radius, 0.25 * distances[-1])))
-            if bent_count is None
-            else bent_count
-        )
+        near = bent_count
+        if near is None:
+            near = int(np.searchsorted(distances, min(_TRIM_LENGTH * self.pen_radius, 0.25 * distances[-1])))
         far = min(int(np.searchsorted(distances, distances[near] + _DIRECTION_LENGTH * self.pen_radius)), len(path) - 1)
         outward = path[near] - path[far]
         size = float(np.hypot(*outward))
@@ -281,9 +277,6 @@ class _Junctions:
     def _direction_cosine(self, first_end: BranchEnd, second_end: BranchEnd) -> float:
         first, second = self.directions[first_end], self.directions[second_end]
         return float(first[0] * second[0] + first[1] * second[1])
-
-    def _is_crowded(self, end: BranchEnd) -> bool:
-        return len(self.ends_at[self._cluster_of(end)]) > 2 or self._node_of(end) in self.tips
 
     def _touches_others(self, end: BranchEnd) -> bool:
         return len(self.ends_at[self._cluster_of(end)]) > 1

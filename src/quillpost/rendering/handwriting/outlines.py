@@ -72,7 +72,8 @@ _MIN_LENGTH = 1e-6
 def stroke_middles(shape: Shape) -> list[Floats]:
     """For each contour the middles of the stroke at its points: start, control, start, control, ..."""
     points = [contour[:, :2].reshape(-1, 2) for contour in shape]
-    inward = [_inward_normals(contour, _ink_is_left(shape)) for contour in shape]
+    ink_is_left = sum(signed_area(sample_contour(contour, _EDGE_SPACING)) for contour in shape) > 0
+    inward = [_inward_normals(contour, ink_is_left) for contour in shape]
     depths = _ink_depths(np.concatenate(points), np.concatenate(inward), shape)
     median_depth = float(np.median(depths[np.isfinite(depths)])) if np.isfinite(depths).any() else 0.0
     half_depths = np.minimum(depths, _MAX_DEPTH_RATIO * median_depth) / 2
@@ -81,10 +82,6 @@ def stroke_middles(shape: Shape) -> list[Floats]:
         contour_points + normal * _smooth_depths(depth)[:, None]
         for contour_points, normal, depth in zip(points, inward, np.split(half_depths, split_indexes), strict=True)
     ]
-
-
-def _ink_is_left(shape: Shape) -> bool:
-    return sum(signed_area(sample_contour(contour, _EDGE_SPACING)) for contour in shape) > 0
 
 
 def _inward_normals(contour: Contour, is_left: bool) -> Floats:
@@ -157,11 +154,9 @@ def make_takes(
     points = _GlyphPoints.from_shapes([glyphs[index] for index in inked_names])
     widths = np.array([advances[index] for index in inked_names])
     x_height = _x_height(glyphs)
-    freedom = (
-        _point_freedom(points.middles, widths[points.glyph_indexes], x_height)
-        if joined
-        else np.ones(len(points.points))
-    )
+    freedom = np.ones(len(points.points))
+    if joined:
+        freedom = _point_freedom(points.middles, widths[points.glyph_indexes], x_height)
     for take in range(count):
         variation = _TakeVariation.draw_random(inked_names, seed, take, amplitude)
         moved_points = points.points + _point_moves(points, variation, widths, x_height, freedom)
@@ -269,12 +264,8 @@ class _TakeVariation:
 def _point_moves(
     glyph_points: _GlyphPoints, variation: _TakeVariation, widths: Floats, x_height: float, freedom: Floats
 ) -> Floats:
-    moves = (
-        _wave_moves(glyph_points, variation)
-        + _limb_moves(glyph_points, variation, x_height)
-        + _posture_moves(glyph_points, variation, widths)
-    )
-    moves *= freedom[:, None]
+    moves = _wave_moves(glyph_points, variation) + _limb_moves(glyph_points, variation, x_height)
+    moves = (moves + _posture_moves(glyph_points, variation, widths)) * freedom[:, None]
     distance = np.maximum(np.hypot(*moves.T), 1e-9)
     # However long, it ends short of the limit; short ones are hardly touched.
     shortening: Floats = _MAX_MOVE * np.tanh(distance / _MAX_MOVE) / distance

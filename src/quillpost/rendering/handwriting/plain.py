@@ -27,11 +27,8 @@ def make_legible(text: str, faces: Sequence[Container[str]]) -> str:
 
 def find_missing_chars(text: str, faces: Sequence[Container[str]]) -> list[str]:
     chars = dict.fromkeys(unicodedata.normalize("NFC", text))
-    return [char for char in chars if not _can_write(char, faces)]
-
-
-def _can_write(char: str, faces: Sequence[Container[str]]) -> bool:
-    return char.isspace() or _is_invisible(char) or any(char in face for face in faces)
+    visible_chars = [char for char in chars if not char.isspace() and not _is_invisible(char)]
+    return [char for char in visible_chars if not any(char in face for face in faces)]
 
 
 def _legible_chars(text: str, faces: Sequence[Container[str]]) -> Iterator[str]:

@@ -244,11 +244,9 @@ def make_takes(
     takes: dict[str, list[Shape]] = {}
     for done_count, name in enumerate(glyphs, start=1):
         noise = TakeNoise(seed, zlib.crc32(name.encode()), count)
-        takes[name] = (
-            _write_takes(strokes[name], advances[name], pen_radius, habits, noise)
-            if strokes.get(name)
-            else [glyphs[name]] * count
-        )
+        takes[name] = [glyphs[name]] * count
+        if strokes.get(name):
+            takes[name] = _write_takes(strokes[name], advances[name], pen_radius, habits, noise)
         if on_progress:
             on_progress(done_count, len(glyphs))
     return takes
@@ -266,18 +264,13 @@ def strokes_by_glyph(outlines: Mapping[str, list[Floats]]) -> tuple[dict[str, li
     glyph_indexes = bitmap.glyph_at(np.array([pixel_path.pixels[0] for pixel_path in pixel_paths]))
     for glyph_index, pixel_path in zip(glyph_indexes.tolist(), pixel_paths, strict=True):
         path = bitmap.pixel_centers(glyph_index, np.array(pixel_path.pixels))
-        branches[names[glyph_index]].append(
-            Branch(path, pixel_path.pixels[0], pixel_path.pixels[-1], pixel_path.is_closed)
-        )
+        branch = Branch(path, pixel_path.pixels[0], pixel_path.pixels[-1], pixel_path.is_closed)
+        branches[names[glyph_index]].append(branch)
     strokes = {}
     for name, polygons in outlines.items():
         outline_points = np.concatenate(polygons)
-        strokes[name] = trace_strokes(
-            trace_pen_paths(branches[name], outline_points, pen_radius),
-            outline_points,
-            _eye_points(polygons, pen_radius),
-            pen_radius,
-        )
+        pen_paths = trace_pen_paths(branches[name], outline_points, pen_radius)
+        strokes[name] = trace_strokes(pen_paths, outline_points, _eye_points(polygons, pen_radius), pen_radius)
     radii = [stroke.room for glyph_strokes in strokes.values() for stroke in glyph_strokes]
     return strokes, float(np.percentile(np.concatenate([*radii, [pen_radius]]), _PEN_PERCENTILE))
 
@@ -304,9 +297,8 @@ def _eye_points(polygons: list[Floats], pen_radius: float) -> Floats:
     """Points round the small holes: contours that run against the rest."""
     total_area = sum(map(signed_area, polygons))
     holes = [polygon for polygon in polygons if signed_area(polygon) * total_area < 0]
-    return np.concatenate(
-        [np.empty((0, 2)), *(hole for hole in holes if perimeter(hole) < _MAX_EYE_PERIMETER * pen_radius)]
-    )
+    small_holes = [hole for hole in holes if perimeter(hole) < _MAX_EYE_PERIMETER * pen_radius]
+    return np.concatenate([np.empty((0, 2)), *small_holes])
 
 
 def _x_height(glyphs: Mapping[str, Shape]) -> float:

@@ -167,25 +167,19 @@ def _limb_moves(points: Floats, habits: HandHabits, noise: TakeNoise) -> Floats:
     """What rises above small letters or hangs below them stretches and leans by itself."""
     limbs = np.stack([np.maximum(points[:, 1] - habits.x_height, 0), np.minimum(points[:, 1], 0)])
     lean, stretch = noise.normal(2, 2).transpose(1, 0, 2)
-    return np.stack(
-        [
-            _LIMB_LEAN * (lean[:, :1] * limbs[0] + lean[:, 1:] * limbs[1]),
-            _LIMB_STRETCH * (stretch[:, :1] * limbs[0] + stretch[:, 1:] * limbs[1]),
-        ],
-        axis=2,
-    )
+    x_moves = _LIMB_LEAN * (lean[:, :1] * limbs[0] + lean[:, 1:] * limbs[1])
+    y_moves = _LIMB_STRETCH * (stretch[:, :1] * limbs[0] + stretch[:, 1:] * limbs[1])
+    return np.stack([x_moves, y_moves], axis=2)
 
 
 def _posture_moves(points: Floats, advance: float, habits: HandHabits, noise: TakeNoise) -> Floats:
     """Size, slant and turn about the middle of the letter on the line that it is written on, and a shift."""
     max_variation = _JOINED_POSTURE if habits.joined else _POSTURE
-    width_change, height_change, slant, rotation, x_shift, y_shift = (noise.spread_evenly(6) * max_variation).T[
-        :, :, None
-    ]
+    values = (noise.spread_evenly(6) * max_variation).T[:, :, None]
+    width_change, height_change, slant, rotation, x_shift, y_shift = values
     x, y = points[:, 0] - advance / 2, points[:, 1]
-    return np.stack(
-        [width_change * x + (slant - rotation) * y + x_shift, height_change * y + rotation * x + y_shift], axis=2
-    )
+    x_moves = width_change * x + (slant - rotation) * y + x_shift
+    return np.stack([x_moves, height_change * y + rotation * x + y_shift], axis=2)
 
 
 def _hold_together(strokes: Sequence[Stroke], parts: list[Floats]) -> list[Floats]:
@@ -242,11 +236,8 @@ def ink_radii(stroke: Stroke, pen_radius: float, amplitude: float, noise: TakeNo
     if stroke.is_dot:
         return np.broadcast_to(stroke.radii * _DOT_SCALE, pressure.shape)
     speed = _pen_speed(stroke)
-    ink_radii = (
-        radii
-        * (_WIDTH_AT_REST - (_WIDTH_AT_REST - _WIDTH_AT_SPEED) * speed)
-        * (1 + _PRESSURE_VARIATION * amplitude * pressure)
-    )
+    width_at_speed = _WIDTH_AT_REST - (_WIDTH_AT_REST - _WIDTH_AT_SPEED) * speed
+    ink_radii = radii * width_at_speed * (1 + _PRESSURE_VARIATION * amplitude * pressure)
     length = min(int(_FLICK_LENGTH / STEP), len(stroke.path) // 5)
     if stroke.stop is None and not stroke.lap and length > 2:
         end_width = _FLICK_WIDTHS[0] + flicks * (_FLICK_WIDTHS[1] - _FLICK_WIDTHS[0])
@@ -294,7 +285,8 @@ def _turning_angles(path: Floats) -> Floats:
 def _outline_controls(source_path: Floats, paths: Floats, radii: Floats) -> Floats:
     """Controls of the closed curve round a stroke, the same number for every take."""
     knots = _choose_knots(source_path, float(radii[:, [0, -1]].max()))
-    directions = _directions(paths)
+    gradients = np.gradient(paths, axis=1)
+    directions = gradients / np.maximum(np.hypot(gradients[..., 0], gradients[..., 1])[..., None], 1e-9)
     end_controls = _tip_controls if knots else _button_controls
     start, stop = (
         end_controls(paths[:, end], sign * directions[:, end], radii[:, end, None])
@@ -315,18 +307,12 @@ def _choose_knots(source_path: Floats, radius: float) -> list[int]:
     last = len(source_path) - 1
     if last < 2 * clear_samples + 1:
         return []
-    cost = np.cumsum(
-        np.abs(smooth_values(_turning_angles(source_path), 1.5)) / _TURN_PER_CONTROL + STEP / _LENGTH_PER_CONTROL
-    )
+    turns = np.abs(smooth_values(_turning_angles(source_path), 1.5))
+    cost = np.cumsum(turns / _TURN_PER_CONTROL + STEP / _LENGTH_PER_CONTROL)
     low, high = np.interp([clear_samples, last - clear_samples], np.arange(last + 1), cost)
     count = max(2, int(np.ceil(high - low)) + 1)
     positions = np.interp(np.linspace(low, high, count), cost, np.arange(last + 1))
     return np.unique(np.rint(positions).astype(np.int64)).tolist()
-
-
-def _directions(paths: Floats) -> Floats:
-    gradients = np.gradient(paths, axis=1)
-    return gradients / np.maximum(np.hypot(gradients[..., 0], gradients[..., 1])[..., None], 1e-9)
 
 
 def _tip_controls(tip: Floats, outward: Floats, radius: Floats) -> Floats:

@@ -97,7 +97,8 @@ class ContentTrace:
         elif operator in _PAINTING_OPERATORS:
             self._paint(operator, operands, name)
         elif operator == "Tf":
-            is_drawn = name is not None and _subtype(self.find_resource("/Font", name)) == "/Type3"
+            font = self.find_resource("/Font", name) if name is not None else None
+            is_drawn = isinstance(font, pikepdf.Dictionary) and font.get("/Subtype") == "/Type3"
             self._state = replace(self._state, font=("/Font", name) if is_drawn and name else None)
         elif operator == "gs":
             self._set_mask(name)
@@ -160,10 +161,6 @@ def _count_steps(length: float, step: float) -> int:
 
 def _pattern_resource(operator: str, name: str | None) -> ResourceName | None:
     return ("/Pattern", name) if operator in ("scn", "SCN") and name is not None else None
-
-
-def _subtype(font: PdfObject) -> PdfObject:
-    return font.get("/Subtype") if isinstance(font, pikepdf.Dictionary) else None
 
 
 def _count_chars(operands: Iterable[PdfObject]) -> int:

@@ -105,7 +105,10 @@ class PageInspection:
                 inks += [operands] if inks and operator in _COLOR_OPERATORS and len(operands) == 4 else []
             else:
                 self._record_use(operator, name, operands, resources, used_resources, depth)
-        self._inspect_inks(stream, inks)
+        if not all(map(objects.is_black_only, inks)):
+            self._add_reason(CMYK_REASON)
+        elif inks:
+            objects.black_to_gray(stream)
         for name in objects.DEFAULT_SPACES:
             if (pdf_object := find_resource(resources, "/ColorSpace", name)) is not None:
                 used_resources.setdefault("/ColorSpace", {})[name] = pdf_object
@@ -139,12 +142,6 @@ class PageInspection:
             self._inspect_color_space(pikepdf.Name(name), depth)
         if category == "/Properties" and operands[0] == "/OC":
             self._note_layer()
-
-    def _inspect_inks(self, stream: pikepdf.Stream, inks: list[Sequence[PdfObject]]) -> None:
-        if not all(map(objects.is_black_only, inks)):
-            self._add_reason(CMYK_REASON)
-        elif inks:
-            objects.black_to_gray(stream)
 
     def _inspect_resource(
         self, category: str, pdf_object: PdfObject, inherited: PdfObject, depth: int

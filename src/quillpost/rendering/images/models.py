@@ -194,12 +194,8 @@ MIN_SHARP_DPI = 300
 _TOLERANCE = 1e-6
 
 
-def printed_dpi(width: int, height: int, area: Box) -> float:
-    return min(width / area.width, height / area.height) * INCH
-
-
 def printed_whole_dpi(width: int, height: int, area: Box) -> int:
-    return math.floor(printed_dpi(width, height, area) + _TOLERANCE)
+    return math.floor(min(width / area.width, height / area.height) * INCH + _TOLERANCE)
 
 
 def resolution_note(width: int, height: int, area: Box, *, product_name: str = "this piece") -> str | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pikepdf
 import pypdfium2 as pdfium
-from PIL import Image
 
 from quillpost.rendering.images.objects import PdfObject
 from quillpost.rendering.images.rules import UnprintablePdf
@@ -234,10 +233,6 @@ class PageRedrawer:
         red, green, blue = picture.split()
         if red.tobytes() == green.tobytes() == blue.tobytes():
             picture = red
-        return _encode_jpeg(picture)
-
-
-def _encode_jpeg(picture: Image.Image) -> bytes:
-    file = io.BytesIO()
-    picture.save(file, "JPEG", quality=_JPEG_QUALITY, subsampling=0, dpi=(REDRAW_DPI, REDRAW_DPI))
-    return file.getvalue()
+        file = io.BytesIO()
+        picture.save(file, "JPEG", quality=_JPEG_QUALITY, subsampling=0, dpi=(REDRAW_DPI, REDRAW_DPI))
+        return file.getvalue()

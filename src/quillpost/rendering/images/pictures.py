@@ -111,8 +111,9 @@ def _printable_jpeg(data: bytes) -> PrintablePicture:
         with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
             if image.size != (head.width, head.height):
                 raise ValueError("two headers that contradict each other")
-            if head.is_plain:
-                _decode_fully(image)
+            if head.is_plain:  # read to its end to find damage, at an eighth of its size to save memory
+                image.draft(image.mode, (1, 1))
+                image.load()
             else:
                 data, converted = _rewrite_jpeg(image, head, profile)
                 notes += converted
@@ -120,12 +121,6 @@ def _printable_jpeg(data: bytes) -> PrintablePicture:
     except Exception as error:
         raise UnprintableImage("The JPEG file is damaged or incomplete.") from error
     return PrintablePicture(data, "image/jpeg", *upright_size(head.width, head.height, head.orientation), notes)
-
-
-def _decode_fully(image: Image.Image) -> None:
-    """Read a JPEG to its end to find damage, at an eighth of its size to save memory."""
-    image.draft(image.mode, (1, 1))
-    image.load()
 
 
 def _rewrite_jpeg(image: Image.Image, head: jpeg.JpegHeader, profile: bytes | None) -> tuple[bytes, tuple[str, ...]]:
@@ -159,14 +154,9 @@ def _srgb_transform(profile: bytes | None) -> ImageCms.ImageCmsTransform | None:
     if profile is None:
         return None
     try:
-        return ImageCms.buildTransform(
-            ImageCms.ImageCmsProfile(io.BytesIO(profile)),
-            _SRGB,
-            "CMYK",
-            "RGB",
-            ImageCms.Intent.RELATIVE_COLORIMETRIC,
-            ImageCms.Flags.BLACKPOINTCOMPENSATION,
-        )
+        source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        intent, flags = ImageCms.Intent.RELATIVE_COLORIMETRIC, ImageCms.Flags.BLACKPOINTCOMPENSATION
+        return ImageCms.buildTransform(source, _SRGB, "CMYK", "RGB", intent, flags)
     except (OSError, ImageCms.PyCMSError):
         return None
 
@@ -202,14 +192,9 @@ def _rewrite_png(file: png.PngFile, gamma: int | None, profile: bytes | None) ->
             if image.size != (head.width, head.height):
                 raise ValueError("two headers that contradict each other")
             image.load()
-            return png.write_png(
-                head.width,
-                head.height,
-                head.components,
-                (_strip_samples(strip, head, gamma) for _, strip in _strips(image)),
-                orientation=file.orientation,
-                profile=profile,
-            )
+            strips = (_strip_samples(strip, head, gamma) for _, strip in _strips(image))
+            shape = (head.width, head.height, head.components)
+            return png.write_png(*shape, strips, orientation=file.orientation, profile=profile)
     except Exception as error:
         raise UnprintableImage("The PNG file is damaged or incomplete.") from error
 
@@ -228,9 +213,9 @@ def _flatten_on_white(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):  # 16 bits a sample, which Pillow would clip instead of scale
         samples = np.asarray(image)
         eight_bit = (samples.astype(np.uint32) >> 8).astype(np.uint8)
-        return Image.fromarray(
-            eight_bit if transparent_color is None else np.where(samples == transparent_color, np.uint8(255), eight_bit)
-        )
+        if transparent_color is not None:
+            eight_bit = np.where(samples == transparent_color, np.uint8(255), eight_bit)
+        return Image.fromarray(eight_bit)
     if not image.has_transparency_data:
         return image
     if isinstance(transparent_color, tuple) and max(transparent_color) > 255:  # 16 bits, in 8 as the rest

@@ -140,7 +140,8 @@ def has_exact_pixels(png: PngFile) -> bool:
         while not inflater.eof and inflated_size <= expected_size:
             part = inflater.decompress(compressed, _CHUNK_BYTES)
             compressed = inflater.unconsumed_tail
-            has_known_filters = has_known_filters and _are_filters_known(part, -inflated_size % row_size, row_size)
+            row_filters = np.frombuffer(part, np.uint8)[-inflated_size % row_size :: row_size]
+            has_known_filters = has_known_filters and bool((row_filters <= 4).all())
             inflated_size += len(part)
             if not part and not compressed:
                 break
@@ -175,11 +176,6 @@ def write_png(
         chunks.append((b"IDAT", deflater.compress(rows.tobytes())))
         row_above = strip[-1]
     return build_png([*chunks, (b"IDAT", deflater.flush()), (b"IEND", b"")])
-
-
-def _are_filters_known(part: bytes, first: int, row: int) -> bool:
-    """Every row begins with the number of its filter, 0 to 4."""
-    return bool((np.frombuffer(part, np.uint8)[first::row] <= 4).all())
 
 
 def _read_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
