@@ -17,7 +17,7 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import files, image_templates, orders
 from quillpost.core.errors import Refused
-from quillpost.orders.templates.service import find_image_template
+from quillpost.orders.templates.service import IMAGE_TEMPLATES
 
 JSON_TEMPLATE = {"type": "postcard", "name": "Spring"}
 
@@ -231,7 +231,7 @@ def test_a_strangers_template_looks_like_none(owner: Account, stranger: Account,
         container.db.transaction(Tenant(stranger.id)) as tx,
         pytest.raises(Refused, match="Image Template does not exist"),
     ):
-        find_image_template(tx, template)
+        IMAGE_TEMPLATES.find(tx, template)
 
 
 def test_a_limited_token_keeps_to_its_sub_account(owner: Account, container: Container) -> None:

@@ -16,7 +16,7 @@ from quillpost.core.database import Tenant
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.base import message_templates, orders
 from quillpost.core.errors import Refused
-from quillpost.orders.templates.service import find_message_template
+from quillpost.orders.templates.service import MESSAGE_TEMPLATES
 from quillpost.web.application import create_app
 
 PDF = "https://example.com/letter.pdf"
@@ -109,7 +109,7 @@ def test_a_template_reads_as_it_was_saved(owner: Account, clock: Clock) -> None:
 def test_the_send_core_is_given_typed_settings(writer: Account, service: Container) -> None:
     saved = save(writer, type="letter", pdf_only_url=PDF, content=None, cc_emails=["d@example.com"]).json()
     with service.db.transaction(Tenant(writer.id)) as tx:
-        found = find_message_template(tx, saved["id"])
+        found = MESSAGE_TEMPLATES.find(tx, saved["id"])
     assert (found.type, found.content, found.pdf_only_url) == ("letter", "", PDF)
     assert (found.skip_creative_generation, found.cc_emails) == (True, ("d@example.com",))
     assert (found.handwriting_style_id, found.handwriting_realism) == (None, None)
@@ -335,7 +335,7 @@ def test_a_strangers_template_looks_like_none(owner: Account, stranger: Account,
         container.db.transaction(Tenant(stranger.id)) as tx,
         pytest.raises(Refused, match="Message Template does not exist"),
     ):
-        find_message_template(tx, template)
+        MESSAGE_TEMPLATES.find(tx, template)
 
 
 def test_a_limited_token_keeps_to_its_sub_account(owner: Account, container: Container) -> None:

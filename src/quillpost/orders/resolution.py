@@ -50,13 +50,13 @@ from quillpost.orders.models import (
 from quillpost.orders.products import Product, SuppliedFields, check_required_fields, find_product
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.templates.service import (
+    IMAGE_TEMPLATES,
+    MESSAGE_TEMPLATES,
     UNKNOWN_IMAGE_TEMPLATE,
     UNKNOWN_MESSAGE_TEMPLATE,
     ImageTemplate,
     MessageTemplate,
     MessageTemplateValues,
-    find_image_template,
-    find_message_template,
 )
 from quillpost.orders.validation import choose_giftcard, landing_page_source
 from quillpost.recipients.lists.queries import UNKNOWN_LIST, read_lists
@@ -220,7 +220,7 @@ def _find_message_template(
 ) -> MessageTemplate | None:
     if request.message_template_id is None:
         return None
-    template = find_message_template(tx, request.message_template_id)
+    template = MESSAGE_TEMPLATES.find(tx, request.message_template_id)
     if not _is_usable(template.sub_account_id, sub_account_id):
         raise Refused(UNKNOWN_MESSAGE_TEMPLATE)
     _check_template_type(MESSAGE_TEMPLATE_FIELD, template.type, {request.product.order_type(request.size)}, errors)
@@ -232,7 +232,7 @@ def _find_image_template(
 ) -> ImageTemplate | None:
     if request.image_template_id is None:
         return None
-    template = find_image_template(tx, request.image_template_id)
+    template = IMAGE_TEMPLATES.find(tx, request.image_template_id)
     if not _is_usable(template.sub_account_id, sub_account_id):
         raise Refused(UNKNOWN_IMAGE_TEMPLATE)
     _check_template_type(IMAGE_TEMPLATE_FIELD, template.type, {_image_template_type(request.product)}, errors)

@@ -17,7 +17,7 @@ from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.models import AUTOMATION_METHOD, FieldErrors, OrderRequest, ResolvedRequest
 from quillpost.orders.ports import OrderContext
 from quillpost.orders.resolution import ResolvedOrder, read_usable_lists, resolve_request
-from quillpost.orders.templates.service import find_image_template, find_message_template
+from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from quillpost.orders.validation import validate_request
 from quillpost.recipients.addresses.rules import INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.recipients.models import Person
@@ -143,9 +143,9 @@ def _lock_references(tx: Tx, plan: AutomationPlan, mode: str) -> None:
     if plan.sub_account_id is not None:
         require_sub_account(tx, plan.sub_account_id)
     if plan.message_template_id is not None:
-        find_message_template(tx, plan.message_template_id, share_locked=True)
+        MESSAGE_TEMPLATES.find(tx, plan.message_template_id, share_locked=True)
     if plan.image_template_id is not None:
-        find_image_template(tx, plan.image_template_id, share_locked=True)
+        IMAGE_TEMPLATES.find(tx, plan.image_template_id, share_locked=True)
     errors: FieldErrors = {}
     if plan.mailing_list_id is not None:
         sub_account_id = plan.sub_account_id

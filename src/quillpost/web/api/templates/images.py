@@ -174,7 +174,7 @@ def save_new_image_template(
     # The sub account may have gone meanwhile; from here on it stays.
     template_service.choose_sub_account(unit_of_work.tx, caller, body.sub_account_id)
     record_image(unit_of_work.tx, container.storage, image, now=now)
-    template = template_service.insert_image_template(
+    template = template_service.IMAGE_TEMPLATES.insert(
         unit_of_work.tx,
         {
             "account_id": caller.account_id,
@@ -208,7 +208,7 @@ def list_image_templates(
     """Filter by type and sub account; `search` looks at names."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    page = template_service.list_image_templates(
+    page = template_service.IMAGE_TEMPLATES.list(
         tx, page_request, sub_account_id=sub_account_id, types=types, search=search
     )
     return page_response(request, page, lambda template: serialize_image_template(request, container, template))
@@ -227,7 +227,7 @@ def read_image_template(
     """`image` is a URL that needs no token, and stays the same until the image is changed."""
     return json_response(
         serialize_image_template(
-            request, container, template_service.read_image_template(tx, parse_path_id(template_id))
+            request, container, template_service.IMAGE_TEMPLATES.read(tx, parse_path_id(template_id))
         )
     )
 
@@ -259,7 +259,7 @@ def save_changed_image_template(
     now = container.clock()
     changes = body.provided_fields()
     with container.db.transaction(build_tenant(caller)) as tx:
-        before = template_service.read_image_template(tx, template_id)
+        before = template_service.IMAGE_TEMPLATES.read(tx, template_id)
         sub_account_id = before.sub_account_id
         if "sub_account_id" in changes:
             sub_account_id = changes["sub_account_id"] = template_service.choose_sub_account(
@@ -279,12 +279,12 @@ def save_changed_image_template(
     # What was looked up may be otherwise by now; from here on it stays.
     if "sub_account_id" in changes:
         template_service.choose_sub_account(unit_of_work.tx, caller, body.sub_account_id)
-    current = template_service.read_image_template(unit_of_work.tx, template_id, locked=True)
+    current = template_service.IMAGE_TEMPLATES.read(unit_of_work.tx, template_id, locked=True)
     if image is not None:
         _require_unchanged(before, current, copies_image=picture is None)
         record_image(unit_of_work.tx, container.storage, image, now=now)
         changes["image_file_id"] = image.id
-    return template_service.update_image_template(unit_of_work.tx, template_id, changes, now=now), picture
+    return template_service.IMAGE_TEMPLATES.update(unit_of_work.tx, template_id, changes, now=now), picture
 
 
 def _require_unchanged(before: ImageTemplate, current: ImageTemplate, *, copies_image: bool) -> None:
@@ -303,5 +303,5 @@ def _require_unchanged(before: ImageTemplate, current: ImageTemplate, *, copies_
 def delete_image_template(template_id: TemplateId, caller: CanWrite, container: Services) -> Response:
     """Not while an order that is reviewing or paused uses it, be it a test order or a live one."""
     with container.db.transaction(Tenant(caller.account_id, caller.sub_account_id)) as tx:
-        template_service.delete_image_template(tx, parse_path_id(template_id))
+        template_service.IMAGE_TEMPLATES.delete(tx, parse_path_id(template_id))
     return json_response({"message": "success"})

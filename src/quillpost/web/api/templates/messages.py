@@ -142,7 +142,7 @@ def save_new_message_template(
     draft, headers = check_draft(tx, container, body, MessageTemplateValues(type=body.type, name=body.name))
     sub_account_id = template_service.choose_sub_account(tx, caller, body.sub_account_id)
     columns = draft.column_values() | {"account_id": caller.account_id, "sub_account_id": sub_account_id}
-    return template_service.insert_message_template(tx, columns, now=container.clock()), headers
+    return template_service.MESSAGE_TEMPLATES.insert(tx, columns, now=container.clock()), headers
 
 
 @router.get(
@@ -163,7 +163,7 @@ def list_message_templates(
     """Filter by type and sub account; `search` looks at names and contents."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    page = template_service.list_message_templates(
+    page = template_service.MESSAGE_TEMPLATES.list(
         tx, page_request, sub_account_id=sub_account_id, types=types, search=search
     )
     return page_response(request, page, partial(serialize_message_template, request))
@@ -179,7 +179,7 @@ def list_message_templates(
 def read_message_template(request: Request, template_id: TemplateId, tx: RequestTransaction) -> Response:
     """A saved message with how it is written, as a send with it would be."""
     return json_response(
-        serialize_message_template(request, template_service.read_message_template(tx, parse_path_id(template_id)))
+        serialize_message_template(request, template_service.MESSAGE_TEMPLATES.read(tx, parse_path_id(template_id)))
     )
 
 
@@ -206,12 +206,12 @@ def save_changed_message_template(
     tx: Tx, caller: Caller, template_id: int, body: MessageTemplateChanges, container: Container
 ) -> tuple[MessageTemplate, dict[str, str]]:
     """The template as it is then, and the headers that name what was left out."""
-    before = template_service.read_message_template(tx, template_id, locked=True)
+    before = template_service.MESSAGE_TEMPLATES.read(tx, template_id, locked=True)
     draft, headers = check_draft(tx, container, body, before)
     changes = draft.column_values()
     if "sub_account_id" in body.provided_fields():
         changes["sub_account_id"] = template_service.choose_sub_account(tx, caller, body.sub_account_id)
-    return template_service.update_message_template(tx, before.id, changes, now=container.clock()), headers
+    return template_service.MESSAGE_TEMPLATES.update(tx, before.id, changes, now=container.clock()), headers
 
 
 @router.delete(
@@ -223,7 +223,7 @@ def save_changed_message_template(
 def delete_message_template(template_id: TemplateId, caller: CanWrite, container: Services) -> Response:
     """Not while an order that is reviewing or paused uses it, be it a test order or a live one."""
     with container.db.transaction(Tenant(caller.account_id, caller.sub_account_id)) as tx:
-        template_service.delete_message_template(tx, parse_path_id(template_id))
+        template_service.MESSAGE_TEMPLATES.delete(tx, parse_path_id(template_id))
     return json_response({"message": "success"})
 
 

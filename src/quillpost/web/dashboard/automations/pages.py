@@ -20,7 +20,7 @@ from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT
 from quillpost.orders.automations.service import AutomationPlan
 from quillpost.orders.automations.tasks import error_message
 from quillpost.orders.giftcards import queries as giftcard_queries
-from quillpost.orders.templates.service import list_image_templates, list_message_templates
+from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from quillpost.recipients.lists.queries import find_lists, read_list_page
 from quillpost.recipients.models import MailingList
 from quillpost.web import security
@@ -185,8 +185,8 @@ def _render_form(
     with container.db.transaction(build_tenant(user.caller)) as tx:
         titles = {} if user.caller.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
         lists = {each.id: each for each in read_list_page(tx, CHOICES_PAGE).rows} | find_lists(tx, chosen_ids)
-        messages = list_message_templates(tx, CHOICES_PAGE, sub_account_id=None).rows
-        images = list_image_templates(tx, CHOICES_PAGE, sub_account_id=None).rows
+        messages = MESSAGE_TEMPLATES.list(tx, CHOICES_PAGE, sub_account_id=None).rows
+        images = IMAGE_TEMPLATES.list(tx, CHOICES_PAGE, sub_account_id=None).rows
         brands = giftcard_queries.list_offered_brands(tx)
     return render_automation_page(
         request,

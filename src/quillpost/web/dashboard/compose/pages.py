@@ -19,12 +19,7 @@ from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.models import Order
 from quillpost.orders.queries import read_order
-from quillpost.orders.templates.service import (
-    list_newest_image_templates,
-    list_newest_message_templates,
-    read_image_template,
-    read_message_template,
-)
+from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.rendering.samples import sample_version
 from quillpost.web import security
@@ -87,8 +82,8 @@ VARIABLES: Final = (
 
 def design_context(caller: Caller, container: Container) -> dict[str, Any]:
     with container.db.transaction(build_tenant(caller)) as tx:
-        images = list_newest_image_templates(tx, limit=MAX_IMAGES)
-        messages = list_newest_message_templates(tx, limit=MAX_TEMPLATES)
+        images = IMAGE_TEMPLATES.list_newest(tx, limit=MAX_IMAGES)
+        messages = MESSAGE_TEMPLATES.list_newest(tx, limit=MAX_TEMPLATES)
         brands = giftcard_queries.list_offered_brands(tx)
     styles = container.renderer.hands.styles.values()
     return {
@@ -132,7 +127,7 @@ def default_fields() -> FormFields:
 
 def start_from_image(tx: Tx, template_id: int, fields: FormFields) -> FormFields:
     """With a saved image on the front, of a piece that it suits."""
-    image = read_image_template(tx, template_id)
+    image = IMAGE_TEMPLATES.read(tx, template_id)
     matching = [name for name, each in PRODUCT_CHOICES.items() if each.image_type == image.type]
     image_fields = {"image": ["template"], "image_template_id": [str(image.id)]}
     return fields | image_fields | _choose_product(matching, fields)
@@ -147,7 +142,7 @@ def start_from_list(tx: Tx, list_id: int, fields: FormFields) -> FormFields:
 
 def start_from_template(tx: Tx, template_id: int, fields: FormFields) -> FormFields:
     """With a saved message and its design settings."""
-    template = read_message_template(tx, template_id)
+    template = MESSAGE_TEMPLATES.read(tx, template_id)
     settings = {
         "style": template.handwriting_style_id,
         "font_size": template.font_size,

@@ -78,9 +78,9 @@ def _render_list(
     filters = {"sub_account_id": None, "types": [kind] if kind else None, "name_contains": name_filter}
     with container.db.transaction(build_tenant(user.caller)) as tx:
         templates = (
-            template_service.list_image_templates(tx, page_request, **filters)  # type: ignore[arg-type]
+            template_service.IMAGE_TEMPLATES.list(tx, page_request, **filters)  # type: ignore[arg-type]
             if is_images
-            else template_service.list_message_templates(tx, page_request, **filters)  # type: ignore[arg-type]
+            else template_service.MESSAGE_TEMPLATES.list(tx, page_request, **filters)  # type: ignore[arg-type]
         )
         has_sub_accounts = any(template.sub_account_id for template in templates.rows)
         titles = label_sub_accounts(list_sub_accounts(tx)) if has_sub_accounts else {}
@@ -115,16 +115,16 @@ class TemplateKind(NamedTuple):
 
 
 MESSAGE_KIND = TemplateKind(
-    template_service.read_message_template,
-    template_service.require_unused_message,
-    template_service.delete_message_template,
+    template_service.MESSAGE_TEMPLATES.read,
+    template_service.MESSAGE_TEMPLATES.require_unused,
+    template_service.MESSAGE_TEMPLATES.delete,
     MESSAGES_PATH,
     "message_deleted",
 )
 IMAGE_KIND = TemplateKind(
-    template_service.read_image_template,
-    template_service.require_unused_image,
-    template_service.delete_image_template,
+    template_service.IMAGE_TEMPLATES.read,
+    template_service.IMAGE_TEMPLATES.require_unused,
+    template_service.IMAGE_TEMPLATES.delete,
     IMAGES_PATH,
     "image_deleted",
 )
@@ -231,7 +231,7 @@ def create_message(request: Request, user: CurrentUser, form: PostedLargeForm, c
 @router.get("/templates/messages/{template_id}")
 def edit_message_page(request: Request, template_id: str, user: CurrentUser, container: Services) -> Response:
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        template = template_service.read_message_template(tx, parse_path_id(template_id))
+        template = template_service.MESSAGE_TEMPLATES.read(tx, parse_path_id(template_id))
     return render_message_form(request, user, container, FormState(template_form_fields(template)), template.id)
 
 
@@ -241,7 +241,7 @@ def change_message(
 ) -> Response:
     number = parse_path_id(template_id)
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        template_service.read_message_template(tx, number)  # what is not theirs is not there, whatever was typed
+        template_service.MESSAGE_TEMPLATES.read(tx, number)  # what is not theirs is not there, whatever was typed
     try:
         body = read_body(MessageTemplateChanges, read_template_fields(form))
         with container.db.transaction(build_tenant(user.caller)) as tx:
@@ -371,7 +371,7 @@ def _read_image_fields(form: Form) -> dict[str, Any]:
 
 def _read_image(template_id: str, user: SignedInUser, container: Container) -> ImageTemplate:
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        return template_service.read_image_template(tx, parse_path_id(template_id))
+        return template_service.IMAGE_TEMPLATES.read(tx, parse_path_id(template_id))
 
 
 def _render_image_form(

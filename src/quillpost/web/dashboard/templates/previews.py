@@ -238,7 +238,7 @@ def message_thumbnail(
 ) -> Response:
     """A PDF that is the whole mailer has no such picture."""
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        template = template_service.read_message_template(tx, parse_path_id(template_id))
+        template = template_service.MESSAGE_TEMPLATES.read(tx, parse_path_id(template_id))
         sender = read_sender(tx, user.caller, template.sub_account_id)
         code = template.giftcard_brand_code
         brand = find_brands(tx, [code]).get(code) if code else None
@@ -256,7 +256,7 @@ def image_thumbnail(
     template_id: str, user: CurrentUser, container: Services, if_none_match: IfNoneMatch = ""
 ) -> Response:
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        template = template_service.read_image_template(tx, parse_path_id(template_id))
+        template = template_service.IMAGE_TEMPLATES.read(tx, parse_path_id(template_id))
         file_key = tx.execute(sa.select(files.c.key).where(files.c.id == template.image_file_id)).scalar()
     etag = image_etag(template.type, template.image_file_id)
     if _matches_etag(etag, if_none_match):
