@@ -131,7 +131,7 @@ def test_every_act_of_the_api_is_done_here() -> None:
     """Others are done by the tests that `noted_acts` names."""
     assert CALLS.keys() | OPERATORS == BY_CALLS
     assert ACTION_LABELS.keys() > BY_CALLS | BY_COMMANDS
-    assert BY_COMMANDS - {"moved"} <= named_in(TESTS / "cli")
+    assert BY_COMMANDS - {"credit.moved"} <= named_in(TESTS / "cli")
 
 
 @pytest.mark.parametrize("act", CALLS)
@@ -231,7 +231,7 @@ def test_credit_that_is_moved_at_the_command_line_is_noted(owner: Account, conta
         for _ in range(2):
             billing_service.deposit(tx, owner.id, cents=2_500, key="cheque 7", note=None, now=container.clock())
     assert [describe_entry(line) for line in lines(container, owner.id)] == ["the command line moved credit: $25.00"]
-    assert acts(container, owner.id) == ["moved"]
+    assert acts(container, owner.id) == ["credit.moved"]
 
 
 class TestOperators:

@@ -227,7 +227,7 @@ def _render_suppression_page(
         erased_count = suppression.count_erased_suppressions(tx, limit=MAX_COUNTED)
     return render_list_page(
         context,
-        "html",
+        "suppression.html",
         form=form,
         page=page,
         erased_count=erased_count,

@@ -102,7 +102,7 @@ def move_credit(context: ConfirmedOperatorContext, account_id: str, form: Posted
             transfer(tx, number, cents=cents, key=f"page:{key}", note=reason, actor=context.user.actor, now=now)
             if number != context.account_id:
                 amount = format_cents(cents if direction == DEPOSIT else -cents)
-                audit_writer(context, "moved", {"name": account.name, "amount": amount, "note": reason})(tx)
+                audit_writer(context, "credit.moved", {"name": account.name, "amount": amount, "note": reason})(tx)
     except (Invalid, Refused) as error:
         return render_account_page(context, number, form=FormState.from_error(form, error, default_field="amount"))
     return redirect(account_path, flash="credit_given" if direction == DEPOSIT else "credit_taken")
@@ -237,7 +237,7 @@ def prices_page(context: OperatorContext) -> Response:
     for price_row in price_rows:
         by_product.setdefault(product_name(price_row.kind.type, price_row.kind.size), []).append(price_row)
     return render_room_page(
-        context, "html", by_product=by_product, class_labels=CLASS_LABELS, country_label=country_label
+        context, "prices.html", by_product=by_product, class_labels=CLASS_LABELS, country_label=country_label
     )
 
 
