@@ -1,8 +1,10 @@
 """Edits and cancels orders that are still held back."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -11,6 +13,8 @@ from quillpost.accounts.billing import service as credit
 from quillpost.accounts.billing import service as ledger
 from quillpost.accounts.billing.queries import read_tariff
 from quillpost.accounts.billing.rules import Tariff
+from quillpost.accounts.models import Caller
+from quillpost.accounts.service import build_tenant
 from quillpost.core import events, jobs
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import items, orders
@@ -23,7 +27,8 @@ from quillpost.orders.drafts import WrittenMessage, check_fit, handwriting_warni
 from quillpost.orders.images import hash_creative
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.items.models import Item
-from quillpost.orders.models import Order
+from quillpost.orders.models import FieldErrors, GiftcardChoice, Order
+from quillpost.orders.ports import OrderContext
 from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.orders.templates.rules import variables_error
 from quillpost.orders.validation import INK_HARD_TO_READ
@@ -82,21 +87,86 @@ class OrderEdit:
     """What is to be different. What is not named stays: a schedule or metadata may be set to nothing."""
 
     changed_fields: frozenset[str]
-    new_message: NewMessage | None = None
+    message: str | None = None
     schedule_for: datetime | None = None
     metadata: str | None = None
 
 
+GIFTCARD_UNCHANGEABLE = "The gift card that was chosen stays: cancel the order, and send another."
+
+
+def change_order(
+    context: OrderContext,
+    caller: Caller,
+    order_id: int,
+    changes: OrderEdit,
+    errors: FieldErrors,
+    *,
+    max_characters: int,
+    get_tx: Callable[[], Tx],
+    unused_fields: Mapping[str, Any] = MappingProxyType({}),
+) -> Order:
+    """The order as it is from now on. `get_tx` opens the transaction once another message is laid out, which takes a
+    while. `unused_fields` are those that no change has, of which some would be another gift card."""
+    with context.db.transaction(build_tenant(caller)) as tx:
+        order = queries.read_order(tx, order_id)
+    message = changes.message or ""
+    can_be_blank = changes.message is not None and order.has_background
+    if "message" in changes.changed_fields and not message.strip() and not can_be_blank:
+        errors["message"] = ["A message cannot be taken away: leave the field out, or write another."]
+    elif len(message) > max_characters:
+        errors["message"] = [f"At most {max_characters:,} characters, please."]
+    errors |= {name: [GIFTCARD_UNCHANGEABLE] for name in _find_giftcard_changes(order.gift, unused_fields)}
+    if errors:
+        raise Invalid(errors)
+    terms, new_message = context.environments[caller.mode], None
+    if changes.message is not None:
+        indicia = terms.indicia[order.mail_class]
+        new_message = check_new_message(
+            context.db, build_tenant(caller), order, message, renderer=context.renderer, indicia=indicia
+        )
+    return edit_order(
+        get_tx(),
+        order.id,
+        changes,
+        new_message,
+        review=terms.review_period,
+        needs_credit=terms.needs_credit,
+        now=context.clock(),
+    )
+
+
+def _find_giftcard_changes(gift: GiftcardChoice | None, fields: Mapping[str, Any]) -> list[str]:
+    """Fields with which the caller wants another gift card: as it is about money, they are not just ignored."""
+    if gift is None:
+        return []
+    current = {
+        "giftcard_brand": gift.brand,
+        "giftcard_brand_code": gift.brand,
+        "giftcard_amount": gift.cents,
+        "giftcard_amount_in_cents": gift.cents,
+        "landing_page_url": gift.landing_page_url,
+    }
+    return [name for name, value in current.items() if fields.get(name) is not None and str(fields[name]) != str(value)]
+
+
 def edit_order(
-    tx: Tx, order_id: int, changes: OrderEdit, *, review: timedelta, needs_credit: bool = False, now: datetime
+    tx: Tx,
+    order_id: int,
+    changes: OrderEdit,
+    new_message: NewMessage | None,
+    *,
+    review: timedelta,
+    needs_credit: bool,
+    now: datetime,
 ) -> Order:
     """The order as it is from now on. Against the press, one side wins."""
     order = queries.read_order(tx, order_id, locked=True)
     _require_editable(order)
     values: dict[str, object] = {"updated_at": now}
     updated = order
-    if changes.new_message is not None:
-        updated = changes.new_message.apply_to(order)
+    if new_message is not None:
+        updated = new_message.apply_to(order)
         values |= {name: getattr(updated, name) for name in MESSAGE_COLUMNS}
     if "metadata" in changes.changed_fields:
         values["metadata"] = changes.metadata
@@ -106,7 +176,7 @@ def edit_order(
         values |= {"schedule_for": changes.schedule_for, "due_at": due_at}
         jobs.enqueue_unique(tx, SWEEP_TASK, at=due_at)
     if updated is not order:
-        _require_no_repeats(tx, updated, "message" if changes.new_message else "schedule_for")
+        _require_no_repeats(tx, updated, "message" if new_message else "schedule_for")
     if updated.creative_key != order.creative_key:
         tx.execute(
             sa.update(items)

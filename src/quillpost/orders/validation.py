@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Message, add_note
@@ -38,6 +39,7 @@ from quillpost.rendering.models import Design, parse_color
 from quillpost.rendering.text.variables import has_variables
 
 MAX_PERSONAL_PICTURES = 50
+MAX_SCHEDULE_AHEAD = timedelta(days=366)
 
 
 def validate_request(
@@ -62,6 +64,11 @@ def validate_request(
     if errors:
         raise Invalid(errors)
     return replace(request, handwriting_color=color), people
+
+
+def check_schedule(at: datetime | None, errors: FieldErrors, *, now: datetime) -> None:
+    if at is not None and not now <= at <= now + MAX_SCHEDULE_AHEAD:
+        errors["schedule_for"] = ["This must lie in the future, at most a year ahead."]
 
 
 def _list_sources(request: ResolvedRequest) -> Iterator[tuple[ContentSource, str, bool]]:

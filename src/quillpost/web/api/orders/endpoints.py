@@ -1,6 +1,5 @@
 """Orders: statistics, reading, canceling, changing, sending again."""
 
-from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
@@ -17,10 +16,10 @@ from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.orders import changes as order_changes
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
-from quillpost.orders.changes import OrderEdit, check_new_message, edit_order
+from quillpost.orders.changes import OrderEdit
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.items import queries as item_queries
-from quillpost.orders.models import FieldErrors, GiftcardChoice, Order
+from quillpost.orders.models import FieldErrors
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.stats import sum_orders
 from quillpost.web.api.bodies import Body, Text, accepts
@@ -51,7 +50,7 @@ from quillpost.web.api.send.requests import (
     to_metadata_text,
 )
 from quillpost.web.api.send.responses import create_and_respond
-from quillpost.web.dependencies import Services, UnitOfWork, parse_path_id
+from quillpost.web.dependencies import Services, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
 
@@ -214,8 +213,6 @@ router.put("/order/{order_id}/cancel", include_in_schema=False, dependencies=CAN
 
 CanChange = Annotated[Caller, Depends(require_scope("orders:write"))]
 
-GIFTCARD_UNCHANGEABLE = "The gift card that was chosen stays: cancel the order, and send another."
-
 
 @accepts(wire.OrderUpdate)
 class ChangedOrder(Body):
@@ -244,66 +241,24 @@ def change_order(
 ) -> Response:
     """While it is `cancellable`: its message, schedule, metadata. Other words or times are priced again; a
     gift card stays as it was chosen."""
-    order = apply_order_changes(parse_path_id(order_id), body, caller, container, unit_of_work)
-    return json_response(serialize_order_details(request, container, order))
-
-
-def apply_order_changes(
-    order_id: int, body: ChangedOrder, caller: Caller, container: Container, unit_of_work: UnitOfWork
-) -> Order:
-    """The order as it is from now on, in the request's transaction; laying out other words comes before."""
-    now, errors = container.clock(), FieldErrors()
-    provided = body.provided_fields()
-    with container.db.transaction(build_tenant(caller)) as tx:
-        before = order_queries.read_order(tx, order_id)
-    can_be_blank = body.message is not None and before.has_background
-    if "message" in provided and not (body.message or "").strip() and not can_be_blank:
-        errors["message"] = ["A message cannot be taken away: leave the field out, or write another."]
-    elif len(body.message or "") > container.limits.message_characters:
-        errors["message"] = [f"At most {container.limits.message_characters:,} characters, please."]
+    errors = FieldErrors()
     changes = OrderEdit(
-        changed_fields=frozenset(provided),
-        schedule_for=parse_schedule(body.schedule_for, errors, now=now),
+        changed_fields=frozenset(body.provided_fields()),
+        message=body.message,
+        schedule_for=parse_schedule(body.schedule_for, errors, now=container.clock()),
         metadata=to_metadata_text(body.metadata, container.limits, errors),
     )
-    errors |= {name: [GIFTCARD_UNCHANGEABLE] for name in _find_giftcard_changes(before.gift, body)}
-    if errors:
-        raise Invalid(errors)
-    environment = container.environments[caller.mode]
-    if body.message is not None:
-        indicia = environment.indicia[before.mail_class]
-        new_message = check_new_message(
-            container.db, build_tenant(caller), before, body.message, renderer=container.renderer, indicia=indicia
-        )
-        changes = replace(changes, new_message=new_message)
-    return edit_order(
-        unit_of_work.tx,
-        before.id,
+    order = order_changes.change_order(
+        container.orders,
+        caller,
+        parse_path_id(order_id),
         changes,
-        review=environment.review_period,
-        needs_credit=environment.needs_credit,
-        now=container.clock(),
+        errors,
+        unused_fields=body.model_extra or {},
+        max_characters=container.limits.message_characters,
+        get_tx=lambda: unit_of_work.tx,
     )
-
-
-def _find_giftcard_changes(gift: GiftcardChoice | None, body: ChangedOrder) -> list[str]:
-    """Fields with which the caller wants another gift card. None of them is ours here, but it is about money:
-    that they are named as ignored would not do."""
-    if gift is None:
-        return []
-    current = {
-        "giftcard_brand": gift.brand,
-        "giftcard_brand_code": gift.brand,
-        "giftcard_amount": gift.cents,
-        "giftcard_amount_in_cents": gift.cents,
-        "landing_page_url": gift.landing_page_url,
-    }
-    extra_fields = body.model_extra or {}
-    return [
-        name
-        for name, value in current.items()
-        if extra_fields.get(name) is not None and str(extra_fields[name]) != str(value)
-    ]
+    return json_response(serialize_order_details(request, container, order))
 
 
 @router.post(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
@@ -14,6 +14,7 @@ from quillpost.core import exact_json
 from quillpost.orders.models import FIELD_ATTRIBUTES, FieldErrors, OrderRequest, ReplayRequest
 from quillpost.orders.products import Product
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
+from quillpost.orders.validation import check_schedule
 from quillpost.recipients.rules import MAX_FIELD_LENGTH, check_recipient
 from quillpost.rendering.models import ReturnAddress
 from quillpost.web.api.bodies import (
@@ -41,7 +42,6 @@ from quillpost.web.api.radius.schemas import RadiusCenterFields, RadiusOfSend, f
 from quillpost.web.api.send import schemas
 from quillpost.web.api.send.schemas import InlineRecipients, NotificationAddresses, find_ignored_in_recipients
 
-MAX_SCHEDULE_AHEAD = timedelta(days=366)
 MAX_LISTS = 100
 MAX_TEXT_LENGTH = 100_000
 """Whatever an operator's limit for messages is: beyond it nothing is even looked at."""
@@ -405,6 +405,5 @@ def parse_schedule(text: str | None, errors: FieldErrors, *, now: datetime) -> d
         errors["schedule_for"] = ["Write an ISO 8601 date and time, such as 2026-12-01T09:00:00Z."]
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    if not now <= at <= now + MAX_SCHEDULE_AHEAD:
-        errors["schedule_for"] = ["This must lie in the future, at most a year ahead."]
+    check_schedule(at, errors, now=now)
     return at

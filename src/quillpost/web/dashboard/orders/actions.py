@@ -1,6 +1,6 @@
 """Canceling, changing and repeating an order."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -14,20 +14,18 @@ from quillpost.orders import changes as order_changes
 from quillpost.orders import creation
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
+from quillpost.orders.changes import OrderEdit
 from quillpost.orders.drafts import OrderDraft
-from quillpost.orders.models import Order
+from quillpost.orders.models import FieldErrors, Order, ReplayRequest
+from quillpost.orders.validation import check_schedule
 from quillpost.web import security
-from quillpost.web.api.orders.endpoints import ChangedOrder, apply_order_changes
-from quillpost.web.api.send.requests import Replay
 from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft
-from quillpost.web.dashboard.compose.forms import REPEAT_SWITCH
 from quillpost.web.dashboard.forms import (
     EMPTY_FORM,
     FormState,
     format_local_time,
     parse_moment,
     parse_zone,
-    read_body,
     send_time_context,
 )
 from quillpost.web.dashboard.orders.labels import product_label
@@ -84,37 +82,38 @@ def change_page(request: Request, order_id: str, user: CurrentUser, container: S
 def change_order(request: Request, order_id: str, user: CurrentUser, form: PostedForm, container: Services) -> Response:
     order, zone = _read_order(order_id, user, container), parse_zone(request, form.fields)
     try:
-        body = read_body(ChangedOrder, _changed_fields(form, order, zone))
-        if not body.provided_fields():
+        changes, errors = _read_changes(form, order, zone), FieldErrors()
+        if not changes.changed_fields:
             return redirect(f"/orders/{order.id}", flash="order_as_it_was")
+        check_schedule(changes.schedule_for, errors, now=container.clock())
         with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
-            apply_order_changes(order.id, body, user.caller, container, unit_of_work)
-    except Invalid as invalid:
-        form_fields = {"schedule_for": "send_on"}
-        form_error = Invalid({form_fields.get(name, name): errors for name, errors in invalid.fields.items()})
-        return _render_change_page(
-            request, user, container, order, FormState.from_error(form, form_error, default_field=GENERAL_ERROR_FIELD)
-        )
-    except (Refused, Unpaid, Conflict) as error:
-        form_error = Invalid({GENERAL_ERROR_FIELD: [error.message]})
-        return _render_change_page(
-            request, user, container, order, FormState.from_error(form, form_error, default_field=GENERAL_ERROR_FIELD)
-        )
+            order_changes.change_order(
+                container.orders,
+                user.caller,
+                order.id,
+                changes,
+                errors,
+                max_characters=container.limits.message_characters,
+                get_tx=lambda: unit_of_work.tx,
+            )
+    except (Invalid, Refused, Unpaid, Conflict) as error:
+        fields = error.fields if isinstance(error, Invalid) else {GENERAL_ERROR_FIELD: [error.message]}
+        form_errors = {"send_on" if name == "schedule_for" else name: messages for name, messages in fields.items()}
+        return _render_change_page(request, user, container, order, FormState(form.fields, form_errors))
     return redirect(f"/orders/{order.id}", flash="order_changed")
 
 
-def _changed_fields(form: Form, order: Order, zone: ZoneInfo) -> Mapping[str, Any]:
-    """What is other than it was: what stays is not priced or laid out again."""
+def _read_changes(form: Form, order: Order, zone: ZoneInfo) -> OrderEdit:
+    """What is different: what stays is not priced or laid out again."""
     changes: dict[str, Any] = {}
     message = form.text("message", max_length=10_000).replace("\r\n", "\n")
     if not order.pdf_only and message != order.message.replace("\r\n", "\n").strip():
         changes["message"] = message
-    is_later = form.text("when") == "later"
-    send_at = parse_moment(form, "send_on", zone) if is_later else None
+    send_at = parse_moment(form, "send_on", zone) if form.text("when") == "later" else None
     current_send_at = order.schedule_for.replace(second=0, microsecond=0) if order.schedule_for else None
     if send_at != current_send_at:
-        changes["schedule_for"] = None if send_at is None else send_at.isoformat()
-    return changes
+        changes["schedule_for"] = send_at
+    return OrderEdit(changed_fields=frozenset(changes), **changes)
 
 
 def _render_cancel_page(
@@ -189,7 +188,7 @@ def resend_order(request: Request, order_id: str, user: CurrentUser, form: Poste
     if form.text("price") == "anew":
         return _render_resend_page(request, user, container, order, FormState(form.fields))
     try:
-        draft = _draft_replay(order, _read_replay(request, form), user, container)
+        draft = _draft_replay(request, form, order, user, container)
         price = estimate_draft(draft, user.caller, container)
         if not price.pieces:
             raise Refused(NO_RECIPIENTS)
@@ -212,16 +211,15 @@ def resend_order(request: Request, order_id: str, user: CurrentUser, form: Poste
     return redirect(f"/orders/{new_order.id}", flash="order_sent_again")
 
 
-def _read_replay(request: Request, form: Form) -> Replay:
-    fields: dict[str, Any] = {REPEAT_SWITCH: form.text("repeats") == "on"}
-    if form.text("when") == "later":
-        zone = parse_zone(request, form.fields)
-        fields["schedule_for"] = parse_moment(form, "send_on", zone).isoformat()
-    return read_body(Replay, fields)
-
-
-def _draft_replay(order: Order, body: Replay, user: SignedInUser, container: Container) -> OrderDraft:
-    replay, errors = body.to_replay_request(order.id, container.limits, now=container.clock())
+def _draft_replay(request: Request, form: Form, order: Order, user: SignedInUser, container: Container) -> OrderDraft:
+    is_later, errors = form.text("when") == "later", FieldErrors()
+    replay = ReplayRequest(
+        order_id=order.id,
+        schedule_for=parse_moment(form, "send_on", parse_zone(request, form.fields)) if is_later else None,
+        copy_metadata=True,
+        allow_duplicates=form.text("repeats") == "on",
+    )
+    check_schedule(replay.schedule_for, errors, now=container.clock())
     return order_service.draft_replay(container.orders, user.caller, replay, errors)
 
 
@@ -245,9 +243,7 @@ def _render_resend_page(
     try:
         sent_form = Form({name: list(values) for name, values in form.fields.items()})
         if is_priced:
-            price = estimate_draft(
-                _draft_replay(order, _read_replay(request, sent_form), user, container), user.caller, container
-            )
+            price = estimate_draft(_draft_replay(request, sent_form, order, user, container), user.caller, container)
     except (Invalid, Refused) as error:
         form = FormState(form.fields, form.errors or _to_form_errors(error).fields)
     return render_form_page(
