@@ -32,11 +32,9 @@ class PrintPartner(Protocol):
 
     def submit(self, job: PrintJob, *, now: datetime) -> None:
         """Hand the job over, whole or not at all. The same reference twice is one job."""
-        ...
 
     def progress(self, reference: str, *, now: datetime) -> PrintProgress:
         """How far the job is. What was reported once stays."""
-        ...
 
 
 class PartnerDown(Exception):
@@ -63,23 +61,18 @@ class CarrierFeed(Protocol):
 
     def poll(self, *, now: datetime) -> CarrierReport:
         """The files to read. Repeats are allowed: a scan seen twice changes nothing."""
-        ...
 
     def fetch(self, name: str) -> bytes:
         """The file, or `ScanFileTooLarge`, `ScanFileForbidden`, or `FileMissing` where another poll has settled it."""
-        ...
 
     def settle(self, name: str) -> None:
         """Its scans are stored: do not report it again. Idempotent."""
-        ...
 
     def refuse(self, name: str, reason: str) -> None:
         """Set it aside, with the reason beside it, for an operator."""
-        ...
 
     def set_aside(self) -> Sequence[RefusedScanFile]:
         """Refused files that are still there, and files that may not be read."""
-        ...
 
 
 class CarrierDown(Exception):
@@ -99,4 +92,3 @@ class CarrierInbox(Protocol):
 
     def store(self, data: bytes) -> None:
         """Store the file durably. The same bytes twice are one file."""
-        ...

@@ -43,7 +43,6 @@ class Notifier(Protocol):
 
     async def send(self, message: OutgoingMessage) -> None:
         """Returns once the other side has accepted it; else `MessageRejected`, `MessageDeferred` or `NotifierDown`."""
-        ...
 
     async def close(self) -> None: ...
 

@@ -74,13 +74,8 @@ class MessageSender:
         zone: tzinfo,
         attempt_seconds: float = ATTEMPT_SECONDS,
     ) -> None:
-        self._db = db
-        self._encryptor = encryptor
-        self._clock = clock
-        self._base_url = base_url
-        self._window = window
-        self._zone = zone
-        self._attempt_seconds = attempt_seconds
+        self._db, self._encryptor, self._clock, self._base_url, self._window = db, encryptor, clock, base_url, window
+        self._zone, self._attempt_seconds = zone, attempt_seconds
         self._lease_duration = timedelta(seconds=2 * attempt_seconds + 30)
         self._channels = [ChannelState(channel, notifier) for channel, notifier in notifiers.items()]
         self._has_finished = asyncio.Event()

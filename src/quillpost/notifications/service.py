@@ -35,12 +35,12 @@ CLAIM_DUE_THREADS = sa.text("""
 """)
 # Counted once for all addresses that were notified up to the same scan.
 COUNT_SCANS = sa.text("""
-    select a.order_id, a.since, o.type, c.scans, c.pieces, c.first_at, c.last_at,
+    select a.order_id, a.since, o.type, c.scans, c.item_count, c.first_at, c.last_at,
            o.total_scans as order_scans, o.multi_scans as order_multi_scans
       from unnest(cast(:orders as bigint[]), cast(:sinces as bigint[])) as a (order_id, since)
       join orders o on o.id = a.order_id
       cross join lateral (
-          select count(*) as scans, count(distinct n.item_id) as pieces,
+          select count(*) as scans, count(distinct n.item_id) as item_count,
                  min(n.at) as first_at, max(n.at) as last_at
             from scan_news n where n.order_id = a.order_id and n.id >= a.since) c
      where c.scans > 0
@@ -103,15 +103,8 @@ def _read_news(tx: Tx, thread_keys: Sequence[tuple[int, int]]) -> dict[tuple[int
     }
     return {
         (row.order_id, row.since): ScanNews(
-            order_id=row.order_id,
-            type=row.type,
-            scans=row.scans,
-            item_count=row.pieces,
-            first_at=row.first_at,
-            last_at=row.last_at,
-            order_scans=row.order_scans,
-            order_multi_scans=row.order_multi_scans,
             items=items_by_thread[row.order_id, row.since],
+            **{name: value for name, value in row._mapping.items() if name != "since"},
         )
         for row in tx.execute(COUNT_SCANS, params)
     }

@@ -285,12 +285,11 @@ def delete_queued_files(db: Database, store: FileStore) -> int:
         query = sa.select(erasing_files.c.key).order_by(erasing_files.c.since, erasing_files.c.key)
         keys = list(tx.execute(query.limit(FILE_BATCH_SIZE)).scalars())
     for key in keys:
-        for file_key in _list_personal_files(store, key) if key.endswith("/") else [key]:
-            store.delete(file_key)
+        # Of a print job's folder only the status files stay.
+        is_folder = key.endswith("/")
+        for file_key in list(store.keys(key)) if is_folder else [key]:
+            if not is_folder or file_key.removeprefix(key) not in STATUS_FILES:
+                store.delete(file_key)
     with db.system_transaction() as tx:
         tx.execute(sa.delete(erasing_files).where(erasing_files.c.key.in_(keys)))
     return len(keys)
-
-
-def _list_personal_files(store: FileStore, folder: str) -> list[str]:
-    return [key for key in store.keys(folder) if key.removeprefix(folder) not in STATUS_FILES]

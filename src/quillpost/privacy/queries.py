@@ -1,7 +1,7 @@
 """Finds a person in one account. These statements run as the service, so each names its tenant."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -25,7 +25,6 @@ POSTAL_CODE_REQUIRED = (
     "Give the ZIP code too (outside the US the postal code or the city): a street alone may be many people's."
 )
 AMBIGUOUS_ADDRESS = "Many people have this address: give a house number or a box, or the person's email instead."
-ZIP_DIGITS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,28 +135,21 @@ def find_person_rows(tx: Tx, tenant: Tenant, subject: ErasureSubject, *, before:
     recipient_rows = tx.execute(SELECT_RECIPIENTS, params).all()
     item_rows = tx.execute(SELECT_ITEMS, params).all()
     address_keys = {*subject.keys, *(row.address_key for row in (*recipient_rows, *item_rows) if row.address_key)}
-    emails = {row.email for row in (*recipient_rows, *item_rows) if row.email} | (
-        {subject.email} if subject.email else set()
-    )
+    emails = {email for email in (subject.email, *(row.email for row in (*recipient_rows, *item_rows))) if email}
+    texts = [*emails, *(text for row in (*recipient_rows, *item_rows) for text in _list_identifying_texts(row))]
+    unique_texts = dict.fromkeys(text for text in texts if text is not None and len(text) >= MIN_TEXT_LENGTH)
     return ErasureMatches(
         recipient_ids=[row.id for row in recipient_rows],
         list_ids={row.mailing_list_id for row in recipient_rows},
         item_ids=[row.id for row in item_rows],
         person_keys=address_keys | {f"email {email}" for email in emails},
-        identifying_texts=_select_texts(
-            [*emails, *(text for row in (*recipient_rows, *item_rows) for text in _list_identifying_texts(row))]
-        ),
+        identifying_texts=list(unique_texts)[:MAX_TEXTS],
     )
 
 
 def _list_identifying_texts(row: sa.Row[Any]) -> list[str | None]:
     """The reason of a doubt quotes the address, and senders read it."""
     return [row.name, row.address, *(row.reasons[:1] if row.deliverability == DOUBTFUL else ())]
-
-
-def _select_texts(texts: Sequence[str | None]) -> list[str]:
-    unique_texts = dict.fromkeys(text for text in texts if text is not None and len(text) >= MIN_TEXT_LENGTH)
-    return list(unique_texts)[:MAX_TEXTS]
 
 
 BODY_BATCH_SIZE = 20  # a body may be as large as a request

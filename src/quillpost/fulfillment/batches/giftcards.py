@@ -72,15 +72,16 @@ def issue_cards(
     issuer = production.giftcard_issuers[batch.mode]
     with production.db.system_transaction() as tx:
         card_requests = issuance.request_cards(tx, item_ids, issuer=issuer.name, now=now)
-    own_requests = [card_request for card_request in card_requests if card_request.issuer == issuer.name]
+    own_requests = [pending for pending in card_requests if pending.issuer == issuer.name]
     reasons = [
-        _other_issuer_reason(card_request.issuer)
-        for card_request in card_requests
-        if card_request.issuer != issuer.name
+        f"Some were asked of {pending.issuer}, who may have issued them: set QUILLPOST_GIFTCARDS back until they are"
+        " printed."
+        for pending in card_requests
+        if pending.issuer != issuer.name
     ]
     for start in range(0, len(own_requests), CARDS_PER_REQUEST):
         chunk = own_requests[start : start + CARDS_PER_REQUEST]
-        responses = issuer.issue([card_request.card_request for card_request in chunk], now=now)
+        responses = issuer.issue([pending.card_request for pending in chunk], now=now)
         reasons += _store_issued_cards(production, chunk, responses, issuer=issuer.name, now=now)
     error = " ".join(list(dict.fromkeys(reasons))[:MAX_REASONS])
     return _split_waiting_items(production, batch, orders, error, now=now)
@@ -99,20 +100,20 @@ def _store_issued_cards(
     refused: dict[int, str] = {}
     out_of_stock: dict[int, str] = {}
     awaited_reasons: list[str] = []
-    for card_request in card_requests:
-        match responses.get(card_request.card_request.reference):
+    for pending in card_requests:
+        match responses.get(pending.card_request.reference):
             case CardSecret() as card:
-                cards[card_request.item_id] = card
+                cards[pending.item_id] = card
             case CardNotIssued(reason, "never"):
-                refused[card_request.item_id] = reason
+                refused[pending.item_id] = reason
             case CardNotIssued(reason, "none"):
-                out_of_stock[card_request.item_id] = reason
+                out_of_stock[pending.item_id] = reason
             case CardNotIssued(reason):
                 awaited_reasons.append(reason)
             case None:
                 awaited_reasons.append(NO_ISSUER_RESPONSE)
     with production.db.system_transaction() as tx:
-        issuance.lock_cards(tx, [card_request.item_id for card_request in card_requests])
+        issuance.lock_cards(tx, [pending.item_id for pending in card_requests])
         encrypted = issuance.encrypt_cards(production.encryptor, cards)
         stored = issuance.store_cards(tx, encrypted, issuer=issuer, now=now) if encrypted else 0
         if out_of_stock:
@@ -178,7 +179,7 @@ def clear_ended_holds(tx: Tx, batch_id: int) -> None:
 
 
 def _update_hold_reasons(tx: Tx, orders: Mapping[int, Order], waiting_order_ids: set[int]) -> None:
-    reasons = {order_id.id: waiting_reason(order_id.gift) for order_id in orders.values() if order_id.gift is not None}
+    reasons = {order.id: waiting_reason(order.gift) for order in orders.values() if order.gift is not None}
     waiting_reasons = {order_id: reason for order_id, reason in reasons.items() if order_id in waiting_order_ids}
     tx.execute(ADD_HOLD_REASONS, {"orders": list(waiting_reasons), "told": list(waiting_reasons.values())})
     tx.execute(REMOVE_HOLD_REASONS, {"orders": list(reasons), "told": list(reasons.values())})
@@ -188,12 +189,6 @@ def waiting_reason(gift: GiftcardChoice) -> str:
     return (
         f"Pieces of this order wait for gift cards of {gift.title} over {format_dollars(gift.cents)} that are not"
         " issued yet: they are printed as soon as they are."
-    )
-
-
-def _other_issuer_reason(issuer: str) -> str:
-    return (
-        f"Some were asked of {issuer}, who may have issued them: set QUILLPOST_GIFTCARDS back until they are printed."
     )
 
 
@@ -299,13 +294,11 @@ def _count_available(production: ProductionContext, kind: CardKind, issuer_produ
         # Items wait for it in production, if they must.
         log.warning("giftcards.stock_unavailable", brand=brand, error=str(error))
         return None
-    return None if free is None else max(free - _count_promised(production, kind), 0)
-
-
-def _count_promised(production: ProductionContext, kind: CardKind) -> int:
+    if free is None:
+        return None
     with production.db.system_transaction() as tx:
-        result = tx.execute(COUNT_PROMISED_CARDS, dict(zip(("mode", "brand", "cents"), kind, strict=True)))
-        return int(result.scalar_one())
+        params = {"mode": mode, "brand": brand, "cents": cents}
+        return max(free - int(tx.execute(COUNT_PROMISED_CARDS, params).scalar_one()), 0)
 
 
 def find_stock_reasons(tx: Tx, stock: CardStock, order_ids: Sequence[int]) -> dict[int, list[str]]:

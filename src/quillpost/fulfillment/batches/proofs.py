@@ -1,12 +1,15 @@
 """Proofs and previews: items of an order, drawn as they are printed."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 from quillpost.core.errors import Refused
 from quillpost.core.ports import FileMissing
 from quillpost.fulfillment.batches.queries import read_barcodes, read_file_keys
 from quillpost.fulfillment.models import ProductionContext
 from quillpost.orders import designs as order_designs
+from quillpost.orders.designs import DesignKey
 from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import list_first_items
 from quillpost.orders.models import Order
@@ -15,10 +18,18 @@ from quillpost.orders.templates.images import file_reader, limit_heavy_work
 from quillpost.rendering.decoder.service import join_pdfs_in_sandbox
 from quillpost.rendering.images.rules import UnprintableArt
 from quillpost.rendering.layout.paragraphs import DoesNotFit
-from quillpost.rendering.models import Addressee, Copy
+from quillpost.rendering.models import Addressee, Copy, Design
 from quillpost.rendering.service import PreviewImages
 
 PROOF_ITEMS = 3
+
+
+def _build_designs(
+    production: ProductionContext, order: Order, keys: Sequence[DesignKey], file_keys: Mapping[UUID, str]
+) -> Mapping[DesignKey, Design]:
+    indicia = production.environments[order.mode].indicia[order.mail_class]
+    read_file = file_reader(production.storage.store, file_keys)
+    return order_designs.build_designs(keys, {order.id: order}, read_file, indicia=indicia)
 
 
 def draw_proof(production: ProductionContext, order_id: int) -> bytes:
@@ -29,16 +40,11 @@ def draw_proof(production: ProductionContext, order_id: int) -> bytes:
         stored_items = list_first_items(tx, order_id, limit=PROOF_ITEMS)
         barcodes = read_barcodes(tx, [item.id for item in stored_items])
         proof_items = [replace(item, tracking=barcodes.get(item.id)) for item in stored_items]
-        design_keys = [order_designs.DesignKey.for_item(item, order) for item in proof_items]
+        design_keys = [DesignKey.for_item(item, order) for item in proof_items]
         stored_file_keys = read_file_keys(tx, design_keys)
     if not proof_items:
         raise Refused("This order has no pieces yet. Try again shortly.")
-    designs = order_designs.build_designs(
-        design_keys,
-        {order.id: order},
-        file_reader(production.storage.store, stored_file_keys),
-        indicia=production.environments[order.mode].indicia[order.mail_class],
-    )
+    designs = _build_designs(production, order, design_keys, stored_file_keys)
     # A proof shows no claim: only the printed item may be used to claim a card.
     claim = order_designs.build_specimen_claim(order.gift, qr_base=production.qr_base)
     copies = [
@@ -60,18 +66,15 @@ def draw_item(production: ProductionContext, order: Order, item: Item) -> Previe
     caller has checked that the item may be seen."""
     with production.db.system_transaction() as tx:
         barcodes = read_barcodes(tx, [item.id])
-        key = order_designs.DesignKey.for_item(item, order)
+        key = DesignKey.for_item(item, order)
         stored_file_keys = read_file_keys(tx, [key])
-    indicia = production.environments[order.mode].indicia[order.mail_class]
     claim = order_designs.build_specimen_claim(order.gift, qr_base=production.qr_base)
     item_with_barcode = replace(item, tracking=barcodes.get(item.id))
     copy = order_designs.build_copy(
         item_with_barcode, order, qr_base=production.qr_base, opt_out=production.opt_out, claim=claim
     )
     try:
-        designs = order_designs.build_designs(
-            [key], {order.id: order}, file_reader(production.storage.store, stored_file_keys), indicia=indicia
-        )
+        designs = _build_designs(production, order, [key], stored_file_keys)
         with limit_heavy_work():
             return production.renderer.preview(designs[key], copy)
     except (DoesNotFit, UnprintableArt) as error:
@@ -84,12 +87,9 @@ def draw_front(production: ProductionContext, order_id: int, *, dpi: int) -> byt
     """The front of an order without an image of its own, as a PNG."""
     with production.db.system_transaction() as tx:
         order = read_order(tx, order_id)
-        key = order_designs.DesignKey(order.id, order.front_file_id, None, None, order.logo_file_id)
+        key = DesignKey(order.id, order.front_file_id, None, None, order.logo_file_id)
         stored_file_keys = read_file_keys(tx, [key])
-    indicia = production.environments[order.mode].indicia[order.mail_class]
-    designs = order_designs.build_designs(
-        [key], {order.id: order}, file_reader(production.storage.store, stored_file_keys), indicia=indicia
-    )
+    designs = _build_designs(production, order, [key], stored_file_keys)
     front = next(iter(production.renderer.products[order.piece].previews))
     blank_copy = Copy(item_id=0, design=key, addressee=Addressee())
     try:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -234,7 +235,7 @@ def build_statement(
         "abroad": len(statement_items) - domestic_count,
         "serials": _first_and_last_serial(barcodes, mailer_id),
         "by_zip3": list(_group_by_zip3(statement_items)),
-        "by_country": _count_by_name(item.country for item in statement_items if item.zip3 is None),
+        "by_country": dict(sorted(Counter(item.country for item in statement_items if item.zip3 is None).items())),
     }
 
 
@@ -271,10 +272,3 @@ def _group_by_zip3(statement_items: Sequence[_StatementItem]) -> Iterator[dict[s
                 "first_position": group_items[0].position,
                 "last_position": group_items[-1].position,
             }
-
-
-def _count_by_name(names: Iterator[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return dict(sorted(counts.items()))

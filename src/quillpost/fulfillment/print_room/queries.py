@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,11 +23,11 @@ from quillpost.orders.rules import FINAL_STATUSES, ItemStatus
 
 BEFORE_MAIL_STATUSES = frozenset({ItemStatus.PROCESSING, ItemStatus.PRINTED})  # not seen by the carrier yet
 FIND_PRINTED_ITEMS = sa.text("""
-    select p.position, p.item_id, p.superseded, i.status, i.person_gone_at is not null as is_erased,
+    select p.position, p.item_id, i.status, p.superseded as is_void, i.person_gone_at is not null as is_erased,
            exists (select 1 from giftcards g where g.item_id = p.item_id
-                      and g.claim_digest is not null and g.claim_sealed is null) as claim_is_gone,
+                      and g.claim_digest is not null and g.claim_sealed is null) as is_claim_deleted,
            (select max(n.batch_id) from prints n
-             where p.superseded and n.item_id = p.item_id and not n.superseded) as anew
+             where p.superseded and n.item_id = p.item_id and not n.superseded) as reprint_batch_id
       from prints p join items i on i.id = p.item_id
      where p.batch_id = :batch
        and (p.position = any(cast(:positions as integer[])) or p.item_id = any(cast(:items as bigint[])))
@@ -72,11 +72,8 @@ class PrintedItem:
         if self.is_claim_deleted:
             return "Its gift card's claim is no longer kept. Take the card back, and reissue it."
         if self.is_void:
-            return (
-                f"Reprinted in {batch_reference(self.reprint_batch_id)}."
-                if self.reprint_batch_id
-                else "Reprinted already."
-            )
+            batch = f"in {batch_reference(self.reprint_batch_id)}" if self.reprint_batch_id else "already"
+            return f"Reprinted {batch}."
         return None
 
 
@@ -87,18 +84,8 @@ def find_printed_items(
     if not positions and not item_ids:
         return []
     params = {"batch": batch_id, "positions": list(positions), "items": list(item_ids)}
-    return [
-        PrintedItem(
-            position=row.position,
-            item_id=row.item_id,
-            status=ItemStatus(row.status),
-            is_void=row.superseded,
-            reprint_batch_id=row.anew,
-            is_erased=row.is_erased,
-            is_claim_deleted=row.claim_is_gone,
-        )
-        for row in tx.execute(FIND_PRINTED_ITEMS, params)
-    ]
+    rows = tx.execute(FIND_PRINTED_ITEMS, params)
+    return [PrintedItem(**{**row._mapping, "status": ItemStatus(row.status)}) for row in rows]
 
 
 BATCH_STATUSES = ("new", "composed", "handed", "printed", "mailed")
@@ -150,11 +137,8 @@ def list_batches(tx: Tx, page_request: PageRequest, filters: BatchQuery) -> Page
 
 
 def _filter_conditions(filters: BatchQuery) -> list[sa.ColumnElement[bool]]:
-    conditions = []
-    if filters.mode is not None:
-        conditions.append(batches.c.mode == filters.mode)
-    if filters.status is not None:
-        conditions.append(batches.c.status == filters.status)
+    values = {"mode": filters.mode, "status": filters.status, "piece": filters.product_name}
+    conditions = [batches.c[name] == value for name, value in values.items() if value is not None]
     if filters.is_open is True:
         # A settled batch is mailed; the condition finds an index.
         conditions += [batches.c.settled_at.is_(None), batches.c.status != "mailed"]
@@ -162,8 +146,6 @@ def _filter_conditions(filters: BatchQuery) -> list[sa.ColumnElement[bool]]:
         conditions.append(batches.c.status == "mailed")
     if filters.has_error:
         conditions.append(batches.c.trouble.is_not(None))
-    if filters.product_name is not None:
-        conditions.append(batches.c.piece == filters.product_name)
     if filters.created_since is not None:
         conditions.append(batches.c.created_at >= filters.created_since)
     if filters.created_before is not None:
@@ -212,18 +194,14 @@ def read_file(storage: BatchFileStorage, batch_id: int, file: BatchFileInfo) -> 
     """The file as it was composed. Call it outside transactions: the store may be slow."""
     try:
         data = storage.read_file(batch_id, file.name, is_secret=file.is_secret)
+        if hashlib.sha256(data).hexdigest() == file.sha256:
+            return data
     except FileMissing:
         raise NotFound from None
     except DecryptionFailed:
-        raise _damaged_file_error(batch_id, file) from None
-    if hashlib.sha256(data).hexdigest() != file.sha256:
-        raise _damaged_file_error(batch_id, file)
-    return data
-
-
-def _damaged_file_error(batch_id: int, file: BatchFileInfo) -> Unavailable:
+        pass
     batch = batch_reference(batch_id)
-    return Unavailable(
+    raise Unavailable(
         f"{file.name} of {batch} is damaged, or sealed with a key that is missing here:"
         f" `quillpost print remake {batch}` makes it again."
     )
@@ -284,3 +262,103 @@ def list_batch_items(tx: Tx, batch: ProductionBatch, page_request: PageRequest) 
     return Page(
         [BatchItem(**row._mapping) for row in tx.execute(READ_BATCH_ITEMS, params)], batch.item_count, page_request
     )
+
+
+LATE_AFTER = timedelta(days=2)  # since handover
+LOOKBACK = timedelta(days=14)  # what is printed or mailed today was created in this time
+
+COUNT_OPEN_BATCHES = sa.text("""
+    select status, count(*) as batches, sum(item_count - void_count) as pieces, min(created_at) as oldest,
+           count(*) filter (where trouble is not null) as failing,
+           count(*) filter (where handed_at < :late) as late
+      from batches where mode = :mode and status <> 'mailed' group by status
+""")
+
+COUNT_OUTPUT = sa.text("""
+    select coalesce(sum(item_count - void_count) filter (where created_at >= :since), 0) as made,
+           coalesce(sum(item_count - void_count) filter (where printed_at >= :since), 0) as printed,
+           coalesce(sum(item_count - void_count) filter (where mailed_at >= :since), 0) as mailed,
+           count(*) filter (where created_at >= :since) as batches
+      from batches where mode = :mode and created_at >= :looked_back
+""")
+
+COUNT_PAUSED = sa.text(
+    "select count(*) from (select 1 from orders where mode = :mode and status = 'paused' limit :most) held"
+)
+
+COUNT_HANDOVERS = sa.text("""
+    select partner, max(handed_at) as last_at, count(*) filter (where handed_at >= :since) as batches,
+           coalesce(sum(item_count) filter (where handed_at >= :since), 0) as pieces
+      from batches where mode = :mode and created_at >= :looked_back and handed_at is not null
+     group by partner order by max(handed_at) desc limit 10
+""")
+
+COUNT_STUCK = sa.text("""
+    select count(*) as batches, min(trouble_at) as since, min(trouble) as error
+      from batches where mode = :mode and status <> 'mailed' and status = 'composed' and trouble is not null
+""")
+
+MAX_PAUSED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBatchCount:
+    batches: int = 0
+    pieces: int = 0
+    failing: int = 0
+    late: int = 0
+    oldest: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DailyOutput:
+    """In items; a spoiled one does not count, a reprinted one counts where it is now."""
+
+    made: int
+    printed: int
+    mailed: int
+    batches: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartnerHandovers:
+    """What one partner was given: last, and since yesterday."""
+
+    partner: str | None
+    last_at: datetime
+    batches: int
+    pieces: int
+
+
+@dataclass(frozen=True, slots=True)
+class StuckBatches:
+    """Batches that cannot be handed over; the error is that of one of them."""
+
+    batches: int
+    since: datetime | None
+    error: str | None
+
+
+def count_open_batches(tx: Tx, mode: str, *, now: datetime) -> dict[str, OpenBatchCount]:
+    rows = tx.execute(COUNT_OPEN_BATCHES, {"mode": mode, "late": now - LATE_AFTER})
+    return {row.status: OpenBatchCount(row.batches, row.pieces, row.failing, row.late, row.oldest) for row in rows}
+
+
+def count_output_since(tx: Tx, mode: str, *, since: datetime, now: datetime) -> DailyOutput:
+    row = tx.execute(COUNT_OUTPUT, {"mode": mode, "since": since, "looked_back": now - LOOKBACK}).one()
+    return DailyOutput(row.made, row.printed, row.mailed, row.batches)
+
+
+def count_paused_orders(tx: Tx, mode: str) -> int:
+    """`MAX_PAUSED` stands for that or more."""
+    return int(tx.execute(COUNT_PAUSED, {"mode": mode, "most": MAX_PAUSED}).scalar_one())
+
+
+def list_handovers(tx: Tx, mode: str, *, now: datetime) -> Sequence[PartnerHandovers]:
+    """The latest first."""
+    params = {"mode": mode, "since": now - timedelta(days=1), "looked_back": now - LOOKBACK}
+    return [PartnerHandovers(**row._mapping) for row in tx.execute(COUNT_HANDOVERS, params)]
+
+
+def read_stuck_batches(tx: Tx, mode: str) -> StuckBatches:
+    return StuckBatches(**tx.execute(COUNT_STUCK, {"mode": mode}).one()._mapping)

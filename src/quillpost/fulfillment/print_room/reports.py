@@ -21,7 +21,6 @@ from quillpost.fulfillment.print_room.queries import find_batch, find_items_at, 
 from quillpost.fulfillment.print_room.service import AuditCallback, ReprintResult, write_no_audit
 
 PrinterStatus = Literal["acknowledged", "printed", "mailed", "spoiled"]
-PRINTER_STATUSES: tuple[PrinterStatus, ...] = ("acknowledged", "printed", "mailed", "spoiled")
 
 MAX_REPRINTED_ITEMS = 5_000
 

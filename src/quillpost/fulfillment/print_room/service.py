@@ -140,7 +140,7 @@ def record_printer_progress(db: Database, batch_id: int, progress: PrintProgress
         known_progress = replace(
             progress, spoiled={item_id: reason for item_id, reason in spoiled.items() if item_id in batch_item_ids}
         )
-        if _has_progress(known_progress):
+        if progress.acknowledged_at or progress.printed_at or progress.mailed_at or known_progress.spoiled:
             fulfillment_queries.lock_batch_orders(tx, [batch_id])
             apply_progress(tx, batch, known_progress, now=now)
     return [item_id for item_id in spoiled if item_id not in batch_item_ids]
@@ -313,10 +313,6 @@ def _withdraw_offer(tx: Tx, batch: ProductionBatch) -> None:
             f"The batch is {batch.status}: only one that is composed, and not handed over yet, can be offered anew."
         )
     log.warning("batches.offer_withdrawn", batch=batch.id, partner=batch.partner)
-
-
-def _has_progress(progress: PrintProgress) -> bool:
-    return bool(progress.acknowledged_at or progress.printed_at or progress.mailed_at or progress.spoiled)
 
 
 def _mark_spoiled(tx: Tx, batch_id: int, spoiled: Mapping[int, str], *, now: datetime) -> int:

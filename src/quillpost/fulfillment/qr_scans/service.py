@@ -118,9 +118,7 @@ class ScanRecorder:
         """Codes expire `code_lifetime` after their item was created. Scans beyond `max_per_minute` of an item are
         redirected, but not stored."""
         self._connection = ScanConnection(db)
-        self._clock = clock
-        self._code_lifetime = code_lifetime
-        self._monotonic = monotonic
+        self._clock, self._code_lifetime, self._monotonic = clock, code_lifetime, monotonic
         self._rate_limit = ScanRateLimit(max_per_minute, monotonic=monotonic)
         self._queue: SimpleQueue[ScanRequest | None] = SimpleQueue()
         self._cache: dict[str, tuple[float, CodeLookup]] = {}

@@ -168,10 +168,7 @@ ERROR_PAUSE_SECONDS = 2.0
 
 class ScanCounter:
     def __init__(self, db: Database, encryptor: Encryptor, recorder: ScanRecorder, clock: Clock) -> None:
-        self._db = db
-        self._encryptor = encryptor
-        self._recorder = recorder
-        self._clock = clock
+        self._db, self._encryptor, self._recorder, self._clock = db, encryptor, recorder, clock
         self._has_news = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:

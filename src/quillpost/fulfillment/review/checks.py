@@ -125,7 +125,10 @@ _COUNT_MISSING_VALUES = """
 
 def _check_missing_values(tx: Tx, reviewed: Sequence[Order], max_percent: int) -> dict[int, list[str]]:
     """Orders with too many items whose message would have a gap."""
-    variables_by_order = {order.id: _variables_without_fallback(order) for order in reviewed}
+    variables_by_order = {
+        order.id: sorted({slot.name for slot in compile_template(order.message).slots if not slot.fallback})
+        for order in reviewed
+    }
     bits = {
         order_id: sum(_VARIABLE_BITS[name] for name in names if name in _VARIABLE_BITS)
         for order_id, names in variables_by_order.items()
@@ -153,24 +156,17 @@ def _check_missing_values(tx: Tx, reviewed: Sequence[Order], max_percent: int) -
             unfilled, names = item_count, names + missing_sender_names
         if unfilled * 100 > max_percent * item_count:
             variables = " or ".join(f"%{name}%" for name in names)
+            noun = "piece has" if item_count == 1 else "pieces have"
             reasons[order.id] = [
-                f"{unfilled:,} of {item_count:,} {_pieces_have(item_count)} nothing for {variables}:"
+                f"{unfilled:,} of {item_count:,} {noun} nothing for {variables}:"
                 f" fill it in, or write what to say instead, as in %{names[0]}|friend%."
             ]
     return reasons
 
 
-def _variables_without_fallback(order: Order) -> list[str]:
-    return sorted({slot.name for slot in compile_template(order.message).slots if not slot.fallback})
-
-
 def _is_sender_value_missing(order: Order, variable: str) -> bool:
     sender_values = {"YOUR_NAME": order.sender.name, "YOUR_COMPANY": order.sender.company}
     return variable in sender_values and not (sender_values[variable] or "").strip()
-
-
-def _pieces_have(count: int) -> str:
-    return "piece has" if count == 1 else "pieces have"
 
 
 # A reserved name in testing mode fails on purpose.

@@ -1,7 +1,7 @@
 """The end of the review: due orders are processed or paused, and operators decide."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date, datetime, timedelta
 from typing import Any, Self
 
@@ -125,17 +125,13 @@ def sweep_due_orders(production: ProductionContext, *, now: datetime) -> None:
             for mode, order_ids in order_ids_by_mode.items():
                 _end_reviews(tx, production, mode, order_ids, stock, now=now)
             if sum(map(len, order_ids_by_mode.values())) < ORDERS_PER_TRANSACTION:
-                _schedule_next_sweep(tx, now=now)
+                due_at = batch_queries.find_next_due(tx, now=now, until=now + NEXT_SWEEP_WITHIN)
+                if due_at is not None:  # a clock that runs ahead woke us too early
+                    jobs.enqueue_unique(tx, SWEEP_TASK, at=due_at)
                 if batch_queries.has_orders_awaiting_verification(tx, now=now, verification_since=verification_since):
                     jobs.enqueue_unique(tx, VERIFY_TASK, at=now)
                 break
     pool_due_orders(production, now=now)
-
-
-def _schedule_next_sweep(tx: Tx, *, now: datetime) -> None:
-    due_at = batch_queries.find_next_due(tx, now=now, until=now + NEXT_SWEEP_WITHIN)
-    if due_at is not None:
-        jobs.enqueue_unique(tx, SWEEP_TASK, at=due_at)
 
 
 def _end_reviews(
@@ -222,7 +218,8 @@ def release_order(
     if order.audience_pending:
         message = "The people of this order's lists are not known yet: try again shortly."
         raise Conflict(message, retry_after=AUDIENCE_RETRY_SECONDS)
-    gaps = [*environment.gaps, *_missing_price_reasons(tx, order, now=now)]
+    price_gaps = find_price_gaps(tx, [order.id], on=now.date()) if order.mode == "live" else {}
+    gaps = [*environment.gaps, *price_gaps.get(order.id, ())]
     if gaps:
         raise Conflict(f"This order cannot be released yet. {' '.join(gaps)}")
     if order.due_at > now or MESSAGE_CHANGED_WHILE_HELD in order.hold_reasons:
@@ -240,10 +237,6 @@ def _resume_review(tx: Tx, order: Order, *, now: datetime) -> None:
     resumed = change_status(tx, [order.id], expected=[OrderStatus.PAUSED], new_status=OrderStatus.REVIEWING, now=now)
     events.record_order_status_change(tx, resumed, previous=OrderStatus.PAUSED.value, now=now)
     jobs.enqueue_unique(tx, SWEEP_TASK, at=order.due_at)
-
-
-def _missing_price_reasons(tx: Tx, order: Order, *, now: datetime) -> list[str]:
-    return find_price_gaps(tx, [order.id], on=now.date()).get(order.id, []) if order.mode == "live" else []
 
 
 def refuse_order(
@@ -312,20 +305,11 @@ class PausedOrder:
     @classmethod
     def of(cls, row: sa.Row[Any]) -> Self:
         order = Order.of(row)
-        return cls(
-            id=order.id,
-            account_id=order.account_id,
-            account_email=row.account_email,
-            sub_account_id=order.sub_account_id,
-            type=order.type,
-            recipient_count=order.recipient_count,
-            pieces=order.pieces,
-            grand_total=order.grand_total,
-            created_at=order.created_at,
-            paused_at=row.paused_at,
-            # Older orders have their reasons among the warnings.
-            reasons=order.hold_reasons or order.warnings,
-        )
+        # Older orders have their reasons among the warnings.
+        extra = {"account_email", "paused_at", "reasons"}
+        values = {field.name: getattr(order, field.name) for field in fields(cls) if field.name not in extra}
+        reasons = order.hold_reasons or order.warnings
+        return cls(**values, account_email=row.account_email, paused_at=row.paused_at, reasons=reasons)
 
 
 def list_paused_orders(tx: Tx, mode: str, page_request: PageRequest) -> Page[PausedOrder]:

@@ -108,10 +108,6 @@ def parse_phase(mail_phase: str, operation: str = "", description: str = "") -> 
     return (f"operation {operation}" if operation else "unknown")[:MAX_PHASE_LENGTH]
 
 
-def find_status(phase: str) -> ItemStatus | None:
-    return PHASES.get(phase)
-
-
 def choose_reason(phase: str, carrier_reason: str | None) -> str | None:
     """Why an item was forwarded, returned or lost; the carrier's own reason comes first."""
     default = DEFAULT_REASONS.get(PHASES[phase]) if phase in PHASES else None

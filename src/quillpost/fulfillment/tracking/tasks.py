@@ -65,15 +65,15 @@ def _infer_deliveries(items_sql: str) -> MoveItemsStatement:
     """)
 
 
-def _end_items(items_sql: str) -> EndReroutedStatement:
-    return EndReroutedStatement(f"select u.item_id from ({items_sql}) u")
-
-
 INFER_SORTED = ClosingRule(["Processed for Delivery"], STATUS_SINCE_SQL, _infer_deliveries)
 INFER_UNSEEN = ClosingRule(
     ["Printed", "In Transit", "In Local Area", "Processed for Delivery"], LAST_HEARD_SQL, _infer_deliveries
 )
-END_REROUTED = ClosingRule(["Re-routed"], f"greatest({STATUS_SINCE_SQL}, {LAST_HEARD_SQL})", _end_items)
+END_REROUTED = ClosingRule(
+    ["Re-routed"],
+    f"greatest({STATUS_SINCE_SQL}, {LAST_HEARD_SQL})",
+    lambda items_sql: EndReroutedStatement(f"select u.item_id from ({items_sql}) u"),
+)
 
 FIND_DUE_BATCHES = sa.text("""
     select id from batches
@@ -104,7 +104,9 @@ def close_items(db: Database, environments: Mapping[str, Environment], *, now: d
         if inferred or ended:
             log.info("tracking.items_closed", mode=environment.mode, inferred=inferred, ended=ended)
         with db.system_transaction() as tx:
-            _settle_batches(tx, environment, now=now)
+            mailed_before = now - min(_shortest_wait(environment), A_DAY)
+            params = {"mode": environment.mode, "mailed_before": mailed_before, "long_ago": now - MAX_TRACKED_TIME}
+            tx.execute(SETTLE_BATCHES, params | {"now": now})
         with db.system_transaction() as tx:
             schedule_close(tx, environment, now=now)
 
@@ -138,9 +140,3 @@ def _find_due_batches(db: Database, environment: Environment, *, before: datetim
     params = {"mode": environment.mode, "mailed_before": before, "after": after, "most": BATCHES_AT_ONCE}
     with db.system_transaction() as tx:
         return list(tx.execute(FIND_DUE_BATCHES, params).scalars())
-
-
-def _settle_batches(tx: Tx, environment: Environment, *, now: datetime) -> None:
-    wait = min(_shortest_wait(environment), A_DAY)
-    params = {"mode": environment.mode, "mailed_before": now - wait, "long_ago": now - MAX_TRACKED_TIME, "now": now}
-    tx.execute(SETTLE_BATCHES, params)

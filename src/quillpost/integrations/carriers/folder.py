@@ -136,9 +136,6 @@ def _find_unreadable(folder: OpenFolder) -> Iterator[RefusedScanFile]:
             yield RefusedScanFile(name, f"{unreadable} Let the service read it.")
 
 
-INBOX_REASON_SUFFIX = ".reason.txt"
-
-
 class StoredInbox:
     def __init__(self, store: FileStore, folder: str = "tracking") -> None:
         self._store = store
@@ -163,19 +160,17 @@ class StoredInbox:
             data = self._store.get(self._inbox_prefix + name)
         except FileMissing:
             return
-        self._store.put(self._refused_prefix + name + INBOX_REASON_SUFFIX, reason.encode())
+        self._store.put(self._refused_prefix + name + REASON_SUFFIX, reason.encode())
         self._store.put(self._refused_prefix + name, data)
         self._store.delete(self._inbox_prefix + name)
 
     def set_aside(self) -> Sequence[RefusedScanFile]:
         names = [key.removeprefix(self._refused_prefix) for key in self._store.keys(self._refused_prefix)]
-        return [
-            RefusedScanFile(name, self._read_reason(name)) for name in names if not name.endswith(INBOX_REASON_SUFFIX)
-        ]
+        return [RefusedScanFile(name, self._read_reason(name)) for name in names if not name.endswith(REASON_SUFFIX)]
 
     def _read_reason(self, name: str) -> str:
         try:
-            return self._store.get(self._refused_prefix + name + INBOX_REASON_SUFFIX).decode()
+            return self._store.get(self._refused_prefix + name + REASON_SUFFIX).decode()
         except FileMissing:
             return ""
 

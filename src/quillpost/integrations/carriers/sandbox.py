@@ -138,9 +138,7 @@ REPORT_NAME = re.compile(r"(\d{8}T\d{6}\.\d{6})-.+\.json")
 
 class SandboxMailbox:
     def __init__(self, store: FileStore, simulation: MailSimulation, *, journey: timedelta) -> None:
-        self._store = store
-        self._simulation = simulation
-        self._journey = journey
+        self._store, self._simulation, self._journey = store, simulation, journey
 
     def mail_items(self, reference: str, items: Iterable[Mapping[str, object]], *, mailed_at: datetime) -> None:
         """Idempotent for the same time."""

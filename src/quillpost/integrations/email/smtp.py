@@ -300,9 +300,7 @@ CONSOLE_WIDTH = 72
 
 class ConsoleNotifier:
     def __init__(self, kind: str, setting: str, *, out: TextIO | None = None) -> None:
-        self._kind = kind
-        self._setting = setting
-        self._out = out
+        self._kind, self._setting, self._out = kind, setting, out
 
     async def send(self, message: OutgoingMessage) -> None:
         head = f"{self._kind} that would be sent (set {self._setting} to send it) "

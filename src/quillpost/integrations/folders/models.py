@@ -35,31 +35,25 @@ class OpenFolder(Protocol):
     def put(self, name: str, data: bytes, *, is_secret: bool = False) -> None:
         """Write a file atomically, over an existing one; creates folders. Those of a secret file are for our own user
         and group only, where that is supported."""
-        ...
 
     def get(self, name: str, *, max_bytes: int | None = None) -> bytes:
         """The bytes, or `FileMissing`, or `FolderFileTooLarge`, or `UnreadableFile`."""
-        ...
 
     def exists(self, name: str) -> bool: ...
 
     def size(self, name: str) -> int | None:
         """Of a file; None where it does not exist."""
-        ...
 
     def names(self, folder: str) -> list[str]:
         """What is in the folder, sorted; `""` is the root, and a missing folder is empty. Names that are not usable are
         left out."""
-        ...
 
     def rename(self, old: str, new: str) -> bool:
         """Move a file or a folder; False where `new` exists. Of two concurrent calls, one wins. `FileMissing` without
         `old`."""
-        ...
 
     def delete(self, name: str) -> None:
         """Delete a file, or a folder with its content. Idempotent."""
-        ...
 
 
 class RemoteFolder(Protocol):
@@ -68,7 +62,6 @@ class RemoteFolder(Protocol):
     @property
     def label(self) -> str:
         """For people; without secrets."""
-        ...
 
     def open(self) -> AbstractContextManager[OpenFolder]: ...
 

@@ -155,9 +155,7 @@ class SftpFolder:
 
 class _SftpVisit:
     def __init__(self, sftp: paramiko.SFTPClient, root: PurePosixPath, folder: SftpFolder) -> None:
-        self._sftp = sftp
-        self._root = root
-        self._folder = folder
+        self._sftp, self._root, self._folder = sftp, root, folder
 
     def require_root(self) -> None:
         with self._folder.translate_errors():

@@ -95,7 +95,11 @@ class StockCards:
             )
             for row in rows
         }
-        return {card.reference: cards_by_reference.get(card.reference, _build_no_card(card)) for card in card_requests}
+        return {
+            card.reference: cards_by_reference.get(card.reference)
+            or CardNotIssued(f"There are no cards of {card.brand} over {card.cents} cents left.")
+            for card in card_requests
+        }
 
     def in_stock(self, brand: str, product: str, cents: int) -> int | None:
         del product
@@ -176,7 +180,3 @@ def _generate_card(expires_on: date) -> CardSecret:
     code = "-".join(("TEST", characters[:4], characters[4:8], characters[8:]))
     pin = f"{secrets.randbelow(10_000):04d}"
     return CardSecret(code=code, pin=pin, expires_on=expires_on)
-
-
-def _build_no_card(card: CardRequest) -> CardNotIssued:
-    return CardNotIssued(f"There are no cards of {card.brand} over {card.cents} cents left.")

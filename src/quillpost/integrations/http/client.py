@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
@@ -132,9 +133,7 @@ async def read_bounded(response: aiohttp.ClientResponse, max_bytes: int) -> byte
     return bytes(body)
 
 
-class GuardedFetcher:
-    """For worker threads: each fetch runs a short event loop in the calling thread."""
-
+class GuardedClient:
     def __init__(
         self,
         guard: OutboundGuard,
@@ -143,10 +142,14 @@ class GuardedFetcher:
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._guard = guard
-        self._seconds = seconds
-        self._resolver = resolver
-        self._tls = tls
+        self._guard, self._seconds, self._resolver, self._tls = guard, seconds, resolver, tls
+
+    def open_session(self) -> aiohttp.ClientSession:
+        return self._guard.session(seconds=self._seconds, resolver=self._resolver, tls=self._tls)
+
+
+class GuardedFetcher(GuardedClient):
+    """For worker threads: each fetch runs a short event loop in the calling thread."""
 
     def fetch(self, url: str, *, max_bytes: int) -> FetchedDocument:
         error = self._guard.check_url(url)
@@ -158,10 +161,7 @@ class GuardedFetcher:
             raise FetchFailed(describe_failure(failure, url, seconds=self._seconds)) from failure
 
     async def _fetch(self, url: str, max_bytes: int) -> FetchedDocument:
-        async with (
-            self._guard.session(seconds=self._seconds, resolver=self._resolver, tls=self._tls) as session,
-            session.get(url, allow_redirects=False) as response,
-        ):
+        async with self.open_session() as session, session.get(url, allow_redirects=False) as response:
             _check_status(response)
             return FetchedDocument(response.content_type, await _read_body(response, max_bytes))
 
@@ -197,21 +197,11 @@ MAX_BODY_BYTES = 4 * MAX_BODY_CHARACTERS  # no UTF-8 character is longer
 MAX_RETRY_SECONDS = 24 * 60 * 60
 
 
-class WebhookPoster:
+class WebhookPoster(GuardedClient):
     """For the event loop: one session, opened with the first delivery, shared by all."""
 
-    def __init__(
-        self,
-        guard: OutboundGuard,
-        *,
-        seconds: float = 15.0,
-        resolver: AbstractResolver | None = None,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self._guard = guard
-        self._seconds = seconds
-        self._resolver = resolver
-        self._tls = tls
+    def __init__(self, guard: OutboundGuard, *, seconds: float = 15.0, **options: Any) -> None:
+        super().__init__(guard, seconds=seconds, **options)
         self._session: aiohttp.ClientSession | None = None
         # A URL gets thousands of events; its address is checked at each connection.
         self._check_destination = lru_cache(maxsize=1_000)(guard.check_destination)
@@ -221,8 +211,10 @@ class WebhookPoster:
         error = self._check_destination(url) if method == "POST" else self._guard.check_destination(url)
         if error is not None:
             return PostResult(status=None, error=error)
+        if self._session is None:
+            self._session = self.open_session()
         try:
-            async with self._open_session().request(
+            async with self._session.request(
                 method, url, headers=headers, data=body or None, allow_redirects=False
             ) as response:
                 return PostResult(
@@ -237,11 +229,6 @@ class WebhookPoster:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = self._guard.session(seconds=self._seconds, resolver=self._resolver, tls=self._tls)
-        return self._session
 
 
 async def _read_body_start(response: aiohttp.ClientResponse) -> str:

@@ -195,12 +195,7 @@ def _is_evidently_private(host: str) -> bool:
     name = host.removesuffix(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True
-    address = _parse_ip_address(host)
-    return address is not None and not is_public(address)
-
-
-def _parse_ip_address(host: str) -> IPv4Address | IPv6Address | None:
     try:
-        return ip_address(host)
+        return not is_public(ip_address(host))
     except ValueError:
-        return None
+        return False

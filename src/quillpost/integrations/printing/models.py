@@ -111,9 +111,6 @@ class JobFolders:
             spoiled=read_spoiled((printed or {}).get("spoiled"), source=self._describe_file(reference, PRINTED_FILE)),
         )
 
-    def mark_acknowledged(self, reference: str, *, now: datetime) -> None:
-        self._write_mark(reference, ACKNOWLEDGED_FILE, {"at": now.isoformat()})
-
     def mark_printed(self, reference: str, *, spoiled: Mapping[int, str], now: datetime) -> None:
         reasons = {str(item_id): reason for item_id, reason in spoiled.items()}
         self._write_mark(reference, PRINTED_FILE, {"at": now.isoformat(), "spoiled": reasons})

@@ -304,19 +304,6 @@ def count_failing_webhooks(tx: Tx, mode: str) -> int:
 def list_failing_webhooks(tx: Tx, mode: str, page_request: PageRequest) -> Page[FailingWebhook]:
     """Of every account, the newest first."""
     params = {"mode": mode, "skip": page_request.offset, "rows": page_request.per_page, "most": MAX_BACKLOG}
-    rows = [
-        FailingWebhook(
-            id=row.id,
-            account_id=row.account_id,
-            account_name=row.account_name,
-            account_email=row.account_email,
-            host=urlsplit(row.url).hostname or "",
-            type=row.type,
-            status=row.status,
-            failing_since=row.failing_since,
-            last_error=row.last_error,
-            backlog=row.backlog,
-        )
-        for row in tx.execute(LIST_FAILING, params)
-    ]
+    values = [dict(row._mapping) for row in tx.execute(LIST_FAILING, params)]
+    rows = [FailingWebhook(host=urlsplit(each.pop("url")).hostname or "", **each) for each in values]
     return Page(rows, count_failing_webhooks(tx, mode), page_request)

@@ -47,10 +47,7 @@ class Dispatcher:
     ) -> None:
         self._id = uuid4()
         self._lease_duration = response_timeout * 2 + timedelta(seconds=30)
-        self._db = db
-        self._encryptor = encryptor
-        self._client = client
-        self._clock = clock
+        self._db, self._encryptor, self._client, self._clock = db, encryptor, client, clock
         self._in_flight = InFlightDeliveries()
         self._leases = LeaseManager(self._in_flight, self._lease_duration)
         self._attempts: set[asyncio.Task[None]] = set()
@@ -198,7 +195,7 @@ class Dispatcher:
             else:
                 if not result.blocked_ids:
                     return
-                self._leases.requeue_blocked(request, result.blocked_ids)
+                self._leases.requeue_outcomes(request, result.blocked_ids)
             await asyncio.sleep(ERROR_PAUSE_SECONDS)
 
     async def _idle(self, stop: asyncio.Event, *, seconds: float, until: asyncio.Event | None = None) -> None:

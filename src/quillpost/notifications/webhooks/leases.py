@@ -167,16 +167,15 @@ class LeaseManager:
         idle_ids = [webhook_id for webhook_id, queue in self._queues.items() if not queue.in_flight]
         return StepRequest(outcomes=recorded_outcomes, healths=self._changed_healths(), release_ids=idle_ids)
 
-    def requeue_outcomes(self, request: StepRequest) -> None:
-        """After a failed step."""
-        self._unrecorded_outcomes = [*request.outcomes, *self._unrecorded_outcomes]
-
-    def requeue_blocked(self, request: StepRequest, blocked_ids: set[int]) -> None:
-        blocked_outcomes = [outcome for outcome in request.outcomes if outcome.delivery.webhook_id in blocked_ids]
-        self._unrecorded_outcomes = [*blocked_outcomes, *self._unrecorded_outcomes]
+    def requeue_outcomes(self, request: StepRequest, blocked_ids: set[int] | None = None) -> None:
+        """All outcomes after a failed step; else those that could not be recorded."""
+        unrecorded = [
+            outcome for outcome in request.outcomes if blocked_ids is None or outcome.delivery.webhook_id in blocked_ids
+        ]
+        self._unrecorded_outcomes = [*unrecorded, *self._unrecorded_outcomes]
 
     def apply_result(self, request: StepRequest, result: StepResult, *, at: float) -> None:
-        self.requeue_blocked(request, result.blocked_ids)
+        self.requeue_outcomes(request, result.blocked_ids)
         self._acknowledge(request, result.blocked_ids)
         for webhook_id in request.check_ids:
             if webhook_id in result.checked_leases:

@@ -24,19 +24,15 @@ SAMPLE_STATUSES = {
 }
 """Previous and current status of the sample."""
 
-SAMPLE_RECIPIENT: dict[str, Any] = {
+SAMPLE_RECIPIENT: dict[str, Any] = dict.fromkeys((*rules.RECIPIENT_KEYS, *(f"custom{n}" for n in range(1, 11)))) | {
     "name": "Jane Doe",
-    "company": None,
     "address": "12 Main St",
-    "address2": None,
-    "absentee_address": None,
     "city": "Austin",
     "province": "TX",
     "postal_code": "78701",
     "country": "US",
     "email": "jane.doe@example.com",
     "phone": "+15125550100",
-    **{f"custom{n}": None for n in range(1, 11)},
 }
 
 
@@ -221,19 +217,7 @@ class PayloadBuilder:
             log.exception("webhooks.payload_failed", delivery=row.id)
             error = f"The event cannot be put in words: {failure!r}"
             return InvalidDelivery(row.id, row.created_at, row.webhook_id, row.stream, row.next_at, error)
-        return DueDelivery(
-            id=row.id,
-            created_at=row.created_at,
-            webhook_id=row.webhook_id,
-            stream=row.stream,
-            next_at=row.next_at,
-            attempts=row.attempts,
-            extra_tries=row.extra_tries,
-            event_id=row.event_id,
-            url=lease.url,
-            verb=lease.verb,
-            payload=payload,
-        )
+        return DueDelivery._make((*row[:7], row.event_id, lease.url, lease.verb, payload))
 
     def _build_payload(self, row: Any, lease: Lease) -> str:
         if lease.verb == "get":

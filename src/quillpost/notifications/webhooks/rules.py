@@ -19,14 +19,8 @@ ALL_EVENT_TYPES = "*"
 
 RETRY_DELAYS = (
     timedelta(seconds=5),
-    timedelta(minutes=5),
-    timedelta(minutes=30),
-    timedelta(hours=2),
-    timedelta(hours=5),
-    timedelta(hours=10),
-    timedelta(hours=14),
-    timedelta(hours=20),
-    timedelta(hours=24),
+    *(timedelta(minutes=minutes) for minutes in (5, 30)),
+    *(timedelta(hours=hours) for hours in (2, 5, 10, 14, 20, 24)),
 )
 """The wait after the first, second ... failed attempt; after the last one the delivery has failed."""
 
@@ -66,7 +60,8 @@ class WebhookEvent:
 
 def build_data(event: WebhookEvent) -> dict[str, Any]:
     """The dotted keys of the interface, and no others."""
-    return _build_fields(event) | {"order.metadata": _parse_metadata(event)}
+    metadata = None if event.metadata is None else exact_json.parse_json(event.metadata.encode())
+    return _build_fields(event) | {"order.metadata": metadata}
 
 
 def _build_fields(event: WebhookEvent) -> dict[str, Any]:
@@ -142,10 +137,6 @@ _JSON_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 @lru_cache(maxsize=64)
 def _compact_metadata(metadata: str) -> str:
     return exact_json.dump_json(exact_json.parse_json(metadata.encode()))
-
-
-def _parse_metadata(event: WebhookEvent) -> Any:
-    return None if event.metadata is None else exact_json.parse_json(event.metadata.encode())
 
 
 def _delivery_date(event: WebhookEvent) -> str | None:

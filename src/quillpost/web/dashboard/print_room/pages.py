@@ -16,9 +16,9 @@ from quillpost.core.errors import Forbidden, Invalid, Refused
 from quillpost.fulfillment.batches.rules import next_cutoff
 from quillpost.fulfillment.batches.service import read_pooling_backlog
 from quillpost.fulfillment.ports import CarrierDown, RefusedScanFile
-from quillpost.fulfillment.print_room import counts
+from quillpost.fulfillment.print_room import queries as print_room_queries
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.counts import MAX_PAUSED, OpenBatchCount, PartnerHandovers, StuckBatches
+from quillpost.fulfillment.print_room.queries import MAX_PAUSED, OpenBatchCount, PartnerHandovers, StuckBatches
 from quillpost.fulfillment.tracking.queries import CarrierActivity, read_carrier_activity
 from quillpost.notifications.webhooks.deliveries import count_failing_webhooks
 from quillpost.web.api.print_room.schemas import Rush
@@ -132,10 +132,10 @@ def _render_today(context: RequestContext, *, form: FormState = EMPTY_FORM, temp
     now, zone = context.now(), get_zone(context.request)
     since = datetime.combine(now.astimezone(zone).date(), time(), zone)
     with context.system_transaction() as tx:
-        batch_counts = counts.count_open_batches(tx, context.user.mode, now=now)
+        batch_counts = print_room_queries.count_open_batches(tx, context.user.mode, now=now)
         values: dict[str, Any] = {
             "backlog": read_pooling_backlog(tx, context.user.mode),
-            "output": counts.count_output_since(tx, context.user.mode, since=since, now=now),
+            "output": print_room_queries.count_output_since(tx, context.user.mode, since=since, now=now),
             "alerts": list_alerts(context, tx, batch_counts, now=now),
         }
     environment = context.container.environments[context.user.mode]
@@ -177,7 +177,7 @@ def list_alerts(
                 f"{text} Mark what is mailed.", f"{PRINT_ROOM_PATH}/batches?show=open", "Look at them", "pending"
             )
         )
-    if held_count := counts.count_paused_orders(tx, context.user.mode):
+    if held_count := print_room_queries.count_paused_orders(tx, context.user.mode):
         held_label = (
             f"{held_count:,} orders or more wait"
             if held_count == MAX_PAUSED
@@ -216,8 +216,8 @@ def feeds_page(context: OperatorContext) -> Response:
     """From our own records, without asking anybody outside."""
     now, environment = context.now(), context.container.environments[context.user.mode]
     with context.system_transaction() as tx:
-        hand_overs = counts.list_handovers(tx, context.user.mode, now=now)
-        stuck_batches = counts.read_stuck_batches(tx, context.user.mode)
+        hand_overs = print_room_queries.list_handovers(tx, context.user.mode, now=now)
+        stuck_batches = print_room_queries.read_stuck_batches(tx, context.user.mode)
         carrier_report = read_carrier_activity(tx, environment, now=now)
     return render_room_page(
         context,
