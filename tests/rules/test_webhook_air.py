@@ -147,11 +147,11 @@ def test_then_one_is_tried_at_a_time_and_each_failure_doubles_the_rest() -> None
         [(_, due)] = start_all(air, now)
         air.complete_delivery(one, outcome(due, 500, now=now), now=now)
         health = one.health
-        assert health.resting_until is not None
-        rests.append((health.resting_until - now).total_seconds())
-        now = health.resting_until
+        assert health.backoff_until is not None
+        rests.append((health.backoff_until - now).total_seconds())
+        now = health.backoff_until
     assert rests == [10, 20, 40, 80, 160, 320, 600, 600, 600]
-    assert health.troubled_since == NOON
+    assert health.failing_since == NOON
 
 
 def test_a_success_ends_it() -> None:
@@ -182,7 +182,7 @@ def test_a_receiver_that_is_busy_is_left_alone_for_as_long_as_it_asks(
     air.schedule_queues([one])
     [(_, due), _] = start_all(air)
     air.complete_delivery(one, outcome(due, status, asked=asked), now=NOON)
-    assert one.health.resting_until == (None if rest is None else NOON + timedelta(seconds=rest))
+    assert one.health.backoff_until == (None if rest is None else NOON + timedelta(seconds=rest))
 
 
 def test_one_that_is_gone_is_told_nothing_more() -> None:

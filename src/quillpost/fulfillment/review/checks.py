@@ -187,16 +187,14 @@ def _check_undeliverable(
     order_ids = [order.id for order in reviewed if order.status_counts[ItemStatus.FAILED] or order.id in verified_ids]
     if not order_ids:
         return {}
-    rows = tx.execute(
-        _COUNT_UNDELIVERABLE,
-        {
-            "orders": order_ids,
-            "verdict": address_service.UNDELIVERABLE,
-            "sentences": [address_service.NO_ADDRESS, address_service.INCOMPLETE_ADDRESS, UNDELIVERABLE_REASON],
-            "no_price": NO_PRICE.partition("{}")[0],
-            "reserved": UNDELIVERABLE_NAME.lower(),
-        },
-    )
+    params = {
+        "orders": order_ids,
+        "verdict": address_service.UNDELIVERABLE,
+        "sentences": [address_service.NO_ADDRESS, address_service.INCOMPLETE_ADDRESS, UNDELIVERABLE_REASON],
+        "no_price": NO_PRICE.partition("{}")[0],
+        "reserved": UNDELIVERABLE_NAME.lower(),
+    }
+    rows = tx.execute(_COUNT_UNDELIVERABLE, params)
     return {
         row.order_id: [
             f"{row.failed:,} of {row.people:,} recipients cannot be delivered to, more than"

@@ -116,17 +116,15 @@ class StockCards:
 
     def _take_cards(self, tx: Tx, card_requests: Sequence[CardRequest], *, now: datetime) -> None:
         """A card for each that has none yet, as far as there are any."""
-        tx.execute(
-            _TAKE_FREE_CARDS,
-            {
-                "references": [card.reference for card in card_requests],
-                "brands": [card.brand for card in card_requests],
-                "cents": [card.cents for card in card_requests],
-                "mode": self._mode,
-                "good_on": (now + MIN_VALIDITY).date(),
-                "now": now,
-            },
-        )
+        params = {
+            "references": [card.reference for card in card_requests],
+            "brands": [card.brand for card in card_requests],
+            "cents": [card.cents for card in card_requests],
+            "mode": self._mode,
+            "good_on": (now + MIN_VALIDITY).date(),
+            "now": now,
+        }
+        tx.execute(_TAKE_FREE_CARDS, params)
 
 
 class SandboxCards(StockCards):
@@ -160,19 +158,17 @@ class SandboxCards(StockCards):
             issuance.encrypt_card(self._encryptor, issuance.stock_context(id_), _generate_card(expires_on))
             for id_ in ids
         ]
-        tx.execute(
-            _INSERT_SANDBOX_CARDS,
-            {
-                "ids": ids,
-                "brands": [card.brand for card in new_cards],
-                "cents": [card.cents for card in new_cards],
-                "sealed": encrypted_cards,
-                "references": [card.reference for card in new_cards],
-                "expires_on": expires_on,
-                "source": SANDBOX_SOURCE,
-                "now": now,
-            },
-        )
+        params = {
+            "ids": ids,
+            "brands": [card.brand for card in new_cards],
+            "cents": [card.cents for card in new_cards],
+            "sealed": encrypted_cards,
+            "references": [card.reference for card in new_cards],
+            "expires_on": expires_on,
+            "source": SANDBOX_SOURCE,
+            "now": now,
+        }
+        tx.execute(_INSERT_SANDBOX_CARDS, params)
 
 
 def _generate_card(expires_on: date) -> CardSecret:

@@ -48,7 +48,7 @@ class EndpointQueue:
         return 1 if self.health.failures >= rules.CIRCUIT_BREAKER_FAILURES else int(self.concurrency_window)
 
     def is_backing_off(self, now: datetime) -> bool:
-        return self.health.resting_until is not None and self.health.resting_until > now
+        return self.health.backoff_until is not None and self.health.backoff_until > now
 
     def can_send(self, now: datetime) -> bool:
         """Whether the lease is valid and the endpoint accepts deliveries."""
@@ -123,17 +123,13 @@ class EndpointQueue:
         self.concurrency_window = max(self.concurrency_window / 2, 1)
         self.is_closed = self.is_closed or outcome.is_gone
         previous = self.health
-        backoff_ends = [
-            backoff_end
-            for backoff_end in (previous.resting_until,)
-            if self.is_backing_off(now) and backoff_end is not None
-        ]
+        backoff_ends = [previous.backoff_until] if previous.backoff_until and self.is_backing_off(now) else []
         failures = previous.failures if backoff_ends else previous.failures + 1
         if outcome.backoff_seconds:
             backoff_ends.append(now + min(timedelta(seconds=outcome.backoff_seconds), rules.MAX_BACKOFF))
         if failures != previous.failures and (backoff := rules.backoff_after(failures)):
             backoff_ends.append(now + backoff)
-        self.health = EndpointHealth(failures, previous.troubled_since or now, max(backoff_ends, default=None))
+        self.health = EndpointHealth(failures, previous.failing_since or now, max(backoff_ends, default=None))
         if backoff_ends or self.is_closed:
             self.discard_ready()
 

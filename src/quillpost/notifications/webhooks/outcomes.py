@@ -23,19 +23,19 @@ BUSY_STATUSES = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 LOCK_WEBHOOKS = sa.text(
     "select id, verb, url from webhooks where id = any(:hooks) order by id for no key update skip locked"
 )
-SELECT_LEASED = "select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump"
+SELECT_LEASED = "select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :dispatcher"
 FIND_LEASED = sa.text(SELECT_LEASED)
 LOCK_QUEUES = sa.text(f"{SELECT_LEASED} order by webhook_id for no key update")
 # In binary: as text, every quotation mark of every event would be escaped.
 UPDATE_DELIVERIES = """
     update deliveries d
-       set status = o.status, attempts = d.attempts + o.attempts, body = o.words, next_at = o.next_at,
+       set status = o.status, attempts = d.attempts + o.attempts, body = o.payload, next_at = o.next_at,
            response_status = o.response_status, response_body = o.response_body, error = o.error,
            delivered_at = case when o.status = 'delivered' then %(now)b::timestamptz end
       from unnest(%(ids)b::bigint[], %(created)b::timestamptz[], %(statuses)b::text[],
-                  %(attempts)b::integer[], %(words)b::text[], %(next_at)b::timestamptz[],
+                  %(attempts)b::integer[], %(payloads)b::text[], %(next_at)b::timestamptz[],
                   %(response_statuses)b::integer[], %(response_bodies)b::text[], %(errors)b::text[])
-           as o (id, created_at, status, attempts, words, next_at, response_status, response_body, error)
+           as o (id, created_at, status, attempts, payload, next_at, response_status, response_body, error)
      where d.id = o.id and d.created_at = o.created_at and d.status = 'pending'
     returning d.id
 """
@@ -52,16 +52,16 @@ UPDATE_WEBHOOKS = sa.text("""
 UPDATE_HEALTH = sa.text("""
     update webhook_lanes l
        set failures = n.failures, troubled_since = n.troubled_since, resting_until = n.resting_until
-      from unnest(cast(:hooks as bigint[]), cast(:failures as integer[]), cast(:troubled as timestamptz[]),
-                  cast(:resting as timestamptz[])) as n (webhook_id, failures, troubled_since, resting_until)
-     where l.webhook_id = n.webhook_id and l.leased_by = :pump
+      from unnest(cast(:hooks as bigint[]), cast(:failures as integer[]), cast(:failing_since as timestamptz[]),
+                  cast(:backoff_until as timestamptz[])) as n (webhook_id, failures, troubled_since, resting_until)
+     where l.webhook_id = n.webhook_id and l.leased_by = :dispatcher
 """)
 
 # The circuit breaker closes: what waits for a retry is due now.
 RETRY_WAITING_NOW = sa.text("""
     update deliveries d set next_at = :now, extra_tries = d.extra_tries + 1
       from webhook_lanes l
-     where l.webhook_id = any(:hooks) and l.leased_by = :pump and l.failures >= :broken
+     where l.webhook_id = any(:hooks) and l.leased_by = :dispatcher and l.failures >= :broken
        and d.webhook_id = l.webhook_id and d.status = 'pending' and d.next_at > :now
 """)
 
@@ -160,12 +160,12 @@ def _lock_leased(
     """The subscriptions that are locked now, with their destinations, and those that others have locked; of both, those
     whose queues this dispatcher leases."""
     locked = {row.id: (row.verb, row.url) for row in tx.execute(LOCK_WEBHOOKS, {"hooks": webhook_ids})}
-    leased_ids = tx.execute(LOCK_QUEUES, {"hooks": list(locked), "pump": dispatcher_id}).scalars()
+    leased_ids = tx.execute(LOCK_QUEUES, {"hooks": list(locked), "dispatcher": dispatcher_id}).scalars()
     leased = {webhook_id: locked[webhook_id] for webhook_id in leased_ids}
     missing = [webhook_id for webhook_id in webhook_ids if webhook_id not in locked]
     if not missing:
         return leased, set()
-    return leased, set(tx.execute(FIND_LEASED, {"hooks": missing, "pump": dispatcher_id}).scalars())
+    return leased, set(tx.execute(FIND_LEASED, {"hooks": missing, "dispatcher": dispatcher_id}).scalars())
 
 
 def _outcome_columns(
@@ -176,7 +176,7 @@ def _outcome_columns(
         "created": [outcome.delivery.created_at for outcome in outcomes],
         "statuses": [outcome.status for outcome in outcomes],
         "attempts": [int(isinstance(outcome.delivery, DueDelivery)) for outcome in outcomes],
-        "words": [_payload_to_store(outcome, destinations) for outcome in outcomes],
+        "payloads": [_payload_to_store(outcome, destinations) for outcome in outcomes],
         "next_at": [outcome.next_at for outcome in outcomes],
         "response_statuses": [outcome.response_status for outcome in outcomes],
         "response_bodies": [outcome.response_body for outcome in outcomes],
@@ -198,18 +198,16 @@ def _record_health(tx: Tx, dispatcher_id: UUID, healths: Mapping[int, EndpointHe
     if healthy_ids:
         tx.execute(
             RETRY_WAITING_NOW,
-            {"hooks": healthy_ids, "pump": dispatcher_id, "broken": rules.CIRCUIT_BREAKER_FAILURES, "now": now},
+            {"hooks": healthy_ids, "dispatcher": dispatcher_id, "broken": rules.CIRCUIT_BREAKER_FAILURES, "now": now},
         )
-    tx.execute(
-        UPDATE_HEALTH,
-        {
-            "pump": dispatcher_id,
-            "hooks": list(healths),
-            "failures": [health.failures for health in healths.values()],
-            "troubled": [health.troubled_since for health in healths.values()],
-            "resting": [health.resting_until for health in healths.values()],
-        },
-    )
+    params = {
+        "dispatcher": dispatcher_id,
+        "hooks": list(healths),
+        "failures": [health.failures for health in healths.values()],
+        "failing_since": [health.failing_since for health in healths.values()],
+        "backoff_until": [health.backoff_until for health in healths.values()],
+    }
+    tx.execute(UPDATE_HEALTH, params)
 
 
 def _update_webhooks(tx: Tx, recorded_outcomes: Sequence[DeliveryOutcome], *, now: datetime) -> None:
@@ -234,14 +232,12 @@ def _update_webhooks(tx: Tx, recorded_outcomes: Sequence[DeliveryOutcome], *, no
                 failures[webhook_id][1] if webhook_id in failures else outcome.delivery.created_at,
             )
             failures[webhook_id] = outcome.error_message, oldest
-    tx.execute(
-        UPDATE_WEBHOOKS,
-        {
-            "hooks": list(delivered_counts),
-            "delivered": list(delivered_counts.values()),
-            "errors": [error_messages[webhook_id] for webhook_id in delivered_counts],
-        },
-    )
+    params = {
+        "hooks": list(delivered_counts),
+        "delivered": list(delivered_counts.values()),
+        "errors": [error_messages[webhook_id] for webhook_id in delivered_counts],
+    }
+    tx.execute(UPDATE_WEBHOOKS, params)
     for webhook_id in sorted(gone_ids | set(failures)):
         if webhook_id in gone_ids:
             webhook_failures.disable_webhook(tx, webhook_id, reason=webhook_failures.GONE_ERROR, now=now)

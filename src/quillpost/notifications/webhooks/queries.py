@@ -101,16 +101,14 @@ def delete_webhook(tx: Tx, webhook_id: int) -> None:
 
 
 def insert_sample(tx: Tx, webhook_id: int, *, event_type: str, event_id: UUID, now: datetime) -> int:
-    result = tx.execute(
-        INSERT_SAMPLE,
-        {
-            "webhook_id": webhook_id,
-            "event_type": event_type,
-            "event_id": event_id,
-            "stream": f"sample:{event_id}",
-            "now": now,
-        },
-    )
+    params = {
+        "webhook_id": webhook_id,
+        "event_type": event_type,
+        "event_id": event_id,
+        "stream": f"sample:{event_id}",
+        "now": now,
+    }
+    result = tx.execute(INSERT_SAMPLE, params)
     return int(result.scalar_one())
 
 
@@ -159,7 +157,7 @@ LEASE_QUEUES = sa.text("""
          where due_at <= :now and (leased_until is null or leased_until <= :now)
            and (resting_until is null or resting_until <= :now)
          order by failures > 0, due_at, webhook_id limit :most for update skip locked)
-    update webhook_lanes l set leased_by = :pump, leased_until = :until
+    update webhook_lanes l set leased_by = :dispatcher, leased_until = :until
       from free f where l.webhook_id = f.webhook_id
     returning l.webhook_id
 """)
@@ -172,7 +170,7 @@ RELEASE_EMPTY_QUEUES = sa.text("""
         select l.webhook_id from webhook_lanes l
           join unnest(cast(:hooks as bigint[]), cast(:seen as bigint[])) as s (webhook_id, woken)
             on s.webhook_id = l.webhook_id and s.woken = l.woken
-         where l.leased_by = :pump for update of l skip locked)
+         where l.leased_by = :dispatcher for update of l skip locked)
     update webhook_lanes l
        set leased_by = null, leased_until = null,
            due_at = case
@@ -196,17 +194,17 @@ READ_LEASES = sa.text("""
     select l.failures, l.troubled_since, l.resting_until, l.webhook_id, l.woken, l.leased_until,
            w.status, w.url, w.verb, w.secret_sealed, w.previous_secret_sealed, w.previous_until
       from webhook_lanes l join webhooks w on w.id = l.webhook_id
-     where l.webhook_id = any(:hooks) and l.leased_by = :pump
+     where l.webhook_id = any(:hooks) and l.leased_by = :dispatcher
 """)
 RENEW_LEASES = sa.text("""
     with ours as materialized (
-        select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump
+        select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :dispatcher
            for update skip locked)
     update webhook_lanes l set leased_until = :until from ours o where l.webhook_id = o.webhook_id
 """)
 RELEASE_QUEUES = sa.text("""
     with ours as materialized (
-        select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump
+        select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :dispatcher
            for update skip locked)
     update webhook_lanes l set leased_by = null, leased_until = null, due_at = :now
       from ours o where l.webhook_id = o.webhook_id
@@ -219,8 +217,8 @@ class EndpointHealth:
     """Failures in a row, since when, and until when to back off."""
 
     failures: int = 0
-    troubled_since: datetime | None = None
-    resting_until: datetime | None = None
+    failing_since: datetime | None = None
+    backoff_until: datetime | None = None
 
 
 HEALTHY_ENDPOINT = EndpointHealth()
@@ -269,27 +267,31 @@ def schedule_queue(tx: Tx, webhook_id: int, *, at: datetime, reset_backoff: bool
 def lease_queues(tx: Tx, dispatcher_id: UUID, *, limit: int, until: datetime, now: datetime) -> list[Lease]:
     """Lease queues with due deliveries to this dispatcher."""
     leased_ids = (
-        tx.execute(LEASE_QUEUES, {"pump": dispatcher_id, "most": limit, "until": until, "now": now}).scalars().all()
+        tx.execute(LEASE_QUEUES, {"dispatcher": dispatcher_id, "most": limit, "until": until, "now": now})
+        .scalars()
+        .all()
     )
     return read_leases(tx, dispatcher_id, leased_ids) if leased_ids else []
 
 
 def read_leases(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int]) -> list[Lease]:
     """Those of the queues that this dispatcher still leases, as they are now."""
-    rows = tx.execute(READ_LEASES, {"hooks": list(webhook_ids), "pump": dispatcher_id})
+    rows = tx.execute(READ_LEASES, {"hooks": list(webhook_ids), "dispatcher": dispatcher_id})
     return [Lease(row.webhook_id, row.woken, EndpointHealth(*row[:3]), *row[5:]) for row in rows]
 
 
 def renew_leases(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int], *, until: datetime) -> None:
-    tx.execute(RENEW_LEASES, {"hooks": list(webhook_ids), "pump": dispatcher_id, "until": until})
+    tx.execute(RENEW_LEASES, {"hooks": list(webhook_ids), "dispatcher": dispatcher_id, "until": until})
 
 
 def release_empty_queues(tx: Tx, dispatcher_id: UUID, woken_counts: Mapping[int, int], *, now: datetime) -> set[int]:
     """Release queues without due deliveries, unless more arrived than the given counts; which ones."""
-    params = {"pump": dispatcher_id, "hooks": list(woken_counts), "seen": list(woken_counts.values()), "now": now}
+    params = {"dispatcher": dispatcher_id, "hooks": list(woken_counts), "seen": list(woken_counts.values()), "now": now}
     return set(tx.execute(RELEASE_EMPTY_QUEUES, params).scalars())
 
 
 def release_queues(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int], *, now: datetime) -> set[int]:
     """Release queues in which deliveries may wait; which ones."""
-    return set(tx.execute(RELEASE_QUEUES, {"hooks": list(webhook_ids), "pump": dispatcher_id, "now": now}).scalars())
+    return set(
+        tx.execute(RELEASE_QUEUES, {"hooks": list(webhook_ids), "dispatcher": dispatcher_id, "now": now}).scalars()
+    )
