@@ -5,7 +5,7 @@ from typing import Annotated, Unpack
 from typing_extensions import TypedDict
 
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
-from quillpost.client.types import Doc, Id, Message, Mode, Money, PlainTimestamp
+from quillpost.client.types import Doc, Id, MessageResponse, Mode, Money, PlainTimestamp
 
 
 class PingResponse(TypedDict):
@@ -131,6 +131,6 @@ class SubAccounts(Resource[Kind]):
         return Request(sub_account_id, body=changes)
 
     @operation("DELETE /sub-accounts/{sub_account_id}")
-    def delete(self, sub_account_id: Id) -> Request[Message]:
+    def delete(self, sub_account_id: Id) -> Request[MessageResponse]:
         """Delete a sub account that nothing belongs to."""
         return Request(sub_account_id)

@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
 from quillpost.client.send import PieceName, PieceSend, PreviewData
-from quillpost.client.types import Doc, Id, Message, Timestamp
+from quillpost.client.types import Doc, Id, MessageResponse, Timestamp
 
 Trigger = Literal["list_entry", "scan", "date"]
 DateField = Literal["dob", "anniversary"]
@@ -120,7 +120,7 @@ class Automations(Resource[Kind]):
         return Request(automation_id, body=changes)
 
     @operation("DELETE /automations/{automation_id}")
-    def delete(self, automation_id: Id) -> Request[Message]:
+    def delete(self, automation_id: Id) -> Request[MessageResponse]:
         """Delete it; orders that it has made stay."""
         return Request(automation_id)
 

@@ -34,8 +34,7 @@ class QuillpostError(Exception):
 
 
 class UnreachableError(QuillpostError):
-    """No answer came, and whether the call had an effect is not known: one that was made with an
-    `idempotency_key` of your own may be made again."""
+    """No answer came, and the call may have had an effect: with an `idempotency_key` of yours it can be made again."""
 
 
 class BadRequestError(QuillpostError):
@@ -63,8 +62,7 @@ class ConflictError(QuillpostError):
 
 
 class ValidationError(QuillpostError):
-    """422: `errors` has every fault, by the dotted path of its field; `ignored_fields` what the service
-    does not know, such as the typo for which a field is missing."""
+    """422: `errors` has all errors by the dotted path of their field; `ignored_fields` the unknown fields."""
 
     errors: Mapping[str, Sequence[str]] = {}
     ignored_fields: Sequence[str] = ()
@@ -106,7 +104,6 @@ BY_STATUS: Mapping[int, type[QuillpostError]] = {
 
 
 def error_of(response: httpx2.Response) -> QuillpostError:
-    """The failure that an answer tells of."""
     status, body = response.status_code, _read_body(response)
     kind = BY_STATUS.get(status, ServerError if status >= 500 else QuillpostError)
     error = kind(
@@ -122,7 +119,6 @@ def error_of(response: httpx2.Response) -> QuillpostError:
 
 
 def listed(header: str | None, separator: str) -> tuple[str, ...]:
-    """The texts that a header holds."""
     return tuple(header.split(separator)) if header else ()
 
 
@@ -136,8 +132,7 @@ def _read_body(response: httpx2.Response) -> Mapping[str, Any]:
 
 
 def retry_after(status: int, headers: Mapping[str, str], *, now: datetime) -> float | None:
-    """The seconds that these headers ask for: a number, or a date. When the rate limit
-    is reset matters only to a call that has reached it."""
+    """Seconds to wait, from a number or a date. The reset of the rate limit matters only once it is reached."""
     reset = headers.get("ratelimit-reset") if status == TOO_MANY else None
     for value in (headers.get("retry-after"), reset):
         if value is None:

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from quillpost.client.orders import OrderItemDetails
 from quillpost.client.requests import Kind, Request, Resource, operation
-from quillpost.client.types import Doc, Id, Message
+from quillpost.client.types import Doc, Id, MessageResponse
 
 BrandGroupName = Literal["main", "food", "entertainment", "gifts", "travel", "big_box", "other"]
 
@@ -87,7 +87,7 @@ class Giftcards(Resource[Kind]):
         return Request(brand_code, body=fields)
 
     @operation("DELETE /giftcard-brands/{brand_code}")
-    def delete_brand(self, brand_code: str) -> Request[Message]:
+    def delete_brand(self, brand_code: str) -> Request[MessageResponse]:
         """Offer a brand no more; what was sent goes on. For operators."""
         return Request(brand_code)
 

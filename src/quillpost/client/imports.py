@@ -13,7 +13,6 @@ from quillpost.client.types import Doc, Files, Id, Timestamp
 People = str | bytes | Path
 """A file of people: what is in it, or its path."""
 
-
 ImportStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 

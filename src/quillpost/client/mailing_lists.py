@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from quillpost.client.recipients import CreatedMailingList, ListType, MailingList, Recipient, SuppressBy
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
-from quillpost.client.types import Doc, Id, Message, Money
+from quillpost.client.types import Doc, Id, MessageResponse, Money
 
 
 class RadiusSearch(TypedDict):
@@ -133,7 +133,7 @@ class MailingLists(Resource[Kind]):
         return Request(mailing_list_id, body=changes)
 
     @operation("DELETE /mailing-lists/{mailing_list_id}")
-    def delete(self, mailing_list_id: Id) -> Request[Message]:
+    def delete(self, mailing_list_id: Id) -> Request[MessageResponse]:
         """Delete the list and everyone on it."""
         return Request(mailing_list_id)
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NotRequired, Unpack
 from typing_extensions import TypedDict
 
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
-from quillpost.client.types import Doc, Id, Message, PageStart, Timestamp
+from quillpost.client.types import Doc, Id, MessageResponse, PageStart, Timestamp
 
 
 class InlineRecipient(TypedDict, total=False):
@@ -210,7 +210,7 @@ class Recipients(Resource[Kind]):
         return Request(recipient_id, body=changes)
 
     @operation("DELETE /recipients/{recipient_id}")
-    def delete(self, recipient_id: Id) -> Request[Message]:
+    def delete(self, recipient_id: Id) -> Request[MessageResponse]:
         """Take someone off their list."""
         return Request(recipient_id)
 

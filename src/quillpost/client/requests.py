@@ -1,8 +1,4 @@
-"""Calls, told once: a blocking client makes them, an awaited one makes the very same.
-
-An operation is declared in its resource's class as a function from typed arguments to an `Request`. Read from a
-`Resource[Blocking]` it is a method that returns the answer; from a `Resource[Awaited]` one that is awaited.
-"""
+"""Calls, declared once as functions from typed arguments to a `Request`, for the blocking and the awaited client."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
@@ -70,17 +66,21 @@ class Resource(Generic[Kind]):
 Declared = Callable[Concatenate[Any, P], Request[T]]
 
 
-class Operation(Generic[P, T]):
-    """One call of the API, as a method of its resource."""
-
+class _Method(Generic[P, T]):
     def __init__(self, route: Route, declared: Declared[P, T]) -> None:
-        @wraps(declared)
-        def call(resource: Resource[Any], *args: P.args, **fields: P.kwargs) -> Any:
-            return resource._wire.run(route, declared(resource, *args, **fields))
-
         self.route = route
         self.declared = declared
-        self._call = call
+
+    def _bind(self, resource: Resource[Any] | None, send: Callable[[Wire], Callable[[Route, Request[T]], Any]]) -> Any:
+        @wraps(self.declared)
+        def call(resource: Resource[Any], *args: P.args, **fields: P.kwargs) -> Any:
+            return send(resource._wire)(self.route, self.declared(resource, *args, **fields))
+
+        return self if resource is None else MethodType(call, resource)
+
+
+class Operation(_Method[P, T]):
+    """One call of the API, as a method of its resource."""
 
     @overload
     def __get__(self, resource: None, kind: type) -> Self: ...
@@ -89,20 +89,11 @@ class Operation(Generic[P, T]):
     @overload
     def __get__(self, resource: Resource[Async], kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, resource: Resource[Any] | None, kind: type) -> Any:
-        return self if resource is None else MethodType(self._call, resource)
+        return self._bind(resource, lambda wire: wire.run)
 
 
-class Listing(Generic[P, T]):
+class Listing(_Method[P, T]):
     """A list that comes in pages, as a method that gives its rows one after the other."""
-
-    def __init__(self, route: Route, declared: Declared[P, T]) -> None:
-        @wraps(declared)
-        def call(resource: Resource[Any], *args: P.args, **fields: P.kwargs) -> Any:
-            return resource._wire.pages(route, declared(resource, *args, **fields))
-
-        self.route = route
-        self.declared = declared
-        self._call = call
 
     @overload
     def __get__(self, resource: None, kind: type) -> Self: ...
@@ -111,7 +102,7 @@ class Listing(Generic[P, T]):
     @overload
     def __get__(self, resource: Resource[Async], kind: type) -> Callable[P, AsyncPages[T]]: ...
     def __get__(self, resource: Resource[Any] | None, kind: type) -> Any:
-        return self if resource is None else MethodType(self._call, resource)
+        return self._bind(resource, lambda wire: wire.pages)
 
 
 def operation(route: str, *, is_file: bool = False) -> Callable[[Declared[P, T]], Operation[P, T]]:
@@ -121,5 +112,4 @@ def operation(route: str, *, is_file: bool = False) -> Callable[[Declared[P, T]]
 
 
 def listing(path: str) -> Callable[[Declared[P, T]], Listing[P, T]]:
-    """Declares a list of `T`, read with GET."""
     return lambda declared: Listing(Route("GET", path), declared)

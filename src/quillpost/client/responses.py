@@ -69,11 +69,7 @@ T = TypeVar("T")
 
 
 def next_query(page: ResponseObject) -> str | None:
-    """The query of the page after this one, in either envelope.
-
-    Only the query: the next page is asked for where this one was, so the token goes nowhere else, and a
-    proxy that the service does not know of does no harm.
-    """
+    """The query of the page after this one, in either envelope. Never another host: the token goes nowhere else."""
     link = page.get("next_page_url") or (page.get("links") or {}).get("next")
     return None if link is None else httpx2.URL(link).query.decode()
 

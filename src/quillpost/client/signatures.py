@@ -44,7 +44,6 @@ class Signer:
 
 
 def sign_with(signers: Sequence[Signer], *, message_id: str, at: datetime, body: bytes) -> dict[str, str]:
-    """The same with secrets that are ready."""
     if not signers:
         raise ValueError("A delivery is signed with at least one secret.")
     stamp = str(int(at.timestamp()))

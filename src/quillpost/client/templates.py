@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
 from quillpost.client.send import FontSize
-from quillpost.client.types import Doc, Files, Id, Message, Money, PlainTimestamp, Timestamp
+from quillpost.client.types import Doc, Files, Id, MessageResponse, Money, PlainTimestamp, Timestamp
 
 ImageTemplateType = Literal["postcard", "letter", "notecard", "giftcard", "windowlessletter"]
 Image = str | bytes | Path
@@ -78,7 +78,7 @@ class ImageTemplates(Resource[Kind]):
         return Request(image_template_id, body=body, files=files)
 
     @operation("DELETE /image-templates/{image_template_id}")
-    def delete(self, image_template_id: Id) -> Request[Message]:
+    def delete(self, image_template_id: Id) -> Request[MessageResponse]:
         """Delete a template that nothing waits for."""
         return Request(image_template_id)
 
@@ -186,7 +186,7 @@ class MessageTemplates(Resource[Kind]):
         return Request(message_template_id, body=changes)
 
     @operation("DELETE /message-templates/{message_template_id}")
-    def delete(self, message_template_id: Id) -> Request[Message]:
+    def delete(self, message_template_id: Id) -> Request[MessageResponse]:
         """Delete a template that nothing waits for."""
         return Request(message_template_id)
 

@@ -31,8 +31,7 @@ _chance = SystemRandom()
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long one answer may take, how often a call is made again, and how long all of that may take. Waits
-    that the service asks for (`Retry-After`) count against the deadline only."""
+    """Seconds for one answer, retries, and seconds in all. Waits that the service asks for count as no retry."""
 
     timeout: float
     retries: int
@@ -56,7 +55,6 @@ class Attempts:
 
     @property
     def timeout(self) -> float:
-        """Seconds for the next attempt."""
         return max(0.0, min(self._patience.timeout, self._ends - self._clock()))
 
     def pause_after(self, outcome: httpx2.Response | httpx2.RequestError) -> float:
@@ -116,8 +114,6 @@ class HttpRequest:
 
 
 class Writer:
-    """Knows where the service is, and who asks."""
-
     def __init__(self, base_url: str, token: str) -> None:
         self._api = base_url.rstrip("/").removesuffix(PREFIX) + PREFIX
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "*/*", "User-Agent": "quillpost-python"}
@@ -157,7 +153,6 @@ def _pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _body(request: Request[Any]) -> tuple[dict[str, str], bytes]:
-    """The headers that tell the body's type, and the body."""
     if request.files is not None:
         fields = dict(_pairs(request.body if isinstance(request.body, Mapping) else {}))
         form = httpx2.Request("POST", "http://form", data=fields, files=request.files)

@@ -35,7 +35,7 @@ PlainTimestamp = Annotated[str, Doc("UTC.", examples=["2026-05-01 09:30:00"])]
 PageStart = TypedDict("PageStart", {"from": int | None})
 
 
-class Message(TypedDict):
+class MessageResponse(TypedDict):
     message: str
 
 

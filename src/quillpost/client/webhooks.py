@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from quillpost.client.events import EventType
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
-from quillpost.client.types import Doc, Id, Message, Meta, Mode, Timestamp
+from quillpost.client.types import Doc, Id, MessageResponse, Meta, Mode, Timestamp
 
 DeliveryStatus = Literal["pending", "delivered", "failed"]
 EventFilter = EventType | Literal["*"]
@@ -138,7 +138,7 @@ class Webhooks(Resource[Kind]):
         return Request(webhook_id, body=changes)
 
     @operation("DELETE /webhooks/{webhook_id}")
-    def delete(self, webhook_id: Id) -> Request[Message]:
+    def delete(self, webhook_id: Id) -> Request[MessageResponse]:
         """Unsubscribe."""
         return Request(webhook_id)
 

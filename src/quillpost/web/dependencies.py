@@ -62,7 +62,6 @@ class UnitOfWork:
         return self._tx
 
     def commit(self) -> None:
-        """Now, and not when the answer leaves."""
         self._open_contexts.close()
         self._tx = None
 

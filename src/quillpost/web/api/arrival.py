@@ -14,7 +14,6 @@ from quillpost.web.api.errors import RequestAborted, UnreadableBody
 from quillpost.web.dependencies import parse_digits
 
 UTF_8_CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
-"""Plain ASCII is UTF-8, too."""
 FILE_CONTENT_TYPES = ("text/csv", "text/tab-separated-values", "text/plain", "application/csv")
 """Of a body that is a file of people: its bytes say what it is written in."""
 
@@ -33,28 +32,20 @@ def require_utf8(content_type: str, *, allow_file: bool = False) -> None:
 
 MAX_UNCOUNTED_BYTES = 64_000
 """Bytes of a body that are not counted, so that ordinary calls pass however many large ones there are."""
-
 MAX_LARGE_BODIES = 10
-"""Bodies of the largest size that one process holds at once."""
-
 BODY_TIMEOUT_SECONDS = 60.0
 """Seconds that any body may take, beside those that `MIN_BYTES_PER_SECOND` gives it."""
-
 MIN_BYTES_PER_SECOND = 16_000
-"""Bytes a second. A poor mobile line is faster; whoever is slower only keeps our memory."""
-
+"""A poor mobile line is faster."""
 MAX_BYTES_PER_SECOND = 100_000_000
-"""Bytes a second of all large bodies together. Hardly a line is faster; whoever calls from the same machine
-would keep the loop from everybody else."""
-
+"""Of all large bodies together: a caller on the same machine must not keep the loop from everybody else."""
 MIN_WAIT_SECONDS = 0.005
-"""Seconds: what is ahead by less goes on at once."""
 
 ReportSize = Callable[[int], None]
 
 
 class LargeBodyBudget:
-    """The bytes of all large bodies whose requests are not done with."""
+    """The bytes of all large bodies whose requests are not finished."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -62,7 +53,7 @@ class LargeBodyBudget:
 
     @contextmanager
     def reserve(self) -> Iterator[ReportSize]:
-        """Takes one body's size as it grows; forgets that body in the end."""
+        """Takes one body's size as it grows, and releases it in the end."""
         reserved_bytes = 0
 
         def report_size(size: int) -> None:
@@ -133,7 +124,7 @@ def body_too_large(max_bytes: int) -> UnreadableBody:
 
 
 class DisconnectMiddleware:
-    """Around every request. Nobody listens for a client's leaving until some work asks for it."""
+    """Around every request. Nothing listens for a disconnect until some work asks for it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -152,7 +143,7 @@ class DisconnectMiddleware:
 
 
 class _RequestMessages:
-    """One request's messages. Whoever listens for the next one shares it with all who do."""
+    """One request's messages. All who wait for the next one share it."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self._scope = scope

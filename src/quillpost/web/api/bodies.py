@@ -78,13 +78,12 @@ def _validate_rows(rows: list[Any], validate: ValidatorFunctionWrapHandler, erro
 
 
 def _error_at_index(index: int, error: Any) -> InitErrorDetails:
-    """The fault of a row that was alone in its array, at its place among the others."""
+    """The error of a row that was validated by itself, at its place in the array."""
     loc = (index, *error["loc"][1:])
     return InitErrorDetails(type=error["type"], loc=loc, input=error["input"], ctx=error.get("ctx", {}))
 
 
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-
 
 MULTIPART = "multipart/form-data"
 JSON_NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?")
@@ -103,14 +102,13 @@ class FormText(str):
 
 @dataclass(frozen=True, slots=True)
 class FormFile:
-    """A file of a form. Which name and type its sender gave it is forgotten: its bytes say what it is."""
+    """A file of a form. Its bytes say what it is, not the name and type that its sender gave it."""
 
     body: bytes
 
 
 def parse_integer(text: str) -> int | None:
-    """The integer that a number writes as JSON has them: 8, 8.0 and 8e0 are one. None for any other number;
-    whatever no id can be is `ABOVE_MAX_ID`, or as far below zero."""
+    """The integer that JSON writes as 8, 8.0 or 8e0, or None. What no id can be is `ABOVE_MAX_ID`, or its negative."""
     if (digits := parse_digits(text)) is not None or JSON_NUMBER.fullmatch(text) is None:
         return digits
     number = Decimal(text)
@@ -157,7 +155,7 @@ def strip_or_none(text: str | None) -> str | None:
 
 
 class _NullMeansDefault:
-    """Of a field with a default: null stands for that. Typed clients write what nobody has set as null."""
+    """Null stands for the field's default: typed clients write what is not set as null."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self._null_to_default, handler(source))
@@ -190,7 +188,7 @@ class Body(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", populate_by_name=True)
 
     def provided_fields(self) -> dict[str, Any]:
-        """Our fields that the caller named, by our names; what was left out is not in it."""
+        """The fields that the caller named, by our names."""
         return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
 
     @classmethod
@@ -220,7 +218,6 @@ class Body(BaseModel):
 
     @classmethod
     def validated(cls, payload: Any) -> "ValidatedBody":
-        """What validation finds, which stops when enough is wrong."""
         # Besides arrays, which stop, each field may be wrong once.
         result = cls._validate_within(payload, max_errors := MAX_REPORTED_ERRORS - len(cls.model_fields))
         if result.error is None or result.error.error_count() < max_errors:
@@ -247,7 +244,6 @@ class Body(BaseModel):
 
     @classmethod
     def as_spelled(cls, names: Iterable[str], payload: Mapping[str, Any]) -> set[str]:
-        """Fields of ours as the caller spelled them."""
         return {_used_spelling(_field_spellings(cls)[name], payload) or name for name in names}
 
 
@@ -281,8 +277,7 @@ def _is_hidden(metadata: object) -> bool:
 
 
 def validate_body(body: type[BodyType], payload: Any) -> BodyType:
-    """What a value says to whoever reads this body of it. `Invalid`, by its names of fields, if it is
-    wrong."""
+    """`Invalid`, by the names of its fields, if the value is wrong."""
     result = body.validated(payload)
     if result.error is not None:
         raise to_invalid(result.error.errors()) from None
@@ -291,7 +286,7 @@ def validate_body(body: type[BodyType], payload: Any) -> BodyType:
 
 
 def find_ignored_in_rows(payload: Any, field: str, known_names: Callable[[Mapping[str, Any]], Set[str]]) -> set[str]:
-    """The same within the rows of a field, each name once, whichever rows it was in."""
+    """The same in the rows of a field, each name once."""
     rows = payload.get(field) if isinstance(payload, Mapping) else None
     if not isinstance(rows, list):
         return set()
@@ -317,7 +312,6 @@ def _used_spelling(spellings: Sequence[str], payload: Mapping[str, Any]) -> str 
 
 @cache
 def _aliased_spellings(body: type[Body]) -> Sequence[Sequence[str]]:
-    """The names of each field that has more than one."""
     return [spellings for spellings in _field_spellings(body).values() if len(spellings) > 1]
 
 
@@ -337,8 +331,7 @@ def drop_shadowed_nulls(payload: Any, fields: Iterable[Sequence[str]]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ValidatedBody:
-    """A body that was validated already, apart from the loop: what became of that is told to whoever has the
-    framework validate it, in the course of all other checks."""
+    """A body that was validated before: the framework is given the result when it validates the rest."""
 
     body: "Body | None"
     error: ValidationError | None = None
@@ -356,12 +349,11 @@ NULL: Json = {"type": "null"}
 
 
 def requires_fields(**fields: Json) -> Json:
-    """An object with all of these, each as it is described."""
     return {"type": "object", "required": list(fields), "properties": fields}
 
 
 def allows_only(fields: Json) -> Json:
-    """An object in which these, where they are there, say nothing."""
+    """An object in which these fields are empty or absent."""
     return {"type": "object", "properties": fields}
 
 
@@ -378,10 +370,8 @@ def merge_objects(left: Json, right: Json) -> Json:
 
 
 def all_of(*requirements: Json) -> Json:
-    """What is added to the schema of a body: its own fields stay what it is described by."""
     return {"allOf": list(requirements)}
 
 
 def require_one_text(*names: str) -> Json:
-    """At least one of these texts must say something."""
     return all_of(any_of([requires_fields(**{name: NON_BLANK_TEXT}) for name in names]))

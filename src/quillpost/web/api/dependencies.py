@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
-from pydantic import WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
@@ -23,11 +23,11 @@ from quillpost.web.dependencies import (
     Services,
     UnitOfWork,
     get_container,
+    parse_path_id,
 )
 
 
 def get_caller(request: Request) -> Caller:
-    """Whom the gate let in."""
     caller = request.scope.get("state", {}).get("caller")
     if not isinstance(caller, Caller):
         raise Unauthenticated
@@ -45,8 +45,6 @@ def get_unit_of_work(
 
 
 def require_scope(scope: str) -> Callable[[Caller], Caller]:
-    """A caller whose token has the scope."""
-
     def check(caller: Annotated[Caller, Depends(get_caller)]) -> Caller:
         caller.require(scope)
         return caller
@@ -90,7 +88,6 @@ def get_recipient_page_request(
     items_per_page: RecipientPageSizeQuery = None,
     limit: LimitQuery = None,
 ) -> PageRequest:
-    """The same for lists of recipients, whose pages may be longer."""
     return _build_page_request(page, items_per_page, limit, max_size=container.limits.recipients_per_page)
 
 
@@ -105,7 +102,6 @@ def _build_page_request(
 
 
 def parse_query_count(name: str, value: str | None, max_count: int) -> int | None:
-    """A number from 1 in a query string, at most so many."""
     if value is None or not value.strip():
         return None
     number = parse_integer(value.strip()) or 0
@@ -119,7 +115,6 @@ RecipientPageQuery = Annotated[PageRequest, Depends(get_recipient_page_request)]
 
 
 def parse_query_id(name: str, value: str | None) -> int | None:
-    """An id in a query string."""
     if value is None or not value.strip():
         return None
     number = parse_integer(value.strip()) or 0
@@ -136,6 +131,7 @@ def get_sub_account_filter(
     return next(filter(None, ids), None)
 
 
+PathId = Annotated[int, BeforeValidator(parse_path_id)]
 SubAccountFilter = Annotated[int | None, Depends(get_sub_account_filter)]
 
 SEARCH_DESCRIPTION = (
@@ -147,7 +143,6 @@ SEARCH_DESCRIPTION = (
 def get_search_text(
     search: Annotated[QueryText | None, Query(max_length=MAX_QUERY_LENGTH, description=SEARCH_DESCRIPTION)] = None,
 ) -> str | None:
-    """What is searched for, if anything is."""
     text = strip_or_none(search)
     if text is not None and len(text.split()) > MAX_QUERY_WORDS:
         raise Invalid({"search": [f"Search for at most {MAX_QUERY_WORDS} words."]})
@@ -156,15 +151,13 @@ def get_search_text(
 
 SearchQuery = Annotated[str | None, Depends(get_search_text)]
 
-
 NOT_FOR_APPS = (
     "A connected app never may do this, whoever connected it: use a personal access token of an operator's account."
 )
 
 
 def require_operator(scope: str) -> Callable[[Caller], Caller]:
-    """An operator whose token has the scope. A token that is limited to a sub account is no operator's, nor
-    is a connected app's."""
+    """An operator whose token has the scope, and is limited neither to a sub account nor to an app."""
 
     def check(caller: Annotated[Caller, Depends(get_caller)]) -> Caller:
         caller.require(scope)
@@ -178,7 +171,7 @@ def require_operator(scope: str) -> Callable[[Caller], Caller]:
 
 
 def require_live_operator(scope: str) -> Callable[[Caller], Caller]:
-    """The same, for what is one and the same in both modes: a testing token changes nothing of live mail."""
+    """The same for what both modes share: a test token changes nothing of live mail."""
 
     def check(caller: Annotated[Caller, Depends(require_operator(scope))]) -> Caller:
         if caller.is_testing:

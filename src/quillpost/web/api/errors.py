@@ -55,13 +55,12 @@ STATUS_DESCRIPTIONS: dict[int, tuple[str, type[Failure]]] = {
 
 COMMON_STATUSES = (401, 403, 429, 503)
 
-
 ERROR_SCHEMAS = {shape.__name__: shape.model_json_schema() for shape in (Failure, ValidationFailure)}
 """The description's own: to the framework each use of a shape would be another to build when we start."""
 
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The failures of an operation: those that any may have, and its own."""
+    """The statuses of an operation: the common ones and its own."""
     return {status: _describe_error(*STATUS_DESCRIPTIONS[status]) for status in sorted({*COMMON_STATUSES, *statuses})}
 
 
@@ -72,15 +71,13 @@ def _describe_error(text: str, shape: type[Failure]) -> dict[str, Any]:
 
 BODY_ERRORS = (400, 408, 409, 413, 415, 422)
 
-
 ROUTED_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 KNOWN_METHODS = frozenset((*ROUTED_METHODS, "OPTIONS"))
 
 
 @dataclass(frozen=True, slots=True)
 class RoutePaths:
-    """A path that is spelled out is no one's id: it hides the patterns that would fit it too, so that
-    PUT /orders/list is a wrong method and does not look for an order named "list"."""
+    """A literal path hides patterns that fit it: PUT /orders/list is a wrong method, not an order named "list"."""
 
     literal_paths: Mapping[str, frozenset[str]]
     patterns: Sequence[tuple[re.Pattern[str], frozenset[str]]]
@@ -99,7 +96,6 @@ class RoutePaths:
         )
 
     def declared_methods(self, path: str) -> frozenset[str]:
-        """The methods that routes declare here."""
         if path in self.literal_paths:
             return self.literal_paths[path]
         return frozenset[str]().union(*(methods for pattern, methods in self.patterns if pattern.match(path)))
@@ -129,7 +125,6 @@ def _compile_path(path: str) -> re.Pattern[str]:
 log = structlog.get_logger(__name__)
 
 CLIENT_CLOSED_REQUEST = 499
-"""What proxies count a request under whose caller left before there was an answer."""
 
 STATUS_BY_ERROR: Mapping[type[core_errors.QuillpostError], int] = {
     core_errors.Invalid: 422,
@@ -176,8 +171,7 @@ TYPE_STEPS = frozenset({"none", "bool", "int", "float", "str"})
 
 
 class RequestAborted(Exception):
-    """The caller left before there was an answer: what is not done yet is not done, and nobody is there to be
-    told."""
+    """The caller left before there was an answer."""
 
 
 class UnreadableBody(Exception):
@@ -189,7 +183,6 @@ class UnreadableBody(Exception):
 
 
 def error_response(error: Exception) -> Response:
-    """The answer to a failure: one shape for all."""
     if isinstance(error, core_errors.Invalid):
         return _invalid_response(error)
     if isinstance(error, RequestValidationError):
@@ -227,13 +220,12 @@ def respond_to_error(request: Request, error: Exception) -> Response:
 
 
 def _is_operator_token(request: Request) -> bool:
-    """Whether the token is an operator's own; a connected app's is none."""
+    """A connected app's token is not an operator's."""
     caller = getattr(request.state, "caller", None)
     return caller is not None and caller.is_operator and caller.grant_id is None
 
 
 def _add_setting_hints(error: core_errors.Invalid) -> core_errors.Invalid:
-    """The same faults, with the setting behind those that an operator can lift."""
     return core_errors.Invalid(
         {
             field: [f"{message} {hint}" for message in messages]

@@ -1,9 +1,4 @@
-"""`Idempotency-Key`: the same call made twice happens once and is answered twice.
-
-The answer is kept in the very transaction that has the effect, under a key that is there once: of two calls
-that run at the same time all the same, one has an effect. So that they do not, a call holds its key by a lock
-of the process's database session while it runs. A process that dies, or loses its database, holds nothing.
-"""
+"""`Idempotency-Key`: the same call made twice has one effect and the same answer. See decision 0058."""
 
 import hashlib
 import json
@@ -100,7 +95,6 @@ class IdempotencyLock:
         return find_stored_response(self._db, encryptor, self._claim, now=now)
 
     def release(self) -> None:
-        """The key is free again, or answered."""
         if self.is_held:
             self.is_held = False
             self._db.locks.release(self.name)
@@ -109,7 +103,6 @@ class IdempotencyLock:
 def find_stored_response(
     db: Database, encryptor: Encryptor, claim: IdempotencyClaim, *, now: datetime
 ) -> Response | None:
-    """What was answered to an earlier call with this key and body."""
     with db.transaction(build_tenant(claim.caller)) as tx:
         row = tx.execute(
             sa.select(idempotency_keys).where(claim.row_filter, idempotency_keys.c.expires_at >= now)
@@ -125,10 +118,7 @@ def find_stored_response(
 
 
 def store_response(tx: Tx, encryptor: Encryptor, claim: IdempotencyClaim, response: Response, *, now: datetime) -> None:
-    """Keep the answer; one that holds a secret is sealed and soon forgotten.
-
-    Whoever finds that another call has answered meanwhile must not have an effect too.
-    """
+    """Store the answer; one with a secret is encrypted, and kept for minutes. `Conflict` if another call was faster."""
     has_secret = response.headers.get(HOLDS_SECRET_HEADER) is not None
     body = bytes(response.body)
     result = tx.execute(

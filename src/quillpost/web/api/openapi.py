@@ -208,7 +208,6 @@ def _build_value_schema(key: str, *, may_be_null: bool) -> Json:
 
 
 def _closed_object(properties: Json) -> Json:
-    """An object that has all of these and nothing else."""
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
@@ -253,7 +252,6 @@ REFERENCE_PATTERN = re.compile(r'"#/components/schemas/([^"]+)"')
 
 
 def serve_description(app: FastAPI) -> None:
-    """Serve the description; it is drawn up once."""
     description: dict[str, Any] = {}
 
     def openapi() -> dict[str, Any]:

@@ -23,26 +23,23 @@ from quillpost.web.api.bodies import MULTIPART, MULTIPART_BOUNDARY, Body, FormFi
 from quillpost.web.api.errors import RequestAborted, UnreadableBody
 
 MAX_CONCURRENT_READS = 1
-"""Bodies that a process reads at a time. Two threads that both compute are no quicker than one, and leave
-light calls a smaller share."""
+"""Two threads that both compute are no faster than one, and leave less for light calls."""
 
 Result = TypeVar("Result")
 ShouldStop = Callable[[], bool]
-"""Whether whoever waits for a piece of work has gone, so that the rest of it need not be done."""
 
 _READERS: Final = ThreadPoolExecutor(MAX_CONCURRENT_READS, "bodies")
 
 
 class BodyReadQueue:
-    """Who is next: one of each caller in turn, so that whoever sends a hundred bodies waits for their own."""
+    """One body of each caller in turn: a caller who sends a hundred bodies waits for their own."""
 
     def __init__(self) -> None:
         self._free = MAX_CONCURRENT_READS
         self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
 
     async def run(self, queue_key: Hashable, work: Callable[[ShouldStop], Result]) -> Result:
-        """What the work gives when its turn has come. Cancelled before, it is not begun; cancelled later, it
-        is asked to stop, and the next turn begins when it has."""
+        """Do the work when there is a slot. Canceled later, it is asked to stop; its slot is free when it has."""
         await self._wait_for_slot(queue_key)
         stop = threading.Event()
         result = asyncio.get_running_loop().run_in_executor(_READERS, work, stop.is_set)
@@ -71,7 +68,7 @@ class BodyReadQueue:
         self._release_slot()
 
     def _release_slot(self) -> None:
-        """The turn, to the first of the caller who has waited longest since having had one."""
+        """To the first of the caller who has waited longest."""
         while self._waiting:
             queue_key, waiters = self._waiting.popitem(last=False)
             waiter = waiters.popleft()
@@ -84,7 +81,7 @@ class BodyReadQueue:
 
 
 async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:
-    """What the work gives; `HungUp`, and the work cancelled, if the caller leaves before."""
+    """The result of the work; `RequestAborted`, and the work canceled, if the caller leaves before."""
     work_task, disconnect_task = (asyncio.ensure_future(work), asyncio.ensure_future(_wait_for_disconnect(receive)))
     try:
         await asyncio.wait({work_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED)
@@ -108,7 +105,6 @@ MAX_FIELDS = 100
 MAX_FILES = 4
 MAX_FIELD_BYTES = 100_000
 MAX_FORM_FIELDS = 1_000
-"""Fields of a form without files."""
 CHUNK_BYTES = 250_000
 """Bytes of a form that are read in one step: between two steps, other threads have their turn."""
 
@@ -128,8 +124,6 @@ class ParsedRequest(Request):
 
 @dataclass(frozen=True, slots=True)
 class BodyReadOptions:
-    """How a body is to be read: what it may hold, who wants it, and who reads heavy ones."""
-
     body: type[Body] | None = None
     takes_files: bool = False
     bounds: BodyLimits = DEFAULT_BODY_LIMITS
@@ -139,8 +133,7 @@ class BodyReadOptions:
 
 
 async def parse_request(request: Request, options: BodyReadOptions | None = None) -> Request:
-    """The request with its body parsed and validated, or a clear refusal; `HungUp` if its caller leaves
-    while a heavy one is read."""
+    """The request with its body validated; `RequestAborted` if the caller leaves while a large one is read."""
     options = options or BodyReadOptions()
     body = await request.body()
     if len(body) <= LARGE_BODY_BYTES:
@@ -195,12 +188,11 @@ def _parse_by_content_type(request: Request, body: bytes, options: BodyReadOptio
 
 
 def read_multipart(request: Request, body: bytes, bounds: BodyLimits) -> dict[str, FormText | FormFile]:
-    """The fields and files of a form in parts."""
     return _run_without_waiting(_parse_multipart(body, _multipart_boundary(request), bounds))
 
 
 async def get_digest_body(request: Request) -> bytes:
-    """What is the same when a call is repeated: a form with files is divided by other signs each time."""
+    """What is the same when a call is repeated: the boundary of a form differs each time."""
     body = await request.body()
     if _media_type(request) != MULTIPART:
         return body
@@ -208,8 +200,7 @@ async def get_digest_body(request: Request) -> bytes:
 
 
 def parse_stored_body(raw: bytes) -> Any:
-    """What a request without files said, from its body alone: an object in JSON, or else a form. It was let
-    in once, whatever the bounds are by now."""
+    """A stored JSON object or form. Today's limits do not apply: it was accepted once."""
     return _parse_json(raw, None) if raw.lstrip()[:1] == b"{" else _parse_form(raw, DEFAULT_BODY_LIMITS)
 
 
@@ -218,7 +209,6 @@ def _media_type(request: Request) -> str:
 
 
 def _multipart_boundary(request: Request) -> bytes:
-    """What stands between the parts of a form with files."""
     _, options = parse_options_header(request.headers["content-type"])
     boundary = options.get(b"boundary", b"")
     if not MULTIPART_BOUNDARY.fullmatch(boundary):
@@ -227,7 +217,6 @@ def _multipart_boundary(request: Request) -> bytes:
 
 
 def read_json(body: bytes, bounds: BodyLimits) -> Any:
-    """What a caller's JSON says; `Invalid` if it is none, or holds too much."""
     return _parse_json(body, bounds)
 
 

@@ -34,13 +34,11 @@ def json_response(content: Any, *, status: int = 200, headers: Mapping[str, str]
 
 
 def _hide_body_secrets(body: bytes) -> bytes:
-    """A refusal may quote what was sent, and somebody may have sent a token, or what a gift card is claimed
-    with, where it does not belong."""
+    """An error may quote what was sent, and that may be a token or a gift card's code."""
     return hide_secrets(body.decode()).encode()
 
 
 def add_ignored_header(response: Response, names: Iterable[str]) -> Response:
-    """The answer, with what of the call changed nothing, beside that which it names already."""
     existing = response.headers.get(IGNORED_HEADER)
     ignored = {*names, *(existing.split(", ") if existing else ())}
     if ignored:
@@ -123,7 +121,6 @@ def list_of(row: Any) -> type[BaseModel]:
 def numbered_page_response(
     request: Request, page: Page[Row], serialize: Callable[[Row], Mapping[str, Any]]
 ) -> Response:
-    """The page-number envelope."""
     current = page.request.page
 
     def link(number: int) -> str:
@@ -148,7 +145,6 @@ def numbered_page_response(
 
 
 def _page_url(url: URL, number: int) -> URL:
-    """The same call for another page: every other parameter is kept."""
     return url.include_query_params(page=number)
 
 
@@ -158,8 +154,7 @@ COUNT_LENGTH = 80
 
 
 def build_warning_header(warnings: Sequence[str]) -> dict[str, str]:
-    """The header for an answer, or none where there is nothing to say. It is plain ASCII, as headers are, and
-    not endless: sentences that have no room are counted in the last one."""
+    """Plain ASCII and not endless: warnings that do not fit are counted in the last one."""
     escaped = [_escape_warning(warning) for warning in dict.fromkeys(warnings)]
     if not escaped:
         return {}

@@ -1,11 +1,11 @@
 """How every v2 endpoint is run: the body understood first, then once per idempotency key."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from operator import attrgetter
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from anyio import CancelScope
-from fastapi import Request, Response, params
+from fastapi import APIRouter, Depends, Request, Response, params
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -16,8 +16,8 @@ from quillpost.accounts.service import build_tenant
 from quillpost.core.errors import QuillpostError
 from quillpost.web.api import idempotency
 from quillpost.web.api.bodies import Body
-from quillpost.web.api.dependencies import get_caller
-from quillpost.web.api.errors import UnreadableBody, respond_to_error
+from quillpost.web.api.dependencies import get_caller, require_scope
+from quillpost.web.api.errors import UnreadableBody, error_responses, respond_to_error
 from quillpost.web.api.requests import BodyReadOptions, ParsedRequest, get_digest_body, parse_request
 from quillpost.web.api.responses import add_ignored_header
 from quillpost.web.api.uploads import get_upload
@@ -72,7 +72,6 @@ class V2Route(APIRoute):
         )
 
     def _body_type(self) -> type[Body] | None:
-        """Who reads what a caller sends here, if anything is read."""
         if self.body_field is None:
             return None
         annotation = self.body_field.field_info.annotation
@@ -86,8 +85,7 @@ class V2Route(APIRoute):
         )
 
     def _query_parameter_names(self) -> frozenset[str]:
-        """What this route reads out of a query string, by the names on the wire; `metadata[` begins those of
-        an object, which is spread over several."""
+        """By their names on the wire; `metadata[` stands for all parameters of an object."""
         parameters = get_flat_params(self.dependant)
         query_names = (parameter.alias for parameter in parameters if isinstance(parameter.field_info, params.Query))
         extra_parameters = (self.openapi_extra or {}).get("parameters", ())
@@ -101,6 +99,49 @@ class UploadRoute(V2Route):
     """A route whose body may also be a form with files."""
 
     takes_files = True
+
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+
+class ApiRouter:
+    """The operations of one tag. `errors` are statuses beside the common ones; `scope` is what the token needs."""
+
+    def __init__(self, tag: str, route_class: type[V2Route] = V2Route) -> None:
+        self._router = APIRouter(prefix=PREFIX, route_class=route_class, tags=[tag])
+        self.routes = self._router.routes
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        response_model: Any = None,
+        *,
+        errors: Iterable[int] = (),
+        scope: str | None = None,
+        **options: Any,
+    ) -> Callable[[Endpoint], Endpoint]:
+        if scope is not None:
+            options["dependencies"] = [Depends(require_scope(scope))]
+        responses = options.pop("responses", {}) | error_responses(*errors)
+        return self._router.api_route(
+            path, methods=[method], response_model=response_model, responses=responses, **options
+        )
+
+    def get(self, path: str, response_model: Any = None, **options: Any) -> Callable[[Endpoint], Endpoint]:
+        return self.add("GET", path, response_model, **options)
+
+    def post(self, path: str, response_model: Any = None, **options: Any) -> Callable[[Endpoint], Endpoint]:
+        return self.add("POST", path, response_model, **options)
+
+    def put(self, path: str, response_model: Any = None, **options: Any) -> Callable[[Endpoint], Endpoint]:
+        return self.add("PUT", path, response_model, **options)
+
+    def delete(self, path: str, response_model: Any = None, **options: Any) -> Callable[[Endpoint], Endpoint]:
+        return self.add("DELETE", path, response_model, **options)
+
+    def head(self, path: str) -> Callable[[Endpoint], Endpoint]:
+        return self.add("HEAD", path, include_in_schema=False)
 
 
 def _find_unknown_parameters(request: Request, known_names: frozenset[str]) -> set[str]:
@@ -142,15 +183,13 @@ async def _run_first(
 
 
 def _get_unit_of_work(request: Request) -> UnitOfWork | None:
-    """The transaction that the endpoint asked for, if it did."""
     return getattr(request.state, "unit_of_work", None)
 
 
 def _complete(
     request: Request, claim: idempotency.IdempotencyClaim, response: Response, lock: idempotency.IdempotencyLock
 ) -> None:
-    """Keep the answer in the transaction that had the effect, or on its own where there was none. The key is
-    free when that is committed."""
+    """Store the answer in the transaction that had the effect, if there was one; then the key is free."""
     unit = _get_unit_of_work(request)
     if unit is None:
         _store_response(request, claim, response)

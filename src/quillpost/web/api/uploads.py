@@ -1,7 +1,4 @@
-"""Files that are too long for the memory: they wait on disk, outside, until they are whole.
-
-Of all routes only an import takes such a body. It comes as a form with a file, or is the file itself.
-"""
+"""Imports, whose bodies are too large for memory: a form with a file or the file itself, spooled to disk."""
 
 import asyncio
 import hashlib
@@ -29,10 +26,8 @@ from quillpost.web.dependencies import parse_digits
 
 UPLOAD_PATH = re.compile(r"/api/v2/(?:mailing-lists/[^/]+/import|imports/preview)")
 MAX_UPLOADS = 8
-"""Such bodies in one process, from their first byte until they are answered: fewer than the gate has room
-for, so that other calls always pass."""
+"""In one process; fewer than may be admitted, so that other calls always pass."""
 MAX_UPLOADS_PER_ACCOUNT = 2
-"""Of these, how many may be of one account."""
 CHUNK_BYTES = 1_000_000
 MAX_FIELD_BYTES = 100_000
 MAX_FIELDS = 20
@@ -44,7 +39,6 @@ FILE_TYPES = frozenset(
         "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     }
 )  # fmt: skip
-"""Of a body that is the file itself."""
 UPLOAD_HINT = f"Send the file as {MULTIPART} in the field `file`, or as the body itself with Content-Type: text/csv."
 FORM_CUT_OFF = "The form cannot be read: it ends too early."
 
@@ -55,8 +49,6 @@ def is_upload(scope: Scope) -> bool:
 
 @dataclass(slots=True)
 class UploadContent:
-    """What such a body holds: the file, what it is called, and the fields beside it."""
-
     file: IO[bytes]
     name: str
     fields: Mapping[str, str]
@@ -79,7 +71,6 @@ class SpooledUpload:
         return self._content
 
     def get_digest_body(self) -> bytes:
-        """What is the same when a call is repeated."""
         content = self.get_content()
         content.file.seek(0)
         digest = hashlib.sha256()
@@ -217,7 +208,7 @@ class UploadReceiver:
         return SpooledUpload(file, Headers(scope=scope).get("content-type", ""), self._bounds, release)
 
     def _reserve(self, account_id: int) -> Callable[[], None]:
-        """Count one more; what is to be called when it is done with."""
+        """Count one more; returns what to call when it is finished."""
         if self._active[account_id] >= MAX_UPLOADS_PER_ACCOUNT:
             raise Unavailable(
                 f"{MAX_UPLOADS_PER_ACCOUNT} of your files are being read already. Send this one when they are."

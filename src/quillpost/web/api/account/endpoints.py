@@ -2,7 +2,7 @@
 
 from typing import Annotated, cast
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.queries import read_account_usage
@@ -11,26 +11,21 @@ from quillpost.client import accounts as wire
 from quillpost.client.types import Mode
 from quillpost.fulfillment.review.service import NO_RETURN_ADDRESS_GAP, find_service_gaps
 from quillpost.web.api.dependencies import RequestTransaction, get_caller, require_scope
-from quillpost.web.api.errors import error_responses
 from quillpost.web.api.responses import json_response
-from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.routes import ApiRouter
 from quillpost.web.dependencies import Services
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Account"])
-service_router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Service"])
+router = ApiRouter("Account")
+service_router = ApiRouter("Service")
 
 
-@service_router.get(
-    "/ping", response_model=wire.PingResponse, responses=error_responses(), summary="Check the token and its mode"
-)
+@service_router.get("/ping", wire.PingResponse, summary="Check the token and its mode")
 def ping(caller: Annotated[Caller, Depends(get_caller)]) -> Response:
     """Answers `pong`, and whether the token is one of testing mode."""
     return json_response(wire.PingResponse(message="pong", test_mode=caller.is_testing))
 
 
-@router.get(
-    "/account", response_model=wire.Account, responses=error_responses(), summary="Read the account's credit and usage"
-)
+@router.get("/account", wire.Account, summary="Read the account's credit and usage")
 def read_account(
     caller: Annotated[Caller, Depends(require_scope("account:read"))], tx: RequestTransaction, container: Services
 ) -> Response:

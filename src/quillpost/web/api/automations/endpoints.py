@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta, tzinfo
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import automations as wire
-from quillpost.client.types import Message
+from quillpost.client.types import MessageResponse
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.orders.automations import queries as automation_queries
@@ -40,13 +40,14 @@ from quillpost.web.api.automations.schemas import (
 from quillpost.web.api.dependencies import (
     IdQuery,
     PageQuery,
+    PathId,
     RequestTransaction,
     RequestUnitOfWork,
     SubAccountFilter,
     parse_query_id,
     require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.responses import (
     add_ignored_header,
     build_warning_header,
@@ -55,9 +56,9 @@ from quillpost.web.api.responses import (
     page_response,
     raw_json,
 )
-from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.send.responses import preview_response
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.dependencies import Services
 
 PREVIEW_DAYS = 30
 CHECKED_FIELDS = ("send", "trigger", "mailing_list_id")
@@ -90,7 +91,7 @@ def check_new_plan(body: NewAutomation, caller: Caller, container: Container) ->
 def check_changed_plan(
     before: Automation, body: ChangedAutomation, caller: Caller, container: Container
 ) -> CheckedPlan:
-    """What is not named stays; where that says all about the send, it is not looked at again."""
+    """What is not named stays. Unless that concerns the send, it is not checked again."""
     changes = body.provided_fields()
     plan = _apply_changes(before, changes, caller, container)
     if changes.keys() & set(CHECKED_FIELDS) or (plan.enabled and not before.enabled):
@@ -106,7 +107,6 @@ def service_zone(container: Container) -> tzinfo:
 
 
 def _send_columns(send: Mapping[str, Any], caller: Caller, container: Container) -> dict[str, Any]:
-    """What of a plan is in its send."""
     with _errors_within_send():
         product, body = read_send(send)
     return {
@@ -131,7 +131,7 @@ def _apply_changes(
 
 
 def _check_plan(plan: AutomationPlan, caller: Caller, container: Container) -> CheckedPlan:
-    """All that can be wrong with it, as if it were sent now."""
+    """Everything that can be wrong with it, as if it were sent now."""
     errors = automation_service.check_plan(plan)
     try:
         draft = draft_automation_order(plan, caller, container)
@@ -172,7 +172,6 @@ def _read_send_request(plan: AutomationPlan, container: Container) -> tuple[Orde
 
 @contextmanager
 def _errors_within_send() -> Iterator[None]:
-    """What is wrong within is wrong with the automation's send."""
     try:
         yield
     except Invalid as error:
@@ -191,8 +190,7 @@ def list_coming_days(automation: Automation, container: Container) -> list[autom
 def find_preview_person(
     automation: Automation, coming: list[automation_queries.UpcomingMailing], caller: Caller, container: Container
 ) -> Person:
-    """The service looks for those who wait, as only it knows them; the automation has been read as the
-    caller."""
+    """Only the service can read who is due; the automation was read as the caller."""
     with container.db.system_transaction() as tx:
         waiting = automation_queries.read_longest_due(tx, automation, zone=service_zone(container), limit=1)
         if unmailed := automation_queries.filter_not_yet_mailed(tx, automation.id, waiting):
@@ -206,12 +204,10 @@ def find_preview_person(
         return automation_queries.find_sample_person(tx, automation) or validate_recipient(SAMPLE_RECIPIENT)
 
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Automations"])
+router = ApiRouter("Automations")
 
-CAN_READ = [Depends(require_scope("send:read"))]
-CAN_SEND = [Depends(require_scope("send:write"))]
 CanSend = Annotated[Caller, Depends(require_scope("send:write"))]
-AutomationId = Annotated[str, Path(description="The automation's id.", json_schema_extra={"type": "integer"})]
+AutomationId = Annotated[PathId, Path(description="The automation's id.")]
 MailingListFilter = Annotated[IdQuery, Query(description="Only those of this mailing list.")]
 
 
@@ -245,9 +241,9 @@ def serialize_automation(automation: Automation, waiting: Mapping[int, int]) -> 
 
 @router.get(
     "/automations",
-    response_model=page_of(wire.Automation),
-    responses=error_responses(400, 422),
-    dependencies=CAN_READ,
+    page_of(wire.Automation),
+    errors=[400, 422],
+    scope="send:read",
     summary="List automations, newest first",
 )
 def list_automations(
@@ -268,13 +264,7 @@ def list_automations(
     return page_response(request, page, lambda automation: serialize_automation(automation, waiting))
 
 
-@router.post(
-    "/automations",
-    status_code=201,
-    response_model=wire.Automation,
-    responses=error_responses(*BODY_ERRORS),
-    summary="Make an automation",
-)
+@router.post("/automations", wire.Automation, status_code=201, errors=[*BODY_ERRORS], summary="Make an automation")
 def create_automation(
     body: NewAutomation, caller: CanSend, container: Services, unit_of_work: RequestUnitOfWork
 ) -> Response:
@@ -292,22 +282,18 @@ def create_automation(
 
 
 @router.get(
-    "/automations/{automation_id}",
-    response_model=wire.Automation,
-    responses=error_responses(404),
-    dependencies=CAN_READ,
-    summary="Read an automation",
+    "/automations/{automation_id}", wire.Automation, errors=[404], scope="send:read", summary="Read an automation"
 )
 def read_automation(automation_id: AutomationId, tx: RequestTransaction) -> Response:
     """With how many it has mailed to, how many wait, and why it cannot send, if so."""
-    automation = automation_queries.read_automation(tx, parse_path_id(automation_id))
+    automation = automation_queries.read_automation(tx, automation_id)
     return json_response(serialize_automation(automation, automation_queries.count_due(tx, [automation.id])))
 
 
 @router.put(
     "/automations/{automation_id}",
-    response_model=wire.Automation,
-    responses=error_responses(404, *BODY_ERRORS),
+    wire.Automation,
+    errors=[404, *BODY_ERRORS],
     summary="Change an automation, or switch it on or off",
 )
 def change_automation(
@@ -320,7 +306,7 @@ def change_automation(
     """What is not named stays. Switched off, or given another trigger, list or date, it forgets who is due;
     what it could not send before is tried at once."""
     with container.db.transaction(build_tenant(caller)) as tx:
-        before = automation_queries.read_automation(tx, parse_path_id(automation_id))
+        before = automation_queries.read_automation(tx, automation_id)
     checked = check_changed_plan(before, body, caller, container)
     changed = automation_service.change_automation(
         unit_of_work.tx, before, checked.plan, zone=service_zone(container), now=container.clock()
@@ -330,22 +316,18 @@ def change_automation(
 
 
 @router.delete(
-    "/automations/{automation_id}",
-    response_model=Message,
-    responses=error_responses(404),
-    dependencies=CAN_SEND,
-    summary="Delete an automation",
+    "/automations/{automation_id}", MessageResponse, errors=[404], scope="send:write", summary="Delete an automation"
 )
 def delete_automation(automation_id: AutomationId, tx: RequestTransaction) -> Response:
     """Whoever is due gets nothing; orders that it has made stay, and can be canceled by themselves."""
-    automation_queries.delete_automation(tx, parse_path_id(automation_id))
+    automation_queries.delete_automation(tx, automation_id)
     return json_response({"message": "success"})
 
 
 @router.post(
     "/automations/{automation_id}/preview",
-    response_model=wire.AutomationPreview,
-    responses=error_responses(400, 404, 409, 422),
+    wire.AutomationPreview,
+    errors=[400, 404, 409, 422],
     summary="See what an automation sends, and when",
 )
 def preview_automation(
@@ -354,7 +336,7 @@ def preview_automation(
     """Pictures of its piece for the next who gets one, or for someone on its list, or for a made-up person
     where nobody is there yet. No order is made."""
     with container.db.transaction(build_tenant(caller)) as tx:
-        automation = automation_queries.read_automation(tx, parse_path_id(automation_id))
+        automation = automation_queries.read_automation(tx, automation_id)
         waiting = automation_queries.count_due(tx, [automation.id])
     coming = list_coming_days(automation, container)
     draft = draft_automation_order(

@@ -33,7 +33,6 @@ from quillpost.web.api.send.requests import SendBody
 
 MAX_NAME_LENGTH = 200
 MAX_OTHER_BYTES = 100_000
-"""Bytes of a send beside its message and metadata: addresses, mostly."""
 
 PRODUCTS_BY_PATH: Mapping[str, SendableProduct] = {
     path: offer for offer in SENDABLE_PRODUCTS for path in offer.product.paths
@@ -53,7 +52,6 @@ FORBIDDEN_FIELDS: Mapping[str, str] = {
     "schedule_for": "An automation sends when its time comes: leave this out.",
     **dict.fromkeys(("preview", "preview_recipient"), "POST /automations/{id}/preview shows it: leave this out."),
 }
-"""What a send says of its audience and its time, which are the automation's own."""
 
 
 def _to_single_line(text: str) -> str:
@@ -145,7 +143,6 @@ def read_send(send: Mapping[str, Any]) -> tuple[SendableProduct, SendBody]:
 
 
 def to_stored_text(send: Mapping[str, Any], limits: Limits) -> str:
-    """The send as it is kept: as it came, to the letter."""
     text = exact_json.dump_json(dict(send))
     size = len(text.encode())
     max_size = MAX_OTHER_BYTES + limits.metadata_bytes + 4 * limits.message_characters
@@ -155,8 +152,6 @@ def to_stored_text(send: Mapping[str, Any], limits: Limits) -> str:
 
 
 def create_send_reader(limits: Limits) -> ReadStoredSend:
-    """Reads a send that is kept, as this release understands it."""
-
     def read_stored_send(text: str, now: datetime) -> tuple[OrderRequest, FieldErrors]:
         product, body = read_send(exact_json.parse_json(text.encode()))
         return body.to_order_request(product.product, limits, now=now)
@@ -165,7 +160,7 @@ def create_send_reader(limits: Limits) -> ReadStoredSend:
 
 
 def prefix_send_errors(error: Invalid) -> Invalid:
-    """The same faults by the names that they have in an automation."""
+    """The same errors by the names of the automation's fields."""
     fields = {
         "mailing_list_id" if name == "mailing_list_ids" else f"send.{name}": messages
         for name, messages in error.fields.items()

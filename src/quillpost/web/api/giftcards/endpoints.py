@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import Field
 
 from quillpost.client import giftcards as wire
-from quillpost.client.types import Message
+from quillpost.client.types import MessageResponse
 from quillpost.core.errors import Invalid
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import (
@@ -25,18 +25,16 @@ from quillpost.web.api.dependencies import (
     RequestTransaction,
     ServiceTransaction,
     require_live_operator,
-    require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.responses import brand_image_url
 from quillpost.web.api.responses import json_response
-from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.templates.schemas import NOT_NULL
 from quillpost.web.dependencies import Services, base_url
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Gift cards"])
+router = ApiRouter("Gift cards")
 
-CAN_READ = [Depends(require_scope("templates:read"))]
 CAN_MANAGE_BRANDS = [Depends(require_live_operator("templates:write"))]
 BrandCode = Annotated[str, Path(description="The brand's code.", examples=["brindlewick"])]
 
@@ -66,7 +64,6 @@ class BrandFields(Body):
     )
 
     def to_brand(self, code: str, before: GiftcardBrand | None) -> GiftcardBrand:
-        """The brand as it is to be."""
         provided = self.provided_fields()
         if before is None:
             missing = {name for name in ("title", "group", "available_amounts") if name not in provided}
@@ -105,11 +102,7 @@ def serialize_managed_brand(base: str, brand: GiftcardBrand) -> wire.ManagedBran
 
 
 @router.get(
-    "/giftcard-brands",
-    response_model=wire.BrandGroups,
-    responses=error_responses(),
-    dependencies=CAN_READ,
-    summary="List gift card brands in their groups",
+    "/giftcard-brands", wire.BrandGroups, scope="templates:read", summary="List gift card brands in their groups"
 )
 def list_giftcard_brands(request: Request, tx: RequestTransaction) -> Response:
     """Give `POST /send/giftcard` a brand_code as `giftcard_brand`, and one of its amounts."""
@@ -137,9 +130,8 @@ def list_brands_flat(request: Request, tx: RequestTransaction) -> Response:
 for path in ("/giftcard-brands-list", "/giftcard-brands/flat"):
     router.get(
         path,
-        response_model=wire.BrandList,
-        responses=error_responses(),
-        dependencies=CAN_READ,
+        wire.BrandList,
+        scope="templates:read",
         summary="List gift card brands",
         include_in_schema=path == "/giftcard-brands-list",
     )(list_brands_flat)
@@ -147,8 +139,8 @@ for path in ("/giftcard-brands-list", "/giftcard-brands/flat"):
 
 @router.put(
     "/giftcard-brands/{brand_code}",
-    response_model=wire.ManagedBrand,
-    responses=error_responses(404, *BODY_ERRORS),
+    wire.ManagedBrand,
+    errors=[404, *BODY_ERRORS],
     dependencies=CAN_MANAGE_BRANDS,
     summary="Make or change a gift card brand",
 )
@@ -171,8 +163,8 @@ def put_giftcard_brand(
 
 @router.delete(
     "/giftcard-brands/{brand_code}",
-    response_model=Message,
-    responses=error_responses(404),
+    MessageResponse,
+    errors=[404],
     dependencies=CAN_MANAGE_BRANDS,
     summary="Offer a gift card brand no more",
 )

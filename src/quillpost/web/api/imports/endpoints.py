@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from quillpost.accounts.models import Caller
@@ -29,22 +29,22 @@ from quillpost.recipients.imports.service import InspectedImport
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.models import MailingList
 from quillpost.web.api.bodies import MULTIPART
-from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork, require_scope
-from quillpost.web.api.errors import BODY_ERRORS, UnreadableBody, error_responses
-from quillpost.web.api.mailing_lists.endpoints import CAN_READ, CAN_WRITE, CanWrite, ListId
+from quillpost.web.api.dependencies import PathId, RequestTransaction, RequestUnitOfWork, require_scope
+from quillpost.web.api.errors import BODY_ERRORS, UnreadableBody
+from quillpost.web.api.mailing_lists.endpoints import CanWrite, ListId
 from quillpost.web.api.responses import add_ignored_header, json_response
-from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.routes import PREFIX, ApiRouter
 from quillpost.web.api.uploads import UPLOAD_HINT, get_upload
-from quillpost.web.dependencies import Services, base_url, parse_path_id
+from quillpost.web.dependencies import Services, base_url
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Imports"])
+router = ApiRouter("Imports")
 
 RECENT_IMPORTS = 50
 PREVIEW_ROWS = 10
 MAX_PREVIEW_CELL_LENGTH = 200
 TRUE_VALUES, FALSE_VALUES = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
-ImportId = Annotated[str, Path(description="The import's id.", json_schema_extra={"type": "integer"})]
+ImportId = Annotated[PathId, Path(description="The import's id.")]
 FormFieldQuery = Annotated[str | None, Query(description="As the field of the form, where the body is the file.")]
 
 _FORM_SCHEMA: dict[str, Any] = {
@@ -114,7 +114,6 @@ def _inspect_file(
     header: FormFieldQuery = None,
     file_name: FormFieldQuery = None,
 ) -> Iterator[InspectedImport]:
-    """The file of the request as it would be read, or what is wrong with it."""
     upload = get_upload(request)
     if upload is None:
         raise UnreadableBody(415, UPLOAD_HINT)
@@ -139,7 +138,7 @@ InspectedFile = Annotated[InspectedImport, Depends(_inspect_file, scope="functio
 def _find_list(mailing_list_id: ListId, caller: CanWrite, container: Services) -> MailingList:
     """The list, before anybody looks at the file."""
     with container.db.transaction(build_tenant(caller)) as tx:
-        return list_queries.read_list(tx, parse_path_id(mailing_list_id))
+        return list_queries.read_list(tx, mailing_list_id)
 
 
 TargetList = Annotated[MailingList, Depends(_find_list, scope="function")]
@@ -147,9 +146,9 @@ TargetList = Annotated[MailingList, Depends(_find_list, scope="function")]
 
 @router.post(
     "/mailing-lists/{mailing_list_id}/import",
+    wire.StartedImport,
     status_code=202,
-    response_model=wire.StartedImport,
-    responses=error_responses(404, *BODY_ERRORS),
+    errors=[404, *BODY_ERRORS],
     openapi_extra=_REQUEST_BODY,
     summary="Fill a mailing list from a file",
 )
@@ -182,10 +181,10 @@ def import_into_mailing_list(
 
 @router.post(
     "/imports/preview",
-    response_model=wire.ImportPreview,
-    responses=error_responses(*BODY_ERRORS),
+    wire.ImportPreview,
+    errors=[*BODY_ERRORS],
     openapi_extra=_REQUEST_BODY,
-    dependencies=CAN_WRITE,
+    scope="lists:write",
     summary="See how a file would be read",
 )
 def preview_import(request: Request, inspected: InspectedFile) -> Response:
@@ -195,7 +194,6 @@ def preview_import(request: Request, inspected: InspectedFile) -> Response:
 
 
 def _find_ignored_fields(request: Request) -> set[str]:
-    """Fields of the form that mean nothing to us."""
     upload = get_upload(request)
     return set() if upload is None else set(upload.get_content().fields) - _FORM_SCHEMA["properties"].keys()
 
@@ -256,14 +254,14 @@ def _serialize_preview(inspected: InspectedImport) -> wire.ImportPreview:
 
 @router.get(
     "/mailing-lists/{mailing_list_id}/imports",
-    response_model=wire.ImportList,
-    responses=error_responses(404),
-    dependencies=CAN_READ,
+    wire.ImportList,
+    errors=[404],
+    scope="lists:read",
     summary="List the imports into a mailing list, newest first",
 )
 def list_imports(request: Request, mailing_list_id: ListId, tx: RequestTransaction) -> Response:
     """The last 50."""
-    mailing_list = list_queries.read_list(tx, parse_path_id(mailing_list_id))
+    mailing_list = list_queries.read_list(tx, mailing_list_id)
     return json_response(
         {
             "data": [
@@ -274,35 +272,24 @@ def list_imports(request: Request, mailing_list_id: ListId, tx: RequestTransacti
     )
 
 
-@router.get(
-    "/imports/{import_id}",
-    response_model=wire.Import,
-    responses=error_responses(404),
-    dependencies=CAN_READ,
-    summary="Read an import",
-)
+@router.get("/imports/{import_id}", wire.Import, errors=[404], scope="lists:read", summary="Read an import")
 def read_import(request: Request, import_id: ImportId, tx: RequestTransaction) -> Response:
     """How far it is, and in the end how many were taken."""
-    return json_response(serialize_import(request, import_queries.read_import(tx, parse_path_id(import_id))))
+    return json_response(serialize_import(request, import_queries.read_import(tx, import_id)))
 
 
 @router.post(
-    "/imports/{import_id}/cancel",
-    response_model=wire.Import,
-    responses=error_responses(404, 409),
-    dependencies=CAN_WRITE,
-    summary="Cancel an import",
+    "/imports/{import_id}/cancel", wire.Import, errors=[404, 409], scope="lists:write", summary="Cancel an import"
 )
 def cancel_import(request: Request, import_id: ImportId, tx: RequestTransaction, container: Services) -> Response:
     """While it waits or runs: nobody of the file comes onto the list."""
-    return json_response(
-        serialize_import(request, import_service.cancel_import(tx, parse_path_id(import_id), clock=container.clock))
-    )
+    return json_response(serialize_import(request, import_service.cancel_import(tx, import_id, clock=container.clock)))
 
 
 @router.get(
     "/imports/{import_id}/rejected.csv",
     response_class=StreamingResponse,
+    errors=[400, 404],
     responses={
         200: {
             "description": "A line of names, then a line for each rejected row.",
@@ -312,8 +299,7 @@ def cancel_import(request: Request, import_id: ImportId, tx: RequestTransaction,
                     "example": "line,reason,Zip\n7,postal_code: A ZIP code has 5 digits or 5-4.,787\n",
                 }
             },
-        },
-        **error_responses(400, 404),
+        }
     },
     summary="Read the rejected rows of an import as CSV",
 )
@@ -323,7 +309,7 @@ def read_rejected_rows(
     """Each with its line in the file, the reason and all its cells; so the file can be mended and imported
     again. A value that a spreadsheet would take for a formula has a ' before it."""
     with container.db.transaction(build_tenant(caller)) as tx:
-        file_import = import_queries.read_import(tx, parse_path_id(import_id))
+        file_import = import_queries.read_import(tx, import_id)
     chunks: Iterator[bytes] = report.stream_rejected_rows(container.db, container.storage.store, file_import)
     return StreamingResponse(
         chunks,

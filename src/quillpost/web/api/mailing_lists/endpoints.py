@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Any, cast
 
 import orjson
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, AliasChoices, Field
 
@@ -13,7 +13,7 @@ from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import recipients as wire
 from quillpost.client.mailing_lists import DedupeResponse, ListUpdate
-from quillpost.client.types import Message
+from quillpost.client.types import MessageResponse
 from quillpost.core.clock import format_iso, format_time_ago
 from quillpost.core.errors import Invalid
 from quillpost.orders.templates.rules import MAX_URL_LENGTH, saved_url_error
@@ -38,17 +38,18 @@ from quillpost.web.api.bodies import (
 )
 from quillpost.web.api.dependencies import (
     PageQuery,
+    PathId,
     RequestAuditWriter,
     RequestTransaction,
     SearchQuery,
     SubAccountFilter,
     require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
 from quillpost.web.api.responses import json_response, page_of, page_response
-from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.api.routes import ApiRouter
+from quillpost.web.dependencies import Services
 
 
 def serialize_list(container: Container, mailing_list: MailingList) -> wire.MailingList:
@@ -118,15 +119,13 @@ def create_recipient_serializer(
     return serialize
 
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Mailing lists"])
+router = ApiRouter("Mailing lists")
 
 MAX_DESCRIPTION_LENGTH = 300
 
-CAN_READ = [Depends(require_scope("lists:read"))]
-CAN_WRITE = [Depends(require_scope("lists:write"))]
 CanRead = Annotated[Caller, Depends(require_scope("lists:read"))]
 CanWrite = Annotated[Caller, Depends(require_scope("lists:write"))]
-ListId = Annotated[str, Path(description="The list's id.", json_schema_extra={"type": "integer"})]
+ListId = Annotated[PathId, Path(description="The list's id.")]
 DescriptionQuery = Annotated[
     QueryText | None, Query(max_length=MAX_DESCRIPTION_LENGTH, description="Only lists with this in their description.")
 ]
@@ -161,7 +160,6 @@ class ListFields(Body):
     )
 
     def columns(self, container: Container) -> dict[str, Any]:
-        """What was named, or what is wrong with it."""
         error = saved_url_error(self.qrcode_url, container.check_url) if self.qrcode_url else None
         if error is not None:
             raise Invalid({"qrcode_url": [error]})
@@ -206,9 +204,9 @@ class Merge(Body):
 
 @router.get(
     "/mailing-lists",
-    response_model=page_of(wire.MailingList),
-    responses=error_responses(400, 422),
-    dependencies=CAN_READ,
+    page_of(wire.MailingList),
+    errors=[400, 422],
+    scope="lists:read",
     summary="List mailing lists, newest first",
 )
 def list_mailing_lists(
@@ -231,11 +229,7 @@ def list_mailing_lists(
 
 
 @router.post(
-    "/mailing-lists",
-    status_code=201,
-    response_model=wire.CreatedMailingList,
-    responses=error_responses(*BODY_ERRORS),
-    summary="Make a mailing list",
+    "/mailing-lists", wire.CreatedMailingList, status_code=201, errors=[*BODY_ERRORS], summary="Make a mailing list"
 )
 def create_mailing_list(
     body: NewMailingList, caller: CanWrite, tx: RequestTransaction, container: Services
@@ -250,21 +244,18 @@ def create_mailing_list(
 
 @router.get(
     "/mailing-lists/{mailing_list_id}",
-    response_model=wire.MailingList,
-    responses=error_responses(404),
-    dependencies=CAN_READ,
+    wire.MailingList,
+    errors=[404],
+    scope="lists:read",
     summary="Read a mailing list",
 )
 def read_mailing_list(mailing_list_id: ListId, tx: RequestTransaction, container: Services) -> Response:
     """With how many are on it, and what has become of mail to them."""
-    return json_response(serialize_list(container, list_queries.read_list(tx, parse_path_id(mailing_list_id))))
+    return json_response(serialize_list(container, list_queries.read_list(tx, mailing_list_id)))
 
 
 @router.put(
-    "/mailing-lists/{mailing_list_id}",
-    response_model=wire.MailingList,
-    responses=error_responses(404, *BODY_ERRORS),
-    summary="Change a mailing list",
+    "/mailing-lists/{mailing_list_id}", wire.MailingList, errors=[404, *BODY_ERRORS], summary="Change a mailing list"
 )
 def change_mailing_list(
     mailing_list_id: ListId, body: ChangedMailingList, caller: CanWrite, tx: RequestTransaction, container: Services
@@ -272,31 +263,29 @@ def change_mailing_list(
     """What is not named stays. In another sub account its recipients are there with it, and so are the
     sub account's subscriptions to its events. It becomes no suppression list, and moves to no other sub
     account, while an order waits to be sent to it or an automation on it is switched on."""
-    changed = list_service.change_list(
-        tx, caller, parse_path_id(mailing_list_id), body.columns(container), now=container.clock()
-    )
+    changed = list_service.change_list(tx, caller, mailing_list_id, body.columns(container), now=container.clock())
     return json_response(serialize_list(container, changed))
 
 
 @router.delete(
     "/mailing-lists/{mailing_list_id}",
-    response_model=Message,
-    responses=error_responses(400, 404),
-    dependencies=CAN_WRITE,
+    MessageResponse,
+    errors=[400, 404],
+    scope="lists:write",
     summary="Delete a mailing list",
 )
 def delete_mailing_list(mailing_list_id: ListId, tx: RequestTransaction) -> Response:
     """With its recipients and the subscriptions to its events; not while an order waits to be sent to it, or
     an automation on it is switched on."""
-    list_service.remove_list(tx, parse_path_id(mailing_list_id))
+    list_service.remove_list(tx, mailing_list_id)
     return json_response({"message": "success"})
 
 
 @router.post(
     "/mailing-lists/{mailing_list_id}/merge",
-    response_model=wire.MailingList,
-    responses=error_responses(404, *BODY_ERRORS),
-    dependencies=CAN_WRITE,
+    wire.MailingList,
+    errors=[404, *BODY_ERRORS],
+    scope="lists:write",
     summary="Merge a mailing list into another",
 )
 def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: RequestTransaction, container: Services) -> Response:
@@ -304,37 +293,37 @@ def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: RequestTransact
     whose e-mail is; the subscriptions to the list's events and its automations go over too. Its counts of
     sends and scans are added to the other's, and the emptied list is deleted. Suppression lists merge with
     those alone that bar by the same."""
-    merged = list_service.merge_lists(tx, parse_path_id(mailing_list_id), body.into, clock=container.clock)
+    merged = list_service.merge_lists(tx, mailing_list_id, body.into, clock=container.clock)
     return json_response(serialize_list(container, merged), headers=SECRET_HEADERS)
 
 
 @router.post(
     "/mailing-lists/{mailing_list_id}/dedupe",
-    response_model=DedupeResponse,
-    responses=error_responses(404, 409),
-    dependencies=CAN_WRITE,
+    DedupeResponse,
+    errors=[404, 409],
+    scope="lists:write",
     summary="Remove doubles from a mailing list",
 )
 def dedupe_mailing_list(mailing_list_id: ListId, tx: RequestTransaction) -> Response:
     """An address is on a list once anyway, so this is about those without one. Of each e-mail the oldest
     stays; and none does where someone of the same e-mail and name has an address on the list, unless it is
     a suppression list. On one that bars by e-mail, of each e-mail the oldest stays, with or without one."""
-    removed = list_service.remove_duplicates(tx, parse_path_id(mailing_list_id))
+    removed = list_service.remove_duplicates(tx, mailing_list_id)
     return json_response(DedupeResponse(message="success", removed=removed))
 
 
 @router.post(
     "/mailing-lists/{mailing_list_id}/rotate-key",
-    response_model=wire.MailingList,
-    responses=error_responses(404, 409),
-    dependencies=CAN_WRITE,
+    wire.MailingList,
+    errors=[404, 409],
+    scope="lists:write",
     summary="Give a mailing list a new key",
 )
 def rotate_list_key(
     mailing_list_id: ListId, tx: RequestTransaction, container: Services, audit: RequestAuditWriter
 ) -> Response:
     """The old `api_key` stops at once."""
-    changed = list_service.rotate_key(tx, container.encryptor, parse_path_id(mailing_list_id), now=container.clock())
+    changed = list_service.rotate_key(tx, container.encryptor, mailing_list_id, now=container.clock())
     details = {"name": changed.description, "id": changed.id}
     audit.record(tx, "list.key", details, sub_account_id=changed.sub_account_id)
     return json_response(serialize_list(container, changed), headers=SECRET_HEADERS)
@@ -343,19 +332,19 @@ def rotate_list_key(
 @router.get(
     "/mailing-lists/{mailing_list_id}/export",
     response_class=StreamingResponse,
+    errors=[404],
     responses={
         200: {
             "description": "A line of field names, then a line for each recipient.",
             "content": {"text/csv": {"schema": {"type": "string"}, "example": "id,name\n340,Jane Doe\n"}},
-        },
-        **error_responses(404),
+        }
     },
-    dependencies=CAN_READ,
+    scope="lists:read",
     summary="Export a mailing list as CSV",
 )
 def export_mailing_list(mailing_list_id: ListId, tx: RequestTransaction, audit: RequestAuditWriter) -> Response:
     """Everyone, as they were added. A value that a spreadsheet would take for a formula has a ' before it."""
-    mailing_list = list_queries.read_list(tx, parse_path_id(mailing_list_id))
+    mailing_list = list_queries.read_list(tx, mailing_list_id)
     details = {"name": mailing_list.description, "id": mailing_list.id}
     audit.record(tx, "list.exported", details, sub_account_id=mailing_list.sub_account_id)
     return StreamingResponse(

@@ -1,8 +1,8 @@
 """Orders: statistics, reading, canceling, changing, sending again."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import Field
 
 from quillpost.accounts.models import Caller
@@ -25,12 +25,13 @@ from quillpost.orders.stats import sum_orders
 from quillpost.web.api.bodies import Body, Text, accepts
 from quillpost.web.api.dependencies import (
     PageQuery,
+    PathId,
     RequestTransaction,
     RequestUnitOfWork,
     SubAccountFilter,
     require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.responses import (
     serialize_order,
     serialize_order_details,
@@ -39,7 +40,7 @@ from quillpost.web.api.orders.responses import (
 )
 from quillpost.web.api.orders.search import METADATA_PARAMETER, OrderFilterQuery, TimeQuery, parse_end_time, parse_time
 from quillpost.web.api.responses import json_response, page_of, page_response, without_length
-from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.send.endpoints import CanSend
 from quillpost.web.api.send.requests import (
     MAX_TEXT_LENGTH,
@@ -50,18 +51,16 @@ from quillpost.web.api.send.requests import (
     to_metadata_text,
 )
 from quillpost.web.api.send.responses import create_and_respond
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.dependencies import Services
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
+router = ApiRouter("Orders")
 
 CanRead = Annotated[Caller, Depends(require_scope("orders:read"))]
 StartQuery = Annotated[TimeQuery, Query(description="The first ISO 8601 date or date-time.")]
 EndQuery = Annotated[TimeQuery, Query(description="The last ISO 8601 date or date-time, itself included.")]
 
 
-@router.get(
-    "/orders/stats", response_model=wire.OrderStats, responses=error_responses(400, 422), summary="Add up orders"
-)
+@router.get("/orders/stats", wire.OrderStats, errors=[400, 422], summary="Add up orders")
 def read_stats(
     caller: CanRead,
     tx: RequestTransaction,
@@ -88,16 +87,14 @@ MAX_FAILED_ITEMS = 1_000
 PDF_TYPE = "application/pdf"
 METADATA_EXTRA = {"parameters": [METADATA_PARAMETER]}
 
-CAN_READ = [Depends(require_scope("orders:read"))]
-CAN_WRITE = [Depends(require_scope("orders:write"))]
-OrderId = Annotated[str, Path(description="The order's id.", json_schema_extra={"type": "integer"})]
+OrderId = Annotated[PathId, Path(description="The order's id.")]
 
 
 @router.get("/orders", include_in_schema=False, openapi_extra=METADATA_EXTRA)
 @router.get(
     "/orders/list",
-    response_model=page_of(wire.Order),
-    responses=error_responses(400, 422),
+    page_of(wire.Order),
+    errors=[400, 422],
     summary="List orders, newest first",
     openapi_extra=METADATA_EXTRA,
 )
@@ -120,29 +117,17 @@ def list_orders(
     return page_response(request, page, lambda order: serialize_order(request, container, order))
 
 
-@router.get(
-    "/orders/{order_id}",
-    response_model=wire.OrderDetails,
-    responses=error_responses(404),
-    dependencies=CAN_READ,
-    summary="Read an order",
-)
+@router.get("/orders/{order_id}", wire.OrderDetails, errors=[404], scope="orders:read", summary="Read an order")
 def read_order(request: Request, order_id: OrderId, tx: RequestTransaction, container: Services) -> Response:
     """The order, with `warnings` where something about it deserves a look."""
-    order = order_queries.read_order(tx, parse_path_id(order_id))
+    order = order_queries.read_order(tx, order_id)
     return json_response(serialize_order_details(request, container, order))
 
 
-@router.get(
-    "/orders/{order_id}/track",
-    response_model=wire.TrackResponse,
-    responses=error_responses(404),
-    dependencies=CAN_READ,
-    summary="Track an order",
-)
+@router.get("/orders/{order_id}/track", wire.TrackResponse, errors=[404], scope="orders:read", summary="Track an order")
 def track_order(request: Request, order_id: OrderId, tx: RequestTransaction, container: Services) -> Response:
     """How many pieces stand where, and those that failed or came back (the first thousand)."""
-    order = order_queries.read_order(tx, parse_path_id(order_id))
+    order = order_queries.read_order(tx, order_id)
     failed, returned = (
         item_queries.list_items_with_status(tx, order, status, limit=MAX_FAILED_ITEMS)
         for status in (ItemStatus.FAILED, ItemStatus.RETURNED_TO_SENDER)
@@ -152,21 +137,21 @@ def track_order(request: Request, order_id: OrderId, tx: RequestTransaction, con
     )
 
 
-def _require_order(caller: Caller, order_id: str, container: Services) -> int:
+def _require_order(caller: Caller, order_id: int, container: Services) -> int:
     """The id of an order that is the caller's; the transaction ends before anything is drawn."""
     with container.db.transaction(build_tenant(caller)) as tx:
-        return order_queries.read_order(tx, parse_path_id(order_id)).id
+        return order_queries.read_order(tx, order_id).id
 
 
 @router.get(
     "/orders/{order_id}/proof",
     response_class=Response,
+    errors=[400, 404],
     responses={
         200: {
             "description": "The pages of the first pieces, then their envelopes.",
             "content": {PDF_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-        },
-        **error_responses(400, 404),
+        }
     },
     summary="Look at an order's first pieces",
 )
@@ -175,7 +160,7 @@ def read_proof(order_id: OrderId, caller: CanRead, container: Services) -> Respo
     return Response(draw_proof(container.production, _require_order(caller, order_id, container)), media_type=PDF_TYPE)
 
 
-@router.head("/orders/{order_id}/proof", include_in_schema=False)
+@router.head("/orders/{order_id}/proof")
 def head_proof(order_id: OrderId, caller: CanRead, container: Services) -> Response:
     """Whether there is an order to look at; nothing is drawn that nobody sees."""
     _require_order(caller, order_id, container)
@@ -187,29 +172,21 @@ def _cancel(request: Request, order_id: OrderId, tx: RequestTransaction, contain
 
     Also `PUT /order/{order_id}/cancel`.
     """
-    order = order_changes.cancel_order(tx, parse_path_id(order_id), now=container.clock())
+    order = order_changes.cancel_order(tx, order_id, now=container.clock())
     return json_response({"order": serialize_order(request, container, order)})
 
 
-_route_options: dict[str, Any] = {
-    "response_model": wire.CancelResponse,
-    "responses": error_responses(400, 404, 409),
-    "dependencies": CAN_WRITE,
-}
-for _method, _summary in {
-    "put": "Cancel an order",
-    "post": "Cancel an order (POST)",
-    "delete": "Cancel an order (DELETE)",
-}.items():
-    router.api_route(
+for method, suffix in {"PUT": "", "POST": " (POST)", "DELETE": " (DELETE)"}.items():
+    router.add(
+        method,
         "/orders/{order_id}/cancel",
-        methods=[_method],
-        operation_id=f"cancel_order_{_method}",
-        summary=_summary,
-        **_route_options,
+        wire.CancelResponse,
+        errors=[400, 404, 409],
+        scope="orders:write",
+        operation_id=f"cancel_order_{method.lower()}",
+        summary=f"Cancel an order{suffix}",
     )(_cancel)
-router.put("/order/{order_id}/cancel", include_in_schema=False, dependencies=CAN_WRITE)(_cancel)
-
+router.put("/order/{order_id}/cancel", include_in_schema=False, scope="orders:write")(_cancel)
 
 CanChange = Annotated[Caller, Depends(require_scope("orders:write"))]
 
@@ -225,12 +202,7 @@ class ChangedOrder(Body):
     metadata: Metadata = None
 
 
-@router.put(
-    "/orders/{order_id}",
-    response_model=wire.OrderDetails,
-    responses=error_responses(402, 404, *BODY_ERRORS),
-    summary="Change an order",
-)
+@router.put("/orders/{order_id}", wire.OrderDetails, errors=[402, 404, *BODY_ERRORS], summary="Change an order")
 def change_order(
     request: Request,
     order_id: OrderId,
@@ -251,7 +223,7 @@ def change_order(
     order = order_changes.change_order(
         container.orders,
         caller,
-        parse_path_id(order_id),
+        order_id,
         changes,
         errors,
         unused_fields=body.model_extra or {},
@@ -261,12 +233,7 @@ def change_order(
     return json_response(serialize_order_details(request, container, order))
 
 
-@router.post(
-    "/orders/{order_id}/replay",
-    response_model=SendResponse,
-    responses=error_responses(402, 404, *BODY_ERRORS),
-    summary="Send an order again",
-)
+@router.post("/orders/{order_id}/replay", SendResponse, errors=[402, 404, *BODY_ERRORS], summary="Send an order again")
 def replay_order(
     request: Request,
     order_id: OrderId,
@@ -276,11 +243,10 @@ def replay_order(
     body: Replay | None = None,
 ) -> Response:
     """A new order with the creative of one that was mailed; its metadata is copied unless other is given."""
-    draft = draft_replay(parse_path_id(order_id), body or Replay(), caller, container)
+    draft = draft_replay(order_id, body or Replay(), caller, container)
     return create_and_respond(request, draft, caller, container, unit_of_work)
 
 
 def draft_replay(order_id: int, body: Replay, caller: Caller, container: Container) -> OrderDraft:
-    """The order once more, checked in every respect; nothing is stored."""
     replay, errors = body.to_replay_request(order_id, container.limits, now=container.clock())
     return order_service.draft_replay(container.orders, caller, replay, errors)

@@ -2,9 +2,9 @@
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import Field
 
 from quillpost.accounts.models import Caller
@@ -25,6 +25,7 @@ from quillpost.web.api.dependencies import (
     IdQuery,
     LimitQuery,
     PageQuery,
+    PathId,
     RequestAuditWriter,
     RequestTransaction,
     RequestUnitOfWork,
@@ -34,18 +35,18 @@ from quillpost.web.api.dependencies import (
     parse_query_id,
     require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.responses import serialize_item, serialize_item_details
 from quillpost.web.api.orders.search import StatusFilterQuery
 from quillpost.web.api.responses import json_response, page_of, page_response
-from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.api.routes import ApiRouter
+from quillpost.web.dependencies import Services
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Order items"])
+router = ApiRouter("Order items")
 
 CanRead = Annotated[Caller, Depends(require_scope("orders:read"))]
-OrderId = Annotated[str, Path(description="The order's id.", json_schema_extra={"type": "integer"})]
-ItemId = Annotated[str, Path(description="The item's id.", json_schema_extra={"type": "integer"})]
+OrderId = Annotated[PathId, Path(description="The order's id.")]
+ItemId = Annotated[PathId, Path(description="The item's id.")]
 OrderIdQuery = Annotated[IdQuery, Query(description="Only this order's, in the order given.")]
 
 
@@ -62,12 +63,7 @@ def get_item_page_request(
 ItemPageQuery = Annotated[PageRequest, Depends(get_item_page_request)]
 
 
-@router.get(
-    "/orders/{order_id}/items",
-    response_model=page_of(wire.OrderItem),
-    responses=error_responses(404, 422),
-    summary="List an order's items",
-)
+@router.get("/orders/{order_id}/items", page_of(wire.OrderItem), errors=[404, 422], summary="List an order's items")
 def list_items(
     request: Request,
     order_id: OrderId,
@@ -80,7 +76,7 @@ def list_items(
 ) -> Response:
     """One item is one mail piece for one recipient. `search` looks at the recipients' names, companies,
     e-mails and addresses."""
-    order = order_queries.read_order(tx, parse_path_id(order_id))
+    order = order_queries.read_order(tx, order_id)
     if search is not None:
         page = item_queries.search_items(
             container.db, tx, build_tenant(caller), page_request, search, order=order, status=status
@@ -90,9 +86,7 @@ def list_items(
     return page_response(request, page, serialize_item)
 
 
-@router.get(
-    "/order-items", response_model=page_of(wire.OrderItem), responses=error_responses(400, 422), summary="List items"
-)
+@router.get("/order-items", page_of(wire.OrderItem), errors=[400, 422], summary="List items")
 def list_order_items(
     request: Request,
     caller: CanRead,
@@ -131,7 +125,6 @@ def list_order_items(
 
 
 def _find_order(tx: Tx, order_id: int, sub_account_id: int | None) -> Order:
-    """The order of that sub account, where one is named."""
     with suppress(NotFound):
         order = order_queries.read_order(tx, order_id)
         if sub_account_id in (None, order.sub_account_id):
@@ -139,16 +132,10 @@ def _find_order(tx: Tx, order_id: int, sub_account_id: int | None) -> Order:
     raise Refused("Order Does Not Exist")
 
 
-@router.get(
-    "/order-items/{item_id}",
-    response_model=wire.OrderItemDetails,
-    responses=error_responses(404),
-    dependencies=[Depends(require_scope("orders:read"))],
-    summary="Read an item",
-)
+@router.get("/order-items/{item_id}", wire.OrderItemDetails, errors=[404], scope="orders:read", summary="Read an item")
 def read_item(item_id: ItemId, tx: RequestTransaction) -> Response:
     """The item, with `events`: where it has been and when, oldest first."""
-    item = item_queries.read_item(tx, parse_path_id(item_id))
+    item = item_queries.read_item(tx, item_id)
     return json_response(serialize_item_details(item, item_queries.list_item_steps(tx, item)))
 
 
@@ -181,28 +168,25 @@ def _invalidate(
     `reissue` another is sent to the same recipient, as a replay of the order to them alone, and `reissued_as`
     is that order; if it cannot be sent the card stays good. Once void it stays void: a repeated call answers
     the same, returns no money and sends nothing a second time. The piece itself goes on its way."""
-    parsed_id, invalidation_body = parse_path_id(item_id), body or Invalidation()
+    invalidation_body = body or Invalidation()
     context = container.orders
-    reissue = giftcard_service.prepare_reissue(context, caller, parsed_id) if invalidation_body.reissue else None
+    reissue = giftcard_service.prepare_reissue(context, caller, item_id) if invalidation_body.reissue else None
     reason, tx = invalidation_body.reason or None, unit_of_work.tx
     reissued_as = giftcard_service.take_back_card(
-        context, tx, caller, parsed_id, reason=reason, reissue=reissue, record_audit=audit.record
+        context, tx, caller, item_id, reason=reason, reissue=reissue, record_audit=audit.record
     )
-    item = item_queries.read_item(tx, parsed_id)
+    item = item_queries.read_item(tx, item_id)
     details = serialize_item_details(item, item_queries.list_item_steps(tx, item))
     content: InvalidatedItem = {**details, "reissued_as": reissued_as}
     return json_response(content)
 
 
-_route_options: dict[str, Any] = {
-    "response_model": InvalidatedItem,
-    "responses": error_responses(402, 404, *BODY_ERRORS),
-}
-for _method, _summary in {"put": "Take a gift card back", "patch": "Take a gift card back (PATCH)"}.items():
-    router.api_route(
+for method, summary in {"PUT": "Take a gift card back", "PATCH": "Take a gift card back (PATCH)"}.items():
+    router.add(
+        method,
         "/order-items/{item_id}/invalidate-giftcard",
-        methods=[_method],
-        operation_id=f"invalidate_giftcard_{_method}",
-        summary=_summary,
-        **_route_options,
+        InvalidatedItem,
+        errors=[402, 404, *BODY_ERRORS],
+        operation_id=f"invalidate_giftcard_{method.lower()}",
+        summary=summary,
     )(_invalidate)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from pydantic import WithJsonSchema
 
 from quillpost.accounts.models import Caller
@@ -21,13 +21,12 @@ from quillpost.recipients.addresses.keys import normalize_for_key
 from quillpost.recipients.rules import MAX_FIELD_LENGTH, parse_partial_address
 from quillpost.web.api.bodies import Text, strip_or_none
 from quillpost.web.api.dependencies import RequestTransaction, SearchQuery, SubAccountFilter, require_scope
-from quillpost.web.api.errors import error_responses
 from quillpost.web.api.orders.responses import serialize_search
 from quillpost.web.api.responses import json_response
-from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.routes import ApiRouter
 from quillpost.web.dependencies import Services
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
+router = ApiRouter("Orders")
 
 CanRead = Annotated[Caller, Depends(require_scope("orders:read"))]
 StreetQuery = Annotated[
@@ -48,12 +47,7 @@ NameQuery = Annotated[
 ]
 
 
-@router.get(
-    "/orders/search",
-    response_model=wire.SearchResponse,
-    responses=error_responses(400, 422),
-    summary="Find orders by their recipients",
-)
+@router.get("/orders/search", wire.SearchResponse, errors=[400, 422], summary="Find orders by their recipients")
 def search_orders(
     request: Request,
     caller: CanRead,
@@ -85,10 +79,7 @@ def search_orders(
 
 
 def parse_streets(text: str | None) -> list[str]:
-    """The street as addresses are kept, also out of a whole address on one line.
-
-    Half a street may be read as another: `7 north gate` begins 7 N GATE, and also 7 NORTH-GATE RD.
-    """
+    """Half a street may be read in two ways: `7 north gate` begins 7 N GATE, and also 7 NORTH-GATE RD."""
     if text is None or not text.strip():
         return []
     address = parse_partial_address({"address": text})
@@ -149,7 +140,6 @@ def parse_choice(name: str, text: str | None, choices: Iterable[str], errors: Qu
 
 
 def parse_family(value: str | None, errors: QueryErrors) -> ProductFamily | None:
-    """Which types are wanted, by any of their names."""
     name = parse_choice("type", value and value.strip(), PRODUCT_FAMILIES, errors)
     return None if name is None else PRODUCT_FAMILIES[name]
 
@@ -180,8 +170,7 @@ def parse_end_time(name: str, value: str | None, errors: QueryErrors) -> datetim
 def get_template_types(
     type: Annotated[TypeQuery, Query(description=f"Only templates of this type: {TYPE_DESCRIPTION}")] = None,  # noqa: A002
 ) -> tuple[str, ...] | None:
-    """A template for postcards is good for each size but the largest, which is a type of its own: none is of
-    4x6 or of 6x9 alone."""
+    """A postcard template is for every size but the largest, which is a type of its own."""
     errors: QueryErrors = {}
     type_family = parse_family(type, errors)
     if errors:

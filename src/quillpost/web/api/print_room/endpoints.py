@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import WithJsonSchema
 
 from quillpost.client import print_room as wire
@@ -33,21 +33,22 @@ from quillpost.web.api.dependencies import (
     OperatorCanRead,
     OperatorCanWrite,
     PageQuery,
+    PathId,
     RequestAuditWriter,
     ServiceTransaction,
 )
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.search import QueryErrors, parse_choice
 from quillpost.web.api.print_room.schemas import Mark, Reprint, Retry, Rush
 from quillpost.web.api.responses import json_response, page_of, page_response
-from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.dependencies import Services, base_url, parse_path_id
+from quillpost.web.api.routes import PREFIX, ApiRouter
+from quillpost.web.dependencies import Services, base_url
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Print room"])
+router = ApiRouter("Print room")
 
 FILE_LINK_LIFETIME = timedelta(days=1)
 
-BatchId = Annotated[str, Path(description="The batch's id.", json_schema_extra={"type": "integer"})]
+BatchId = Annotated[PathId, Path(description="The batch's id.")]
 BatchStatusQuery = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(BATCH_STATUSES)})]
 FlagQuery = Annotated[str | None, WithJsonSchema({"type": "boolean"})]
 
@@ -74,8 +75,8 @@ FLAG_VALUES = {"true": True, "false": False, "1": True, "0": False}
 
 @router.get(
     "/print/batches",
-    response_model=page_of(wire.Batch, wire.BatchPageMeta),
-    responses=error_responses(422),
+    page_of(wire.Batch, wire.BatchPageMeta),
+    errors=[422],
     summary="List production batches, newest first",
 )
 def list_print_batches(
@@ -94,22 +95,14 @@ def list_print_batches(
     )
 
 
-@router.get(
-    "/print/batches/{batch_id}",
-    response_model=wire.BatchWithFiles,
-    responses=error_responses(404),
-    summary="Read a production batch",
-)
+@router.get("/print/batches/{batch_id}", wire.BatchWithFiles, errors=[404], summary="Read a production batch")
 def read_print_batch(request: Request, batch_id: BatchId, caller: OperatorCanRead, container: Services) -> Response:
     """With its files, its mailing statement, and how many of its pieces stand where."""
-    return _batch_response(request, container, parse_path_id(batch_id), mode=caller.mode)
+    return _batch_response(request, container, batch_id, mode=caller.mode)
 
 
 @router.post(
-    "/print/batches/{batch_id}/mark",
-    response_model=wire.BatchWithFiles,
-    responses=error_responses(404, *BODY_ERRORS),
-    summary="Say how far a batch is",
+    "/print/batches/{batch_id}/mark", wire.BatchWithFiles, errors=[404, *BODY_ERRORS], summary="Say how far a batch is"
 )
 def mark_print_batch(
     request: Request,
@@ -124,24 +117,24 @@ def mark_print_batch(
     seen, or that was reprinted since, which is marked in its new batch."""
     reports.mark_batch(
         container.db,
-        parse_path_id(batch_id),
+        batch_id,
         body.status,
         at=body.parse_time(),
         spoiled=body.spoiled_items(),
         mode=caller.mode,
         write_audit=audit.recorder(
-            "batch.marked", {"name": _batch_reference(batch_id), "mode": caller.mode, "status": body.status}
+            "batch.marked", {"name": batch_reference(batch_id), "mode": caller.mode, "status": body.status}
         ),
         now=container.clock(),
     )
-    return _batch_response(request, container, parse_path_id(batch_id), mode=caller.mode)
+    return _batch_response(request, container, batch_id, mode=caller.mode)
 
 
 @router.post(
     "/print/batches/{batch_id}/reprint",
+    wire.ReprintedBatch,
     status_code=201,
-    response_model=wire.ReprintedBatch,
-    responses=error_responses(404, *BODY_ERRORS),
+    errors=[404, *BODY_ERRORS],
     summary="Print pieces again",
 )
 def reprint_pieces(
@@ -158,11 +151,11 @@ def reprint_pieces(
     reprint = reports.reprint_selection(
         container.db,
         container.environments[caller.mode],
-        parse_path_id(batch_id),
+        batch_id,
         body.selected_items(),
         reason=body.reason,
         write_audit=audit.recorder(
-            "batch.reprinted", {"name": _batch_reference(batch_id), "mode": caller.mode, "reason": body.reason}
+            "batch.reprinted", {"name": batch_reference(batch_id), "mode": caller.mode, "reason": body.reason}
         ),
         now=container.clock(),
     )
@@ -174,8 +167,8 @@ def reprint_pieces(
 
 @router.post(
     "/print/batches/{batch_id}/retry",
-    response_model=wire.BatchWithFiles,
-    responses=error_responses(404, *BODY_ERRORS),
+    wire.BatchWithFiles,
+    errors=[404, *BODY_ERRORS],
     summary="Try a batch's step again",
 )
 def retry_print_batch(
@@ -193,7 +186,7 @@ def retry_print_batch(
     over, and while it is being handed over.
     """
     with container.db.system_transaction() as tx:
-        batch = find_batch(tx, parse_path_id(batch_id), mode=caller.mode)
+        batch = find_batch(tx, batch_id, mode=caller.mode)
     to_new_partner = body is not None and body.anew
     details = {"name": batch_reference(batch.id), "mode": batch.mode, "anew": to_new_partner}
     print_room_service.retry_batch(
@@ -202,12 +195,7 @@ def retry_print_batch(
     return _batch_response(request, container, batch.id, mode=caller.mode)
 
 
-@router.post(
-    "/print/rush",
-    response_model=wire.RushResponse,
-    responses=error_responses(*BODY_ERRORS),
-    summary="Let orders go before the others",
-)
+@router.post("/print/rush", wire.RushResponse, errors=[*BODY_ERRORS], summary="Let orders go before the others")
 def rush_orders(body: Rush, caller: OperatorCanWrite, container: Services, audit: RequestAuditWriter) -> Response:
     """And without waiting for the daily cut-off. What is in batches already is left out of the answer; 400
     where there is no such order in the token's mode, and then none is rushed."""
@@ -222,21 +210,12 @@ def rush_orders(body: Rush, caller: OperatorCanWrite, container: Services, audit
     return json_response(wire.RushResponse(message="success", order_ids=rushed))
 
 
-@router.post(
-    "/print/pool",
-    response_model=wire.PoolResponse,
-    responses=error_responses(409),
-    summary="Make batches of what waits",
-)
+@router.post("/print/pool", wire.PoolResponse, errors=[409], summary="Make batches of what waits")
 def pool_orders(caller: OperatorCanWrite, container: Services, audit: RequestAuditWriter) -> Response:
     """Now, instead of at the daily cut-off."""
     record = audit.counting_recorder("orders.pooled", {"mode": caller.mode})
     pooled = print_room_service.pool_orders_now(container.db, caller.mode, write_audit=record, now=container.clock())
     return json_response(wire.PoolResponse(message="success", orders=pooled))
-
-
-def _batch_reference(batch_id: str) -> str:
-    return batch_reference(parse_path_id(batch_id))
 
 
 def _batch_response(
@@ -280,7 +259,7 @@ def serialize_batch(batch: ProductionBatch) -> wire.Batch:
 
 
 def serialize_batch_details(request: Request, container: Services, batch_view: BatchDetails) -> wire.BatchWithFiles:
-    """A batch by itself. Its files may be far: no transaction is open."""
+    """Reads files: call it outside of a transaction."""
     expires = container.clock() + FILE_LINK_LIFETIME
     files: list[wire.BatchFile] = [
         {
@@ -328,9 +307,9 @@ FileName = Annotated[str, Path(description="The file's name, such as print.pdf."
 @router.get(
     FILE_PATH,
     response_class=Response,
+    errors=[404],
     responses={
-        200: {"description": "The file, to be saved; of which kind it is, its name says.", "content": FILE_CONTENT},
-        **error_responses(404),
+        200: {"description": "The file, to be saved; of which kind it is, its name says.", "content": FILE_CONTENT}
     },
     summary="Download a file of a batch",
 )
@@ -339,21 +318,19 @@ def download_print_file(
 ) -> Response:
     """As it was composed. The print file of gift cards holds what they are claimed with, and is to be had
     here alone. Every download is noted in the audit log before the file leaves."""
-    parsed_id = parse_path_id(batch_id)
-    file = _find_file(container, parsed_id, name, mode=caller.mode)
-    details = {"name": batch_reference(parsed_id), "mode": caller.mode, "files": [file.name]}
+    file = _find_file(container, batch_id, name, mode=caller.mode)
+    details = {"name": batch_reference(batch_id), "mode": caller.mode, "files": [file.name]}
     store = BatchFileStorage(container.storage.store, container.encryptor)
     record = audit.recorder("print_file.downloaded", details)
-    contents = read_files_for_download(container.db, store, parsed_id, [file], write_audit=record)
-    return Response(contents[file.name], media_type=file.content_type, headers=_download_headers(parsed_id, file))
+    contents = read_files_for_download(container.db, store, batch_id, [file], write_audit=record)
+    return Response(contents[file.name], media_type=file.content_type, headers=_download_headers(batch_id, file))
 
 
-@router.head(FILE_PATH, include_in_schema=False)
+@router.head(FILE_PATH)
 def head_print_file(batch_id: BatchId, name: FileName, caller: OperatorCanWrite, container: Services) -> Response:
     """Whether it is there, and how large. Nobody has it by that, so that nothing is noted."""
-    parsed_id = parse_path_id(batch_id)
-    file = _find_file(container, parsed_id, name, mode=caller.mode)
-    headers = _download_headers(parsed_id, file) | {"Content-Length": str(file.size)}
+    file = _find_file(container, batch_id, name, mode=caller.mode)
+    headers = _download_headers(batch_id, file) | {"Content-Length": str(file.size)}
     return Response(media_type=file.content_type, headers=headers)
 
 

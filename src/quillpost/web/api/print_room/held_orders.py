@@ -1,6 +1,6 @@
 """Orders that are held, and an operator's verdict on each: it goes on, or it ends."""
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from quillpost.client import print_room as wire
 from quillpost.client.orders import OrderDetails
@@ -14,23 +14,18 @@ from quillpost.web.api.dependencies import (
     RequestAuditWriter,
     ServiceTransaction,
 )
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.endpoints import OrderId
 from quillpost.web.api.orders.responses import serialize_order_details
 from quillpost.web.api.print_room.schemas import Refusal, Release
 from quillpost.web.api.responses import json_response, page_of, page_response
-from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.api.routes import ApiRouter
+from quillpost.web.dependencies import Services
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Print room"])
+router = ApiRouter("Print room")
 
 
-@router.get(
-    "/print/held",
-    response_model=page_of(wire.HeldOrder),
-    responses=error_responses(422),
-    summary="List paused orders, oldest first",
-)
+@router.get("/print/held", page_of(wire.HeldOrder), errors=[422], summary="List paused orders, oldest first")
 def list_held_orders(
     request: Request, caller: OperatorCanRead, tx: ServiceTransaction, page_request: PageQuery
 ) -> Response:
@@ -38,12 +33,7 @@ def list_held_orders(
     return page_response(request, list_paused_orders(tx, caller.mode, page_request), serialize_held_order)
 
 
-@router.post(
-    "/orders/{order_id}/release",
-    response_model=OrderDetails,
-    responses=error_responses(404, *BODY_ERRORS),
-    summary="Release a paused order",
-)
+@router.post("/orders/{order_id}/release", OrderDetails, errors=[404, *BODY_ERRORS], summary="Release a paused order")
 def release_order(
     request: Request,
     order_id: OrderId,
@@ -62,7 +52,7 @@ def release_order(
     order = review_service.release_order(
         tx,
         container.environments[caller.mode],
-        parse_path_id(order_id),
+        order_id,
         operator_id=caller.account_id,
         reason=reason,
         now=container.clock(),
@@ -71,12 +61,7 @@ def release_order(
     return json_response(serialize_order_details(request, container, order))
 
 
-@router.post(
-    "/orders/{order_id}/refuse",
-    response_model=OrderDetails,
-    responses=error_responses(404, *BODY_ERRORS),
-    summary="Refuse an order",
-)
+@router.post("/orders/{order_id}/refuse", OrderDetails, errors=[404, *BODY_ERRORS], summary="Refuse an order")
 def refuse_order(
     request: Request,
     order_id: OrderId,
@@ -91,7 +76,7 @@ def refuse_order(
     order = review_service.refuse_order(
         tx,
         container.environments[caller.mode],
-        parse_path_id(order_id),
+        order_id,
         operator_id=caller.account_id,
         reason=body.reason,
         now=container.clock(),

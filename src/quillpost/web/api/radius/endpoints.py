@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Depends, Response
 
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
@@ -11,13 +11,13 @@ from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.leads.search import LeadSearchResult
 from quillpost.web.api.bodies import strip_or_none
 from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.api.responses import json_response
-from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.routes import ApiRouter
 from quillpost.web.dependencies import Services
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Mailing lists"])
+router = ApiRouter("Mailing lists")
 
 CanRead = Annotated[Caller, Depends(require_scope("lists:read"))]
 CanWrite = Annotated[Caller, Depends(require_scope("lists:write"))]
@@ -25,8 +25,8 @@ CanWrite = Annotated[Caller, Depends(require_scope("lists:write"))]
 
 @router.post(
     "/mailing-lists-utils/count-radius-search",
-    response_model=wire.RadiusCount,
-    responses=error_responses(*BODY_ERRORS),
+    wire.RadiusCount,
+    errors=[*BODY_ERRORS],
     summary="Count the addresses around one",
 )
 def count_radius_search(body: RadiusCall, caller: CanRead, container: Services) -> Response:
@@ -38,14 +38,14 @@ def count_radius_search(body: RadiusCall, caller: CanRead, container: Services) 
 
 @router.post(
     "/mailing-lists-utils/buy-radius-search",
-    response_model=wire.RadiusPurchase,
-    responses=error_responses(402, *BODY_ERRORS),
+    wire.RadiusPurchase,
+    errors=[402, *BODY_ERRORS],
     summary="Buy the addresses around one",
     description="The nearest go onto a new list of type radius, or onto `mailing_list_id`, for 5 cents each:"
     " records and fee together, or neither. In testing mode nothing is billed, and the addresses are made up:"
     " live mail never goes to them. Also at `/mailing-lists/buy-radius-search`.",
 )
-@router.post("/mailing-lists/buy-radius-search", response_model=wire.RadiusPurchase, include_in_schema=False)
+@router.post("/mailing-lists/buy-radius-search", wire.RadiusPurchase, include_in_schema=False)
 def buy_radius_search(
     body: RadiusCall, caller: CanWrite, container: Services, unit_of_work: RequestUnitOfWork
 ) -> Response:

@@ -97,7 +97,6 @@ RecordCount = Annotated[
     AfterValidator(_check_record_count),
 ]
 
-
 RecordTypes = Annotated[Text, Field(max_length=MAX_TYPES_LENGTH), AfterValidator(_check_record_types)]
 
 
@@ -113,7 +112,6 @@ class RadiusCenter(Body):
 
     @property
     def single_line(self) -> str:
-        """The whole on one line."""
         region = " ".join(filter(None, (strip_or_none(self.province), strip_or_none(self.postal_code))))
         return ", ".join(filter(None, (self.address, strip_or_none(self.address2), strip_or_none(self.city), region)))
 
@@ -255,7 +253,6 @@ class RadiusCall(RadiusFields):
 
 
 def find_ignored_in_radius(payload: Any) -> set[str]:
-    """Fields of a send's search that mean nothing to us."""
     if not isinstance(payload, dict):
         return set()
     names = {f"radius_search.{name}" for name in RadiusOfSend.ignored_in(payload.get("radius_search"))}

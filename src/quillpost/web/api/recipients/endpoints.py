@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import recipients as wire
-from quillpost.client.types import Message
+from quillpost.client.types import MessageResponse
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.core.paging import OLDEST_FIRST, Page
@@ -25,6 +25,7 @@ from quillpost.recipients.service import RecipientRejection
 from quillpost.web.api.bodies import QueryText, strip_or_none
 from quillpost.web.api.dependencies import (
     IdQuery,
+    PathId,
     RecipientPageQuery,
     RequestAuditWriter,
     RequestTransaction,
@@ -33,7 +34,7 @@ from quillpost.web.api.dependencies import (
     parse_query_id,
     require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
 from quillpost.web.api.mailing_lists.endpoints import ListId, create_recipient_serializer
 from quillpost.web.api.orders.search import TimeQuery, parse_time
@@ -49,15 +50,13 @@ from quillpost.web.api.recipients.schemas import (
     keep_known_fields,
 )
 from quillpost.web.api.responses import json_response, numbered_page_response, page_of, page_response
-from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.api.routes import ApiRouter
+from quillpost.web.dependencies import Services
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Recipients"])
+router = ApiRouter("Recipients")
 
-CAN_READ = [Depends(require_scope("lists:read"))]
-CAN_WRITE = [Depends(require_scope("lists:write"))]
 CanRead = Annotated[Caller, Depends(require_scope("lists:read"))]
-RecipientId = Annotated[str, Path(description="The recipient's id.", json_schema_extra={"type": "integer"})]
+RecipientId = Annotated[PathId, Path(description="The recipient's id.")]
 EmailQuery = Annotated[
     QueryText | None, Query(max_length=MAX_FIELD_LENGTH, description="Only those with this e-mail, in any case.")
 ]
@@ -78,7 +77,7 @@ def _serialize_recipient(tx: Tx, container: Container, recipient: Recipient) -> 
 
 
 def _with_lists(tx: Tx, recipients: Iterable[Recipient]) -> tuple[list[Recipient], dict[int, Any]]:
-    """These people and their lists; whoever's list was deleted this moment is gone as well."""
+    """Leaves out people whose list was deleted meanwhile."""
     people = list(recipients)
     lists = find_lists(tx, (recipient.mailing_list_id for recipient in people))
     return [recipient for recipient in people if recipient.mailing_list_id in lists], lists
@@ -87,8 +86,8 @@ def _with_lists(tx: Tx, recipients: Iterable[Recipient]) -> tuple[list[Recipient
 @router.get("/mailing-lists/{mailing_list_id}/recipients", include_in_schema=False)
 @router.get(
     "/mailing-lists-utils/recipients/{mailing_list_id}",
-    response_model=wire.ListRecipients,
-    responses=error_responses(400, 404, 422),
+    wire.ListRecipients,
+    errors=[400, 404, 422],
     summary="List a mailing list's recipients",
 )
 def list_recipients_of(
@@ -112,7 +111,7 @@ def list_recipients_of(
     since = parse_time("updated_since", updated_since, field_errors)
     if field_errors:
         raise Invalid(field_errors)
-    mailing_list = read_list(tx, parse_path_id(mailing_list_id))
+    mailing_list = read_list(tx, mailing_list_id)
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
     if sub_account_id not in (None, mailing_list.sub_account_id):
@@ -134,12 +133,7 @@ def list_recipients_of(
     return numbered_page_response(request, page, serialize)
 
 
-@router.get(
-    "/recipients",
-    response_model=page_of(wire.Recipient),
-    responses=error_responses(400, 422),
-    summary="List recipients, newest first",
-)
+@router.get("/recipients", page_of(wire.Recipient), errors=[400, 422], summary="List recipients, newest first")
 def list_recipients(
     request: Request,
     caller: CanRead,
@@ -179,10 +173,10 @@ def list_recipients(
 
 @router.post(
     "/recipients",
+    wire.Recipient,
     status_code=201,
-    response_model=wire.Recipient,
-    responses=error_responses(*BODY_ERRORS),
-    dependencies=CAN_WRITE,
+    errors=[*BODY_ERRORS],
+    scope="lists:write",
     summary="Add a recipient to a mailing list",
 )
 def create_recipient(body: NewRecipient, tx: RequestTransaction, container: Services) -> Response:
@@ -192,25 +186,17 @@ def create_recipient(body: NewRecipient, tx: RequestTransaction, container: Serv
     return json_response(_serialize_recipient(tx, container, added), status=201, headers=SECRET_HEADERS)
 
 
-@router.get(
-    "/recipients/{recipient_id}",
-    response_model=wire.Recipient,
-    responses=error_responses(404),
-    dependencies=CAN_READ,
-    summary="Read a recipient",
-)
+@router.get("/recipients/{recipient_id}", wire.Recipient, errors=[404], scope="lists:read", summary="Read a recipient")
 def read_recipient(recipient_id: RecipientId, tx: RequestTransaction, container: Services) -> Response:
     """With the list that it is on."""
-    return json_response(
-        _serialize_recipient(tx, container, recipient_queries.read_recipient(tx, parse_path_id(recipient_id)))
-    )
+    return json_response(_serialize_recipient(tx, container, recipient_queries.read_recipient(tx, recipient_id)))
 
 
 @router.put(
     "/recipients/{recipient_id}",
-    response_model=wire.Recipient,
-    responses=error_responses(404, *BODY_ERRORS),
-    dependencies=CAN_WRITE,
+    wire.Recipient,
+    errors=[404, *BODY_ERRORS],
+    scope="lists:write",
     summary="Change a recipient",
 )
 def change_recipient(
@@ -219,35 +205,27 @@ def change_recipient(
     """What is not named stays; null clears. An address given whole on one line replaces the city, state and
     ZIP code too. Another `mailing_list_id` moves the recipient there."""
     changed = recipient_service.change_recipient(
-        tx,
-        parse_path_id(recipient_id),
-        body.person_fields(),
-        mailing_list_id=body.mailing_list_id or None,
-        clock=container.clock,
+        tx, recipient_id, body.person_fields(), mailing_list_id=body.mailing_list_id or None, clock=container.clock
     )
     return json_response(_serialize_recipient(tx, container, changed))
 
 
 @router.delete(
-    "/recipients/{recipient_id}",
-    response_model=Message,
-    responses=error_responses(404),
-    dependencies=CAN_WRITE,
-    summary="Remove a recipient",
+    "/recipients/{recipient_id}", MessageResponse, errors=[404], scope="lists:write", summary="Remove a recipient"
 )
 def delete_recipient(recipient_id: RecipientId, tx: RequestTransaction) -> Response:
     """From its list; mail that is under way goes on."""
-    recipient_service.remove_recipient(tx, parse_path_id(recipient_id))
+    recipient_service.remove_recipient(tx, recipient_id)
     return json_response({"message": "success"})
 
 
-@router.post("/recipients_multi", status_code=201, include_in_schema=False, dependencies=CAN_WRITE)
+@router.post("/recipients_multi", status_code=201, include_in_schema=False, scope="lists:write")
 @router.post(
     "/recipients-utils/create-multiple",
+    schemas.RecipientsAdded,
     status_code=201,
-    response_model=schemas.RecipientsAdded,
-    responses=error_responses(*BODY_ERRORS),
-    dependencies=CAN_WRITE,
+    errors=[*BODY_ERRORS],
+    scope="lists:write",
     summary="Add many recipients at once",
 )
 def create_recipients(body: ManyRecipients, tx: RequestTransaction, container: Services) -> Response:
@@ -271,12 +249,12 @@ def create_recipients(body: ManyRecipients, tx: RequestTransaction, container: S
     return json_response(content, status=201, headers=SECRET_HEADERS)
 
 
-@router.post("/recipients/delete-by-address", include_in_schema=False, dependencies=CAN_WRITE)
+@router.post("/recipients/delete-by-address", include_in_schema=False, scope="lists:write")
 @router.post(
     "/recipients-utils/delete-by-address",
-    response_model=wire.RemovalResponse,
-    responses=error_responses(404, *BODY_ERRORS),
-    dependencies=CAN_WRITE,
+    wire.RemovalResponse,
+    errors=[404, *BODY_ERRORS],
+    scope="lists:write",
     summary="Remove a recipient by address or e-mail",
 )
 def delete_by_address(body: WhomToRemove, tx: RequestTransaction) -> Response:
@@ -291,9 +269,9 @@ def delete_by_address(body: WhomToRemove, tx: RequestTransaction) -> Response:
 
 @router.post(
     "/recipients/lookup",
-    response_model=wire.Recipient,
-    responses=error_responses(404, *BODY_ERRORS),
-    dependencies=CAN_READ,
+    wire.Recipient,
+    errors=[404, *BODY_ERRORS],
+    scope="lists:read",
     summary="Find a recipient by e-mail",
 )
 def look_up_recipient(body: WhomToFind, tx: RequestTransaction, container: Services) -> Response:
@@ -305,12 +283,7 @@ def look_up_recipient(body: WhomToFind, tx: RequestTransaction, container: Servi
 CanErase = Annotated[Caller, Depends(require_scope("lists:write"))]
 
 
-@router.post(
-    "/recipients/erase",
-    response_model=wire.ErasureResponse,
-    responses=error_responses(*BODY_ERRORS),
-    summary="Erase a person",
-)
+@router.post("/recipients/erase", wire.ErasureResponse, errors=[*BODY_ERRORS], summary="Erase a person")
 def erase_person(body: WhomToErase, caller: CanErase, container: Services, audit: RequestAuditWriter) -> Response:
     """For good: from lists, pieces, what was told of them, sends that wait, and files; with a live token in
     both modes, with a test token in testing mode and on the lists, which both modes share. Counts,

@@ -58,7 +58,6 @@ class AddressParts(Body):
     country: OptionalLine = Field(None, description="Two letters; US when missing.")
 
     def person_fields(self) -> dict[str, str | None]:
-        """What was said of the person."""
         return {name: value for name, value in self.provided_fields().items() if name in RECIPIENT_FIELDS}
 
 
@@ -120,7 +119,6 @@ _ROW_ADAPTER = TypeAdapter(Annotated[BulkRecipient, BeforeValidator(_drop_alias_
 
 
 def _describe_object_or_array(schema: dict[str, Any]) -> None:
-    """The description of the object, or of its array alone."""
     wrapped = dict(schema)
     bare = wrapped["properties"]["recipients"]
     schema.clear()
@@ -149,7 +147,7 @@ class ManyRecipients(Body):
         return _wrap_array(payload)
 
     def parse_rows(self) -> list[BulkRecipient | str]:
-        """Each row, or what is wrong with its form."""
+        """Each row, or what is wrong with it."""
         return [_parse_row(row) for row in self.recipients]
 
     @classmethod

@@ -1,10 +1,10 @@
 """Sending mail, previewing it, and asking what it would cost: the endpoints of each product."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
-from fastapi import APIRouter, Depends, Response
 from fastapi import Body as JsonBody
+from fastapi import Depends, Response
 from pydantic import AliasChoices, Field
 
 from quillpost.accounts.models import Caller
@@ -25,10 +25,10 @@ from quillpost.orders.products import (
 )
 from quillpost.web.api.bodies import Body, Text, validate_body
 from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.requests import ParsedRequest
 from quillpost.web.api.responses import add_ignored_header
-from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.send.requests import SendBody, SendCard, SendGiftcard, SendLetter, SendPostcard
 from quillpost.web.api.send.responses import (
     count_response,
@@ -39,7 +39,7 @@ from quillpost.web.api.send.responses import (
 )
 from quillpost.web.dependencies import Services, UnitOfWork
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
+router = ApiRouter("Send")
 
 EXAMPLE = {
     "recipients": [
@@ -71,51 +71,36 @@ GIFT_EXAMPLES: Any = {
     },
 }
 
-ParseBody = Callable[..., SendBody]
-
-
-def parse_postcard_body(body: Annotated[SendPostcard, JsonBody(openapi_examples=EXAMPLES)]) -> SendBody:
-    return body
-
-
-def parse_letter_body(body: Annotated[SendLetter, JsonBody(openapi_examples=LETTER_EXAMPLES)]) -> SendBody:
-    return body
-
-
-def parse_card_body(body: Annotated[SendCard, JsonBody(openapi_examples=EXAMPLES)]) -> SendBody:
-    return body
-
-
-def parse_giftcard_body(body: Annotated[SendGiftcard, JsonBody(openapi_examples=GIFT_EXAMPLES)]) -> SendBody:
-    return body
-
 
 class SendableProduct(NamedTuple):
-    """A piece that can be sent, what it is called, and its body with who reads it."""
-
     product: Product
     title: str
     body: type[SendBody]
-    parse_body: ParseBody
+    parse_body: Callable[..., SendBody]
+
+
+def _create_sendable(product: Product, title: str, body_type: Any, examples: Any = EXAMPLES) -> SendableProduct:
+    def parse_body(body: Annotated[body_type, JsonBody(openapi_examples=examples)]) -> SendBody:
+        return cast(SendBody, body)
+
+    return SendableProduct(product, title, body_type, parse_body)
 
 
 SENDABLE_PRODUCTS = (
-    SendableProduct(POSTCARD, "a postcard", SendPostcard, parse_postcard_body),
-    SendableProduct(LETTER, "a letter in a windowed envelope", SendLetter, parse_letter_body),
-    SendableProduct(WINDOWLESS_LETTER, "a letter in a closed envelope", SendLetter, parse_letter_body),
-    SendableProduct(NOTECARD, "a folded notecard in an envelope", SendCard, parse_card_body),
-    SendableProduct(GIFTCARD, "a gift card in a folded card", SendGiftcard, parse_giftcard_body),
-    SendableProduct(MAGNACARD, "a magnet card", SendCard, parse_card_body),
+    _create_sendable(POSTCARD, "a postcard", SendPostcard),
+    _create_sendable(LETTER, "a letter in a windowed envelope", SendLetter, LETTER_EXAMPLES),
+    _create_sendable(WINDOWLESS_LETTER, "a letter in a closed envelope", SendLetter, LETTER_EXAMPLES),
+    _create_sendable(NOTECARD, "a folded notecard in an envelope", SendCard),
+    _create_sendable(GIFTCARD, "a gift card in a folded card", SendGiftcard, GIFT_EXAMPLES),
+    _create_sendable(MAGNACARD, "a magnet card", SendCard),
 )
 
 
 def to_operation_name(path: str) -> str:
-    """A piece's name in addresses, as operationIds have it."""
     return path.replace("-", "_").replace("/", "_")
 
 
 def describe_other_paths(verb: str, product: Product) -> str:
-    """The other addresses of an operation, in words."""
     other_paths = [f"`/{verb}/{path}`" for path in product.paths[1:]]
     return f" Also at {' and '.join(other_paths)}." if other_paths else ""
 
@@ -160,21 +145,20 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         is_described, name = path == product.paths[0], to_operation_name(path)
         router.post(
             f"/send/{path}",
+            wire.SendResponse | wire.PreviewResponse | RadiusPreview,
             operation_id=f"send_{name}",
-            response_model=wire.SendResponse | wire.PreviewResponse | RadiusPreview,
-            responses=error_responses(402, *BODY_ERRORS),
+            errors=[402, *BODY_ERRORS],
             summary=f"Send {title}",
-            description=f"Send {title} to everyone in the audience, or with `preview` = true see how it will"
-            f" look.{describe_other_paths('send', product)} At `/preview/{product.paths[0]}` it is a preview, for a "
-            "sample"
+            description=f"Send {title} to everyone in the audience, or with `preview` = true see how it will look."
+            f"{describe_other_paths('send', product)} At `/preview/{product.paths[0]}` it is a preview, for a sample"
             " recipient where no audience is given.",
             include_in_schema=is_described,
         )(send)
         router.post(
             f"/estimate/{path}",
+            wire.EstimateResponse,
             operation_id=f"estimate_{name}",
-            response_model=wire.EstimateResponse,
-            responses=error_responses(*BODY_ERRORS),
+            errors=[*BODY_ERRORS],
             summary=f"What sending {title} would cost",
             description="The body of a send, checked in every respect; nothing is stored."
             f"{describe_other_paths('estimate', product)}",
@@ -229,12 +213,10 @@ class PreviewBody(Body):
 
 
 def _type_field(payload: Mapping[str, Any]) -> str:
-    """The field that names the piece."""
     return "type" if payload.get("type") is not None else "piece"
 
 
 def _find_type(name: str | None) -> PreviewType | None:
-    """The piece of this name, in any case, if there is such a one."""
     return TYPES_BY_NAME.get((name or "").strip().lower())
 
 

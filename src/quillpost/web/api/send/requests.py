@@ -31,16 +31,18 @@ from quillpost.web.api.bodies import (
     accepts,
     strip_or_none,
 )
-from quillpost.web.api.giftcards.schemas import (
-    LEGACY_AMOUNT_FIELD,
-    Amount,
-    LegacyAmount,
-    check_legacy_amount,
-    find_ignored_legacy_amount,
-)
 from quillpost.web.api.radius.schemas import RadiusCenterFields, RadiusOfSend, find_ignored_in_radius
 from quillpost.web.api.send import schemas
-from quillpost.web.api.send.schemas import InlineRecipients, NotificationAddresses, find_ignored_in_recipients
+from quillpost.web.api.send.schemas import (
+    LEGACY_AMOUNT_FIELD,
+    Amount,
+    InlineRecipients,
+    LegacyAmount,
+    NotificationAddresses,
+    check_legacy_amount,
+    find_ignored_in_recipients,
+    find_ignored_legacy_amount,
+)
 
 MAX_LISTS = 100
 MAX_TEXT_LENGTH = 100_000
@@ -72,7 +74,6 @@ def _require_object(value: object) -> object:
 
 
 def _split_ids(value: object) -> object:
-    """In a form, ids with commas between them."""
     return [part.strip() for part in value.split(",")] if isinstance(value, FormText) else value
 
 
@@ -396,7 +397,6 @@ def to_metadata_text(metadata: dict[str, Any] | None, limits: Limits, errors: Fi
 
 
 def parse_schedule(text: str | None, errors: FieldErrors, *, now: datetime) -> datetime | None:
-    """When an order is to be made, if not at once."""
     if not text:
         return None
     try:

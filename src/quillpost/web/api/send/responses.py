@@ -50,12 +50,10 @@ def estimate_response(draft: OrderDraft, caller: Caller, container: Container) -
 
 
 def list_estimate_warnings(estimate: OrderEstimate, caller: Caller, container: Container) -> list[str]:
-    """What deserves a look, and that its sender's credit does not cover it."""
     return [*estimate.warnings, *order_service.list_credit_warnings(container.orders, caller, estimate.total_cents)]
 
 
 def count_response(draft: OrderDraft, caller: Caller, container: Container) -> Response:
-    """How many a radius search has found, and what it would cost to mail to them."""
     assert draft.lead_search_result is not None
     estimate = order_service.estimate_order(container.orders, caller, draft)
     data: RadiusPreviewData = {

@@ -1,20 +1,18 @@
-"""Responses of sends, inline recipients, and what each product requires.
-
-It is necessary, not sufficient: whether ids exist, pictures can be fetched and words fit is seen later.
-Fields go by their first names here, as everywhere in the description; their other names are taken alike.
-"""
+"""Inline recipients, notification addresses, gift card amounts, and what the description requires of each product."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Annotated, Any, Optional
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, with_config
+from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
 from quillpost.client import recipients as wire
 from quillpost.recipients.rules import EMAIL_PATTERN, MAX_FIELD_LENGTH
 from quillpost.web.api.bodies import (
     BLANK_OR_NULL,
+    DIGITS,
     EMPTY_OR_NULL,
     INTEGER,
     NON_BLANK_TEXT,
@@ -24,6 +22,7 @@ from quillpost.web.api.bodies import (
     URL_TEXT,
     Json,
     Text,
+    WholeNumber,
     accepts,
     allows_only,
     any_of,
@@ -90,7 +89,6 @@ RECIPIENT_FIELDS = frozenset(RecipientRow.__annotations__)
 
 
 def find_ignored_in_recipients(payload: Any) -> set[str]:
-    """Fields of a body's recipients that mean nothing to us."""
     return find_ignored_in_rows(payload, "recipients", known_names)
 
 
@@ -106,7 +104,6 @@ SMS_ADDRESS = re.compile(r"\+[0-9]{8,15}@sms")
 
 
 def _split_addresses(value: object) -> object:
-    """An array, or one text with commas."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
@@ -119,8 +116,7 @@ def _check_address(text: str) -> str:
 
 
 def _is_email(text: str) -> bool:
-    """An address alone, as a mail server takes it: neither a name around it nor marks that mean something to
-    one."""
+    """A bare address, without a name or marks that mean something to a mail server."""
     return bool(EMAIL_PATTERN.fullmatch(text)) and text.isprintable() and not FORBIDDEN_ADDRESS_CHARS & set(text)
 
 
@@ -130,6 +126,27 @@ NotificationAddresses = Annotated[
     STOP_AT_ERROR_LIMIT,
     BeforeValidator(_split_addresses),
 ]
+
+LEGACY_AMOUNT_FIELD = "giftcard_amount_in_cents"
+"""The amount's former name, refused unless the operator allows it: to ignore it would lose money."""
+
+Amount = WholeNumber
+"""Without bounds: the brand answers for every amount that is none of its own, and names those that are."""
+SavedAmount = Annotated[int, Field(ge=1, le=2**31 - 1), DIGITS]
+"""With bounds, as it may be saved with a template of another piece, where no brand answers for it."""
+LegacyAmount = Annotated[Amount | None, SkipJsonSchema()]
+
+
+def check_legacy_amount(legacy_amount: int | None, *, is_allowed: bool) -> str | None:
+    """What is wrong with an amount under its old name. Where that is allowed, the new name wins."""
+    return None if legacy_amount is None or is_allowed else "Use giftcard_amount: it is in cents, too."
+
+
+def find_ignored_legacy_amount(payload: Any) -> set[str]:
+    """The old name beside the specified one, which wins: it changes nothing."""
+    names = ("giftcard_amount", LEGACY_AMOUNT_FIELD)
+    has_both = isinstance(payload, Mapping) and all(payload.get(name) is not None for name in names)
+    return {LEGACY_AMOUNT_FIELD} if has_both else set()
 
 
 HAS_MESSAGE = requires_fields(message=NON_BLANK_TEXT)

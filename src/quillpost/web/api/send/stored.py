@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import Field
 
 from quillpost.accounts.embeds import EmbedToken, issue_embed_token, normalize_origin, read_embed_origins
@@ -13,7 +13,7 @@ from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.client import send as wire
 from quillpost.client.mailing_lists import RadiusPreview
-from quillpost.client.types import Message
+from quillpost.client.types import MessageResponse
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.orders import creation
@@ -22,11 +22,11 @@ from quillpost.orders import service as order_service
 from quillpost.orders.resolution import read_usable_lists
 from quillpost.web.api.bodies import DIGITS, STOP_AT_ERROR_LIMIT, Body, Id, Text, accepts, strip_or_none, validate_body
 from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import STORED_HEADERS
 from quillpost.web.api.requests import ParsedRequest, parse_stored_body
 from quillpost.web.api.responses import add_ignored_header, build_warning_header, json_response, without_length
-from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.send.endpoints import (
     SENDABLE_PRODUCTS,
     CanSend,
@@ -44,7 +44,7 @@ from quillpost.web.api.send.responses import (
 )
 from quillpost.web.dependencies import Services, base_url
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
+router = ApiRouter("Send")
 
 StoredId = Annotated[
     str, Path(description="The last part of the stored_send_url.", json_schema_extra={"format": "uuid"})
@@ -141,9 +141,9 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         route_path = f"/stored_send/{path}/{{stored_id}}"
         router.post(
             f"/stored_send/{path}",
+            wire.StoredSend,
             operation_id=f"store_{operation_name}",
-            response_model=wire.StoredSend,
-            responses=error_responses(*BODY_ERRORS),
+            errors=[*BODY_ERRORS],
             summary=f"Store a send of {sendable.title}",
             description="The body of a send, checked as the send itself is. Whoever opens the address that is"
             " returned, with a token of the same account, sends it: once. It is checked again then."
@@ -151,8 +151,8 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             include_in_schema=is_described,
         )(store)
         route_options: dict[str, Any] = {
-            "response_model": wire.SendResponse | wire.PreviewResponse | RadiusPreview | Message,
-            "responses": error_responses(402, 404, *BODY_ERRORS),
+            "response_model": wire.SendResponse | wire.PreviewResponse | RadiusPreview | MessageResponse,
+            "errors": [402, 404, *BODY_ERRORS],
             "description": "A second call returns the first answer and sends nothing.",
             "include_in_schema": is_described,
         }
@@ -168,7 +168,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             summary=f"Send the stored {product.name} (POST)",
             **route_options,
         )(send)
-        router.head(route_path, include_in_schema=False)(head)
+        router.head(route_path)(head)
 
 
 for sendable_product in SENDABLE_PRODUCTS:
@@ -191,7 +191,7 @@ def _stored_response(stored_send: order_queries.PendingSend) -> Response:
 MAX_LIFETIME_SECONDS = 3_600
 MAX_LISTS = 20
 MAX_MESSAGE_LENGTH = 1_500
-"""It is a part of the address."""
+"""It is a part of the URL."""
 PRODUCTS_BY_PATH = {path: offer.product for offer in SENDABLE_PRODUCTS for path in offer.product.paths}
 SIZES = ("4x6", "6x9", "6x11")
 PRODUCT_NAMES = tuple(f"postcard-{size}" for size in SIZES) + tuple(PRODUCTS_BY_PATH)
@@ -224,9 +224,7 @@ class EmbedBody(Body):
     )
 
 
-@router.post(
-    "/embeds", response_model=wire.Embed, responses=error_responses(*BODY_ERRORS), summary="Embed the composer"
-)
+@router.post("/embeds", wire.Embed, errors=[*BODY_ERRORS], summary="Embed the composer")
 def create_embed(
     request: Request, body: EmbedBody, caller: CanSend, tx: RequestTransaction, container: Services
 ) -> Response:

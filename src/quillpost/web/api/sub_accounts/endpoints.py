@@ -2,29 +2,27 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path, Response
+from fastapi import Depends, Path, Response
 
 from quillpost.accounts import sub_accounts
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import remove_sub_account
 from quillpost.client import accounts as wire
-from quillpost.client.types import Message
+from quillpost.client.types import MessageResponse
 from quillpost.core.clock import format_time
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Forbidden, Invalid
-from quillpost.web.api.dependencies import RequestAuditWriter, RequestTransaction, SearchQuery, require_scope
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.dependencies import PathId, RequestAuditWriter, RequestTransaction, SearchQuery, require_scope
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.responses import json_response, list_of
-from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.dependencies import Services
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Sub accounts"])
+router = ApiRouter("Sub accounts")
 
-CAN_READ = [Depends(require_scope("account:read"))]
-CAN_WRITE = [Depends(require_scope("account:write"))]
 CanWrite = Annotated[Caller, Depends(require_scope("account:write"))]
-SubAccountId = Annotated[str, Path(description="The sub account's id.", json_schema_extra={"type": "integer"})]
+SubAccountId = Annotated[PathId, Path(description="The sub account's id.")]
 
 
 def serialize_sub_account(sub_account: sub_accounts.SubAccount) -> wire.SubAccount:
@@ -54,9 +52,9 @@ def serialize_sub_account(sub_account: sub_accounts.SubAccount) -> wire.SubAccou
 
 @router.get(
     "/sub-accounts",
-    response_model=list_of(wire.SubAccount),
-    responses=error_responses(422),
-    dependencies=CAN_READ,
+    list_of(wire.SubAccount),
+    errors=[422],
+    scope="account:read",
     summary="List sub accounts, oldest first",
 )
 def list_sub_accounts(tx: RequestTransaction, search: SearchQuery) -> Response:
@@ -71,13 +69,7 @@ def list_sub_accounts(tx: RequestTransaction, search: SearchQuery) -> Response:
     )
 
 
-@router.post(
-    "/sub-accounts",
-    status_code=201,
-    response_model=wire.SubAccount,
-    responses=error_responses(*BODY_ERRORS),
-    summary="Make a sub account",
-)
+@router.post("/sub-accounts", wire.SubAccount, status_code=201, errors=[*BODY_ERRORS], summary="Make a sub account")
 def create_sub_account(
     body: NewSubAccount, caller: CanWrite, tx: RequestTransaction, container: Services, audit: RequestAuditWriter
 ) -> Response:
@@ -93,22 +85,18 @@ def create_sub_account(
 
 
 @router.get(
-    "/sub-accounts/{sub_account_id}",
-    response_model=wire.SubAccount,
-    responses=error_responses(404),
-    dependencies=CAN_READ,
-    summary="Read a sub account",
+    "/sub-accounts/{sub_account_id}", wire.SubAccount, errors=[404], scope="account:read", summary="Read a sub account"
 )
 def read_sub_account(sub_account_id: SubAccountId, tx: RequestTransaction) -> Response:
     """Whatever is not set is null."""
-    return json_response(serialize_sub_account(sub_accounts.find_sub_account(tx, parse_path_id(sub_account_id))))
+    return json_response(serialize_sub_account(sub_accounts.find_sub_account(tx, sub_account_id)))
 
 
 @router.put(
     "/sub-accounts/{sub_account_id}",
-    response_model=wire.SubAccount,
-    responses=error_responses(404, *BODY_ERRORS),
-    dependencies=CAN_WRITE,
+    wire.SubAccount,
+    errors=[404, *BODY_ERRORS],
+    scope="account:write",
     summary="Change a sub account",
 )
 def change_sub_account(
@@ -116,19 +104,14 @@ def change_sub_account(
 ) -> Response:
     """What is not named stays, within `branding_fields` too; null clears. Orders that are placed already
     keep the sender that they had."""
-    before = sub_accounts.lock_sub_account(tx, parse_path_id(sub_account_id))
+    before = sub_accounts.lock_sub_account(tx, sub_account_id)
     if field_errors := body.find_errors(container.check_url, before):
         raise Invalid(field_errors)
     changed = sub_accounts.update_sub_account(tx, before.id, body.columns(before), now=container.clock())
     return json_response(serialize_sub_account(changed))
 
 
-@router.delete(
-    "/sub-accounts/{sub_account_id}",
-    response_model=Message,
-    responses=error_responses(400, 404),
-    summary="Delete a sub account",
-)
+@router.delete("/sub-accounts/{sub_account_id}", MessageResponse, errors=[400, 404], summary="Delete a sub account")
 def delete_sub_account(
     sub_account_id: SubAccountId, caller: CanWrite, container: Services, audit: RequestAuditWriter
 ) -> Response:
@@ -137,6 +120,6 @@ def delete_sub_account(
     if caller.sub_account_id is not None:
         raise Forbidden("This token is limited to one sub account: it cannot delete any.")
     with container.db.transaction(Tenant(caller.account_id)) as tx:
-        deleted = remove_sub_account(tx, parse_path_id(sub_account_id), now=container.clock())
+        deleted = remove_sub_account(tx, sub_account_id, now=container.clock())
         audit.record(tx, "sub_account.deleted", {"title": deleted.title, "id": deleted.id}, sub_account_id=deleted.id)
     return json_response({"message": "success"})

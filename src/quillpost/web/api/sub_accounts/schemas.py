@@ -113,7 +113,6 @@ class SubAccountFields(Body):
 
     @classmethod
     def ignored_in(cls, payload: Any) -> set[str]:
-        """Those within the branding are named by their path."""
         branding = payload.get("branding_fields") if isinstance(payload, Mapping) else None
         return super().ignored_in(payload) | {f"branding_fields.{name}" for name in Branding.ignored_in(branding)}
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, cast, get_args
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import AliasChoices, Field, PlainValidator
 
 from quillpost.accounts.models import Caller
@@ -11,7 +11,7 @@ from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import templates as wire
 from quillpost.client.templates import ImageTemplateType
-from quillpost.client.types import Message
+from quillpost.client.types import MessageResponse
 from quillpost.core.clock import format_time
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Conflict, Invalid
@@ -30,24 +30,24 @@ from quillpost.orders.templates.service import ImageTemplate
 from quillpost.web.api.bodies import MULTIPART, Body, FormFile, Id, accepts
 from quillpost.web.api.dependencies import (
     PageQuery,
+    PathId,
     RequestTransaction,
     RequestUnitOfWork,
     SearchQuery,
     SubAccountFilter,
     require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.search import TemplateTypesQuery
 from quillpost.web.api.responses import build_warning_header, json_response, page_of, page_response
-from quillpost.web.api.routes import PREFIX, UploadRoute
+from quillpost.web.api.routes import ApiRouter, UploadRoute
 from quillpost.web.api.templates.schemas import NOT_NULL, Name, OptionalText
-from quillpost.web.dependencies import Services, UnitOfWork, base_url, parse_path_id
+from quillpost.web.dependencies import Services, UnitOfWork, base_url
 
-router = APIRouter(prefix=PREFIX, route_class=UploadRoute, tags=["Image templates"])
+router = ApiRouter("Image templates", UploadRoute)
 
-CAN_READ = [Depends(require_scope("templates:read"))]
 CanWrite = Annotated[Caller, Depends(require_scope("templates:write"))]
-TemplateId = Annotated[str, Path(description="The template's id.", json_schema_extra={"type": "integer"})]
+TemplateId = Annotated[PathId, Path(description="The template's id.")]
 
 
 def _check_image_value(value: object) -> str | FormFile:
@@ -98,7 +98,6 @@ class ImageTemplateChanges(Body):
 
 
 def _describe_upload_form(example: dict[str, Any], *, required: list[str]) -> dict[str, Any]:
-    """How the description shows the form that brings the file."""
     form = {
         "type": "object",
         "required": required,
@@ -143,9 +142,9 @@ def _image_warnings(picture: FetchedPicture | None) -> dict[str, str]:
 
 @router.post(
     "/image-templates",
+    wire.ImageTemplate,
     status_code=201,
-    response_model=wire.ImageTemplate,
-    responses=error_responses(*BODY_ERRORS),
+    errors=[*BODY_ERRORS],
     openapi_extra=_describe_upload_form(
         {"type": "postcard", "name": "Spring sale", "image": "(the bytes of spring.png)"},
         required=["type", "name", "image"],
@@ -191,9 +190,9 @@ def save_new_image_template(
 
 @router.get(
     "/image-templates",
-    response_model=page_of(wire.ImageTemplate),
-    responses=error_responses(400, 422),
-    dependencies=CAN_READ,
+    page_of(wire.ImageTemplate),
+    errors=[400, 422],
+    scope="templates:read",
     summary="List saved images, newest first",
 )
 def list_image_templates(
@@ -216,9 +215,9 @@ def list_image_templates(
 
 @router.get(
     "/image-templates/{template_id}",
-    response_model=wire.ImageTemplate,
-    responses=error_responses(404),
-    dependencies=CAN_READ,
+    wire.ImageTemplate,
+    errors=[404],
+    scope="templates:read",
     summary="Read a saved image",
 )
 def read_image_template(
@@ -226,16 +225,14 @@ def read_image_template(
 ) -> Response:
     """`image` is a URL that needs no token, and stays the same until the image is changed."""
     return json_response(
-        serialize_image_template(
-            request, container, template_service.IMAGE_TEMPLATES.read(tx, parse_path_id(template_id))
-        )
+        serialize_image_template(request, container, template_service.IMAGE_TEMPLATES.read(tx, template_id))
     )
 
 
 @router.put(
     "/image-templates/{template_id}",
-    response_model=wire.ImageTemplate,
-    responses=error_responses(404, *BODY_ERRORS),
+    wire.ImageTemplate,
+    errors=[404, *BODY_ERRORS],
     openapi_extra=_describe_upload_form({"image": "(the bytes of summer.png)"}, required=[]),
     summary="Change a saved image",
 )
@@ -248,14 +245,13 @@ def update_image_template(
     unit_of_work: RequestUnitOfWork,
 ) -> Response:
     """What is not named stays. Orders that were made with the earlier image keep it."""
-    template, picture = save_changed_image_template(parse_path_id(template_id), body, caller, container, unit_of_work)
+    template, picture = save_changed_image_template(template_id, body, caller, container, unit_of_work)
     return json_response(serialize_image_template(request, container, template), headers=_image_warnings(picture))
 
 
 def save_changed_image_template(
     template_id: int, body: ImageTemplateChanges, caller: Caller, container: Container, unit_of_work: UnitOfWork
 ) -> tuple[ImageTemplate, FetchedPicture | None]:
-    """The template as it is then, and its new picture, if it has one."""
     now = container.clock()
     changes = body.provided_fields()
     with container.db.transaction(build_tenant(caller)) as tx:
@@ -288,20 +284,15 @@ def save_changed_image_template(
 
 
 def _require_unchanged(before: ImageTemplate, current: ImageTemplate, *, copies_image: bool) -> None:
-    """The image was kept for the home that the template had, and may be the one that it had."""
+    """The image was stored for the sub account that the template had, and may be a copy of its image."""
     has_moved = current.sub_account_id != before.sub_account_id
     if has_moved or (copies_image and current.image_file_id != before.image_file_id):
         raise Conflict("Another call changed this template meanwhile: try again.", retry_after=1)
 
 
-@router.delete(
-    "/image-templates/{template_id}",
-    response_model=Message,
-    responses=error_responses(400, 404),
-    summary="Delete a saved image",
-)
+@router.delete("/image-templates/{template_id}", MessageResponse, errors=[400, 404], summary="Delete a saved image")
 def delete_image_template(template_id: TemplateId, caller: CanWrite, container: Services) -> Response:
     """Not while an order that is reviewing or paused uses it, be it a test order or a live one."""
     with container.db.transaction(Tenant(caller.account_id, caller.sub_account_id)) as tx:
-        template_service.IMAGE_TEMPLATES.delete(tx, parse_path_id(template_id))
+        template_service.IMAGE_TEMPLATES.delete(tx, template_id)
     return json_response({"message": "success"})

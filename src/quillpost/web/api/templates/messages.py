@@ -3,13 +3,13 @@
 from functools import partial
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import templates as wire
-from quillpost.client.types import Message
+from quillpost.client.types import MessageResponse
 from quillpost.core.clock import format_iso
 from quillpost.core.database import Tenant, Tx
 from quillpost.orders.giftcards import queries as giftcard_queries
@@ -20,9 +20,15 @@ from quillpost.orders.templates.rules import GIFTCARD_TYPES, clear_unused_fields
 from quillpost.orders.templates.service import MessageTemplate, MessageTemplateValues
 from quillpost.rendering.models import parse_color
 from quillpost.rendering.samples import sample_version
-from quillpost.web.api.dependencies import PageQuery, RequestTransaction, SearchQuery, SubAccountFilter, require_scope
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
-from quillpost.web.api.giftcards.schemas import LEGACY_AMOUNT_FIELD, check_legacy_amount
+from quillpost.web.api.dependencies import (
+    PageQuery,
+    PathId,
+    RequestTransaction,
+    SearchQuery,
+    SubAccountFilter,
+    require_scope,
+)
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.responses import brand_image_url
 from quillpost.web.api.orders.search import TemplateTypesQuery
 from quillpost.web.api.responses import (
@@ -33,15 +39,15 @@ from quillpost.web.api.responses import (
     page_of,
     page_response,
 )
-from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.send.schemas import LEGACY_AMOUNT_FIELD, check_legacy_amount
 from quillpost.web.api.templates.schemas import MessageFields, MessageTemplateChanges, NewMessageTemplate
-from quillpost.web.dependencies import Services, base_url, parse_path_id
+from quillpost.web.dependencies import Services, base_url
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Message templates"])
+router = ApiRouter("Message templates")
 
-CAN_READ = [Depends(require_scope("templates:read"))]
 CanWrite = Annotated[Caller, Depends(require_scope("templates:write"))]
-TemplateId = Annotated[str, Path(description="The template's id.", json_schema_extra={"type": "integer"})]
+TemplateId = Annotated[PathId, Path(description="The template's id.")]
 
 
 def serialize_message_template(request: Request, template: MessageTemplate) -> wire.MessageTemplate:
@@ -109,7 +115,6 @@ def check_draft(
 
 
 def _check_giftcard(tx: Tx, draft: MessageTemplateValues) -> dict[str, str]:
-    """What the catalog has against the card that a template brings."""
     if draft.type not in GIFTCARD_TYPES or draft.giftcard_brand_code is None:
         return {}
     offered = giftcard_queries.list_offered_brands(tx)
@@ -121,11 +126,7 @@ def _check_giftcard(tx: Tx, draft: MessageTemplateValues) -> dict[str, str]:
 
 
 @router.post(
-    "/message-templates",
-    status_code=201,
-    response_model=wire.MessageTemplate,
-    responses=error_responses(*BODY_ERRORS),
-    summary="Save a message",
+    "/message-templates", wire.MessageTemplate, status_code=201, errors=[*BODY_ERRORS], summary="Save a message"
 )
 def create_message_template(
     request: Request, body: NewMessageTemplate, caller: CanWrite, tx: RequestTransaction, container: Services
@@ -138,7 +139,6 @@ def create_message_template(
 def save_new_message_template(
     tx: Tx, caller: Caller, body: NewMessageTemplate, container: Container
 ) -> tuple[MessageTemplate, dict[str, str]]:
-    """The template, and the headers that name what was left out."""
     draft, headers = check_draft(tx, container, body, MessageTemplateValues(type=body.type, name=body.name))
     sub_account_id = template_service.choose_sub_account(tx, caller, body.sub_account_id)
     columns = draft.column_values() | {"account_id": caller.account_id, "sub_account_id": sub_account_id}
@@ -147,9 +147,9 @@ def save_new_message_template(
 
 @router.get(
     "/message-templates",
-    response_model=page_of(wire.MessageTemplate),
-    responses=error_responses(400, 422),
-    dependencies=CAN_READ,
+    page_of(wire.MessageTemplate),
+    errors=[400, 422],
+    scope="templates:read",
     summary="List saved messages, newest first",
 )
 def list_message_templates(
@@ -171,22 +171,20 @@ def list_message_templates(
 
 @router.get(
     "/message-templates/{template_id}",
-    response_model=wire.MessageTemplate,
-    responses=error_responses(404),
-    dependencies=CAN_READ,
+    wire.MessageTemplate,
+    errors=[404],
+    scope="templates:read",
     summary="Read a saved message",
 )
 def read_message_template(request: Request, template_id: TemplateId, tx: RequestTransaction) -> Response:
     """A saved message with how it is written, as a send with it would be."""
-    return json_response(
-        serialize_message_template(request, template_service.MESSAGE_TEMPLATES.read(tx, parse_path_id(template_id)))
-    )
+    return json_response(serialize_message_template(request, template_service.MESSAGE_TEMPLATES.read(tx, template_id)))
 
 
 @router.put(
     "/message-templates/{template_id}",
-    response_model=wire.MessageTemplate,
-    responses=error_responses(404, *BODY_ERRORS),
+    wire.MessageTemplate,
+    errors=[404, *BODY_ERRORS],
     summary="Change a saved message",
 )
 def update_message_template(
@@ -198,14 +196,13 @@ def update_message_template(
     container: Services,
 ) -> Response:
     """What is not named stays, null clears. The whole must be right for its type afterwards."""
-    template, headers = save_changed_message_template(tx, caller, parse_path_id(template_id), body, container)
+    template, headers = save_changed_message_template(tx, caller, template_id, body, container)
     return json_response(serialize_message_template(request, template), headers=headers)
 
 
 def save_changed_message_template(
     tx: Tx, caller: Caller, template_id: int, body: MessageTemplateChanges, container: Container
 ) -> tuple[MessageTemplate, dict[str, str]]:
-    """The template as it is then, and the headers that name what was left out."""
     before = template_service.MESSAGE_TEMPLATES.read(tx, template_id, locked=True)
     draft, headers = check_draft(tx, container, body, before)
     changes = draft.column_values()
@@ -214,28 +211,19 @@ def save_changed_message_template(
     return template_service.MESSAGE_TEMPLATES.update(tx, before.id, changes, now=container.clock()), headers
 
 
-@router.delete(
-    "/message-templates/{template_id}",
-    response_model=Message,
-    responses=error_responses(400, 404),
-    summary="Delete a saved message",
-)
+@router.delete("/message-templates/{template_id}", MessageResponse, errors=[400, 404], summary="Delete a saved message")
 def delete_message_template(template_id: TemplateId, caller: CanWrite, container: Services) -> Response:
     """Not while an order that is reviewing or paused uses it, be it a test order or a live one."""
     with container.db.transaction(Tenant(caller.account_id, caller.sub_account_id)) as tx:
-        template_service.MESSAGE_TEMPLATES.delete(tx, parse_path_id(template_id))
+        template_service.MESSAGE_TEMPLATES.delete(tx, template_id)
     return json_response({"message": "success"})
 
 
-style_router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Handwriting"])
+style_router = ApiRouter("Handwriting")
 
 
 @style_router.get(
-    "/handwriting-styles",
-    response_model=list_of(wire.HandwritingStyle),
-    responses=error_responses(),
-    dependencies=[Depends(require_scope("templates:read"))],
-    summary="List the hands",
+    "/handwriting-styles", list_of(wire.HandwritingStyle), scope="templates:read", summary="List the hands"
 )
 def list_handwriting_styles(request: Request, container: Services) -> Response:
     """Give a send one of these ids as `handwriting_style`. The samples need no token."""

@@ -22,13 +22,13 @@ from quillpost.web.api.bodies import (
     any_of,
     requires_fields,
 )
-from quillpost.web.api.giftcards.schemas import (
+from quillpost.web.api.send.schemas import (
     LEGACY_AMOUNT_FIELD,
     LegacyAmount,
+    NotificationAddresses,
     SavedAmount,
     find_ignored_legacy_amount,
 )
-from quillpost.web.api.send.schemas import NotificationAddresses
 
 
 def _require_not_blank(text: str) -> str:
@@ -54,7 +54,6 @@ Name = Annotated[
 ]
 OptionalText = Annotated[Annotated[Text, Field(max_length=255)] | None, AfterValidator(blank_to_none)]
 OptionalUrl = Annotated[Annotated[Text, Field(max_length=MAX_URL_LENGTH)] | None, AfterValidator(blank_to_none)]
-
 
 MAX_CONTENT_LENGTH = 100_000
 """Far beyond what fits: how much is taken is a setting, and what fits is seen when it is sent."""
@@ -111,7 +110,6 @@ class MessageFields(Body):
         return super().ignored_in(payload) | find_ignored_legacy_amount(payload)
 
     def draft_values(self) -> dict[str, Any]:
-        """The named fields as a draft has them."""
         values = self.provided_fields()
         values.pop("sub_account_id", None)
         values.pop(LEGACY_AMOUNT_FIELD, None)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated, cast
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema
 
 from quillpost.accounts.models import Caller
@@ -15,18 +15,18 @@ from quillpost.notifications.webhooks import deliveries, fan_out
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks.rules import EVENT_TYPES
 from quillpost.web.api.bodies import Body
-from quillpost.web.api.dependencies import PageQuery, RequestTransaction, require_scope
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.dependencies import PageQuery, PathId, RequestTransaction, require_scope
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.search import QueryErrors, parse_choice
 from quillpost.web.api.responses import json_response, page_of, page_response
-from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.webhooks.endpoints import CAN_READ, CAN_WRITE, WebhookId
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.webhooks.endpoints import WebhookId
+from quillpost.web.dependencies import Services
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Webhooks"])
+router = ApiRouter("Webhooks")
 
 CanRead = Annotated[Caller, Depends(require_scope("webhooks:read"))]
-DeliveryId = Annotated[str, Path(description="The delivery's id.", json_schema_extra={"type": "integer"})]
+DeliveryId = Annotated[PathId, Path(description="The delivery's id.")]
 DeliveryStatusQuery = Annotated[
     str | None,
     WithJsonSchema({"type": "string", "enum": list(deliveries.DELIVERY_STATUSES)}),
@@ -64,7 +64,6 @@ class EventReplay(Body):
     to: ParsedTime | None = Field(None, description="And before this time; now, if nothing is given.")
 
     def time_range(self, now: datetime) -> tuple[datetime, datetime]:
-        """From when until when; `Invalid` where nothing of that can be told."""
         oldest, until = now - fan_out.MAX_REPLAY_AGE, min(self.to or now, now)
         if self.since < oldest:
             raise Invalid({"from": [f"Events are kept for 30 days: ask for those since {format_iso(oldest)}."]})
@@ -98,8 +97,8 @@ def serialize_delivery(
 
 @router.get(
     "/webhooks/{webhook_id}/deliveries",
-    response_model=page_of(wire.Delivery, wire.DeliveryPageMeta),
-    responses=error_responses(404, 422),
+    page_of(wire.Delivery, wire.DeliveryPageMeta),
+    errors=[404, 422],
     summary="List a subscription's deliveries, newest first",
 )
 def list_deliveries(
@@ -114,7 +113,7 @@ def list_deliveries(
 ) -> Response:
     """Of the last 30 days the newest 10,000, or the newest 10,000 of that status, are looked through; of them
     come those of that type. `meta.truncated` says whether there are more than were looked through."""
-    webhook = webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
+    webhook = webhook_queries.read_webhook(tx, webhook_id)
     field_errors: QueryErrors = {}
     filters = deliveries.DeliveryQuery(
         status=parse_choice("status", status, deliveries.DELIVERY_STATUSES, field_errors),
@@ -132,24 +131,22 @@ def list_deliveries(
 
 @router.get(
     "/webhooks/{webhook_id}/deliveries/{delivery_id}",
-    response_model=wire.Delivery,
-    responses=error_responses(404),
-    dependencies=CAN_READ,
+    wire.Delivery,
+    errors=[404],
+    scope="webhooks:read",
     summary="Read a delivery",
 )
 def read_delivery(webhook_id: WebhookId, delivery_id: DeliveryId, tx: RequestTransaction) -> Response:
     """What was sent, and what the receiver said."""
-    webhook = webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
-    return json_response(
-        serialize_delivery(deliveries.read_delivery(tx, webhook.id, parse_path_id(delivery_id)), webhook)
-    )
+    webhook = webhook_queries.read_webhook(tx, webhook_id)
+    return json_response(serialize_delivery(deliveries.read_delivery(tx, webhook.id, delivery_id), webhook))
 
 
 @router.post(
     "/webhooks/{webhook_id}/deliveries/{delivery_id}/retry",
-    response_model=wire.Delivery,
-    responses=error_responses(400, 404, 409),
-    dependencies=CAN_WRITE,
+    wire.Delivery,
+    errors=[400, 404, 409],
+    scope="webhooks:write",
     summary="Send a delivery now",
 )
 def retry_delivery(
@@ -158,18 +155,16 @@ def retry_delivery(
     """One that waits or has failed is tried now, beside its schedule, which goes on as it would. One that
     arrived goes again, as another delivery of the same event: the answer has its id. One that waits for an
     earlier one of the same piece is refused."""
-    delivery = deliveries.retry_delivery(
-        tx, parse_path_id(webhook_id), parse_path_id(delivery_id), now=container.clock()
-    )
-    return json_response(serialize_delivery(delivery, webhook_queries.read_webhook(tx, parse_path_id(webhook_id))))
+    delivery = deliveries.retry_delivery(tx, webhook_id, delivery_id, now=container.clock())
+    return json_response(serialize_delivery(delivery, webhook_queries.read_webhook(tx, webhook_id)))
 
 
 @router.post(
     "/webhooks/{webhook_id}/replay",
+    wire.ReplayAccepted,
     status_code=202,
-    response_model=wire.ReplayAccepted,
-    responses=error_responses(404, *BODY_ERRORS),
-    dependencies=CAN_WRITE,
+    errors=[404, *BODY_ERRORS],
+    scope="webhooks:write",
     summary="Send the events of a time again",
 )
 def replay_webhook(webhook_id: WebhookId, body: EventReplay, tx: RequestTransaction, container: Services) -> Response:
@@ -177,7 +172,7 @@ def replay_webhook(webhook_id: WebhookId, body: EventReplay, tx: RequestTransact
     or not, in its order and under its own event ids. Only one replay of a subscription runs at a time."""
     now = container.clock()
     since, until = body.time_range(now)
-    accepted = fan_out.start_replay(tx, parse_path_id(webhook_id), since=since, until=until)
+    accepted = fan_out.start_replay(tx, webhook_id, since=since, until=until)
     content: wire.ReplayAccepted = {
         "message": "success",
         "from": format_iso(accepted.since),

@@ -3,14 +3,14 @@
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import webhooks as wire
-from quillpost.client.types import Message
+from quillpost.client.types import MessageResponse
 from quillpost.core.clock import format_iso
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid
@@ -21,24 +21,22 @@ from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.web.api.bodies import NULL_MEANS_DEFAULT, Body, Id, Text, accepts
 from quillpost.web.api.dependencies import (
     PageQuery,
+    PathId,
     RequestAuditWriter,
     RequestTransaction,
     SubAccountFilter,
     require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
 from quillpost.web.api.responses import json_response, page_of, page_response
-from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.api.routes import ApiRouter
+from quillpost.web.dependencies import Services
 
-router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Webhooks"])
+router = ApiRouter("Webhooks")
 
-CAN_READ = [Depends(require_scope("webhooks:read"))]
-CAN_WRITE = [Depends(require_scope("webhooks:write"))]
 CanWrite = Annotated[Caller, Depends(require_scope("webhooks:write"))]
-WebhookId = Annotated[str, Path(description="The subscription's id.", json_schema_extra={"type": "integer"})]
-
+WebhookId = Annotated[PathId, Path(description="The subscription's id.")]
 
 URL_DESCRIPTION = "Where events go: a public http or https address."
 TYPE_DESCRIPTION = "One of the four events, or * for all."
@@ -103,8 +101,7 @@ class ChangedWebhook(Body):
 
 
 def audit_details(webhook: webhook_queries.WebhookSubscription) -> dict[str, Any]:
-    """What the audit log says of it. Where events go is told by the host alone: the rest of an address may
-    hold a key."""
+    """Names only the host: the rest of the URL may hold a key."""
     return {"name": urlsplit(webhook.url).hostname, "mode": webhook.mode, "id": webhook.id}
 
 
@@ -117,7 +114,7 @@ def record_action(
 def create_subscription(
     tx: Tx, caller: Caller, body: NewWebhook, container: Container
 ) -> tuple[webhook_queries.WebhookSubscription, str]:
-    """The subscription, and its secret in clear: this once."""
+    """The subscription and its secret."""
     errors = {"url": [error]} if (error := container.check_url(body.url)) else {}
     if body.mode not in (None, caller.mode):
         errors["mode"] = [f"Use a {body.mode} token to subscribe to {body.mode} events."]
@@ -141,7 +138,6 @@ def create_subscription(
 def update_subscription(
     tx: Tx, caller: Caller, webhook_id: int, body: ChangedWebhook, container: Container
 ) -> webhook_queries.WebhookSubscription:
-    """What is not named stays."""
     changes = body.provided_fields()
     webhook = webhook_queries.read_webhook(tx, webhook_id)
     errors = {"url": [error]} if "url" in changes and (error := container.check_url(body.url)) else {}
@@ -173,13 +169,7 @@ def serialize_webhook(webhook: webhook_queries.WebhookSubscription) -> wire.Webh
     }
 
 
-@router.post(
-    "/webhooks",
-    status_code=201,
-    response_model=wire.CreatedWebhook,
-    responses=error_responses(*BODY_ERRORS),
-    summary="Subscribe to events",
-)
+@router.post("/webhooks", wire.CreatedWebhook, status_code=201, errors=[*BODY_ERRORS], summary="Subscribe to events")
 def create_webhook(
     body: NewWebhook, caller: CanWrite, tx: RequestTransaction, container: Services, audit: RequestAuditWriter
 ) -> Response:
@@ -192,9 +182,9 @@ def create_webhook(
 
 @router.get(
     "/webhooks",
-    response_model=page_of(wire.Webhook),
-    responses=error_responses(400, 422),
-    dependencies=CAN_READ,
+    page_of(wire.Webhook),
+    errors=[400, 422],
+    scope="webhooks:read",
     summary="List subscriptions, newest first",
 )
 def list_webhooks(
@@ -208,25 +198,14 @@ def list_webhooks(
     )
 
 
-@router.get(
-    "/webhooks/{webhook_id}",
-    response_model=wire.Webhook,
-    responses=error_responses(404),
-    dependencies=CAN_READ,
-    summary="Read a subscription",
-)
+@router.get("/webhooks/{webhook_id}", wire.Webhook, errors=[404], scope="webhooks:read", summary="Read a subscription")
 def read_webhook(webhook_id: WebhookId, tx: RequestTransaction) -> Response:
     """`invoke_count` counts the deliveries that succeeded; `last_error` is what came of the last,
     where that did not."""
-    return json_response(serialize_webhook(webhook_queries.read_webhook(tx, parse_path_id(webhook_id))))
+    return json_response(serialize_webhook(webhook_queries.read_webhook(tx, webhook_id)))
 
 
-@router.put(
-    "/webhooks/{webhook_id}",
-    response_model=wire.Webhook,
-    responses=error_responses(404, *BODY_ERRORS),
-    summary="Change a subscription",
-)
+@router.put("/webhooks/{webhook_id}", wire.Webhook, errors=[404, *BODY_ERRORS], summary="Change a subscription")
 def change_webhook(
     webhook_id: WebhookId,
     body: ChangedWebhook,
@@ -236,21 +215,15 @@ def change_webhook(
     audit: RequestAuditWriter,
 ) -> Response:
     """What is not named stays, the secret always. Deliveries that wait go out to the new address."""
-    changed = update_subscription(tx, caller, parse_path_id(webhook_id), body, container)
+    changed = update_subscription(tx, caller, webhook_id, body, container)
     record_action(audit, tx, "webhook.changed", changed)
     return json_response(serialize_webhook(changed))
 
 
-@router.delete(
-    "/webhooks/{webhook_id}",
-    response_model=Message,
-    responses=error_responses(404),
-    dependencies=CAN_WRITE,
-    summary="Unsubscribe",
-)
+@router.delete("/webhooks/{webhook_id}", MessageResponse, errors=[404], scope="webhooks:write", summary="Unsubscribe")
 def delete_webhook(webhook_id: WebhookId, tx: RequestTransaction, audit: RequestAuditWriter) -> Response:
     """Deliveries that wait are dropped with it."""
-    webhook = webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
+    webhook = webhook_queries.read_webhook(tx, webhook_id)
     webhook_queries.delete_webhook(tx, webhook.id)
     record_action(audit, tx, "webhook.deleted", webhook)
     return json_response({"message": "success"})
@@ -258,16 +231,16 @@ def delete_webhook(webhook_id: WebhookId, tx: RequestTransaction, audit: Request
 
 @router.post(
     "/webhooks/{webhook_id}/pause",
-    response_model=wire.Webhook,
-    responses=error_responses(404, 409),
-    dependencies=CAN_WRITE,
+    wire.Webhook,
+    errors=[404, 409],
+    scope="webhooks:write",
     summary="Pause a subscription",
 )
 def pause_webhook(
     webhook_id: WebhookId, tx: RequestTransaction, container: Services, audit: RequestAuditWriter
 ) -> Response:
     """Events wait until it is resumed. Pausing twice is pausing once."""
-    before = webhook_queries.read_webhook(tx, parse_path_id(webhook_id), locked=True)
+    before = webhook_queries.read_webhook(tx, webhook_id, locked=True)
     paused = webhook_service.pause_webhook(tx, before.id, now=container.clock())
     if paused.status != before.status:
         record_action(audit, tx, "webhook.paused", paused)
@@ -276,9 +249,9 @@ def pause_webhook(
 
 @router.post(
     "/webhooks/{webhook_id}/resume",
-    response_model=wire.Webhook,
-    responses=error_responses(404, 409),
-    dependencies=CAN_WRITE,
+    wire.Webhook,
+    errors=[404, 409],
+    scope="webhooks:write",
     summary="Resume a subscription",
 )
 def resume_webhook(
@@ -286,7 +259,7 @@ def resume_webhook(
 ) -> Response:
     """Events that waited go out in their order. One that is failing or disabled is active again too, and one
     whose receiver was given a rest is tried at once."""
-    before = webhook_queries.read_webhook(tx, parse_path_id(webhook_id), locked=True)
+    before = webhook_queries.read_webhook(tx, webhook_id, locked=True)
     resumed = webhook_service.resume_webhook(tx, before.id, now=container.clock())
     if resumed.status != before.status:
         record_action(audit, tx, "webhook.resumed", resumed)
@@ -295,9 +268,9 @@ def resume_webhook(
 
 @router.post(
     "/webhooks/{webhook_id}/test",
-    response_model=wire.WebhookTestResponse,
-    responses=error_responses(404, *BODY_ERRORS),
-    dependencies=CAN_WRITE,
+    wire.WebhookTestResponse,
+    errors=[404, *BODY_ERRORS],
+    scope="webhooks:write",
     summary="Send a sample event",
 )
 def try_webhook(
@@ -306,7 +279,7 @@ def try_webhook(
     """An event that the subscription is for, signed and delivered like every other. Its order and its piece
     have the id 0 and do not exist."""
     event_type = None if body is None else body.event_type
-    sample = webhook_service.send_sample_event(tx, parse_path_id(webhook_id), event_type, now=container.clock())
+    sample = webhook_service.send_sample_event(tx, webhook_id, event_type, now=container.clock())
     return json_response(
         wire.WebhookTestResponse(message="success", event_id=sample.event_id, event_type=sample.event_type)
     )
@@ -314,9 +287,9 @@ def try_webhook(
 
 @router.post(
     "/webhooks/{webhook_id}/rotate-secret",
-    response_model=wire.RotatedWebhook,
-    responses=error_responses(404, 409),
-    dependencies=CAN_WRITE,
+    wire.RotatedWebhook,
+    errors=[404, 409],
+    scope="webhooks:write",
     summary="Change a subscription's secret",
 )
 def rotate_webhook_secret(
@@ -324,9 +297,7 @@ def rotate_webhook_secret(
 ) -> Response:
     """The new secret is shown this once. For 24 hours events are signed with the old one too, so that a
     receiver can change over when it likes; whoever rotates again meanwhile ends that for the oldest."""
-    webhook, secret, until = webhook_service.rotate_secret(
-        tx, container.encryptor, parse_path_id(webhook_id), now=container.clock()
-    )
+    webhook, secret, until = webhook_service.rotate_secret(tx, container.encryptor, webhook_id, now=container.clock())
     record_action(audit, tx, "webhook.secret", webhook)
     content: wire.RotatedWebhook = {
         **serialize_webhook(webhook),
