@@ -31,9 +31,17 @@ def required_column(name: str, type_: sa.types.TypeEngine[Any]) -> sa.Column[Any
     return sa.Column(name, type_, nullable=False)
 
 
+def required_columns(*names: str, type_: sa.types.TypeEngine[Any] = Text) -> list[sa.Column[Any]]:
+    return [required_column(name, type_) for name in names]
+
+
 def nullable_columns(*names: str, type_: sa.types.TypeEngine[Any] = Text) -> list[sa.Column[Any]]:
     """Columns that may be null."""
     return [sa.Column(name, type_) for name in names]
+
+
+def define_table(name: str, *columns: sa.Column[Any]) -> sa.Table:
+    return sa.Table(name, metadata, *columns)
 
 
 def id_column() -> sa.Column[int]:
@@ -62,42 +70,35 @@ PERSON_COLUMNS = (
     "name", "company", "address", "address2", "city", "province", "postal_code",
 )  # fmt: skip
 
-accounts = sa.Table(
+accounts = define_table(
     "accounts",
-    metadata,
     id_column(),
-    required_column("email", Text),
-    required_column("name", Text),
+    *required_columns("email", "name"),
     *nullable_columns("company"),
-    required_column("is_operator", Boolean),
-    required_column("test_mode", Boolean),
+    *required_columns("is_operator", "test_mode", type_=Boolean),
     *nullable_columns("return_name", "return_address", "return_address2"),
     *nullable_columns("return_city", "return_state", "return_postal_code"),
     *timestamp_columns(),
     sa.Column("embed_origins", ARRAY(sa.Text()), nullable=False, server_default="{}"),
 )
 
-sub_accounts = sa.Table(
+sub_accounts = define_table(
     "sub_accounts",
-    metadata,
     id_column(),
     required_column("account_id", BigInt),
     required_column("title", Text),
     *nullable_columns("return_name", "return_address", "return_address2"),
     *nullable_columns("return_city", "return_state", "return_postal_code"),
-    required_column("branding", JSONB()),
-    required_column("backgrounds", JSONB()),
+    *required_columns("branding", "backgrounds", type_=JSONB()),
     *timestamp_columns(),
     *nullable_columns("deleted_at", type_=Timestamp),
 )
 
-tokens = sa.Table(
+tokens = define_table(
     "tokens",
-    metadata,
     id_column(),
     *owner_columns(),
-    required_column("name", Text),
-    required_column("mode", Text),
+    *required_columns("name", "mode"),
     required_column("digest", BYTEA()),
     *nullable_columns("scopes", type_=ARRAY(sa.Text())),
     required_column("created_at", Timestamp),
@@ -106,17 +107,14 @@ tokens = sa.Table(
     *nullable_columns("hint"),
 )
 
-mailing_lists = sa.Table(
+mailing_lists = define_table(
     "mailing_lists",
-    metadata,
     id_column(),
     *owner_columns(),
-    required_column("type", Text),
-    required_column("description", Text),
+    *required_columns("type", "description"),
     *nullable_columns("qrcode_url"),
-    required_column("is_suppression_list", Boolean),
-    required_column("processed", Boolean),
-    *(required_column(n, Integer) for n in ("total_recipients", "total_sends", "total_scans", "unique_scans")),
+    *required_columns("is_suppression_list", "processed", type_=Boolean),
+    *required_columns("total_recipients", "total_sends", "total_scans", "unique_scans", type_=Integer),
     *nullable_columns("last_send", "last_scan", type_=Timestamp),
     *nullable_columns("key_digest", "key_sealed", type_=BYTEA()),
     *timestamp_columns(),
@@ -124,9 +122,8 @@ mailing_lists = sa.Table(
     required_column("suppress_by", Text),
 )
 
-recipients = sa.Table(
+recipients = define_table(
     "recipients",
-    metadata,
     id_column(),
     *owner_columns(),
     required_column("mailing_list_id", BigInt),
@@ -142,9 +139,8 @@ recipients = sa.Table(
     sa.Column("is_sample", Boolean, nullable=False, server_default=sa.false()),
 )
 
-barred_digests = sa.Table(
+barred_digests = define_table(
     "barred_digests",
-    metadata,
     id_column(),
     *owner_columns(),
     required_column("kind", Text),
@@ -152,44 +148,36 @@ barred_digests = sa.Table(
     required_column("at", Timestamp),
 )
 
-do_not_mail_inbox = sa.Table(
-    "do_not_mail_inbox", metadata, id_column(), required_column("code", Text), required_column("at", Timestamp)
+do_not_mail_inbox = define_table(
+    "do_not_mail_inbox", id_column(), required_column("code", Text), required_column("at", Timestamp)
 )
 
-files = sa.Table(
+files = define_table(
     "files",
-    metadata,
     sa.Column("id", UUID(as_uuid=True), primary_key=True),
     *owner_columns(),
-    required_column("purpose", Text),
-    required_column("key", Text),
-    required_column("content_type", Text),
+    *required_columns("purpose", "key", "content_type"),
     required_column("size", BigInt),
     required_column("sha256", BYTEA()),
     required_column("created_at", Timestamp),
     *nullable_columns("expires_at", type_=Timestamp),
 )
 
-image_templates = sa.Table(
+image_templates = define_table(
     "image_templates",
-    metadata,
     id_column(),
     *owner_columns(),
-    required_column("type", Text),
-    required_column("name", Text),
+    *required_columns("type", "name"),
     *nullable_columns("image_file_id", type_=UUID(as_uuid=True)),
     *nullable_columns("design_tool_id"),
     *timestamp_columns(),
 )
 
-message_templates = sa.Table(
+message_templates = define_table(
     "message_templates",
-    metadata,
     id_column(),
     *owner_columns(),
-    required_column("type", Text),
-    required_column("name", Text),
-    required_column("content", Text),
+    *required_columns("type", "name", "content"),
     required_column("settings", JSONB()),
     required_column("share_uuid", UUID(as_uuid=True)),
     *timestamp_columns(),
@@ -204,19 +192,13 @@ STATUS_COUNT_COLUMNS = (
 CHANGEABLE_ORDER_STATUSES = ("reviewing", "paused")
 """Orders in these states are not made yet, and may still be changed."""
 
-orders = sa.Table(
+orders = define_table(
     "orders",
-    metadata,
     id_column(),
     *owner_columns(),
-    required_column("mode", Text),
-    required_column("type", Text),
+    *required_columns("mode", "type"),
     *nullable_columns("size"),
-    required_column("piece", Text),
-    required_column("mail_class", Text),
-    required_column("status", Text),
-    required_column("method", Text),
-    required_column("message", Text),
+    *required_columns("piece", "mail_class", "status", "method", "message"),
     *nullable_columns("message_template_id", "image_template_id", type_=BigInt),
     required_column("style", Integer),
     required_column("handwriting_color", Text),
@@ -227,15 +209,13 @@ orders = sa.Table(
     *nullable_columns("return_name", "return_address", "return_address2"),
     *nullable_columns("return_city", "return_province", "return_postal_code"),
     *nullable_columns("sender_name", "sender_company"),
-    required_column("append_or_current_resident", Boolean),
-    required_column("allow_duplicates", Boolean),
+    *required_columns("append_or_current_resident", "allow_duplicates", type_=Boolean),
     required_column("mailing_list_ids", ARRAY(sa.BigInteger())),
     required_column("notification_emails", ARRAY(sa.Text())),
     *nullable_columns("metadata"),
     sa.Column("metadata_index", JSONB(), sa.Computed("jsonb_or_null(metadata)", persisted=True)),
-    required_column("total_estimated_recipients", Integer),
-    required_column("recipient_count", Integer),
-    *(required_column(n, BigInt) for n in ("authorization_total", "order_total", "leads_fee")),
+    *required_columns("total_estimated_recipients", "recipient_count", type_=Integer),
+    *required_columns("authorization_total", "order_total", "leads_fee", type_=BigInt),
     *(required_column(n, Integer) for n in (*STATUS_COUNT_COLUMNS, "total_scans", "multi_scans")),
     required_column("warnings", MessageList()),
     *nullable_columns("schedule_for", type_=Timestamp),
@@ -244,14 +224,13 @@ orders = sa.Table(
     *nullable_columns("pages_url"),
     *nullable_columns("pages_file_id", "logo_file_id", "creative_key", type_=UUID(as_uuid=True)),
     *nullable_columns("branding", type_=JSONB()),
-    required_column("pdf_only", Boolean),
-    required_column("audience_pending", Boolean),
+    *required_columns("pdf_only", "audience_pending", type_=Boolean),
     required_column("hold_reasons", ARRAY(sa.Text())),
     *nullable_columns("lowest_dpi", type_=Integer),
     *nullable_columns("lowest_contrast", type_=sa.Double()),
     required_column("rush", Boolean),
     *nullable_columns("pool_at", type_=Timestamp),
-    *(required_column(n, Integer) for n in ("n_over", "n_lost")),
+    *required_columns("n_over", "n_lost", type_=Integer),
     *nullable_columns("pictures_gone_at", type_=Timestamp),
     *nullable_columns("verified_at", type_=Timestamp),
     *nullable_columns("giftcard_brand", "giftcard_title", "giftcard_accent"),
@@ -261,14 +240,11 @@ orders = sa.Table(
     required_column("n_mailed", Integer),
 )
 
-stored_sends = sa.Table(
+stored_sends = define_table(
     "stored_sends",
-    metadata,
     sa.Column("id", UUID(as_uuid=True), primary_key=True),
     *owner_columns(),
-    required_column("mode", Text),
-    required_column("piece", Text),
-    required_column("body", Text),
+    *required_columns("mode", "piece", "body"),
     *nullable_columns("answer_headers", type_=JSONB()),
     *nullable_columns("answer_body", type_=BYTEA()),
     required_column("created_at", Timestamp),
@@ -276,9 +252,8 @@ stored_sends = sa.Table(
     required_column("expires_at", Timestamp),
 )
 
-items = sa.Table(
+items = define_table(
     "items",
-    metadata,
     id_column(),
     *owner_columns(),
     required_column("mode", Text),
@@ -286,8 +261,7 @@ items = sa.Table(
     required_column("status", Text),
     *nullable_columns("delivery_date", type_=Date),
     *nullable_columns("failure"),
-    required_column("scans", Integer),
-    required_column("price_cents", Integer),
+    *required_columns("scans", "price_cents", type_=Integer),
     *nullable_columns(*PERSON_COLUMNS),
     required_column("country", Text),
     *nullable_columns("absentee_address", "email", "phone"),
@@ -296,8 +270,7 @@ items = sa.Table(
     *timestamp_columns(),
     *nullable_columns("front_file_id", "background_file_id", "creative_key", type_=UUID(as_uuid=True)),
     *nullable_columns("mailing_list_id", type_=BigInt),
-    required_column("delivery_inferred", Boolean),
-    required_column("is_over", Boolean),
+    *required_columns("delivery_inferred", "is_over", type_=Boolean),
     *address_check_columns(),
     *nullable_columns("moved_key"),
     *nullable_columns("person_gone_at", type_=Timestamp),
@@ -307,39 +280,30 @@ items = sa.Table(
     required_column("is_mailed", Boolean),
 )
 
-recipient_search = sa.Table(
-    "recipient_search",
-    metadata,
-    sa.Column("recipient_id", BigInt, primary_key=True),
-    required_column("words", TSVECTOR()),
+recipient_search = define_table(
+    "recipient_search", sa.Column("recipient_id", BigInt, primary_key=True), required_column("words", TSVECTOR())
 )
 
-search_backlog = sa.Table(
+search_backlog = define_table(
     "search_backlog",
-    metadata,
     id_column(),
     required_column("kind", Text),
-    required_column("account_id", BigInt),
-    required_column("first_id", BigInt),
-    required_column("last_id", BigInt),
+    *required_columns("account_id", "first_id", "last_id", type_=BigInt),
     required_column("ids", ARRAY(BigInt)),
 )
 
-item_search = sa.Table(
+item_search = define_table(
     "item_search",
-    metadata,
     sa.Column("item_id", BigInt, primary_key=True),
     required_column("order_id", BigInt),
     required_column("words", TSVECTOR()),
 )
 
-facts = sa.Table(
+facts = define_table(
     "facts",
-    metadata,
     id_column(),
     *owner_columns(),
-    required_column("mode", Text),
-    required_column("kind", Text),
+    *required_columns("mode", "kind"),
     required_column("order_id", BigInt),
     *nullable_columns("item_id", type_=BigInt),
     required_column("order_status", Text),
@@ -353,34 +317,31 @@ facts = sa.Table(
     required_column("scans", Integer),
 )
 
-fact_queue = sa.Table("fact_queue", metadata, sa.Column("fact_id", BigInt, primary_key=True))
+fact_queue = define_table("fact_queue", sa.Column("fact_id", BigInt, primary_key=True))
 
-prices = sa.Table(
+prices = define_table(
     "prices",
-    metadata,
     id_column(),
-    *(required_column(n, Text) for n in ("type", "size", "mail_class", "country")),
+    *required_columns("type", "size", "mail_class", "country"),
     required_column("unit_cents", Integer),
     required_column("valid_from", Date),
 )
 
-ledger_moves = sa.Table(
+ledger_moves = define_table(
     "ledger_moves",
-    metadata,
     id_column(),
     *owner_columns(),
     required_column("mode", Text),
     *nullable_columns("order_id", type_=BigInt),
-    *(required_column(n, Text) for n in ("kind", "source", "target")),
+    *required_columns("kind", "source", "target"),
     required_column("cents", BigInt),
     required_column("key", Text),
     required_column("at", Timestamp),
     *nullable_columns("note"),
 )
 
-idempotency_keys = sa.Table(
+idempotency_keys = define_table(
     "idempotency_keys",
-    metadata,
     sa.Column("account_id", BigInt, primary_key=True),
     *(sa.Column(n, Text, primary_key=True) for n in ("mode", "path", "key")),
     required_column("request_digest", BYTEA()),
@@ -392,9 +353,8 @@ idempotency_keys = sa.Table(
     required_column("expires_at", Timestamp),
 )
 
-rate_windows = sa.Table(
+rate_windows = define_table(
     "rate_windows",
-    metadata,
     sa.Column("key", Text, primary_key=True),
     required_column("started_at", Timestamp),
     required_column("used", Integer),

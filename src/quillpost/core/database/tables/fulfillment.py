@@ -9,20 +9,17 @@ from quillpost.core.database.tables.base import (
     Integer,
     Text,
     Timestamp,
+    define_table,
     id_column,
-    metadata,
     nullable_columns,
     required_column,
+    required_columns,
 )
 
-batches = sa.Table(
+batches = define_table(
     "batches",
-    metadata,
     id_column(),
-    required_column("mode", Text),
-    required_column("piece", Text),
-    required_column("mail_class", Text),
-    required_column("status", Text),
+    *required_columns("mode", "piece", "mail_class", "status"),
     required_column("item_count", Integer),
     required_column("created_at", Timestamp),
     *nullable_columns("composed_at", "handed_at", "printed_at", "mailed_at", type_=Timestamp),
@@ -40,9 +37,8 @@ batches = sa.Table(
     *nullable_columns("opt_out"),
 )
 
-batch_files = sa.Table(
+batch_files = define_table(
     "batch_files",
-    metadata,
     sa.Column("batch_id", BigInt, primary_key=True),
     sa.Column("name", Text, primary_key=True),
     required_column("size", BigInt),
@@ -50,9 +46,8 @@ batch_files = sa.Table(
     required_column("is_secret", Boolean),
 )
 
-prints = sa.Table(
+prints = define_table(
     "prints",
-    metadata,
     sa.Column("batch_id", BigInt, primary_key=True),
     sa.Column("position", Integer, primary_key=True),
     required_column("item_id", BigInt),
@@ -62,16 +57,14 @@ prints = sa.Table(
 )
 """What lies on paper. An item that is printed again has a further edition, and the former is superseded."""
 
-mailers = sa.Table(
-    "mailers", metadata, sa.Column("mailer_id", Text, primary_key=True), required_column("next_serial", BigInt)
+mailers = define_table(
+    "mailers", sa.Column("mailer_id", Text, primary_key=True), required_column("next_serial", BigInt)
 )
 
-order_verdicts = sa.Table(
+order_verdicts = define_table(
     "order_verdicts",
-    metadata,
     id_column(),
-    required_column("account_id", BigInt),
-    required_column("order_id", BigInt),
+    *required_columns("account_id", "order_id", type_=BigInt),
     required_column("verdict", Text),
     required_column("reasons", ARRAY(sa.Text())),
     required_column("reason", Text),
@@ -79,13 +72,11 @@ order_verdicts = sa.Table(
     required_column("at", Timestamp),
 )
 
-carrier_scans = sa.Table(
+carrier_scans = define_table(
     "carrier_scans",
-    metadata,
     id_column(),
     required_column("digest", BYTEA()),
-    required_column("tracking", Text),
-    required_column("phase", Text),
+    *required_columns("tracking", "phase"),
     required_column("scanned_at", Timestamp),
     required_column("raw", JSONB()),
     *nullable_columns("item_id", type_=BigInt),

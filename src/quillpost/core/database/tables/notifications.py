@@ -10,21 +10,21 @@ from quillpost.core.database.tables.base import (
     Integer,
     Text,
     Timestamp,
+    define_table,
     id_column,
-    metadata,
     nullable_columns,
     owner_columns,
     required_column,
+    required_columns,
     timestamp_columns,
 )
 
-webhooks = sa.Table(
+webhooks = define_table(
     "webhooks",
-    metadata,
     id_column(),
     *owner_columns(),
     *nullable_columns("mailing_list_id", type_=BigInt),
-    *(required_column(n, Text) for n in ("mode", "url", "type", "verb")),
+    *required_columns("mode", "url", "type", "verb"),
     *nullable_columns("description"),
     required_column("secret_sealed", BYTEA()),
     required_column("status", Text),
@@ -35,16 +35,14 @@ webhooks = sa.Table(
     *nullable_columns("last_error"),
 )
 
-deliveries = sa.Table(
+deliveries = define_table(
     "deliveries",
-    metadata,
     sa.Column("id", BigInt, server_default=sa.text("nextval('delivery_ids')"), primary_key=True),
     *owner_columns(),
     required_column("mode", Text),
-    required_column("webhook_id", BigInt),
-    required_column("fact_id", BigInt),
+    *required_columns("webhook_id", "fact_id", type_=BigInt),
     required_column("event_id", UUID(as_uuid=True)),
-    *(required_column(n, Text) for n in ("event_type", "stream")),
+    *required_columns("event_type", "stream"),
     sa.Column("status", Text, primary_key=True),
     *nullable_columns("body"),
     required_column("attempts", Integer),
@@ -56,16 +54,14 @@ deliveries = sa.Table(
     *nullable_columns("delivered_at", type_=Timestamp),
 )
 
-webhooks_gone = sa.Table(
+webhooks_gone = define_table(
     "webhooks_gone",
-    metadata,
     sa.Column("webhook_id", BigInt, primary_key=True),
     sa.Column("gone_at", Timestamp, server_default=sa.func.now(), nullable=False),
 )
 
-webhook_lanes = sa.Table(
+webhook_lanes = define_table(
     "webhook_lanes",
-    metadata,
     sa.Column("webhook_id", BigInt, primary_key=True),
     *nullable_columns("due_at", type_=Timestamp),
     required_column("woken", BigInt),
@@ -75,52 +71,44 @@ webhook_lanes = sa.Table(
     *nullable_columns("troubled_since", "resting_until", type_=Timestamp),
 )
 
-webhook_replays = sa.Table(
+webhook_replays = define_table(
     "webhook_replays",
-    metadata,
     id_column(),
     required_column("webhook_id", BigInt),
     *owner_columns(),
     required_column("mode", Text),
-    *(required_column(n, Timestamp) for n in ("since", "until", "reached_at")),
-    required_column("reached_id", BigInt),
-    required_column("told", BigInt),
+    *required_columns("since", "until", "reached_at", type_=Timestamp),
+    *required_columns("reached_id", "told", type_=BigInt),
 )
 
-visit_inbox = sa.Table(
+visit_inbox = define_table(
     "visit_inbox",
-    metadata,
     id_column(),
     required_column("item_id", BigInt),
     required_column("at", Timestamp),
-    required_column("kind", Text),
-    required_column("agent", Text),
+    *required_columns("kind", "agent"),
 )
 
-merged_lists = sa.Table(
-    "merged_lists", metadata, sa.Column("from_id", BigInt, primary_key=True), required_column("into_id", BigInt)
+merged_lists = define_table(
+    "merged_lists", sa.Column("from_id", BigInt, primary_key=True), required_column("into_id", BigInt)
 )
 
-visits = sa.Table(
+visits = define_table(
     "visits",
-    metadata,
     id_column(),
     *owner_columns(),
     required_column("mode", Text),
-    required_column("order_id", BigInt),
-    required_column("item_id", BigInt),
+    *required_columns("order_id", "item_id", type_=BigInt),
     *nullable_columns("mailing_list_id", type_=BigInt),
     required_column("at", Timestamp),
-    required_column("kind", Text),
-    required_column("agent", Text),
+    *required_columns("kind", "agent"),
 )
 
-notices = sa.Table(
+notices = define_table(
     "notices",
-    metadata,
     id_column(),
     *owner_columns(),
-    *(required_column(n, Text) for n in ("mode", "key", "kind", "channel", "address", "subject", "words", "status")),
+    *required_columns("mode", "key", "kind", "channel", "address", "subject", "words", "status"),
     required_column("attempts", Integer),
     *nullable_columns("next_at", type_=Timestamp),
     *nullable_columns("error"),
@@ -130,43 +118,34 @@ notices = sa.Table(
     *nullable_columns("ends_at", type_=Timestamp),
 )
 
-scan_news = sa.Table(
-    "scan_news",
-    metadata,
-    id_column(),
-    required_column("order_id", BigInt),
-    required_column("item_id", BigInt),
-    required_column("at", Timestamp),
+scan_news = define_table(
+    "scan_news", id_column(), *required_columns("order_id", "item_id", type_=BigInt), required_column("at", Timestamp)
 )
 
-news_threads = sa.Table(
+news_threads = define_table(
     "news_threads",
-    metadata,
     sa.Column("order_id", BigInt, primary_key=True),
     sa.Column("address", Text, primary_key=True),
     *nullable_columns("since", type_=BigInt),
     *nullable_columns("due_at", "quiet_until", type_=Timestamp),
 )
 
-notice_refusals = sa.Table(
+notice_refusals = define_table(
     "notice_refusals",
-    metadata,
     sa.Column("account_id", BigInt, primary_key=True),
     sa.Column("address", Text, primary_key=True),
     required_column("at", Timestamp),
 )
 
-automations = sa.Table(
+automations = define_table(
     "automations",
-    metadata,
     id_column(),
     *owner_columns(),
-    *(required_column(n, Text) for n in ("mode", "name", "trigger")),
+    *required_columns("mode", "name", "trigger"),
     *nullable_columns("mailing_list_id", type_=BigInt),
     *nullable_columns("date_field"),
     required_column("days_offset", Integer),
-    required_column("piece", Text),
-    required_column("send", Text),
+    *required_columns("piece", "send"),
     *nullable_columns("message_template_id", "image_template_id", type_=BigInt),
     required_column("daily_limit", Integer),
     required_column("enabled", Boolean),
@@ -184,9 +163,8 @@ automations = sa.Table(
     *timestamp_columns(),
 )
 
-automation_due = sa.Table(
+automation_due = define_table(
     "automation_due",
-    metadata,
     id_column(),
     required_column("automation_id", BigInt),
     *nullable_columns("recipient_id", "item_id", type_=BigInt),
@@ -194,9 +172,8 @@ automation_due = sa.Table(
     *nullable_columns("year", type_=Integer),
 )
 
-automation_sent = sa.Table(
+automation_sent = define_table(
     "automation_sent",
-    metadata,
     sa.Column("automation_id", BigInt, primary_key=True),
     sa.Column("person_key", Text, primary_key=True),
     sa.Column("year", Integer, primary_key=True),
@@ -205,13 +182,11 @@ automation_sent = sa.Table(
     required_column("at", Timestamp),
 )
 
-received_events = sa.Table(
+received_events = define_table(
     "received_events",
-    metadata,
     id_column(),
     required_column("received_at", Timestamp),
-    required_column("event_id", Text),
-    required_column("event_type", Text),
+    *required_columns("event_id", "event_type"),
     required_column("verified", Boolean),
     required_column("body", Text),
 )

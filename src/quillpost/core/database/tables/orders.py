@@ -12,19 +12,18 @@ from quillpost.core.database.tables.base import (
     Integer,
     Text,
     Timestamp,
+    define_table,
     id_column,
-    metadata,
     nullable_columns,
     owner_columns,
     required_column,
+    required_columns,
 )
 
-giftcard_brands = sa.Table(
+giftcard_brands = define_table(
     "giftcard_brands",
-    metadata,
     sa.Column("code", Text, primary_key=True),
-    required_column("title", Text),
-    required_column("section", Text),
+    *required_columns("title", "section"),
     required_column("amounts", ARRAY(sa.Integer())),
     required_column("accent", Text),
     *nullable_columns("issuer_code"),
@@ -33,9 +32,8 @@ giftcard_brands = sa.Table(
     required_column("updated_at", Timestamp),
 )
 
-giftcards = sa.Table(
+giftcards = define_table(
     "giftcards",
-    metadata,
     sa.Column("item_id", BigInt, primary_key=True),
     *owner_columns(),
     required_column("mode", Text),
@@ -55,12 +53,10 @@ giftcards = sa.Table(
     *nullable_columns("reissued_as", type_=BigInt),
 )
 
-giftcard_stock = sa.Table(
+giftcard_stock = define_table(
     "giftcard_stock",
-    metadata,
     id_column(),
-    required_column("mode", Text),
-    required_column("brand", Text),
+    *required_columns("mode", "brand"),
     required_column("cents", Integer),
     required_column("card_sealed", BYTEA()),
     *nullable_columns("expires_on", type_=sa.Date()),
@@ -80,9 +76,8 @@ def counter_key_columns() -> list[sa.Column[Any]]:
     ]
 
 
-order_counts = sa.Table(
+order_counts = define_table(
     "order_counts",
-    metadata,
     *counter_key_columns(),
     sa.Column("type", Text, primary_key=True),
     sa.Column("shard", Integer, primary_key=True),
@@ -90,18 +85,16 @@ order_counts = sa.Table(
 )
 """Orders by whose and what they are."""
 
-account_credit = sa.Table(
+account_credit = define_table(
     "account_credit",
-    metadata,
     *counter_key_columns(),
     sa.Column("shard", Integer, primary_key=True),
     required_column("cents", BigInt),
 )
 """What accounts have in the ledger's book `credit`."""
 
-account_spending = sa.Table(
+account_spending = define_table(
     "account_spending",
-    metadata,
     *counter_key_columns(),
     sa.Column("month", Date, primary_key=True),
     sa.Column("shard", Integer, primary_key=True),
@@ -109,9 +102,8 @@ account_spending = sa.Table(
 )
 """What was captured in a month less what was given back."""
 
-hourly_counts = sa.Table(
+hourly_counts = define_table(
     "hourly_counts",
-    metadata,
     *counter_key_columns(),
     sa.Column("hour", Timestamp, primary_key=True),
     sa.Column("what", Text, primary_key=True),

@@ -9,17 +9,17 @@ from quillpost.core.database.tables.base import (
     Integer,
     Text,
     Timestamp,
+    define_table,
     id_column,
-    metadata,
     nullable_columns,
     owner_columns,
     required_column,
+    required_columns,
     timestamp_columns,
 )
 
-address_passes = sa.Table(
+address_passes = define_table(
     "address_passes",
-    metadata,
     sa.Column("name", Text, primary_key=True),
     required_column("last_id", BigInt),
     *nullable_columns("begun_at", "done_at", "leased_until", type_=Timestamp),
@@ -27,25 +27,22 @@ address_passes = sa.Table(
     *nullable_columns("trouble_at", type_=Timestamp),
 )
 
-address_verdicts = sa.Table(
+address_verdicts = define_table(
     "address_verdicts",
-    metadata,
     sa.Column("address_key", Text, primary_key=True),
     sa.Column("mover", BYTEA(), primary_key=True),
     *nullable_columns("dpv", "deliverability"),
     *nullable_columns("standard", type_=ARRAY(sa.Text())),
     required_column("reasons", ARRAY(sa.Text())),
     *nullable_columns("moved_key"),
-    required_column("answered_at", Timestamp),
-    required_column("expires_at", Timestamp),
+    *required_columns("answered_at", "expires_at", type_=Timestamp),
 )
 
-recipients_to_verify = sa.Table("recipients_to_verify", metadata, sa.Column("recipient_id", BigInt, primary_key=True))
+recipients_to_verify = define_table("recipients_to_verify", sa.Column("recipient_id", BigInt, primary_key=True))
 
 
-lead_sources = sa.Table(
+lead_sources = define_table(
     "lead_sources",
-    metadata,
     sa.Column("id", Integer, sa.Identity(always=True), primary_key=True),
     required_column("name", Text),
     required_column("is_sample", Boolean),
@@ -53,23 +50,20 @@ lead_sources = sa.Table(
     required_column("updated_at", Timestamp),
 )
 
-lead_files = sa.Table(
+lead_files = define_table(
     "lead_files",
-    metadata,
     sa.Column("source_id", Integer, primary_key=True),
     sa.Column("digest", BYTEA(), primary_key=True),
     required_column("name", Text),
-    *(required_column(name, BigInt) for name in ("records", "refused")),
+    *required_columns("records", "refused", type_=BigInt),
     required_column("imported_at", Timestamp),
 )
 
-leads = sa.Table(
+leads = define_table(
     "leads",
-    metadata,
     id_column(),
-    required_column("source_id", Integer),
-    required_column("grid", Integer),
-    *(required_column(name, DOUBLE_PRECISION()) for name in ("latitude", "longitude")),
+    *required_columns("source_id", "grid", type_=Integer),
+    *required_columns("latitude", "longitude", type_=DOUBLE_PRECISION()),
     required_column("tags", Integer),
     required_column("address_key", Text),
     *nullable_columns("name", "company"),
@@ -82,13 +76,12 @@ leads = sa.Table(
     *nullable_columns("owner", type_=JSONB()),
 )
 
-lead_density = sa.Table(
-    "lead_density", metadata, sa.Column("cell", Integer, primary_key=True), required_column("records", BigInt)
+lead_density = define_table(
+    "lead_density", sa.Column("cell", Integer, primary_key=True), required_column("records", BigInt)
 )
 
-lead_purchases = sa.Table(
+lead_purchases = define_table(
     "lead_purchases",
-    metadata,
     id_column(),
     *owner_columns(),
     required_column("mode", Text),
@@ -106,18 +99,15 @@ def _counter_column(name: str) -> sa.Column[int]:
     return sa.Column(name, BigInt, nullable=False, server_default="0")
 
 
-imports = sa.Table(
+imports = define_table(
     "imports",
-    metadata,
     id_column(),
     *owner_columns(),
     required_column("mailing_list_id", BigInt),
-    required_column("status", Text),
-    required_column("file_name", Text),
+    *required_columns("status", "file_name"),
     *nullable_columns("file_key"),
     required_column("file_bytes", BigInt),
-    required_column("layout", JSONB()),
-    required_column("columns", JSONB()),
+    *required_columns("layout", "columns", type_=JSONB()),
     *nullable_columns("rows_total", type_=BigInt),
     *(_counter_column(n) for n in ("rows_read", "bytes_read", "rows_imported", "rows_rejected", "duplicates")),
     *nullable_columns("error"),
@@ -125,9 +115,8 @@ imports = sa.Table(
     *nullable_columns("finished_at", type_=Timestamp),
 )
 
-import_rejects = sa.Table(
+import_rejects = define_table(
     "import_rejects",
-    metadata,
     sa.Column("import_id", BigInt, primary_key=True),
     sa.Column("place", BigInt, primary_key=True),
     required_column("line", BigInt),
