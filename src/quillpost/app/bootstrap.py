@@ -173,8 +173,7 @@ def build_sms_notifier(settings: Settings) -> TwilioNotifier | None:
 
 # The folder that the source lies in, where it was installed from a checkout.
 CHECKOUT_FOLDER = Path(__file__).parents[3]
-BUNDLED_NPM_FOLDER = Path(__file__).parents[1] / "node_modules"
-"""Only a wheel has it; see `tools/wheel_contents.py`."""
+BUNDLED_NPM_FOLDER = Path(__file__).parents[1] / "node_modules"  # only a wheel has it; see `tools/wheel_contents.py`
 
 
 def build_container(settings: Settings, conninfo: str, *, clock: Clock = now) -> Container:

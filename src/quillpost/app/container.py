@@ -36,8 +36,7 @@ class Limits:
     hook_calls_a_minute: int = 600
     webhooks: int = 100
     body_bytes: int = 20_000_000
-    bounds: BodyLimits = DEFAULT_BODY_LIMITS
-    """What a body may hold."""
+    bounds: BodyLimits = DEFAULT_BODY_LIMITS  # what a body may hold
     import_bytes: int = 500_000_000
     inline_recipients: int = 5_000
     message_characters: int = 5_000
@@ -47,8 +46,7 @@ class Limits:
     code_seconds: int = 60
     access_token_days: int = 30
     refresh_token_days: int = 365
-    legacy_fields: bool = False
-    """Fields of earlier versions are taken."""
+    legacy_fields: bool = False  # fields of earlier versions are taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +58,26 @@ class Container:
     environments: Mapping[str, Environment]
     fetcher: Fetcher
     encryptor: Encryptor
-    sign_in_context: SignInContext
-    """All that signing in takes."""
+    sign_in_context: SignInContext  # all that signing in takes
     check_url: Callable[[str], str | None]
     clock: Clock
     limits: Limits
     base_url: str
-    has_mail_server: bool
-    """Whether mails reach people: without a mail server they are written to the standard output."""
+    has_mail_server: bool  # whether mails reach people: without a mail server they are written to the standard output
     metrics_token: str | None
-    has_embedded_database: bool
-    """Whether the database is the embedded one, which this service starts and looks after."""
+    has_embedded_database: bool  # whether the database is the embedded one, which this service starts and looks after
     has_receiver: bool
     job_stall_seconds: float
-    print_partner_secrets: Mapping[str, Sequence[str]]
-    """By the print partner's name, what it signs its calls with."""
-    import_retention: timedelta
-    """How long the file of an import is kept."""
+    print_partner_secrets: Mapping[str, Sequence[str]]  # by the print partner's name, what it signs its calls with
+    import_retention: timedelta  # how long the file of an import is kept
     carrier_inbox: CarrierInbox
     carrier_token: str | None
-    npm_packages: Path
-    """Where the scripts lie that pages have from others."""
+    npm_packages: Path  # where the scripts lie that pages have from others
     scan_recorder: ScanRecorder
-    verification: VerificationContext | None
-    """How addresses are verified; without a verifier, not at all."""
+    verification: VerificationContext | None  # how addresses are verified; without a verifier, not at all
     retention_days: Mapping[str, int | None]
     """By the name of a setting, for how many days something is kept; None: for ever."""
-    lead_providers: Mapping[str, LeadProvider]
-    """By mode, where addresses for radius searches come from."""
+    lead_providers: Mapping[str, LeadProvider]  # by mode, where addresses for radius searches come from
 
     @property
     def orders(self) -> OrderContext:

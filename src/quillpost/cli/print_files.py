@@ -25,8 +25,7 @@ BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="Its number,
 JsonOption = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 MAX_LISTED = 1_000
-MAX_COLUMN_WIDTH = 35
-"""Of a terminal of 80 letters, for the column that is not to be broken."""
+MAX_COLUMN_WIDTH = 35  # of a terminal of 80 letters, for the column that is not to be broken
 
 
 def format_count(count: int, noun: str) -> str:

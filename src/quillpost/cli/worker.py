@@ -27,14 +27,11 @@ RESPONSE_SECONDS = 4
 WORKER_STOP_SECONDS = 5.0
 """Jobs, webhooks and notices are given up then. They are taken up again, by others or at the next start."""
 
-PROCESS_STOP_SECONDS = 6.5
-"""Threads that still compute are cut off then."""
+PROCESS_STOP_SECONDS = 6.5  # threads that still compute are cut off then
 
-PARENT_STOP_SECONDS = 8.0
-"""The same for whoever waits for server processes of their own."""
+PARENT_STOP_SECONDS = 8.0  # the same for whoever waits for server processes of their own
 
-CLEANUP_SECONDS = 0.7
-"""For stopping our database."""
+CLEANUP_SECONDS = 0.7  # for stopping our database
 
 
 class ExitDeadline:

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import overload
 
-Clock = Callable[[], datetime]
-"""Tells the time, for those who must read it in the middle of their work."""
+Clock = Callable[[], datetime]  # tells the time, for those who must read it in the middle of their work
 
 _UNITS = (
     ("year", 365 * 86_400),

@@ -27,8 +27,7 @@ NONCE_BYTES = 12
 MAX_KEY_ID_LENGTH = 255
 KEY_ID_BYTES = 5
 
-LEGACY_KEY_ID: Final = "1"
-"""The id that stood on everything while there was one key, whichever it was."""
+LEGACY_KEY_ID: Final = "1"  # the id that stood on everything while there was one key, whichever it was
 
 ReloadKeys = Callable[[], Sequence[bytes] | None]
 """The keys, the current one first, if they were changed since this was last asked."""

@@ -9,15 +9,13 @@ from urllib.parse import parse_qsl
 
 from quillpost.core.errors import Invalid
 
-WINDOW_BYTES = 16_000
-"""Bytes that are looked at in one step: between two steps, other threads have their turn."""
+WINDOW_BYTES = 16_000  # bytes that are looked at in one step: between two steps, other threads have their turn
 
 MAX_BARE_BYTES = 15_000
 """Bytes that may pass without a text and without a sign that divides values: spaces, or a number. A parser
 takes all of them in one step. Less than a step of ours: only whole steps are looked at."""
 
-MAX_REPORTED_ERRORS = 100
-"""Errors that are built for one body, and told of it."""
+MAX_REPORTED_ERRORS = 100  # errors that are built for one body, and told of it
 
 _SPACES = b" \t\r\n"
 _BRACKETS = b"[]{}"
@@ -34,22 +32,16 @@ class BodyLimits:
     max_nodes: int = 100_000
     """Objects, arrays, and whatever else stands in an array. A plain value with a key is no node: its key
     is counted."""
-    max_keys: int = 200_000
-    """Keys of all objects together: 5,000 recipients with every field have 115,000."""
+    max_keys: int = 200_000  # keys of all objects together: 5,000 recipients with every field have 115,000
     max_object_keys: int = 10_000
     """Keys of one object, or of what lies between two objects in it: a parser takes them in one step."""
-    max_depth: int = 32
-    """Objects and arrays within each other."""
-    max_key_bytes: int = 1_000
-    """Length of a key, as it is written."""
-    max_text_bytes: int = 1_000_000
-    """Length of any text, or of a form's field, as it is written."""
-    max_unknown_keys: int = 1_000
-    """Different keys that mean nothing to us."""
+    max_depth: int = 32  # objects and arrays within each other
+    max_key_bytes: int = 1_000  # length of a key, as it is written
+    max_text_bytes: int = 1_000_000  # length of any text, or of a form's field, as it is written
+    max_unknown_keys: int = 1_000  # different keys that mean nothing to us
 
 
-DEFAULT_BODY_LIMITS = BodyLimits()
-"""Where no setting says otherwise."""
+DEFAULT_BODY_LIMITS = BodyLimits()  # where no setting says otherwise
 
 
 def check_json_limits(body: bytes, limits: BodyLimits) -> None:
@@ -115,15 +107,11 @@ class _JsonScan:
         self._limits = limits
         self._values = 1
         self._keys = self._container_values = self._texts = self._depth = 0
-        self._object_keys = 0
-        """Keys since the last brace."""
+        self._object_keys = 0  # keys since the last brace
         self._bare_bytes = 0
-        self._is_in_text = False
-        """Whether the last window ended within a text."""
-        self._text_length = 0
-        """Bytes of the text that was the last in it."""
-        self._last_char = b""
-        """The last that stood outside of texts."""
+        self._is_in_text = False  # whether the last window ended within a text
+        self._text_length = 0  # bytes of the text that was the last in it
+        self._last_char = b""  # the last that stood outside of texts
 
     def scan_window(self, window: bytes) -> None:
         """Count what is in the next step."""
@@ -224,8 +212,7 @@ class _JsonScan:
             raise _too_large_error(f"A key of the body has more than {max_key_bytes:,} bytes: use a shorter one.")
 
 
-MAX_DEPTH = 100
-"""Levels of nesting. Deeper is no one's data, and would exhaust whoever walks it after us."""
+MAX_DEPTH = 100  # levels of nesting. Deeper is no one's data, and would exhaust whoever walks it after us.
 
 
 class InvalidJson(ValueError):

@@ -13,14 +13,11 @@ from quillpost.core.database.tables.notifications import notices
 
 Channel = Literal["mail", "text"]
 
-SCANS_KIND = "scans"
-"""The kind of notice that whoever gets it may refuse."""
+SCANS_KIND = "scans"  # the kind of notice that whoever gets it may refuse
 
-PEOPLE_KIND = "people"
-"""The kind that goes to somebody who signs in, about just that."""
+PEOPLE_KIND = "people"  # the kind that goes to somebody who signs in, about just that
 
-GIFTCARDS_KIND = "giftcards"
-"""The kind that tells of a gift card that was reported."""
+GIFTCARDS_KIND = "giftcards"  # the kind that tells of a gift card that was reported
 
 TEXT_SUFFIX = "@sms"
 

@@ -20,8 +20,7 @@ ORPHAN_DAYS = range(1, 8)
 NEVER_EXPIRES = datetime(9999, 12, 31, tzinfo=UTC)
 """Until when a link opens that has no end of its own: the picture is there for as long as it is shown."""
 
-MAX_WRITE_TIME = timedelta(days=1)
-"""What was begun longer ago nobody will finish."""
+MAX_WRITE_TIME = timedelta(days=1)  # what was begun longer ago nobody will finish
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,7 @@ def check_addresses(tx: Tx) -> DoctorFinding:
     return DoctorFinding("addresses", "ok", "nothing stops their verification")
 
 
-ISSUER_NOTICE_PERIOD = timedelta(hours=1)
-"""Issuers hear of a void card within minutes, while they can be reached."""
+ISSUER_NOTICE_PERIOD = timedelta(hours=1)  # issuers hear of a void card within minutes, while they can be reached
 MAX_NAMED = 5
 
 # Orders that have ended wait for nothing; those on hold do, once they are released.
@@ -259,8 +258,7 @@ def check_users(tx: Tx, settings: Settings, *, now: datetime) -> DoctorFinding:
 
 
 OK_CLOCK_SKEW = timedelta(seconds=2)
-MAX_CLOCK_SKEW = timedelta(seconds=20)
-"""Pumps and workers lease what they do for a minute, each by its own clock."""
+MAX_CLOCK_SKEW = timedelta(seconds=20)  # pumps and workers lease what they do for a minute, each by its own clock
 
 CLOCK_ADVICE = "Let every machine keep its clock by NTP."
 

@@ -35,8 +35,7 @@ class EncryptedColumn:
     name: str
     context: Callable[..., str]
     context_columns: Sequence[str]
-    condition: sa.ColumnElement[bool] | None = None
-    """Which rows are sealed, where others hold the same column in clear."""
+    condition: sa.ColumnElement[bool] | None = None  # which rows are sealed, where others hold the same column in clear
 
     @property
     def column(self) -> sa.Column[Any]:
@@ -61,10 +60,8 @@ class RotationCount:
     """What became of the values that were met under another key."""
 
     reencrypted: int = 0
-    skipped: int = 0
-    """Changed or held by somebody else at that moment."""
-    failed: int = 0
-    """Opened by no key that we have, and left as they are."""
+    skipped: int = 0  # changed or held by somebody else at that moment
+    failed: int = 0  # opened by no key that we have, and left as they are
 
 
 def count_by_key(tx: Tx, encrypted_column: EncryptedColumn) -> Mapping[str, int]:

@@ -111,8 +111,7 @@ def _try_advisory_lock(connection: psycopg.Connection, number: int) -> bool:
     return bool(row and row[0])
 
 
-Tx = sa.Connection
-"""An open transaction. Whoever opened it commits it."""
+Tx = sa.Connection  # an open transaction. Whoever opened it commits it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +260,7 @@ def account_wide_access(tx: Tx) -> Iterator[None]:
     tx.execute(_RESTORE_LIMITS, {"mode": previous.mode, "sub_account": previous.sub_account})
 
 
-CHECK_INTERVAL_SECONDS = 5.0
-"""Seconds, while nobody asks."""
+CHECK_INTERVAL_SECONDS = 5.0  # seconds, while nobody asks
 CHECK_VALID_SECONDS = 1.0
 """Seconds for which a look is good: however often somebody asks, the database is bothered no more often."""
 CONNECT_TIMEOUT_SECONDS = 3.0
@@ -310,8 +308,7 @@ class DatabaseMonitor:
         return True
 
 
-MAX_PLAIN_INSERTS = 50
-"""Up to here plain inserts cost less than making the temporary table."""
+MAX_PLAIN_INSERTS = 50  # up to here plain inserts cost less than making the temporary table
 
 
 def insert_rows(tx: Tx, table: sa.Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

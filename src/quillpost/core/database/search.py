@@ -17,16 +17,13 @@ from quillpost.core.database.tables.base import item_search, items, recipient_se
 from quillpost.core.paging import NEWEST_FIRST, PageRequest, Sorting
 
 MAX_QUERY_LENGTH = 200
-MAX_QUERY_WORDS = 20
-"""Each is looked up by itself."""
+MAX_QUERY_WORDS = 20  # each is looked up by itself
 
 SEARCHED_COLUMNS = ("name", "company", "email", "address", "address2", "city", "province", "postal_code")
 PLAIN_WORD_PATTERN = re.compile(r"[a-z0-9]+")
-STORED_WORD_LENGTH = 90
-"""Letters of a word that are always kept."""
+STORED_WORD_LENGTH = 90  # letters of a word that are always kept
 
-INDEX_TASK = "search.index_backlog"
-"""The task that makes the index over what waits for it."""
+INDEX_TASK = "search.index_backlog"  # the task that makes the index over what waits for it
 
 # One plan for all searches would take a rare word for a frequent one.
 CUSTOM_PLAN = sa.text("set local plan_cache_mode = force_custom_plan")

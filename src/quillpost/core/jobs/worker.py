@@ -49,19 +49,16 @@ def _log_or_raise(job: Job, error: ConnectorException) -> None:
     log.warning("jobs.ownership_lost", task=job.task_name, job=job.id)
 
 
-MAX_ATTEMPTS = 5
-"""A job that was tried so often when its worker dies is set aside as failed: it may be what kills them."""
+MAX_ATTEMPTS = 5  # A job that was tried so often when its worker dies is set aside as failed: it may be what kills them
 
 FINISHED_JOB_HOURS = 72
 
-DEFAULT_QUEUE = "default"
-"""Where the engine's own housekeeping waits."""
+DEFAULT_QUEUE = "default"  # where the engine's own housekeeping waits
 
 MAX_GRACE_SECONDS = 3.5
 """Seconds that jobs have to finish when their worker is to end. Those that do not are tried again."""
 
-EXTRA_GRACE_SECONDS = 1.0
-"""Seconds that a worker may take to end once its last job has, or was given up."""
+EXTRA_GRACE_SECONDS = 1.0  # seconds that a worker may take to end once its last job has, or was given up
 
 # Those that are due, in queues of which nobody does a job.
 SELECT_UNTAKEN_JOBS: LiteralString = """
@@ -72,8 +69,7 @@ SELECT_UNTAKEN_JOBS: LiteralString = """
      order by id limit 1000
     """
 
-SPARE_THREADS = 4
-"""Beside the jobs, the webhook pump uses the same threads for its short transactions."""
+SPARE_THREADS = 4  # beside the jobs, the webhook pump uses the same threads for its short transactions
 
 
 _STOP: ContextVar[asyncio.Event | None] = ContextVar("stop", default=None)

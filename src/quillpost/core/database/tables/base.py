@@ -189,8 +189,7 @@ STATUS_COUNT_COLUMNS = (
 )  # fmt: skip
 """How many of an order's items stand in each status, in the order of their statuses."""
 
-CHANGEABLE_ORDER_STATUSES = ("reviewing", "paused")
-"""Orders in these states are not made yet, and may still be changed."""
+CHANGEABLE_ORDER_STATUSES = ("reviewing", "paused")  # orders in these states are not made yet, and may still be changed
 
 orders = define_table(
     "orders",
