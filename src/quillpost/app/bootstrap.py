@@ -62,7 +62,7 @@ HOST_PATTERN = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]")
 
 
 def build_outbound_guard(settings: Settings) -> OutboundGuard:
-    """Every address that callers name is guarded, but our own receiver page and what the operator lists."""
+    """Guards every address but our own receiver page and those that the operator lists."""
     receiver_addresses = read_receiver_addresses(settings)
     return OutboundGuard(
         allow_private=settings.allow_private_urls,
@@ -71,7 +71,7 @@ def build_outbound_guard(settings: Settings) -> OutboundGuard:
 
 
 def read_receiver_addresses(settings: Settings) -> set[tuple[str, int]]:
-    """Where our own receiver page is: here, or where the `serve --welcome` beside us has noted that it is."""
+    """Ours, or the one that a `serve --welcome` beside us has written down."""
     if settings.receiver:
         return {get_own_address(settings)}
     try:
@@ -82,7 +82,7 @@ def read_receiver_addresses(settings: Settings) -> set[tuple[str, int]]:
 
 
 def publish_receiver_address(settings: Settings) -> None:
-    """Let those who deliver in other processes find the receiver page; where none is served, no longer."""
+    """For processes that deliver; removed where no receiver is served."""
     file = _get_receiver_file(settings)
     if not settings.receiver:
         with suppress(OSError):  # a home that cannot be used is told of by whoever needs it
@@ -101,7 +101,6 @@ def _get_receiver_file(settings: Settings) -> Path:
 
 
 def read_allowed_addresses(settings: Settings) -> set[tuple[str, int]]:
-    """The operator's exceptions, each a host and a port."""
     addresses = set()
     for text in filter(None, map(str.strip, (settings.allowed_hosts or "").split(","))):
         host, _, port = text.rpartition(":")
@@ -116,7 +115,6 @@ def read_allowed_addresses(settings: Settings) -> set[tuple[str, int]]:
 
 
 def build_verifier(settings: Settings) -> AddressVerifier | None:
-    """Who is asked, if anybody."""
     if settings.verifier is None:
         return None
     key = settings.verifier_key
@@ -133,7 +131,7 @@ def build_verification(settings: Settings, db: Database, clock: Clock) -> Verifi
 
 
 def read_verification_wait(settings: Settings) -> timedelta | None:
-    """How long due orders wait for its answers; without a verifier, not at all."""
+    """How long due orders wait for the verifier's answers."""
     return None if settings.verifier is None else timedelta(seconds=settings.verify_wait_seconds)
 
 
@@ -141,7 +139,7 @@ SMS_TIMEOUT_SECONDS = 20.0
 
 
 def build_notifiers(settings: Settings) -> dict[Channel, Notifier]:
-    """One for each channel, or `NotReady`. Without a server, messages are written to the standard output."""
+    """Raises `NotReady`. Without a server, messages are written to the standard output."""
     return {
         "mail": build_smtp_notifier(settings) or ConsoleNotifier("E-mail", smtp.SMTP_SETTING),
         "text": build_sms_notifier(settings) or ConsoleNotifier("Text message", twilio.SETTING),
@@ -177,7 +175,7 @@ BUNDLED_NPM_FOLDER = Path(__file__).parents[1] / "node_modules"  # only a wheel 
 
 
 def build_container(settings: Settings, conninfo: str, *, clock: Clock = now) -> Container:
-    """All parts of a running service, over a database that is ready."""
+    """The database must be ready."""
     core = build_core_services(settings, conninfo, clock=clock)
     db, store, encryptor = core.db, core.store, core.encryptor
     storage = FileStorage(store, LinkSigner(partial(encryptor.derive_keys, "links")))
@@ -256,12 +254,12 @@ def build_container(settings: Settings, conninfo: str, *, clock: Clock = now) ->
 
 
 def read_qr_lifetime(settings: Settings) -> timedelta | None:
-    """How long codes lead somewhere; nothing: as long as we do."""
+    """None: for ever."""
     return None if settings.qr_valid_days is None else timedelta(days=settings.qr_valid_days)
 
 
 def build_renderer(settings: Settings) -> Renderer:
-    """All that it takes to draw, with the operator's own templates and colors."""
+    """With the operator's own templates and colors."""
     return Renderer(
         build_hands(settings), load_product_layouts(settings), load_output_intent(settings), sandbox=DecoderSandbox()
     )
@@ -288,14 +286,13 @@ def build_hands(settings: Settings) -> Hands:
 
 
 def find_npm_packages(settings: Settings) -> Path:
-    """The `node_modules` folder that typefaces and scripts of pages come from."""
+    """For typefaces and the scripts of pages."""
     if settings.font_packages:
         return settings.font_packages
     return BUNDLED_NPM_FOLDER if BUNDLED_NPM_FOLDER.is_dir() else CHECKOUT_FOLDER / "node_modules"
 
 
 def get_faces_folder(settings: Settings) -> Path:
-    """Where prepared hands are kept."""
     return settings.faces_folder or settings.home.absolute() / "faces"
 
 
@@ -327,7 +324,7 @@ class Listener(Protocol):
 
 
 def build_listeners(settings: Settings, container: Container) -> list[Listener]:
-    """Those that count and tell what happened, beside the jobs: each runs until it is stopped."""
+    """They count scans and send webhooks and messages, beside the jobs."""
     scan_counter = ScanCounter(container.db, container.encryptor, container.scan_recorder, container.clock)
     return [scan_counter, build_dispatcher(settings, container), build_message_sender(settings, container)]
 
@@ -361,7 +358,7 @@ def build_review_limits(settings: Settings) -> ReviewLimits:
 
 @contextmanager
 def open_container() -> Iterator[tuple[Settings, Container]]:
-    """The parts for a command that comes and goes, beside a running server or alone."""
+    """For a command, beside a running server or alone."""
     settings = runtime.load_settings()
     service_runtime = runtime.open_runtime(settings)
     try:

@@ -28,7 +28,7 @@ RECEIVER_KEY_DIGITS = 24
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a caller may ask for at most, and in which words; each is a setting."""
+    """Each is a setting."""
 
     calls_a_minute: int = 120
     calls_at_once: int = 4
@@ -81,7 +81,6 @@ class Container:
 
     @property
     def orders(self) -> OrderContext:
-        """What drafting and creating orders takes."""
         return OrderContext(
             db=self.db,
             renderer=self.renderer,
@@ -100,12 +99,11 @@ class Container:
 
     @property
     def receiver_keys(self) -> Sequence[str]:
-        """What lets in at the built-in receiver, the present one first: addresses that were subscribed before
-        the secret key was changed are good, too. Nothing: there is no receiver."""
+        """Keys of the built-in receiver, the current one first: addresses from before a change of the secret key stay
+        valid."""
         keys = self.encryptor.derive_keys("receiver") if self.has_receiver else ()
         return [key.hex()[:RECEIVER_KEY_DIGITS] for key in keys]
 
     @property
     def receiver_key(self) -> str | None:
-        """The present one."""
         return next(iter(self.receiver_keys), None)

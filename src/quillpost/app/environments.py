@@ -42,18 +42,14 @@ _NOT_PUBLIC = "QUILLPOST_BASE_URL is not a public https address, which QR codes 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What is missing, and the postage mark by class of mail.
-
-    A mark that does not fit is a gap and is then as good as none: no sender can mend it, so no send is
-    refused and no piece fails because of it.
-    """
+    """What is missing, and the postage mark by mail class. A mark that does not fit is a gap and left out: no sender
+    can fix it, so no send is refused and no item fails because of it."""
 
     missing: tuple[ReadinessGap, ...]
     indicia: Mapping[str, tuple[str, ...]]
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """The sentences for whoever runs the service."""
         return tuple(gap.for_operator for gap in self.missing)
 
 
@@ -69,7 +65,6 @@ SENDER_MESSAGES: Mapping[str, str] = {
 
 
 def check_live_readiness(settings: Settings, renderer: Renderer) -> Readiness:
-    """What is missing before anything may reach paper, on the pieces as this studio draws them."""
     permits = {"first": settings.permit_first or "", "standard": settings.permit_standard or ""}
     permit_gaps = {
         "first": _find_permit_gap("QUILLPOST_PERMIT_FIRST", "first class", permits["first"], renderer),
@@ -94,7 +89,7 @@ def check_live_readiness(settings: Settings, renderer: Renderer) -> Readiness:
 
 
 def _is_public(base_url: str) -> bool:
-    """Whether a phone anywhere can follow what is printed: this address, and a path after it."""
+    """Whether any phone can follow a path below this address."""
     if not base_url.startswith("https://") or OutboundGuard().check_url(base_url) is not None:
         return False
     host = urlsplit(base_url).hostname or ""
@@ -111,7 +106,7 @@ def _find_permit_gap(setting: str, mail_class: str, text: str, renderer: Rendere
 
 
 def _find_opt_out_gap(settings: Settings, renderer: Renderer) -> str | None:
-    """The widest of codes must have room on every piece."""
+    """The widest code must fit on every product."""
     text = opt_out_text(settings.base_url or "") + "W" * SHORT_CODE_LENGTH
     if cramped_products := renderer.products_too_small_for_opt_out(text):
         return (
@@ -126,7 +121,7 @@ def _split_lines(permit: str) -> tuple[str, ...]:
 
 
 def build_live_printer(settings: Settings, store: FileStore) -> PrintPartner:
-    """Without a partner nothing is handed over, which is a gap; the embedded one knows what it once got."""
+    """Without a partner nothing is handed over, which is a gap; the embedded one remembers its jobs."""
     return build_partner(
         _read_partner_address(settings),
         store=store,
@@ -137,7 +132,7 @@ def build_live_printer(settings: Settings, store: FileStore) -> PrintPartner:
 
 
 def ping_print_partner(settings: Settings, store: FileStore) -> str:
-    """Knock at the partner's, where that is possible without a job; what it is called, or `PartnerDown`."""
+    """Without a job, where possible; its name, or `PartnerDown`."""
     partner = build_live_printer(settings, store)
     if isinstance(partner, JobFolders):
         with partner.open_folder():
@@ -146,12 +141,12 @@ def ping_print_partner(settings: Settings, store: FileStore) -> str:
 
 
 def read_partner_name(settings: Settings) -> str:
-    """Who it is, for batches to remember: the address without a password."""
+    """The address without a password."""
     return partner_name(_read_partner_address(settings))
 
 
 def read_print_webhook_secrets(settings: Settings) -> dict[str, list[str]]:
-    """Who may call back, and how it is known: nobody without a secret."""
+    """Without a secret nobody may call back."""
     secrets = _read_partner_secrets(settings)
     return {settings.print_partner_name: secrets} if settings.print_partner and secrets else {}
 
@@ -175,7 +170,6 @@ def _read_partner_secrets(settings: Settings) -> list[str]:
 
 
 def build_live_carrier(settings: Settings, store: FileStore) -> CarrierFeed:
-    """What is pushed to us, and what is dropped into a folder."""
     feeds: dict[str, CarrierFeed] = {"inbox": StoredInbox(store)}
     if settings.carrier_folder is not None:
         folder = build_folder(
@@ -186,7 +180,7 @@ def build_live_carrier(settings: Settings, store: FileStore) -> CarrierFeed:
 
 
 def describe_feeds(settings: Settings) -> tuple[str, ...]:
-    """Where scans come from, without a password."""
+    """Without a password."""
     pushed = "What the carrier sends to /hooks/carrier/iv-mtr" if settings.carrier_token else None
     folder = settings.carrier_folder
     dropped = None if folder is None else f"Files in {partner_name(str(folder))}"
@@ -199,7 +193,7 @@ def build_chances(settings: Settings) -> MailSimulation:
 
 @dataclass(frozen=True, slots=True)
 class TrackingTimeouts:
-    """When a world gives up waiting for the carrier."""
+    """When to give up waiting for the carrier."""
 
     infer_after: timedelta | None
     infer_unseen_after: timedelta | None
@@ -215,7 +209,7 @@ def build_live_timeouts(settings: Settings) -> TrackingTimeouts:
 
 
 def build_sandbox_timeouts(settings: Settings) -> TrackingTimeouts:
-    """Where nothing gets lost every piece ends by itself. Else the last word is waited for as long as a whole
+    """Where nothing gets lost every item ends by itself. Otherwise the last scan is waited for as long as a whole
     journey takes."""
     journey = timedelta(seconds=settings.test_journey_seconds)
     if not settings.test_losses:
@@ -234,7 +228,7 @@ TEST_POLL_INTERVAL = timedelta(seconds=1)
 
 
 def build_environments(settings: Settings, store: FileStore, renderer: Renderer) -> Mapping[str, Environment]:
-    """Each by its mode."""
+    """By mode."""
     return {
         "test": _build_test_environment(settings, store),
         "live": _build_live_environment(settings, store, renderer),
@@ -301,13 +295,13 @@ LiveGiftcardIssuer = TremendousCards | TangoCards
 def build_giftcard_issuers(
     settings: Settings, db: Database, encryptor: Encryptor, clock: Clock
 ) -> Mapping[str, GiftcardIssuer]:
-    """Testing mode makes up its cards: nothing is bought there."""
+    """Testing mode makes up its cards: nothing is bought."""
     live = build_live_giftcard_issuer(settings) or StockCards(db, encryptor, clock=clock)
     return {"test": SandboxCards(db, encryptor, clock=clock), "live": live}
 
 
 def build_live_giftcard_issuer(settings: Settings) -> LiveGiftcardIssuer | None:
-    """Who is asked for live cards, where it is not our own stock. Nobody is called yet."""
+    """None: our own stock. No request is made yet."""
     if settings.giftcards is None:
         return None
     kind, _, address = settings.giftcards.partition(":")
@@ -322,7 +316,7 @@ def build_live_giftcard_issuer(settings: Settings) -> LiveGiftcardIssuer | None:
 
 
 def build_lead_providers(settings: Settings, db: Database, clock: Clock) -> Mapping[str, LeadProvider]:
-    """Testing mode has the sample alone: what is bought there is not paid for."""
+    """Testing mode has the sample: what is bought there is not paid for."""
     return {
         "test": TableLeadProvider(db, use_samples=True, clock=clock),
         "live": _build_live_lead_provider(settings, db, clock),

@@ -36,7 +36,7 @@ def now() -> datetime:
 
 
 def load_settings() -> Settings:
-    """The environment's settings, or one sentence that names the one that is wrong."""
+    """Raises `NotReady`, which names the first wrong setting."""
     try:
         return Settings()
     except ValidationError as error:
@@ -47,15 +47,13 @@ def load_settings() -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The database, and the server that was started for it, if any."""
-
     conninfo: str
     server: EmbeddedPostgres | None = None
     lock: FileLock | None = None
     supervisor: PostgresSupervisor | None = None
 
     def disable_restart(self) -> None:
-        """The service stops: a database server that ends now is not started again."""
+        """The service stops: a database server that ends now is not restarted."""
         if self.supervisor is not None:
             self.supervisor.disable_restarts()
 
@@ -69,12 +67,9 @@ class Runtime:
 
 
 def open_runtime(settings: Settings, *, keep_running: bool = False, supervise: bool = False) -> Runtime:
-    """Start or find PostgreSQL. Call from the main thread: the server dies with the thread's process. Who
-    `supervise` starts it again when it ends.
-
-    A command that comes and goes, and had to start the server, keeps its turn until it has stopped it: a
-    service that starts meanwhile waits, instead of settling on ground that is about to go.
-    """
+    """Start or find PostgreSQL. Call it from the main thread: the server ends with the thread that starts it. With
+    `supervise` it is restarted when it ends. A command that had to start the server holds the lock until it has stopped
+    it, so that a service that starts meanwhile waits."""
     if settings.database_url is not None:
         require_reachable(settings.database_url)
         return Runtime(settings.database_url)
@@ -100,7 +95,7 @@ def open_runtime(settings: Settings, *, keep_running: bool = False, supervise: b
 
 @dataclass(frozen=True, slots=True)
 class CoreServices:
-    """The parts that every command has, over a database that is ready."""
+    """What every command has."""
 
     settings: Settings
     db: Database
@@ -118,7 +113,7 @@ def build_core_services(settings: Settings, conninfo: str, *, clock: Clock = now
 
 
 def _ensure_key_file(file: KeyFile, db: Database) -> None:
-    """The first start makes it. Later, one that is not there is lost, and another would hide that."""
+    """The first start creates it. Later a missing file is lost, and a new one would hide that."""
     if file.path.exists():
         return
     try:
@@ -135,7 +130,6 @@ def _ensure_key_file(file: KeyFile, db: Database) -> None:
 
 
 def warn_if_key_file_exposed(settings: Settings) -> None:
-    """A key file that others may use still works: for whoever looks at the log of a start."""
     file = KeyFile(key_path(settings.home))
     if settings.secret_key is None and file.is_accessible_to_others:
         log.warning("keys.file_exposed", file=str(file.path), advice=f"chmod 600 {file.path}")
@@ -157,7 +151,7 @@ def build_file_store(settings: Settings) -> FileStore:
 
 
 def build_encryptor(settings: Settings) -> Encryptor:
-    """The keys of the environment, or those of the key file, which may change while we run."""
+    """Keys from the environment, or from the key file, which may change while we run."""
     if settings.secret_key is None:
         file = KeyFile(key_path(settings.home))
         return Encryptor.from_keys(file.read_keys(), reload_keys=file.reload_if_changed)
@@ -180,7 +174,7 @@ def read_base_url(settings: Settings) -> str:
 
 
 def get_own_address(settings: Settings) -> tuple[str, int]:
-    """The host and the port under which this machine reaches us."""
+    """The host and port under which this machine reaches us."""
     return _get_reachable_host(settings.host), settings.port
 
 
@@ -198,7 +192,7 @@ def read_schema(conninfo: str) -> SchemaState:
 
 
 def prepare_database(conninfo: str) -> None:
-    """Fill an empty database; any other must be at this release's schema already."""
+    """Fill an empty database; any other must be at this release's schema."""
     schema = read_schema(conninfo)
     if schema.status == "empty":
         upgrade_database(conninfo)
@@ -207,7 +201,7 @@ def prepare_database(conninfo: str) -> None:
 
 
 def upgrade_database(conninfo: str) -> SchemaState:
-    """Bring the schema up to date and put the shipped prices and brands in; where it stood before."""
+    """Upgrade the schema and load the shipped prices and brands; the state before."""
     before = migrate(conninfo)
     engine = create_admin_engine(conninfo)
     try:
@@ -222,7 +216,7 @@ def upgrade_database(conninfo: str) -> SchemaState:
 
 @contextmanager
 def open_core_services() -> Iterator[CoreServices]:
-    """What a command that comes and goes stands on, beside a running server or alone."""
+    """For a command, beside a running server or alone."""
     settings = load_settings()
     runtime = open_runtime(settings)
     try:

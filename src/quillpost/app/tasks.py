@@ -38,19 +38,15 @@ from quillpost.recipients.verification.tasks import VERIFY_TASK
 
 
 def build_tasks(container: Container) -> list[Task]:
-    """Everything that workers do."""
     db, production_context, storage = container.db, container.production, container.storage
 
     def with_current_time(work: Callable[..., object], *bound_args: object) -> Callable[..., None]:
-        """The work with the moment at which it runs."""
-
         def run(**args: int) -> None:
             work(*bound_args, **args, now=container.clock())
 
         return run
 
     def with_retention(work: Callable[..., object], setting: str) -> Callable[..., None]:
-        """The work of whoever forgets what was kept for as many days as the setting says."""
         return with_current_time(partial(work, db, retention_days=container.retention_days[setting]))
 
     modes_that_need_credit = {mode for mode, environment in container.environments.items() if environment.needs_credit}
@@ -168,7 +164,6 @@ def build_tasks(container: Container) -> list[Task]:
 
 
 def build_automation_context(container: Container) -> AutomationContext:
-    """What automations send with."""
     return AutomationContext(
         orders=container.orders,
         read_send=_build_send_reader(container.limits),
@@ -177,7 +172,7 @@ def build_automation_context(container: Container) -> AutomationContext:
 
 
 def _build_send_reader(limits: Limits) -> ReadStoredSend:
-    """The API reads what automations have kept."""
+    """The API parses what automations have stored."""
 
     @cache
     def load_reader() -> ReadStoredSend:

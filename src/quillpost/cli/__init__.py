@@ -73,7 +73,7 @@ def _build_app(*modules: str) -> typer.Typer:
 
 
 def _root_callback() -> None:
-    """A Typer without commands of its own is a group by having this."""
+    """Makes a Typer without commands of its own a group."""
 
 
 app = typer.Typer(

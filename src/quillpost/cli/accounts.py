@@ -182,8 +182,7 @@ def _remove_person(runtime: CoreServices, account: str, email: str) -> str:
 
 
 def _people_table(member_list: list[Member], pending_invitations: list[Invitation]) -> Table:
-    """Days alone, and what somebody is limited to under their role: a terminal is 80 letters wide, and
-    `--json` has the rest."""
+    """Days only, and limits under the role: a terminal is 80 columns wide, and `--json` has the rest."""
     table = Table(box=None, pad_edge=False)
     emails = [*(each.email for each in member_list), *(each.email for each in pending_invitations)]
     table.add_column("e-mail", overflow="fold", no_wrap=fit_in_column(emails))

@@ -138,7 +138,7 @@ def _write_backup(
 
 
 def _read_snapshot_files(store: FileStore, last_batch: int) -> Iterator[tuple[str, bytes]]:
-    """All files but those of later batches, of which a restored service knows nothing."""
+    """All but those of later batches, which a restored service does not know."""
     for key in store.keys(""):
         batch = BATCH_KEY_PATTERN.search(key)
         if batch is not None and int(batch[1]) > last_batch:
@@ -202,7 +202,7 @@ def _require_empty(conninfo: str, store: FileStore, installed_key: Path) -> None
 
 @contextmanager
 def _empty_home_on_failure(home: Path) -> Iterator[None]:
-    """A home in which there was nothing has nothing in it again; any other was not touched."""
+    """Only if it was empty before."""
     was_empty = not home.exists() or next(home.iterdir(), None) is None
     try:
         yield
@@ -220,7 +220,7 @@ def _empty_home_on_failure(home: Path) -> Iterator[None]:
 
 @contextmanager
 def _write_atomically(file: Path) -> Iterator[BinaryIO]:
-    """A file for its owner's eyes that is there when it is complete, and not before."""
+    """Readable by its owner only."""
     try:
         with open_temporary_file(file) as (temporary_path, out):
             yield out
@@ -232,7 +232,6 @@ def _write_atomically(file: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _progress_counter(verb: str) -> Iterator[CountCallback]:
-    """A line that shows that the work goes on, on a terminal."""
     counts: dict[str, int] = {}
     console = Console(stderr=True)
     with Progress(
@@ -257,7 +256,7 @@ def _key_file_path(file: Path) -> Path:
 
 
 def _compute_key_checks(encryptor: Encryptor) -> list[str]:
-    """Of the current key, and of the former ones."""
+    """The current key first."""
     return [key.hex()[:16] for key in encryptor.derive_keys("backup")]
 
 

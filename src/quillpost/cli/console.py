@@ -30,8 +30,6 @@ SAMPLE_OPTIONS = {"allow_duplicates": True}
 
 
 class ProgressBar:
-    """Steps of which the number is known."""
-
     def __init__(self, title: str, steps: int) -> None:
         self._console = Console()
         self._title, self._steps, self._completed_steps = title, steps, 0
@@ -51,12 +49,12 @@ class ProgressBar:
             self._console.print(f"{self._title}: done.")
 
     def set_completed(self, completed: int) -> None:
-        """So many of the steps are done, which are too many to have names."""
+        """For too many steps to have names."""
         self._bar.update(self._task, completed=min(completed, self._steps))
 
     @contextmanager
     def step(self, name: str) -> Iterator[ReportProgress]:
-        """The next step; what is yielded may be told how much of the step is done."""
+        """Yields a callback for the progress within the step."""
         self._bar.update(self._task, description=f"{self._title}: {name}")
 
         def report(done: int, total: int) -> None:
@@ -75,7 +73,7 @@ DIRECT_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def exit_with_error(error: Exception) -> None:
-    """Say it and end; what only we can mend is left to be raised."""
+    """Returns if it is a bug, which is to be raised."""
     message = _error_message(error)
     if message is None:
         return

@@ -47,7 +47,7 @@ class DemoService:
 
 @contextmanager
 def run_demo_service(home: Path) -> Iterator[DemoService]:
-    """A service of our own, ready for work, stopped at the end; what is in its home stays."""
+    """A ready service, stopped at the end; its home stays."""
     home.mkdir(parents=True, exist_ok=True)
     port = _find_free_port()
     log_file = home / "service.log"
@@ -109,7 +109,6 @@ def _stop_service(service: subprocess.Popen[bytes]) -> None:
 
 
 def create_client(base_url: str, token: str) -> Quillpost:
-    """Past any proxy too; close it, or use it with `with`."""
     return Quillpost(token, base_url, transport=httpx2.HTTPTransport())
 
 
@@ -119,8 +118,6 @@ PRINT_JOB_FILES = ("print.pdf", "envelopes.pdf", "manifest.csv", "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class DemoProduct:
-    """A kind of mail to show, and what it says beside the audience."""
-
     name: str
     kind: PieceName
     body: PieceSend
@@ -175,7 +172,7 @@ DEMO_PRODUCTS = (
 
 @dataclass(frozen=True, slots=True)
 class DemoRecipient:
-    """Someone on the sample list, and where the mail to them must end in testing mode."""
+    """Someone on the sample list, and the status in which their mail must end in testing mode."""
 
     name: str
     address: str
@@ -194,8 +191,6 @@ DEMO_RECIPIENTS = (
 
 @dataclass(slots=True)
 class DemoOrder:
-    """An order under way: what was sent, and its items as they were last seen."""
-
     product: DemoProduct
     order_id: int
     folder: Path
@@ -252,7 +247,7 @@ def demo(
 def _open_service(
     url: str | None, token: str | None, out: Path, console: Console
 ) -> Iterator[tuple[Quillpost, Path | None]]:
-    """Someone's service, whose print jobs we cannot see, or one of our own."""
+    """An existing service, whose print jobs we cannot see, or a new one."""
     if url is not None:
         if token is None:
             raise NotReady("Give --token with --url: `quillpost token create --mode test` makes one.")
@@ -272,7 +267,7 @@ def _require_test_token(client: Quillpost) -> None:
 
 @contextmanager
 def _create_sample_list(client: Quillpost) -> Iterator[int]:
-    """A list of the guests, which is gone when the demonstration is over."""
+    """Deleted when the demonstration is over."""
     list_id = client.mailing_lists.create(description="Quillpost demonstration")["id"]
     city_fields = {"city": "Austin", "province": "TX", "postal_code": "78701"}
     client.recipients.create_multiple(
@@ -287,7 +282,6 @@ def _create_sample_list(client: Quillpost) -> Iterator[int]:
 
 
 def _send_product(client: Quillpost, product: DemoProduct, list_id: int, folder: Path) -> DemoOrder:
-    """Look at the piece first, then send it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     body: PieceSend = {
@@ -306,7 +300,7 @@ def _send_product(client: Quillpost, product: DemoProduct, list_id: int, folder:
 
 
 def _choose_gift(client: Quillpost) -> PieceSend:
-    """The first brand that the service offers, at its smallest value."""
+    """The first brand, at its smallest value."""
     brands = client.giftcards.brand_list()["brands"]
     if not brands:
         raise NotReady("This service offers no gift cards: `quillpost giftcards brand` adds one.")
@@ -314,7 +308,7 @@ def _choose_gift(client: Quillpost) -> PieceSend:
 
 
 def _follow_orders(client: Quillpost, orders: Sequence[DemoOrder], console: Console, *, seconds: int) -> None:
-    """Watch until every piece has ended, or patience has."""
+    """Until every item has ended, or time is up."""
     progress = Progress(TextColumn("Pieces at their end"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bar = progress.add_task("", total=len(orders) * len(DEMO_RECIPIENTS))
     deadline = time.monotonic() + seconds
@@ -338,7 +332,7 @@ def _status_table(orders: Sequence[DemoOrder]) -> Table:
 
 
 def _download_files(client: Quillpost, order: DemoOrder, print_jobs: Path | None) -> None:
-    """The proof, which everyone may see, and the print job itself where the print room is ours."""
+    """The proof, and the print job where the print room is ours."""
     proof = client.orders.read(order.order_id)["high_quality_preview"]
     (order.folder / "proof.pdf").write_bytes(client.download(proof))
     for job in sorted(print_jobs.iterdir()) if print_jobs else ():
@@ -363,7 +357,6 @@ def _outcome_table(orders: Sequence[DemoOrder]) -> Table:
 
 
 def find_unexpected_endings(orders: Sequence[DemoOrder]) -> list[str]:
-    """The pieces that are not where they should be in the end."""
     unexpected = []
     for order in orders:
         statuses = {item["recipient"]["name"]: item["status"] for item in order.items}

@@ -215,17 +215,16 @@ def _card_table(cards: Sequence[ListedCard]) -> Table:
 
 
 def _create_table(*columns: Column) -> Table:
-    """One in which nothing is left out on a terminal of 80 letters: what does not fit is broken."""
+    """On a terminal of 80 columns, what does not fit is wrapped."""
     return Table(*columns, box=None, pad_edge=False)
 
 
 def _fixed_column(name: str) -> Column:
-    """For what is short: it is on one line."""
     return Column(name, no_wrap=True)
 
 
 def _wrapped_column(name: str, texts: Sequence[str] | None = None) -> Column:
-    """For what may be long; where `texts` tells all that is in it, and they are short, it is on one line."""
+    """On one line where all `texts` are short."""
     return Column(name, overflow="fold", no_wrap=texts is not None and fit_in_column(texts))
 
 

@@ -55,7 +55,6 @@ class _GalleryImage:
 
 
 def draw_gallery(renderer: Renderer, folder: Path) -> None:
-    """Hands that are not ready yet are made so on the way."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         page = _draw_all(renderer, folder)
@@ -165,7 +164,7 @@ def hands(
 
 
 def _exit_with_parent(parent: int) -> None:
-    """Leave when the service is gone, however it went. A hand in the making is then made another time."""
+    """The face being prepared is prepared another time."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -207,7 +206,7 @@ def _prepare_all(collection: Hands, missing: Sequence[FaceRecipe]) -> None:
 
 @contextmanager
 def _try_folder_lock(folder: Path) -> Iterator[bool]:
-    """Whether nobody else prepares hands for this folder; if so, nobody will until we are done."""
+    """False if another process prepares faces for this folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK_NAME).open("a")

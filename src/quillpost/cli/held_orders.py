@@ -80,7 +80,7 @@ def refuse(
 
 
 def _find_environment(tx: Tx, container: Container, order_id: int) -> Environment:
-    """At the command line an order's number is enough, whatever its mode."""
+    """An order's number is enough, whatever its mode."""
     try:
         return container.environments[read_order(tx, order_id).mode]
     except NotFound:
@@ -92,7 +92,6 @@ def _audit_details(order_id: int, environment: Environment, reason: str) -> dict
 
 
 def _clean_reason(reason: str) -> str:
-    """The reason without blanks around it, as it can be kept."""
     if len(reason) > MAX_REASON_LENGTH:
         raise Refused(f"The --reason is too long: at most {MAX_REASON_LENGTH} characters, please.")
     if not reason.isascii() and any("\ud800" <= char <= "\udfff" for char in reason):
@@ -102,7 +101,7 @@ def _clean_reason(reason: str) -> str:
 
 
 def _order_text(order: PausedOrder) -> Text:
-    """A line on the order and one for each reason: a table would cut what matters."""
+    """No table: it would cut the reasons."""
     summary = f"{order.type}, {pluralize(order.pieces, 'piece')}, {format_dollars(order.grand_total)}"
     text = Text(f"Order {order.id}: {summary}, of {order.account_email}, since {format_iso(order.paused_at)}", "bold")
     for reason in order.reasons:

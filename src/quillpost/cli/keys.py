@@ -39,7 +39,7 @@ def add_to(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KeyUsage:
-    """Which keys there are, the current one first, and what is sealed under each, by where it lies."""
+    """The keys, the current one first, and how much is encrypted under each, by place."""
 
     key_ids: tuple[str, ...]
     counts: Mapping[str, Mapping[str, int]]
@@ -50,7 +50,7 @@ class KeyUsage:
 
     @property
     def all_ids(self) -> list[str]:
-        """The ids of all keys that are here, or that something is sealed under."""
+        """Of keys that are here, or that something is encrypted under."""
         return list(dict.fromkeys([*self.key_ids, *(key for by_key in self.counts.values() for key in by_key)]))
 
     @property
@@ -59,7 +59,6 @@ class KeyUsage:
 
     @property
     def outdated_count(self) -> int:
-        """How many values are not under the current key."""
         return sum(self.count_under(key_id) for key_id in self.all_ids[1:])
 
     def describe_next_step(self) -> str:
@@ -180,7 +179,7 @@ def _read_key_usage(runtime: CoreServices) -> KeyUsage:
 
 
 def _reencrypt_all(runtime: CoreServices, total: int) -> tuple[int, int]:
-    """How many values were sealed anew, and how many no key opens."""
+    """How many values were encrypted again, and how many no key decrypts."""
     reencrypted_count = broken_count = 0
     with ProgressBar("Sealing anew", total) as bar:
         for _, step in reencrypt_all(

@@ -120,8 +120,6 @@ def sample() -> None:
 
 
 class _FileProgress:
-    """Each file is a step of the bar."""
-
     def __init__(self, bar: ProgressBar) -> None:
         self._bar = bar
         self._current_step: Iterator[ReadProgressCallback] | None = None
@@ -142,7 +140,7 @@ class _FileProgress:
 
 @contextmanager
 def _rejected_rows_writer(file: Path) -> Iterator[Callable[[str, Iterable[BadLeadRow]], None]]:
-    """Writes refused rows to the file, which is there only if there is one."""
+    """The file is created with the first row."""
     output = None
     try:
 
@@ -164,7 +162,7 @@ def _rejected_rows_writer(file: Path) -> Iterator[Callable[[str, Iterable[BadLea
 
 
 def _escape_value(value: str) -> str:
-    """A value that no spreadsheet takes for a formula; numbers with a sign stay."""
+    """No spreadsheet takes it for a formula; signed numbers stay."""
     is_number = value.lstrip("+-").replace(".", "", 1).isdigit()
     return value if is_number else escape_formula(value)
 

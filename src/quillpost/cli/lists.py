@@ -112,7 +112,7 @@ def export_(
 
 @contextmanager
 def _open_import_file(file: Path, mapping: list[str], header: bool | None) -> Iterator[InspectedImport]:
-    """The file as it will be read: what is wrong with it is told before anything is made."""
+    """Errors are reported before anything is stored."""
     field_by_column = _parse_mapping(mapping)
     try:
         source = file.open("rb")
@@ -153,7 +153,6 @@ def _create_list(runtime: CoreServices, caller: Caller, name: str, sub_account: 
 
 
 def _run_import(runtime: CoreServices, import_id: int) -> Import:
-    """Do the work here and now, and show how far it is."""
     context = import_tasks.ImportContext(runtime.db, runtime.store, runtime.clock)
     console = Console()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rows]}"))

@@ -37,12 +37,11 @@ def format_day(moment: datetime | None) -> str | None:
 
 
 def fit_in_column(texts: Iterable[str]) -> bool:
-    """Whether a column of these leaves room for others, and need not be broken."""
+    """Whether they leave room for other columns."""
     return max(map(len, texts), default=0) <= MAX_COLUMN_WIDTH
 
 
 def find_named_batch(tx: Tx, batch: str) -> ProductionBatch:
-    """The batch that somebody named."""
     try:
         return find_batch(tx, _parse_batch_number(batch))
     except NotFound:
@@ -110,14 +109,14 @@ def download(
 
 
 def _require_absent(paths: Iterable[Path]) -> None:
-    """Before anything is noted: what is not written was not downloaded."""
+    """Before the audit entry: what is not written was not downloaded."""
     for path in paths:
         if os.path.lexists(path):
             raise NotReady(f"{path} is there already: remove it, or choose another folder.")
 
 
 def _write_files(folder: Path, files: Mapping[Path, bytes]) -> None:
-    """All of them or, where one cannot be written, none."""
+    """All or none."""
     written: list[Path] = []
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

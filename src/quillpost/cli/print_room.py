@@ -237,7 +237,6 @@ def pool(mode: ModeOption = "live") -> None:
 
 
 def _run_on_batch(batch: str, action: Callable[[Container, ProductionBatch], str]) -> None:
-    """Find the batch, do it, and say what came of it."""
     with open_container() as (_, container):
         with container.db.system_transaction() as tx:
             target_batch = find_named_batch(tx, batch)
@@ -278,7 +277,6 @@ def _batch_to_json(batch: ProductionBatch) -> dict[str, Any]:
 
 
 def format_waiting(groups: Sequence[WaitingOrders], mode: str, *, zone: tzinfo, now: datetime) -> str:
-    """What waits for the next pooling, and how much of it for a later one."""
     order_label = "order" if mode == "live" else "test order"
 
     def describe(waiting_groups: Sequence[WaitingOrders]) -> str:
@@ -294,7 +292,7 @@ def format_waiting(groups: Sequence[WaitingOrders], mode: str, *, zone: tzinfo, 
 
 
 def _batch_table(rows: list[ProductionBatch]) -> Table:
-    """As wide as a usual screen; what troubles a batch needs lines of its own."""
+    """80 columns wide; errors get lines of their own."""
     table = Table()
     for name in ("Batch", "Mode", "Status", "Piece", "Pieces", "Made"):
         # Where the window is narrow these may break; what an operator types stays whole.

@@ -52,10 +52,10 @@ UNREADABLE_MESSAGE = "This is not HTTP as we read it: the method, the address or
 
 
 class QuillpostProtocol(HttpToolsProtocol):
-    """uvicorn's own, but for the answer to what its parser refuses: no application sees those requests."""
+    """Answers in JSON what uvicorn's parser refuses, which no application sees."""
 
     def shutdown(self) -> None:
-        """The server stops, and waits for what is still being answered: a stream would never be."""
+        """The server waits for open responses: streams must end."""
         if (shutdown := self.app_state.get("shutdown")) is not None:
             shutdown.begin()
         super().shutdown()
@@ -82,7 +82,7 @@ POLL_SECONDS = 0.1
 
 
 class ServerProcesses(Multiprocess):
-    """As uvicorn's, which waits for each process's answer, and hears no signal meanwhile."""
+    """Unlike uvicorn's, it handles signals while it waits for a process."""
 
     def __init__(self, config: Config, sockets: list[Any], service_runtime: runtime.Runtime) -> None:
         super().__init__(config, sockets=sockets)
@@ -111,7 +111,7 @@ class ServerProcesses(Multiprocess):
         super().terminate_all()
 
     def join_all(self) -> None:
-        """Each ends by itself in time; one that cannot, because it is stopped say, is made to."""
+        """A process that does not end in time is killed."""
         deadline = time.monotonic() + PROCESS_STOP_SECONDS + CLEANUP_SECONDS
         for process in self.processes:
             process.process.join(max(0.0, deadline - time.monotonic()))
@@ -151,7 +151,7 @@ class ServerProcesses(Multiprocess):
 
 
 def start_deadline_on_signals(deadline: ExitDeadline) -> None:
-    """In a child, whose server uvicorn makes: a signal that it handles starts the deadline too."""
+    """For a child process, whose server uvicorn creates."""
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         previous_handler: Any = signal.getsignal(signal_number)
 
@@ -206,13 +206,12 @@ def serve(
 
 
 def warn_of_missing_scripts(settings: Settings) -> None:
-    """Pages do all they must without them, and nothing on them is live: for whoever wonders why."""
     if missing := missing_packages(bootstrap.find_npm_packages(settings)):
         log.warning("web.scripts_missing", missing=missing, advice="`quillpost doctor` says how to install them.")
 
 
 def app_of_child() -> FastAPI:
-    """The application in one process of several; the parent has made the database ready."""
+    """The parent has prepared the database."""
     settings = runtime.load_settings()
     configure_logging(as_json=settings.log_format == "json", level=settings.log_level)
     Thread(target=_end_with_parent, daemon=True).start()
@@ -221,11 +220,8 @@ def app_of_child() -> FastAPI:
 
 
 def _end_with_parent() -> None:
-    """Leave when the parent is gone, however and whenever it went: an orphan would hold the port.
-
-    What is waited for is the end of a pipe that came with our birth, not a change of our parent's
-    number, which may be over before we first look.
-    """
+    """An orphan would hold the port. Waits for the end of a pipe from our start, not for a change of the parent's id,
+    which may have happened before we first look."""
     parent = parent_process()
     assert parent is not None, "only a child of the server has a parent to follow"
     parent.join()
@@ -259,7 +255,7 @@ def _create_background(settings: Settings, container: Container) -> BackgroundRu
 
 
 class _GreetingServer(uvicorn.Server):
-    """Says hello once it accepts connections. Asked to stop, it tells its ground, and is gone in time."""
+    """Prints the welcome once it accepts connections, and ends in time."""
 
     greeting: Welcome | None = None
 

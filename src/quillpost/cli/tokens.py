@@ -136,14 +136,13 @@ def _revoke_leaked() -> None:
 
 
 def _find_tokens(text: str) -> Iterator[str]:
-    """Whatever is one of ours, wherever in the text it stands."""
     for match in token_format.SECRET_PATTERN.finditer(text):
         if any(token_format.is_of_kind(match[0], kind) for kind in ("live", "test", "refresh")):
             yield match[0]
 
 
 def _token_table(tokens: list[PersonalToken]) -> Table:
-    """Days alone, and who made it under its name: a terminal has 80 columns, and `--json` has the rest."""
+    """Days only, and the creator under the name: a terminal is 80 columns wide, and `--json` has the rest."""
     table = Table(box=None, pad_edge=False)
     table.add_column("id", no_wrap=True)
     table.add_column("name", overflow="fold", no_wrap=fit_in_column(_name_lines(tokens)))

@@ -95,8 +95,8 @@ class Welcome:
 
 
 def prepare_welcome(settings: Settings, conninfo: str) -> Welcome:
-    """Create what is missing; the same account, token and receiver on every later start. Until somebody has
-    joined the account, each start has a link for that."""
+    """Create what is missing; later starts keep the account, token and receiver. Until somebody has joined the account,
+    each start has a new link for that."""
     container = bootstrap.build_container(settings, conninfo)
     try:
         token = _ensure_token(settings.home.absolute() / "first-token", container)
@@ -109,7 +109,7 @@ def prepare_welcome(settings: Settings, conninfo: str) -> Welcome:
 
 
 def _ensure_token(token_file: Path, container: Container) -> str:
-    """The token is only in this file, for its owner's eyes; the database knows its digest alone."""
+    """The token is only in this file; the database has its digest."""
     if token_file.exists():
         token = token_file.read_text().strip()
         if _is_valid_token(container, token):
@@ -141,7 +141,7 @@ def _ensure_account(tx: Tx, container: Container) -> int:
 
 
 def _create_join_link(container: Container) -> str | None:
-    """An invitation for whoever reads the terminal; an earlier one ends with it."""
+    """An earlier invitation ends with it."""
     with container.db.system_transaction() as tx:
         account_id = _ensure_account(tx, container)
         if tx.execute(sa.select(memberships.c.id).where(memberships.c.account_id == account_id)).first():
@@ -165,8 +165,8 @@ def _is_valid_token(container: Container, token: str) -> bool:
 
 
 def _subscribe_receiver(container: Container, token: str, url: str) -> None:
-    """One subscription of the receiver page, to where it is now: of earlier ones, for another port or under
-    another key, the first that still can be signed for moves along, and the others end."""
+    """One subscription for the receiver page: of earlier ones, for another port or under another key, the first with a
+    readable secret is updated, and the others are deleted."""
     caller, _ = account_service.authenticate(
         container.db, token, limit=container.limits.calls_a_minute, now=container.clock()
     )

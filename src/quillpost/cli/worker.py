@@ -35,16 +35,15 @@ CLEANUP_SECONDS = 0.7  # for stopping our database
 
 
 class ExitDeadline:
-    """Started by the signal. Its thread is there before: none can be started safely in a signal's handler."""
+    """Its thread is started before, as a signal handler cannot start one safely."""
 
     def __init__(self, seconds: float, clean_up: Callable[[], object] | None = None) -> None:
-        """`clean_up` is what is to be tried before the end."""
         self._seconds, self._clean_up = seconds, clean_up
         self._read_end, self._write_end = os.pipe()
         Thread(target=self._wait_and_exit, name="deadline", daemon=True).start()
 
     def start(self) -> None:
-        """Safe in a signal's handler, and to call twice."""
+        """Safe in a signal handler, and to call twice."""
         os.write(self._write_end, b"!")
 
     def _wait_and_exit(self) -> None:
@@ -92,10 +91,9 @@ def work(
 
 
 def tune_garbage_collector() -> None:
-    """All that is loaded by now stays for good, and is not looked through again and again; what comes and
-    goes by the thousand, as deliveries do, is looked through by the thousand. It takes a seventh of a
-    delivery's processor time otherwise. But not by the hundred thousand: all stands still meanwhile, for
-    a fifth of a second under load."""
+    """What is loaded by now stays, and is not scanned again. Young objects are scanned by the thousand: deliveries come
+    and go, and Python's default took a seventh of their processor time. Larger numbers would pause for a fifth of a
+    second."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(5_000, 5, 20)
@@ -106,8 +104,7 @@ class BackgroundWorker(Protocol):
 
 
 def start_workers(stop: asyncio.Event, *workers: BackgroundWorker) -> list[asyncio.Task[None]]:
-    """Each at its work until the stop. Half a service would look alive and leave its work undone: where a
-    part ends by itself, the whole process does, and whoever looks after it starts it again."""
+    """Half a service would look alive: where one part ends by itself, the whole process ends, to be restarted."""
 
     def on_worker_done(task: asyncio.Task[None]) -> None:
         if not stop.is_set():
@@ -121,7 +118,7 @@ def start_workers(stop: asyncio.Event, *workers: BackgroundWorker) -> list[async
 
 
 async def stop_workers(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """See the work home, but not for ever: with the database gone it would wait in vain."""
+    """With a time limit: without a database it would wait for ever."""
     _, unfinished = await asyncio.wait(tasks, timeout=WORKER_STOP_SECONDS)
     for task in unfinished:
         task.cancel()

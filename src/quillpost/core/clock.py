@@ -1,10 +1,10 @@
-"""The forms in which the interface writes a moment; all moments are UTC."""
+"""How the interface writes times; all are UTC."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import overload
 
-Clock = Callable[[], datetime]  # tells the time, for those who must read it in the middle of their work
+Clock = Callable[[], datetime]
 
 _UNITS = (
     ("year", 365 * 86_400),
@@ -34,7 +34,7 @@ def format_time(moment: datetime) -> str:
 
 
 def format_time_ago(moment: datetime, *, now: datetime) -> str:
-    """How long ago that was, in the largest unit that fits: `5 minutes ago`."""
+    """In the largest unit that fits: `5 minutes ago`."""
     seconds = int((now - moment).total_seconds())
     for unit, length in _UNITS:
         count = seconds // length

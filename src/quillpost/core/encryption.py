@@ -34,7 +34,7 @@ ReloadKeys = Callable[[], Sequence[bytes] | None]
 
 
 class DecryptionFailed(Exception):
-    """The bytes were changed, belong to another context, or need a key that we do not have."""
+    """The bytes were changed, belong to another context, or need a key that is not configured."""
 
 
 class Encryptor:
@@ -54,22 +54,21 @@ class Encryptor:
 
     @classmethod
     def from_keys(cls, keys: Sequence[bytes], *, reload_keys: ReloadKeys | None = None) -> Self:
-        """The first key seals. Each is known by its fingerprint."""
+        """The first key encrypts."""
         return cls(_keys_by_id(keys), key_fingerprint(keys[0]), reload_keys=reload_keys)
 
     @property
     def current_key_id(self) -> str:
-        """The id of the key that seals."""
         return self._current_key_ring().key_ids[0]
 
     @property
     def key_ids(self) -> tuple[str, ...]:
-        """Of every key, the current one first."""
+        """The current key first."""
         return self._current_key_ring().key_ids
 
     @property
     def current_header(self) -> bytes:
-        """What everything begins with that is sealed now."""
+        """How everything begins that is encrypted now."""
         return self._current_key_ring().header
 
     def encrypt(self, plaintext: bytes, *, context: str) -> bytes:
@@ -80,7 +79,7 @@ class Encryptor:
         return key_ring.header + nonce + ciphertext
 
     def decrypt(self, encrypted: bytes, *, context: str) -> bytes:
-        """The plain bytes, or `DecryptionFailed`."""
+        """Raises `DecryptionFailed`."""
         header, body = _split_header(encrypted)
         # A key that was made since, by another process. Forged bytes cost a look at the file's date.
         key_ring = self._key_ring if self._key_ring.find_ciphers(header) else self._current_key_ring()
@@ -96,12 +95,12 @@ class Encryptor:
         raise DecryptionFailed(f"The seal of {context} is broken.")
 
     def derive_keys(self, purpose: str) -> Sequence[bytes]:
-        """A key for one other purpose, such as signing links, from every key that there is, the current one
-        first: what a former one has signed is still good."""
+        """Keys for another purpose, such as signing links, one from each key, the current one first: what an older key
+        has signed stays valid."""
         return self._current_key_ring().derive_keys(purpose)
 
     def _current_key_ring(self) -> "_KeyRing":
-        """The keys as they are now. Of two threads that meet a change, the second waits for the first."""
+        """Of two threads that meet a change, the second waits for the first."""
         if self._reload_keys is not None:
             with self._reload_lock:
                 keys = self._reload_keys()
@@ -111,8 +110,6 @@ class Encryptor:
 
 
 class _KeyRing:
-    """The keys at one moment."""
-
     def __init__(self, keys: Mapping[str, bytes], current_key_id: str) -> None:
         if current_key_id not in keys:
             raise ValueError(f"The current key {current_key_id!r} is not among the keys.")
@@ -131,7 +128,6 @@ class _KeyRing:
         self._derived_keys: dict[str, Sequence[bytes]] = {}
 
     def find_ciphers(self, header: bytes) -> Sequence[AESGCM]:
-        """Those that may open what begins so."""
         return self._ciphers_by_header.get(header, ())
 
     def derive_keys(self, purpose: str) -> Sequence[bytes]:
@@ -143,12 +139,11 @@ class _KeyRing:
 
 
 def key_fingerprint(key: bytes) -> str:
-    """A key's id. It tells nothing of the key."""
+    """A key's id, which reveals nothing of the key."""
     return _derive_key(key, "quillpost/key id")[:KEY_ID_BYTES].hex()
 
 
 def read_key_id(encrypted: bytes) -> str:
-    """The id of the key that it was sealed with, as it says itself."""
     return _split_header(encrypted)[0][2:].decode("ascii", "replace")
 
 
@@ -178,7 +173,8 @@ FileVersion = tuple[int, int, int]
 
 
 class KeyFile:
-    """It remembers what it has read, to tell whether the file was changed since."""
+    """Keys, one a line: the first encrypts, all decrypt. A change replaces the whole file, so a reader sees the old or
+    the new."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -187,7 +183,7 @@ class KeyFile:
         self._retained_keys: Sequence[bytes] = ()
 
     def create_if_missing(self) -> None:
-        """A first key, where there is no file. Of processes that start at once, all get the same."""
+        """Of processes that start at once, all get the same key."""
         try:
             if not self.path.exists():
                 _create_key_file(self.path)
@@ -195,7 +191,7 @@ class KeyFile:
             raise self._unusable_error(error) from error
 
     def read_keys(self) -> Sequence[bytes]:
-        """Every key, the current one first."""
+        """The current key first."""
         try:
             return self._read_keys(_read_file_version(self.path))
         except OSError as error:
@@ -206,12 +202,9 @@ class KeyFile:
             ) from None
 
     def reload_if_changed(self) -> Sequence[bytes] | None:
-        """The keys, if they were changed since they were last read. A file that is gone or spoiled changes
-        nothing for a process that has its keys, and is looked at again the next time.
-
-        A file without the key that was the current one here is another file, or was changed more than once
-        since: we may have the last copy of that key, and go on opening with it.
-        """
+        """None if the file has not changed. A file that is gone or spoiled changes nothing, and is read again the next
+        time. A file without the key that was current here is another file, or was changed more than once: we may have
+        the last copy of that key, and keep it for decryption."""
         previous_keys = self._keys
         try:
             version = _read_file_version(self.path)
@@ -234,13 +227,13 @@ class KeyFile:
         return stat.S_IMODE(self.path.stat().st_mode) != OWNER_ONLY_MODE
 
     def add_key(self) -> str:
-        """A new key, which is the current one from now on; its id."""
+        """Make a new key the current one; its id."""
         key = secrets.token_bytes(KEY_BYTES)
         self._rewrite(lambda keys: [key, *keys])
         return key_fingerprint(key)
 
     def delete_key(self, key_id: str) -> None:
-        """The key with this id is gone, unless it is the current one."""
+        """The current key stays."""
         self._rewrite(lambda keys: [keys[0], *(key for key in keys[1:] if key_fingerprint(key) != key_id)])
 
     def _read_keys(self, version: FileVersion) -> Sequence[bytes]:
@@ -266,7 +259,7 @@ class KeyFile:
 
 
 def parse_keys(text: str) -> Sequence[bytes]:
-    """A key from each line; ValueError if one is none, or if there are none."""
+    """Raises ValueError."""
     keys = [bytes.fromhex(line) for line in text.splitlines() if line.strip()]
     if not keys or any(len(key) != KEY_BYTES for key in keys):
         raise ValueError
@@ -274,7 +267,6 @@ def parse_keys(text: str) -> Sequence[bytes]:
 
 
 def format_keys(keys: Iterable[bytes]) -> str:
-    """Each key once, on a line of its own."""
     return "".join(f"{key.hex()}\n" for key in dict.fromkeys(keys))
 
 
@@ -297,7 +289,6 @@ def _create_key_file(path: Path) -> None:
 
 @contextmanager
 def _temporary_key_file(path: Path, keys: Iterable[bytes]) -> Iterator[Path]:
-    """A file beside the path with these keys; gone in the end."""
     with open_temporary_file(path) as (temporary_path, file):
         file.write(format_keys(keys).encode("ascii"))
         sync_file(file)

@@ -52,7 +52,7 @@ class QuillpostError(Exception):
 
 
 class Invalid(QuillpostError):
-    """The request itself is wrong; `fields` names each fault by its dotted path."""
+    """The request itself is wrong; `fields` has the errors by dotted path."""
 
     def __init__(self, fields: Mapping[str, Sequence[str]], message: str | None = None) -> None:
         self.fields = {name: list(errors) for name, errors in fields.items()}
@@ -61,7 +61,7 @@ class Invalid(QuillpostError):
 
 
 class Refused(QuillpostError):
-    """Well formed, but it names something that is not the caller's, or is past that state."""
+    """Well formed, but it names something that is not the caller's, or no longer in that state."""
 
 
 class NoMatch(Refused):
@@ -76,7 +76,7 @@ class Unauthenticated(QuillpostError):
 
 
 class Unpaid(QuillpostError):
-    """The account's credit does not cover it."""
+    """The account's credit is too low."""
 
 
 class Forbidden(QuillpostError):
@@ -107,11 +107,11 @@ class Throttled(QuillpostError):
 
 
 class Unavailable(QuillpostError):
-    """A part that we depend on does not answer; nothing was half-written."""
+    """A dependency does not answer; nothing was half-written."""
 
 
 class Overloaded(Unavailable):
-    """There is more to do than can be done in time: nothing was begun."""
+    """Too much to do in time; nothing was begun."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -121,4 +121,4 @@ class Overloaded(Unavailable):
 
 
 class NotReady(QuillpostError):
-    """The service cannot start or the command cannot run: one sentence for an operator."""
+    """The service cannot start, or a command cannot run: one sentence for an operator."""

@@ -22,6 +22,6 @@ INSERT_ORDER_STATUS_EVENTS = sa.text(
 
 
 def record_order_status_change(tx: Tx, order_ids: Sequence[int], *, previous: str | None, now: datetime) -> None:
-    """Each of these orders has just come from `previous` into the status it has now."""
+    """Call it after the status has changed from `previous`."""
     if order_ids:
         tx.execute(INSERT_ORDER_STATUS_EVENTS, {"orders": list(order_ids), "previous": previous, "now": now})

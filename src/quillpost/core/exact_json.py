@@ -27,7 +27,7 @@ _DEPTH_STEPS = bytes.maketrans(_BRACKETS, bytes([1, 255, 1, 255]))
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """What one body may hold at most; each is a setting."""
+    """What one body may hold; each is a setting."""
 
     max_nodes: int = 100_000
     """Objects, arrays, and whatever else stands in an array. A plain value with a key is no node: its key
@@ -45,8 +45,7 @@ DEFAULT_BODY_LIMITS = BodyLimits()  # where no setting says otherwise
 
 
 def check_json_limits(body: bytes, limits: BodyLimits) -> None:
-    """`Invalid` if the body holds too much. What is no JSON passes: a parser stops where it is none, and has
-    met no more until there than was counted here."""
+    """Raises `Invalid`. What is not JSON passes: a parser stops there, and has met no more by then than was counted."""
     scan = _JsonScan(limits)
     for window in _split_windows(body):
         scan.scan_window(window)
@@ -58,8 +57,8 @@ def check_json_limits(body: bytes, limits: BodyLimits) -> None:
 def parse_form(
     body: bytes, *, max_fields: int, limits: BodyLimits = DEFAULT_BODY_LIMITS, is_strict: bool = False
 ) -> list[tuple[str, str]]:
-    """Names and values of a form in UTF-8, in their order. `Invalid` if there are more fields, or longer
-    names; ValueError if it cannot be read."""
+    """Names and values of a form in UTF-8, in order. `Invalid` if there are too many fields, or too long names;
+    ValueError if it cannot be read."""
     if body.count(b"&") >= max_fields:
         raise _too_large_error(f"The form has more than {max_fields:,} fields: send {max_fields:,} at most.")
     for pair in body.split(b"&"):
@@ -75,7 +74,6 @@ def long_name_error(limits: BodyLimits) -> Invalid:
 
 
 def check_unknown_keys(names: set[str], limits: BodyLimits) -> set[str]:
-    """The same names, unless they are too many."""
     if len(names) > limits.max_unknown_keys:
         raise _too_large_error(
             f"The body has more than {limits.max_unknown_keys:,} different keys that mean nothing here: leave them out."
@@ -88,7 +86,7 @@ def _too_large_error(message: str) -> Invalid:
 
 
 def _split_windows(body: bytes) -> Iterator[bytes]:
-    """The body in steps, none of which ends between a backslash and what it escapes."""
+    """None ends between a backslash and what it escapes."""
     start = 0
     while start < len(body):
         end = start + WINDOW_BYTES
@@ -100,7 +98,7 @@ def _split_windows(body: bytes) -> Iterator[bytes]:
 
 
 class _JsonScan:
-    """What a body has had so far. `is_finished` when no parser can go on."""
+    """The counts so far. `is_finished` when no parser can go on."""
 
     def __init__(self, limits: BodyLimits) -> None:
         self.is_finished = False
@@ -114,7 +112,6 @@ class _JsonScan:
         self._last_char = b""  # the last that stood outside of texts
 
     def scan_window(self, window: bytes) -> None:
-        """Count what is in the next step."""
         # As long as before: the length of a key counts.
         plain = window.replace(b"\\\\", b"__").replace(b'\\"', b"__")
         parts = plain.split(b'"')
@@ -130,7 +127,7 @@ class _JsonScan:
         self.check_counts(slack=1)
 
     def check_counts(self, *, slack: int) -> None:
-        """`slack` for a key that is yet to come: its value's comma has been counted."""
+        """`slack` for a key yet to come: its value's comma has been counted."""
         max_nodes, max_keys = self._limits.max_nodes, self._limits.max_keys
         # A text stands in an array, or is a key, or has one.
         if self._keys > max_keys or self._texts > max_nodes + 2 * max_keys + slack:
@@ -181,7 +178,7 @@ class _JsonScan:
         self.is_finished = self._depth < 0  # more was closed than was open
 
     def _check_texts(self, parts: Sequence[bytes]) -> None:
-        """None may be too long; one that a colon follows is a key."""
+        """A text that a colon follows is a key."""
         max_key_bytes, max_text_bytes = self._limits.max_key_bytes, self._limits.max_text_bytes
         if not self._is_in_text and self._text_length > max_key_bytes and parts[0].strip(_SPACES):
             self._check_key_length(parts[0])
@@ -199,7 +196,7 @@ class _JsonScan:
         self._carry_text_length(parts, carried_length)
 
     def _carry_text_length(self, parts: Sequence[bytes], carried_length: int) -> None:
-        """The length of the last text, if it is open yet or nothing has followed it."""
+        """The length of the last text, if it is still open or nothing has followed it."""
         last_index = len(parts) - 1 if len(parts) % 2 == 0 else len(parts) - 2
         if last_index < 0:
             return
@@ -216,7 +213,7 @@ MAX_DEPTH = 100  # levels of nesting. Deeper is no one's data, and would exhaust
 
 
 class InvalidJson(ValueError):
-    """The text is no JSON, with a sentence that says where and why."""
+    """A sentence that says where and why."""
 
 
 class ExactFloat(float):
@@ -257,8 +254,8 @@ _decoder = json.JSONDecoder(
 
 
 def parse_json(source: bytes, *, limits: BodyLimits | None = None) -> Any:
-    """The value, or `InvalidJson`. Floats are `ExactFloat`s. Of what comes from outside, `limits` say how much
-    it may hold: nothing is made of more (`Invalid`)."""
+    """Raises `InvalidJson`, or `Invalid` beyond `limits`, which are for what comes from outside. Floats are
+    `ExactFloat`s."""
     if limits is not None:
         check_json_limits(source, limits)
     try:
@@ -279,7 +276,7 @@ def parse_json(source: bytes, *, limits: BodyLimits | None = None) -> Any:
 
 
 def _check_depth(value: Any) -> None:
-    """Level by level, so that the check itself never goes deep."""
+    """Level by level, so that the check itself does not recurse."""
     level = [value] if type(value) in (dict, list) else []
     for _ in range(MAX_DEPTH):
         if not level:
@@ -291,7 +288,7 @@ def _check_depth(value: Any) -> None:
 
 
 def dump_json(value: Any) -> str:
-    """Compact JSON of what `parse_json` gave, number for number."""
+    """Compact JSON of what `parse_json` returned, number for number."""
     if isinstance(value, ExactFloat):
         return value.text
     if isinstance(value, dict):
@@ -304,7 +301,7 @@ def dump_json(value: Any) -> str:
 
 
 def _dump_string(text: str) -> str:
-    """As UTF-8 where UTF-8 can say it; a lone surrogate stays an escape."""
+    """UTF-8; a lone surrogate stays an escape."""
     encoded = json.dumps(text, ensure_ascii=False)
     try:
         encoded.encode()

@@ -11,10 +11,8 @@ from typing import IO, BinaryIO, TextIO
 
 @contextmanager
 def open_temporary_file(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
-    """A new file beside the path, for its owner alone, to be moved there; gone in the end if it was not.
-
-    Nobody can have laid a file or a link in its place: its name is drawn, and must be free.
-    """
+    """A new file beside the path, readable by its owner only; deleted in the end unless it was moved to the path."""
+    # A random name that must be free: nobody can have put a file or a link in its place.
     temporary_path = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -30,7 +28,7 @@ def sync_file(file: IO[bytes]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in the folder last: a file whose bytes were synced may else have none."""
+    """To be called last: a synced file may otherwise have no name."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

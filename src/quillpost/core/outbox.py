@@ -38,8 +38,8 @@ def channel_for_address(address: str) -> Channel:
 
 
 def next_attempt_at(attempts: int, *, now: datetime, jitter: float, retry_after_seconds: int | None) -> datetime | None:
-    """When to try again after so many attempts; None: that was the last. `jitter` (0 to 1) spreads those that
-    failed together over a tenth of the wait. Where the other side asks for more time, it has it."""
+    """None after the last attempt. `jitter` (0 to 1) spreads those that failed together over a tenth of the wait. A
+    longer wait that the other side asks for is respected."""
     if attempts > len(RETRY_DELAYS):
         return None
     wait = RETRY_DELAYS[attempts - 1] * (1 + jitter / 10)
@@ -49,7 +49,7 @@ def next_attempt_at(attempts: int, *, now: datetime, jitter: float, retry_after_
 
 
 def backoff_delay(failures: int) -> timedelta:
-    """How long a server that was down so many times in a row is left alone."""
+    """How long a server that was down so many times in a row is not asked."""
     multiplier: int = 2 ** min(failures - 1, 10)
     return min(MIN_BACKOFF * multiplier, MAX_BACKOFF)
 
@@ -96,7 +96,7 @@ GIVE_UP_OLD_NOTIFICATIONS = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class ClaimedNotification:
-    """A notice in hand; `attempts` counts this one. `secret_sealed` is what takes the place of `{link}`."""
+    """`attempts` includes this one. `secret_sealed` replaces `{link}`."""
 
     id: int
     attempts: int
@@ -125,9 +125,8 @@ def enqueue_notification(
     text: str,
     now: datetime,
 ) -> None:
-    """Have it sent once this transaction commits. The key says what is told, and to whom: with a key that is
-    there already, nothing happens. The words are paragraphs with empty lines between them; lines that begin
-    with `- ` are a list."""
+    """Sent once this transaction commits; nothing happens if the key exists. The text has paragraphs with empty lines
+    between them; lines that begin with `- ` are a list."""
     notification = {
         "key": key,
         "kind": kind,
@@ -142,7 +141,6 @@ def enqueue_notification(
 
 
 def enqueue_notifications(tx: Tx, notifications: Sequence[dict[str, Any]], *, now: datetime) -> None:
-    """The same of several."""
     if notifications:
         rows = [
             {
@@ -169,10 +167,9 @@ def enqueue_person_notification(
     ends_at: datetime | None = None,
     now: datetime,
 ) -> None:
-    """A mail to somebody about how they sign in: `recipient_query` finds the account through which we know them, and
-    their address. Where it finds nobody, nobody is told, with as much work. The secret, sealed for
-    `context_of(key)`, is forgotten as soon as the mail is sent, or will never be: from `ends_at` on it is not
-    sent any more."""
+    """An email about signing in: `recipient_query` finds the account through which we know the person, and their
+    address. Where it finds nobody, nothing is sent, with as much work. The secret, encrypted for
+    `encryption_context(key)`, is deleted once the email is sent, or at `ends_at`, when it is no longer sent."""
     recipient = recipient_query.limit(1).subquery()
     values_by_column = {
         "mode": "live",
@@ -197,14 +194,13 @@ def enqueue_person_notification(
 
 
 def encryption_context(key: str) -> str:
-    """What a notice's secret is sealed for: it opens in no other."""
     return f"notices:{key}:secret"
 
 
 def claim_due_notifications(
     tx: Tx, channel: Channel, *, limit: int, leased_until: datetime, now: datetime
 ) -> list[ClaimedNotification]:
-    """Those that are due, the oldest first, for us alone until the lease ends."""
+    """The oldest first, leased to us."""
     params = {
         "channel": channel,
         "most": limit,
@@ -223,7 +219,7 @@ def record_sent(tx: Tx, notification: ClaimedNotification, *, now: datetime) -> 
 
 
 def record_failure(tx: Tx, notification: ClaimedNotification, *, error: str, next_at: datetime | None) -> None:
-    """With a time it is tried again; without, it has failed for good."""
+    """Without `next_at` it has failed for good."""
     # The secret of one that is tried again is not written back: its seal may have been renewed meanwhile.
     cleared_secret = {} if next_at else {"secret_sealed": None}
     _update_if_claimed(
@@ -237,20 +233,19 @@ def record_failure(tx: Tx, notification: ClaimedNotification, *, error: str, nex
 
 
 def release_notification(tx: Tx, notification: ClaimedNotification, *, error: str, next_at: datetime | None) -> None:
-    """Nothing was sent, as nobody was there to take it: the attempt does not count."""
+    """Nothing was sent, as no server answered: the attempt does not count."""
     _update_if_claimed(
         tx, notification, attempts=notification.attempts - 1, next_at=next_at, error=error[:MAX_ERROR_LENGTH]
     )
 
 
 def give_up_old_notifications(tx: Tx, *, now: datetime) -> int:
-    """What could not be sent for so long is news no more; how many."""
     before = now - GIVE_UP_AFTER
     return tx.execute(GIVE_UP_OLD_NOTIFICATIONS, {"before": before, "error": NOT_REACHED_MESSAGE}).rowcount
 
 
 def _update_if_claimed(tx: Tx, notification: ClaimedNotification, **values: object) -> None:
-    """Unless its lease ran out meanwhile, and another has taken it."""
+    """Unless the lease ran out, and another process has taken it."""
     still_claimed = (
         notices.c.id == notification.id,
         notices.c.status == "pending",

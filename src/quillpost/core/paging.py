@@ -36,7 +36,7 @@ class PageRequest:
         return (self.page - 1) * self.per_page
 
     def window(self, total: int) -> PageWindow:
-        """Where the page lies in a list of so many, seen from the end that is nearer."""
+        """Where the page is in a list of `total` rows, from the nearer end."""
         limit = max(0, min(self.per_page, total - self.offset))
         remaining = total - self.offset - limit
         if remaining < self.offset:
@@ -46,7 +46,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Row]):
-    """Some rows of `total`. A page beyond the end is empty, with no first and no last row."""
+    """A page beyond the end is empty, with no first and no last row."""
 
     rows: list[Row]
     total: int
@@ -71,18 +71,15 @@ Column = sa.ColumnElement[Any]
 
 @dataclass(frozen=True, slots=True)
 class Sorting:
-    """How a list is sorted: newest first or oldest first, by these columns and then by id.
-
-    `leading_column` has one value in the whole list, and in the index it stands before all of these. Naming it keeps
-    PostgreSQL from walking the primary key, which has the same order, and everyone's rows in between.
-    """
+    """Newest or oldest first, by these columns and then by id. `leading_column` has one value in the whole list, and
+    comes first in the index. Naming it keeps PostgreSQL from walking the primary key, which has the same order, through
+    everyone's rows."""
 
     is_newest_first: bool = True
     sort_columns: tuple[Column, ...] = ()
     leading_column: Column | None = None
 
     def columns(self, table: sa.Table, *, is_from_end: bool = False) -> list[Column]:
-        """What to sort by; `is_from_end`, the other way round."""
         is_descending = self.is_newest_first is not is_from_end
         leading = (
             []
@@ -97,7 +94,7 @@ OLDEST_FIRST = Sorting(is_newest_first=False)
 
 
 def tenant_conditions(table: sa.FromClause, tenant: Tenant) -> list[sa.ColumnElement[bool]]:
-    """What the policy says of these rows, in words that an index can follow."""
+    """The policy's conditions, in a form that an index can follow."""
     conditions = [table.c.account_id == tenant.account_id]
     if tenant.mode is not None and "mode" in table.c:
         # A plain equality would tell the planner that sorting by the mode is idle: see `Sorting.led_by`.
@@ -110,7 +107,7 @@ def tenant_conditions(table: sa.FromClause, tenant: Tenant) -> list[sa.ColumnEle
 def select_page_ids(
     table: sa.Table, conditions: Conditions, page_request: PageRequest, *, total: int, sorting: Sorting = NEWEST_FIRST
 ) -> sa.Select[tuple[int]]:
-    """The ids on the page of a list of `total`, in no order."""
+    """In no order."""
     window = page_request.window(total)
     return (
         sa.select(table.c.id)
@@ -130,7 +127,6 @@ def read_page(
     total: int,
     sorting: Sorting = NEWEST_FIRST,
 ) -> list[sa.Row[Any]]:
-    """The rows on the page of a list of `total`, in the list's order; none beyond its end."""
     if page_request.offset >= total:
         return []
     page = select_page_ids(table, conditions, page_request, total=total, sorting=sorting).subquery()

@@ -1,4 +1,4 @@
-"""Files that we keep, and documents that we fetch."""
+"""File storage, and documents fetched by URL."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,26 +7,26 @@ from typing import IO, Protocol
 
 
 class FileStore(Protocol):
-    """Bytes under a key such as `batches/7/print.pdf`. A write is whole or not there at all."""
+    """Bytes under a key such as `batches/7/print.pdf`. Writes are atomic."""
 
     def put(self, key: str, data: bytes) -> None: ...
 
     def get(self, key: str) -> bytes:
-        """The bytes, or `FileMissing`."""
+        """Raises `FileMissing`."""
         ...
 
     def put_file(self, key: str, file: IO[bytes]) -> None:
-        """The rest of a file, however long, at flat memory."""
+        """The rest of a file of any length, in constant memory."""
         ...
 
     def open(self, key: str) -> IO[bytes]:
-        """The bytes to be read piece by piece, or `FileMissing`. Whoever opens it closes it."""
+        """Raises `FileMissing`. The caller closes it."""
         ...
 
     def exists(self, key: str) -> bool: ...
 
     def delete(self, key: str) -> None:
-        """Remove it; a key that is not there is no fault."""
+        """A missing key is no error."""
         ...
 
     def keys(self, prefix: str) -> Iterator[str]:
@@ -34,7 +34,7 @@ class FileStore(Protocol):
         ...
 
     def delete_unfinished(self, *, before: datetime) -> int:
-        """Remove what writers that were killed before then had not finished; how many. No key shows them."""
+        """Remove what killed writers left before then, which no key shows; how many."""
         ...
 
 
@@ -52,7 +52,7 @@ class Fetcher(Protocol):
     """Fetches a caller's URL: guarded, bounded in size and time, without redirects."""
 
     def fetch(self, url: str, *, max_bytes: int) -> FetchedDocument:
-        """The document, or `FetchFailed`."""
+        """Raises `FetchFailed`."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The request under way: its client, a fair share of what is scarce, and the end of the server process."""
+"""The request under way: its client, a fair share of scarce resources, and the shutdown of the server process."""
 
 import asyncio
 import threading
@@ -13,15 +13,12 @@ from typing import Final
 from quillpost.core.errors import Unavailable
 
 STOPPING_MESSAGE = "The service is stopping, and nothing was done. Try again in a few seconds."
-
-
-COMMIT_SECONDS = 2.5
-"""After its beginning no request commits: sooner than the server gives requests up, by more than a commit
-takes."""
+COMMIT_SECONDS = 2.5  # sooner than the server gives up requests, by more than a commit takes
 
 
 class Shutdown:
-    """Of one server process. It begins on the event loop; threads ask whether it has come."""
+    """Of one server process: `COMMIT_SECONDS` after it has begun no request commits, and a request that has not by
+    then may be repeated. It begins on the event loop; threads ask whether it has."""
 
     def __init__(self) -> None:
         self._callbacks: list[Callable[[], None]] = []
@@ -29,7 +26,6 @@ class Shutdown:
         self.has_begun = False
 
     def on_begin(self, callback: Callable[[], None]) -> None:
-        """What is done when it begins."""
         self._callbacks.append(callback)
 
     def begin(self) -> None:
@@ -42,40 +38,38 @@ class Shutdown:
 
     @contextmanager
     def request_context(self) -> Iterator[None]:
-        """Meanwhile, in threads too: this is a request, and so its time may be over."""
+        """Within the block, and in the threads it starts, commits depend on this shutdown."""
         token = _current_shutdown.set(self)
         try:
             yield
         finally:
             _current_shutdown.reset(token)
 
-    def require_commit_time(self) -> None:
-        if self._commits_ended.is_set():
-            raise Unavailable(STOPPING_MESSAGE)
+    @property
+    def have_commits_ended(self) -> bool:
+        return self._commits_ended.is_set()
 
 
 _current_shutdown: ContextVar[Shutdown | None] = ContextVar("shutdown", default=None)
 
 
 def require_commit_allowed() -> None:
-    """Asked before every commit: `Unavailable` where this is a request whose time is over."""
-    if (shutdown := _current_shutdown.get()) is not None:
-        shutdown.require_commit_time()
+    """Called before every commit."""
+    if (shutdown := _current_shutdown.get()) is not None and shutdown.have_commits_ended:
+        raise Unavailable(STOPPING_MESSAGE)
 
 
 Callback = Callable[[], object]
 
 
 class ClientDisconnected(Unavailable):
-    """Nobody waits for the answer any more; what was being made for them has been stopped."""
-
     def __init__(self) -> None:
         super().__init__("The client has gone, and the work was stopped.")
 
 
 class ClientConnection:
-    """One call's. `account` says whose it is as far as that is known by now; `watch` begins to listen
-    for their leaving, once somebody wants to know."""
+    """The client of one call. `get_account` returns its account as far as known by now; `start_watching` begins to
+    listen for a disconnect, once somebody wants to know."""
 
     def __init__(
         self, get_account: Callable[[], Hashable] = lambda: None, start_watching: Callback | None = None
@@ -95,17 +89,16 @@ class ClientConnection:
         return self._is_disconnected
 
     def disconnect(self) -> None:
-        """The client has gone: everything that is done for it is stopped."""
         with self._lock:
             self._is_disconnected = True
             callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:  # not under the lock: whoever waits may hold another that the act needs
+        for callback in callbacks:  # not under the lock: a waiter may hold another lock that the callback needs
             callback()
 
     @contextmanager
     def on_disconnect(self, callback: Callback) -> Iterator[None]:
-        """Within the block `callback` is called, from any thread, as soon as the client is gone; it may come
-        a moment late, when the block has just been left."""
+        """Within the block `callback` is called, from any thread, when the client disconnects; it may come a moment
+        after the block was left."""
         with self._lock:
             if self._is_disconnected:
                 raise ClientDisconnected
@@ -131,7 +124,7 @@ def current_client() -> ClientConnection:
 
 @contextmanager
 def client_context(client: ClientConnection) -> Iterator[None]:
-    """What is done within the block, and in the threads that it starts, is done for this client."""
+    """Within the block, and in the threads it starts, this is the current client."""
     token = _current_client.set(client)
     try:
         yield
@@ -140,10 +133,7 @@ def client_context(client: ClientConnection) -> Iterator[None]:
 
 
 class FairQueue:
-    """`places` at once, of one account at most `each`.
-
-    A place that is free goes to the account that has the fewest, and among those to whoever came first.
-    """
+    """A free slot goes to the account that has the fewest, and among those to the first to come."""
 
     def __init__(self, capacity: int, max_per_account: int, timeout_seconds: float) -> None:
         self._free_slots = capacity
@@ -155,8 +145,7 @@ class FairQueue:
 
     @contextmanager
     def slot(self, busy_message: str) -> Iterator[None]:
-        """A place for the account whose call this is; `busy_message` is what it is told when none is free for too
-        long."""
+        """A slot for the current client's account; `Unavailable(busy_message)` when none is free in time."""
         account = current_client().account
         with self._changed:
             self._wait_for_slot(account, busy_message)
@@ -190,7 +179,6 @@ class FairQueue:
             self._changed.notify_all()
 
     def _next_waiter(self) -> tuple[Hashable, object] | None:
-        """Who has the next turn, if there is a place."""
         eligible = [one for one in self._waiters if self._active_counts[one[0]] < self._max_per_account]
         return min(eligible, key=lambda one: self._active_counts[one[0]], default=None) if self._free_slots else None
 

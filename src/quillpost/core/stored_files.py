@@ -25,7 +25,7 @@ MAX_WRITE_TIME = timedelta(days=1)  # what was begun longer ago nobody will fini
 
 @dataclass(frozen=True, slots=True)
 class PendingFile:
-    """A file in the store that waits for its row."""
+    """A file in the store that has no row yet."""
 
     id: UUID
     key: str
@@ -38,15 +38,13 @@ class PendingFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file that has its row: where it lies in the store, and what is in it, by its digest."""
-
     id: UUID
     key: str
     digest: str
 
 
 def find_files(tx: Tx, file_ids: Iterable[UUID | None]) -> dict[UUID, StoredFile]:
-    """Those of the files that this transaction may see."""
+    """Those that this transaction may see."""
     present_ids = [file_id for file_id in file_ids if file_id is not None]
     if not present_ids:
         return {}
@@ -58,7 +56,7 @@ SELECT_ORDER_FILES = sa.text("select * from files_of_order(:order_id)")
 
 
 def find_order_files(tx: Tx, order_id: int) -> dict[UUID, StoredFile]:
-    """The files of an order that this transaction has read already, whosever they are."""
+    """The files of an order that this transaction has read already, whoever owns them."""
     rows = tx.execute(SELECT_ORDER_FILES, {"order_id": order_id})
     return {row.id: StoredFile(row.id, row.key, bytes(row.sha256).hex()) for row in rows}
 
@@ -71,7 +69,7 @@ class FileStorage:
     def put(
         self, data: bytes, *, purpose: str, content_type: str, expires_at: datetime | None = None, now: datetime
     ) -> PendingFile:
-        """Store the bytes. Done before a transaction opens: storage may be far away."""
+        """Call it before a transaction opens: storage may be far away."""
         file_id = uuid4()
         key = f"{_day_folder(purpose, now)}/{file_id}"
         self.store.put(key, data)
@@ -79,7 +77,7 @@ class FileStorage:
         return PendingFile(file_id, key, purpose, content_type, len(data), digest, expires_at)
 
     def find_by_content(self, tx: Tx, contents: Iterable[bytes], *, purpose: str) -> dict[bytes, UUID]:
-        """Those of the bytes that lie in a file which this transaction may see, each with such a file."""
+        """Those contents that a file has which this transaction may see."""
         by_digest = {hashlib.sha256(body).digest(): body for body in contents}
         rows = tx.execute(
             sa.select(files.c.sha256, files.c.id).where(
@@ -91,7 +89,6 @@ class FileStorage:
     def record_file(
         self, tx: Tx, file: PendingFile, *, account_id: int, sub_account_id: int | None, now: datetime
     ) -> None:
-        """Say whose file it is."""
         tx.execute(
             sa.insert(files).values(
                 id=file.id,
@@ -114,20 +111,20 @@ class FileStorage:
             self.record_file(tx, file, account_id=account_id, sub_account_id=sub_account_id, now=now)
 
     def signed_path(self, subject: str | UUID, *, expires_at: datetime) -> str:
-        """A link that opens this one thing until then, for whoever holds it."""
+        """A link that opens this one file until then, for anyone."""
         return f"/files/{self._signer.sign_file_id(str(subject), expires_at=expires_at)}"
 
     def permanent_path(self, subject: str | UUID) -> str:
-        """The one address of a picture that never changes: the same text wherever it is shown."""
+        """The same text wherever a picture is shown."""
         return self.signed_path(subject, expires_at=NEVER_EXPIRES)
 
     def verify_token(self, token: str, *, now: datetime) -> str | None:
-        """What a link opens, or None when it is forged or too old."""
+        """None when it is forged or expired."""
         return self._signer.read_file_id(token, now=now)
 
 
 def delete_expired_files(db: Database, storage: FileStorage, *, now: datetime) -> int:
-    """Remove files past their time: the row first, so that nobody is led to a missing file."""
+    """The row goes first, so that nobody is led to a missing file."""
     with db.system_transaction() as tx:
         keys = tx.execute(sa.delete(files).where(files.c.expires_at < now).returning(files.c.key)).scalars().all()
     for key in keys:
@@ -136,7 +133,7 @@ def delete_expired_files(db: Database, storage: FileStorage, *, now: datetime) -
 
 
 def delete_orphaned_files(db: Database, storage: FileStorage, *, now: datetime) -> int:
-    """Remove files of the last days that no row speaks of, and what killed writers left half."""
+    """Remove recent files without a row, and what killed writers left."""
     deleted = storage.store.delete_unfinished(before=now - MAX_WRITE_TIME)
     for purpose in PURPOSES:
         for age in ORPHAN_DAYS:

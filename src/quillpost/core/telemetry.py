@@ -32,17 +32,15 @@ PRIVATE_FIELDS = frozenset({"token", "secret", "authorization", "password", "add
 
 
 def mask_private_fields(_logger: object, _method: str, event: dict[str, object]) -> dict[str, object]:
-    """A field that could carry a secret or a person is blanked, whoever tried to log it."""
     return {key: "***" if key in PRIVATE_FIELDS else value for key, value in event.items()}
 
 
 def hide_secrets_in_line(_logger: object, _method: str, line: str) -> str:
-    """The line as it would be written, without a secret of ours: whichever value, key or stack it was in."""
     return hide_secrets(line)
 
 
 class RedactingFormatter(logging.Formatter):
-    """The same for the lines of libraries: one line for each message, and the stack only of a real fault."""
+    """For libraries: one line for each message, without secrets, and no stack of a lost connection."""
 
     def format(self, record: logging.LogRecord) -> str:
         record = copy(record)
@@ -76,13 +74,13 @@ def configure_logging(*, as_json: bool, level: str = "info") -> None:
     library_handler.setFormatter(RedactingFormatter("%(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[library_handler])
     logging.getLogger("procrastinate").setLevel(logging.ERROR)  # its other lines repeat ours
-    # Authlib writes whole tokens, for whoever looks closely enough: nobody ever does.
+    # At its debug level Authlib writes whole tokens.
     authlib_logger = logging.getLogger("authlib")
     authlib_logger.setLevel(LEVEL_OFF)
     authlib_logger.propagate = False
 
 
 def _is_lost_connection(record: logging.LogRecord) -> bool:
-    """The job engine's. Known by its name: few commands load the engine, and all write logs."""
+    """Of the job engine, known by name: few commands load the engine, and all write logs."""
     error = record.exc_info[1] if record.exc_info else None
     return type(error).__name__ == "ConnectorException"

@@ -5,7 +5,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 
 def to_one_line(text: str, *, max_length: int) -> str:
-    """Without line ends, control characters and marks that turn the direction of reading; cut to length."""
+    """Without line ends, control characters and marks that change the reading direction; cut to length."""
     line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return line if len(line) <= max_length else line[: max_length - 1].rstrip() + "…"
 
@@ -13,17 +13,15 @@ def to_one_line(text: str, *, max_length: int) -> str:
 MAX_HOST_LENGTH = 253
 MAX_LABEL_LENGTH = 63
 
-# With "_", which is in no host's name by the book, and in many that people use.
+# With "_", which no standard allows in a host name, and many have.
 LABEL_PATTERN = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?", re.ASCII | re.IGNORECASE)
 NUMBER_PATTERN = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII | re.IGNORECASE)
 
 
 def find_host_error(host: str) -> str | None:
-    """What is wrong with the host of a URL, in its ASCII form, as a sentence; None: somebody may have it.
-
-    A host that ends in a number is an IPv4 address to whoever connects, decimal, octal or hexadecimal, in one
-    to four parts. Only the usual spelling is taken: it is the only one that everybody reads alike.
-    """
+    """What is wrong with the host of a URL, in its ASCII form, as a sentence."""
+    # Clients take a host that ends in a number for an IPv4 address, decimal, octal or hexadecimal, in one to four
+    # parts. Only the usual spelling is read alike by all.
     if ":" in host:
         return None if _is_valid_address(host, IPv6Address) else f"{host} isn't an IPv6 address."
     name = host.removesuffix(".")
@@ -46,11 +44,11 @@ def _is_valid_address(text: str, address_type: type[IPv4Address] | type[IPv6Addr
         address_type(text)
     except ValueError:
         return False
-    return "%" not in text  # a network card of ours is nobody's to choose
+    return "%" not in text  # a scope names a network card of ours
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether whoever is reached under it is this very machine: nobody listens on the way."""
+    """Whether it is this machine: nobody listens on the way."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

@@ -73,7 +73,7 @@ SIZE_PATTERN = r"\b[0-9]+x[0-9]+\b"
 
 
 def mint_secret(kind: SecretKind, randomness: bytes) -> str:
-    """A new secret; `randomness` is 24 to 64 bytes that nobody else can guess."""
+    """`randomness` is 24 to 64 bytes."""
     if len(randomness) not in TOKEN_BYTES:
         raise ValueError("A token is made of 24 to 64 random bytes.")
     # Padded to the width of the largest value, so that a token's length tells nothing.
@@ -83,12 +83,11 @@ def mint_secret(kind: SecretKind, randomness: bytes) -> str:
 
 
 def is_of_kind(secret: str, kind: SecretKind) -> bool:
-    """Whether we may have minted it for this."""
     return _secret_kind(secret) == kind
 
 
 def decode_randomness(secret: str, length: int) -> bytes | None:
-    """The bytes that a secret was minted from; None where it was made of more than so many."""
+    """The bytes that a secret was minted from; None where there were more than `length`."""
     number = 0
     for char in secret.rpartition("_")[2][:-CHECKSUM_LENGTH]:
         number = number * len(BASE62_CHARS) + BASE62_CHARS.index(char)
@@ -96,23 +95,22 @@ def decode_randomness(secret: str, length: int) -> bytes | None:
 
 
 def token_mode(token: str) -> Mode | None:
-    """The token's mode, or None for anything that we cannot have minted."""
+    """None for anything that we cannot have minted."""
     kind = _secret_kind(token)
     return kind if kind in ("test", "live") else None
 
 
 def is_wellformed_token(token: str) -> bool:
-    """Whether it is worth a look in the database."""
     return token_mode(token) is not None
 
 
 def secret_hint(secret: str) -> str:
-    """Its last letters, by which its owner tells it from others."""
+    """Its last characters, by which its owner knows it."""
     return secret[-HINT_LENGTH:]
 
 
 def hide_secrets(text: str) -> str:
-    """The same without any secret of ours, for logs and errors."""
+    """For logs and errors."""
     without_secrets = SECRET_START_PATTERN.sub(HIDDEN_REPLACEMENT, text) if "qp_" in text else text
     return _hide_spaced_claims(CLAIM_PATTERN.sub("[hidden]", without_secrets))
 
@@ -130,7 +128,7 @@ def _hide_spaced_claims(text: str) -> str:
 
 
 def _looks_like_claim(text: str) -> bool:
-    """Whether it may be a claim, and is neither words nor the time that an id begins with."""
+    """Neither words nor the time that a ULID begins with."""
     plain_text = re.sub(f"{SEPARATOR}|{SIZE_PATTERN}", " ", text)
     return (
         not plain_text.startswith(ULID_PREFIX)
@@ -147,15 +145,13 @@ def _secret_kind(secret: str) -> SecretKind | None:
 
 
 def hash_token(token: str) -> bytes:
-    """What is stored instead of the token: it is random enough that a plain hash does."""
+    """What is stored instead of the token: it is random enough for a plain hash."""
     return hashlib.sha256(token.encode()).digest()
 
 
 def create_short_code(randomness: bytes) -> str:
-    """Eight letters and digits that a person can copy from paper, each code as likely as any.
-
-    Sixteen bytes or more are folded into 57 ** 8 codes: the unevenness is below 2 ** -80.
-    """
+    """Eight letters and digits that a person can copy from paper, each code equally likely (uneven by less than 2 **
+    -80)."""
     if len(randomness) < MIN_CODE_BYTES:
         raise ValueError(f"A short code needs at least {MIN_CODE_BYTES} random bytes.")
     number = int.from_bytes(randomness) % len(UNAMBIGUOUS_CHARS) ** SHORT_CODE_LENGTH
@@ -167,7 +163,7 @@ def _checksum(text: str) -> str:
 
 
 def _encode_number(number: int, digits: str) -> str:
-    """The number in the base of these digits, without leading zeros."""
+    """In the base of these digits, without leading zeros."""
     encoded = ""
     while number:
         number, remainder = divmod(number, len(digits))
@@ -193,7 +189,7 @@ class LinkSigner:
         return _sign_payload(self._get_keys()[0], payload)
 
     def read_file_id(self, token: str, *, now: datetime | None) -> str | None:
-        """The file's id, or None when the token is forged or expired; `now` None: only when it is forged."""
+        """None when the token is forged or expired; with `now` None, only when it is forged."""
         try:
             payload = urlsafe_b64decode(token + "=" * (-len(token) % 4))[MAC_BYTES:]
             # Comparing the texts refuses other spellings of the same bytes too.

@@ -49,7 +49,7 @@ COUNT_LIVE_WORKERS = sa.text(
 
 
 def check_with_database(settings: Settings, conninfo: str, *, now: datetime) -> Iterator[DoctorFinding]:
-    """All that the database can tell; of one at another schema no more than that."""
+    """Of a database at another schema only that is reported."""
     engine = create_admin_engine(conninfo)
     try:
         with engine.connect() as tx:
@@ -150,7 +150,7 @@ def check_batches(tx: Tx, settings: Settings) -> DoctorFinding:
 
 
 def _is_with_former_partner(batch: ProductionBatch, settings: Settings) -> bool:
-    """With a former partner, or offered to one: its trouble says what to do, and trying again is in vain."""
+    """Its error says what to do; trying again is useless."""
     return batch.mode == "live" and is_other_partner(batch.partner, read_partner_name(settings))
 
 
@@ -168,7 +168,7 @@ def check_paused_orders(tx: Tx) -> DoctorFinding:
 
 
 def check_webhooks(tx: Tx) -> DoctorFinding:
-    """By number, not by address: an address may hold a secret."""
+    """By number, as an address may hold a secret."""
     rows = tx.execute(
         sa.select(webhooks.c.id).where(webhooks.c.status.in_(("failing", "disabled"))).order_by(webhooks.c.id)
     )

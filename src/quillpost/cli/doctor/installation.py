@@ -39,12 +39,11 @@ HTTP_SECONDS = 3
 
 
 def is_new_installation(settings: Settings) -> bool:
-    """Whether nothing was ever started here. A check-up does not create what it came to look at."""
+    """A check does not create what it looks at."""
     return settings.database_url is None and not (settings.home / "postgres").exists()
 
 
 def check_without_database(settings: Settings) -> Iterator[DoctorFinding]:
-    """All that can be seen before the database is asked."""
     yield check_home(settings)
     yield check_files(settings)
     yield check_fonts(settings)
@@ -116,7 +115,7 @@ def check_fonts(settings: Settings) -> DoctorFinding:
 
 
 def check_scripts(settings: Settings) -> DoctorFinding:
-    """Pages do their work without them, but nothing on them is live."""
+    """Pages work without them, but not live."""
     if missing := missing_packages(bootstrap.find_npm_packages(settings)):
         advice = "Run `make setup` again, or set QUILLPOST_FONT_PACKAGES to a node_modules folder with them."
         return DoctorFinding("scripts", "warning", f"pages are without {', '.join(missing)}", advice)
@@ -142,7 +141,7 @@ def check_port(settings: Settings) -> DoctorFinding:
 
 
 def is_service_running(settings: Settings) -> bool:
-    """Whether it is a Quillpost that listens on our port."""
+    """Whether a Quillpost listens on our port."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{settings.port}/health"  # noqa: S104
     try:
@@ -154,7 +153,7 @@ def is_service_running(settings: Settings) -> bool:
 
 
 def check_legacy_fields(settings: Settings) -> DoctorFinding:
-    """Published gift-card clients send a name that the specification does not have."""
+    """Published gift card clients send a name that the specification does not have."""
     if settings.legacy_fields:
         return DoctorFinding("old fields", "ok", "giftcard_amount_in_cents is taken: QUILLPOST_LEGACY_FIELDS is on")
     message = "giftcard_amount_in_cents is refused; QUILLPOST_LEGACY_FIELDS=true takes it from older clients"
@@ -162,7 +161,7 @@ def check_legacy_fields(settings: Settings) -> DoctorFinding:
 
 
 def check_production_settings(settings: Settings) -> Iterator[DoctorFinding]:
-    """What the service does not start with when it is wrong: each by itself, so that all of it is told."""
+    """Those that the service does not start with when they are wrong: each by itself, so that all are reported."""
     for subject, read_setting, value in (
         ("templates", bootstrap.load_product_layouts, settings.templates or "as shipped"),
         ("output profile", bootstrap.load_output_intent, settings.output_profile or "sRGB"),
@@ -182,7 +181,7 @@ def check_production_settings(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 def check_readiness(settings: Settings) -> Iterator[DoctorFinding]:
-    """What keeps live orders from paper; testing mode works without any of it."""
+    """What keeps live orders from paper; testing mode works without."""
     gaps = check_live_readiness(settings, _create_renderer(settings)).gaps
     for gap in gaps:
         yield DoctorFinding("live mail", "warning", gap, "Set it before you send live mail.")
@@ -191,8 +190,8 @@ def check_readiness(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 def _create_renderer(settings: Settings) -> Renderer:
-    """Where texts can be laid out: on the shipped pieces if the operator's cannot be used, and with no folder
-    to keep faces in, as there may be no home yet."""
+    """With the shipped products if the operator's cannot be used, and without a folder for faces, as there may be no
+    home yet."""
     check_settings = settings.model_copy(update={"faces_folder": Path(os.devnull), "output_profile": None})
     try:
         return bootstrap.build_renderer(check_settings)
@@ -201,7 +200,7 @@ def _create_renderer(settings: Settings) -> Renderer:
 
 
 def check_print_partner(settings: Settings) -> Iterator[DoctorFinding]:
-    """Whether the partner that is named can be used; that none is named, readiness tells."""
+    """That none is set, readiness reports."""
     try:
         read_print_webhook_secrets(settings)
         if settings.print_partner is None or not settings.home.exists():
@@ -216,7 +215,6 @@ def check_print_partner(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 def check_carrier(settings: Settings) -> Iterator[DoctorFinding]:
-    """Whether files of scans can be fetched, and which could not be read."""
     if not settings.home.exists() and settings.files_bucket is None:
         return
     try:

@@ -6,8 +6,6 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One line of the doctor's table."""
-
     subject: str
     status: Literal["ok", "warning", "broken"]
     message: str

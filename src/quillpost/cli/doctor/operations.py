@@ -33,7 +33,7 @@ CORRECT_SETTING_ADVICE = "Correct it: nothing starts until then."
 
 
 def check_verifier(settings: Settings) -> DoctorFinding:
-    """Whether the settings fit together. Asking costs, so nobody does."""
+    """Settings only, as a request costs money."""
     try:
         verifier = build_verifier(settings)
     except NotReady as error:
@@ -44,7 +44,6 @@ def check_verifier(settings: Settings) -> DoctorFinding:
 
 
 def check_addresses(tx: Tx) -> DoctorFinding:
-    """What stops the verifier."""
     verification = tx.execute(sa.select(address_passes).where(address_passes.c.name == "verify")).one_or_none()
     if verification is not None and verification.trouble:
         since, error = verification.trouble_at.strftime("%Y-%m-%d %H:%M"), verification.trouble
@@ -93,7 +92,7 @@ COUNT_UNREPORTED_VOIDS = sa.text(
 
 
 def check_giftcard_issuer(settings: Settings) -> DoctorFinding:
-    """Whether the house that issues live cards lets us in, and knows what we pay from. Nothing is bought."""
+    """Nothing is bought."""
     advice = "Look at the QUILLPOST_GIFTCARDS settings."
     try:
         issuer = build_live_giftcard_issuer(settings)
@@ -107,7 +106,7 @@ def check_giftcard_issuer(settings: Settings) -> DoctorFinding:
 
 
 def _check_brands(tx: Tx, settings: Settings, *, now: datetime) -> DoctorFinding:
-    """Whether live mail can bring what is offered: senders choose without knowing who issues it."""
+    """Whether live mail can bring what is offered: senders choose without knowing the issuer."""
     offered_brands = giftcard_queries.list_offered_brands(tx)
     if settings.giftcards is None:
         stocked = {storage.brand for storage in stock.count_stock(tx, now=now) if storage.free}
@@ -124,8 +123,7 @@ def _check_brands(tx: Tx, settings: Settings, *, now: datetime) -> DoctorFinding
 
 
 def check_giftcards(tx: Tx, settings: Settings, *, now: datetime) -> Iterator[DoctorFinding]:
-    """Brands of which there are no cards, cards that pieces wait for, and void ones that their issuer has not
-    heard of."""
+    """Brands without cards, cards that items wait for, and void cards that their issuer does not know of yet."""
     yield _check_brands(tx, settings, now=now)
     shortages = []
     if settings.giftcards is None:
@@ -170,7 +168,6 @@ COUNT_WAITING_NOTIFICATIONS = sa.text(
 
 
 def check_mail_server(settings: Settings) -> Iterator[DoctorFinding]:
-    """Whether the settings fit together, and the mail server lets us in."""
     try:
         server = build_smtp_notifier(settings)
     except NotReady as error:
@@ -189,7 +186,7 @@ def check_mail_server(settings: Settings) -> Iterator[DoctorFinding]:
 
 
 def check_text_messages(settings: Settings) -> DoctorFinding:
-    """Whether there is a service for text messages that can be asked. Asking costs, so nobody does."""
+    """Settings only, as a request costs money."""
     try:
         service = build_sms_notifier(settings)
     except NotReady as error:
@@ -201,7 +198,7 @@ def check_text_messages(settings: Settings) -> DoctorFinding:
 
 
 def check_notifications(tx: Tx, *, now: datetime) -> DoctorFinding:
-    """What waits although its time has come, and what failed for good of late."""
+    """What is overdue, and what failed for good recently."""
     counts = tx.execute(COUNT_WAITING_NOTIFICATIONS, {"late": now - LATE_AFTER, "lately": now - RECENT_PERIOD}).one()
     problems = [
         f"{count} {label}"
@@ -231,7 +228,7 @@ COUNT_USERS = sa.text(
 
 
 def check_sign_in(settings: Settings) -> DoctorFinding:
-    """Whether passwords and tokens travel sealed. On this machine alone nobody listens on the way."""
+    """Whether passwords and tokens are encrypted on the way. On this machine nobody listens."""
     base_url = read_base_url(settings)
     parts = urlsplit(base_url)
     if parts.scheme == "https" and not settings.trusted_proxies:
@@ -264,7 +261,7 @@ CLOCK_ADVICE = "Let every machine keep its clock by NTP."
 
 
 def check_clock(tx: Tx, *, now: datetime) -> DoctorFinding:
-    """Machines that disagree about the time would take work from each other that is still being done."""
+    """Machines that disagree about the time would take each other's work."""
     skew = tx.execute(sa.text("select clock_timestamp()")).scalar_one() - now
     seconds = abs(skew.total_seconds())
     if abs(skew) <= OK_CLOCK_SKEW:
@@ -277,7 +274,6 @@ RESTORE_KEY_ADVICE = "Bring back the key of this database: FILE.key of its last 
 
 
 def check_key(settings: Settings, tx: Tx) -> Iterator[DoctorFinding]:
-    """Present, closed to others, and those that sealed what is in the database."""
     file = KeyFile(runtime.key_path(settings.home))
     path = file.path
     encrypted_values = [

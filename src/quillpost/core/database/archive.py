@@ -32,8 +32,7 @@ COMPRESSION_LEVEL = 1
 
 @dataclass(frozen=True, slots=True)
 class BackupManifest:
-    """What a backup is. `key_check` tells whether secret keys are the right ones, the
-    current one first, and nothing else of them."""
+    """`key_check` tells whether secret keys are the right ones, the current one first, and nothing else of them."""
 
     release: str
     schema: str
@@ -44,7 +43,7 @@ class BackupManifest:
 
 
 class _EntryChecksum:
-    """The digest of all entries, names and sizes included."""
+    """Covers names and sizes too."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
@@ -60,7 +59,7 @@ class _EntryChecksum:
 
 
 class ArchiveWriter:
-    """Writes entry after entry to a stream; `finish` makes it a whole backup."""
+    """`finish` makes it a whole backup."""
 
     def __init__(self, out: BinaryIO, manifest: BackupManifest) -> None:
         self._gzip = gzip.GzipFile(filename="", mode="wb", compresslevel=COMPRESSION_LEVEL, fileobj=out, mtime=0)
@@ -97,7 +96,7 @@ class ArchiveWriter:
 
 
 def verify_backup(file: Path) -> BackupManifest:
-    """Read a backup through to its end. `NotReady` when it is no backup, or not whole."""
+    """Reads all of it. `NotReady` when it is no backup, or not whole."""
     checksum = _EntryChecksum()
     manifest: BackupManifest | None = None
     expected_checksum: object = None
@@ -116,14 +115,12 @@ def verify_backup(file: Path) -> BackupManifest:
 
 
 def read_files(file: Path) -> Iterator[tuple[str, bytes]]:
-    """The file store's keys and bytes."""
     for name, data in _read_entries(file):
         if name.startswith(FILES_PREFIX):
             yield name.removeprefix(FILES_PREFIX), data
 
 
 def read_database_dump(file: Path) -> Iterator[bytes]:
-    """The database's dump, in pieces."""
     for name, data in _read_entries(file):
         if name.startswith(DATABASE_PREFIX):
             yield data
@@ -149,7 +146,7 @@ def _read_entries(file: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _clear_entries(tar: tarfile.TarFile) -> None:
-    """Python keeps every entry's header for random access, which we never make: memory stays flat."""
+    """Python keeps every entry's header for random access, which we never use."""
     tar.members.clear()  # type: ignore[attr-defined]
 
 

@@ -71,7 +71,7 @@ HAS_RELATIONS = """
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSnapshot:
-    """One moment of the database, which `pg_dump` can see too for as long as it is held."""
+    """One moment of the database, visible to `pg_dump` while it is held."""
 
     name: str
     schema: str
@@ -81,7 +81,7 @@ class DatabaseSnapshot:
 
 @contextmanager
 def hold_snapshot(conninfo: str) -> Iterator[DatabaseSnapshot]:
-    """The database as it is now, while the service goes on writing to it."""
+    """The service may go on writing."""
     with psycopg.connect(conninfo, connect_timeout=5) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
@@ -99,7 +99,7 @@ def hold_snapshot(conninfo: str) -> Iterator[DatabaseSnapshot]:
 
 
 def dump_database(binaries: PostgresBinaries, conninfo: str, snapshot: DatabaseSnapshot) -> Iterator[bytes]:
-    """The snapshot in PostgreSQL's custom format, piece by piece."""
+    """In PostgreSQL's custom format."""
     command = [
         binaries.program_path("pg_dump"),
         "--format=custom",
@@ -116,13 +116,12 @@ def dump_database(binaries: PostgresBinaries, conninfo: str, snapshot: DatabaseS
 
 
 def is_database_empty(conninfo: str) -> bool:
-    """Whether there is nothing at all in the database, of ours or of anyone."""
     with psycopg.connect(conninfo, connect_timeout=5) as connection:
         return not _query_value(connection, HAS_RELATIONS)
 
 
 def restore_database(binaries: PostgresBinaries, conninfo: str, chunks: Iterable[bytes]) -> None:
-    """Fill a blank database with what was dumped, in one transaction: all of it, or nothing."""
+    """In one transaction."""
     engine = create_admin_engine(conninfo)
     try:
         with engine.begin() as connection:
@@ -140,8 +139,8 @@ def restore_database(binaries: PostgresBinaries, conninfo: str, chunks: Iterable
 
 
 def skip_issued_numbers(conninfo: str) -> int:
-    """Leave out the barcodes and batch numbers that were given out since the backup: they are in the mail.
-    Gift cards in stock may be, too: they are set aside, and it is said how many that are."""
+    """Skip the barcodes and batch numbers issued since the backup: they are in the mail. Gift cards in stock may be,
+    too: they are set aside; how many."""
     with psycopg.connect(conninfo, connect_timeout=5) as connection:
         connection.execute(f"set local role {OWNER_ROLE}")
         connection.execute(SKIP_BATCH_NUMBERS)
@@ -151,7 +150,7 @@ def skip_issued_numbers(conninfo: str) -> int:
 
 
 def delete_sessions(conninfo: str) -> None:
-    """Nobody is signed in to a restored service, and no link that sets a password is good any more."""
+    """Also the links that set a password."""
     with psycopg.connect(conninfo, connect_timeout=5) as connection:
         connection.execute(f"set local role {OWNER_ROLE}")
         connection.execute(DELETE_SESSIONS)
@@ -161,7 +160,7 @@ def delete_sessions(conninfo: str) -> None:
 def _run_program(
     command: list[str], conninfo: str, *, stdin: int | None = None, stdout: int | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The program at work on the database; `NotReady` with its own words when it fails."""
+    """`NotReady` with the program's own message when it fails."""
     target, password = _split_password(conninfo)
     with tempfile.TemporaryFile() as error_output:
         try:
@@ -209,7 +208,7 @@ def _first_error(error_output: IO[bytes]) -> str:
 
 
 def _count_rows(connection: psycopg.Connection) -> Mapping[str, int]:
-    """How many rows there are of what people ask for; an older schema may not have all of it."""
+    """An older schema may not have all tables."""
     existing_tables = [
         name for name in COUNTED_TABLES if _query_value(connection, f"select to_regclass('{name}')") is not None
     ]

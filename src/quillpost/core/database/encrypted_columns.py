@@ -29,7 +29,7 @@ FIND_ENCRYPTED_COLUMNS = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class EncryptedColumn:
-    """Where secrets lie sealed, and what each is bound to. `context` is told the values of `context_columns`."""
+    """`context` takes the values of `context_columns`."""
 
     table: sa.Table
     name: str
@@ -57,7 +57,7 @@ class EncryptedColumn:
 
 @dataclass(slots=True)
 class RotationCount:
-    """What became of the values that were met under another key."""
+    """Of the values that were under another key."""
 
     reencrypted: int = 0
     skipped: int = 0  # changed or held by somebody else at that moment
@@ -65,20 +65,19 @@ class RotationCount:
 
 
 def count_by_key(tx: Tx, encrypted_column: EncryptedColumn) -> Mapping[str, int]:
-    """How many values there are under each key, by its id."""
+    """By key id."""
     key_id = sa.func.substring(encrypted_column.column, 3, sa.func.get_byte(encrypted_column.column, 1)).label("named")
     rows = tx.execute(sa.select(key_id, sa.func.count()).where(encrypted_column.is_encrypted).group_by(key_id))
     return {bytes(key).decode("ascii", "replace"): count for key, count in rows}
 
 
 def read_any_value(tx: Tx, encrypted_column: EncryptedColumn) -> tuple[str, bytes] | None:
-    """One of the values, and its context."""
+    """With its context."""
     row = tx.execute(_select_values(encrypted_column).limit(1)).first()
     return None if row is None else (_build_context(encrypted_column, row), bytes(row.value))
 
 
 def has_outdated_values(tx: Tx, encrypted_column: EncryptedColumn, key_prefix: bytes) -> bool:
-    """Whether a value does not begin with the mark of the current key."""
     return (
         tx.execute(
             _select_values(encrypted_column).where(_has_other_key(encrypted_column, key_prefix)).limit(1)
@@ -88,7 +87,7 @@ def has_outdated_values(tx: Tx, encrypted_column: EncryptedColumn, key_prefix: b
 
 
 def reencrypt(db: Database, encryptor: Encryptor, encrypted_column: EncryptedColumn) -> Iterator[RotationCount]:
-    """Every value that is under another key, from the first row to the last; what was done, a batch each."""
+    """Every value under another key, in batches."""
     after: Sequence[Any] | None = None
     while True:
         with db.system_transaction() as tx:
@@ -100,7 +99,7 @@ def reencrypt(db: Database, encryptor: Encryptor, encrypted_column: EncryptedCol
 
 
 def reencrypt_locked(db: Database, encryptor: Encryptor, encrypted_column: EncryptedColumn) -> Iterator[RotationCount]:
-    """The same for those that others held: one by one, waiting for each."""
+    """Those that others had locked: one by one, waiting for each."""
     after: Sequence[Any] | None = None
     while True:
         with db.system_transaction() as tx:
@@ -112,8 +111,7 @@ def reencrypt_locked(db: Database, encryptor: Encryptor, encrypted_column: Encry
 
 
 def has_encrypted_values(tx: Tx) -> bool:
-    """Whether there are secrets that need a key, in a database of whichever release. What is kept for a day
-    at most is not looked at."""
+    """Works with the schema of any release. Values kept for a day at most are not looked at."""
     checks = [
         f"exists (select from {row.table_name} where length({row.column_name}) > 1)"
         for row in tx.execute(FIND_ENCRYPTED_COLUMNS)
@@ -122,7 +120,7 @@ def has_encrypted_values(tx: Tx) -> bool:
 
 
 def wait_for_writers(db: Database, table: sa.Table) -> bool:
-    """Until everyone who has written to the table by now is done; False: somebody takes long."""
+    """Wait for everyone who has written to the table; False if one takes long."""
     try:
         with db.system_transaction() as tx:
             tx.execute(sa.text(f"set local lock_timeout = '{LOCK_TIMEOUT}'"))
@@ -160,7 +158,7 @@ def _reencrypt_rows(
 
 
 def _select_values(encrypted_column: EncryptedColumn) -> sa.Select[Any]:
-    """Rows: first their primary key, then what their seal is bound to, at last their `value`."""
+    """Each row has its primary key, the context columns and `value`."""
     keys = [column.label(f"key{n}") for n, column in enumerate(encrypted_column.primary_key)]
     context_columns = [
         encrypted_column.table.c[name].label(f"bound{n}") for n, name in enumerate(encrypted_column.context_columns)
@@ -190,8 +188,7 @@ def _has_other_key(encrypted_column: EncryptedColumn, key_prefix: bytes) -> sa.C
 
 
 def _build_update(encrypted_column: EncryptedColumn, *, wait: bool) -> sa.TextClause:
-    """Rows are taken in the order of their keys, and those that others hold are passed by: nobody waits for
-    us and we for them."""
+    """Rows are locked in key order, and locked ones are skipped: no deadlock."""
     names = [column.name for column in encrypted_column.primary_key]
     types = [column.type.compile() for column in encrypted_column.primary_key]
     arrays = ", ".join(f"cast(:key{n} as {type_name}[])" for n, type_name in enumerate(types))

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, each in the role it works in; locks between processes; many rows at once."""
+"""Connections to PostgreSQL, each in its role; locks between processes; bulk inserts."""
 
 import asyncio
 import threading
@@ -22,15 +22,15 @@ from quillpost.core.requests import require_commit_allowed
 
 log = structlog.get_logger(__name__)
 
-# Another machine that vanished without a word is noticed after about ten seconds, not after two hours.
+# A machine that vanished is noticed after about ten seconds, not after two hours.
 KEEPALIVE_OPTIONS = "-c tcp_keepalives_idle=4 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
 
 
 class AdvisoryLocks:
-    """All locks of one process, on one connection of its own. Safe to use from several threads.
+    """All locks of one process, on one connection. Thread-safe.
 
-    A lock keeps others from starting the same work meanwhile. It does not prove that nobody else has done it:
-    with a broken connection all locks are gone, and are only taken again when one is asked for.
+    A lock keeps others from starting the same work meanwhile. It does not prove that nobody else has done it: a broken
+    connection loses all locks, and they are only taken again when one is asked for.
     """
 
     def __init__(self, conninfo: str) -> None:
@@ -40,7 +40,7 @@ class AdvisoryLocks:
         self._mutex = threading.Lock()
 
     def acquire(self, name: str) -> bool:
-        """Whether it is ours now; not if anybody has it, another thread of this process included."""
+        """False if anybody has it, even another thread of this process."""
         number = lock_number(name)
         with self._mutex:
             if number in self._held_numbers:
@@ -51,7 +51,6 @@ class AdvisoryLocks:
             return is_acquired
 
     def release(self, name: str) -> None:
-        """Of one that we acquired. Where the connection is broken, it is free already."""
         number = lock_number(name)
         with self._mutex:
             self._held_numbers.discard(number)
@@ -97,7 +96,6 @@ class AdvisoryLocks:
 
 
 def lock_number(name: str) -> int:
-    """What the database knows it by."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True)
 
 
@@ -111,7 +109,7 @@ def _try_advisory_lock(connection: psycopg.Connection, number: int) -> bool:
     return bool(row and row[0])
 
 
-Tx = sa.Connection  # an open transaction. Whoever opened it commits it.
+Tx = sa.Connection  # an open transaction; its opener commits it
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +129,10 @@ SET_TENANT = sa.text(
 
 
 class Database:
-    """Two doors into one database: as a tenant, whose rows the server filters, or as the worker."""
+    """Connections as a tenant, whose rows the server filters, and as the worker."""
 
     def __init__(self, conninfo: str, *, has_own_logins: bool = False, connections: int = 20) -> None:
-        """With `has_own_logins` each role logs in as itself, and cannot become another."""
+        """With `has_own_logins` each role logs in as itself, and cannot become another role."""
         self.conninfo = conninfo
         self.worker_conninfo = conninfo_for_role(conninfo, "quillpost_worker", has_own_login=has_own_logins)
         app_conninfo = conninfo_for_role(conninfo, "quillpost_app", has_own_login=has_own_logins)
@@ -159,13 +157,12 @@ class Database:
 
     @contextmanager
     def anonymous_transaction(self) -> Iterator[Tx]:
-        """A transaction before anyone is known: it sees no tenant's row."""
+        """A transaction before authentication: it sees no tenant's row."""
         with _begin_transaction(self._app) as tx:
             yield tx
 
     def execute_autocommit(self, statement: sa.TextClause, values: Mapping[str, object]) -> sa.Row[Any] | None:
-        """The same for one statement, which is a transaction by itself: begun and committed by no word of its
-        own. Its first row."""
+        """The first row of an anonymous statement that is a transaction by itself, without BEGIN and COMMIT."""
         with _begin_transaction(self._autocommit) as tx:
             return tx.execute(statement, values).first()
 
@@ -191,14 +188,13 @@ def _begin_transaction(engine: sa.Engine) -> Iterator[Tx]:
             yield tx
             require_commit_allowed()
     except (*CONNECTION_ERRORS, psycopg.OperationalError, psycopg.InterfaceError) as error:
-        # Not only a server that is gone: a deadlock, or a disk that is full, is told to callers alike.
+        # A deadlock or a full disk is reported to callers like a server that is gone.
         state = getattr(getattr(error, "orig", error), "sqlstate", None)
         log.warning("database.unavailable", sqlstate=state, error=type(error).__name__)
         raise Unavailable("The database does not answer. Try again shortly.") from error
 
 
 def driver_connection(tx: Tx) -> psycopg.Connection:
-    """The psycopg connection beneath, for COPY and for deferring jobs."""
     connection = tx.connection.driver_connection
     assert isinstance(connection, psycopg.Connection)
     return connection
@@ -210,8 +206,7 @@ def create_admin_engine(conninfo: str) -> sa.Engine:
 
 
 def conninfo_for_role(conninfo: str, role: str, *, has_own_login: bool = False) -> str:
-    """The same connection string for one role: as its own login, or as a session that starts, and RESETs,
-    in the role."""
+    """The same for one role: as its own login, or as a session that starts, and RESETs, in the role."""
     if has_own_login:
         return make_conninfo(conninfo, user=role)
     options = str(conninfo_to_dict(conninfo).get("options") or "")
@@ -219,7 +214,6 @@ def conninfo_for_role(conninfo: str, role: str, *, has_own_login: bool = False) 
 
 
 def require_reachable(conninfo: str) -> None:
-    """Raise one clear sentence when nobody answers there."""
     try:
         psycopg.connect(conninfo, connect_timeout=5).close()
     except psycopg.Error as error:
@@ -254,21 +248,19 @@ _RESTORE_LIMITS = sa.text(
 
 @contextmanager
 def account_wide_access(tx: Tx) -> Iterator[None]:
-    """Meanwhile the transaction sees all of the account. A failure ends it anyway."""
+    """Within the block the transaction sees all of the account. A failure ends the transaction anyway."""
     previous = tx.execute(_CLEAR_LIMITS).one()
     yield
     tx.execute(_RESTORE_LIMITS, {"mode": previous.mode, "sub_account": previous.sub_account})
 
 
-CHECK_INTERVAL_SECONDS = 5.0  # seconds, while nobody asks
-CHECK_VALID_SECONDS = 1.0
-"""Seconds for which a look is good: however often somebody asks, the database is bothered no more often."""
+CHECK_INTERVAL_SECONDS = 5.0  # while nobody asks
+CHECK_VALID_SECONDS = 1.0  # the database is asked no more often than this
 CONNECT_TIMEOUT_SECONDS = 3.0
 
 
 class DatabaseMonitor:
-    """Looks by a connection of its own: that a pool of them is busy proves nothing, and neither does an old
-    connection to a server that takes no new ones."""
+    """Checks with a new connection: a busy pool proves nothing, nor does an old connection."""
 
     def __init__(self, conninfo: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._conninfo = conninfo
@@ -278,7 +270,7 @@ class DatabaseMonitor:
         self._is_reachable = True
 
     async def check_downtime(self) -> float | None:
-        """None while it answers, else the seconds since it did."""
+        """Seconds since the database last answered; None while it does."""
         if self._checked_at is None or self._clock() - self._checked_at >= CHECK_VALID_SECONDS:
             self._checked_at = self._clock()
             self._is_reachable = await self._can_connect_in_time()
@@ -287,13 +279,13 @@ class DatabaseMonitor:
         return None if self._is_reachable else self._clock() - self._reachable_at
 
     async def run(self) -> None:
-        """Look now and then, so that it is known since when."""
+        """Check now and then, so that it is known since when."""
         while True:
             await asyncio.sleep(CHECK_INTERVAL_SECONDS)
             await self.check_downtime()
 
     async def _can_connect_in_time(self) -> bool:
-        # A limiter of its own: where all threads wait for the database, this is still found out.
+        # A limiter of its own, for when all threads wait for the database.
         with anyio.move_on_after(CONNECT_TIMEOUT_SECONDS):
             return await anyio.to_thread.run_sync(
                 self._can_connect, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
@@ -312,7 +304,7 @@ MAX_PLAIN_INSERTS = 50  # up to here plain inserts cost less than making the tem
 
 
 def insert_rows(tx: Tx, table: sa.Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Insert them all, each checked by the table's policy."""
+    """COPY is refused under row-level security, so many rows go through a temporary table."""
     if len(rows) <= MAX_PLAIN_INSERTS:
         if rows:
             tx.execute(sa.insert(table), [dict(zip(columns, row, strict=True)) for row in rows])

@@ -1,4 +1,4 @@
-"""Brings a database to the schema this release needs, or says plainly why it cannot be used."""
+"""The schema that this release needs: migrations, and whether a database has it."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -14,14 +14,11 @@ OWNER_ROLE, APP_ROLE, WORKER_ROLE = "quillpost_owner", "quillpost_app", "quillpo
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 
-# Two processes that start at once on an empty database take turns.
-MIGRATION_LOCK_KEY = 7_125_201
+MIGRATION_LOCK_KEY = 7_125_201  # for two processes that start at once on an empty database
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """How the database's revision stands to this release's."""
-
     status: Literal["empty", "current", "older", "newer"]
     revision: str | None
     required_revision: str
@@ -29,7 +26,7 @@ class SchemaState:
 
 @cache
 def list_revisions() -> list[str]:
-    """Every one that this release knows, in their order: each file of a migration begins with its own."""
+    """In order; the name of a migration's file begins with its revision."""
     return sorted(path.name.partition("_")[0] for path in MIGRATIONS_FOLDER.glob("versions/[0-9]*.py"))
 
 
@@ -38,14 +35,13 @@ def required_revision() -> str:
 
 
 def read_schema_state(connection: sa.Connection) -> SchemaState:
-    """Where the database stands."""
     if connection.scalar(sa.text("select to_regclass('alembic_version')")) is None:
         return compare_revision(None)
     return compare_revision(connection.scalars(sa.text("select version_num from alembic_version")).one_or_none())
 
 
 def compare_revision(revision: str | None) -> SchemaState:
-    """How a revision, or a database without any, stands to this release's."""
+    """`revision` is None for an empty database."""
     required = required_revision()
     if revision is None:
         return SchemaState("empty", None, required)
@@ -55,7 +51,6 @@ def compare_revision(revision: str | None) -> SchemaState:
 
 
 def require_current(schema: SchemaState) -> None:
-    """Raise one clear sentence unless the schema is this release's."""
     if schema.status == "older":
         raise NotReady(
             f"The database schema ({schema.revision}) is older than this release needs "
@@ -71,7 +66,7 @@ def require_current(schema: SchemaState) -> None:
 
 
 def migrate(conninfo: str) -> SchemaState:
-    """Upgrade to this release's schema, creating roles and everything else where there is nothing."""
+    """Upgrade to this release's schema, or create it with its roles; the state before."""
     engine = create_admin_engine(conninfo)
     try:
         with engine.begin() as connection:
@@ -82,24 +77,18 @@ def migrate(conninfo: str) -> SchemaState:
             if before.status != "current":
                 create_roles(connection)
                 connection.execute(sa.text(f"set local role {OWNER_ROLE}"))
-                _run_migrations(connection)
+                # Imported here, as every other start goes without Alembic.
+                from quillpost.core.database.migrations.upgrade import upgrade  # noqa: PLC0415
+
+                upgrade(connection, MIGRATIONS_FOLDER)
         return before
     finally:
         engine.dispose()
 
 
-def _run_migrations(connection: sa.Connection) -> None:
-    # Here and nowhere else: Alembic is for whoever upgrades, and every other start goes without loading it.
-    from quillpost.core.database.migrations.upgrade import upgrade  # noqa: PLC0415
-
-    upgrade(connection, MIGRATIONS_FOLDER)
-
-
 def create_roles(connection: sa.Connection) -> None:
-    """Roles belong to the whole server, so another database of ours may have made them already.
-
-    Whoever makes a role may administer it, but use it only after a grant: an ordinary login needs both.
-    """
+    """Roles belong to the whole server, so another database of ours may have made them already. The creator of a role
+    may administer it, but use it only after a grant: an ordinary login needs both."""
     for role, login_option in ((OWNER_ROLE, "nologin"), (APP_ROLE, "login"), (WORKER_ROLE, "login")):
         connection.execute(
             sa.text(

@@ -38,17 +38,15 @@ Condition = sa.ColumnElement[bool]
 
 
 def matches_words(search: str, *columns: sa.ColumnElement[Any]) -> Condition:
-    """Whether these columns have the words, of a table in which an account has few rows: each is read."""
+    """For a table in which an account has few rows: each is read."""
     words = sa.func.search_vector("", sa.func.concat_ws(" ", *columns))
     return words.bool_op("@@")(sa.func.search_query("", search))
 
 
 def select_matching_recipients(search: str, account_id: int, *, list_id: int | None = None) -> sa.CTE:
-    """Those of the account, or of this list of it, who have the words; for the service, on an index.
-
-    Whatever else is wanted of them is asked afterwards. Asked at once, PostgreSQL would take an account whose
-    first million has just been imported for a small one, and read it from end to end.
-    """
+    """Of the account, or of one list, by the index; for the service's role. Apply further conditions afterwards:
+    together with them, PostgreSQL would take an account whose first million was just imported for a small one, and scan
+    it."""
     query = _build_query(search, f"{account_id}:", list_id and f"@{list_id}")
     indexed = sa.select(recipient_search.c.recipient_id).where(_matches(recipient_search.c.words, query))
     unindexed = _select_unindexed(recipients, account_id, search).where(_matches(_RECIPIENT_WORDS, query))
@@ -61,7 +59,7 @@ def select_matching_recipients(search: str, account_id: int, *, list_id: int | N
 
 
 def select_matching_items(search: str, account_id: int, mode: str, *, order_id: int | None = None) -> sa.CTE:
-    """The same of pieces: their `item_id` and `order_id`."""
+    """The `item_id` and `order_id` of items, likewise."""
     query = _build_query(search, f"{account_id}{mode}:", order_id and f"#{order_id}")
     indexed = sa.select(item_search.c.item_id, item_search.c.order_id).where(_matches(item_search.c.words, query))
     unindexed = _select_unindexed(items, account_id, search).where(_matches(_ITEM_WORDS, query))
@@ -69,7 +67,7 @@ def select_matching_items(search: str, account_id: int, mode: str, *, order_id: 
 
 
 def index_backlog(db: Database) -> None:
-    """Make the index over what came by the thousand; whatever others have in hand is theirs."""
+    """Batches that another process works on are skipped."""
     indexed = 1
     while indexed:
         with db.system_transaction() as tx:
@@ -77,14 +75,13 @@ def index_backlog(db: Database) -> None:
 
 
 def _select_unindexed(table: sa.Table, account_id: int, search: str) -> sa.Select[Any]:
-    """What has no index yet, and may have the words."""
     conditions = search_backlog.c.kind == table.name, search_backlog.c.account_id == account_id
     ids = sa.select(sa.func.unnest(search_backlog.c.ids).label("id")).where(*conditions).subquery()
     return sa.select(table.c.id).join(ids, ids.c.id == table.c.id).where(_may_match(search, table))
 
 
 def _may_match(search: str, table: sa.Table) -> Condition:
-    """A look that costs little, before the words of a row are made: what is plain in them stands in it."""
+    """A cheap check before the words of a row are built."""
     parts = {part[:STORED_WORD_LENGTH] for part in PLAIN_WORD_PATTERN.findall(search.lower())}
     text = sa.func.concat_ws(" ", *(table.c[name] for name in SEARCHED_COLUMNS))
     is_plain = sa.func.octet_length(text) == sa.func.char_length(text)
@@ -101,7 +98,7 @@ def _materialize(query: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.CTE:
 
 
 def _build_query(search: str, scope: str, parent: str | int | None) -> sa.ColumnElement[Any]:
-    """As the words are kept: each with whose it is before it, and beside them the list or the order."""
+    """In the index each word is prefixed by its owner, and the list or order is beside them."""
     query = sa.func.search_query(scope, search)
     return query if not parent else query.op("&&")(sa.cast(f"'{parent}'", TSQUERY()))
 
@@ -109,8 +106,8 @@ def _build_query(search: str, scope: str, parent: str | int | None) -> sa.Column
 def read_search_page(
     tx: Tx, matches: sa.Select[Any], page_request: PageRequest, *, sorting: Sorting = NEWEST_FIRST
 ) -> tuple[list[int], int]:
-    """The ids on the page of all that are `matches`, in no order, and how many there are: of one look at the
-    index. `matches` has the id and then what the list is sorted by."""
+    """The ids on the page, in no order, and the total, with one look at the index. `matches` has the id and then the
+    sort columns."""
     rows = _materialize(matches)
     id_column, *sort_columns = rows.c
     order = [each.desc() if sorting.is_newest_first else each.asc() for each in (*sort_columns, id_column)]

@@ -100,8 +100,6 @@ MAX_STALLED = 50
 
 @dataclass(frozen=True, slots=True)
 class FailedTaskCount:
-    """So many jobs of a task were given up, the last one then."""
-
     task: str
     how_many: int
     last_at: datetime | None
@@ -109,7 +107,7 @@ class FailedTaskCount:
 
 @dataclass(frozen=True, slots=True)
 class StoppedJob:
-    """One that was given up, or whose worker was last heard of then."""
+    """A job that failed for good, or whose worker was last alive at `failed_at`."""
 
     id: int
     task: str
@@ -121,7 +119,7 @@ class StoppedJob:
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """What waits in it: ready to be taken, since `oldest` at the longest, or for a later time."""
+    """Jobs ready to run, the first since `oldest`, and jobs for a later time."""
 
     name: str
     ready: int
@@ -135,14 +133,14 @@ def count_failed_by_task(tx: Tx) -> list[FailedTaskCount]:
 
 
 def list_failed_jobs(tx: Tx, page_request: PageRequest, *, task: str | None = None) -> Page[StoppedJob]:
-    """Those that were given up, of one task or of all, the newest first."""
+    """The newest first."""
     total = int(tx.execute(COUNT_FAILED, {"task": task}).scalar_one())
     rows = tx.execute(SELECT_FAILED_PAGE, {"task": task, "skip": page_request.offset, "most": page_request.per_page})
     return Page([_stopped_job(row) for row in rows], total, page_request)
 
 
 def list_stalled_jobs(tx: Tx, *, silent_seconds: float) -> list[StoppedJob]:
-    """Those at work whose worker has not been heard of for so long, the first of them."""
+    """The first running jobs whose worker was not heard of for so long."""
     rows = tx.execute(SELECT_STALLED, {"silent": silent_seconds, "most": MAX_STALLED})
     return [_stopped_job(row) for row in rows]
 
@@ -156,8 +154,7 @@ def are_workers_alive(tx: Tx, *, silent_seconds: float) -> bool:
 
 
 def retry_job(tx: Tx, job_id: int) -> str:
-    """Run a job that was given up once more, with all its tries; the name of its task. `NotFound` if it is
-    not given up."""
+    """Run a failed job again, with all its tries; its task. Raises `NotFound`."""
     task = tx.execute(SELECT_FAILED_TASK, {"job_id": job_id}).scalar()
     if task is None:
         raise NotFound
@@ -166,7 +163,7 @@ def retry_job(tx: Tx, job_id: int) -> str:
 
 
 def retry_failed_jobs(tx: Tx, task: str) -> int:
-    """The same for every one of this task; how many run again."""
+    """How many run again."""
     return tx.execute(RETRY_TASK, {"task": task}).rowcount
 
 

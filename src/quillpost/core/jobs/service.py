@@ -20,7 +20,7 @@ SELECT_SCHEDULED = sa.text(
 
 
 def _jobs_statement(statuses: str, *, action: str) -> sa.TextClause:
-    """A statement about jobs of one task and its arguments; written out, the statuses find their index."""
+    """Statuses are written out so that their index is used."""
     return sa.text(
         f"""{action} from procrastinate_jobs
              where task_name = :task and status in ({statuses}) and args = cast(:args as jsonb)"""
@@ -36,40 +36,36 @@ DELETE_NOT_RUNNING = _jobs_statement("'todo', 'failed'", action="delete")
 def enqueue(
     tx: Tx, task: str, *, at: datetime | None = None, queue: str = "default", priority: int = 0, **args: int
 ) -> None:
-    """Run the task once this transaction has committed, not before `at`; those of higher priority first."""
+    """Run the task once this transaction has committed, not before `at`; higher priority first."""
     _app.configure_task(
         task, allow_unknown=True, connection=driver_connection(tx), queue=queue, schedule_at=at, priority=priority
     ).defer(**args)
 
 
 def enqueue_unique(tx: Tx, task: str, *, at: datetime) -> None:
-    """See that the task runs soon after `at`: one job a second at most, however many ask for it.
-
-    A unique lock would make callers wait for each other; instead two that ask at the same moment may
-    both book, and the second run finds nothing to do.
-    """
+    """Run the task soon after `at`, at most one job a second. A unique lock would make callers wait for each other;
+    instead two callers at the same moment may both enqueue, and the second run finds nothing to do."""
     second = at.replace(microsecond=0) + timedelta(seconds=1)
     if tx.execute(SELECT_SCHEDULED, {"task": task, "at": second}).first() is None:
         enqueue(tx, task, at=second)
 
 
 def is_waiting(tx: Tx, task: str, **args: int) -> bool:
-    """Whether such a job is yet to start."""
     return tx.execute(SELECT_WAITING, _job_params(task, args)).first() is not None
 
 
 def is_running(tx: Tx, task: str, **args: int) -> bool:
-    """Whether such a job is at work, or was when its worker died, until others take it over."""
+    """Also true of a job whose worker died, until another worker takes it."""
     return tx.execute(SELECT_RUNNING, _job_params(task, args)).first() is not None
 
 
 def is_unfinished(tx: Tx, task: str, **args: int) -> bool:
-    """Whether such a job waits, runs, or was given up and needs a person."""
+    """Whether such a job waits, runs, or has failed for good."""
     return tx.execute(SELECT_UNFINISHED, _job_params(task, args)).first() is not None
 
 
 def delete_jobs(tx: Tx, task: str, **args: int) -> None:
-    """No such job waits any more, or is known as given up: it can be booked anew."""
+    """Delete what waits or has failed for good."""
     tx.execute(DELETE_NOT_RUNNING, _job_params(task, args))
 
 
@@ -79,11 +75,8 @@ def _job_params(task: str, args: Mapping[str, int]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Work that may run again after a crash, so it must be an idempotent step.
-
-    `run` takes the arguments that `enqueue` was given, by name; a periodic task takes none.
-    `cron` is a cron line (five fields, or six with seconds first).
-    """
+    """An idempotent step, as it may run again after a crash. `run` takes the arguments of `enqueue` by name; a periodic
+    task takes none. `cron` has five fields, or six with seconds first."""
 
     name: str
     run: Callable[..., None]

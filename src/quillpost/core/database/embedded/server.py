@@ -42,11 +42,8 @@ DEFAULT_POSTGRES_SETTINGS: Mapping[str, str] = {
 
 
 class EmbeddedPostgres:
-    """One cluster below `home`, with the database `quillpost` in it.
-
-    `start` belongs on the main thread: the kernel ends the server with the thread that forked it.
-    From another thread the server is started without that tie. `restart` belongs on a thread that stays.
-    """
+    """Call `start` on the main thread: the kernel ends the server with the thread that forked it. From another thread
+    the server starts without that tie. Call `restart` on a thread that stays."""
 
     def __init__(
         self,
@@ -69,26 +66,24 @@ class EmbeddedPostgres:
 
     @property
     def bin_folder(self) -> Path:
-        """The folder of the running server's programs; `pg_dump` is there too."""
         return self._running_cluster().binaries.folder
 
     def conninfo(self, database: str = DATABASE_NAME, user: str = SUPERUSER) -> str:
-        """How psycopg and libpq's programs reach the running server; any role may be named."""
         socket_folder = self._running_cluster().socket_folder
         return make_conninfo(host=str(socket_folder), port=SOCKET_PORT, user=user, dbname=database)
 
     def url(self, database: str = DATABASE_NAME, user: str = SUPERUSER) -> str:
-        """The same as an address, for SQLAlchemy and for `QUILLPOST_DATABASE_URL`."""
+        """For SQLAlchemy and `QUILLPOST_DATABASE_URL`."""
         socket_folder = quote(str(self._running_cluster().socket_folder), safe="")
         return f"postgresql://{user}@/{database}?host={socket_folder}&port={SOCKET_PORT}"
 
     @property
     def is_adopted(self) -> bool:
-        """Whether the server was there before us, and so is not ours to stop."""
+        """Whether the server was running before, and so is not ours to stop."""
         return self._cluster is not None and self._server is None
 
     def start(self) -> None:
-        """Return when the server answers; raise `NotReady` with one sentence when it cannot."""
+        """Returns when the server answers, or raises `NotReady`."""
         if self._server is not None and self._running_cluster().accepts_connections():
             return
         self.stop()  # ours may have been killed: reap it, a zombie would look alive
@@ -109,9 +104,9 @@ class EmbeddedPostgres:
                 raise
 
     def restart(self, *, is_still_needed: Callable[[], bool]) -> None:
-        """Return when a server answers again after the last one ended: a new one of ours, or one that another
-        process was faster to start. Call it on a thread that stays until `stop`. When it is not wanted any
-        more, or cannot start, it raises `NotReady`, and no server of ours is left."""
+        """Returns when a server answers again: a new one of ours, or one that another process started first. Call it on
+        a thread that stays until `stop`. Raises `NotReady` when it is no longer needed, or cannot start; then no server
+        of ours is left."""
         cluster, ended_server = self._running_cluster(), self._server
         if ended_server is not None:
             stop_server(ended_server)
@@ -123,27 +118,26 @@ class EmbeddedPostgres:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the server's process is gone; one of ours leaves no zombie then."""
         if self._server is not None:
             return self._server.poll() is not None
         return not self._running_cluster().is_server_running
 
     @property
     def exit_status(self) -> int | None:
-        """Of a server of ours that has ended; negative: the signal that killed it."""
+        """Of our own server; negative: the signal that killed it."""
         return None if self._server is None else self._server.returncode
 
     @property
     def is_stopping(self) -> bool:
-        """Whether somebody asked the server to stop: it takes no connection, and waits for those it has."""
+        """Whether the server was asked to stop, and waits for its connections."""
         return self._running_cluster().is_stopping
 
     def stop_fast(self) -> None:
-        """Have a server that is stopping end without waiting for its connections."""
+        """End a stopping server without waiting for its connections."""
         self._running_cluster().send_signal(signal.SIGINT)
 
     def stop(self) -> None:
-        """Stop the server if we started it; one that we adopted stays. Safe to call twice."""
+        """An adopted server stays. Safe to call twice."""
         server, self._server, self._cluster = self._server, None, None
         if server is not None:
             stop_server(server)
@@ -156,7 +150,6 @@ class EmbeddedPostgres:
 
 @contextmanager
 def _explain_os_errors(home: Path) -> Iterator[None]:
-    """What the file system refuses, as an operator wants to read it."""
     try:
         yield
     except PermissionError as error:

@@ -25,13 +25,13 @@ class SupervisorTiming:
     to end them."""
 
     def delay_before(self, restart_number: int) -> float:
-        """Before the so-many-eth restart in a row, counted from 0."""
+        """Counted from 0."""
         return 0.0 if restart_number == 0 else min(self.max_delay, self.first_delay * 2.0 ** (restart_number - 1))
 
 
 class PostgresSupervisor:
-    """Watches the server from a thread of its own. Each process that stays may have one, also where another
-    process owns the server: whoever is first to start it again owns the next one."""
+    """Watches the server in a thread. Each long-running process may have one, even if another owns the server: the
+    first to restart it owns the next one."""
 
     def __init__(self, server: EmbeddedPostgres, timing: SupervisorTiming | None = None) -> None:
         self._server = server
@@ -49,11 +49,10 @@ class PostgresSupervisor:
         self._thread.start()
 
     def disable_restarts(self) -> None:
-        """The service stops: whatever happens to the server from now on, it is not started again."""
         self._restarts_disabled.set()
 
     def stop(self) -> None:
-        """Stop the server, if it is ours, and the watch over it."""
+        """Also stops the server, if it is ours."""
         self.disable_restarts()
         with self._restart_lock:
             self._server.stop()
@@ -100,7 +99,7 @@ class PostgresSupervisor:
             self._server.stop_fast()
 
     def _try_restart(self) -> bool:
-        """One attempt, after its pause; True as well when none is wanted any more."""
+        """True also when no restart is needed any more."""
         if self._restarts_disabled.wait(self._timing.delay_before(self._restarts_in_a_row)):
             return True
         self._restarts_in_a_row += 1

@@ -17,7 +17,7 @@ def config_of(folder: Path) -> Config:
 
 
 def upgrade(connection: sa.Connection, folder: Path) -> None:
-    """To the newest revision, in the connection's own transaction and role."""
+    """In the connection's own transaction and role."""
     config = config_of(folder)
     config.attributes["connection"] = connection
     command.upgrade(config, "head")

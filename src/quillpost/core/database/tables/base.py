@@ -27,7 +27,6 @@ class MessageList(sa.types.TypeDecorator[list[Message]]):
 
 
 def required_column(name: str, type_: sa.types.TypeEngine[Any]) -> sa.Column[Any]:
-    """A column that must be filled."""
     return sa.Column(name, type_, nullable=False)
 
 
@@ -36,7 +35,6 @@ def required_columns(*names: str, type_: sa.types.TypeEngine[Any] = Text) -> lis
 
 
 def nullable_columns(*names: str, type_: sa.types.TypeEngine[Any] = Text) -> list[sa.Column[Any]]:
-    """Columns that may be null."""
     return [sa.Column(name, type_) for name in names]
 
 
@@ -49,7 +47,7 @@ def id_column() -> sa.Column[int]:
 
 
 def owner_columns() -> list[sa.Column[Any]]:
-    """Whose row it is; row-level security reads these."""
+    """Row-level security reads these."""
     return [required_column("account_id", BigInt), *nullable_columns("sub_account_id", type_=BigInt)]
 
 
@@ -58,7 +56,6 @@ def timestamp_columns() -> list[sa.Column[Any]]:
 
 
 def address_check_columns() -> list[sa.Column[Any]]:
-    """What was found out about a person's address beside its key."""
     return [
         *nullable_columns("surname", "deliverability"),
         *nullable_columns("standard", "reasons", type_=ARRAY(sa.Text())),

@@ -68,7 +68,7 @@ giftcard_stock = define_table(
 
 
 def counter_key_columns() -> list[sa.Column[Any]]:
-    """Whose they are; without a sub account it is 0."""
+    """Without a sub account it is 0."""
     return [
         sa.Column("account_id", BigInt, primary_key=True),
         sa.Column("mode", Text, primary_key=True),
