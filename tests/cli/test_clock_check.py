@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from quillpost.app.container import Container
-from quillpost.cli.doctor.models import DoctorFinding
+from quillpost.cli.doctor.installation import DoctorFinding
 from quillpost.cli.doctor.operations import check_clock
 
 

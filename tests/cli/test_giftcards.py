@@ -15,7 +15,7 @@ from makers import Account, Clock, make_account, people
 from quillpost.accounts import service
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
-from quillpost.cli.doctor.models import DoctorFinding
+from quillpost.cli.doctor.installation import DoctorFinding
 from quillpost.cli.doctor.operations import check_giftcards
 from quillpost.core.database import dump
 from quillpost.core.database.tables.orders import giftcard_brands, giftcard_stock, giftcards

@@ -21,7 +21,7 @@ from makers import Account, make_operator
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
 from quillpost.app.runtime import warn_if_key_file_exposed
-from quillpost.cli.doctor.models import DoctorFinding
+from quillpost.cli.doctor.installation import DoctorFinding
 from quillpost.cli.doctor.operations import check_key
 from quillpost.cli.keys import KeyUsage
 from quillpost.core.database import encrypted_columns

@@ -10,8 +10,8 @@ from placing import open_account
 
 from makers import Clock
 from quillpost.app.container import Container
-from quillpost.cli.doctor.models import DoctorFinding
-from quillpost.cli.doctor.operations import check_mail_server, check_notifications, check_text_messages
+from quillpost.cli.doctor.installation import DoctorFinding, check_mail_server, check_text_messages
+from quillpost.cli.doctor.operations import check_notifications
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.settings import Settings
 

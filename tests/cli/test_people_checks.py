@@ -8,8 +8,8 @@ from signed_in import make_person
 
 from makers import Account
 from quillpost.app.container import Container
-from quillpost.cli.doctor.models import DoctorFinding
-from quillpost.cli.doctor.operations import check_sign_in, check_users
+from quillpost.cli.doctor.installation import DoctorFinding, check_sign_in
+from quillpost.cli.doctor.operations import check_users
 from quillpost.core.database.tables.accounts import invitations
 from quillpost.core.settings import Settings
 

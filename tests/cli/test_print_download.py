@@ -13,7 +13,7 @@ from makers import Build, Clock, carry_on
 from quillpost.accounts import service as account_service
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import list_audit_entries
-from quillpost.cli import print_files
+from quillpost.cli import print_room
 from quillpost.core.database.tables.fulfillment import batch_files
 from quillpost.core.errors import NotReady
 from quillpost.fulfillment.batches.files import BatchFileStorage, batch_file_key
@@ -84,5 +84,5 @@ def test_files_are_written_for_their_owner_alone_and_noted(
 def test_where_one_file_cannot_be_written_none_is_left(tmp_path: Path) -> None:
     files = {tmp_path / "one": b"secret", tmp_path / "no such folder" / "two": b""}
     with pytest.raises(NotReady, match="cannot be written: No such file or directory"):
-        print_files._write_files(tmp_path, files)
+        print_room._write_files(tmp_path, files)
     assert [*tmp_path.iterdir()] == []

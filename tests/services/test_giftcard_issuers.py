@@ -26,7 +26,7 @@ from structlog.testing import capture_logs
 
 from makers import Clock
 from quillpost.app.container import Container
-from quillpost.cli.doctor.operations import check_giftcard_issuer
+from quillpost.cli.doctor.installation import check_giftcard_issuer
 from quillpost.core.database.tables.orders import giftcard_stock
 from quillpost.core.settings import Settings
 from quillpost.integrations.giftcards.http import MAX_ATTEMPTS, MAX_RESPONSE_BYTES

@@ -4,7 +4,7 @@ import pytest
 
 from makers import Build
 from quillpost.app.environments import build_live_giftcard_issuer
-from quillpost.cli.doctor.operations import check_giftcard_issuer
+from quillpost.cli.doctor.installation import check_giftcard_issuer
 from quillpost.core.errors import NotReady
 from quillpost.core.settings import Settings
 

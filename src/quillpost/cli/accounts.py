@@ -25,7 +25,7 @@ from quillpost.accounts.users.invitations import Invitation
 from quillpost.accounts.users.queries import record_person_entry
 from quillpost.accounts.users.service import Member
 from quillpost.app.runtime import CoreServices, open_core_services, read_base_url
-from quillpost.cli.print_files import JsonOption, fit_in_column, format_day, print_json
+from quillpost.cli.console import JsonOption, fit_in_column, format_day, print_json
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Refused
 

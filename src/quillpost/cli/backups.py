@@ -22,7 +22,7 @@ from quillpost.app.runtime import (
     open_runtime,
     read_schema,
 )
-from quillpost.cli.print_files import format_count
+from quillpost.cli.console import format_count
 from quillpost.core.database import archive, dump
 from quillpost.core.database.embedded.binaries import PostgresBinaries, find_binaries
 from quillpost.core.database.schema import compare_revision, require_current

@@ -1,14 +1,17 @@
 """Progress of a long command, and what the demo and the welcome share."""
 
+import json
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Annotated, Literal, Self
 
 import psycopg
 import sqlalchemy as sa
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -27,6 +30,30 @@ SAMPLE_RETURN_ADDRESS = {
 }
 # A sample that is sent again within a day and a half should be mailed again.
 SAMPLE_OPTIONS = {"allow_duplicates": True}
+
+
+ModeOption = Annotated[Literal["live", "test"], typer.Option(help="Real mail, or testing mode.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="For machines.")]
+MAX_LISTED = 1_000
+MAX_COLUMN_WIDTH = 35  # of a terminal of 80 letters, for the column that is not to be broken
+
+
+def format_count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def format_day(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d")
+
+
+def fit_in_column(texts: Iterable[str]) -> bool:
+    """Whether they leave room for other columns."""
+    return max(map(len, texts), default=0) <= MAX_COLUMN_WIDTH
+
+
+def print_json(value: object) -> None:
+    json.dump(value, sys.stdout, ensure_ascii=False, indent=1)
+    sys.stdout.write("\n")
 
 
 class ProgressBar:

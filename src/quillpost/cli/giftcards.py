@@ -13,7 +13,7 @@ from rich.text import Text
 from quillpost.accounts.audit.service import record_for_operators
 from quillpost.accounts.billing.rules import format_dollars
 from quillpost.app.runtime import open_core_services
-from quillpost.cli.print_files import (
+from quillpost.cli.console import (
     MAX_LISTED,
     JsonOption,
     ModeOption,

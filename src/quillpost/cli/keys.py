@@ -11,8 +11,7 @@ from rich.table import Table
 
 from quillpost.accounts.audit.service import record_for_operators
 from quillpost.app.runtime import CoreServices, key_path, open_core_services
-from quillpost.cli.console import ProgressBar
-from quillpost.cli.print_files import JsonOption, format_count, print_json
+from quillpost.cli.console import JsonOption, ProgressBar, format_count, print_json
 from quillpost.core.database.encrypted_columns import wait_for_writers
 from quillpost.core.encryption import LEGACY_KEY_ID, KeyFile
 from quillpost.core.errors import NotReady, Refused

@@ -9,9 +9,8 @@ from rich.text import Text
 
 from quillpost.app import runtime
 from quillpost.app.runtime import read_schema, upgrade_database
-from quillpost.cli.doctor.database import check_with_database
-from quillpost.cli.doctor.installation import check_without_database, is_new_installation
-from quillpost.cli.doctor.models import DoctorFinding
+from quillpost.cli.doctor.installation import DoctorFinding, check_without_database, is_new_installation
+from quillpost.cli.doctor.operations import check_with_database
 from quillpost.core.errors import NotReady, QuillpostError
 from quillpost.core.settings import Settings
 

@@ -1,8 +1,10 @@
 """`quillpost print`: the batches, how far they are, what is printed again."""
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -13,35 +15,32 @@ from rich.text import Text
 from quillpost.accounts.audit.service import record_for_operators
 from quillpost.app.bootstrap import open_container
 from quillpost.app.container import Container
-from quillpost.cli import held_orders, print_files
-from quillpost.cli.print_files import (
-    MAX_LISTED,
-    BatchArgument,
-    JsonOption,
-    ModeOption,
-    find_named_batch,
-    format_count,
-    print_json,
-)
+from quillpost.cli import print_orders
+from quillpost.cli.console import MAX_LISTED, JsonOption, format_count, print_json
+from quillpost.cli.print_orders import format_waiting
 from quillpost.core.clock import format_iso
-from quillpost.core.errors import Refused, Unavailable
+from quillpost.core.database import Tx
+from quillpost.core.errors import NotFound, NotReady, Refused, Unavailable
 from quillpost.core.paging import PageRequest
 from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.fulfillment.batches.queries import ProductionBatch
-from quillpost.fulfillment.batches.rules import batch_reference
-from quillpost.fulfillment.batches.service import WaitingOrders, list_waiting_orders
+from quillpost.fulfillment.batches.rules import batch_reference, download_name, parse_batch_reference
+from quillpost.fulfillment.batches.service import list_waiting_orders
 from quillpost.fulfillment.batches.tickets import format_ranges
 from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.queries import (
     BatchDetails,
     BatchQuery,
+    find_batch,
     list_batches,
+    list_files,
     read_batch_details,
     read_statement,
 )
 from quillpost.fulfillment.print_room.reports import BatchSelection, MarkResult, SpoiledItem
-from quillpost.fulfillment.print_room.service import AuditCallback, CountAuditCallback, ReprintResult
+from quillpost.fulfillment.print_room.service import AuditCallback, ReprintResult, read_files_for_download
 
 TIME_FIELDS = (
     "created_at", "composed_at", "handed_at", "acknowledged_at", "printed_at", "mailed_at", "settled_at",
@@ -49,12 +48,13 @@ TIME_FIELDS = (
 
 app = typer.Typer(help="The print room.", no_args_is_help=True)
 
-ReasonOption = Annotated[str, typer.Option(help="Why.")]
+BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="Its number, or its reference.")]
+OWNER_ONLY_MODE = 0o600
 
 
 def add_to(parent: typer.Typer) -> None:
-    held_orders.add_to(app)
-    print_files.add_to(app)
+    print_orders.add_to(app)
+    app.command("download")(download)
     parent.add_typer(app, name="print")
 
 
@@ -151,7 +151,7 @@ def mark(
 @app.command("reprint")
 def reprint(
     batch: BatchArgument,
-    reason: ReasonOption,
+    reason: Annotated[str, typer.Option(help="Why.")],
     piece: Annotated[list[int] | None, typer.Option(help="A piece's place, from 1; repeatable.")] = None,
     first: Annotated[int | None, typer.Option("--from", help="From this place on.")] = None,
     last: Annotated[int | None, typer.Option("--to", help="Up to this place.")] = None,
@@ -208,32 +208,45 @@ def remake(batch: BatchArgument) -> None:
     _run_on_batch(batch, remake_batch)
 
 
-@app.command("rush")
-def rush(
-    orders: Annotated[list[int], typer.Argument(metavar="ORDER", help="Numbers of orders.")], mode: ModeOption = "live"
+def download(
+    batch: BatchArgument,
+    to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write them; made if it is not there.")],
+    file: Annotated[list[str] | None, typer.Option(help="Only the file of this name; repeatable.")] = None,
 ) -> None:
-    """Let orders go before the others, and without waiting for the cut-off."""
+    """Write a batch's files into a folder, in clear and for your eyes alone.
+
+    Each is called after its batch, such as batch-000007-print.pdf, and none that is there is replaced. The
+    print file of gift cards holds what they are claimed with: remove it once it is printed. Every download
+    is noted in the audit log.
+    """
     with open_container() as (_, container):
+        with container.db.system_transaction() as tx:
+            target_batch = find_named_batch(tx, batch)
+            batch_files = list_files(tx, target_batch.id)
+        selected_files = [each for each in batch_files if not file or each.name in file]
+        missing = sorted({*(file or ())} - {each.name for each in selected_files})
+        name = batch_reference(target_batch.id)
+        if missing or not selected_files:
+            raise Refused(f"{name} has no {', '.join(missing)}." if missing else f"{name} has no files.")
+        paths = {each.name: to / download_name(target_batch.id, each.name) for each in selected_files}
+        _require_absent(paths.values())
+        about = {"name": name, "mode": target_batch.mode, "files": [each.name for each in selected_files]}
         try:
-            now = container.clock()
-            record_audit = _counting_audit_recorder("orders.rushed", mode, now)
-            rushed = print_room_service.rush_orders(
-                container.db, mode, orders, operator_id=None, write_audit=record_audit, now=now
+            files = read_files_for_download(
+                container.db,
+                BatchFileStorage(container.storage.store, container.encryptor),
+                target_batch.id,
+                selected_files,
+                write_audit=lambda tx: record_for_operators(
+                    tx, "print_file.downloaded", about=about, now=container.clock()
+                ),
             )
-        except Refused as error:
-            raise Refused(f"{error.message.removesuffix('.')} in {mode} mode.") from None
-    typer.echo(f"Rushed: {', '.join(map(str, rushed)) or 'none, they are in batches or rushed already'}.")
-
-
-@app.command("pool")
-def pool(mode: ModeOption = "live") -> None:
-    """Make batches of what waits, without waiting for the cut-off."""
-    with open_container() as (_, container):
-        now = container.clock()
-        order_count = print_room_service.pool_orders_now(
-            container.db, mode, write_audit=_counting_audit_recorder("orders.pooled", mode, now), now=now
-        )
-    typer.echo(f"No longer waiting for the cut-off: {format_count(order_count, 'order')}.")
+        except NotFound:
+            raise Refused(f"Files of {name} are lost: `quillpost print remake {name}` makes them again.") from None
+        except Unavailable as error:
+            raise Refused(error.message) from None
+    _write_files(to, {paths[each]: data for each, data in files.items()})
+    typer.echo(f"{format_count(len(files), 'file')} of {name}: {to}")
 
 
 def _run_on_batch(batch: str, action: Callable[[Container, ProductionBatch], str]) -> None:
@@ -249,10 +262,6 @@ def _audit_details(batch: ProductionBatch) -> dict[str, Any]:
 
 def _audit_recorder(act: str, about: Mapping[str, Any], now: datetime) -> AuditCallback:
     return lambda tx: record_for_operators(tx, act, about=about, now=now)
-
-
-def _counting_audit_recorder(act: str, mode: str, now: datetime) -> CountAuditCallback:
-    return lambda tx, how_many: record_for_operators(tx, act, about={"mode": mode, "how_many": how_many}, now=now)
 
 
 def _spoiled_message(batch: ProductionBatch, result: MarkResult) -> str:
@@ -274,21 +283,6 @@ def _left_out_messages(result: ReprintResult) -> list[str]:
 def _batch_to_json(batch: ProductionBatch) -> dict[str, Any]:
     fields = {"reference": batch_reference(batch.id)} | asdict(batch)
     return {name: format_iso(value) if isinstance(value, datetime) else value for name, value in fields.items()}
-
-
-def format_waiting(groups: Sequence[WaitingOrders], mode: str, *, zone: tzinfo, now: datetime) -> str:
-    order_label = "order" if mode == "live" else "test order"
-
-    def describe(waiting_groups: Sequence[WaitingOrders]) -> str:
-        pieces, orders = (sum(getattr(each, name) for each in waiting_groups) for name in ("pieces", "orders"))
-        return f"{format_count(pieces, 'piece')} of {format_count(orders, order_label)}"
-
-    first, later = groups[0], groups[1:]
-    is_soon = first.until - now < timedelta(days=1)
-    until = first.until.astimezone(zone).strftime("%H:%M" if is_soon else "%Y-%m-%d %H:%M")
-    wait = "waits" if first.pieces == 1 else "wait"
-    later_text = f", {describe(later)} longer" if later else ""
-    return f"{describe([first])} {wait} until {until} ({zone}){later_text}."
 
 
 def _batch_table(rows: list[ProductionBatch]) -> Table:
@@ -349,3 +343,41 @@ def _statement_table(statement: dict[str, Any]) -> Table:
         table.add_row("serials", f"{serials['first']} to {serials['last']}")
     table.add_row("groups by ZIP", f"{len(statement.get('by_zip3', ())):,}")
     return table
+
+
+def find_named_batch(tx: Tx, batch: str) -> ProductionBatch:
+    try:
+        return find_batch(tx, _parse_batch_number(batch))
+    except NotFound:
+        raise Refused(f"There is no batch {batch}.") from None
+
+
+def _parse_batch_number(batch: str) -> int:
+    number = int(batch) if batch.isascii() and batch.isdigit() and len(batch) <= 18 else parse_batch_reference(batch)
+    if number is None:
+        raise Refused(f"{batch} is no batch: give its number, or its reference such as {batch_reference(7)}.")
+    return number
+
+
+def _require_absent(paths: Iterable[Path]) -> None:
+    """Before the audit entry: what is not written was not downloaded."""
+    for path in paths:
+        if os.path.lexists(path):
+            raise NotReady(f"{path} is there already: remove it, or choose another folder.")
+
+
+def _write_files(folder: Path, files: Mapping[Path, bytes]) -> None:
+    """All or none."""
+    written: list[Path] = []
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path, data in files.items():
+            # Not into a file that others may read, nor where a link leads.
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_MODE)
+            written.append(path)
+            with os.fdopen(descriptor, "wb") as out:
+                out.write(data)
+    except OSError as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise NotReady(f"{folder} cannot be written: {error.strerror}.") from None

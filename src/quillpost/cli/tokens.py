@@ -16,7 +16,7 @@ from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.tokens.service import PersonalToken
 from quillpost.accounts.users.service import revoke_and_report_leaked
 from quillpost.app.runtime import open_core_services
-from quillpost.cli.print_files import JsonOption, fit_in_column, format_count, format_day, print_json
+from quillpost.cli.console import JsonOption, fit_in_column, format_count, format_day, print_json
 from quillpost.core import tokens as token_format
 from quillpost.core.clock import format_iso
 from quillpost.core.database import Tenant

@@ -1,41 +1,55 @@
-"""What `quillpost doctor` looks at. A check never raises and never shows a secret: it returns findings."""
+"""Checks of the installation and its settings. A check never raises and never shows a secret: it returns findings."""
 
+import asyncio
 import json
 import os
 import secrets
 import shutil
 import socket
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
 
 from quillpost.app import bootstrap, runtime
-from quillpost.app.bootstrap import read_allowed_addresses
+from quillpost.app.bootstrap import build_sms_notifier, build_smtp_notifier, build_verifier, read_allowed_addresses
 from quillpost.app.environments import (
     build_live_carrier,
+    build_live_giftcard_issuer,
     check_live_readiness,
     ping_print_partner,
     read_print_webhook_secrets,
     read_time_zone,
 )
+from quillpost.app.runtime import read_base_url
 from quillpost.cli.console import DIRECT_OPENER
-from quillpost.cli.doctor.models import DoctorFinding
-from quillpost.cli.doctor.operations import (
-    check_giftcard_issuer,
-    check_mail_server,
-    check_sign_in,
-    check_text_messages,
-    check_verifier,
-)
 from quillpost.core.errors import NotReady, QuillpostError
 from quillpost.core.settings import Settings
+from quillpost.core.text import is_loopback_host
 from quillpost.fulfillment.ports import CarrierDown, PartnerDown
+from quillpost.notifications.ports import NotifierDown
+from quillpost.orders.giftcards.ports import IssuerDown
 from quillpost.rendering.service import Renderer
 from quillpost.web.assets import missing_packages
 
 GIGABYTE = 10**9
+
 LOW_DISK_BYTES, MIN_DISK_BYTES = 2 * GIGABYTE, GIGABYTE // 5
+
 MAX_NAMED = 5
+
 HTTP_SECONDS = 3
+
+CORRECT_SETTING_ADVICE = "Correct it: nothing starts until then."
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFinding:
+    subject: str
+    status: Literal["ok", "warning", "broken"]
+    message: str
+    advice: str = ""
 
 
 def is_new_installation(settings: Settings) -> bool:
@@ -230,3 +244,73 @@ def check_carrier(settings: Settings) -> Iterator[DoctorFinding]:
         examples = "; ".join(f"{file.name}: {file.reason}" for file in refused_files[:MAX_NAMED])
         advice = "Look at them in the folder `refused`, and remove them."
         yield DoctorFinding("carrier", "warning", f"{len(refused_files)} files set aside. {examples}", advice)
+
+
+def check_verifier(settings: Settings) -> DoctorFinding:
+    """Settings only, as a request costs money."""
+    try:
+        verifier = build_verifier(settings)
+    except NotReady as error:
+        return DoctorFinding("verifier", "broken", error.message, CORRECT_SETTING_ADVICE)
+    if verifier is None:
+        return DoctorFinding("verifier", "ok", "there is none: addresses are judged by our own tables")
+    return DoctorFinding("verifier", "ok", "its settings fit together")
+
+
+def check_giftcard_issuer(settings: Settings) -> DoctorFinding:
+    """Nothing is bought."""
+    advice = "Look at the QUILLPOST_GIFTCARDS settings."
+    try:
+        issuer = build_live_giftcard_issuer(settings)
+        if issuer is None:
+            return DoctorFinding("gift cards", "ok", "live ones are your own: `quillpost giftcards stock`")
+        return DoctorFinding("gift cards", "ok", issuer.check_connection())
+    except NotReady as error:
+        return DoctorFinding("gift cards", "broken", error.message, advice)
+    except IssuerDown as outage:
+        return DoctorFinding("gift cards", "warning", str(outage), f"Pieces wait until it is back. {advice}")
+
+
+def check_mail_server(settings: Settings) -> Iterator[DoctorFinding]:
+    try:
+        server = build_smtp_notifier(settings)
+    except NotReady as error:
+        yield DoctorFinding("mail server", "broken", error.message, CORRECT_SETTING_ADVICE)
+        return
+    if server is None:
+        message = "there is none: e-mails are written to the standard output"
+        yield DoctorFinding("mail server", "warning", message, "Set QUILLPOST_SMTP before anyone counts on them.")
+        return
+    try:
+        asyncio.run(server.check_connection())
+    except NotifierDown as outage:
+        yield DoctorFinding("mail server", "warning", str(outage), "E-mails wait until it is back.")
+    else:
+        yield DoctorFinding("mail server", "ok", "it lets us in")
+
+
+def check_text_messages(settings: Settings) -> DoctorFinding:
+    """Settings only, as a request costs money."""
+    try:
+        service = build_sms_notifier(settings)
+    except NotReady as error:
+        return DoctorFinding("text messages", "broken", error.message, CORRECT_SETTING_ADVICE)
+    if service is None:
+        message = "there is no service: they are written to the standard output"
+        return DoctorFinding("text messages", "warning", message, "Set QUILLPOST_SMS before anyone counts on them.")
+    return DoctorFinding("text messages", "ok", "the settings of their service fit together")
+
+
+def check_sign_in(settings: Settings) -> DoctorFinding:
+    """Whether passwords and tokens are encrypted on the way. On this machine nobody listens."""
+    base_url = read_base_url(settings)
+    parts = urlsplit(base_url)
+    if parts.scheme == "https" and not settings.trusted_proxies:
+        message = f"no proxy is trusted in front of {base_url}: cookies are not Secure, and limits see one network"
+        return DoctorFinding("sign-in", "warning", message, "Set QUILLPOST_TRUSTED_PROXIES to its address.")
+    if parts.scheme == "https" or is_loopback_host(parts.hostname or ""):
+        return DoctorFinding("sign-in", "ok", f"at {base_url}/sign-in")
+    message = f"{base_url} is not https: passwords, cookies and tokens can be read on the way there"
+    return DoctorFinding(
+        "sign-in", "warning", message, "Put a proxy with a certificate in front, and set QUILLPOST_BASE_URL."
+    )

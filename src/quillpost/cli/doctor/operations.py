@@ -1,56 +1,50 @@
-"""`quillpost doctor`: addresses, gift cards, messages, users, clock and keys."""
+"""Checks of the database and the work in it. A check never raises: it returns findings."""
 
-import asyncio
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
+from quillpost.accounts.billing.queries import read_tariff
 from quillpost.accounts.billing.rules import format_dollars
 from quillpost.app import runtime
-from quillpost.app.bootstrap import build_sms_notifier, build_smtp_notifier, build_verifier
-from quillpost.app.environments import build_live_giftcard_issuer
-from quillpost.app.runtime import read_base_url
-from quillpost.cli.doctor.models import DoctorFinding
-from quillpost.cli.print_files import format_count
+from quillpost.app.environments import read_partner_name
+from quillpost.cli.console import format_count
+from quillpost.cli.doctor.installation import DoctorFinding, is_service_running
 from quillpost.core.database import Tx
+from quillpost.core.database.embedded.binaries import MIN_MAJOR_VERSION
 from quillpost.core.database.encrypted_columns import has_outdated_values, read_any_value
+from quillpost.core.database.engine import create_admin_engine
+from quillpost.core.database.schema import WORKER_ROLE, read_schema_state
+from quillpost.core.database.tables.base import orders
+from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.database.tables.recipients import address_passes
 from quillpost.core.encryption import DecryptionFailed, KeyFile
-from quillpost.core.errors import NotReady, QuillpostError
+from quillpost.core.errors import QuillpostError
+from quillpost.core.jobs import are_workers_alive
+from quillpost.core.paging import PageRequest
 from quillpost.core.settings import Settings
-from quillpost.core.text import is_loopback_host
 from quillpost.fulfillment.batches.files import BatchFileStorage, list_all_secret_files
-from quillpost.notifications.ports import NotifierDown
+from quillpost.fulfillment.batches.queries import ProductionBatch
+from quillpost.fulfillment.batches.rules import batch_reference
+from quillpost.fulfillment.print_room.queries import BatchQuery, list_batches
+from quillpost.fulfillment.print_room.reports import is_other_partner
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards import stock
-from quillpost.orders.giftcards.ports import IssuerDown
 from quillpost.orders.giftcards.stock import MIN_VALIDITY
+from quillpost.orders.products import DISPLAY_TYPES
+from quillpost.orders.rules import OrderStatus
 from quillpost.privacy.key_rotation import ENCRYPTED_COLUMNS, PRINT_FILES, count_files_by_key
 
-CORRECT_SETTING_ADVICE = "Correct it: nothing starts until then."
+LATE_JOB_MINUTES = 5
 
-
-def check_verifier(settings: Settings) -> DoctorFinding:
-    """Settings only, as a request costs money."""
-    try:
-        verifier = build_verifier(settings)
-    except NotReady as error:
-        return DoctorFinding("verifier", "broken", error.message, CORRECT_SETTING_ADVICE)
-    if verifier is None:
-        return DoctorFinding("verifier", "ok", "there is none: addresses are judged by our own tables")
-    return DoctorFinding("verifier", "ok", "its settings fit together")
-
-
-def check_addresses(tx: Tx) -> DoctorFinding:
-    verification = tx.execute(sa.select(address_passes).where(address_passes.c.name == "verify")).one_or_none()
-    if verification is not None and verification.trouble:
-        since, error = verification.trouble_at.strftime("%Y-%m-%d %H:%M"), verification.trouble
-        advice = "Mail goes on with our own verdicts. Look at QUILLPOST_VERIFIER and the service behind it."
-        return DoctorFinding("addresses", "warning", f"not verified since {since}: {error}", advice)
-    return DoctorFinding("addresses", "ok", "nothing stops their verification")
-
+COUNT_JOBS = sa.text(
+    """select count(*) filter (where status = 'failed') as failed,
+              count(*) filter (where status = 'todo' and coalesce(scheduled_at, now())
+                               < now() - make_interval(mins => :minutes)) as late,
+              string_agg(distinct task_name, ', ') filter (where status = 'failed') as failed_names
+         from procrastinate_jobs"""
+)
 
 ISSUER_NOTICE_PERIOD = timedelta(hours=1)  # issuers hear of a void card within minutes, while they can be reached
 MAX_NAMED = 5
@@ -76,10 +70,7 @@ SELECT_STOCK_SHORTAGES = sa.text(
 )
 
 COUNT_SET_ASIDE = sa.text(
-    """
-    select count(*) from giftcard_stock
-     where mode = 'live' and taken_by is null and set_aside_at is not null
-    """
+    "select count(*) from giftcard_stock where mode = 'live' and taken_by is null and set_aside_at is not null"
 )
 
 COUNT_UNREPORTED_VOIDS = sa.text(
@@ -90,19 +81,179 @@ COUNT_UNREPORTED_VOIDS = sa.text(
     """
 )
 
+LATE_AFTER = timedelta(minutes=5)
 
-def check_giftcard_issuer(settings: Settings) -> DoctorFinding:
-    """Nothing is bought."""
-    advice = "Look at the QUILLPOST_GIFTCARDS settings."
+RECENT_PERIOD = timedelta(days=1)
+
+COUNT_WAITING_NOTIFICATIONS = sa.text(
+    """
+    select count(*) filter (where status = 'pending' and channel = 'mail'
+                              and (error is not null or next_at < :late)) as mails,
+           count(*) filter (where status = 'pending' and channel = 'text'
+                              and (error is not null or next_at < :late)) as texts,
+           count(*) filter (where status = 'failed' and created_at > :lately) as failed
+      from notices
+     where status = 'pending' or created_at > :lately
+    """
+)
+
+COUNT_USERS = sa.text(
+    """
+    select (select count(*) from people where password_hash is not null) as people,
+           (select count(*) from accounts) as accounts,
+           (select count(*) from accounts a
+             where not exists (select from memberships m where m.account_id = a.id)) as deserted,
+           (select count(*) from invitations
+             where accepted_at is null and revoked_at is null and expires_at > :now) as invited
+    """
+)
+
+OK_CLOCK_SKEW = timedelta(seconds=2)
+
+MAX_CLOCK_SKEW = timedelta(seconds=20)  # pumps and workers lease what they do for a minute, each by its own clock
+
+CLOCK_ADVICE = "Let every machine keep its clock by NTP."
+
+RESTORE_KEY_ADVICE = "Bring back the key of this database: FILE.key of its last backup."
+
+
+def check_with_database(settings: Settings, conninfo: str, *, now: datetime) -> Iterator[DoctorFinding]:
+    """Of a database at another schema only that is reported."""
+    engine = create_admin_engine(conninfo)
     try:
-        issuer = build_live_giftcard_issuer(settings)
-        if issuer is None:
-            return DoctorFinding("gift cards", "ok", "live ones are your own: `quillpost giftcards stock`")
-        return DoctorFinding("gift cards", "ok", issuer.check_connection())
-    except NotReady as error:
-        return DoctorFinding("gift cards", "broken", error.message, advice)
-    except IssuerDown as outage:
-        return DoctorFinding("gift cards", "warning", str(outage), f"Pieces wait until it is back. {advice}")
+        with engine.connect() as tx:
+            yield check_version(tx)
+            schema = check_schema(tx)
+            yield schema
+            if schema.status != "ok":
+                return
+            tx.execute(sa.text(f"set local role {WORKER_ROLE}"))
+            yield from check_key(settings, tx)
+            yield check_clock(tx, now=runtime.now())
+            yield check_prices(tx, now=now)
+            yield check_workers(tx, settings)
+            yield check_jobs(tx)
+            yield check_batches(tx, settings)
+            yield check_paused_orders(tx)
+            yield check_webhooks(tx)
+            yield check_notifications(tx, now=now)
+            yield check_users(tx, settings, now=now)
+            yield check_addresses(tx)
+            yield from check_giftcards(tx, settings, now=now)
+    except sa.exc.DBAPIError as error:
+        reason = str(error.orig).strip().splitlines()[0]
+        yield DoctorFinding("database", "broken", f"it refused an answer: {reason}", "Read PostgreSQL's log.")
+    finally:
+        engine.dispose()
+
+
+def check_version(tx: Tx) -> DoctorFinding:
+    version = str(tx.execute(sa.text("show server_version")).scalar_one())
+    version_text = f"PostgreSQL {version} answers"
+    if int(version.partition(".")[0]) < MIN_MAJOR_VERSION:
+        return DoctorFinding(
+            "database", "warning", version_text, f"Quillpost is tested on {MIN_MAJOR_VERSION} and newer."
+        )
+    return DoctorFinding("database", "ok", version_text)
+
+
+def check_schema(tx: Tx) -> DoctorFinding:
+    schema = read_schema_state(tx)
+    match schema.status:
+        case "current":
+            return DoctorFinding("schema", "ok", f"{schema.revision}, as this release needs it")
+        case "empty":
+            return DoctorFinding("schema", "warning", "the database is empty", "`quillpost serve` fills it.")
+        case "older":
+            message = f"{schema.revision} is older than {schema.required_revision}"
+            return DoctorFinding("schema", "broken", message, "Take a backup, then run `quillpost migrate`.")
+        case "newer":
+            message = f"{schema.revision} is newer than {schema.required_revision}"
+            return DoctorFinding("schema", "broken", message, "Run the release that wrote it, or a later one.")
+
+
+def check_prices(tx: Tx, *, now: datetime) -> DoctorFinding:
+    unpriced = [
+        label
+        for (kind, size), label in DISPLAY_TYPES.items()
+        if read_tariff(tx, type=kind, size=size, mail_class="first", on=now.date()).unit_cents("US") is None
+    ]
+    if unpriced:
+        advice = "Run `quillpost migrate`, which loads the shipped prices, or enter your own."
+        return DoctorFinding("prices", "broken", f"none in force for {', '.join(unpriced)}", advice)
+    return DoctorFinding("prices", "ok", f"in force today for {', '.join(DISPLAY_TYPES.values())}")
+
+
+def check_workers(tx: Tx, settings: Settings) -> DoctorFinding:
+    if are_workers_alive(tx, silent_seconds=settings.job_stall_seconds):
+        return DoctorFinding("workers", "ok", "they are at work")
+    if is_service_running(settings):
+        return DoctorFinding("workers", "broken", "the service runs, its work does not", "Start `quillpost work`.")
+    return DoctorFinding("workers", "warning", "none at work", "Start `quillpost serve`, or `quillpost work`.")
+
+
+def check_jobs(tx: Tx) -> DoctorFinding:
+    counts = tx.execute(COUNT_JOBS, {"minutes": LATE_JOB_MINUTES}).one()
+    problems = []
+    if counts.failed:
+        problems.append(f"{counts.failed} failed ({counts.failed_names})")
+    if counts.late:
+        problems.append(f"{counts.late} wait for more than {LATE_JOB_MINUTES} minutes")
+    if problems:
+        advice = "Read the service's log for the reason; see that workers run."
+        return DoctorFinding("jobs", "warning", "; ".join(problems), advice)
+    return DoctorFinding("jobs", "ok", "none failed, none late")
+
+
+def check_batches(tx: Tx, settings: Settings) -> DoctorFinding:
+    page = list_batches(tx, PageRequest(per_page=MAX_NAMED), BatchQuery(is_open=True, has_error=True))
+    if page.total:
+        examples = "; ".join(f"{batch_reference(batch.id)}: {batch.trouble}" for batch in page.rows)
+        advice = "`quillpost print list --trouble` shows them"
+        if page.total > (former_partner_count := sum(_is_with_former_partner(batch, settings) for batch in page.rows)):
+            retry_target = "the others again" if former_partner_count else "again"
+            advice += f", `quillpost print retry BATCH` tries {retry_target}"
+        return DoctorFinding("batches", "warning", f"{page.total} in trouble. {examples}", f"{advice}.")
+    return DoctorFinding("batches", "ok", "none in trouble")
+
+
+def _is_with_former_partner(batch: ProductionBatch, settings: Settings) -> bool:
+    """Its error says what to do; trying again is useless."""
+    return batch.mode == "live" and is_other_partner(batch.partner, read_partner_name(settings))
+
+
+def check_paused_orders(tx: Tx) -> DoctorFinding:
+    is_paused = orders.c.status == OrderStatus.PAUSED.value
+    by_mode = sa.select(orders.c.mode, sa.func.count().label("held")).where(is_paused).group_by(orders.c.mode)
+    rows = tx.execute(by_mode.order_by(orders.c.mode)).all()
+    if rows:
+        message = ", ".join(f"{row.held} {row.mode}" for row in rows)
+        oldest = tx.execute(sa.select(orders.c.id).where(is_paused).order_by(orders.c.id).limit(MAX_NAMED))
+        examples = ", ".join(map(str, oldest.scalars()))
+        advice = "`quillpost print held` says why (`--mode test`: of test orders); release or refuse each."
+        return DoctorFinding("paused", "warning", f"{message} orders wait for an operator, first {examples}", advice)
+    return DoctorFinding("paused", "ok", "no order waits for an operator")
+
+
+def check_webhooks(tx: Tx) -> DoctorFinding:
+    """By number, as an address may hold a secret."""
+    rows = tx.execute(
+        sa.select(webhooks.c.id).where(webhooks.c.status.in_(("failing", "disabled"))).order_by(webhooks.c.id)
+    )
+    failing = [str(number) for number in rows.scalars()]
+    if failing:
+        message = f"{len(failing)} cannot be reached: {', '.join(failing[:10])}"
+        return DoctorFinding("webhooks", "warning", message, "Tell their owners, who can see why in the deliveries.")
+    return DoctorFinding("webhooks", "ok", "every endpoint answers")
+
+
+def check_addresses(tx: Tx) -> DoctorFinding:
+    verification = tx.execute(sa.select(address_passes).where(address_passes.c.name == "verify")).one_or_none()
+    if verification is not None and verification.trouble:
+        since, error = verification.trouble_at.strftime("%Y-%m-%d %H:%M"), verification.trouble
+        advice = "Mail goes on with our own verdicts. Look at QUILLPOST_VERIFIER and the service behind it."
+        return DoctorFinding("addresses", "warning", f"not verified since {since}: {error}", advice)
+    return DoctorFinding("addresses", "ok", "nothing stops their verification")
 
 
 def _check_brands(tx: Tx, settings: Settings, *, now: datetime) -> DoctorFinding:
@@ -151,52 +302,6 @@ def check_giftcards(tx: Tx, settings: Settings, *, now: datetime) -> Iterator[Do
         yield DoctorFinding("gift card stock", "ok", "no piece waits for a card that is not there")
 
 
-LATE_AFTER = timedelta(minutes=5)
-RECENT_PERIOD = timedelta(days=1)
-
-COUNT_WAITING_NOTIFICATIONS = sa.text(
-    """
-    select count(*) filter (where status = 'pending' and channel = 'mail'
-                              and (error is not null or next_at < :late)) as mails,
-           count(*) filter (where status = 'pending' and channel = 'text'
-                              and (error is not null or next_at < :late)) as texts,
-           count(*) filter (where status = 'failed' and created_at > :lately) as failed
-      from notices
-     where status = 'pending' or created_at > :lately
-    """
-)
-
-
-def check_mail_server(settings: Settings) -> Iterator[DoctorFinding]:
-    try:
-        server = build_smtp_notifier(settings)
-    except NotReady as error:
-        yield DoctorFinding("mail server", "broken", error.message, CORRECT_SETTING_ADVICE)
-        return
-    if server is None:
-        message = "there is none: e-mails are written to the standard output"
-        yield DoctorFinding("mail server", "warning", message, "Set QUILLPOST_SMTP before anyone counts on them.")
-        return
-    try:
-        asyncio.run(server.check_connection())
-    except NotifierDown as outage:
-        yield DoctorFinding("mail server", "warning", str(outage), "E-mails wait until it is back.")
-    else:
-        yield DoctorFinding("mail server", "ok", "it lets us in")
-
-
-def check_text_messages(settings: Settings) -> DoctorFinding:
-    """Settings only, as a request costs money."""
-    try:
-        service = build_sms_notifier(settings)
-    except NotReady as error:
-        return DoctorFinding("text messages", "broken", error.message, CORRECT_SETTING_ADVICE)
-    if service is None:
-        message = "there is no service: they are written to the standard output"
-        return DoctorFinding("text messages", "warning", message, "Set QUILLPOST_SMS before anyone counts on them.")
-    return DoctorFinding("text messages", "ok", "the settings of their service fit together")
-
-
 def check_notifications(tx: Tx, *, now: datetime) -> DoctorFinding:
     """What is overdue, and what failed for good recently."""
     counts = tx.execute(COUNT_WAITING_NOTIFICATIONS, {"late": now - LATE_AFTER, "lately": now - RECENT_PERIOD}).one()
@@ -215,33 +320,6 @@ def check_notifications(tx: Tx, *, now: datetime) -> DoctorFinding:
     return DoctorFinding("notices", "ok", "none waits")
 
 
-COUNT_USERS = sa.text(
-    """
-    select (select count(*) from people where password_hash is not null) as people,
-           (select count(*) from accounts) as accounts,
-           (select count(*) from accounts a
-             where not exists (select from memberships m where m.account_id = a.id)) as deserted,
-           (select count(*) from invitations
-             where accepted_at is null and revoked_at is null and expires_at > :now) as invited
-    """
-)
-
-
-def check_sign_in(settings: Settings) -> DoctorFinding:
-    """Whether passwords and tokens are encrypted on the way. On this machine nobody listens."""
-    base_url = read_base_url(settings)
-    parts = urlsplit(base_url)
-    if parts.scheme == "https" and not settings.trusted_proxies:
-        message = f"no proxy is trusted in front of {base_url}: cookies are not Secure, and limits see one network"
-        return DoctorFinding("sign-in", "warning", message, "Set QUILLPOST_TRUSTED_PROXIES to its address.")
-    if parts.scheme == "https" or is_loopback_host(parts.hostname or ""):
-        return DoctorFinding("sign-in", "ok", f"at {base_url}/sign-in")
-    message = f"{base_url} is not https: passwords, cookies and tokens can be read on the way there"
-    return DoctorFinding(
-        "sign-in", "warning", message, "Put a proxy with a certificate in front, and set QUILLPOST_BASE_URL."
-    )
-
-
 def check_users(tx: Tx, settings: Settings, *, now: datetime) -> DoctorFinding:
     counts = tx.execute(COUNT_USERS, {"now": now}).one()
     if counts.invited and settings.smtp is None:
@@ -254,12 +332,6 @@ def check_users(tx: Tx, settings: Settings, *, now: datetime) -> DoctorFinding:
     return DoctorFinding("people", "ok", message)
 
 
-OK_CLOCK_SKEW = timedelta(seconds=2)
-MAX_CLOCK_SKEW = timedelta(seconds=20)  # pumps and workers lease what they do for a minute, each by its own clock
-
-CLOCK_ADVICE = "Let every machine keep its clock by NTP."
-
-
 def check_clock(tx: Tx, *, now: datetime) -> DoctorFinding:
     """Machines that disagree about the time would take each other's work."""
     skew = tx.execute(sa.text("select clock_timestamp()")).scalar_one() - now
@@ -268,9 +340,6 @@ def check_clock(tx: Tx, *, now: datetime) -> DoctorFinding:
         return DoctorFinding("clock", "ok", "it agrees with the database's")
     message = f"{seconds:,.0f} seconds {'behind' if skew > timedelta(0) else 'ahead of'} the database's"
     return DoctorFinding("clock", "broken" if abs(skew) > MAX_CLOCK_SKEW else "warning", message, CLOCK_ADVICE)
-
-
-RESTORE_KEY_ADVICE = "Bring back the key of this database: FILE.key of its last backup."
 
 
 def check_key(settings: Settings, tx: Tx) -> Iterator[DoctorFinding]:

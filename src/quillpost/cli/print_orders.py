@@ -1,6 +1,8 @@
-"""`quillpost print held`, `release` and `refuse`: orders that wait for a person's word."""
+"""`quillpost print held`, `release`, `refuse`, `rush` and `pool`: orders that wait to be printed."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime, timedelta, tzinfo
 from typing import Annotated, Any
 
 import typer
@@ -11,16 +13,18 @@ from quillpost.accounts.audit.service import record_for_operators
 from quillpost.accounts.billing.rules import format_dollars
 from quillpost.app.bootstrap import open_container
 from quillpost.app.container import Container
-from quillpost.cli.print_files import MAX_LISTED, JsonOption, ModeOption, print_json
+from quillpost.cli.console import MAX_LISTED, JsonOption, ModeOption, format_count, print_json
 from quillpost.core.clock import format_iso
 from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import PageRequest
+from quillpost.fulfillment.batches.service import WaitingOrders
 from quillpost.fulfillment.models import Environment
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.fulfillment.print_room.service import CountAuditCallback
 from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.review.service import MAX_REASON_LENGTH, PausedOrder, list_paused_orders
 from quillpost.orders.queries import read_order
-from quillpost.web.rendering import pluralize
 
 OrderArgument = Annotated[
     int, typer.Argument(metavar="ORDER", min=1, max=2**63 - 1, help="The order's number.", show_default=False)
@@ -28,9 +32,10 @@ OrderArgument = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command("held")(show_held)
-    app.command("release")(release)
-    app.command("refuse")(refuse)
+    for name, command in (
+        ("rush", rush), ("pool", pool), ("held", show_held), ("release", release), ("refuse", refuse),
+    ):  # fmt: skip
+        app.command(name)(command)
 
 
 def show_held(mode: ModeOption = "live", machine: JsonOption = False) -> None:
@@ -102,8 +107,53 @@ def _clean_reason(reason: str) -> str:
 
 def _order_text(order: PausedOrder) -> Text:
     """No table: it would cut the reasons."""
-    summary = f"{order.type}, {pluralize(order.pieces, 'piece')}, {format_dollars(order.grand_total)}"
+    summary = f"{order.type}, {format_count(order.pieces, 'piece')}, {format_dollars(order.grand_total)}"
     text = Text(f"Order {order.id}: {summary}, of {order.account_email}, since {format_iso(order.paused_at)}", "bold")
     for reason in order.reasons:
         text.append(f"\n  {reason}", "not bold")
     return text
+
+
+def rush(
+    orders: Annotated[list[int], typer.Argument(metavar="ORDER", help="Numbers of orders.")], mode: ModeOption = "live"
+) -> None:
+    """Let orders go before the others, and without waiting for the cut-off."""
+    with open_container() as (_, container):
+        try:
+            now = container.clock()
+            record_audit = _counting_audit_recorder("orders.rushed", mode, now)
+            rushed = print_room_service.rush_orders(
+                container.db, mode, orders, operator_id=None, write_audit=record_audit, now=now
+            )
+        except Refused as error:
+            raise Refused(f"{error.message.removesuffix('.')} in {mode} mode.") from None
+    typer.echo(f"Rushed: {', '.join(map(str, rushed)) or 'none, they are in batches or rushed already'}.")
+
+
+def pool(mode: ModeOption = "live") -> None:
+    """Make batches of what waits, without waiting for the cut-off."""
+    with open_container() as (_, container):
+        now = container.clock()
+        order_count = print_room_service.pool_orders_now(
+            container.db, mode, write_audit=_counting_audit_recorder("orders.pooled", mode, now), now=now
+        )
+    typer.echo(f"No longer waiting for the cut-off: {format_count(order_count, 'order')}.")
+
+
+def _counting_audit_recorder(act: str, mode: str, now: datetime) -> CountAuditCallback:
+    return lambda tx, how_many: record_for_operators(tx, act, about={"mode": mode, "how_many": how_many}, now=now)
+
+
+def format_waiting(groups: Sequence[WaitingOrders], mode: str, *, zone: tzinfo, now: datetime) -> str:
+    order_label = "order" if mode == "live" else "test order"
+
+    def describe(waiting_groups: Sequence[WaitingOrders]) -> str:
+        pieces, orders = (sum(getattr(each, name) for each in waiting_groups) for name in ("pieces", "orders"))
+        return f"{format_count(pieces, 'piece')} of {format_count(orders, order_label)}"
+
+    first, later = groups[0], groups[1:]
+    is_soon = first.until - now < timedelta(days=1)
+    until = first.until.astimezone(zone).strftime("%H:%M" if is_soon else "%Y-%m-%d %H:%M")
+    wait = "waits" if first.pieces == 1 else "wait"
+    later_text = f", {describe(later)} longer" if later else ""
+    return f"{describe([first])} {wait} until {until} ({zone}){later_text}."
