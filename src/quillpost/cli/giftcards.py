@@ -36,8 +36,7 @@ from quillpost.orders.giftcards.stock import (
     release_set_aside,
 )
 
-OPTION_NAMES = {"available_amounts": "--amounts", "brand_code": "BRAND"}
-"""Where an option is called otherwise than what it fills."""
+OPTION_NAMES = {"available_amounts": "--amounts", "brand_code": "BRAND"}  # where they differ from their fields
 
 giftcards = typer.Typer(help="Gift cards: brands, your own cards, and what became of them.", no_args_is_help=True)
 

@@ -1,6 +1,6 @@
 """The keys that seal secrets: seen, changed, and forgotten once nothing needs them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Final
@@ -27,9 +27,13 @@ REMOVAL_CONSEQUENCES = (
     " the address of the built-in receiver, which `quillpost serve --welcome` subscribes anew when it starts."
     " Backups that were made before need it, too: their FILE.key has it."
 )
+MANUAL_CHANGE_STEPS = (
+    "to change the key, add a new one (`openssl rand -base64 32`) as the last, with a space before it, on"
+    " every machine, and start them anew"
+)
+# What a running service has encrypted with the former key is written by then: a print file is in the store before
+# anything in the database refers to it.
 MIN_KEY_AGE: Final = timedelta(hours=1)
-"""After a change of the keys, for how long none is forgotten. What a running service has sealed with the
-former one is written by then: a print file is in the store before anything in the database tells of it."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -69,7 +73,7 @@ class KeyUsage:
                 " FILE.key of a backup, as the last one."
             )
         if not former_ids:
-            advice = "`quillpost keys new` changes the key" if self.is_key_file else _manual_change_steps()
+            advice = "`quillpost keys new` changes the key" if self.is_key_file else MANUAL_CHANGE_STEPS
             return f"All is well; {advice}."
         if self.outdated_count:
             condition = "" if self.is_key_file else ", once every machine has been started anew with these keys"
@@ -121,7 +125,7 @@ def new() -> None:
     """
     with open_core_services() as runtime:
         if runtime.settings.secret_key is not None:
-            raise NotReady(f"The keys are in {SETTING_NAME}, which is yours to change: {_manual_change_steps()}.")
+            raise NotReady(f"The keys are in {SETTING_NAME}, which is yours to change: {MANUAL_CHANGE_STEPS}.")
         with runtime.db.system_transaction() as tx:
             key_id = KeyFile(key_path(runtime.settings.home)).add_key()
             record_for_operators(tx, "key.new", about={"name": key_id}, now=runtime.clock())
@@ -194,7 +198,7 @@ def _require_unused(runtime: CoreServices, key_id: str) -> None:
     if key_id == key_ids[0]:
         raise Refused(f"{key_id} is the current key: make another one first.")
     if key_id not in key_ids:
-        raise Refused(f"There is no key {key_id}: there are {_join_ids(key_ids)}.")
+        raise Refused(f"There is no key {key_id}: there are {', '.join(key_ids)}.")
     # What was sealed before the key was changed may be on its way into the database still.
     if runtime.settings.secret_key is None:  # else the processes that sealed with it have ended
         deletable_at = KeyFile(key_path(runtime.settings.home)).changed_at + MIN_KEY_AGE
@@ -220,14 +224,3 @@ def _column_title(usage: KeyUsage, key_id: str) -> str:
     if key_id == LEGACY_KEY_ID:
         return "of earlier releases"
     return f"{key_id} (former)" if key_id in usage.key_ids else f"{key_id} (missing)"
-
-
-def _join_ids(ids: Iterable[str]) -> str:
-    return ", ".join(ids)
-
-
-def _manual_change_steps() -> str:
-    return (
-        "to change the key, add a new one (`openssl rand -base64 32`) as the last, with a space before it, on"
-        " every machine, and start them anew"
-    )

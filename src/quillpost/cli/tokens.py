@@ -74,7 +74,8 @@ def list_tokens(account: AccountOption, machine: JsonOption = False) -> None:
         with runtime.db.transaction(Tenant(account_id)) as tx:
             tokens = token_service.list_tokens(tx, account_id)
     if machine:
-        print_json([_token_to_json(each) for each in tokens])
+        time_fields = ("created_at", "last_used_at", "expires_at")
+        print_json([asdict(each) | {at: format_iso(getattr(each, at)) for at in time_fields} for each in tokens])
     elif not tokens:
         typer.echo("No token is in force.")
     else:
@@ -145,7 +146,8 @@ def _token_table(tokens: list[PersonalToken]) -> Table:
     """Days only, and the creator under the name: a terminal is 80 columns wide, and `--json` has the rest."""
     table = Table(box=None, pad_edge=False)
     table.add_column("id", no_wrap=True)
-    table.add_column("name", overflow="fold", no_wrap=fit_in_column(_name_lines(tokens)))
+    names = [text for each in tokens for text in (each.name, _creator_label(each))]
+    table.add_column("name", overflow="fold", no_wrap=fit_in_column(names))
     table.add_column("token", no_wrap=True)
     table.add_column("may", overflow="fold")
     table.add_column("used\nends", no_wrap=True)
@@ -160,11 +162,6 @@ def _token_table(tokens: list[PersonalToken]) -> Table:
     return table
 
 
-def _name_lines(tokens: list[PersonalToken]) -> Iterator[str]:
-    for each in tokens:
-        yield from (each.name, _creator_label(each))
-
-
 def _creator_label(each: PersonalToken) -> str:
     return f"by {each.maker or 'the command line'}"
 
@@ -172,8 +169,3 @@ def _creator_label(each: PersonalToken) -> str:
 def _permissions_label(each: PersonalToken) -> str:
     label = "everything" if each.scopes is None else ", ".join(each.scopes)
     return label if each.sub_account_title is None else f"{label}, for {each.sub_account_title}"
-
-
-def _token_to_json(each: PersonalToken) -> dict[str, object]:
-    time_fields = ("created_at", "last_used_at", "expires_at")
-    return asdict(each) | {at: format_iso(getattr(each, at)) for at in time_fields}

@@ -112,7 +112,7 @@ def _ensure_token(token_file: Path, container: Container) -> str:
     """The token is only in this file; the database has its digest."""
     if token_file.exists():
         token = token_file.read_text().strip()
-        if _is_valid_token(container, token):
+        if account_service.is_operator_token(container.db, token, now=container.clock()):
             return token
     with container.db.system_transaction() as tx:
         account_id = _ensure_account(tx, container)
@@ -158,10 +158,6 @@ def _create_join_link(container: Container) -> str | None:
             now=container.clock(),
             send_email=False,
         )
-
-
-def _is_valid_token(container: Container, token: str) -> bool:
-    return account_service.is_operator_token(container.db, token, now=container.clock())
 
 
 def _subscribe_receiver(container: Container, token: str, url: str) -> None:

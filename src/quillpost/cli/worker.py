@@ -21,16 +21,11 @@ from quillpost.core.telemetry import configure_logging
 
 log = structlog.get_logger(__name__)
 
-RESPONSE_SECONDS = 4
-"""From the signal on. Whoever is not answered by then is told to come again (see `core/requests.py`)."""
-
-WORKER_STOP_SECONDS = 5.0
-"""Jobs, webhooks and notices are given up then. They are taken up again, by others or at the next start."""
-
+# From the signal on:
+RESPONSE_SECONDS = 4  # requests without an answer by then are told to try again (see `core/requests.py`)
+WORKER_STOP_SECONDS = 5.0  # jobs, webhooks and messages are stopped then, and resumed by others or at the next start
 PROCESS_STOP_SECONDS = 6.5  # threads that still compute are cut off then
-
 PARENT_STOP_SECONDS = 8.0  # the same for whoever waits for server processes of their own
-
 CLEANUP_SECONDS = 0.7  # for stopping our database
 
 

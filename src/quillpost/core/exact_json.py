@@ -10,7 +10,6 @@ from urllib.parse import parse_qsl
 from quillpost.core.errors import Invalid
 
 WINDOW_BYTES = 16_000  # bytes that are looked at in one step: between two steps, other threads have their turn
-
 MAX_BARE_BYTES = 15_000
 """Bytes that may pass without a text and without a sign that divides values: spaces, or a number. A parser
 takes all of them in one step. Less than a step of ours: only whole steps are looked at."""

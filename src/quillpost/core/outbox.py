@@ -14,19 +14,12 @@ from quillpost.core.database.tables.notifications import notices
 Channel = Literal["mail", "text"]
 
 SCANS_KIND = "scans"  # the kind of notice that whoever gets it may refuse
-
 PEOPLE_KIND = "people"  # the kind that goes to somebody who signs in, about just that
-
 GIFTCARDS_KIND = "giftcards"  # the kind that tells of a gift card that was reported
-
 TEXT_SUFFIX = "@sms"
 
 RETRY_DELAYS = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 3 * 60, 6 * 60, 12 * 60, 24 * 60))
-"""How long a message that was not taken waits before each further attempt."""
-
-GIVE_UP_AFTER = timedelta(days=3)
-"""How long one is kept for a server that is down: whoever gets it later wonders more than it tells."""
-
+GIVE_UP_AFTER = timedelta(days=3)  # for a server that is down: a later message would confuse more than it tells
 DELETE_AFTER = timedelta(days=30)
 
 MIN_BACKOFF, MAX_BACKOFF = timedelta(seconds=5), timedelta(minutes=5)
@@ -142,17 +135,8 @@ def enqueue_notification(
 
 def enqueue_notifications(tx: Tx, notifications: Sequence[dict[str, Any]], *, now: datetime) -> None:
     if notifications:
-        rows = [
-            {
-                **each,
-                "channel": channel_for_address(each["address"]),
-                "status": "pending",
-                "attempts": 0,
-                "next_at": now,
-                "created_at": now,
-            }
-            for each in notifications
-        ]
+        state = _pending_state(now)
+        rows = [{**each, "channel": channel_for_address(each["address"]), **state} for each in notifications]
         tx.execute(insert(notices).values(rows).on_conflict_do_nothing(index_elements=["key"]))
 
 
@@ -178,12 +162,9 @@ def enqueue_person_notification(
         "channel": "mail",
         "subject": subject,
         "words": text,
-        "status": "pending",
-        "attempts": 0,
-        "next_at": now,
-        "created_at": now,
         "secret_sealed": secret_sealed,
         "ends_at": ends_at,
+        **_pending_state(now),
     }
     values = [sa.literal(value, notices.c[name].type) for name, value in values_by_column.items()]
     tx.execute(
@@ -191,6 +172,10 @@ def enqueue_person_notification(
         .from_select(["account_id", "address", *values_by_column], sa.select(*recipient.c, *values))
         .on_conflict_do_nothing(index_elements=["key"])
     )
+
+
+def _pending_state(now: datetime) -> dict[str, Any]:
+    return {"status": "pending", "attempts": 0, "next_at": now, "created_at": now}
 
 
 def encryption_context(key: str) -> str:

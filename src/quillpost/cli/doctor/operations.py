@@ -111,7 +111,6 @@ COUNT_USERS = sa.text(
 OK_CLOCK_SKEW = timedelta(seconds=2)
 
 MAX_CLOCK_SKEW = timedelta(seconds=20)  # pumps and workers lease what they do for a minute, each by its own clock
-
 CLOCK_ADVICE = "Let every machine keep its clock by NTP."
 
 RESTORE_KEY_ADVICE = "Bring back the key of this database: FILE.key of its last backup."

@@ -18,11 +18,9 @@ from quillpost.core.paging import NEWEST_FIRST, PageRequest, Sorting
 
 MAX_QUERY_LENGTH = 200
 MAX_QUERY_WORDS = 20  # each is looked up by itself
-
 SEARCHED_COLUMNS = ("name", "company", "email", "address", "address2", "city", "province", "postal_code")
 PLAIN_WORD_PATTERN = re.compile(r"[a-z0-9]+")
 STORED_WORD_LENGTH = 90  # letters of a word that are always kept
-
 INDEX_TASK = "search.index_backlog"  # the task that makes the index over what waits for it
 
 # One plan for all searches would take a rare word for a frequent one.

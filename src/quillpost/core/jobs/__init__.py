@@ -24,24 +24,8 @@ from quillpost.core.jobs.service import (
 from quillpost.core.jobs.worker import JobRunner, WorkerTiming, is_stopping
 
 __all__ = [
-    "FailedTaskCount",
-    "JobRunner",
-    "QueueStatus",
-    "StoppedJob",
-    "Task",
-    "WorkerTiming",
-    "are_workers_alive",
-    "count_failed_by_task",
-    "delete_jobs",
-    "enqueue",
-    "enqueue_unique",
-    "is_running",
-    "is_stopping",
-    "is_unfinished",
-    "is_waiting",
-    "list_failed_jobs",
-    "list_queues",
-    "list_stalled_jobs",
-    "retry_failed_jobs",
+    "FailedTaskCount", "JobRunner", "QueueStatus", "StoppedJob", "Task", "WorkerTiming", "are_workers_alive",
+    "count_failed_by_task", "delete_jobs", "enqueue", "enqueue_unique", "is_running", "is_stopping",
+    "is_unfinished", "is_waiting", "list_failed_jobs", "list_queues", "list_stalled_jobs", "retry_failed_jobs",
     "retry_job",
 ]  # fmt: skip

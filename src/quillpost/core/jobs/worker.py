@@ -50,11 +50,9 @@ def _log_or_raise(job: Job, error: ConnectorException) -> None:
 
 
 MAX_ATTEMPTS = 5  # A job that was tried so often when its worker dies is set aside as failed: it may be what kills them
-
 FINISHED_JOB_HOURS = 72
 
 DEFAULT_QUEUE = "default"  # where the engine's own housekeeping waits
-
 MAX_GRACE_SECONDS = 3.5
 """Seconds that jobs have to finish when their worker is to end. Those that do not are tried again."""
 
