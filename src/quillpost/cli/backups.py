@@ -32,9 +32,7 @@ from quillpost.core.files import open_temporary_file, sync_file
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.core.settings import Settings
 
-BATCH_KEY_PATTERN = re.compile(r"(?:^batches/|[/-]batch-)(\d+)")
-"""How the keys of a production batch and of its print job name the batch."""
-
+BATCH_KEY_PATTERN = re.compile(r"(?:^batches/|[/-]batch-)(\d+)")  # in keys of a batch's files and print job
 BackupFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, such as monday.qpb.")]
 CountCallback = Callable[[str], None]
 

@@ -74,10 +74,7 @@ class QuillpostProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-UNRESPONSIVE_SECONDS = 60.0
-"""A process that is silent for so long hangs, and is replaced. A busy machine takes its time to start one."""
-
-
+UNRESPONSIVE_SECONDS = 60.0  # a process silent for so long is replaced; a busy machine takes long to start one
 POLL_SECONDS = 0.1
 
 
@@ -162,9 +159,9 @@ def start_deadline_on_signals(deadline: ExitDeadline) -> None:
         signal.signal(signal_number, handle)
 
 
+# The event loop asks for the interpreter many times in a request: with Python's 5 ms, a few busy threads would make
+# each of these a wait.
 THREAD_SWITCH_SECONDS = 0.00005
-"""How long a thread that computes keeps the interpreter from the others. The event loop asks for it many
-times in a request: with Python's 5 ms a few busy threads would make each of these a wait."""
 
 
 def add_to(app: typer.Typer) -> None:

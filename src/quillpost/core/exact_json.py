@@ -9,19 +9,17 @@ from urllib.parse import parse_qsl
 
 from quillpost.core.errors import Invalid
 
-WINDOW_BYTES = 16_000  # bytes that are looked at in one step: between two steps, other threads have their turn
+WINDOW_BYTES = 16_000  # scanned at a time; other threads run between two windows
+# Bytes without a text or separator, such as spaces or a number, which a parser takes in one step. Less than a window:
+# only whole windows are checked.
 MAX_BARE_BYTES = 15_000
-"""Bytes that may pass without a text and without a sign that divides values: spaces, or a number. A parser
-takes all of them in one step. Less than a step of ours: only whole steps are looked at."""
-
-MAX_REPORTED_ERRORS = 100  # errors that are built for one body, and told of it
+MAX_REPORTED_ERRORS = 100
 
 _SPACES = b" \t\r\n"
 _BRACKETS = b"[]{}"
 _SEPARATORS = b",:" + _BRACKETS
 _NOT_BRACKETS = bytes(each for each in range(256) if each not in _BRACKETS)
-_DEPTH_STEPS = bytes.maketrans(_BRACKETS, bytes([1, 255, 1, 255]))
-"""A bracket as the step in depth that it makes: a signed byte."""
+_DEPTH_STEPS = bytes.maketrans(_BRACKETS, bytes([1, 255, 1, 255]))  # signed bytes: the change of depth
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Pages of a list, at a cost that does not grow with the list.
 
-The page's ids are found in an index alone, skipping from the nearer end; then its rows are read by id.
-Under row-level security an index is enough only if it holds what the policy asks for too, and it is
-followed only where the conditions are stated: `rows_of` states them once more.
+The page's ids are found with an index-only scan, skipping from the nearer end; then its rows are read by id. Under
+row-level security an index suffices only if it covers the policy's columns, and it is used only where the conditions
+are written out: `tenant_conditions` repeats them.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Stored files: bytes in the file store, a row that says whose they are, a signed link for whoever may look."""
+"""Stored files: bytes in the file store, a row with the owner, and signed links."""
 
 import hashlib
 from collections.abc import Iterable
@@ -14,13 +14,9 @@ from quillpost.core.ports import FileStore
 from quillpost.core.tokens import LinkSigner
 
 PURPOSES = ("creative", "preview")
-ORPHAN_DAYS = range(1, 8)
-"""A file without a row is the trace of a transaction that failed. Today's may still get theirs."""
-
+ORPHAN_DAYS = range(1, 8)  # a failed transaction leaves a file without a row; today's files may still get one
 NEVER_EXPIRES = datetime(9999, 12, 31, tzinfo=UTC)
-"""Until when a link opens that has no end of its own: the picture is there for as long as it is shown."""
-
-MAX_WRITE_TIME = timedelta(days=1)  # what was begun longer ago nobody will finish
+MAX_WRITE_TIME = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)

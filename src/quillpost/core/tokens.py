@@ -1,8 +1,7 @@
-"""Tokens, short codes and signed links: how they look, never where they are stored.
+"""The format of tokens, short codes and signed links.
 
-A token is `qp_test_` or `qp_live_`, its random part in base 62, and a checksum over all of that. Others are
-made alike: `qp_refresh_`, say. The prefix lets secret scanners find one that leaked, and lets us hide it
-where it does not belong; the checksum keeps garbage off the database.
+A token is `qp_test_` or `qp_live_`, random characters in base 62, and a checksum of all that; other secrets have other
+prefixes. By its prefix a secret scanner finds a leaked token, and we hide it; the checksum saves database lookups.
 """
 
 import hashlib
@@ -16,10 +15,8 @@ from datetime import datetime
 from typing import Literal, get_args
 
 Mode = Literal["test", "live"]
+# Tokens by mode; an app's refresh token, code and client secret; browser cookies; links to join or reset a password.
 SecretKind = Literal["test", "live", "refresh", "code", "secret", "session", "visitor", "known", "invitation", "reset"]
-"""What a secret is for: a token in its mode; an app's refresh token, code or client secret; a browser's
-cookies; the links by which somebody joins, or sets another password."""
-
 TOKEN_BYTES = range(24, 65)
 MIN_CODE_BYTES = 16
 SHORT_CODE_LENGTH = 8
@@ -28,8 +25,7 @@ BASE62_CHARS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 # Nothing that reads as something else when a person copies it from paper.
 UNAMBIGUOUS_CHARS = "".join(letter for letter in BASE62_CHARS if letter not in "0O1Il")
 
-PREVIEW_CODE = "PREVIEW0"
-"""The code on every preview. No piece can have it: two of its letters are in no code that is made."""
+PREVIEW_CODE = "PREVIEW0"  # on every preview; no item can have it, as two of its characters are ambiguous
 
 CHECKSUM_LENGTH = 6  # 62 ** 6 > 2 ** 32
 SECRET_PATTERN = re.compile(
@@ -41,9 +37,8 @@ HINT_LENGTH = 4
 SECRET_START_PATTERN = re.compile(rf"(qp_(?:{'|'.join(get_args(SecretKind))})_)[0-9A-Za-z]{{8,}}")
 HIDDEN_REPLACEMENT = r"\1[hidden]"
 
+# ULIDs from 2004 to 2039 begin so. They look like claims, but no claim begins so: callers' ids stay readable.
 ULID_PREFIX = "01"
-"""How ids begin that others make of the present time (ULIDs), from 2004 to 2039. They look as claims do, but
-no claim of a gift card begins so: callers' ids stay readable."""
 
 # What may stand between two letters of a claim that somebody wrote: hyphens of any kind, blanks, line ends,
 # as they are or as JSON and addresses write them.
@@ -66,9 +61,9 @@ SPACED_CLAIM_PATTERN = re.compile(
     rf"{CLAIM_START}(?<![0-9A-Za-z]-)[0-7OILoil](?:{SEPARATOR}{{0,3}}[0-9A-TV-Za-tv-z]){{25}}(?!-?[0-9A-Za-z])"
 )
 DIGIT_LETTER_CHANGE = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])")
+# All claims but one or two of a thousand change so often between digits and letters; words and numbers hardly do, but
+# for sizes such as 4x6.
 MIN_DIGIT_LETTER_CHANGES = 3
-"""So often a digit follows a letter, or a letter a digit, in all claims but one or two of a thousand. In
-words and numbers that hardly happens, but for sizes such as 4x6."""
 SIZE_PATTERN = r"\b[0-9]+x[0-9]+\b"
 
 

@@ -1,8 +1,8 @@
-"""Sealed columns, sealed anew under the current key: a thousand rows at a time, while all else goes on.
+"""Encrypted columns, encrypted again under the current key in batches, while the service runs.
 
-Rows are read and sealed without a lock. A value is written only where the old bytes are still there, so that
-one that was changed meanwhile is left alone, and two that do this at once do each other no harm. What is done
-is seen by its key's name: whoever is interrupted starts again, and skips it.
+Rows are read and encrypted without a lock. A value is written only where the old bytes are still there, so a value that
+changed meanwhile stays, and two runs at once do no harm. A run that was interrupted starts again, and skips what has
+the current key's id.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

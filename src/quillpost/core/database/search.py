@@ -1,9 +1,8 @@
-"""Search: each word that is typed begins a word of what is found.
+"""Search by the beginnings of words.
 
-Words are read by functions of the database, the same for what is looked for and what is looked through: in
-any case, without accents, an e-mail both whole and by its parts. Row-level security comes before `@@` and
-closes the indexes over words: where there are many rows, the service finds the ids and the caller reads them.
-What came by the thousand is found without an index until a worker has made it.
+Functions of the database split text into words, in any case and without accents, an email both whole and by its parts.
+Row-level security is applied before `@@`, so no index over words is used: for large tables the service finds the ids,
+and the caller reads the rows. Rows imported by the thousand are found without an index until a worker has built it.
 """
 
 import re

@@ -1,5 +1,4 @@
-"""Jobs that were given up, or whose worker fell silent, as whoever runs the service looks at them; and their
-second chance."""
+"""Failed and stalled jobs, as operators see them, and how they are retried."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound
 from quillpost.core.paging import Page, PageRequest
 
-# Jobs that ended well are many, and stay for days. Said like this, those that did not are in an index.
+# Jobs that succeeded are many, and stay for days. Written like this, the condition matches a partial index.
 _OPEN = "j.status in ('todo', 'doing', 'failed')"
 
 COUNT_FAILED_BY_TASK = sa.text(
@@ -67,8 +66,7 @@ COUNT_LIVE_WORKERS = sa.text(
     "select count(*) from procrastinate_workers where last_heartbeat > now() - make_interval(secs => :silent)"
 )
 
-# One that is booked anew already, or at work, needs no second: it is forgotten. Of the ticks of a clock that
-# were missed one makes up for all.
+# A job that is queued or running again needs no retry, and is deleted. One run makes up for all missed ticks.
 _RETRY = """
     with chosen as materialized (
         select j.id, j.task_name, j.args,

@@ -1,4 +1,4 @@
-"""Jobs are rows of the caller's own transaction: they exist exactly if the rest does."""
+"""Jobs, enqueued in the caller's own transaction."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,4 @@
-"""The worker: runs jobs and periodic tasks, and takes over from workers that died.
-
-What a job does it does once, however often it runs: so whoever comes late says so, and goes on.
-"""
+"""The worker: runs jobs and periodic tasks, and takes over from workers that died."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -49,16 +46,13 @@ def _log_or_raise(job: Job, error: ConnectorException) -> None:
     log.warning("jobs.ownership_lost", task=job.task_name, job=job.id)
 
 
-MAX_ATTEMPTS = 5  # A job that was tried so often when its worker dies is set aside as failed: it may be what kills them
+MAX_ATTEMPTS = 5  # a job tried so often when its worker dies has failed: it may be what kills workers
 FINISHED_JOB_HOURS = 72
+DEFAULT_QUEUE = "default"  # has the engine's own housekeeping
+MAX_GRACE_SECONDS = 3.5  # for jobs to finish at shutdown; those that do not are tried again
+EXTRA_GRACE_SECONDS = 1.0  # for a worker to end after its last job
 
-DEFAULT_QUEUE = "default"  # where the engine's own housekeeping waits
-MAX_GRACE_SECONDS = 3.5
-"""Seconds that jobs have to finish when their worker is to end. Those that do not are tried again."""
-
-EXTRA_GRACE_SECONDS = 1.0  # seconds that a worker may take to end once its last job has, or was given up
-
-# Those that are due, in queues of which nobody does a job.
+# Due jobs, in queues of which no job is running.
 SELECT_UNTAKEN_JOBS: LiteralString = """
     select id from procrastinate_jobs
      where status = 'todo' and queue_name = any(%(queues)s)
@@ -67,8 +61,7 @@ SELECT_UNTAKEN_JOBS: LiteralString = """
      order by id limit 1000
     """
 
-SPARE_THREADS = 4  # beside the jobs, the webhook pump uses the same threads for its short transactions
-
+SPARE_THREADS = 4  # the webhook dispatcher uses the same threads for its short transactions
 
 _STOP: ContextVar[asyncio.Event | None] = ContextVar("stop", default=None)
 

@@ -1,8 +1,7 @@
-"""The zero-configuration database: a PostgreSQL of our own, below the data folder.
+"""The embedded PostgreSQL, below the data folder.
 
-Whoever starts the server owns it and stops it; a second process finds it running and adopts it.
-The server ends with its starter, even one that was killed. Where that fails, the next start
-adopts the server that was left behind. `postgres_supervisor.py` starts a server again that ended.
+The process that starts the server owns and stops it; a second process adopts it. The server ends with its owner, even
+a killed one; where that fails, the next start adopts it.
 """
 
 import signal
