@@ -18,21 +18,17 @@ from quillpost.recipients.queries import get_derived_fields
 from quillpost.recipients.rules import NO_PRICE, RECENTLY_MAILED, SAME_ADDRESS, SAMPLE_ADDRESS, SUPPRESSED
 
 MAX_DOUBT_REASONS = 3
-"""Reasons, of the many that there may be, that a warning names."""
 
 REPEAT_WINDOW = timedelta(hours=36)
 
 PERSON_COLUMNS = (*TEXT_FIELDS, "dob", "anniversary", *DERIVED_COLUMNS, "absentee_address")
-"""What an item takes over from a recipient."""
+"""What an item copies from a recipient."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AudienceCriteria:
-    """What decides who of the lists is mailed.
-
-    `mails_at` is when the order is due; `inline_keys` are the address keys of inline recipients who are
-    mailed, and come first. `order_id` is the order's own, once it has one.
-    """
+    """What decides who of the lists is mailed. `inline_keys` are the address keys of inline recipients who are mailed,
+    and come first; `order_id` is set once there is an order."""
 
     account_id: int
     sub_account_id: int | None
@@ -76,14 +72,14 @@ class AudienceCriteria:
         )
 
     def with_repeats(self) -> Self:
-        """The same where nothing is mailed, so that nobody has it too often."""
+        """For previews: nothing is mailed, so repeats do not matter."""
         return replace(self, allows_repeats=True)
 
 
 @dataclass(frozen=True, slots=True)
 class AudienceCount:
-    """How many of the lists are mailed at what cost, and how many are not, by reason. Of those who are
-    mailed, how many have a doubtful address, and a few of the reasons."""
+    """How many people of the lists are mailed at what cost, and how many are not, by reason; of the mailed, how many
+    have a doubtful address."""
 
     mailed_items: int
     cents: int
@@ -96,7 +92,7 @@ class AudienceCount:
 
 
 def _repeats_sql(key_sql: str) -> str:
-    """Whether the same piece goes to the address of this key a short time before or after."""
+    """Whether the same creative goes to the address of this key within the repeat window."""
     return f"""exists (
         select 1 from items i join orders o on o.id = i.order_id
          where i.account_id = :account_id and i.mode = :mode and i.address_key = {key_sql}
@@ -107,7 +103,7 @@ def _repeats_sql(key_sql: str) -> str:
 
 
 def lacks_address_parts_sql(table_alias: str) -> str:
-    """Whether the address of this row, if there is one, is too little for the mail."""
+    """Whether the row has an address that is too incomplete to be mailed."""
     return f"""({table_alias}.city is null or coalesce({table_alias}.country, '{HOME_COUNTRY}') = '{HOME_COUNTRY}'
                 and ({table_alias}.province is null or {table_alias}.postal_code is null))"""
 
@@ -150,7 +146,7 @@ CLASSIFIED_SQL = f"""
           left join unnest(cast(:countries as text[]), cast(:cents as integer[])) as price (country, cents)
             on price.country = r.country)
 """
-"""The lists' people with the price of a piece there and, where they are not mailed, the reason."""
+"""The people of the lists with their price and, where they are not mailed, the reason."""
 
 # Of reasons that speak of single addresses there may be as many as people: they are counted as one.
 COUNT_AUDIENCE = sa.text(
@@ -174,7 +170,6 @@ SELECT_DOUBT_REASONS = sa.text(
      where why is not null group by why order by min(id) limit :most
     """
 )
-"""A few of the reasons why people of lists are doubtful."""
 
 SELECT_FIRST_MAILED = sa.text(
     f"""
@@ -206,7 +201,7 @@ LOCK_CREATIVE = sa.text("select pg_advisory_xact_lock(hashtextextended(:creative
 
 
 def count_audience(tx: Tx, criteria: AudienceCriteria) -> AudienceCount:
-    """Of the lists alone; nothing is stored."""
+    """Counts the people of the lists; nothing is stored."""
     mailed, cents, doubtful = 0, 0, 0
     refused_counts = {SAME_ADDRESS: 0, RECENTLY_MAILED: 0, SUPPRESSED: 0, SAMPLE_ADDRESS: 0}
     undeliverable = 0
@@ -235,16 +230,13 @@ def _read_doubt_reasons(tx: Tx, criteria: AudienceCriteria) -> tuple[str, ...]:
 
 
 def find_first_mailed(tx: Tx, criteria: AudienceCriteria) -> Person | None:
-    """The first of the lists who would be mailed."""
     row = tx.execute(SELECT_FIRST_MAILED, query_values(criteria)).first()
     return None if row is None else read_person(row._mapping)
 
 
 def refuse_inline_people(tx: Tx, people: Sequence[Person], criteria: AudienceCriteria, *, lock: bool) -> list[Person]:
-    """The same people; those who must not be mailed, or not again so soon, now carry the refusal.
-
-    With `lock` no other order of this creative is judged before the transaction ends.
-    """
+    """The same people; those who must not be mailed, or not again so soon, now have a refusal. With `lock` no other
+    order of this creative is checked before the transaction ends."""
     if lock:
         lock_creative(tx, criteria)
     candidate_indexes = [index for index, person in enumerate(people) if person.refusal in (None, SAME_ADDRESS)]
@@ -263,7 +255,7 @@ def refuse_inline_people(tx: Tx, people: Sequence[Person], criteria: AudienceCri
 
 
 def _refuse_repeated_addresses(people: Sequence[Person], refusals: Mapping[int, str]) -> list[Person]:
-    """Who is suppressed leaves the address to the next; a repeat is one of the address, so of the first there."""
+    """A suppressed person leaves the address to the next; a repeat is refused at the first of its address."""
     checked_people: list[Person] = []
     used_address_keys: set[str | None] = set()
     for index, person in enumerate(people):
@@ -278,19 +270,19 @@ def _refuse_repeated_addresses(people: Sequence[Person], refusals: Mapping[int, 
 
 
 def count_repeated_items(tx: Tx, criteria: AudienceCriteria) -> int:
-    """How many pieces of an order there is already would repeat another's; judged as if it were new."""
+    """How many items of an existing order would repeat those of another."""
     lock_creative(tx, criteria)
     return 0 if criteria.allows_repeats else int(tx.execute(COUNT_REPEATED_ITEMS, query_values(criteria)).scalar_one())
 
 
 def lock_creative(tx: Tx, criteria: AudienceCriteria) -> None:
-    """Wait until no other transaction judges whom this creative may reach; where it matters."""
+    """Wait until no other transaction checks the audience of this creative, unless it may repeat."""
     if not criteria.allows_repeats:
         tx.execute(LOCK_CREATIVE, {"creative": f"{criteria.account_id}:{criteria.creative_key}"})
 
 
 def query_values(criteria: AudienceCriteria) -> dict[str, Any]:
-    """What the statements of this module, and those built on `CLASSIFIED_SQL`, want to know."""
+    """The parameters of this module's statements, and of those built on `CLASSIFIED_SQL`."""
     prices = {country: cents for country, cents in criteria.tariff.by_country.items() if country != EVERYWHERE_ELSE}
     return {
         "account_id": criteria.account_id,
@@ -317,6 +309,5 @@ def query_values(criteria: AudienceCriteria) -> dict[str, Any]:
 
 
 def read_person(columns: Mapping[Any, Any]) -> Person:
-    """Someone from the columns of a recipient or of an item."""
     plain_values = {name: columns[name] for name in PERSON_COLUMNS if name not in (*CUSTOM_FIELDS, *DERIVED_COLUMNS)}
     return Person(**plain_values, **get_derived_fields(columns), custom=tuple(columns[name] for name in CUSTOM_FIELDS))

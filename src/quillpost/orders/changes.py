@@ -48,15 +48,14 @@ REPRICE_ITEMS = sa.text(
 )
 
 MESSAGE_CHANGED_WHILE_HELD = "Its message was changed after that: released, it is reviewed once more."
-"""What an operator is told of a held order whose words are others by now."""
+"""Told to operators."""
 
 MESSAGE_COLUMNS = ("message", "creative_key", "warnings", "hold_reasons")
-"""What other words change of an order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMessage:
-    """A message that fits everyone, what is told of it, and what was told of the one before."""
+    """A message that fits everyone, its warnings, and those of the previous one."""
 
     previous_message: str
     message: str
@@ -65,7 +64,7 @@ class NewMessage:
     outdated_warnings: list[Message]
 
     def apply_to(self, order: Order) -> Order:
-        """The order with these words, unless others have come between."""
+        """`Conflict` if the message was changed meanwhile."""
         # Only the message matters: a list that became items, say, is no reason to try again.
         if order.message != self.previous_message:
             raise Conflict("Another call changed this order's message meanwhile: try again.", retry_after=1)
@@ -84,7 +83,7 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderEdit:
-    """What is to be different. What is not named stays: a schedule or metadata may be set to nothing."""
+    """Only `changed_fields` change; a schedule or metadata may be set to None."""
 
     changed_fields: frozenset[str]
     message: str | None = None
@@ -160,7 +159,7 @@ def edit_order(
     needs_credit: bool,
     now: datetime,
 ) -> Order:
-    """The order as it is from now on. Against the press, one side wins."""
+    """The changed order; `Refused` once it is in production."""
     order = queries.read_order(tx, order_id, locked=True)
     _require_editable(order)
     values: dict[str, object] = {"updated_at": now}
@@ -196,10 +195,7 @@ def edit_order(
 def check_new_message(
     db: Database, tenant: Tenant, order: Order, message: str, *, renderer: Renderer, indicia: Sequence[str]
 ) -> NewMessage:
-    """Other words for the order, if everyone's fit.
-
-    Laying them out takes a while, longer where the hand is yet to be made: nothing is locked meanwhile.
-    """
+    """Check that the new text fits everyone. Layout takes a while, so nothing is locked."""
     _require_editable(order)
     if order.pdf_only:
         raise Invalid({"message": ["This letter is a PDF alone: no message is printed on it."]})
@@ -248,7 +244,7 @@ def _require_editable(order: Order) -> None:
 
 
 def _read_inline_addressees(tx: Tx, order: Order) -> list[Addressee]:
-    """Those whom the call itself named."""
+    """Those named by the call."""
     rows = tx.execute(
         sa.select(items)
         .where(*item_queries.inline_item_conditions(order), items.c.status == ItemStatus.PROCESSING.value)
@@ -258,7 +254,7 @@ def _read_inline_addressees(tx: Tx, order: Order) -> list[Addressee]:
 
 
 def _longest_people(tx: Tx, order: Order) -> list[Person]:
-    """The longest words of those on the order's lists, or of those it has taken over from them."""
+    """Of its lists, or of the items made from them."""
     if not order.mailing_list_ids:
         return []
     variables = {slot.name for slot in compile_template(order.message).slots}
@@ -268,7 +264,7 @@ def _longest_people(tx: Tx, order: Order) -> list[Person]:
 
 
 def _require_no_repeats(tx: Tx, order: Order, field: str) -> None:
-    """Other words or another time may bring two of the same to one address within 36 hours."""
+    """Another text or time may repeat a mailing within 36 hours."""
     repeated_count = count_repeated_items(tx, AudienceCriteria.for_order(order, tariff=Tariff({})))
     if repeated_count:
         raise Invalid(
@@ -277,7 +273,7 @@ def _require_no_repeats(tx: Tx, order: Order, field: str) -> None:
 
 
 def _creative_key(tx: Tx, order: Order) -> UUID:
-    """The creative's key, from the digests of its files, which need not be read for that."""
+    """From the digests of its files."""
     storage = find_order_files(tx, order.id)
 
     def content(picture_url: str | None, file_id: UUID | None) -> str | None:
@@ -295,7 +291,7 @@ def _creative_key(tx: Tx, order: Order) -> UUID:
 
 
 def _reprice(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) -> item_queries.OrderCost:
-    """What the order comes to at today's prices; that much is held for it."""
+    """Today's cost, which is held from now on."""
     countries = list(
         tx.execute(
             sa.select(items.c.country)
@@ -336,7 +332,7 @@ STOP_ORDER = sa.text(
 
 
 def cancel_order(tx: Tx, order_id: int, *, now: datetime) -> Order:
-    """Stop an order before it is made, and give the money back. Against the press, one side wins."""
+    """Stop it and release the money; `Refused` once it is in production."""
     order = queries.read_order(tx, order_id, locked=True)
     if not order.is_cancellable:
         raise Refused(f"This order can no longer be cancelled: it is {order.status.display}.")
@@ -345,10 +341,7 @@ def cancel_order(tx: Tx, order_id: int, *, now: datetime) -> Order:
 
 
 def stop_order(tx: Tx, order: Order, *, new_status: OrderStatus, reason: str, now: datetime) -> None:
-    """End an order, which is locked, of which nothing is made yet: its pieces fail, and the money goes back.
-
-    One fact of the order tells it for all its pieces.
-    """
+    """End a locked order before production: items fail, money is released. One fact stands for all items."""
     queries.change_status(tx, [order.id], expected=[order.status], new_status=new_status, now=now)
     failed_values = {"status": ItemStatus.FAILED.value, "failure": reason, "updated_at": now}
     tx.execute(FAIL_PROCESSING_ITEMS.where(items.c.order_id == order.id).values(**failed_values))

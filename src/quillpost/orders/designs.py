@@ -20,7 +20,7 @@ from quillpost.rendering.text.variables import fill_url
 
 
 class DesignKey(NamedTuple):
-    """Which design a piece is drawn from: its order's, with these files."""
+    """Identifies the design of an item: its order's, with these files."""
 
     order_id: int
     front: UUID | None
@@ -71,7 +71,6 @@ def build_design(
 
 
 def build_branding(brand: OrderBranding | None, logo: bytes | None) -> rendering_models.SenderBranding | None:
-    """A sub account's branding as a front without art shows it."""
     if brand is None:
         return None
     accent = rendering_models.parse_color(brand.accent).ink if brand.accent else None
@@ -79,19 +78,18 @@ def build_branding(brand: OrderBranding | None, logo: bytes | None) -> rendering
 
 
 def build_giftcard(gift: GiftcardChoice | None) -> rendering_models.Giftcard | None:
-    """The card as it is drawn inside."""
     if gift is None:
         return None
     return rendering_models.Giftcard(gift.title, gift.cents, rendering_models.parse_color(gift.accent).ink)
 
 
 def build_claim(code: str, *, qr_base: str) -> rendering_models.GiftcardClaim:
-    """The way to one card, as its piece shows it: to be typed, and to be scanned."""
+    """How to claim one card: typed and scanned."""
     return rendering_models.GiftcardClaim(format_claim(code), f"{qr_base}/gift/{code}")
 
 
 def build_specimen_claim(gift: GiftcardChoice | None, *, qr_base: str) -> rendering_models.GiftcardClaim | None:
-    """What stands in a claim's place wherever a piece is shown and not printed: it opens nothing."""
+    """The claim that previews and proofs show; it opens nothing."""
     return build_claim(SPECIMEN_CLAIM, qr_base=qr_base) if gift else None
 
 
@@ -102,7 +100,6 @@ def build_designs(
     *,
     indicia: Sequence[str],
 ) -> dict[DesignKey, rendering_models.Design]:
-    """Each of the designs once, with its files."""
     return {
         key: build_design(
             orders[key.order_id],
@@ -121,7 +118,7 @@ def build_designs(
 def build_addressee(
     recipient: Person | Item, source: ResolvedRequest | Order | None = None
 ) -> rendering_models.Addressee:
-    """The recipient as their piece has them; of an order that says so, "or current resident"."""
+    """The recipient as printed; with "or current resident" where the order says so."""
     return rendering_models.Addressee(
         name=recipient.name,
         company=recipient.company,
@@ -144,8 +141,7 @@ def build_addressee(
 def build_copy(
     item: Item, order: Order, *, qr_base: str, opt_out: str | None, claim: rendering_models.GiftcardClaim | None = None
 ) -> rendering_models.Copy:
-    """The item as one piece of paper; `opt_out` stands before its code on the line about no more mail. A
-    `claim` is the way to the card that it brings."""
+    """The item as one piece of paper. `opt_out` precedes its code on the opt-out line; `claim` is for its card."""
     recipient = build_addressee(item, order)
     return rendering_models.Copy(
         item_id=item.id,
@@ -160,23 +156,23 @@ def build_copy(
 
 
 def opt_out_text(qr_base: str) -> str:
-    """What stands before a piece's code on the line that says how to get no more mail."""
+    """The text before an item's code on the opt-out line."""
     return f"Prefer no mail? {qr_base.partition('://')[2]}/stop/"
 
 
 def routing_digits(recipient: rendering_models.Addressee) -> str:
-    """The digits of the printed ZIP or ZIP+4 as the barcode carries them; abroad there are none."""
+    """The digits of the printed ZIP or ZIP+4 in the barcode; empty abroad."""
     *_, postal_code = recipient.address_block
     return (postal_code or "").replace("-", "") if recipient.country == HOME_COUNTRY else ""
 
 
 def fill_qr_url(url: str, recipient: rendering_models.Addressee, sender: rendering_models.SenderName) -> str:
-    """Where a scan leads, variables filled; a value can never become a part of the address itself."""
+    """The target of a scan with its variables filled; values are escaped."""
     return fill_url(url, recipient, sender)
 
 
 SPECIMEN_TRACKING = "00310999999000000000"
-"""A preview has no serial of its own: these digits are never mailed."""
+"""For previews; never mailed."""
 
 
 def build_specimen(
@@ -187,7 +183,6 @@ def build_specimen(
     opt_out: str | None,
     claim: rendering_models.GiftcardClaim | None = None,
 ) -> rendering_models.Copy:
-    """The piece for one person as a preview shows it."""
     recipient = build_addressee(person, source)
     return rendering_models.Copy(
         item_id=0,
@@ -217,7 +212,7 @@ VARIABLE_FIELDS = {
 
 
 DATE_VARIABLE_FIELDS = {"DOB": "dob", "ANNIVERSARY": "anniversary"}
-"""Where a person keeps what a variable shows; names are taken apart."""
+"""The field of a person that a variable shows; names are split."""
 
 
 ADDRESS_FIELDS = ("company", "address", "address2", "city", "province", "postal_code")
@@ -229,22 +224,17 @@ NAME_PARTS: Mapping[str, Callable[[list[str]], str]] = {
     "FULL_NAME": " ".join,
     "NAME": " ".join,
 }
-"""What a variable shows of the words of a name, nearly."""
 
 
 def longest_on_lists(tx: Tx, list_ids: Sequence[int], variables: Collection[str]) -> list[Person]:
-    """People, at least one, who between them have the longest value of every variable named that the lists
-    hold.
-
-    Nobody on the lists need be like them: each has the longest of everything, only their names differ.
-    """
+    """Made-up people who between them have the longest value of each variable on the lists; at least one."""
     has_full_address = sa.text(f"not {lacks_address_parts_sql('recipients')}")
     is_mailed = sa.and_(recipients.c.mailing_list_id.in_(list_ids), recipients.c.address.is_not(None), has_full_address)
     return _select_longest(tx, recipients, is_mailed, variables)
 
 
 def longest_of_people(people: Sequence[Person], variables: Collection[str]) -> list[Person]:
-    """The same of these people, of whom nothing is known but their names and addresses."""
+    """The same of these people, of whom only names and addresses are known."""
     fields = {VARIABLE_FIELDS[name] for name in variables if name in VARIABLE_FIELDS} & set(ADDRESS_FIELDS)
     longest_values: dict[str, Any] = {
         field: max((getattr(person, field) or "" for person in people), key=len, default=None) for field in fields
@@ -260,7 +250,7 @@ def _longest_name(people: Sequence[Person], extract: Callable[[list[str]], str])
 
 
 def longest_in_order(tx: Tx, order_id: int, variables: Collection[str]) -> list[Person]:
-    """The same of those whom an order has taken over from its lists."""
+    """The same of the items that came from an order's lists."""
     is_processing = (items.c.order_id == order_id) & (items.c.status == ItemStatus.PROCESSING.value)
     return _select_longest(tx, items, is_processing & items.c.mailing_list_id.is_not(None), variables)
 
@@ -288,7 +278,7 @@ def _select_longest(
 
 
 def _name_part_columns(people_table: sa.Table) -> dict[str, sa.ColumnElement[str]]:
-    """The part of a name that a variable shows, nearly: titles and the like are left to composition."""
+    """About the part of a name that a variable shows; titles are left to rendering."""
     full_name = sa.func.btrim(people_table.c.name)
     return {
         "FIRST_NAME": sa.func.split_part(full_name, " ", 1),
@@ -299,6 +289,6 @@ def _name_part_columns(people_table: sa.Table) -> dict[str, sa.ColumnElement[str
 
 
 def _longest_value(value: sa.ColumnElement[Any], measured_text: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """The value of whom the measured text is longest, in one pass: lengths of six digits sort as text."""
+    """The value of the row with the longest measured text, in one pass: padded lengths sort as text."""
     length = sa.func.lpad(sa.cast(sa.func.length(measured_text), sa.Text), 6, "0")
     return sa.func.substr(sa.func.max((length + value).collate("C")), 7)

@@ -35,22 +35,15 @@ RETURN_ADDRESS_REQUIRED = Message(
 BLANK_MESSAGE_WARNING = Message("message_blank", "The message is blank: nothing is written over the custom background.")
 
 READABLE_POINTS = FIXED_SIZES["medium"]
-"""In points: what is written smaller was shrunk to fit."""
 
 _LONGEST_VALUES_NOTE = " (with the longest values on the lists)"
 
 
 @dataclass(frozen=True, slots=True)
 class OrderDraft:
-    """A request that will not be refused any more, with its pictures in hand and nothing stored.
-
-    The design is without pictures, as they may differ from one recipient to the next. `lowest_dpi` is that
-    of the softest of them, if any looks soft, and `lowest_contrast` that of the ink where it is hard to read.
-    `lead_search_result` are the people of its radius search, to be bought.
-    `cards_in_stock` is how many of its gift cards there are, where they are not made as they are wanted.
-    `pause_warnings` is what its sender is told where live mail cannot be printed yet. No order keeps either: both
-    may be mended before its review ends, which looks again.
-    """
+    """A fully checked request with its pictures fetched and nothing stored. The design has no pictures, as they may
+    differ by recipient. `lowest_dpi` and `lowest_contrast` are set where pictures look soft or ink is hard to read.
+    `cards_in_stock` and `pause_warnings` are not stored: the review checks them again."""
 
     request: ResolvedRequest
     people: list[Person]
@@ -67,7 +60,6 @@ class OrderDraft:
     pause_warnings: Sequence[str] = ()
 
     def audience_criteria(self, caller: Caller, *, mails_at: datetime) -> AudienceCriteria:
-        """Whom it would reach, mailed then."""
         return AudienceCriteria.for_request(
             caller, self.request, creative_key=self.creative_key, mails_at=mails_at, tariff=self.tariff
         )
@@ -83,7 +75,7 @@ def prepare_draft(
     needs_return_address: bool = True,
     fetch_artwork: FetchArtwork = fetch_artwork_uncached,
 ) -> OrderDraft:
-    """Check all that depends on others; the network is asked last. No transaction is open meanwhile."""
+    """Check everything outside the request; the network comes last. No transaction is open meanwhile."""
     renderer, return_address = context.renderer, choose_return_address(request, resolved.sender)
     if needs_return_address and not caller.is_testing and return_address.address is None:
         raise Invalid({"return_address": ["Live mail needs a return address: in the call or in the account."]})
@@ -130,7 +122,7 @@ def prepare_draft(
 
 
 def choose_return_address(request: ResolvedRequest, sender: SenderProfile) -> rendering_models.ReturnAddress:
-    """The call's own, whole, or else the sender's."""
+    """The call's own if complete, else the sender's."""
     if request.return_address.address is not None:
         return request.return_address
     return rendering_models.ReturnAddress(
@@ -160,7 +152,7 @@ def _check_prices(people: list[Person], tariff: Tariff, request: ResolvedRequest
 
 @dataclass(frozen=True, slots=True)
 class WrittenMessage:
-    """A message as everyone reads it; `smallest_points` is the size of its smallest letters, in points."""
+    """The message for every recipient; `smallest_points` is its smallest font size."""
 
     texts: list[str]
     smallest_points: float | None
@@ -176,11 +168,8 @@ def check_fit(
     message_field: str = "message",
     may_be_blank: bool = False,
 ) -> WrittenMessage:
-    """Every recipient's own words must fit, and the longest that the lists hold; all those words.
-
-    A message that says nothing to anyone passes where it `may_be_blank`; one that is blank for somebody alone
-    lacks a value. Addresses of lists are looked at when they are composed, each by itself.
-    """
+    """Every recipient's text must fit, and the longest of the lists. A message that is blank for everyone passes where
+    it `may_be_blank`. Addresses of lists are checked when they are printed."""
     texts = [] if design.pdf_only else renderer.fill_messages(design, addressees)
     longest_texts = (
         []
@@ -218,7 +207,7 @@ def _recipient_note(design: rendering_models.Design, index: int) -> str:
 def _picture_warnings(
     renderer: Renderer, design: rendering_models.Design, art: PictureSet, kind: str, source: ContentSource | None
 ) -> list[Message]:
-    """What became of pictures when they were made printable, and whether they will look soft; each once."""
+    """What was changed to make pictures printable, and which look soft; each once."""
     layout = renderer.products[design.product]
     label = source.label if source else kind
     recipient_notes: dict[Message, str] = {}
@@ -239,7 +228,7 @@ def _file_note(label: str, note: str) -> Message:
 def _check_ink(
     renderer: Renderer, design: rendering_models.Design, artwork: Artwork, request: ResolvedRequest
 ) -> InkContrast:
-    """How well the handwriting stands out from what lies under it."""
+    """How well the handwriting stands out from the picture under it."""
     layout = renderer.products[design.product]
     kind = layout.message_side.art
     art, source = (artwork.front, request.front) if kind == "front" else (artwork.background, request.background)
@@ -249,7 +238,7 @@ def _check_ink(
 
 
 def _lowest_dpi(renderer: Renderer, design: rendering_models.Design, artwork: Artwork) -> int | None:
-    """At how many dots an inch its softest picture prints; None where all of them are sharp."""
+    """The resolution of the softest picture; None where all are sharp."""
     layout = renderer.products[design.product]
     resolutions = [
         printed_whole_dpi(picture.width, picture.height, area)
@@ -274,7 +263,7 @@ def _page_warnings(artwork: Artwork, request: ResolvedRequest) -> list[Message]:
 def handwriting_warnings(
     renderer: Renderer, design: rendering_models.Design, written_message: WrittenMessage
 ) -> list[Message]:
-    """What of the message, with anyone's words in it, is not written as it was asked for."""
+    """What cannot be written as asked."""
     if not written_message.texts:
         return []
     if not design.message.strip():
@@ -311,7 +300,6 @@ def _shrunk_warnings(
 
 
 def _list_chars(chars: list[str]) -> str:
-    """Letters with their names, as some of them may not show on the reader's screen either."""
     labels = [f"{char} ({unicodedata.name(char, 'unnamed').lower()})" for char in chars[:5]]
     more = f" and {len(chars) - 5} more" if len(chars) > 5 else ""
     return ", ".join(labels) + more

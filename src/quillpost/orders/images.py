@@ -36,12 +36,12 @@ FRONT_FIELD, BACKGROUND_FIELD = "front_image_url", "custom_background_image"
 PAGES_FIELD, PDF_ONLY_FIELD = "additional_pages_url", "pdf_only_url"
 
 RecipientIndex = int | None
-"""A recipient's place in the audience; None is everyone who has no picture of their own."""
+"""The index in the audience; None: everyone without a picture of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class PictureSet:
-    """All pictures that one part of a request names; `file`, it is one that is stored already."""
+    """The pictures of one part of a request; `file` is set if it is stored already."""
 
     by_recipient: Mapping[RecipientIndex, FetchedPicture]
     file: StoredFile | None = None
@@ -50,7 +50,7 @@ class PictureSet:
         return self.by_recipient.get(recipient_index, self.by_recipient.get(None))
 
     def distinct_pictures(self) -> dict[FetchedPicture, RecipientIndex]:
-        """Each picture once, with the first whom it is for."""
+        """Each picture with its first recipient."""
         first_recipients: dict[FetchedPicture, RecipientIndex] = {}
         for recipient_index, picture in self.by_recipient.items():
             first_recipients.setdefault(picture, recipient_index)
@@ -62,7 +62,7 @@ NO_PICTURES = PictureSet({})
 
 @dataclass(frozen=True, slots=True)
 class Artwork:
-    """Everything of a request that was drawn elsewhere, in hand and printable."""
+    """The fetched, printable art of a request."""
 
     front: PictureSet = NO_PICTURES
     background: PictureSet = NO_PICTURES
@@ -85,8 +85,7 @@ def fetch_artwork(
     fetch_pictures: FetchImages = fetch_images,
     fetch_pdf: FetchPages = fetch_pages,
 ) -> Artwork:
-    """Fetch what the request names by address, every distinct one once, and read the rest from storage.
-    Whoever shows a piece while it is still changed fetches in ways of their own, which remember."""
+    """Fetch each distinct URL once, and read the rest from storage. Live previews pass functions with caches."""
     sources = {"front": request.front, "background": request.background, "logo": request.logo}
     urls = {
         name: (source, fill_urls(source.url, request, people, sender))
@@ -118,7 +117,7 @@ def fetch_artwork(
 
 
 def _run_both(first_call: Callable[[], A], second_call: Callable[[], B]) -> tuple[A, B]:
-    """What both find; or what is wrong with either, together."""
+    """Both results, or the errors of both together."""
     try:
         first_result = first_call()
     except Invalid as first_invalid:
@@ -142,10 +141,7 @@ def _load_pages(
 
 
 def compute_creative_key(request: ResolvedRequest, artwork: Artwork) -> UUID:
-    """Which creative it is, by its content: sent again in other ink it is still the same.
-
-    Where each recipient has a picture of their own, the address that names them all stands for them.
-    """
+    """Identifies the creative by content; ink does not matter. Personal pictures count by their URL with variables."""
 
     def content_digest(source: ContentSource | None, pictures: PictureSet) -> str | None:
         shared_picture = pictures.by_recipient.get(None)
@@ -166,7 +162,7 @@ def compute_creative_key(request: ResolvedRequest, artwork: Artwork) -> UUID:
 def hash_creative(
     layout_name: str, message: str, *, front: str | None, background: str | None, pages: str | None
 ) -> UUID:
-    """The key of a creative whose files are known by their digests, or by the addresses of many."""
+    """From digests of the files, or URLs with variables."""
     payload = json.dumps([layout_name, message, front, background, pages])
     return UUID(bytes=hashlib.sha256(payload.encode()).digest()[:16])
 
@@ -174,10 +170,7 @@ def hash_creative(
 def fill_urls(
     url: str, request: ResolvedRequest, people: Sequence[Person], sender: SenderName
 ) -> dict[RecipientIndex, str]:
-    """The address for everyone, or with its variables filled for each whose piece will be seen.
-
-    Those who cannot be mailed need no picture, except the one whom a preview is asked for.
-    """
+    """One URL for everyone, or filled for each recipient who can be mailed or is previewed."""
     if not has_variables(url):
         return {None: url}
     preview_index = preview_recipient_index(request, people)
@@ -189,7 +182,6 @@ def fill_urls(
 
 
 def first_recipient_by_url(urls: Mapping[RecipientIndex, str]) -> dict[str, RecipientIndex]:
-    """Each distinct address with the first whom it is for."""
     first_recipients: dict[str, RecipientIndex] = {}
     for recipient_index, url in urls.items():
         first_recipients.setdefault(url, recipient_index)
@@ -201,10 +193,7 @@ def recipient_label(recipient_index: RecipientIndex) -> str:
 
 
 def preview_recipient_index(request: ResolvedRequest, people: Sequence[Person]) -> RecipientIndex:
-    """Whose piece a preview shows: the recipient asked for, or the first who can be mailed.
-
-    None: nobody of the call itself can be; the lists may hold someone.
-    """
+    """The recipient asked for, or the first who can be mailed; None: only lists may have one."""
     if request.preview_recipient is not None and people:
         return request.preview_recipient
     first_mailable = next((index for index, person in enumerate(people) if not person.refusal), None)
@@ -231,11 +220,11 @@ BACKGROUND_SETTINGS: Mapping[str, str] = {
     "letter": "windowedletter_background_url",
     "windowlessletter": "windowlessletter_background_url",
 }
-"""Which of a sub account's backgrounds a piece falls back to; a letter's lies under its cover."""
+"""The sub account's background for each layout; under the cover of a letter."""
 
 
 def pdf_only_source(request: OrderRequest, message_template: MessageTemplate | None) -> ContentSource | None:
-    """The PDF that is the whole letter. A message of the call's own makes it a letter with a cover again."""
+    """The PDF that is the whole letter; a message of the call's own replaces a template's."""
     if request.pdf_only_url:
         return ContentSource(PDF_ONLY_FIELD, request.pdf_only_url)
     if request.own_message is None and message_template is not None and message_template.pdf_only_url:
@@ -270,7 +259,7 @@ def front_source(
 def background_source(
     request: OrderRequest, sub_account: SubAccount | None, message_template: MessageTemplate | None
 ) -> ContentSource | None:
-    """The matrix speaks of the call's own field; a template's background is printed where a piece has one."""
+    """A template's background is also printed where the product ignores the call's field."""
     if request.product.is_letter:
         return None
     if request.background_url and request.product.background is not FieldRequirement.NOT_USED:
@@ -293,7 +282,6 @@ def _sub_account_background(request: OrderRequest, sub_account: SubAccount | Non
 
 
 def build_branding(branding: Mapping[str, str | None]) -> OrderBranding | None:
-    """What of a sub account's branding a front without art shows."""
     contacts = (branding.get("phone"), branding.get("domain") or branding.get("email"))
     brand = OrderBranding(
         accent=branding.get("accentColor"),
@@ -305,6 +293,6 @@ def build_branding(branding: Mapping[str, str | None]) -> OrderBranding | None:
 
 
 def logo_source(branding: Mapping[str, str | None]) -> ContentSource | None:
-    """A logo may also be kept as a word, which is not printed."""
+    """Some logos are stored as a word, which is not printed."""
     url = branding.get("logo") or ""
     return ContentSource(SUB_ACCOUNT_FIELD, url, part=name_part("logo")) if "://" in url else None

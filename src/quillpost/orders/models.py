@@ -37,10 +37,8 @@ def name_part(field: str) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class ContentSource:
-    """Where a picture, a PDF or a QR code comes from: a file in storage, or else its address.
-
-    `field` is what the caller would have to change; `part` says which part of it, where it is a reference.
-    """
+    """The origin of a picture, PDF or QR code: a stored file, or else a URL. `field` is the field of the call to
+    change; `part` is which part of it, where it is a reference."""
 
     field: str
     url: str | None = None
@@ -49,14 +47,13 @@ class ContentSource:
 
     @property
     def label(self) -> Message:
-        """What the caller would have to change."""
         text = f"{self.field} ({self.part})" if self.part else self.field
         return Message("source", text, field=self.field, part=self.part)
 
 
 @dataclass(frozen=True, slots=True)
 class OrderBranding:
-    """A sub account's branding, as a front without art shows it."""
+    """The branding of a sub account on a front without art."""
 
     accent: str | None = None
     company: str | None = None
@@ -66,7 +63,7 @@ class OrderBranding:
 
 @dataclass(frozen=True, slots=True)
 class GiftcardChoice:
-    """The card that every piece brings: of a brand as the catalog had it, and where it first leads."""
+    """The card in every item, as the catalog had it."""
 
     brand: str
     title: str
@@ -117,11 +114,8 @@ class HandwritingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderRequest(HandwritingOptions):
-    """An order as its sender asks for it: None where nothing was said.
-
-    A field that is called as a column of `orders` is stored there. `mailing_list_id` is where its people are, where
-    an automation has chosen them from a list.
-    """
+    """An order as its sender asks for it; None: not said. A field named like a column of `orders` is stored there.
+    `mailing_list_id` is the list from which an automation chose its people."""
 
     product: Product
     size: str | None = None
@@ -160,7 +154,6 @@ class OrderRequest(HandwritingOptions):
 
     @property
     def piece(self) -> str:
-        """The name of its layout."""
         return self.product.layout_name(self.size)
 
     @property
@@ -177,7 +170,7 @@ class OrderRequest(HandwritingOptions):
         return COVER_FIELDS if self.product.has_handwritten_envelope else COVER_FIELDS + HANDWRITING_FIELDS
 
     def without(self, field_names: Sequence[str]) -> tuple[Self, list[str]]:
-        """The request as if it said nothing of these fields of the call, and those of which it said something."""
+        """The request without these fields of the call, and which of them were set."""
         empty_request = OrderRequest(product=self.product)
         attributes = {name: FIELD_ATTRIBUTES.get(name, name) for name in field_names}
         normalized = replace(self, message=self.own_message)
@@ -192,12 +185,9 @@ class OrderRequest(HandwritingOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedRequest(OrderRequest):
-    """A request with its templates, lists and sub account looked up: nothing is left to be said.
-
-    `message_field` is the field of the call that its message comes from. `unused_fields` are the fields of the call
-    that this product has no use for; `template_pdf_ignored` says that its template is made of a PDF alone, and that
-    the call's own message stands for it.
-    """
+    """A request with its templates, lists and sub account applied. `message_field` is the field of the call that the
+    message comes from; `unused_fields` are those that the product has no use for; `template_pdf_ignored`: the call's
+    own message replaces the PDF of its template."""
 
     message: str
     style: int
@@ -220,7 +210,7 @@ class ResolvedRequest(OrderRequest):
 
     @classmethod
     def of(cls, source: "OrderRequest | Order", **values: Any) -> Self:
-        """All that the source says by the same names, and these."""
+        """Copies what the source has by the same names."""
         names = {f.name for f in fields(cls)} & {f.name for f in fields(source)}
         return cls(**{name: getattr(source, name) for name in names} | values)
 
@@ -231,7 +221,7 @@ class ResolvedRequest(OrderRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRequest:
-    """An order that is sent again: to these recipients, or else to all whom it went to."""
+    """An order sent again: to these recipients, or else to the same."""
 
     order_id: int
     recipients: Sequence[Mapping[str, str | None]] | None = None
@@ -242,11 +232,10 @@ class ReplayRequest:
 
     @classmethod
     def for_one(cls, order_id: int, recipient: Mapping[str, str | None]) -> Self:
-        """The same once more to somebody who has had it."""
         return cls(order_id=order_id, recipients=[recipient], copy_metadata=True, allow_duplicates=True)
 
     def options_for(self, order: "Order") -> dict[str, Any]:
-        """What it says itself, by the names of a request; the rest is as it was."""
+        """What it changes, by the names of a request."""
         return {
             "schedule_for": self.schedule_for,
             "metadata": order.metadata if self.copy_metadata else self.metadata,
@@ -301,9 +290,9 @@ class Order:
     gift_total: int
     status_counts: dict[ItemStatus, int]
     n_lost: int
-    """Of those that failed, how many the mail had."""
+    """Failed after the carrier had them."""
     n_mailed: int
-    """Pieces that the carrier has, or had: handed to it, or seen by it."""
+    """Handed to the carrier, or seen by it."""
     total_scans: int
     multi_scans: int
     warnings: list[Message]
@@ -347,7 +336,7 @@ class Order:
 
     @property
     def has_background(self) -> bool:
-        """Whether a picture lies under the message, the order's or one of each piece's own."""
+        """Whether a picture lies under the message, of the order or of its items."""
         return self.background_file_id is not None or self.background_url is not None
 
     @property
@@ -356,8 +345,7 @@ class Order:
 
     @property
     def not_mailed(self) -> int:
-        """Recipients who get no piece: refused when it was sent, or failed before the carrier had it. While
-        its lists are yet to become pieces, as many as were counted when it was sent."""
+        """Recipients without an item that is mailed; while lists are pending, as counted when it was sent."""
         if self.status.is_stopped:
             return self.recipient_count
         if self.audience_pending:
@@ -366,12 +354,12 @@ class Order:
 
     @property
     def pieces(self) -> int:
-        """Pieces that were mailed or will be: one for each recipient, but for those who are not mailed to."""
+        """Items that were or will be mailed."""
         return self.recipient_count - self.not_mailed
 
     @property
     def total_recipients(self) -> int:
-        """Nobody counts as mailed to before the review has ended."""
+        """Zero until the review has ended."""
         return 0 if self.status.is_held_back else self.pieces
 
 

@@ -19,7 +19,6 @@ from quillpost.recipients.models import Person
 EMPTY_AUDIENCE_COUNT = AudienceCount(mailed_items=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
 
 MAX_REFUSAL_REASONS = 5
-"""Reasons of refusals that are told one by one."""
 
 NOT_MAILED, RECENTLY_MAILED, ADDRESSES_DOUBTFUL = "not_mailed", "recently_mailed", "addresses_doubtful"
 """Codes of warnings. The first two count recipients who get no piece; the reasons of the third may name a city."""
@@ -33,7 +32,7 @@ RECENTLY_MAILED_ALL = Message(
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Everyone whom a draft reaches: the call's own people, one by one, and those of its lists, counted."""
+    """The call's own people one by one, and those of lists counted."""
 
     people: list[Person]
     list_count: AudienceCount
@@ -72,7 +71,7 @@ class Audience:
 
     @property
     def undeliverable(self) -> int:
-        """Everyone else who is not mailed to: so all who were given are counted once."""
+        """The rest: everyone is counted once."""
         everyone = len(self.people) + self.listed_people
         return everyone - self.mailed_items - self.suppressed - self.duplicates
 
@@ -81,7 +80,7 @@ class Audience:
 
 
 def find_audience(tx: Tx, caller: Caller, draft: OrderDraft, *, mails_at: datetime, lock: bool) -> Audience:
-    """Who is mailed to and who is not; `lock`, nobody else sends this creative until the transaction ends."""
+    """Who is mailed; `lock`, nobody else sends this creative until the transaction ends."""
     criteria = draft.audience_criteria(caller, mails_at=mails_at)
     people = audience.refuse_inline_people(tx, draft.people, criteria, lock=lock)
     mailed_keys = [person.address_key for person in people if person.address_key and not person.refusal]
@@ -102,7 +101,7 @@ def find_audience(tx: Tx, caller: Caller, draft: OrderDraft, *, mails_at: dateti
 def _count_leads(
     tx: Tx, draft: OrderDraft, search_result: LeadSearchResult, criteria: AudienceCriteria
 ) -> AudienceCount:
-    """What would become of those whom a search has found, who are on no list yet."""
+    """The leads of a search, who are on no list yet."""
     people = audience.refuse_inline_people(tx, search_result.people, criteria, lock=False)
     prices = [draft.tariff.unit_cents(person.country) for person in people if not person.refusal]
     available_prices = [cents for cents in prices if cents is not None]
@@ -117,7 +116,7 @@ def _count_leads(
 
 
 def find_repeats(draft: OrderDraft, caller: Caller, *, mails_at: datetime) -> FindExcluded:
-    """Who of any people would be refused, as they had this creative a short time ago."""
+    """Finds who had this creative a short time ago."""
     criteria = draft.audience_criteria(caller, mails_at=mails_at)
 
     def repeated_people(tx: Tx, people: Sequence[Person]) -> set[int]:
@@ -132,8 +131,7 @@ def find_repeats(draft: OrderDraft, caller: Caller, *, mails_at: datetime) -> Fi
 
 
 def _audience_warnings(people: Sequence[Person], list_count: AudienceCount) -> list[Message]:
-    """How many are not mailed to, and why; nobody should find that out from an item. And whom mail may not
-    reach: what is wrong with one address may be wrong with that one alone, so a few reasons stand for all."""
+    """How many are not mailed and why, and which addresses are doubtful; a few reasons stand for all."""
     reasons = Counter(person.refusal for person in people if person.refusal)
     listed_reasons = [reason for reason, _ in reasons.most_common(MAX_REFUSAL_REASONS)]
     warnings = [_refusal_warning(reasons[reason], reason) for reason in reasons if reason in listed_reasons]

@@ -23,20 +23,19 @@ from quillpost.orders.products import ProductFamily
 from quillpost.orders.rules import MetadataAlternatives, OrderStatus
 
 UNBOUNDED_TOTAL = 10**12
-"""No list is that long: seen from here, every page is nearer to the beginning."""
+"""More than any list: every page counts as near the beginning."""
 
 MAX_ID_DIGITS = 19
-"""Digits of a number that no id has."""
 
 SELECT_ORDER_STEPS = sa.text(
     "select previous, current, at from facts where order_id = :order_id and kind = 'order.status' order by id"
 )
-"""In an index that has nothing else: an order may have millions of facts."""
+"""Has an index of its own: an order may have millions of facts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderQuery:
-    """Which orders are wanted; what is not said does not matter. `created_before` itself is not within."""
+    """Filters; `created_before` is exclusive."""
 
     sub_account_id: int | None = None
     family: ProductFamily | None = None
@@ -45,7 +44,7 @@ class OrderQuery:
     created_before: datetime | None = None
     metadata: Sequence[MetadataAlternatives] = ()
     search: str | None = None
-    """Words of someone whom the order goes to; or its own number."""
+    """Words of a recipient, or an order number."""
 
     @property
     def has_dates(self) -> bool:
@@ -53,7 +52,7 @@ class OrderQuery:
 
     @property
     def has_stored_count(self) -> bool:
-        """Whether somebody counts these orders already, so that nobody has to now."""
+        """Whether `order_counts` has the total."""
         has_size = self.family is not None and self.family.size is not None
         return not (self.status or self.has_dates or self.metadata or self.search or has_size)
 
@@ -67,8 +66,7 @@ def list_orders(
     *,
     count_limit: int | None = None,
 ) -> Page[Order]:
-    """Newest first. Where nobody has counted them they are counted now: up to `count_limit`, where that is given,
-    and then a total of one more says that there are more."""
+    """Newest first. A total above `count_limit` is reported as one more than it."""
     conditions = [*tenant_conditions(orders, tenant), *_order_conditions(query)]
     if query.search is not None:
         return _list_by_text(db, tx, tenant, conditions, page_request, query.search)
@@ -90,11 +88,8 @@ def list_orders(
 def _list_by_metadata(
     db: Database, tx: Tx, conditions: Conditions, page_request: PageRequest, *, count_limit: int | None
 ) -> Page[Order]:
-    """The service itself finds the ids; what is shown of them is read as the caller.
-
-    Row-level security comes before every operator that PostgreSQL does not know to keep secrets, and `@>`
-    is such a one: for a tenant its index is closed, and each order would be looked at.
-    """
+    """Ids are found outside row-level security, and rows read as the caller: `@>` is not leakproof, so a tenant could
+    not use its index."""
     with db.system_transaction() as service_tx:
         total = _count_orders(service_tx, conditions, count_limit=count_limit)
         ids = list(service_tx.execute(select_page_ids(orders, conditions, page_request, total=total)).scalars())
@@ -105,7 +100,7 @@ def _list_by_metadata(
 def _list_by_text(
     db: Database, tx: Tx, tenant: Tenant, conditions: Conditions, page_request: PageRequest, search: str
 ) -> Page[Order]:
-    """The service finds the orders of the pieces that have the words, and the one with that number."""
+    """The orders whose items match, and the one with that number."""
     number = search.removeprefix("#")
     is_number = number.isascii() and number.isdigit() and len(number) < MAX_ID_DIGITS
     id_query = sa.select(sa.cast(int(number) if is_number else None, sa.BigInteger()))
@@ -144,7 +139,6 @@ def _type_condition(table: sa.Table, family: ProductFamily) -> sa.ColumnElement[
 
 
 def count_orders_by_sub_account(tx: Tx, tenant: Tenant, sub_account_ids: Sequence[int]) -> dict[int, int]:
-    """How many orders each of these sub accounts has, where it has any."""
     sub_account_column = order_counts.c.sub_account_id
     rows = tx.execute(
         sa.select(sub_account_column, sa.func.sum(order_counts.c.n))
@@ -173,20 +167,17 @@ def _count_orders(tx: Tx, conditions: Conditions, *, count_limit: int | None) ->
 
 @dataclass(frozen=True, slots=True)
 class OrderStep:
-    """What an order became, and when."""
-
     status: OrderStatus
     at: datetime
 
 
 def list_order_steps(tx: Tx, order_id: int) -> list[OrderStep]:
-    """What has become of the order itself, oldest first."""
     rows = tx.execute(SELECT_ORDER_STEPS, {"order_id": order_id})
     return [OrderStep(OrderStatus(row.current), row.at) for row in rows]
 
 
 INSERT_ORDER = sa.insert(orders).returning(*orders.c)
-"""Built once: putting it together for every send would cost as much as the rest of the insert."""
+"""Built once: building it for each send would cost as much as the insert."""
 
 
 LOCK_ORDERS = sa.text("select id from orders where id = any(:orders) order by id for no key update")
@@ -197,7 +188,7 @@ def insert_order(tx: Tx, values: dict[str, Any]) -> Order:
 
 
 def read_order(tx: Tx, order_id: int, *, locked: bool = False) -> Order:
-    """The order; `locked`, nobody else changes it before this transaction ends."""
+    """`locked`, nobody else changes it before this transaction ends."""
     query = sa.select(orders).where(orders.c.id == order_id)
     row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     if row is None:
@@ -208,7 +199,7 @@ def read_order(tx: Tx, order_id: int, *, locked: bool = False) -> Order:
 def change_status(
     tx: Tx, order_ids: Sequence[int], *, expected: Sequence[OrderStatus], new_status: OrderStatus, now: datetime
 ) -> list[int]:
-    """Those of the orders that were in an expected status and now are in the new one."""
+    """The ids of those that were in an expected status and changed."""
     # In the order of their ids, as whoever moves items locks them too.
     tx.execute(LOCK_ORDERS, {"orders": list(order_ids)})
     return list(
@@ -222,8 +213,7 @@ def change_status(
 
 
 def lock_orders_of_items(source_sql: str) -> sa.TextClause:
-    """Lock the orders of the items that `source_sql` names by `item_id`, in the order of their ids: whoever holds
-    one never waits for a lower one."""
+    """Lock the orders of the items that `source_sql` names by `item_id`, by ascending id to avoid deadlocks."""
     return sa.text(
         f"""
         with wanted as ({source_sql})
@@ -235,12 +225,12 @@ def lock_orders_of_items(source_sql: str) -> sa.TextClause:
 
 
 STORED_SEND_LIFETIME = timedelta(days=90)
-"""From when it was stored, last shown as a preview, or sent."""
+"""Since it was stored, previewed or sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSend:
-    """`body` is what was sent to us, to the letter; once it has happened the answer is there instead."""
+    """`body` is the original text; once sent, the answer replaces it."""
 
     id: UUID
     sub_account_id: int | None
@@ -260,7 +250,7 @@ def store_send(
     now: datetime,
     stored_id: UUID | None = None,
 ) -> UUID:
-    """Its id: a new one, or the one that whoever stores it chose. The same one twice is one send."""
+    """Its id, new or given; storing the same id twice is one send."""
     stored_id = stored_id or uuid4()
     tx.execute(
         postgresql.insert(stored_sends)
@@ -280,7 +270,7 @@ def store_send(
 
 
 def read_stored_send(tx: Tx, stored_id: UUID, *, piece: str, locked: bool = False) -> PendingSend:
-    """The send; `locked`, nobody else carries it out before this transaction ends."""
+    """`locked`, nobody else sends it before this transaction ends."""
     query = sa.select(stored_sends).where(stored_sends.c.id == stored_id, stored_sends.c.piece == piece)
     row = tx.execute(query.with_for_update() if locked else query).first()
     if row is None:
@@ -290,7 +280,7 @@ def read_stored_send(tx: Tx, stored_id: UUID, *, piece: str, locked: bool = Fals
 
 
 def store_response(tx: Tx, stored_id: UUID, *, body: bytes, headers: dict[str, str], now: datetime) -> None:
-    """In the transaction that makes the order, which has the recipients from here on."""
+    """In the transaction that creates the order, which has the recipients from here on."""
     tx.execute(
         sa.update(stored_sends)
         .where(stored_sends.c.id == stored_id)
@@ -299,15 +289,13 @@ def store_response(tx: Tx, stored_id: UUID, *, body: bytes, headers: dict[str, s
 
 
 def extend_lifetime(tx: Tx, stored_id: UUID, *, now: datetime) -> None:
-    """Somebody still looks at it."""
     tx.execute(
         sa.update(stored_sends).where(stored_sends.c.id == stored_id).values(expires_at=now + STORED_SEND_LIFETIME)
     )
 
 
 def delete_expired_sends(db: Database, *, retention_days: int = STORED_SEND_LIFETIME.days, now: datetime) -> None:
-    """Remove those past their time, which is written down as if the usual days were kept. One that is being
-    sent is waited for, and then has more time."""
+    """One that is being sent is waited for, and then has more time."""
     with db.system_transaction() as tx:
         expires_before = now + STORED_SEND_LIFETIME - timedelta(days=retention_days)
         tx.execute(sa.delete(stored_sends).where(stored_sends.c.expires_at < expires_before))

@@ -52,8 +52,7 @@ def draw_preview(
 
 @contextmanager
 def blame_drawing_on_field(request: ResolvedRequest) -> Iterator[None]:
-    """What takes too much to be drawn is refused by the field that brought it: what a PDF draws can be
-    anything, and a picture only large."""
+    """`Invalid` for the field whose art is too heavy to draw: a PDF first, as it can draw anything."""
     try:
         yield
     except UnprintableArt as bad_art:
@@ -69,7 +68,7 @@ def blame_drawing_on_field(request: ResolvedRequest) -> Iterator[None]:
 def build_preview_copy(
     draft: OrderDraft, recipient_index: RecipientIndex, person: Person, *, qr_base: str, opt_out: str | None
 ) -> tuple[Design, Copy]:
-    """The draft as this person's piece, to be drawn."""
+    """The draft as this person's item."""
     request, artwork = draft.request, draft.artwork
     front, background = (artwork.front.picture_for(recipient_index), artwork.background.picture_for(recipient_index))
     design = replace(
@@ -90,7 +89,6 @@ def build_preview_copy(
 
 
 def store_previews(storage: FileStorage, pictures: Mapping[str, bytes], *, now: datetime) -> dict[str, PendingFile]:
-    """Each picture in storage under its name, for a week."""
     expires_at = now + PREVIEW_LIFETIME
     return {
         name: storage.put(picture, purpose="preview", content_type="image/png", expires_at=expires_at, now=now)
@@ -101,7 +99,7 @@ def store_previews(storage: FileStorage, pictures: Mapping[str, bytes], *, now: 
 def _choose_preview_recipient(
     db: Database, caller: Caller, draft: OrderDraft, *, now: datetime
 ) -> tuple[RecipientIndex, Person]:
-    """Whose piece it is. One who had the same lately may be shown it again: nothing is mailed."""
+    """Repeats do not matter here: nothing is mailed."""
     criteria = draft.audience_criteria(caller, mails_at=now).with_repeats()
     with db.transaction(build_tenant(caller)) as tx:
         people = audience.refuse_inline_people(tx, draft.people, criteria, lock=False)
@@ -118,8 +116,6 @@ def _choose_preview_recipient(
 
 @dataclass(frozen=True, slots=True)
 class OrderEstimate:
-    """In cents. All pieces have the unit price in common, or come to it on the average."""
-
     type: str
     audience: Audience
     unit_price: int
@@ -133,7 +129,7 @@ class OrderEstimate:
 
 @dataclass(frozen=True, slots=True)
 class OrderPreview:
-    """Pictures of all sides, in storage for a week; `envelope` is that of the envelope, where there is one."""
+    """Images of all sides, stored for a week."""
 
     sides: Mapping[str, PendingFile]
     envelope: PendingFile | None
@@ -145,15 +141,13 @@ class OrderPreview:
 
 
 def draft_order(context: OrderContext, caller: Caller, request: OrderRequest, errors: FieldErrors) -> OrderDraft:
-    """The order, checked in every respect: nothing is stored and no transaction stays open. `Invalid` names `errors`,
-    which are known already, with all others."""
+    """The order, fully checked; nothing is stored, no transaction stays open. `Invalid` includes the known `errors`."""
     with context.db.transaction(build_tenant(caller)) as tx:
         resolved = resolve_request(tx, caller, request, errors, price_date=context.clock().date())
     return draft_resolved_order(context, caller, resolved, errors)
 
 
 def draft_replay(context: OrderContext, caller: Caller, replay: ReplayRequest, errors: FieldErrors) -> OrderDraft:
-    """An order that was mailed, once more."""
     with context.db.transaction(build_tenant(caller)) as tx:
         resolved = resolve_replay(tx, caller, replay, price_date=context.clock().date())
     return draft_resolved_order(context, caller, resolved, errors)
@@ -162,7 +156,7 @@ def draft_replay(context: OrderContext, caller: Caller, replay: ReplayRequest, e
 def draft_resolved_order(
     context: OrderContext, caller: Caller, resolved: ResolvedOrder, errors: FieldErrors
 ) -> OrderDraft:
-    """What is looked up already, checked in every other respect."""
+    """The rest of the checks for a request that is looked up already."""
     request, people = validate_request(
         resolved.request, styles=context.renderer.hands.styles, check_url=context.check_url, known_errors=errors
     )
@@ -192,7 +186,7 @@ def draft_resolved_order(
 
 
 def estimate_order(context: OrderContext, caller: Caller, draft: OrderDraft) -> OrderEstimate:
-    """Whom it would reach, what that would cost, and all that deserves a look before it is sent."""
+    """The audience, the price and all warnings of a draft."""
     with context.db.transaction(build_tenant(caller)) as tx:
         audience = pricing.find_audience(tx, caller, draft, mails_at=context.due_at(caller, draft.request), lock=False)
     domestic_price = draft.tariff.unit_cents("US") or 0
@@ -203,7 +197,7 @@ def estimate_order(context: OrderContext, caller: Caller, draft: OrderDraft) -> 
 
 
 def list_credit_warnings(context: OrderContext, caller: Caller, cents: int) -> list[str]:
-    """What a sender is told whose credit does not cover an order of so much."""
+    """A warning where the credit does not cover this amount."""
     if not context.environments[caller.mode].needs_credit:
         return []
     with context.db.transaction(build_tenant(caller)) as tx:
@@ -212,8 +206,7 @@ def list_credit_warnings(context: OrderContext, caller: Caller, cents: int) -> l
 
 
 def list_stock_warnings(draft: OrderDraft, audience: Audience) -> list[str]:
-    """What its sender is told of gift cards that are not there. No order keeps it: more may be loaded before
-    its review ends, which looks again."""
+    """A warning where gift cards are short. It is not stored: the review checks the stock again."""
     gift, available = draft.request.gift, draft.cards_in_stock
     if gift is None or available is None or audience.mailed_items <= available:
         return []
@@ -222,7 +215,7 @@ def list_stock_warnings(draft: OrderDraft, audience: Audience) -> list[str]:
 
 
 def preview_order(context: OrderContext, caller: Caller, draft: OrderDraft) -> OrderPreview:
-    """The pictures, drawn and put into storage. They are there once `record_preview` has recorded them."""
+    """Draws and stores the images; `record_preview` adds their rows."""
     now = context.clock()
     images = draw_preview(
         context.db, context.renderer, caller, draft, qr_base=context.qr_base, opt_out=context.opt_out, now=now
@@ -233,7 +226,6 @@ def preview_order(context: OrderContext, caller: Caller, draft: OrderDraft) -> O
 
 
 def record_preview(context: OrderContext, tx: Tx, caller: Caller, draft: OrderDraft, preview: OrderPreview) -> None:
-    """A preview leaves its pictures, and nothing else."""
     context.storage.record_files(
         tx,
         preview.files,
@@ -261,7 +253,7 @@ def _prepare_draft(
 def _find_leads(
     context: OrderContext, caller: Caller, request: ResolvedRequest, *, repeats: FindExcluded | None = None
 ) -> LeadSearchResult | None:
-    """Those around the address that the request searches around, if it does."""
+    """The result of the request's radius search, if it has one."""
     if request.radius_search is None:
         return None
     return search_leads(

@@ -19,7 +19,7 @@ NOT_SENT_STATUSES = (ItemStatus.PROCESSING, ItemStatus.FAILED)
 
 @dataclass(frozen=True, slots=True)
 class OrderTotals:
-    """`cents` is what the orders cost that were not cancelled."""
+    """`cents` leaves out canceled orders."""
 
     orders: int
     item_counts: dict[ItemStatus, int]
@@ -30,7 +30,7 @@ class OrderTotals:
 
     @property
     def sent(self) -> int:
-        """Pieces that were printed, or came further: some were lost in the mail."""
+        """Printed or further, including those lost in the mail."""
         return sum(count for status, count in self.item_counts.items() if status not in NOT_SENT_STATUSES) + self.lost
 
 
@@ -42,7 +42,7 @@ def sum_orders(
     until: datetime | None = None,
     sub_account_id: int | None = None,
 ) -> OrderTotals:
-    """The orders made from `since` on and before `until`."""
+    """Orders created from `since` on and before `until`."""
     conditions = tenant_conditions(orders, tenant)
     if since is not None:
         conditions.append(orders.c.created_at >= since)
@@ -91,7 +91,7 @@ class DayActivity:
 
 @dataclass(frozen=True, slots=True)
 class DailyActivity:
-    """The days, oldest first, those on which nothing happened among them; the last is today."""
+    """Every day, oldest first; the last is today."""
 
     days: Sequence[DayActivity]
 
@@ -109,7 +109,7 @@ class DailyActivity:
 
     @property
     def scan_rate(self) -> float | None:
-        """Scans for each piece that was delivered; None where none was. Some are scanned more than once."""
+        """Scans per delivered item; None where none was delivered."""
         return self.scans / self.delivered if self.delivered else None
 
     @property
@@ -118,7 +118,7 @@ class DailyActivity:
 
 
 def read_daily_activity(tx: Tx, tenant: Tenant, *, days: int, zone: ZoneInfo, now: datetime) -> DailyActivity:
-    """So many days up to today, as clocks in the zone show it, in the reader's mode."""
+    """The last `days` days in this time zone, in the reader's mode."""
     today = now.astimezone(zone).date()
     first_day = today - timedelta(days=days - 1)
     query_params = {
@@ -137,7 +137,7 @@ def read_daily_activity(tx: Tx, tenant: Tenant, *, days: int, zone: ZoneInfo, no
 
 
 MAX_REASONS = 20
-"""Some reasons speak of one address alone: there may be as many as recipients."""
+"""Some reasons name one address, so there may be as many as recipients."""
 OTHER_REASONS = "Other reasons: each piece says its own."
 PENDING_LIST_REASONS = "On the lists: each piece says its own reason once it is made."
 
@@ -153,14 +153,12 @@ COUNT_NOT_MAILED = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class NotMailedCount:
-    """So many recipients get nothing, all for the same reason."""
-
     reason: str
     count: int
 
 
 def count_not_mailed(tx: Tx, order: Order) -> list[NotMailedCount]:
-    """The most frequent reasons first, and all that is left as one: together the order's `not_mailed`."""
+    """Most frequent reasons first, the rest as one; they add up to the order's `not_mailed`."""
     if not order.not_mailed:
         return []
     rows = tx.execute(COUNT_NOT_MAILED, {"order": order.id, "most": MAX_REASONS})

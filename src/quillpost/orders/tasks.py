@@ -54,11 +54,8 @@ INSERT_ITEMS = sa.text(
 
 
 def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[str] = (), now: datetime) -> None:
-    """Make the order's lists items, once; an order that was cancelled meanwhile gets none.
-
-    In the modes that need credit an order that has outgrown its account's waits for an operator.
-    Two pieces that drew the same short code undo it all: the job is tried again, and draws others.
-    """
+    """Turn the order's lists into items, once; a canceled order gets none. Where credit is needed and does not cover
+    it, it is paused. A short code drawn twice rolls back, and the job is retried."""
     with db.system_transaction() as tx:
         order = _claim_order(tx, order_id, now=now)
         if order is None:
@@ -88,7 +85,7 @@ def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[s
 
 
 def enqueue_missing_materializations(db: Database) -> None:
-    """Book the job for every order that waits for its items and that no job is booked for."""
+    """Enqueue the job for every order that waits for items without one."""
     with db.system_transaction() as tx:
         pending_orders = tx.execute(
             sa.select(orders.c.id).where(orders.c.audience_pending).order_by(orders.c.id).limit(ORDERS_PER_RUN)
@@ -100,7 +97,7 @@ def enqueue_missing_materializations(db: Database) -> None:
 
 
 def _claim_order(tx: Tx, order_id: int, *, now: datetime) -> sa.Row[Any] | None:
-    """The order, if its lists were still to become items; from here on they are taken care of."""
+    """The order, if its lists are still to become items."""
     return tx.execute(
         sa.update(orders)
         .where(orders.c.id == order_id, orders.c.audience_pending)
@@ -110,7 +107,7 @@ def _claim_order(tx: Tx, order_id: int, *, now: datetime) -> sa.Row[Any] | None:
 
 
 def _pause_unless_covered(tx: Tx, order: sa.Row[Any], total: int, *, now: datetime) -> None:
-    """Pause the order where its account's credit does not cover what it costs beyond what is held for it."""
+    """Pause the order where the credit does not cover what it costs beyond its hold."""
     extra_cents = total - billing_service.read_held_cents(tx, order.id)
     if extra_cents <= 0:
         return
@@ -144,11 +141,11 @@ ITEMS_PER_CHUNK = 2_000
 
 
 VERIFY_AHEAD = timedelta(days=1)
-"""An order that is due later is looked at when it is closer: people move."""
+"""Orders due later are verified closer to their date: people move."""
 
 
 VERIFIED_MODE = "live"
-"""What is only tried out reaches nobody, and answers cost."""
+"""Test mail reaches nobody, and verification costs."""
 
 
 _SELECT_NEXT_ORDER = sa.text(
@@ -188,7 +185,7 @@ _APPLY_VERIFICATION = sa.text(
 
 
 def verify_addresses(context: VerificationContext) -> None:
-    """Whoever is due first, then the people of lists; a verifier that is down is asked again in a minute."""
+    """First orders that are due, then lists; an unavailable verifier is retried in a minute."""
     if not acquire_lease(context.db, now=context.clock()):
         return
     error_text, has_more = None, False
@@ -221,7 +218,6 @@ def verify_orders(context: VerificationContext) -> None:
 
 
 def _verify_chunk(context: VerificationContext, order: sa.Row[Any], *, after_item_id: int) -> int | None:
-    """Two thousand pieces; the last of them, or None: there was none."""
     query_params = {"order": order.id, "last": after_item_id, "most": ITEMS_PER_CHUNK, "now": context.clock()}
     with context.db.system_transaction() as tx:
         rows = tx.execute(_SELECT_ITEMS, query_params).all()
@@ -242,7 +238,7 @@ def _verify_chunk(context: VerificationContext, order: sa.Row[Any], *, after_ite
 
 
 def _lock_if_held_back(tx: Tx, order_id: int) -> bool:
-    """In our hands from here on: what is on its way to paper stays as it is."""
+    """Locks the order, unless it is in production already."""
     query = sa.select(orders.c.id).where(orders.c.id == order_id, orders.c.status.in_(CHANGEABLE_ORDER_STATUSES))
     return tx.execute(query.with_for_update(key_share=True)).first() is not None
 

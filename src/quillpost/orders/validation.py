@@ -49,7 +49,7 @@ def validate_request(
     check_url: CheckUrl,
     known_errors: Mapping[str, Sequence[str]],
 ) -> tuple[ResolvedRequest, list[Person]]:
-    """The request in its final form and its people; or `Invalid` with what was known and all that is found."""
+    """The final request and its people; or `Invalid` with the known errors and all others."""
     errors = {field: list(messages) for field, messages in known_errors.items()}
     _check_variables(request, errors)
     if style_message := style_error(request.style, styles):
@@ -72,7 +72,7 @@ def check_schedule(at: datetime | None, errors: FieldErrors, *, now: datetime) -
 
 
 def _list_sources(request: ResolvedRequest) -> Iterator[tuple[ContentSource, str, bool]]:
-    """What the request names by address: with the address, and whether it is a picture."""
+    """The sources with a URL, and whether each is a picture."""
     for source, is_picture in (
         (request.front, True),
         (request.background, True),
@@ -86,7 +86,7 @@ def _list_sources(request: ResolvedRequest) -> Iterator[tuple[ContentSource, str
 
 
 def _check_urls(request: ResolvedRequest, people: Sequence[Person], check_url: CheckUrl, errors: FieldErrors) -> None:
-    """Each URL as it will be used. Where people are at fault, what would be filled with their words waits."""
+    """Checks each URL as it will be used; those filled with people's values wait until the people are valid."""
     for source, url, is_picture in _list_sources(request):
         message = _url_error(url, request, people, check_url, is_picture=is_picture)
         if message is None and has_variables(url) and source != request.qr_source:
@@ -115,7 +115,7 @@ def _url_error(
 
 
 def _personal_url_error(request: ResolvedRequest, *, is_picture: bool) -> str | None:
-    """What a recipient of their own may have is a picture, and it is fetched while the caller waits."""
+    """Only pictures may differ by recipient: they are fetched while the caller waits."""
     if not is_picture:
         return "It is the same for everyone: its URL takes no variables."
     audience = "a radius_search" if request.radius_search is not None else "mailing_list_ids"
@@ -154,8 +154,7 @@ MeasureTones = Callable[[FetchedPicture], PictureTones | None]
 
 @dataclass(frozen=True, slots=True)
 class InkContrast:
-    """`lowest` is that of the words that stand out least, where some are hard to read, from 1, not at all, to
-    21, black on white."""
+    """`lowest` is set where something is hard to read: from 1 (invisible) to 21 (black on white)."""
 
     lowest: float | None
     warnings: list[Message]
@@ -170,10 +169,8 @@ def check_ink_contrast(
     has_qr: bool,
     measure: MeasureTones = measure_tones,
 ) -> InkContrast:
-    """How well everything in the hand stands out; `pictures` lie under the message.
-
-    Of a message that is blank nothing is told, and yet its place is looked at: words may come later.
-    """
+    """The contrast of the handwriting; `pictures` lie under the message. A blank message gives no warning, but counts:
+    it may be changed later."""
     message_contrasts: list[tuple[float, Message]] = []
     envelope_contrasts: list[tuple[float, Message]] = []
     on_white = contrast_ratio(design.ink, WHITE), Message("on_white_paper", "on white paper: choose a darker color.")
@@ -231,7 +228,7 @@ BRAND_FIELD, AMOUNT_FIELD, LANDING_PAGE_FIELD, MESSAGE_TEMPLATE_FIELD = (
 def choose_giftcard(
     tx: Tx, request: OrderRequest, message_template: MessageTemplate | None, errors: FieldErrors
 ) -> GiftcardChoice | None:
-    """The card as the catalog has it; whatever is wrong with the choice is one more fault."""
+    """The card as in the catalog; errors are added."""
     if request.product != GIFTCARD:
         return None
     offered_brands = giftcard_queries.list_offered_brands(tx)
@@ -257,7 +254,7 @@ def choose_giftcard(
 
 
 def landing_page_source(request: OrderRequest, message_template: MessageTemplate | None) -> ContentSource | None:
-    """Which page whoever has the piece must visit before they redeem its card."""
+    """The page to visit before the card is shown."""
     if request.product != GIFTCARD:
         return None
     if request.landing_page_url:
@@ -270,7 +267,7 @@ def landing_page_source(request: OrderRequest, message_template: MessageTemplate
 
 
 def check_giftcard(tx: Tx, gift: GiftcardChoice) -> FieldErrors:
-    """What the catalog, as it is now, has against a card that was chosen before."""
+    """What is wrong with a card chosen earlier, by today's catalog."""
     offered_brands = giftcard_queries.list_offered_brands(tx)
     brand = find_offered_brand(gift.brand, offered_brands)
     if brand is None:
@@ -307,5 +304,5 @@ def _choose_amount(request: OrderRequest, message_template: MessageTemplate | No
 
 
 def _add_giftcard_error(field: str, message: str, part: str, errors: FieldErrors) -> None:
-    """Name the field that the caller can change, and which part of it where it is a reference."""
+    """At the field that the caller can change."""
     errors.setdefault(field, []).append(add_note(message, name_part(part) if part else ""))

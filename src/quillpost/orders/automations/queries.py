@@ -1,7 +1,4 @@
-"""Automations as they are read, and the queries that read and write them.
-
-Under a tenant's transaction they see that tenant's automations alone.
-"""
+"""Automations and the people due for them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -28,7 +25,7 @@ DELETE_DUE = sa.text("select forget_automation_due(:automation)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Automation:
-    """`send` is the body of its sends as it was given; `piece` is what it sends, by its name in addresses."""
+    """`send` is the body as given; `piece` is its product in URLs."""
 
     id: int
     account_id: int
@@ -61,7 +58,7 @@ class Automation:
 
     @property
     def plan(self) -> tuple[object, ...]:
-        """All that its owner decides: while it stays the same, nobody has changed the automation."""
+        """All that its owner decides."""
         return tuple(getattr(self, name) for name in PLAN_FIELDS)
 
 
@@ -78,10 +75,7 @@ def read_automation_row(row: sa.Row[Any]) -> Automation:
 
 
 def read_automation(tx: Tx, automation_id: int, *, locked: bool = False) -> Automation:
-    """The automation; `locked`, nobody else changes it before this transaction ends.
-
-    Its key stays free: people may be put on its list meanwhile, and become due.
-    """
+    """`locked`, nobody else changes it before this transaction ends; its key stays free, as people may become due."""
     query = sa.select(*COLUMNS).where(automations.c.id == automation_id)
     row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     if row is None:
@@ -125,18 +119,17 @@ def update_automation(tx: Tx, automation_id: int, values: Mapping[str, Any]) -> 
 
 
 def delete_automation(tx: Tx, automation_id: int) -> None:
-    """With everyone who waits for it, and what it knows of those whom it has mailed."""
+    """With everyone due for it, and its record of mailings."""
     if tx.execute(sa.delete(automations).where(automations.c.id == automation_id)).rowcount == 0:
         raise NotFound
 
 
 def delete_due(tx: Tx, automation_id: int) -> None:
-    """Nobody waits for it any more."""
     tx.execute(DELETE_DUE, {"automation": automation_id})
 
 
 def count_due(tx: Tx, automation_ids: Iterable[int]) -> dict[int, int]:
-    """How many people are due for each of them; those for whom nobody is are not in it."""
+    """By automation; those without anyone due are left out."""
     rows = tx.execute(COUNT_DUE, {"automations": list(automation_ids)})
     return {row.automation_id: row.people for row in rows}
 
@@ -149,11 +142,8 @@ _PERSON_KEY_SQL = "coalesce(r.address_key, 'email ' || r.email_key)"
 
 
 def _celebrating_sql(field: str) -> str:
-    """Those on the lists of automations on this field, with the occasion that is mailed for and the day.
-
-    Nobody has a birthday before they are born; once it was mailed for, an occasion is over; and without an
-    address that mail can go to there is nothing to do yet.
-    """
+    """People on the lists of automations on this field, with the occasion and day; without those already mailed for it,
+    born later, or without a full address."""
     return f"""
       from unnest(cast(:days as date[]), cast(:ons as date[]), cast(:month_days as integer[]))
            as o (day, occasion, month_day)
@@ -219,7 +209,7 @@ _DELETE_DUE_ROWS = sa.text("delete from automation_due where id = any(:due)")
 
 @dataclass(frozen=True, slots=True)
 class DueRecipient:
-    """Someone who is due, and the year for which it counts."""
+    """Someone who is due, and the year it counts for."""
 
     due_id: int
     recipient_id: int | None
@@ -228,21 +218,19 @@ class DueRecipient:
 
     @property
     def person_key(self) -> str:
-        """Who it is: the address, or the e-mail where there is none."""
+        """The address, or the email where there is none."""
         return self.person.address_key or f"email {(self.person.email or '').lower()}"
 
 
 @dataclass(frozen=True, slots=True)
 class UpcomingMailing:
-    """A day on which so many are mailed, and one of them."""
-
     day: date
     people: int
     recipient_id: int
 
 
 def insert_due_dates(db: Database, *, zone: tzinfo, now: datetime) -> None:
-    """Everyone whose day is today, or was when nobody looked, is due: once, however often this runs."""
+    """Everyone whose day is today, or was missed, becomes due once."""
     days = rules.list_days_to_check(rules.local_date(now, zone))
     with db.system_transaction() as tx:
         kinds = tx.execute(_SELECT_DATE_KINDS.where(automations.c.enabled, automations.c.trigger == "date")).all()
@@ -254,8 +242,7 @@ def insert_due_dates(db: Database, *, zone: tzinfo, now: datetime) -> None:
 
 
 def list_upcoming(tx: Tx, automation: Automation, days: Sequence[date]) -> list[UpcomingMailing]:
-    """Whom an automation on a date would mail on these days, as its list is now. Takes the worker's
-    transaction, of an automation that its owner has read."""
+    """Whom it would mail on these days. Needs the worker's transaction."""
     assert automation.date_field is not None
     query_params = _occasion_params(days, automation.days_offset) | {"automation": automation.id}
     return [UpcomingMailing(*row) for row in tx.execute(_COUNT_UPCOMING[automation.date_field], query_params)]
@@ -271,7 +258,7 @@ def _occasion_params(days: Sequence[date], offset: int) -> dict[str, Any]:
 
 
 def read_longest_due(tx: Tx, automation: Automation, *, zone: tzinfo, limit: int) -> list[DueRecipient]:
-    """Those who have waited longest."""
+    """In the order in which they became due."""
     people_table = items if automation.trigger == "scan" else recipients
     due_column = automation_due.c.item_id if people_table is items else automation_due.c.recipient_id
     rows = tx.execute(
@@ -305,8 +292,7 @@ def _read_due_person(row: Any, automation: Automation) -> Person:
 
 
 def filter_not_yet_mailed(tx: Tx, automation_id: int, due_recipients: Sequence[DueRecipient]) -> list[DueRecipient]:
-    """Those whose turn it is this year, each once. Whoever has lost their address meanwhile has none: they
-    are noted again when there is one."""
+    """Those not yet mailed this year, each once, who can be mailed."""
     sent_indexes = {
         position - 1
         for position in tx.execute(
@@ -328,7 +314,6 @@ def filter_not_yet_mailed(tx: Tx, automation_id: int, due_recipients: Sequence[D
 
 
 def count_mailed_since(tx: Tx, automation_id: int, since: datetime) -> int:
-    """How many it has taken care of since then."""
     query = sa.select(sa.func.count()).where(
         automation_sent.c.automation_id == automation_id, automation_sent.c.at >= since
     )
@@ -336,18 +321,16 @@ def count_mailed_since(tx: Tx, automation_id: int, since: datetime) -> int:
 
 
 def lock_due(tx: Tx, due_ids: Sequence[int]) -> bool:
-    """Whether all of them still wait; from here on they are this transaction's."""
+    """Whether all are still due; they are locked."""
     return len(tx.execute(_LOCK_DUE, {"due": list(due_ids)}).all()) == len(due_ids)
 
 
 def delete_due_rows(tx: Tx, due_ids: Iterable[int]) -> None:
-    """They wait no longer."""
     tx.execute(_DELETE_DUE_ROWS, {"due": list(due_ids)})
 
 
 def find_sample_person(tx: Tx, automation: Automation) -> Person | None:
-    """Whom a picture of its piece may be made for while nobody is due: the first on the list who can be
-    mailed to or, of scans, whose piece was scanned last."""
+    """For a preview while nobody is due: the first on the list, or whose item was scanned last."""
     people_table = items if automation.trigger == "scan" else recipients
     query = sa.select(*(people_table.c[name] for name in PERSON_COLUMNS)).where(people_table.c.address.is_not(None))
     if people_table is recipients:

@@ -12,31 +12,27 @@ DEFAULT_DAILY_LIMIT, MAX_DAILY_LIMIT = 5_000, 100_000
 """Pieces a day, when nothing is said, and at most: an import of a whole town is no reason to mail to it."""
 
 MAX_PEOPLE_PER_ORDER = 5_000
-"""People in one order, as many as a call may name."""
 
 MAX_AUTOMATIONS = 1_000
-"""Automations of an account in each mode."""
 
 LOOK_BACK_DAYS = 3
-"""Days: who was due while nobody worked gets their mail late, but not absurdly so."""
+"""Mail for missed days is late, but not absurdly so."""
 
 LEASE_DURATION = timedelta(minutes=5)
-"""How long one worker has an automation to itself. If it dies, another goes on after that."""
+"""If a worker dies, another continues after that."""
 
 RETRY_DELAYS = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 30, 2 * 60, 6 * 60))
-"""How long it waits after each refusal; the last again and again."""
+"""After each refusal; the last repeats."""
 
 GIVE_UP_AFTER = timedelta(days=7)
-"""Of refusals and nothing else: then it is switched off, for a person to look at."""
+"""Then it is switched off."""
 
 LEAP_DAY, DAY_BEFORE_LEAP_DAY = 229, 228
 
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """A birthday, or the like, that is mailed for on `mailing_date`: it is `occasion_date` that date, and `month_day`
-    is how a
-    date of birth is written that is celebrated then."""
+    """A birthday or the like that is mailed for on `mailing_date`; `month_day` is that of the matching dates."""
 
     mailing_date: date
     occasion_date: date
@@ -44,7 +40,7 @@ class Occasion:
 
 
 def find_occasions(days: list[date], days_offset: int) -> list[Occasion]:
-    """What is mailed for on these days, so many days after it or, where negative, before."""
+    """The occasions for these days; the offset is negative before the occasion."""
     return [occasion for day in days for occasion in _occasions_on(day, days_offset)]
 
 
@@ -58,7 +54,7 @@ def _occasions_on(day: date, days_offset: int) -> Iterator[Occasion]:
 
 
 def list_days_to_check(today: date) -> list[date]:
-    """Today, and those on which it may be that nobody looked."""
+    """Today, and the days that may have been missed."""
     return [today - timedelta(days=days_ago) for days_ago in range(LOOK_BACK_DAYS, -1, -1)]
 
 
@@ -71,13 +67,12 @@ def start_of_day(day: date, zone: tzinfo) -> datetime:
 
 
 def next_attempt_at(attempts: int, *, now: datetime) -> datetime:
-    """When to try again after so many refusals in a row."""
+    """After so many refusals in a row."""
     return now + RETRY_DELAYS[min(attempts, len(RETRY_DELAYS)) - 1]
 
 
 def has_recovered(last_refused_at: datetime, *, now: datetime) -> bool:
-    """Whether the trouble of then is not that of now: while it lasts, it is tried again in its time. There
-    was nobody to mail to since."""
+    """Whether the last refusal is too old to be the same trouble."""
     return now - last_refused_at > 2 * RETRY_DELAYS[-1]
 
 

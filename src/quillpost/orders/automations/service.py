@@ -36,12 +36,12 @@ ONLY_FOR_DATE_TRIGGER = "Only an automation on a date has this: leave it out."
 WRONG_MODE_LIST = "The service keeps this list of those who scanned {0} mail: use a {0} token."
 
 DUE_FIELDS = ("sub_account_id", "trigger", "mailing_list_id", "date_field", "days_offset")
-"""What decides who is due. Where it changes, those who were due are not any more."""
+"""What decides who is due; a change of it starts over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutomationPlan:
-    """What an owner decides. `send` is the body as it was given, the templates are those that it names."""
+    """What its owner decides. `send` is the body as given."""
 
     name: str
     trigger: str
@@ -65,7 +65,7 @@ class AutomationPlan:
 
 
 def check_plan(plan: AutomationPlan) -> FieldErrors:
-    """What is wrong with a plan by itself, its send aside."""
+    """Errors of the plan itself, without its send."""
     errors: FieldErrors = {}
     if plan.mailing_list_id is None and plan.trigger != "scan":
         errors["mailing_list_id"] = [LIST_REQUIRED]
@@ -96,11 +96,8 @@ def create_automation(tx: Tx, caller: Caller, plan: AutomationPlan, *, zone: tzi
 
 
 def change_automation(tx: Tx, previous: Automation, plan: AutomationPlan, *, zone: tzinfo, now: datetime) -> Automation:
-    """The automation by another plan, which was made for what it was `previous`.
-
-    Whoever is due stays so where the plan still says so: what changes is what they get. Switched off, it
-    forgets them; switched on again, it begins anew.
-    """
+    """Apply another plan, made when the automation was as `previous`. People who are due stay so where the plan still
+    says so. Switched off, it forgets them."""
     if plan.enabled:
         _lock_references(tx, plan, previous.mode)
     # After the lists, as whoever merges lists does.
@@ -123,7 +120,6 @@ def change_automation(tx: Tx, previous: Automation, plan: AutomationPlan, *, zon
 
 
 def _start_values(plan: AutomationPlan, *, zone: tzinfo, now: datetime) -> dict[str, object]:
-    """From when on what happens counts."""
     return {
         "enabled_at": now if plan.enabled else None,
         "enabled_on": rules.local_date(now, zone) if plan.enabled else None,
@@ -138,8 +134,7 @@ def _enqueue(tx: Tx, automation: Automation, *, now: datetime) -> None:
 
 
 def _lock_references(tx: Tx, plan: AutomationPlan, mode: str) -> None:
-    """What the plan names may have gone meanwhile; from here on it stays, or whoever would take it away finds
-    the automation that uses it."""
+    """What the plan names may be gone; from here on it stays."""
     if plan.sub_account_id is not None:
         require_sub_account(tx, plan.sub_account_id)
     if plan.message_template_id is not None:
@@ -167,13 +162,12 @@ SAMPLE_RECIPIENT: Mapping[str, str | None] = {
 PICTURE_TAKES_NO_VARIABLES = "With an automation the picture is the same for everyone: its URL takes no variables."
 
 ReadStoredSend = Callable[[str, datetime], tuple[OrderRequest, FieldErrors]]
-"""Reads a kept send as the API reads one, at a moment. The API lies above: whoever puts the parts together
-hands it down."""
+"""Reads a stored send as the API does; provided from above, as the API is not imported here."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutomationContext:
-    """All that it takes to turn a send into an order without anyone who calls. Days begin in `zone`."""
+    """What automations need to create orders. Days begin in `zone`."""
 
     orders: OrderContext
     read_send: ReadStoredSend
@@ -190,7 +184,7 @@ def resolve_send(
     price_date: date,
     measures_longest: bool = True,
 ) -> ResolvedOrder:
-    """The send with its audience put in, looked up; what is wrong with it is one more fault."""
+    """The send with its audience, looked up; errors are added."""
     complete_request = (
         replace(request, recipients=(SAMPLE_RECIPIENT,))
         if mailing_list_id is None
@@ -205,7 +199,7 @@ def resolve_send(
 
 
 def _refuse_personal_pictures(request: ResolvedRequest, errors: FieldErrors) -> None:
-    """As with lists: five thousand pictures are not fetched for a letter that nobody waits for."""
+    """As with lists: thousands of pictures are not fetched for one order."""
     for source in (request.front, request.background):
         if source is not None and source.url is not None and has_variables(source.url):
             errors.setdefault(source.field, []).append(PICTURE_TAKES_NO_VARIABLES)
@@ -220,7 +214,7 @@ def prepare_draft(
     *,
     mailing_list_id: int | None,
 ) -> OrderDraft:
-    """What is sent to these people, who are on this list. No transaction is open meanwhile."""
+    """The draft for these people of this list. No transaction is open meanwhile."""
     orders = context.orders
     request, _ = validate_request(
         resolved.request, styles=orders.renderer.hands.styles, check_url=orders.check_url, known_errors=errors
@@ -237,10 +231,8 @@ EMPTY_MESSAGE = "The message is empty for this recipient."
 def _prepare_with_refusals(
     context: OrderContext, caller: Caller, resolved: ResolvedOrder, request: ResolvedRequest, people: Sequence[Person]
 ) -> OrderDraft:
-    """As a send is prepared; those who cannot be mailed come last, each with the reason.
-
-    Its pictures are the same for everyone: no place among the people matters to them.
-    """
+    """As for a send; those who cannot be mailed come last, each with the reason. All have the same pictures, so order
+    does not matter."""
     checked_people = [replace(person, refusal=_find_refusal(person, resolved.tariff)) for person in people]
     mailable, refused = _split_by_refusal(checked_people)
     try:

@@ -30,7 +30,7 @@ INTERNAL_ERROR = "Something went wrong on our side. It is tried again."
 
 
 def error_message(refusal: QuillpostError) -> str:
-    """What a caller would have been told, with the field that it is about."""
+    """What the API would answer, with the field."""
     if isinstance(refusal, Invalid) and refusal.fields:
         field, messages = next(iter(refusal.fields.items()))
         return f"{_field_path(field)}: {messages[0]}"
@@ -38,12 +38,12 @@ def error_message(refusal: QuillpostError) -> str:
 
 
 def _field_path(field: str) -> str:
-    """A field of the send as its owner has written it; the list stands beside the send."""
+    """The field as its owner wrote it; the list is beside the send."""
     return "mailing_list_id" if field == "mailing_list_ids" else f"send.{field}"
 
 
 def record_failure(db: Database, automation: Automation, reason: str, *, now: datetime) -> None:
-    """Try again later, or give up. Whoever waits goes on waiting, until it is given up."""
+    """Try again later, or give up. People who are due wait until it is given up."""
     with db.system_transaction() as tx:
         try:
             current = queries.read_automation(tx, automation.id, locked=True)
@@ -81,7 +81,7 @@ def record_failure(db: Database, automation: Automation, reason: str, *, now: da
 
 
 def _disable(tx: Tx, automation: Automation, reason: str, *, failing_since: datetime, now: datetime) -> None:
-    """Switched off, so that nobody who comes later waits in vain, and said for how many it came too late."""
+    """Switch it off and say how many were not mailed."""
     deleted_count = tx.execute(
         sa.delete(automation_due).where(automation_due.c.automation_id == automation.id)
     ).rowcount
@@ -95,7 +95,7 @@ def _disable(tx: Tx, automation: Automation, reason: str, *, failing_since: date
 
 
 def postpone_to(tx: Tx, automation: Automation, *, next_at: datetime, today: date, now: datetime) -> None:
-    """The day's limit is reached; the rest go tomorrow. Not where its owner has just changed it."""
+    """The daily limit is reached: the rest go tomorrow, unless the owner has just changed it."""
     statement = sa.update(automations).where(
         automations.c.id == automation.id, automations.c.next_at == automation.next_at
     )
@@ -117,7 +117,7 @@ def _describe(automation: Automation) -> str:
 def _notify_owner(
     tx: Tx, automation: Automation, key_suffix: str, subject: str, email_text: str, *, now: datetime
 ) -> None:
-    """By e-mail to the account, once for each trouble: the key says which."""
+    """An email to the account, once per key."""
     owner_email = sa.select(accounts.c.email).where(accounts.c.id == automation.account_id)
     outbox.enqueue_notification(
         tx,
@@ -139,8 +139,7 @@ _HAS_DUE = sa.exists().where(automation_due.c.automation_id == automations.c.id)
 
 
 def send_due(context: AutomationContext) -> None:
-    """Serve every automation for which somebody waits, the one that waited longest first, until none is
-    left. Each time round one sends, or is put off: so this ends."""
+    """Process every automation with people due, the longest waiting first. Each sends or is postponed, so this ends."""
     while (automation := _claim_next(context, now=context.orders.clock())) is not None:
         now = context.orders.clock()
         try:
@@ -155,7 +154,7 @@ def send_due(context: AutomationContext) -> None:
 
 
 def _claim_next(context: AutomationContext, *, now: datetime) -> Automation | None:
-    """One whose turn it is; for a while no other worker takes it."""
+    """The next one, leased to this worker."""
     next_id = (
         sa.select(automations.c.id)
         .where(automations.c.enabled, automations.c.next_at <= now, _HAS_DUE)
@@ -219,8 +218,8 @@ def _create_order(
     *,
     now: datetime,
 ) -> None:
-    """The order, and that it was made. Whoever finds that another was faster, or that the owner has changed
-    his mind meanwhile, leaves it: the files that were put away are swept up."""
+    """Create the order and record it. If another worker was faster or the plan changed, nothing happens and the files
+    are deleted later."""
     due_ids = [recipient.due_id for recipient in due_recipients]
     with context.orders.db.system_transaction() as tx:
         current = queries.read_automation(tx, automation.id, locked=True)
@@ -241,7 +240,7 @@ def _create_order(
 def _record_success(
     tx: Tx, automation: Automation, *, now: datetime, sent_items: int | None = None, order_id: int | None = None
 ) -> None:
-    """It may go on at once; what troubled it is over where it has sent."""
+    """It may continue at once; errors are cleared if it has sent."""
     sent_values = {
         "sent_count": automations.c.sent_count + (sent_items or 0),
         "last_sent_at": now,

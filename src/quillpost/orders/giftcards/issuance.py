@@ -1,7 +1,4 @@
-"""The two secrets of a piece's card: the claim that is printed on it, and the card itself.
-
-Both are sealed, each bound to its own row. Nothing here is ever logged, and no repr shows them.
-"""
+"""Issues cards and encrypts their two secrets: the printed claim and the card itself. Neither is ever logged."""
 
 import json
 import secrets
@@ -21,7 +18,7 @@ from quillpost.orders.giftcards.tasks import ITEM_FAILED, RETURN_CARDS_TASK
 
 
 def new_claim() -> str:
-    """Never one that begins as other people's ids do: those are shown in logs, and claims are not."""
+    """Never with the prefix of ids, which are shown in logs."""
     while (code := encode_claim(secrets.token_bytes(CLAIM_BYTES))).startswith(ULID_PREFIX):
         pass
     return code
@@ -48,7 +45,7 @@ def decrypt_claim(encryptor: Encryptor, item_id: int, encrypted: bytes) -> str:
 
 
 def encrypt_card(encryptor: Encryptor, context: str, card: CardSecret) -> bytes:
-    """The card in a row of `giftcards` or `giftcard_stock`, which the context names."""
+    """`context` names the row in `giftcards` or `giftcard_stock`."""
     expires_text = card.expires_on.isoformat() if card.expires_on else None
     card_values = {"code": card.code, "pin": card.pin, "url": card.url, "expires_on": expires_text}
     return encryptor.encrypt(json.dumps(card_values, separators=(",", ":")).encode(), context=context)
@@ -156,7 +153,7 @@ CLEAR_ISSUER = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class PendingCard:
-    """A card that a piece waits for, and of whom it was asked."""
+    """A card that an item waits for."""
 
     item_id: int
     card_request: CardRequest
@@ -165,7 +162,7 @@ class PendingCard:
 
 @dataclass(frozen=True, slots=True)
 class EncryptedCard:
-    """A card as its row keeps it, with the claim that is printed on its piece."""
+    """A card as stored, with its claim."""
 
     item_id: int
     digest: bytes = field(repr=False)
@@ -174,10 +171,7 @@ class EncryptedCard:
 
 
 def request_cards(tx: Tx, item_ids: Sequence[int], *, issuer: str, now: datetime) -> list[PendingCard]:
-    """What these pieces wait for, written down before anybody is asked for it.
-
-    Pieces that have their card, that shall have none any more, or that bring none, are left out.
-    """
+    """Record the requests before the issuer is asked. Items that have a card, or need none, are left out."""
     query_params = {"items": list(item_ids)}
     lock_cards(tx, item_ids)
     tx.execute(INSERT_CARD_REQUESTS, query_params | {"issuer": issuer, "now": now})
@@ -189,11 +183,7 @@ def request_cards(tx: Tx, item_ids: Sequence[int], *, issuer: str, now: datetime
 
 
 def encrypt_cards(encryptor: Encryptor, cards: Mapping[int, CardSecret]) -> list[EncryptedCard]:
-    """The cards by their pieces, each with a claim of its own, to be kept.
-
-    Whoever calls has a turn already: from here on nobody is waited for, so that a key that has sealed them is
-    seen in their rows before anybody forgets it.
-    """
+    """Each with a new claim. The caller holds the locks, so the key is seen in the rows before it can be retired."""
     encrypted_cards = []
     for item_id, card in cards.items():
         claim = new_claim()
@@ -209,10 +199,7 @@ def encrypt_cards(encryptor: Encryptor, cards: Mapping[int, CardSecret]) -> list
 
 
 def store_cards(tx: Tx, cards: Sequence[EncryptedCard], *, issuer: str, now: datetime) -> int:
-    """Keep the cards, and the money that each became; how many were kept. Of two that bring one, one does.
-
-    Whoever calls has a turn at them.
-    """
+    """Store the cards and move their money; how many were stored. The caller holds the locks."""
     counts = tx.execute(
         STORE_CARDS,
         {
@@ -231,17 +218,16 @@ def store_cards(tx: Tx, cards: Sequence[EncryptedCard], *, issuer: str, now: dat
 
 
 def refuse_cards(tx: Tx, item_ids: Sequence[int]) -> list[int]:
-    """The issuer will never issue these; those of which nobody knew. Whoever calls has a turn at them, and
-    fails the pieces."""
+    """The issuer will never issue these; which of them are new. The caller holds the locks and fails the items."""
     return sorted(tx.execute(REFUSE_CARDS, {"items": list(item_ids)}).scalars())
 
 
 def clear_issuer(tx: Tx, item_ids: Sequence[int], *, issuer: str) -> None:
-    """The issuer has said that it issued none of these: whoever issues next may be another."""
+    """The issuer issued none of these: another may be asked."""
     tx.execute(CLEAR_ISSUER, {"items": list(item_ids), "issuer": issuer})
 
 
 def lock_cards(tx: Tx, item_ids: Sequence[int]) -> None:
-    """Nobody else moves pieces of their orders, or changes their cards, before this transaction ends."""
+    """Nobody else moves items of their orders, or changes their cards, before this transaction ends."""
     tx.execute(LOCK_ORDERS, {"items": list(item_ids)})
     tx.execute(LOCK_CARDS, {"items": list(item_ids)})

@@ -1,4 +1,4 @@
-"""Whoever issues gift cards."""
+"""What an issuer of gift cards must offer."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,8 +8,7 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True, slots=True)
 class CardRequest:
-    """A card to be issued. The same reference is the same card, however often it is asked for. `brand` is our
-    code of it; `issuer_product` is what the issuer calls it."""
+    """The same reference is always the same card. `brand` is our code, `issuer_product` the issuer's."""
 
     reference: str
     brand: str
@@ -19,7 +18,7 @@ class CardRequest:
 
 @dataclass(frozen=True, slots=True)
 class CardSecret:
-    """What a card is redeemed with: a code, perhaps with a PIN, or a page of the issuer's. No repr has it."""
+    """A code, perhaps with a PIN, or a page of the issuer."""
 
     code: str | None = field(default=None, repr=False)
     pin: str | None = field(default=None, repr=False)
@@ -41,8 +40,7 @@ class CardNotIssued:
 
 
 class GiftcardIssuer(Protocol):
-    """Issues gift cards. It keeps what it has issued by our reference, so that a card that is asked for again
-    after a crash is the same. One that cannot be reached says `IssuerDown`, and is asked again."""
+    """Keeps what it issued by our reference, so a repeated request gives the same card. Raises `IssuerDown`."""
 
     @property
     def name(self) -> str:
@@ -50,19 +48,17 @@ class GiftcardIssuer(Protocol):
         ...
 
     def issue(self, card_requests: Sequence[CardRequest], *, now: datetime) -> Mapping[str, CardSecret | CardNotIssued]:
-        """A card, or the reason why there is none, by the reference. What is left out is asked for again: the
-        issuer could be reached for some of them alone."""
+        """By reference; what is left out is requested again."""
         ...
 
     def in_stock(self, brand: str, product: str, cents: int) -> int | None:
-        """How many such cards could be issued now; None: as many as are wanted."""
+        """How many could be issued now; None: any number."""
         ...
 
     def return_card(self, reference: str, *, now: datetime) -> bool:
-        """The card is void, and nobody has seen its code: whether the issuer has taken it back. It is asked
-        once; said twice, it changes nothing."""
+        """Whether the issuer took the void card back; idempotent."""
         ...
 
 
 class IssuerDown(Exception):
-    """Why the issuer could not be reached, as a sentence for the print room. It names no card."""
+    """A sentence for the print room; it names no card."""

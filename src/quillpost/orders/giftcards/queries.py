@@ -18,8 +18,6 @@ from quillpost.orders.giftcards.rules import GiftcardBrand, is_brand_code, valid
 
 
 class CardEvent(StrEnum):
-    """In the order in which they come about."""
-
     ISSUED = "Gift card issued"
     OPENED = "Gift card opened"
     VISITED = "Gift card landing page visited"
@@ -37,7 +35,7 @@ class CardStep:
 
 @dataclass(frozen=True, slots=True)
 class ItemGiftcard:
-    """`reissued_as` is the order that brings another card in the place of a void one."""
+    """`reissued_as` is the order that replaces a void card."""
 
     item_id: int
     order_id: int
@@ -55,7 +53,7 @@ class ItemGiftcard:
     reissued_as: int | None
 
     def list_steps(self) -> Sequence[CardStep]:
-        """What has happened to it, oldest first. One that was never issued has no life to tell of."""
+        """Oldest first; empty if it was never issued."""
         if self.issued_at is None:
             return []
         event_times = {
@@ -75,18 +73,17 @@ class ItemGiftcard:
 
 
 _COLUMNS = [giftcards.c[field.name] for field in fields(ItemGiftcard)]
-"""A tenant may read these, and no sealed one."""
+"""A tenant may read these, but no encrypted one."""
 
 
 def read_card(tx: Tx, item_id: int, *, locked: bool = False) -> ItemGiftcard | None:
-    """The piece's card, if one was asked for; `locked`, nobody claims it before this transaction ends."""
+    """`locked`, nobody claims it before this transaction ends."""
     query = sa.select(*_COLUMNS).where(giftcards.c.item_id == item_id)
     row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     return None if row is None else ItemGiftcard.of(row)
 
 
 def record_reissue(tx: Tx, item_id: int, order_id: int) -> None:
-    """Keep which order brings another: a card is reissued once."""
     is_this_card = giftcards.c.item_id == item_id
     tx.execute(sa.update(giftcards).where(is_this_card).values(reissued_as=order_id))
 
@@ -124,7 +121,7 @@ _FILTER_CONDITIONS: Mapping[CardFilter, sa.ColumnElement[bool]] = {
 
 
 def list_cards(tx: Tx, mode: str, filters: Sequence[CardFilter], *, limit: int) -> list[ListedCard]:
-    """The newest pieces first; of those that are all that `filters` asks for."""
+    """Newest first; all filters must match."""
     columns = [giftcards.c[field.name] for field in fields(ListedCard)]
     query = sa.select(*columns).where(
         giftcards.c.mode == mode, *(_FILTER_CONDITIONS[card_filter] for card_filter in filters)
@@ -133,15 +130,14 @@ def list_cards(tx: Tx, mode: str, filters: Sequence[CardFilter], *, limit: int) 
 
 
 def list_offered_brands(tx: Tx) -> list[GiftcardBrand]:
-    """Every brand that can be given now, in the order in which they are shown."""
+    """In the order in which they are shown."""
     query = sa.select(giftcard_brands).where(giftcard_brands.c.is_offered)
     ordering = giftcard_brands.c.position, giftcard_brands.c.title, giftcard_brands.c.code
     return [_read_brand(row) for row in tx.execute(query.order_by(*ordering))]
 
 
 def find_brands(tx: Tx, codes: Sequence[str], *, locked: bool = False) -> dict[str, GiftcardBrand]:
-    """Those of the brands that there are, offered or not, by their codes. `locked`, nobody else changes them
-    before the service's transaction ends."""
+    """Existing brands by code, offered or not. `locked`, nobody else changes them before this transaction ends."""
     valid_codes = [code for code in codes if is_brand_code(code)]
     query = sa.select(giftcard_brands).where(giftcard_brands.c.code.in_(valid_codes))
     rows = tx.execute(query.with_for_update() if locked else query)
@@ -149,8 +145,7 @@ def find_brands(tx: Tx, codes: Sequence[str], *, locked: bool = False) -> dict[s
 
 
 def load_default_brands(tx: Tx) -> None:
-    """Put the shipped brands in where there are none of their codes; an operator's rows win, and what was
-    retired stays so."""
+    """Insert the shipped brands that are missing; an operator's rows win."""
     csv_text = files("quillpost.orders.giftcards").joinpath("brands.csv").read_text()
     rows = [
         {
@@ -166,8 +161,7 @@ def load_default_brands(tx: Tx) -> None:
 
 
 def save_brand(tx: Tx, brand: GiftcardBrand, *, now: datetime) -> bool:
-    """From now on the brand is as this one says, or it is `Invalid`; whether that changes anything. A new
-    one comes last, any other keeps its place. Takes the service's own transaction."""
+    """Whether that changes anything. A new brand comes last. Needs a system transaction."""
     validate_brand(brand)
     if find_brands(tx, [brand.code], locked=True).get(brand.code) == brand:
         return False
@@ -187,8 +181,7 @@ def save_brand(tx: Tx, brand: GiftcardBrand, *, now: datetime) -> bool:
 
 
 def retire_brand(tx: Tx, code: str, *, now: datetime) -> bool:
-    """It is offered no more; whether it was until now. What was sent goes on. Takes the service's own
-    transaction."""
+    """Whether it was offered until now. Needs a system transaction."""
     brand = find_brands(tx, [code], locked=True).get(code)
     if brand is None:
         raise NotFound

@@ -1,4 +1,4 @@
-"""What holds for gift cards wherever they come from: the groups of brands, and the codes of claims."""
+"""Brands of gift cards, and the codes of claims."""
 
 import hashlib
 import re
@@ -17,30 +17,30 @@ BRAND_GROUPS: Mapping[str, str] = {
     "big_box": "Big stores",
     "other": "Other",
 }
-"""The titles of the groups that brands are shown in, by what they are called in addresses."""
+"""Titles by name."""
 
 CLAIM_BYTES = 16
-"""A claim is a secret of 128 bits: guessing one is in vain, however many pieces there are."""
+"""128 random bits: guessing is hopeless."""
 
 CLAIM_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-"""No letter that is read as another, or as a digit; see `CLAIM_TRANSLATION`."""
+"""Without letters that look like others; see `CLAIM_TRANSLATION`."""
 
 CLAIM_TRANSLATION = str.maketrans({"O": "0", "I": "1", "L": "1", " ": None, "-": None})
 CLAIM_LENGTH = 26
 CLAIM_GROUP_LENGTHS = (4, 4, 5, 4, 4, 5)
 
 SPECIMEN_CLAIM = "SPEC1MEN" + "0" * (CLAIM_LENGTH - 8)
-"""What previews and proofs show: no piece has it, as it stands for more than 128 bits."""
+"""For previews: beyond 128 bits, so no card has it."""
 
 
 def encode_claim(secret: bytes) -> str:
-    """The secret as 26 letters and digits, as the piece's QR code holds it."""
+    """26 letters and digits, as in the QR code."""
     number = int.from_bytes(secret)
     return "".join(CLAIM_ALPHABET[number >> shift & 31] for shift in range((CLAIM_LENGTH - 1) * 5, -1, -5))
 
 
 def format_claim(code: str) -> str:
-    """The same in groups, as a person types it: 7ZZZ-ZZZZ-ZZZZZ-ZZZZ-ZZZZ-ZZZZZ."""
+    """In groups, to be typed: 7ZZZ-ZZZZ-ZZZZZ-ZZZZ-ZZZZ-ZZZZZ."""
     groups, start = [], 0
     for length in CLAIM_GROUP_LENGTHS:
         groups.append(code[start : start + length])
@@ -49,18 +49,17 @@ def format_claim(code: str) -> str:
 
 
 def parse_claim(text: str) -> str | None:
-    """The code that somebody typed, however they write it; None where it cannot be one."""
+    """The code that was typed; None where it cannot be one."""
     code = text.strip().upper().translate(CLAIM_TRANSLATION)
     return code if len(code) == CLAIM_LENGTH and not code.strip(CLAIM_ALPHABET) else None
 
 
 def claim_digest(code: str) -> bytes:
-    """By which a claim is found. So many bits need neither salt nor key."""
+    """To find a claim by; 128 bits need no salt."""
     return hashlib.sha256(code.encode("ascii")).digest()
 
 
 DEFAULT_ACCENT = "#213669"
-"""The color of a brand that has none of its own."""
 
 MAX_AMOUNTS, MAX_AMOUNT_CENTS = 50, 1_000_000
 MAX_TITLE_LENGTH, MAX_ISSUER_CODE_LENGTH = 60, 200
@@ -71,8 +70,7 @@ _ACCENT = re.compile(r"#[0-9a-f]{6}")
 
 @dataclass(frozen=True, slots=True)
 class GiftcardBrand:
-    """`section` is the group that it is shown in; `accent` is its color, as #rrggbb; `issuer_code` is what a
-    live issuer calls it, where that is not our code."""
+    """`section` is its group; `accent` is #rrggbb; `issuer_code` is the issuer's name for it, if not our code."""
 
     code: str
     title: str
@@ -84,7 +82,7 @@ class GiftcardBrand:
 
 
 def validate_brand(brand: GiftcardBrand) -> None:
-    """Raise `Invalid` with all that is wrong, by the names that the interface has for a brand's parts."""
+    """Raise `Invalid` with all errors, by the API's field names."""
     messages = {
         "brand_code": _code_error(brand.code),
         "title": _text_error(brand.title, MAX_TITLE_LENGTH),
@@ -99,7 +97,6 @@ def validate_brand(brand: GiftcardBrand) -> None:
 
 
 def is_brand_code(text: str) -> bool:
-    """Whether a brand could have this code."""
     return _CODE.fullmatch(text) is not None
 
 
@@ -132,13 +129,11 @@ def unknown_brand_error(code: str, offered_brands: Sequence[GiftcardBrand]) -> s
 
 
 def brand_choices_text(offered_brands: Sequence[GiftcardBrand]) -> str:
-    """Which brands there are, to whoever has named none of them."""
     codes = ", ".join(brand.code for brand in offered_brands)
     return f"Choose one of {codes}." if codes else "None is offered at present: ask the operator."
 
 
 def amount_error(cents: int, brand: GiftcardBrand) -> str | None:
-    """What is wrong with an amount for a card of this brand."""
     if cents in brand.amounts:
         return None
     return f"There is no {brand.title} card of {cents} cents. {amount_choices_text(brand)}"

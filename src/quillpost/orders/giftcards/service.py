@@ -36,12 +36,11 @@ REPORT_REASONS: Mapping[str, str] = {
     "lost": "It was lost or stolen",
     "broken": "The code does not work",
 }
-"""What can be wrong, by what a form calls it; the sentence is kept with the card."""
+"""By the value of the form; the sentence is stored with the card."""
 
 
 class ClaimState(StrEnum):
-    """What can be done with a card now. One that was reported before its code was shown is `LOCKED`: nobody
-    sees it any more, whoever it was that reported it."""
+    """What can be done with a card. `LOCKED`: reported before its code was shown, so nobody sees it any more."""
 
     NOT_YET = "not_yet"
     VISIT_FIRST = "visit_first"
@@ -53,7 +52,7 @@ class ClaimState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClaimView:
-    """A piece's card as its page shows it, without either of its secrets."""
+    """A card as its page shows it, without its secrets."""
 
     item_id: int
     order_id: int
@@ -69,7 +68,7 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True)
 class RevealedCard:
-    """A card, and what it is redeemed with if its state allows that to be seen."""
+    """A card, with its secret if its state allows."""
 
     view: ClaimView
     card: CardSecret | None = field(repr=False)
@@ -77,8 +76,6 @@ class RevealedCard:
 
 @dataclass(frozen=True, slots=True)
 class CardReport:
-    """`is_new`: by this report, and not by an earlier one."""
-
     view: ClaimView
     is_new: bool
 
@@ -118,8 +115,7 @@ SET_REPORTED = sa.text(
 
 
 def open_claim_page(tx: Tx, claim: str, *, records_opening: bool, now: datetime) -> ClaimView | None:
-    """The card of the piece that this claim is printed on; None if there is no such piece. That it was looked
-    at is noted once."""
+    """The card with this claim, or None; the first opening is recorded."""
     row = _find_row(tx, claim)
     if row is None:
         return None
@@ -129,7 +125,7 @@ def open_claim_page(tx: Tx, claim: str, *, records_opening: bool, now: datetime)
 
 
 def visit_landing_page(tx: Tx, claim: str, *, now: datetime) -> ClaimView | None:
-    """They go to the sender's page: from now on the code may be shown."""
+    """Record the visit: from now on the code may be shown."""
     row = _find_row(tx, claim)
     if row is None:
         return None
@@ -139,9 +135,8 @@ def visit_landing_page(tx: Tx, claim: str, *, now: datetime) -> ClaimView | None
 
 
 def claim_card(tx: Tx, encryptor: Encryptor, claim: str, *, now: datetime) -> RevealedCard | None:
-    """Have the code shown, now and whenever it is asked for again. It is opened before the transaction ends:
-    a card whose seal does not open is not claimed, and one that was claimed by a server that died before it
-    could answer is shown the next time."""
+    """Reveal the code, now and later. It is decrypted before the transaction ends: a card that cannot be decrypted is
+    not claimed."""
     row = _find_row(tx, claim)
     if row is None:
         return None
@@ -159,7 +154,7 @@ def claim_card(tx: Tx, encryptor: Encryptor, claim: str, *, now: datetime) -> Re
 
 
 def report_card(tx: Tx, claim: str, report_reason: str, *, now: datetime) -> CardReport | None:
-    """Something is wrong, as one of `REPORT_REASONS` says. The first report is kept."""
+    """The first report, one of `REPORT_REASONS`, is stored."""
     row = _find_row(tx, claim)
     if row is None:
         return None
@@ -213,16 +208,14 @@ NOT_PRINTED_YET = "Another card can be sent once the order is printed; without r
 
 @dataclass(frozen=True, slots=True)
 class VoidableCard:
-    """A card that can be void, or is, with its piece and order."""
-
     card: ItemGiftcard
     item: Item
     order: Order
 
 
 def find_voidable_card(tx: Tx, item_id: int, *, locked: bool = False) -> VoidableCard:
-    """The piece's card if it can be void, or is; `Refused` says why not. `locked`, so it stays until this
-    transaction ends: whoever would issue, claim, fail or take it back waits."""
+    """The item's card if it is or can be void; `Refused` says why not. `locked`, nobody issues, claims, fails or voids
+    it before this transaction ends."""
     item = item_queries.read_item(tx, item_id)
     order = order_queries.read_order(tx, item.order_id, locked=locked)
     card = read_card(tx, item_id, locked=locked)
@@ -240,7 +233,7 @@ def find_voidable_card(tx: Tx, item_id: int, *, locked: bool = False) -> Voidabl
 
 
 def resolve_reissue(tx: Tx, caller: Caller, voidable: VoidableCard, *, price_date: date) -> ResolvedOrder:
-    """The request for another card to the same recipient, with the same creative."""
+    """The request for another card to the same recipient."""
     if voidable.item.address is None:
         raise Refused(RECIPIENT_ERASED)
     if resolution.is_unmailed(voidable.order):
@@ -250,7 +243,7 @@ def resolve_reissue(tx: Tx, caller: Caller, voidable: VoidableCard, *, price_dat
 
 
 def void_card(tx: Tx, voidable: VoidableCard, *, reason: str | None, now: datetime) -> bool:
-    """Whether this call made the card, which is locked, void."""
+    """Whether this call made the locked card void."""
     return tasks.void_cards(tx, [voidable.card.item_id], reason=reason, now=now) == 1
 
 

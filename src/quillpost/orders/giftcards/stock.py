@@ -48,8 +48,7 @@ class InvalidCardRow:
 
 
 def card_identity(card: CardSecret) -> str:
-    """What no other card has, however it is written: codes are compared by their letters and digits alone,
-    in small letters; pages as they are."""
+    """Codes are compared by letters and digits, in any case; pages as they are."""
     if card.code is None:
         return card.url or ""
     return "".join(filter(str.isalnum, card.code.casefold())) or card.code
@@ -62,7 +61,7 @@ class _InvalidRow(Exception):
 def read_rows(
     file: TextIO, brands: Mapping[str, GiftcardBrand], *, valid_until: date
 ) -> Iterator[CardRow | InvalidCardRow]:
-    """Each row of the file as a card, or what is wrong with it; `NotReady` where it is no such file."""
+    """Each row as a card or an error; `NotReady` where it is no such file."""
     rows = csv.reader(file, strict=True)
     try:
         filled_rows = (row for row in rows if any(cell.strip() for cell in row))
@@ -169,7 +168,7 @@ def _read_expiry(cells: Mapping[str, str], valid_until: date) -> date | None:
 
 
 MIN_VALIDITY = timedelta(days=30)
-"""A card that expires earlier is given no more: a piece is days in the mail, and then lies on a table."""
+"""Cards that expire earlier are not given: a piece is days in the mail."""
 
 ROWS_PER_CHUNK = 2_000
 MAX_LISTED_ROWS = 50

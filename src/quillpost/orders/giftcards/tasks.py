@@ -1,12 +1,5 @@
-"""Cards that nobody may claim any more: their value is the sender's credit again, in the same statement.
-
-Only an unclaimed card can be void. What it is redeemed with was shown to nobody, so its issuer may take it
-back: the job that tells them is woken here, and asks once for each.
-
-Whoever makes a card void has a turn at its order, as has whoever issues one. A claim needs no turn: it waits
-for the row of its card alone, and of a claim and a void at the same moment one wins. Whoever changes several
-cards at once takes them in the order of their items' ids.
-"""
+"""Voids unclaimed cards, which is credit again, and returns them to their issuer. Orders are locked first, then cards
+by item id; a claim locks only its card."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,7 +13,6 @@ from quillpost.core.database import Database, Tx
 from quillpost.orders.giftcards.ports import GiftcardIssuer, IssuerDown
 
 RETURN_CARDS_TASK = "giftcards.return_void_cards"
-"""The task that tells issuers which cards are void."""
 
 ITEM_FAILED = "The piece failed"
 
@@ -56,7 +48,7 @@ VOID_CARDS = sa.text(
 
 
 def void_cards(tx: Tx, item_ids: Sequence[int], *, reason: str | None, now: datetime) -> int:
-    """How many of the pieces' cards this call made void; those that are claimed stay good."""
+    """How many became void; claimed cards stay valid."""
     voided_count = int(tx.execute(VOID_CARDS, {"items": list(item_ids), "why": reason, "now": now}).scalar_one())
     if voided_count:
         jobs.enqueue_unique(tx, RETURN_CARDS_TASK, at=now)
@@ -67,7 +59,7 @@ log = structlog.get_logger(__name__)
 
 CARDS_PER_QUERY = 100
 MAX_FAILURES = 3
-"""So many in a row, and the issuer is down; fewer, and it is at odds with those cards alone."""
+"""In a row: then the issuer is down."""
 
 # Whoever composes the batch may be waiting for the answer; they, or whoever comes after them, take out what
 # has ended. The orders' turns are not taken: no piece that has ended comes back.
@@ -120,7 +112,7 @@ SET_RETURNED = sa.text(
 
 
 class CardReturns:
-    """Tells the issuers, by mode. Of cards that another issued it says so once, and leaves them alone."""
+    """Returns void cards by mode; cards of another issuer are logged once."""
 
     def __init__(self, db: Database, issuers: Mapping[str, GiftcardIssuer]) -> None:
         self._db, self._issuers = db, issuers
@@ -128,7 +120,7 @@ class CardReturns:
         self._resume_after: dict[str, int] = {}
 
     def return_cards(self, *, now: datetime) -> None:
-        """Every void card that its issuer has not heard of. One who is down hears of it later."""
+        """Every void card that its issuer has not been told of."""
         with self._db.system_transaction() as tx:
             tx.execute(VOID_ENDED_ITEMS, {"why": ITEM_FAILED, "now": now})
         for mode, issuer in self._issuers.items():
@@ -136,8 +128,7 @@ class CardReturns:
             self._log_other_issuers(mode, issuer)
 
     def _return_to_issuer(self, mode: str, issuer: GiftcardIssuer, *, now: datetime) -> None:
-        """One that fails is passed by; where it ends early, the next run begins behind that, so that cards
-        which always fail are in nobody's way."""
+        """Failing cards are skipped; the next run resumes after them."""
         query_params = {"mode": mode, "issuer": issuer.name, "most": CARDS_PER_QUERY}
         last_item_id, failures = self._resume_after.pop(mode, 0), 0
         while failures < MAX_FAILURES:

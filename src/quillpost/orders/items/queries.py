@@ -56,20 +56,18 @@ COUNT_ITEMS = sa.text(
 
 
 def inline_item_conditions(order: Order) -> list[sa.ColumnElement[bool]]:
-    """The items of those whom an order names itself: of all, where it has no lists. An automation's people
-    are on a list, and yet it is not the list that is mailed."""
+    """The items of an order that came from its call: all, where it has no lists. (People of an automation are on a
+    list, but the list is not mailed.)"""
     inline_condition = [items.c.mailing_list_id.is_(None)] if order.mailing_list_ids else []
     return [items.c.order_id == order.id, *inline_condition]
 
 
 def append_first_item_facts(tx: Tx, order_id: int, *, only_listed: bool = False, now: datetime) -> None:
-    """What its items are at first; `only_listed`, of those alone that came from its lists."""
+    """The first status of its items; `only_listed`, of those from its lists."""
     tx.execute(INSERT_FIRST_ITEM_FACTS, {"order_id": order_id, "listed": only_listed, "now": now})
 
 
 class OrderCost(NamedTuple):
-    """What pieces come to by themselves, and the cards that they bring."""
-
     item_cents: int
     gift_cents: int = 0
 
@@ -79,16 +77,15 @@ class OrderCost(NamedTuple):
 
 
 def read_live_cost(tx: Tx, order_id: int) -> OrderCost:
-    """What the pieces of the order that have not failed come to, while none of its cards is issued."""
+    """The price of the items that have not failed; no card is issued yet."""
     row = tx.execute(SUM_LIVE_CENTS, {"order_id": order_id}).one()
     return OrderCost(int(row.pieces), int(row.gifts))
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryStep:
-    """One move in a piece's history: when it happened, or was seen by a carrier, and then where; why it came
-    back or went elsewhere. A delivery that nobody saw is `inferred`. What became of its gift card is a
-    step, too: it changes nothing of where the piece is, and has no previous status."""
+    """One step in an item's history, `place` where a carrier saw it. A gift card's event is a step without a previous
+    status; an `inferred` delivery was seen by nobody."""
 
     status: ItemStatus | CardEvent
     previous: ItemStatus | None
@@ -114,7 +111,7 @@ def search_items(
     sub_account_id: int | None = None,
     status: ItemStatus | None = None,
 ) -> Page[Item]:
-    """The pieces whose recipients have the words: an order's as they were given, or all, newest first."""
+    """Items by words of their recipient: an order's in order, or all, newest first."""
     conditions = tenant_conditions(items, tenant)
     if order is not None:
         conditions.append(items.c.order_id == order.id)
@@ -134,7 +131,7 @@ def search_items(
 
 
 def list_items(tx: Tx, order: Order, page_request: PageRequest, *, status: ItemStatus | None = None) -> Page[Item]:
-    """An order's pieces as they were given. How many there are the order's status_counts say."""
+    """An order's items in order; the total is in its status_counts."""
     total = sum(order.status_counts.values()) if status is None else order.status_counts[status]
     conditions = [items.c.order_id == order.id]
     if status is not None:
@@ -151,7 +148,7 @@ def list_all_items(
     sub_account_id: int | None = None,
     status: ItemStatus | None = None,
 ) -> Page[Item]:
-    """The pieces of all orders, newest first. The orders' tallies say how many: fewer rows than pieces."""
+    """Items of all orders, newest first; the total comes from the orders' counts."""
     count_column = sum(
         (orders.c[f"n_{item_status.count_name}"] for item_status in ItemStatus if status in (None, item_status)),
         sa.literal(0),
@@ -177,7 +174,7 @@ def read_item(tx: Tx, item_id: int) -> Item:
 
 
 def list_item_steps(tx: Tx, item: Item) -> list[HistoryStep]:
-    """Where the piece has been and what became of its card, oldest first."""
+    """The item's and its card's history, oldest first."""
     card = read_card(tx, item.id)
     card_steps = (
         ()
@@ -208,8 +205,7 @@ def _list_status_steps(tx: Tx, item: Item) -> list[HistoryStep]:
 
 
 def _list_stop_steps(tx: Tx, item: Item, previous: ItemStatus) -> list[HistoryStep]:
-    """One fact, the last of a status, tells for all its pieces that the order was cancelled or refused. What
-    is scanned later changes nothing of that."""
+    """Where an order was canceled or refused, one fact, its last status, stands for all its items."""
     conditions = facts.c.order_id == item.order_id, facts.c.kind != "item.scan"
     last_fact = tx.execute(sa.select(facts).where(*conditions).order_by(facts.c.id.desc()).limit(1)).one()
     was_stopped = last_fact.kind == "order.status" and last_fact.current in (OrderStatus.CANCELLED, OrderStatus.ERROR)
@@ -217,7 +213,6 @@ def _list_stop_steps(tx: Tx, item: Item, previous: ItemStatus) -> list[HistorySt
 
 
 def read_item_price(tx: Tx, item_id: int) -> int:
-    """What the piece costs by itself, in cents."""
     return int(tx.execute(sa.select(items.c.price_cents).where(items.c.id == item_id)).scalar_one())
 
 
@@ -228,7 +223,7 @@ def list_items_with_status(tx: Tx, order: Order, status: ItemStatus, *, limit: i
 
 
 def list_first_items(tx: Tx, order_id: int, *, limit: int) -> list[Item]:
-    """The first pieces of an order, for a proof: those that are mailed, or where none is, the others."""
+    """For a proof: the first mailed items, else the first items."""
     in_order = items.c.order_id == order_id
     return _read_first_items(tx, in_order, items.c.failure.is_(None), limit=limit) or _read_first_items(
         tx, in_order, limit=limit
@@ -248,11 +243,8 @@ LAST_CHAR = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemQuery:
-    """All that is given must be true of a piece.
-
-    `streets` are ways in which an address may begin, as addresses are kept; `name` is the beginning of a
-    name, `email` the whole of it, both in any case.
-    """
+    """All filters must match. `streets` are prefixes of address keys; `name` is a prefix, `email` is exact, both in any
+    case."""
 
     streets: Sequence[str] = ()
     name: str | None = None
@@ -263,7 +255,7 @@ class ItemQuery:
 
 @dataclass(frozen=True, slots=True)
 class ItemSearchResult:
-    """Newest first, and each order once. `is_cut`: there are more than are shown."""
+    """Newest first, each order once."""
 
     items: list[Item]
     orders: list[Order]
@@ -273,11 +265,8 @@ class ItemSearchResult:
 def search_by_recipient(
     db: Database, tx: Tx, tenant: Tenant, query: ItemQuery, *, limit: int | None = None
 ) -> ItemSearchResult:
-    """The newest pieces of this kind, as many as are shown at most.
-
-    The service itself finds their ids, and what is shown of them is read as the caller: row-level security
-    comes before `lower`, which PostgreSQL does not know to keep secrets, and so closes the index over it.
-    """
+    """The newest matches up to the limit. Ids are found outside row-level security, and rows read as the caller:
+    `lower` is not leakproof, so a tenant could not use its index."""
     limit = MAX_SEARCH_RESULTS if limit is None else limit
     with db.system_transaction() as service_tx:
         ids = _newest_ids(service_tx, [*tenant_conditions(items, tenant), *_item_conditions(query)], limit + 1)
@@ -287,12 +276,8 @@ def search_by_recipient(
 
 
 def _newest_ids(service_tx: Tx, conditions: Sequence[sa.ColumnElement[bool]], limit: int) -> list[int]:
-    """The ids of the newest, the newest first.
-
-    PostgreSQL cannot tell how rare a name is, and asked for the newest at once it reads all pieces backwards
-    until it has enough of them, which for a rare one is never. So rare ones are all fetched by their index;
-    what turns out to be frequent is met soon on the way back.
-    """
+    """Newest first. PostgreSQL cannot tell how rare a name is, and would scan all items backwards for a rare one. So a
+    few are fetched by their index first; only a frequent name is read backwards."""
     service_tx.execute(FORCE_CUSTOM_PLAN)
     query = sa.select(items.c.id).where(*conditions)
     ids = service_tx.execute(query.limit(max(limit, MAX_SEARCH_RESULTS) + 1)).scalars().all()
@@ -320,7 +305,7 @@ def _item_conditions(query: ItemQuery) -> list[sa.ColumnElement[bool]]:
 def _starts_with(
     text: sa.ColumnElement[str], prefix: str, transform: Callable[[str], sa.ColumnElement[str]]
 ) -> sa.ColumnElement[bool]:
-    """As a range, letter by letter: LIKE would follow the index only while the pattern is a constant."""
+    """As a range: LIKE uses the index only with a constant pattern."""
     low, high = transform(prefix), transform(prefix + LAST_CHAR)
     return sa.and_(text.op("~>=~")(low), text.op("~<~")(high))
 

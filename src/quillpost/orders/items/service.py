@@ -37,7 +37,7 @@ MARK_FULFILLED = sa.text(
 
 
 def advance_orders(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
-    """Move each order on as far as its pieces are; an order that has ended waits for nothing any more."""
+    """Move each order on as far as its items are."""
     if not order_ids:
         return
     for statement in (MARK_MAILED, MARK_FULFILLED):
@@ -48,7 +48,7 @@ def advance_orders(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
 
 
 def return_to_printing(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
-    """Pieces of these orders are with the printer again: an order that said mailed says printing."""
+    """Items of these orders are printed again: a mailed order is printing again."""
     if not order_ids:
         return
     changed_ids = change_status(tx, order_ids, expected=[OrderStatus.MAILED], new_status=OrderStatus.PRINTING, now=now)
@@ -57,7 +57,7 @@ def return_to_printing(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> No
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """Where an item should stand next; `delivery_date` is the day of a delivery, `reason` the reason of a failure."""
+    """`delivery_date` belongs to a delivery, `reason` to a failure."""
 
     item_id: int
     new_status: ItemStatus
@@ -79,19 +79,16 @@ _COUNT_UPDATES = ",\n".join(f"n_{s.count_name} = o.n_{s.count_name} + d.{s.count
 
 
 class MoveItemsStatement:
-    """A statement that moves the items of a source, which it names by its columns:
-
-    `item_id`, `target`, `day` (of a delivery), `reason` (of a failure, return or new way), `seen_at` (when
-    the printer or the carrier saw it so), `place` (of a carrier's sighting) and `inferred` (nobody saw the
-    delivery). Each item is there once.
-    """
+    """Moves the items of a source with the columns `item_id`, `target`, `day` (of a delivery), `reason` (of a failure,
+    return or new route), `seen_at` (by printer or carrier), `place` (of a scan) and `inferred` (a delivery nobody
+    saw). Each item is there once."""
 
     def __init__(self, source_sql: str) -> None:
         self._lock_orders = lock_orders_of_items(source_sql)
         self._move = sa.text(_MOVE_ITEMS.replace("{source}", source_sql))
 
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
-        """Move each item that may so move, and end the orders whose last piece has ended; how many moved."""
+        """Move each item that may move, and complete orders; how many moved."""
         tx.execute(self._lock_orders, {**values, "now": now})
         changed_orders = tx.execute(self._move, {**values, "now": now}).all()
         # Whoever the piece was for will never have it: its card is worth the sender's money again.
@@ -175,15 +172,14 @@ _MOVE_ITEMS = f"""
 
 
 class EndReroutedStatement:
-    """A statement that ends the re-routed items of a source, which it names by `item_id`, where they stand:
-    nobody will see them again."""
+    """Ends the re-routed items of a source with `item_id`: nobody will see them again."""
 
     def __init__(self, source_sql: str) -> None:
         self._lock_orders = lock_orders_of_items(source_sql)
         self._end = sa.text(_END_REROUTED.replace("{source}", source_sql))
 
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
-        """How many have ended, and with them perhaps their orders."""
+        """How many ended."""
         tx.execute(self._lock_orders, {**values, "now": now})
         ended_by_order = {row.order_id: row.ended for row in tx.execute(self._end, {**values, "now": now})}
         advance_orders(tx, list(ended_by_order), now=now)
@@ -214,7 +210,7 @@ MOVE_LISTED_ITEMS = MoveItemsStatement(
 
 
 def change_item_statuses(tx: Tx, changes: Sequence[StatusChange], *, now: datetime) -> None:
-    """Move each item that may so move, and end the orders whose last piece has ended."""
+    """Move each item that may move, and complete orders."""
     if changes:
         query_params = {
             "ids": [change.item_id for change in changes],
@@ -258,14 +254,14 @@ _RETRIEVE_ITEMS = """
 
 
 class MailItemsStatement:
-    """A statement that hands the printed items of a source, which it names by `item_id`, to the carrier."""
+    """Hands the printed items of a source with `item_id` to the carrier."""
 
     def __init__(self, source_sql: str) -> None:
         self._lock_orders = lock_orders_of_items(source_sql)
         self._mail = sa.text(_MAIL_ITEMS.replace("{source}", source_sql))
 
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
-        """How many the carrier has now that it had not; their orders move on."""
+        """How many are new to the carrier."""
         query_params = {**values, "now": now}
         tx.execute(self._lock_orders, query_params)
         changed_orders = tx.execute(self._mail, query_params).all()
@@ -274,7 +270,7 @@ class MailItemsStatement:
 
 
 class RetrieveItemsStatement:
-    """A statement that takes the items of a source back from the carrier: they are printed again."""
+    """Takes the items of a source back from the carrier: they are printed again."""
 
     def __init__(self, source_sql: str) -> None:
         self._lock_orders = lock_orders_of_items(source_sql)

@@ -38,16 +38,16 @@ from quillpost.rendering.images.rules import (
 )
 
 MAX_FETCHES = 8
-"""A slow host holds a thread: so few of them that the others stay free to answer."""
+"""A slow host holds a thread; the others stay free."""
 
 MAX_FETCHES_PER_CALL = 4
-"""A call with many pictures leaves places to the others."""
+"""Leaves slots to other calls."""
 
 MAX_HEAVY_WORK = 4
-"""Decoding and drawing take a lot of memory for a moment."""
+"""Decoding and drawing take much memory."""
 
 MAX_HEAVY_WORK_PER_ACCOUNT = 2
-"""An account whose pictures take long leaves places to the others."""
+"""Leaves slots to other accounts."""
 
 QUEUE_TIMEOUT_SECONDS = 10.0
 
@@ -66,7 +66,7 @@ _heavy_work_queue = FairQueue(MAX_HEAVY_WORK, MAX_HEAVY_WORK_PER_ACCOUNT, QUEUE_
 
 @dataclass(frozen=True, slots=True)
 class FetchedPicture(FetchedDocument):
-    """A picture that prints as it is; `width` and `height` are as seen, upright."""
+    """A printable picture; `width` and `height` are upright."""
 
     width: int
     height: int
@@ -80,14 +80,14 @@ _picture_cache: SharedCache[str, FetchedPicture] = SharedCache(
 
 @dataclass(frozen=True, slots=True)
 class FetchedPages(FetchedDocument):
-    """A PDF of letter pages that print as they are."""
+    """A printable PDF of letter pages."""
 
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FileToFetch:
-    """A picture to fetch: the field of the call that names it, and whom it is for, if not for everyone."""
+    """`field` names it in the call; `recipient_note` says whom it is for, if not for everyone."""
 
     url: str
     field: str
@@ -104,7 +104,7 @@ def fetch_images(
     max_seconds: float = MAX_TOTAL_SECONDS,
     max_bytes: int = MAX_TOTAL_BYTES,
 ) -> list[FetchedPicture]:
-    """All the pictures, made printable, in the order given; `Invalid` names all fields that are at fault."""
+    """Printable pictures in the given order; `Invalid` names all wrong fields."""
     if not files_to_fetch:
         return []
     deadline = monotonic() + max_seconds
@@ -134,12 +134,11 @@ def fetch_images(
 
 
 def read_uploaded_image(data: bytes, *, field: str) -> FetchedPicture:
-    """A picture that came with the call, made printable; `Invalid` names the field and what is wrong."""
     return _make_printable_picture(data, lambda why: Invalid({field: [why]}))
 
 
 def fetch_pages(fetcher: Fetcher, file_to_fetch: FileToFetch) -> FetchedPages:
-    """The PDF's pages, made printable; `Invalid` names the field and what is wrong."""
+    """The printable PDF; `Invalid` names the field."""
     data = _fetch(fetcher, file_to_fetch, file_kind="PDF")
     try:
         with limit_heavy_work():
@@ -150,7 +149,7 @@ def fetch_pages(fetcher: Fetcher, file_to_fetch: FileToFetch) -> FetchedPages:
 
 
 def load_picture(store: FileStore, key: str) -> FetchedPicture:
-    """A picture in storage, as if it had just been fetched."""
+    """A stored picture, as if it had just been fetched."""
 
     def read() -> FetchedPicture:
         data = store.get(key)
@@ -161,12 +160,11 @@ def load_picture(store: FileStore, key: str) -> FetchedPicture:
 
 
 def load_pages(store: FileStore, key: str) -> FetchedPages:
-    """The same for a PDF."""
     return FetchedPages("application/pdf", store.get(key))
 
 
 def file_reader(store: FileStore, keys: Mapping[UUID, str]) -> Callable[[UUID | None], bytes | None]:
-    """Reads pictures and pages of orders by their file, each once, and gives them in printable form."""
+    """Reads stored files of orders by id, each once, in printable form."""
 
     @cache
     def read(file_id: UUID | None) -> bytes | None:
@@ -177,7 +175,7 @@ def file_reader(store: FileStore, keys: Mapping[UUID, str]) -> Callable[[UUID | 
 
 @contextmanager
 def limit_heavy_work() -> Iterator[None]:
-    """A turn at what takes much memory: decoding a caller's picture, drawing a preview or a proof."""
+    """A slot for work that takes much memory."""
     with _heavy_work_queue.slot("The service is busy drawing. Try again shortly."):
         yield
 
@@ -185,7 +183,7 @@ def limit_heavy_work() -> Iterator[None]:
 def _fetch_ahead(
     fetcher: Fetcher, files_to_fetch: Iterable[FileToFetch]
 ) -> Generator[tuple[FileToFetch, Future[bytes]], None, None]:
-    """Each with its bytes, in order, while a few more are on their way."""
+    """Each with its bytes, in order, while a few more are being fetched."""
     with ThreadPoolExecutor(MAX_FETCHES_PER_CALL, thread_name_prefix="pictures") as pool:
         pending_fetches: deque[tuple[FileToFetch, Future[bytes]]] = deque()
         for file in files_to_fetch:
@@ -248,7 +246,7 @@ def _acquire_slot(slots: BoundedSemaphore, activity: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class ImageFile:
-    """An image in storage; where it is `pending_file`, it still waits for its row."""
+    """A stored image; `pending_file` has no row yet."""
 
     id: UUID
     tenant: Tenant
@@ -258,7 +256,7 @@ class ImageFile:
 def store_image(
     db: Database, storage: FileStorage, tenant: Tenant, image: FetchedDocument, *, now: datetime
 ) -> ImageFile:
-    """Put the image away before the transaction opens; one that is there already is not kept again."""
+    """Store the image before the transaction opens; an existing one is reused."""
     with db.transaction(tenant) as tx:
         existing_id = storage.find_by_content(tx, [image.body], purpose="creative").get(image.body)
     if existing_id is not None:
@@ -268,7 +266,7 @@ def store_image(
 
 
 def record_image(tx: Tx, storage: FileStorage, image: ImageFile, *, now: datetime) -> None:
-    """Say whose it is, unless that is known."""
+    """Insert the row of a pending file."""
     if image.pending_file is not None:
         tenant = image.tenant
         storage.record_file(
@@ -287,7 +285,7 @@ _tones_cache: SharedCache[bytes, PictureTones | None] = SharedCache(max_size=1_0
 
 
 def measure_tones(picture: FetchedPicture) -> PictureTones | None:
-    """None where they cannot be told: nothing is refused for that."""
+    """None where they cannot be measured."""
 
     def measure() -> PictureTones | None:
         try:
@@ -300,17 +298,16 @@ def measure_tones(picture: FetchedPicture) -> PictureTones | None:
 
 
 PREVIEW_CACHE_SECONDS: Final = 300.0
-"""After which a picture is fetched anew: whoever changes it under the same address wants to see that."""
+"""Then a picture is fetched again, as it may have changed."""
 MAX_PREVIEW_CACHE_BYTES: Final = 48_000_000
 FAILED_FETCH_SECONDS: Final = 15.0
-"""For so long an address that gave nothing is not asked again."""
+"""A URL that failed is not tried again for so long."""
 
 FetchedFile = TypeVar("FetchedFile", FetchedPicture, FetchedPages)
 
 
 class PreviewFetchCache:
-    """What was fetched for previews lately. Nobody sees what was fetched for another account: whether an
-    address answers may depend on who asks."""
+    """Recent fetches for previews, by account: a host may answer accounts differently."""
 
     def __init__(self, *, max_bytes: int = MAX_PREVIEW_CACHE_BYTES, clock: Callable[[], float] = monotonic) -> None:
         self._pictures: SharedCache[Hashable, FetchedPicture] = SharedCache(
@@ -326,14 +323,12 @@ class PreviewFetchCache:
     def fetch_images(
         self, account_id: int, fetcher: Fetcher, files_to_fetch: Sequence[FileToFetch]
     ) -> list[FetchedPicture]:
-        """As `fetch_images`."""
         return [
             self._fetch_cached(self._pictures, account_id, file, partial(_fetch_picture, fetcher, file))
             for file in files_to_fetch
         ]
 
     def fetch_pages(self, account_id: int, fetcher: Fetcher, file_to_fetch: FileToFetch) -> FetchedPages:
-        """As `fetch_pages`."""
         return self._fetch_cached(self._pages, account_id, file_to_fetch, lambda: fetch_pages(fetcher, file_to_fetch))
 
     def _fetch_cached(

@@ -14,7 +14,7 @@ CheckUrl = Callable[[str], str | None]
 MAX_URL_LENGTH = 2_048
 
 SAMPLE_SENDER = SenderName("Someone", "Someone")
-"""For the form of a URL any sender's name will do."""
+"""To check the form of a URL."""
 
 # The same for recipients. A digit fits wherever a word does, and in the place of a port as well.
 SAMPLE_ADDRESSEE = Addressee(
@@ -27,7 +27,7 @@ _PERCENT_ENCODED = re.compile(r"%[0-9A-Fa-f]{2}(?=[^%]*(?:%[0-9A-Fa-f]{2}|$))")
 
 
 def variables_error(text: str) -> Message | None:
-    """What is wrong with the variables in a text that is written."""
+    """For text that is written."""
     unknown_names = find_unknown_variables(text)
     if not unknown_names:
         return None
@@ -38,12 +38,12 @@ def variables_error(text: str) -> Message | None:
 
 
 def url_variables_error(url: str) -> str | None:
-    """The same for a URL, where a percent sign may also stand for a letter."""
+    """The same for a URL, where a percent sign may also encode a character."""
     return variables_error(_PERCENT_ENCODED.sub(" ", url))
 
 
 def saved_url_error(url: str, check_url: CheckUrl) -> str | None:
-    """What is wrong with a URL that is filled later, for people who are not known yet."""
+    """For a URL that is filled later."""
     if len(url) > MAX_URL_LENGTH:
         return f"The URL is longer than {MAX_URL_LENGTH} characters."
     return url_variables_error(url) or check_url(
@@ -52,7 +52,6 @@ def saved_url_error(url: str, check_url: CheckUrl) -> str | None:
 
 
 def style_error(number: int, styles: Mapping[int, Style]) -> str | None:
-    """What is wrong with a handwriting style's number."""
     if number in styles:
         return None
     style_list = ", ".join(f"{style.number} ({style.name})" for style in styles.values())
@@ -71,14 +70,14 @@ FIELD_TYPES: Mapping[str, frozenset[str]] = {
     "giftcard_amount": GIFTCARD_TYPES,
     "landing_page_url": GIFTCARD_TYPES,
 }
-"""The types that have a use for a field; all the others are of use to each."""
+"""Which types use a field; fields not named here are used by all."""
 
 SHARED_URL_LABELS: Mapping[str, str] = {
     "additional_pages": "A PDF",
     "pdf_only_url": "A PDF",
     "landing_page_url": "A landing page",
 }
-"""What is the same for everyone, whoever they are."""
+"""URLs that are the same for everyone."""
 
 URL_FIELDS = (*SHARED_URL_LABELS, "custom_background_url", "qrcode_url")
 
@@ -89,7 +88,6 @@ GIFT_REQUIRED: Mapping[str, Message] = {
 
 
 def find_unused_fields(template: MessageTemplateValues) -> list[str]:
-    """What is set although the type has no use for it."""
     return [
         name
         for name, types in FIELD_TYPES.items()
@@ -109,7 +107,7 @@ def validate_template(
     max_characters: int,
     known_errors: Mapping[str, str],
 ) -> None:
-    """Raise `Invalid` with what was known and everything that is found."""
+    """Raise `Invalid` with the known errors and all others."""
     messages = dict(known_errors) | {
         name: _url_error(name, url, check_url) for name in URL_FIELDS if (url := getattr(template, name)) is not None
     }

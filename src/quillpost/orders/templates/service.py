@@ -57,7 +57,6 @@ class MessageTemplateValues(HandwritingOptions):
 
     @property
     def skip_creative_generation(self) -> bool:
-        """The PDF is the whole mailer: nothing is written."""
         return self.pdf_only_url is not None
 
     @property
@@ -65,12 +64,11 @@ class MessageTemplateValues(HandwritingOptions):
         return self._state_handwriting(self.handwriting_style_id, self.font_color)
 
     def with_values(self, values: Mapping[str, Any]) -> "MessageTemplateValues":
-        """The draft with other values in these fields."""
         current_values = {f.name: getattr(self, f.name) for f in fields(MessageTemplateValues)}
         return MessageTemplateValues(**current_values | dict(values))
 
     def column_values(self) -> dict[str, Any]:
-        """The draft as the table keeps it: what is not set takes no room."""
+        """Values that are not set are not stored."""
         settings = {name: getattr(self, name) for name in SETTING_FIELDS}
         return {
             "type": self.type,
