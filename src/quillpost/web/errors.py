@@ -1,4 +1,4 @@
-"""What went wrong, as a page for people. Programs get the one shape of all failures."""
+"""Error pages. Programs get the API's JSON."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -42,7 +42,6 @@ NOT_A_PAGE = "Only forms and programs send something to this address. Nothing wa
 
 
 def install_error_pages(app: FastAPI) -> None:
-    """Both: who is led where before they see a page, and what they see if something goes wrong on it."""
     for error_type in (
         Forbidden,
         Invalid,

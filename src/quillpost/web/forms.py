@@ -1,4 +1,4 @@
-"""Forms of our pages, and only of them: each carries a word that no other site can know."""
+"""Forms of our pages, protected against requests from other sites."""
 
 import asyncio
 import re
@@ -20,9 +20,9 @@ from quillpost.web.sessions import OptionalUser
 
 MAX_FORM_BYTES = 50_000
 MAX_LARGE_FORM_BYTES = 3_000_000
-"""Of a form into which one may paste some thousands of people."""
+"""Of a form with some thousands of pasted people."""
 MAX_INLINE_BYTES = 8_000
-"""Bytes of a form that are read before the loop turns to others: a longer one is read apart from it."""
+"""A longer form is parsed in a thread."""
 MAX_FIELDS = 200
 CSRF_FIELD = "csrf"
 CSRF_HEADER = "X-CSRF-Token"
@@ -38,13 +38,13 @@ OTHER_MODE = (
     "Nothing was done. Open the page anew: it is then about the mode that you are in."
 )
 PRESERVED_FIELDS: Final = ("message", "content", "people", "rows", "disclaimer")
-"""What takes somebody a while to write: it is not lost with a page that was refused."""
+"""What takes a while to write is not lost with a refused page."""
 INVALID_CHARACTER = "This holds a letter that cannot be stored. Type it anew."
 INVALID_CHOICE = "Choose one that is on the list."
 CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 _READERS: Final = ThreadPoolExecutor(2, "forms")
-"""Long forms are read by these alone: however many come, pages have the other threads."""
+"""However many long forms come, pages have the other threads."""
 
 
 Cached = TypeVar("Cached")
@@ -52,14 +52,14 @@ Cached = TypeVar("Cached")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What was filled in, and which account and mode of its reader's the page was about."""
+    """Its fields, and which account and mode its page was about."""
 
     fields: Mapping[str, Sequence[str]]
     page_context: PageContext = NO_CONTEXT
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def cached(self, name: str, make: Callable[[], Cached]) -> Cached:
-        """What takes a while to make of it: made once, however many parts of a page ask for it."""
+        """Computed once for each form."""
         if name not in self._cache:
             self._cache[name] = make()
         value: Cached = self._cache[name]
@@ -70,11 +70,10 @@ class Form:
         return _check_text(name, self._first(name).strip(), max_length)
 
     def secret(self, name: str, *, max_length: int = 1_000) -> str:
-        """The same to the letter: spaces count in a password."""
+        """Exactly as typed: spaces count in a password."""
         return _check_text(name, self._first(name), max_length)
 
     def values(self, name: str, *, max_count: int = 100) -> list[str]:
-        """Every value of a field that may be ticked several times."""
         values = self.fields.get(name, ())
         if len(values) > max_count:
             raise Invalid({name: [f"At most {max_count}, please."]})
@@ -99,8 +98,8 @@ class Form:
 
 
 class AccountSwitched(Conflict):
-    """A form of a page about one of the reader's accounts, or about one mode of it, sent when they look at
-    another: `mode`, if that alone is another. `unsaved_text` of it is theirs to keep."""
+    """The reader has gone on to another account, or only to another `mode`, since the page was opened.
+    `unsaved_text` is shown again."""
 
     def __init__(self, form: Form | None = None, *, mode: str | None = None) -> None:
         former_mode = None if form is None else form.page_context.mode
@@ -111,26 +110,22 @@ class AccountSwitched(Conflict):
 
 
 async def read_posted_form(request: Request, user: OptionalUser) -> Form:
-    """A form of ours that acts in the account and mode that its page was about. `AccountSwitched` if the reader looks
-    at another by now."""
+    """`AccountSwitched` if its page was about another account or mode."""
     return _require_same_page(await read_form_of_any_account(request), user)
 
 
 async def read_posted_large_form(request: Request, user: OptionalUser) -> Form:
-    """The same where it may be long."""
     return _require_same_page(await _read_own_form(request, max_bytes=MAX_LARGE_FORM_BYTES), user)
 
 
 async def read_form_of_any_account(request: Request) -> Form:
-    """A form of ours that says by itself which account it is for, or is for none: signing out, say, is never
-    refused because somebody looks at another account. `Forbidden` unless its Origin (or Sec-Fetch-Site) is
-    our own, where a browser says it, and its `csrf` field or header fits the cookie."""
+    """Whichever account its page was about: signing out, say, is never refused for that. `Forbidden` unless the Origin
+    (or Sec-Fetch-Site) is ours, and the `csrf` field or header fits the cookie."""
     return await _read_own_form(request, max_bytes=MAX_FORM_BYTES)
 
 
 async def read_form_with_key(request: Request) -> Form:
-    """A form of a page that knows nobody by a cookie: what lets it in is in its own address, so that no other
-    site can make a browser send it. Whoever asks for it has looked at that before: it may be long."""
+    """Of a page without cookies: the key in its address is what no other site knows. It may be long."""
     if not has_form_body(request):
         raise UnreadableBody(415, WRONG_TYPE)
     return Form(await _read_fields(request, max_bytes=MAX_LARGE_FORM_BYTES))
@@ -162,7 +157,6 @@ def has_form_body(request: Request) -> bool:
 
 
 async def read_form_body(request: Request, *, max_bytes: int = MAX_FORM_BYTES) -> bytes:
-    """What was sent, not endless."""
     try:
         return await read_whole_body(request.scope, request.receive, max_bytes=max_bytes, report_size=lambda _: None)
     except RequestAborted:  # nobody is there to be told

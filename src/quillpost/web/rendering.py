@@ -1,4 +1,4 @@
-"""From a template to the page of a reader, and how pages write numbers, money and times."""
+"""From a template to a page, and how pages write numbers, money and times."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -43,15 +43,14 @@ def format_town(city: str | None, province: str | None, postal_code: str | None,
 
 
 def format_date(at: datetime, zone: tzinfo) -> str:
-    """A date that nobody reads the wrong way round: `4 May 2026`."""
+    """`4 May 2026`."""
     local = at.astimezone(zone)
     return f"{local.day} {local:%b %Y}"
 
 
 def format_time(at: datetime, zone: tzinfo, label: str | None = None, *, has_year: bool = False) -> Markup:
-    """A `time` element: in the reader's zone, or in `label` such as `3 minutes ago`. Whoever points at it
-    sees all of it, and a script puts it right where the reader's zone was not known. `has_year`: it may be
-    long ago."""
+    """A `time` element in the reader's zone, or with a `label` such as `3 minutes ago`; its title is exact. A script
+    corrects the zone where it was not known."""
     local = at.astimezone(zone)
     exact = f"{local.day} {local:%b %Y, %H:%M}"
     template = Markup('<time datetime="{at}" title="{exact} {name}"{kind}>{shown}</time>')
@@ -94,7 +93,7 @@ PERMISSIONS_POLICY = ", ".join(
         "xr-spatial-tracking",
     )
 )
-"""What our pages never use, and what nothing on them may."""
+"""What our pages never use."""
 
 QUOTED_CODE = re.compile(r"`([^`]+)`")
 
@@ -132,7 +131,7 @@ def render_template(template: str, **values: Any) -> str:
 
 
 def html_response(text: str, *, status: int = 200) -> Response:
-    """A whole page under the policy; browsers ask again each time they show it."""
+    """A whole page under the policy; browsers revalidate it each time."""
     return Response(
         text,
         status_code=status,
@@ -156,7 +155,7 @@ PLAIN_HOST = re.compile(r"[A-Za-z0-9.-]+(?::\d{1,5})?")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 
 POPUP_PATHS = ("/sign-in", "/oauth/")
-"""Apps open these in a window of their own, and wait there for their page: it keeps its opener."""
+"""Apps open these in a window and wait for their own page there: it keeps its opener."""
 
 
 def render_page(
@@ -170,9 +169,7 @@ def render_page(
     **values: Any,
 ) -> Response:
     """The page, with `user`, `csrf`, `one_time_key`, `release`, `path`, `flash`, `note` and `zone` for its template.
-    `redirect_target` is another site's address to which a form of this page may lead in the end: the policy allows
-    it there. `has_inline_images`: it holds pictures that are nowhere else. Of the `values` of a
-    form, and of its `errors`, no secret is shown again."""
+    A form of it may lead to another site, `redirect_target`. Secrets in `values` and `errors` are hidden."""
     csrf = create_csrf_token(request, user)
     flash = request.query_params.get("said")
     common = {
@@ -205,7 +202,7 @@ def render_page(
 
 
 def render_cached_page(request: Request, text: str, user: SignedInUser) -> Response:
-    """A page that was drawn once, for nobody (`user=None`), with the head that all pages have for them."""
+    """A page that was drawn for nobody, with the header of this user."""
     csrf = create_csrf_token(request, user)
     head_bar = render_template("header.html", user=user, csrf=csrf, path=request.url.path)
     text = text.replace("</head>", f'<link rel="stylesheet" href="{asset_path("dashboard.css")}">\n</head>', 1)
@@ -216,7 +213,7 @@ def render_cached_page(request: Request, text: str, user: SignedInUser) -> Respo
 
 
 def redirect(path: str, *, flash: str | None = None) -> Response:
-    """On to another page of ours (303). `flash` names a sentence that it shows (a known word, no text)."""
+    """To another page of ours (303), which shows the flash message of this name."""
     if flash is not None:
         if flash not in FLASH_MESSAGES:
             raise ValueError(f"{flash} is no sentence of our pages.")
@@ -225,14 +222,13 @@ def redirect(path: str, *, flash: str | None = None) -> Response:
 
 
 def safe_next(path: str | None) -> str:
-    """A path of ours, to go to after signing in; "/" for anything else."""
+    """Where to go after signing in; "/" for anything that is not a path of ours."""
     path = own_path(path)
     return "/" if path.startswith(NO_RETURN_PATHS) else path
 
 
 def own_path(path: str | None) -> str:
-    """A path of ours; "/" for anything else: another host, `//host`, a backslash, a control character,
-    something too long."""
+    """ "/" for anything that is not a path of ours: another host, a backslash, a control character, too long."""
     if not path or len(path) > MAX_NEXT_LENGTH or not path.startswith("/") or path.startswith("//"):
         return "/"
     if any(not "!" <= char <= "~" or char == "\\" for char in path):
@@ -243,12 +239,10 @@ def own_path(path: str | None) -> str:
 
 
 def sign_in_path(path: str) -> str:
-    """The sign-in page that leads on to this one."""
     return path_with_next("/sign-in", path)
 
 
 def path_with_next(page: str, next_path: str) -> str:
-    """A page of ours that leads on to another."""
     next_path = safe_next(next_path)
     return page if next_path == "/" else f"{page}?{urlencode({'next': next_path})}"
 
@@ -264,7 +258,6 @@ def _flash_text(flash: str | None, user: SignedInUser | None) -> str | None:
 
 
 def _hide_value_secrets(values: Mapping[str, str | Sequence[str]]) -> Mapping[str, str | Sequence[str]]:
-    """By field, one text or several, without any secret of ours that stands where it does not belong."""
     return {
         name: hide_secrets(value) if isinstance(value, str) else [hide_secrets(text) for text in value]
         for name, value in values.items()
@@ -272,13 +265,13 @@ def _hide_value_secrets(values: Mapping[str, str | Sequence[str]]) -> Mapping[st
 
 
 def _referrer_policy(request: Request) -> str:
-    """Without any referrer browsers hide where a form comes from even from ourselves. Other sites learn
-    nothing from it, and where the path is a secret nobody learns that."""
+    """Without a referrer browsers hide the origin of a form even from us. Other sites never get it, and where the path
+    is a secret nobody does."""
     return "strict-origin" if "token" in request.path_params else "same-origin"
 
 
 def form_action_source(address: str) -> str:
-    """What a policy calls the place: its origin, or its scheme where it is no website of a plain name."""
+    """Its origin, or its scheme where it is no plain website."""
     parsed = urlsplit(address)
     if parsed.scheme in ("http", "https") and PLAIN_HOST.fullmatch(parsed.netloc):
         return f"{parsed.scheme}://{parsed.netloc}"

@@ -20,7 +20,6 @@ TRIGGER_LABELS: Final[Mapping[str, tuple[str, str]]] = {
     "scan": ("Somebody scans a QR code", "Of mail to the list or, without a list, of any mail of yours."),
     "date": ("It is somebody's day", "A birthday or an anniversary of those on the list, every year."),
 }
-"""What starts one, with a sentence on it."""
 
 DATE_LABELS: Final[Mapping[str, str]] = {"dob": "birthday", "anniversary": "anniversary"}
 
@@ -36,7 +35,6 @@ def product_phrase(automation: Automation) -> str:
 
 
 def find_choice_key(product_path: object, size: object) -> str | None:
-    """Which piece of the form it is, by its names in a send."""
     return next((key for key, each in PRODUCT_CHOICES.items() if _matches_choice(each, product_path, size)), None)
 
 
@@ -59,19 +57,19 @@ def _matches_choice(choice: ProductChoice, product_path: object, size: object) -
 
 
 FORM_ERROR_KEY: Final = "form"
-"""Where faults are told whose field the form does not have."""
+"""Errors of fields that the form does not have."""
 
 AUTOMATION_FIELDS: Final = (
     "name", "trigger", "mailing_list_id", "date_field", "days_offset", "daily_limit", "enabled",
 )  # fmt: skip
 FORM_ONLY_FIELDS: Final = ("piece", "sub_account_id", "days", "image")
-"""What the form tells of by its own names."""
+"""Errors that already name a field of the form."""
 INVALID_DAYS: Final = "Give a whole number of days."
 REFUSED_FIELDS: Final[Mapping[str | None, str]] = {**compose_forms.REFUSED_FIELDS, "list_unknown": "mailing_list_id"}
 
 
 def read_automation_fields(form: Form, *, current: Automation | None = None) -> dict[str, Any]:
-    """As the API would be told it. What a former send says beyond this form stays as it is."""
+    """As the API has them. What the former send has beyond this form stays."""
     is_date = form.text("trigger") == "date"
     return {
         "name": form.text("name"),
@@ -85,7 +83,6 @@ def read_automation_fields(form: Form, *, current: Automation | None = None) -> 
 
 
 def automation_form_fields(automation: Automation) -> dict[str, Sequence[str]]:
-    """What stands in the form of one that is kept."""
     send = exact_json.parse_json(automation.send.encode())
     body_fields = PRODUCTS_BY_PATH[automation.piece].body.model_fields
     send_fields = {name: send[spellings[0]] for name in body_fields if (spellings := _find_spellings(send, name))}
@@ -116,7 +113,7 @@ def automation_form_fields(automation: Automation) -> dict[str, Sequence[str]]:
 
 
 def to_form_errors(error: Invalid | Refused) -> Invalid:
-    """The same faults beside the fields of the form, in words for whoever fills it in."""
+    """The errors by the fields of the form, in the sentences of the page."""
     if isinstance(error, Refused):
         refused_field = REFUSED_FIELDS.get(error.code)
         return Invalid({refused_field: [TEMPLATE_GONE]} if refused_field else {FORM_ERROR_KEY: [error.message]})

@@ -65,7 +65,6 @@ def render_automation_page(
     form: FormState = EMPTY_FORM,
     **values: Any,
 ) -> Response:
-    """The page; it may hold drawn pieces."""
     path = f"automations/{template}"
     return render_form_page(request, path, user, form, has_inline_images=True, now=container.clock(), **values)
 
@@ -75,7 +74,7 @@ def automation_path(automation_id: int) -> str:
 
 
 def find_automation(automation_id: str, user: SignedInUser, container: Container) -> automation_queries.Automation:
-    """The one in the path, if it is the reader's and of the mode that they look at."""
+    """`NotFound` unless it is the reader's, and of their mode."""
     with container.db.transaction(build_tenant(user.caller)) as tx:
         return automation_queries.read_automation(tx, parse_path_id(automation_id))
 
@@ -107,12 +106,11 @@ def automations_page(request: Request, user: CurrentUser, container: Services, p
 
 
 def list_label(mailing_list: MailingList | None) -> str | None:
-    """What a list is called in a sentence."""
     return None if mailing_list is None else mailing_list.description or f"list {mailing_list.id}"
 
 
 CHOICES_PAGE = PageRequest(per_page=200)
-"""To choose from, the newest: a page is no place for a hundred thousand."""
+"""The newest to choose from."""
 DEFAULT_FIELDS = {
     "trigger": ["list_entry"],
     "piece": [DEFAULT_PRODUCT],
@@ -216,7 +214,7 @@ def _render_form(
 
 @dataclass(frozen=True, slots=True)
 class AutomationPageView:
-    """How the piece would look for somebody, or why not, and who gets one in the next days."""
+    """The piece as somebody would get it, or why not, and who gets one in the next days."""
 
     pictures: list[tuple[str, str]]
     name: str | None
@@ -234,7 +232,7 @@ def automation_details_page(request: Request, automation_id: str, user: CurrentU
 def preview_automation(
     request: Request, automation_id: str, user: CurrentUser, _form: PostedForm, container: Services
 ) -> Response:
-    """It takes a moment, so it is drawn when somebody asks. No order is made, and nothing is kept."""
+    """Drawn on request, as it takes a moment. Nothing is stored."""
     automation = find_automation(automation_id, user, container)
     drawn_preview = _draw_preview(automation, user, container)
     if is_fragment(request):
@@ -320,7 +318,7 @@ def switch_on_page(request: Request, automation_id: str, user: CurrentUser, cont
 def switch_on(
     request: Request, automation_id: str, user: CurrentUser, _form: PostedForm, container: Services
 ) -> Response:
-    """Its send is checked as it would be sent now; what is wrong is told on its page."""
+    """Its send is checked as it would be sent now."""
     automation = find_automation(automation_id, user, container)
     try:
         _set_enabled(automation, True, user, container)

@@ -1,4 +1,4 @@
-"""The composer: from a message to an order, with the true picture of it all the while."""
+"""The composer: from a message to an order, with a preview."""
 
 from quillpost.web.dashboard.compose import estimates, pages, previews, recipients
 

@@ -40,7 +40,7 @@ SAMPLE_RECIPIENT: Final = {"name": "Jane Sample", "address": "1100 Congress Ave,
 
 @dataclass(frozen=True, slots=True)
 class PriceEstimate:
-    """In cents. Where nobody can be counted yet there is no total, and `explanation` says what is missing."""
+    """In cents. While nobody can be counted there is no total, and `explanation` says what is missing."""
 
     unit: int | None = None
     pieces: int = 0
@@ -51,7 +51,7 @@ class PriceEstimate:
     excluded_counts: Mapping[str, int] | None = None
     warnings: tuple[str, ...] = ()
     design_warnings: tuple[str, ...] = ()
-    """Those of the warnings that are about the piece, and not about people or money."""
+    """The warnings about the design, not about people or money."""
     explanation: str = ""
 
     @property
@@ -60,16 +60,19 @@ class PriceEstimate:
 
     @property
     def lead_cents(self) -> int:
-        """Of each address that is bought."""
         return LEAD_CENTS
+
+    @property
+    def agreement(self) -> str:
+        """What a sender agrees to: pieces and cents."""
+        return f"{self.pieces}:{self.total}"
 
     @property
     def is_over_credit(self) -> bool:
         return self.credit is not None and self.total is not None and 0 < self.total > self.credit
 
     def for_guest(self) -> "PriceEstimate":
-        """What somebody may know who is not of the account: neither what it has, nor why it does not mail to
-        somebody. How many these are, they see by the number of pieces anyway."""
+        """Without the account's credit, and without why people are left out: guests see only how many."""
         excluded_total = sum((self.excluded_counts or {}).values())
         excluded_counts = {"person" if excluded_total == 1 else "people": excluded_total} if excluded_total else {}
         return replace(self, credit=None, excluded_counts=excluded_counts, warnings=self.design_warnings)
@@ -89,7 +92,7 @@ def price_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, c
 
 
 def estimate_form(form: Form, caller: Caller, container: Container, zone: ZoneInfo) -> PriceEstimate:
-    """Of the whole form; of a plain piece to the same people where its look is not finished; or of one."""
+    """Of the whole form; where the design is not finished, of a plain piece to the same people; else of one piece."""
     try:
         return estimate_draft(
             draft_composed_order(compose_send(form, container, zone), caller, container), caller, container
@@ -116,7 +119,6 @@ def estimate_form(form: Form, caller: Caller, container: Container, zone: ZoneIn
 
 
 def estimate_draft(order_draft: OrderDraft, caller: Caller, container: Container) -> PriceEstimate:
-    """The numbers of an estimate."""
     order_estimate = order_service.estimate_order(container.orders, caller, order_draft)
     audience, total = order_estimate.audience, order_estimate.total_cents
     excluded_counts = {
@@ -146,7 +148,7 @@ def _read_credit(caller: Caller, container: Container) -> int | None:
 
 
 def _minimal_send(form: Form, audience: Mapping[str, Any]) -> ComposedSend:
-    """The piece that is chosen, with no more on it than it must have."""
+    """The chosen product with nothing on it but what it requires."""
     choice = forms.read_choice(form)
     fields: dict[str, Any] = {**PLACEHOLDER_FIELDS, **audience}
     if choice.size is not None:

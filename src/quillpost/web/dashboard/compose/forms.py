@@ -29,8 +29,7 @@ INVALID_CHOICE = "Choose one that is on the list."
 
 
 class ProductChoice(NamedTuple):
-    """A piece that can be chosen: its words on the page, and what the API has for it. `layout_name` names its
-    template in composition, `image_type` the saved images that suit it, `type` an order of it."""
+    """A product of the form. `layout_name` names its layout, `image_type` the images that fit, `type` its orders."""
 
     title: str
     about: str
@@ -71,7 +70,6 @@ PRODUCT_CHOICES: Final[Mapping[str, ProductChoice]] = {
     "giftcard": _product_choice("giftcard", "A folded card that brings a gift"),
     "magnacard": _product_choice("magnacard", "Stays on the refrigerator"),
 }
-"""Every piece by its name in the form."""
 
 DEFAULT_PRODUCT: Final = "postcard-4x6"
 
@@ -93,11 +91,10 @@ DESIGN_FORM_FIELDS: Final[Mapping[str, str]] = {
     "pdf_only_url": "pdf_url",
     "additional_pages_url": "pdf_url",
 }
-"""Where the form shows what is wrong with a field of the API."""
+"""By a field of the API, the field of the form that shows its errors."""
 
 
 def read_choice(form: Form) -> ProductChoice:
-    """The piece that the form is about; `Invalid` for none of ours."""
     choice = PRODUCT_CHOICES.get(form.text("piece"))
     if choice is None:
         raise Invalid({"piece": [PRODUCT_MISSING]})
@@ -105,9 +102,8 @@ def read_choice(form: Form) -> ProductChoice:
 
 
 def design_fields(form: Form, *, is_finished: bool = True) -> dict[str, Any]:
-    """The look in the API's words. What the piece has no use for is left out, whatever stands in the form:
-    whoever changes their mind about the piece need not empty its fields. While it is not finished nobody is
-    told that a picture is still to be chosen."""
+    """The design in the API's fields, without those that the product does not use. Not `is_finished`, a picture that is
+    still to be chosen is no error."""
     choice = read_choice(form)
     fields: dict[str, Any] = {
         "message": read_message(form),
@@ -134,7 +130,7 @@ def design_fields(form: Form, *, is_finished: bool = True) -> dict[str, Any]:
 
 
 def read_message(form: Form) -> str:
-    """What is to be written; browsers end each line of a form with two signs."""
+    """Browsers end the lines of a form with two characters."""
     return form.text("message", max_length=MAX_TEXT_LENGTH).replace("\r\n", "\n")
 
 
@@ -169,13 +165,12 @@ SCHEDULE_FORM_FIELDS: Final[Mapping[str, str]] = {
 }
 SCHEDULE_DEFAULTS: Final[Mapping[str, Sequence[str]]] = {"when": ["now"], "returns": ["own"]}
 RETURN_CHOICE_FIELD: Final = "returns"
-"""Which return address it is; what is wrong with the one that is not typed here is told beside the choice."""
+"""Which return address; errors of one that is not typed in the form are shown here."""
 MAX_NOTIFICATION_EMAILS_LENGTH = 2_000
 
 
 def schedule_fields(form: Form, zone: ZoneInfo) -> dict[str, Any]:
-    """`schedule_for` (UTC), `sub_account_id`, `return_*`, `notification_emails` and switches, as the API has
-    them; `Invalid` by form field."""
+    """`schedule_for` (UTC), sub account, return address and switches as the API has them; `Invalid` by form field."""
     fields: dict[str, Any] = {name: True for name in SWITCH_FIELDS if form.text(name) == "on"}
     if (sub_account_id := form.number("sub_account_id")) is not None:
         fields["sub_account_id"] = sub_account_id
@@ -191,7 +186,7 @@ def schedule_fields(form: Form, zone: ZoneInfo) -> dict[str, Any]:
 
 
 def reveal_return_address(form: Form, errors: Mapping[str, Sequence[str]]) -> tuple[Form, Mapping[str, Sequence[str]]]:
-    """With the fields of another return address in sight where the one that is chosen will not do."""
+    """Opens the fields of another return address where the chosen one is wrong."""
     return_fields = {f"return_{part}" for part in RETURN_ADDRESS_PARTS} & errors.keys()
     if not return_fields or form.text(RETURN_CHOICE_FIELD) == "other":
         return form, errors
@@ -204,7 +199,6 @@ def reveal_return_address(form: Form, errors: Mapping[str, Sequence[str]]) -> tu
 
 
 def schedule_context(form: Form, caller: Caller, container: Container, zone: ZoneInfo) -> dict[str, Any]:
-    """What the template needs beside what is typed."""
     sub_account_id = caller.sub_account_id
     if sub_account_id is None:
         sub_account_id = _chosen_sub_account_id(form)
@@ -220,7 +214,6 @@ def schedule_context(form: Form, caller: Caller, container: Container, zone: Zon
 
 
 def _return_address_lines(sender: Any) -> list[str]:
-    """The return address, line by line; none where there is none."""
     if sender.return_address is None:
         return []
     town = f"{sender.return_city or ''}, {sender.return_province or ''} {sender.return_postal_code or ''}"
@@ -236,7 +229,7 @@ def _chosen_sub_account_id(form: Form) -> int | None:
 
 
 FORM_ERROR_KEY: Final = "form"
-"""Where faults are told whose field the form does not have: above it."""
+"""Errors of fields that the form does not have."""
 
 FORM_FIELDS: Final[Mapping[str, str]] = {
     **DESIGN_FORM_FIELDS,
@@ -263,8 +256,7 @@ TEMPLATE_GONE: Final = "This is not there any more. Choose another."
 
 @dataclass(frozen=True, slots=True)
 class ComposedSend:
-    """What the form asks for: which piece, the API's body for it, and the same as it would be sent; and the
-    form, by whose lines people are told of."""
+    """The product, the API's body for it, and that body as it would be sent."""
 
     offer: SendableProduct
     body: SendBody
@@ -273,7 +265,7 @@ class ComposedSend:
 
 
 def compose_send(form: Form, container: Container, zone: ZoneInfo) -> ComposedSend:
-    """The whole form; `Invalid` names all fields of the form that are at fault so far."""
+    """The whole form; `Invalid` names every field with an error."""
     choice = read_choice(form)
     payload = _merge_fields(
         lambda: design_fields(form),
@@ -284,7 +276,6 @@ def compose_send(form: Form, container: Container, zone: ZoneInfo) -> ComposedSe
 
 
 def validate_send(offer: SendableProduct, payload: dict[str, Any], form: Form | None = None) -> ComposedSend:
-    """These fields by the rules of the API."""
     try:
         return ComposedSend(offer, validate_body(offer.body, payload), payload, form)
     except Invalid as error:
@@ -292,7 +283,7 @@ def validate_send(offer: SendableProduct, payload: dict[str, Any], form: Form | 
 
 
 def draft_composed_order(composed_send: ComposedSend, caller: Caller, container: Container) -> OrderDraft:
-    """Checked in every respect, by the same rules as a call of the API; faults are the form's."""
+    """Checked by the rules of the API; errors are those of the form."""
     try:
         product, body = composed_send.offer.product, composed_send.body
         request, errors = body.to_order_request(product, container.limits, now=container.clock())
@@ -302,7 +293,7 @@ def draft_composed_order(composed_send: ComposedSend, caller: Caller, container:
 
 
 def list_warnings(order_draft: OrderDraft, container: Container) -> list[str]:
-    """What deserves a look before it is sent; most of all, that it would not go by itself."""
+    """What to look at before it is sent; most of all, that it would be held."""
     review = container.production.review_limits
     warnings = [LOW_RESOLUTION_WARNING] if review.is_resolution_too_low(order_draft.lowest_dpi) else []
     if review.is_contrast_too_low(order_draft.lowest_contrast) and order_draft.request.message.strip():
@@ -311,7 +302,7 @@ def list_warnings(order_draft: OrderDraft, container: Container) -> list[str]:
 
 
 def to_form_errors(error: Invalid | Refused, form: Form | None = None) -> Invalid:
-    """The same faults beside the fields of the form, in words for whoever fills it in."""
+    """The errors by the fields of the form, in the sentences of the page."""
     if isinstance(error, Refused):
         field = REFUSED_FIELDS.get(error.code)
         return Invalid({field: [TEMPLATE_GONE]} if field else {FORM_ERROR_KEY: [page_text(error.message)]})
@@ -327,14 +318,13 @@ def to_form_errors(error: Invalid | Refused, form: Form | None = None) -> Invali
 
 
 def find_form_field(path: str) -> str:
-    """Which field of the form a path of the API is about."""
     while path not in FORM_FIELDS and "." in path:
         path = path.rpartition(".")[0]
     return FORM_FIELDS.get(path, FORM_ERROR_KEY)
 
 
 def find_missing_design_fields(form: Form) -> Mapping[str, Sequence[str]]:
-    """What the piece must have and the form does not say yet."""
+    """What the product requires and the form does not have yet."""
     try:
         choice, fields = read_choice(form), design_fields(form)
     except Invalid as error:
@@ -360,7 +350,7 @@ def _form_message(path: str, api_message: str) -> str:
 
 
 def _merge_fields(*parts: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """What all of them read; or what is wrong with any, together."""
+    """What all of them read; or the errors of all."""
     fields: dict[str, Any] = {}
     errors: dict[str, list[str]] = {}
     for read_fields in parts:

@@ -46,7 +46,7 @@ from quillpost.web.security import use_one_time_key
 from quillpost.web.sessions import CurrentUser
 
 FIND_FIELD: Final = "find"
-"""The button that somebody without scripts has pressed to see more of the page: lists, radius or price."""
+"""The button with which somebody without scripts asks for lists, a radius search or the price."""
 
 
 def page_context(request: Request, user: SignedInUser, container: Container, form: Form) -> dict[str, Any]:
@@ -126,7 +126,6 @@ def default_fields() -> FormFields:
 
 
 def start_from_image(tx: Tx, template_id: int, fields: FormFields) -> FormFields:
-    """With a saved image on the front, of a piece that it suits."""
     image = IMAGE_TEMPLATES.read(tx, template_id)
     matching = [name for name, each in PRODUCT_CHOICES.items() if each.image_type == image.type]
     image_fields = {"image": ["template"], "image_template_id": [str(image.id)]}
@@ -134,7 +133,6 @@ def start_from_image(tx: Tx, template_id: int, fields: FormFields) -> FormFields
 
 
 def start_from_list(tx: Tx, list_id: int, fields: FormFields) -> FormFields:
-    """To everybody on a list."""
     if not find_lists(tx, [list_id]):
         raise NotFound
     return fields | {"audience": [recipients.LISTS], "mailing_list_ids": [str(list_id)]}
@@ -224,7 +222,7 @@ def compose_page(request: Request, user: CurrentUser, container: Services) -> Re
 
 @router.post("/compose")
 def refresh_composer(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
-    """The page with what stands in its form, and the picture of it: nothing is sent."""
+    """The page with what is in its form, and the preview: nothing is sent."""
     if form.text(FIND_FIELD) == TEMPLATE_BUTTON and (number := form.number("message_template_id")) is not None:
         with container.db.transaction(build_tenant(user.caller)) as tx:
             fields = {name: list(values) for name, values in form.fields.items()}
@@ -247,7 +245,7 @@ def render_composer(
     status: int | None = None,
     preview: ComposePreview | None = None,
 ) -> Response:
-    """The page with this in its form; with errors, each beside its field, its status is 422 or the given."""
+    """Errors are shown beside their fields; the status is then 422, or the given one."""
     form, errors = forms.reveal_return_address(form, errors or {})
     return render_form_page(
         request,
@@ -291,14 +289,14 @@ def list_general_errors(errors: FormErrors, fields: Iterable[str]) -> list[str]:
 
 
 AGREED_FIELD: Final = "agreed"
-"""What a sender has seen on the page that asks whether they are sure: pieces and cents."""
+"""Pieces and cents that the confirmation page showed."""
 ALREADY_SENT: Final = "Your order is there: see it under Orders."
 NO_CREDIT: Final = "{} Nothing was sent. Credit is added under Money."
 NO_RECIPIENTS: Final = "There is nobody left to mail to: see beside the price why."
 
 
 class AgreementChanged(Exception):
-    """What would be sent is not what its sender has agreed to."""
+    """What would be sent is not what the sender confirmed."""
 
 
 @router.post("/compose/send")
@@ -310,7 +308,7 @@ def send_order(request: Request, user: CurrentUser, form: PostedLargeForm, conta
         estimate = estimate_draft(order_draft, user.caller, container)
         if estimate.pieces == 0:
             raise Invalid({FORM_ERROR_KEY: [NO_RECIPIENTS]})
-        if not user.caller.is_testing and form.text(AGREED_FIELD) != _agreement(estimate):
+        if not user.caller.is_testing and form.text(AGREED_FIELD) != estimate.agreement:
             return _render_confirmation(request, user, form, container, order_draft, estimate, zone)
         try:
             files = creation.store_files(container.orders, user.caller, order_draft)
@@ -329,12 +327,11 @@ def send_order(request: Request, user: CurrentUser, form: PostedLargeForm, conta
 
 
 class _CheckOnly(Exception):
-    """Ends a transaction that was only to look."""
+    """Ends a transaction that only looks."""
 
 
 def _require_unsent(user: SignedInUser, form: Form, container: Container) -> None:
-    """`DoneAlready` for a form that has made its order: all whom it is to have had it just now, and that
-    would be told instead."""
+    """`DuplicateSubmission` for a form that has made its order: otherwise everyone would be a recent recipient."""
     with suppress(_CheckOnly), container.db.transaction(build_tenant(user.caller)) as tx:
         _claim_form(tx, user, form)
         raise _CheckOnly
@@ -352,7 +349,7 @@ def _create_order(
     files: OrderFiles,
     estimate: PriceEstimate,
 ) -> Order:
-    """One form is one order, however often it is sent."""
+    """One form makes one order, however often it is sent."""
     with container.db.transaction(build_tenant(user.caller)) as tx:
         _claim_form(tx, user, form)
         order, audience = creation.create_order(container.orders, tx, user.caller, order_draft, files)
@@ -370,7 +367,7 @@ def _render_confirmation(
     estimate: PriceEstimate,
     zone: ZoneInfo,
 ) -> Response:
-    """All that the form holds goes along unseen."""
+    """The whole form is in hidden fields."""
     hidden_fields: list[tuple[str, str]] = [
         (name, value)
         for name, values in form.fields.items()
@@ -382,14 +379,10 @@ def _render_confirmation(
         "compose/confirm.html",
         user=user,
         price=estimate,
-        agreement=_agreement(estimate),
+        agreement=estimate.agreement,
         hidden_fields=hidden_fields,
         due_at=container.orders.due_at(user.caller, order_draft.request),
         is_scheduled=order_draft.request.schedule_for is not None,
         zone=zone,
         now=container.clock(),
     )
-
-
-def _agreement(estimate: PriceEstimate) -> str:
-    return f"{estimate.pieces}:{estimate.total}"

@@ -1,7 +1,4 @@
-"""People as somebody pastes them, and the map of a radius search.
-
-Tables are read as files of an import are. Nothing is examined here: whoever sends examines everybody.
-"""
+"""Pasted people, and the map of a radius search. Tables are read like files of an import."""
 
 import io
 import math
@@ -35,8 +32,7 @@ _STREET_START = re.compile(r"#?\d|(?:p\.?\s*o\.?\s*box|box|rr|hc|general deliver
 
 @dataclass(frozen=True, slots=True)
 class PastedPeople:
-    """Everybody in order, by the names of a send's recipients, with the lines where each begins; and what
-    could not be read, by its line."""
+    """The people in order, with the lines where each begins, and what could not be read, by line."""
 
     rows: Sequence[RecipientFields] = ()
     lines: Sequence[int] = ()
@@ -47,7 +43,7 @@ class PastedPeople:
 
 
 def parse_people(text: str, *, limit: int | None = None) -> PastedPeople:
-    """Whoever is in the text; `limit`, only so many of them are read."""
+    """At most `limit` of them."""
     if not text.strip():
         return PastedPeople()
     table = _detect_table(text)
@@ -65,7 +61,7 @@ def parse_people(text: str, *, limit: int | None = None) -> PastedPeople:
 
 
 def describe_errors(errors: Sequence[tuple[int, str]]) -> list[str]:
-    """The first of what is wrong, by line, and how much more there is."""
+    """The first errors by line, and how many more there are."""
     sorted_errors = sorted(errors)
     messages = [f"Line {line}: {message}" for line, message in sorted_errors[:MAX_ERRORS_LISTED]]
     omitted_count = len(sorted_errors) - len(messages)
@@ -73,7 +69,7 @@ def describe_errors(errors: Sequence[tuple[int, str]]) -> list[str]:
 
 
 def _detect_table(text: str) -> tuple[FileLayout, Sequence[MappedColumn]] | None:
-    """How it is read as a table, if it is one: its columns are named, or cannot be anything else."""
+    """How to read it as a table, if its columns have names or can be nothing else."""
     try:
         sniffed = sniff(io.BytesIO(text.encode()))
     except Invalid:
@@ -103,7 +99,7 @@ def _read_envelopes(text: str) -> ParsedEntries:
 
 
 def _split_envelopes(text: str) -> Iterator[tuple[int, str]]:
-    """Each address with its lines joined. It ends with its code, or where a line is left blank."""
+    """Each address with its lines joined. It ends with its postal code, or at a blank line."""
     first_line, address_lines, is_complete = 0, list[str](), False
     for number, raw_line in enumerate(text.splitlines(), start=1):
         line = " ".join(raw_line.replace("\t", ", ").split()).strip(" ,;")
@@ -122,8 +118,7 @@ def _split_envelopes(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split_lines(first_line: int, lines: Sequence[str], *, is_complete: bool) -> Iterator[tuple[int, str]]:
-    """Lines that follow each other are one address; but where no code ends it and the first is one by itself,
-    so are the others, and each is told of."""
+    """One address; or several, where no code ends it and the first line is an address by itself."""
     if is_complete or not _has_name_and_street(lines[0] if lines else ""):
         yield from [(first_line, ", ".join(lines))] if lines else []
     else:
@@ -131,7 +126,7 @@ def _split_lines(first_line: int, lines: Sequence[str], *, is_complete: bool) ->
 
 
 def _has_name_and_street(line: str) -> bool:
-    """Whether a street stands in it after something else: then it needs no line above it."""
+    """Whether a street follows something else: then the line needs none above it."""
     parts = _split_at_commas(line)
     return bool(parts) and not _STREET_START.match(parts[0]) and any(_STREET_START.match(part) for part in parts[1:-1])
 
@@ -141,7 +136,7 @@ def _split_at_commas(text: str) -> list[str]:
 
 
 def _parse_envelope(text: str) -> RecipientFields | str:
-    """Whoever stands above the street, and all from there on as one line, which the examiner takes apart."""
+    """The name is what is above the street; the rest is one line, which is split later."""
     if len(text) > MAX_PERSON_LENGTH:
         return f"this is longer than {MAX_PERSON_LENGTH:,} characters: begin a new line for each person."
     parts = _split_at_commas(text)
@@ -172,7 +167,7 @@ LatitudeLongitude = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class RadiusMap:
-    """In the units of a drawing `MAP_SIZE` wide and high, north up, with the middle in its middle."""
+    """In the units of a drawing `MAP_SIZE` wide and high, north up."""
 
     dots: str
     """One path of strokes without length, each of which is a dot."""
@@ -194,7 +189,7 @@ class RadiusMap:
 
 
 def draw_radius_map(center: LatitudeLongitude, locations: Sequence[LatitudeLongitude | None]) -> RadiusMap | None:
-    """Nothing where the source tells no places."""
+    """None where the source has no coordinates."""
     offsets = [_miles_from_center(center, location) for location in locations if location is not None]
     if not offsets:
         return None
@@ -216,6 +211,6 @@ def draw_radius_map(center: LatitudeLongitude, locations: Sequence[LatitudeLongi
 
 
 def _miles_from_center(center: LatitudeLongitude, location: LatitudeLongitude) -> tuple[float, float]:
-    """How far east and north of the middle it is. Over so short a way the earth is flat."""
+    """Miles east and north. Over so short a distance the earth is flat."""
     east = (location[1] - center[1]) * MILES_PER_DEGREE * math.cos(math.radians(center[0]))
     return east, (location[0] - center[0]) * MILES_PER_DEGREE

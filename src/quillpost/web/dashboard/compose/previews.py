@@ -1,7 +1,6 @@
-"""The picture beside the composer's form: the piece of one recipient, drawn anew as somebody types.
+"""The preview beside the composer's form: the piece of one recipient, drawn again as somebody types.
 
-It is the composition of what would print, of one person alone, at a resolution that suits a screen. What
-typing does not change (a cover, a PDF's pages, what is fetched) is drawn and fetched once and remembered.
+What typing does not change (a cover, a PDF's pages, fetched files) is drawn and fetched once.
 """
 
 import hashlib
@@ -59,18 +58,18 @@ SAMPLE_PERSON: Final[Mapping[str, str | None]] = {
 }
 SAMPLE_MESSAGE: Final = "Hi %FIRST_NAME%,\nyour words will stand here, in this very hand."
 PRINTED_FIELDS: Final = ("sub_account_id", *PRINTED_SWITCHES, *(f"return_{part}" for part in RETURN_ADDRESS_PARTS))
-"""Of what is said about the sending, what the piece shows."""
+"""Send options that show on the piece."""
 
 MAX_PREVIEW_PIXELS: Final = 1_000
-"""Pixels: twice as many as the preview is wide, for screens that have them."""
+"""Twice the width of the preview, for dense screens."""
 CACHE_BYTES: Final = 32_000_000
 SMALL_IMAGE_BYTES: Final = 200_000
-"""Bytes of a picture that is drawn as it is."""
+"""Smaller pictures are drawn as they are."""
 
 REFUSED_FIELD: Final = "refused"
-"""In the form of a page that came back with faults."""
+"""In the form of a page that came back with errors."""
 JUST_REFUSED: Final = "just now"
-"""As its value while nothing has changed since."""
+"""Its value while nothing has changed since."""
 
 _fetch_cache = PreviewFetchCache()
 _picture_cache: SharedCache[Hashable, Mapping[str, bytes]] = SharedCache(
@@ -80,8 +79,7 @@ _picture_cache: SharedCache[Hashable, Mapping[str, bytes]] = SharedCache(
 
 @dataclass(frozen=True, slots=True)
 class PreviewSide:
-    """One picture of the piece. `digest` is the same as long as the picture is: whoever has it need not get it
-    again."""
+    """One picture of the piece. `digest` names its content: a page that has it does not get it again."""
 
     name: str
     picture: bytes
@@ -106,8 +104,6 @@ class PreviewSide:
 
 @dataclass(frozen=True, slots=True)
 class ComposePreview:
-    """The piece as it is shown: its sides, whose it is, what it says, and what is told of it."""
-
     sides: Sequence[PreviewSide]
     recipient_name: str
     message: str
@@ -118,15 +114,14 @@ class ComposePreview:
 
 @router.post("/compose/preview")
 def preview_page_part(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
-    """The part of the page with the pictures, and what is wrong beside each field. While something is wrong
-    the page keeps the last picture."""
+    """The pictures and the errors beside each field; while there are errors the page keeps the last picture."""
     return draw_latest(user.person_id, lambda: render_preview(request, form, user.caller, container, user))
 
 
 def render_preview(
     request: Request, form: Form, caller: Caller, container: Container, user: SignedInUser | None = None
 ) -> Response:
-    """What a refused form was told of stands until something changes, and what it lacks until it is there."""
+    """Errors of a refused form stay until something changes, missing fields until they are filled in."""
     request.state.account_id = caller.account_id  # a guest within a frame has no session that says so
     preview, errors = preview_or_errors(form, caller, container, parse_zone(request, form.fields))
     refused_state = form.text(REFUSED_FIELD)
@@ -149,7 +144,7 @@ def render_preview(
 def preview_or_errors(
     form: Form, caller: Caller, container: Container, zone: ZoneInfo
 ) -> tuple[ComposePreview | None, Mapping[str, Sequence[str]]]:
-    """The picture; or what is wrong, by the fields of the form."""
+    """The preview, or the errors by field."""
     try:
         return draw_preview(form, caller, container, zone), {}
     except Invalid as error:
@@ -157,7 +152,7 @@ def preview_or_errors(
 
 
 def draw_preview(form: Form, caller: Caller, container: Container, zone: ZoneInfo) -> ComposePreview:
-    """The piece of the person who is shown; nobody else in the audience is looked at."""
+    """Only of the person who is shown."""
     person, is_sample_person = _preview_person(form, caller, container)
     fields = forms.design_fields(form, is_finished=False)
     is_sample_message = not fields.get("message") and not fields.keys() & {"message_template", "pdf_only_url"}
@@ -190,7 +185,7 @@ def draw_preview(form: Form, caller: Caller, container: Container, zone: ZoneInf
 
 
 def _preview_person(form: Form, caller: Caller, container: Container) -> tuple[Mapping[str, str | None], bool]:
-    """Whoever is chosen, or somebody made up while there is nobody who can be mailed to."""
+    """The chosen person, or a made-up one while nobody can be mailed to. The second value: made up."""
     person = recipients.find_preview_person(form, caller, container)
     if person is None:
         return SAMPLE_PERSON, True
@@ -202,8 +197,7 @@ def _preview_person(form: Form, caller: Caller, container: Container) -> tuple[M
 
 
 def _draft_preview(composed_send: ComposedSend, caller: Caller, container: Container) -> OrderDraft:
-    """Checked as a send of this one piece is; only what is fetched is remembered. A picture needs no return
-    address."""
+    """Checked like a send of this one piece, with cached fetches. A picture needs no return address."""
     now = container.clock()
     send_request, errors = composed_send.body.to_order_request(composed_send.offer.product, container.limits, now=now)
     with container.db.transaction(build_tenant(caller)) as tx:
@@ -227,7 +221,7 @@ def _draft_preview(composed_send: ComposedSend, caller: Caller, container: Conta
 
 
 def draw_sides(renderer: Renderer, design: Design, copy: Copy) -> list[PreviewSide]:
-    """All that there is to see, in reading order; an envelope comes last."""
+    """In reading order; an envelope comes last."""
     layout, dpi = renderer.products[design.product], preview_dpi(renderer, design.product)
     static_sides = (
         [] if design.pdf_only else [n for n, side in layout.previews.items() if not layout.find_side(side).message]
@@ -260,7 +254,7 @@ def preview_dpi(renderer: Renderer, layout_name: str) -> int:
 
 
 def _draw_static_side(renderer: Renderer, design: Design, copy: Copy, name: str, dpi: int) -> bytes:
-    """A side without handwriting: the same whatever is written on the others."""
+    """A side without handwriting is the same whatever the message is."""
     layout = renderer.products[design.product]
     static_design = replace(
         design, message="", ink=(0, 0, 0), font_size="auto", realism=True, background=None, pages=None
@@ -274,7 +268,7 @@ def _draw_static_side(renderer: Renderer, design: Design, copy: Copy, name: str,
 
 
 def _shrink_picture(renderer: Renderer, picture: bytes | None) -> bytes | None:
-    """A large picture as a screen needs it: to read all of one takes longer than to draw the rest."""
+    """Reading all of a large picture takes longer than drawing the rest."""
     if picture is None or len(picture) < SMALL_IMAGE_BYTES:
         return picture
     shrink = lambda: {"": shrink_picture(renderer.sandbox, picture, max_pixels=MAX_PREVIEW_PIXELS)}  # noqa: E731
@@ -282,7 +276,6 @@ def _shrink_picture(renderer: Renderer, picture: bytes | None) -> bytes | None:
 
 
 def _draw_pdf_pages(renderer: Renderer, design: Design, copy: Copy, dpi: int) -> Mapping[str, bytes]:
-    """The pages of a PDF that follow a letter's cover."""
     if design.pages is None or design.pdf_only:
         return {}
 

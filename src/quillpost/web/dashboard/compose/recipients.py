@@ -48,7 +48,7 @@ AUDIENCE_DEFAULTS: Final[Mapping[str, Sequence[str]]] = {
 }
 
 PERSON_FIELDS: Final = ("name", "company", "address", "address2", "city", "province", "postal_code", "country")
-"""Of one person; in the form with `to_` before them."""
+"""In the form with `to_` before them."""
 
 AUDIENCE_FORM_FIELDS: Final[Mapping[str, str]] = {
     "recipients": "people",
@@ -62,7 +62,7 @@ AUDIENCE_FORM_FIELDS: Final[Mapping[str, str]] = {
     "people": "people",
     **{f"to_{name}": f"to_{name}" for name in PERSON_FIELDS},
 }
-"""Where the form shows what is wrong with a field of the API; deeper paths may be named too."""
+"""By a field of the API, the field of the form that shows its errors."""
 
 RECORD_LABELS: Final[Mapping[str, str]] = {
     "likelytomove": "Likely to move",
@@ -86,7 +86,7 @@ assert set(RECORD_LABELS) == {*HOME_RECORD_TYPES, ONLY_BUSINESSES, NEW_BUSINESS}
 
 MAX_LISTS_SHOWN = 50
 MAX_PEOPLE_SHOWN = 25
-"""People among whom one chooses whose piece the preview shows."""
+"""Whose piece the preview can show."""
 
 AUDIENCE_MISSING = "Choose who gets it."
 PEOPLE_MISSING = "Paste at least one person."
@@ -101,12 +101,9 @@ INVALID_COUNT = "Give a number, such as 100."
 
 @dataclass(frozen=True, slots=True)
 class ListChoices:
-    """The lists to choose from, and how many are chosen."""
-
     lists: Sequence[MailingList]
     selected_ids: frozenset[int]
     has_more: bool
-    """Whether there are others that a search would find."""
 
     @property
     def recipient_count(self) -> int:
@@ -114,13 +111,12 @@ class ListChoices:
 
 
 def audience_kind(form: Form) -> str:
-    """How the audience is chosen; "" where it is not yet."""
     kind = form.text("audience")
     return kind if kind in AUDIENCE_KINDS else ""
 
 
 def audience_fields(form: Form, container: Container) -> dict[str, Any]:
-    """`recipients`, `mailing_list_ids` or `radius_search`, as the API has them; `Invalid` by form field."""
+    """`recipients`, `mailing_list_ids` or `radius_search` as the API has them; `Invalid` by form field."""
     match audience_kind(form):
         case "person":
             return {"recipients": [_read_person(form)]}
@@ -134,9 +130,8 @@ def audience_fields(form: Form, container: Container) -> dict[str, Any]:
 
 
 def find_preview_person(form: Form, caller: Caller, container: Container) -> Mapping[str, str | None] | None:
-    """Whom the preview shows, as an inline recipient of the API: the one at `shown` among the first few.
-    None: there is no audience yet, or nobody in it who is understood. It reads no more than the first few,
-    never raises, and is called at every key that is pressed."""
+    """The one at `shown` among the first few; None where there is nobody yet. Called at every key press, so it reads no
+    more than those, and never raises."""
     index = min(parse_digits(form.text("shown")) or 0, MAX_PEOPLE_SHOWN - 1)
     try:
         match audience_kind(form):
@@ -156,7 +151,6 @@ def find_preview_person(form: Form, caller: Caller, container: Container) -> Map
 
 
 def list_first_names(form: Form, caller: Caller, container: Container) -> list[str]:
-    """The names of those among whom one chooses whose piece is shown."""
     match audience_kind(form):
         case "people":
             rows: Sequence[Mapping[str, str | None]] = parse_pasted(form, container.limits.inline_recipients).rows[
@@ -170,13 +164,13 @@ def list_first_names(form: Form, caller: Caller, container: Container) -> list[s
 
 
 def parse_pasted(form: Form, limit: int) -> PastedPeople:
-    """What is pasted, understood or not, read once; of more than the most no more than tells so."""
+    """Parsed once, and only one person beyond the limit."""
     text = form.text("people", max_length=MAX_LARGE_FORM_BYTES)
     return form.cached("people", lambda: parse_people(text, limit=limit + 1))
 
 
 def locate_errors(form: Form, error: Invalid) -> Invalid:
-    """The same faults; those of people by the field that they were typed into, or by the line."""
+    """Errors of people by the field that they were typed into, or by line."""
     errors: dict[str, list[str]] = {}
     messages_by_index: dict[int, str] = {}
     for path, messages in error.fields.items():
@@ -198,7 +192,7 @@ def locate_errors(form: Form, error: Invalid) -> Invalid:
 
 
 def find_errors(pasted: PastedPeople) -> list[tuple[int, str]]:
-    """By line, what could not be read and who could not be mailed to."""
+    """By line, what could not be read and who cannot be mailed to."""
     try:
         validate_recipients(pasted.rows)
     except Invalid as error:
@@ -218,8 +212,7 @@ def read_chosen_lists(form: Form) -> list[int]:
 def find_list_choices(
     form: Form, caller: Caller, container: Container, *, allowed_ids: Sequence[int] | None = None
 ) -> ListChoices:
-    """The newest lists that can be mailed to, or those with a word in their name; and whichever are ticked.
-    `allowed_ids`: no others than these."""
+    """The newest lists, or those that match the search, and the selected ones; only `allowed_ids` where given."""
     search_text = form.text("list_search", max_length=100)
     try:
         chosen_ids = read_chosen_lists(form)
@@ -235,7 +228,6 @@ def find_list_choices(
 
 
 def radius_fields(form: Form) -> dict[str, Any]:
-    """The search in the API's words."""
     count = parse_digits(form.text("radius_count"))
     if count is None:
         raise Invalid({"radius_count": [INVALID_COUNT]})
@@ -260,7 +252,6 @@ def radius_fields(form: Form) -> dict[str, Any]:
 def audience_context(
     form: Form, caller: Caller, container: Container, *, allowed_ids: Sequence[int] | None = None
 ) -> dict[str, Any]:
-    """What the audience's templates need beside what is typed."""
     kind = audience_kind(form)
     return {
         "record_labels": RECORD_LABELS,
@@ -273,7 +264,6 @@ def audience_context(
 
 
 def people_context(form: Form, caller: Caller, container: Container) -> dict[str, Any]:
-    """How many are pasted, what of it was not understood, and among whom one chooses."""
     limit = container.limits.inline_recipients
     try:
         pasted = parse_pasted(form, limit) if audience_kind(form) == PEOPLE else PastedPeople()
@@ -295,7 +285,7 @@ def _read_person(form: Form) -> dict[str, str | None]:
 
 
 def _require_pasted(form: Form, container: Container) -> PastedPeople:
-    """Everybody; what is not understood of it is not left out in silence."""
+    """What is not understood is an error, not left out."""
     limit = container.limits.inline_recipients
     pasted = parse_pasted(form, limit)
     if len(pasted.rows) > limit:
@@ -308,7 +298,7 @@ def _require_pasted(form: Form, container: Container) -> PastedPeople:
 
 
 def _first_people_on_list(form: Form, caller: Caller, container: Container) -> list[Mapping[str, str | None]]:
-    """The first few of the first list that is ticked."""
+    """Of the first selected list."""
     try:
         [list_id, *_] = read_chosen_lists(form)
     except Invalid:
@@ -326,7 +316,7 @@ def _can_be_mailed(mailing_list: MailingList, allowed_ids: Sequence[int] | None)
 
 
 def _newest_lists(tx: Tx, search_text: str, allowed_ids: Sequence[int] | None) -> list[MailingList]:
-    """One more than are shown tells that there are others."""
+    """One more than are shown, to know whether there are others."""
     conditions = [~mailing_lists.c.is_suppression_list]
     if search_text:
         conditions.append(mailing_lists.c.description.icontains(search_text, autoescape=True))
@@ -343,8 +333,6 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class RadiusSearchView:
-    """Whom a radius search finds; or why nobody."""
-
     address: str = ""
     count: int = 0
     requested_count: int = 0
@@ -373,7 +361,7 @@ def radius_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, 
 
 
 def search_radius(form: Form, caller: Caller, container: Container) -> RadiusSearchView:
-    """Whom the search of the form finds now. Asking is free."""
+    """Asking is free."""
     try:
         fields = radius_fields(form)
         body = RadiusCall.model_validate(fields | {"sub_account_id": form.number("sub_account_id")})

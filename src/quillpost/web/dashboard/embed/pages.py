@@ -44,11 +44,10 @@ from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import ONE_TIME_KEY, UTC
 
 MAX_CALLS_PER_MINUTE: Final = 3_000
-"""Of all frames that one token has opened: each key that is pressed is one."""
+"""Of all frames of one token: each key press is one."""
 MAX_FRAME_CALLS_PER_MINUTE: Final = 300
-"""Of one frame. Whoever is over it takes nothing from the others."""
+"""Of one frame, so that it takes nothing from the others."""
 MAX_STORED_SENDS_PER_FRAME: Final = 20
-"""Sends that one frame stores: whoever changes their mind so often opens it anew."""
 NO_FRAME_POLICY: Final = "frame-ancestors 'none'"
 EMPTY_FORM: Final = Form({})
 SHOWN_ERRORS: Final = (QuillpostError, UnreadableBody)
@@ -56,8 +55,7 @@ SHOWN_ERRORS: Final = (QuillpostError, UnreadableBody)
 
 @dataclass(frozen=True, slots=True)
 class FrameVisit:
-    """Somebody at the frame of a site, with a pass, or with what is wrong: that is told within the frame,
-    once it is known whose that is."""
+    """A request within a frame, with the guest's token, or with the error to show there."""
 
     origin: str | None
     guest: EmbedToken | Exception
@@ -65,7 +63,7 @@ class FrameVisit:
 
 
 def admit_visit(token: str, container: Services) -> FrameVisit:
-    """Every request of a good pass counts, before anything of it is read."""
+    """Every request with a valid token counts, before it is read."""
     origin: str | None = None
     try:
         guest = verify_embed_token(container.db, container.encryptor, token, now=container.clock())
@@ -83,7 +81,7 @@ CurrentVisit = Annotated[FrameVisit, Depends(admit_visit)]
 
 
 async def read_visit_form(request: Request, visit: CurrentVisit) -> FrameVisit:
-    """With what was sent; of whoever is not let in it is not even read."""
+    """Read only for a valid token."""
     if isinstance(visit.guest, Exception):
         return visit
     try:
@@ -97,7 +95,7 @@ FrameResponder = Callable[[EmbedToken], Response]
 
 
 def respond_in_frame(request: Request, visit: FrameVisit, respond: FrameResponder) -> Response:
-    """The answer to whoever holds a pass that still opens; to everybody else a few words."""
+    """Errors are shown within the frame."""
     try:
         if isinstance(visit.guest, Exception):
             raise visit.guest
@@ -107,7 +105,7 @@ def respond_in_frame(request: Request, visit: FrameVisit, respond: FrameResponde
 
 
 def allow_frame(response: Response, origin: str | None) -> Response:
-    """For this site's frame, and nobody else's; without one for none. No address of it is told to anybody."""
+    """Only in a frame of this origin; without one in none. No referrer is sent."""
     policy = response.headers.get("Content-Security-Policy")
     if origin is not None and policy is not None:
         response.headers["Content-Security-Policy"] = policy.replace(NO_FRAME_POLICY, f"frame-ancestors {origin}")
@@ -116,7 +114,7 @@ def allow_frame(response: Response, origin: str | None) -> Response:
 
 
 def require_storage_allowance(container: Container, token: str) -> None:
-    """Before one more send is stored: `Throttled` if this frame has stored too many."""
+    """`Throttled` if this frame has stored too many sends."""
     _require_allowance(count_stored_send(container.db, token, limit=MAX_STORED_SENDS_PER_FRAME))
 
 
@@ -143,8 +141,7 @@ GUEST_FIELDS: Final = frozenset({
     "pdf_is", "audience", "people", "mailing_list_ids", "shown", "seen", REFUSED_FIELD, security.ONE_TIME_FIELD,
     *(f"to_{name}" for name in recipients.PERSON_FIELDS),
 })  # fmt: skip
-"""What of the form is a guest's to say. What is saved in the account is the account's own, and so are its
-return address, its sub accounts, and when it mails."""
+"""What a guest may fill in: not what is saved in the account, its return address, sub accounts or schedule."""
 
 
 @router.get(FRAME_PATH)
@@ -156,7 +153,7 @@ def open_frame(request: Request, visit: CurrentVisit, container: Services) -> Re
 
 @router.post(FRAME_PATH)
 def refresh_frame(request: Request, visit: VisitWithForm, container: Services) -> Response:
-    """For browsers without scripts: the page with what stands in its form, and the picture of it."""
+    """For browsers without scripts."""
 
     def draw(guest: EmbedToken) -> Response:
         form = _guest_form(visit.form, guest)
@@ -206,7 +203,7 @@ def price_in_frame(request: Request, visit: VisitWithForm, container: Services) 
 
 @router.post(f"{FRAME_PATH}/send")
 def store_frame_send(request: Request, visit: VisitWithForm, container: Services) -> Response:
-    """Checked in every respect, and stored. The same form twice is one stored send."""
+    """Checked like a send. The same form twice is one stored send."""
 
     def respond(guest: EmbedToken) -> Response:
         form = _guest_form(visit.form, guest)
@@ -254,7 +251,7 @@ def _store_form(form: Form, composed_send: ComposedSend, name: str, guest: Embed
 
 
 def _guest_form(form: Form, guest: EmbedToken) -> Form:
-    """No more than a guest may say. Lists that are not for the frame are not even looked at."""
+    """Only what a guest may fill in, and only the lists of the frame."""
     fields = {name: list(values) for name, values in form.fields.items() if name in GUEST_FIELDS}
     allowed_ids = {str(each) for each in guest.mailing_list_ids}
     fields["mailing_list_ids"] = [each for each in fields.get("mailing_list_ids", []) if each in allowed_ids]
@@ -275,7 +272,6 @@ def _default_fields(guest: EmbedToken) -> dict[str, list[str]]:
 
 
 def _find_choice(product_path: str) -> str:
-    """The form's name for what the API calls by one of several."""
     if product_path in compose_forms.PRODUCT_CHOICES:
         return product_path
     matching = (

@@ -1,4 +1,4 @@
-"""Orders and their pieces: all that was sent, where it is, and what can still be done about it."""
+"""Orders and their items."""
 
 from quillpost.web.dashboard.orders import actions, items, maps, pages
 

@@ -19,7 +19,7 @@ from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.models import FieldErrors, Order, ReplayRequest
 from quillpost.orders.validation import check_schedule
 from quillpost.web import security
-from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft
+from quillpost.web.dashboard.compose.estimates import estimate_draft
 from quillpost.web.dashboard.forms import (
     EMPTY_FORM,
     FormState,
@@ -39,7 +39,7 @@ from quillpost.web.sessions import CurrentUser
 router = APIRouter(include_in_schema=False)
 
 GENERAL_ERROR_FIELD: Final = "order"
-"""Where faults are told that belong to no field of the form."""
+"""Errors that belong to no field of the form."""
 LARGE_ORDER_ITEMS: Final = 50_000
 
 
@@ -137,7 +137,7 @@ def _render_cancel_page(
 
 
 def _cancellation_cost_notes(order: Order, not_printed_note: str) -> Iterator[str]:
-    """Pieces cost nothing then; addresses that were bought for it stay bought."""
+    """Pieces cost nothing then; leads that were bought stay bought."""
     fee = format_cents(order.leads_fee)
     if order.mode == "test":
         yield f"{not_printed_note}. It is a test: nothing is billed."
@@ -166,11 +166,11 @@ def _render_change_page(
 
 ALREADY_SENT = "Your new order is the first under Orders."
 AGREED_FIELD = "agreed"
-"""How many pieces, and at what cost, the page said that it would be."""
+"""Pieces and cents that the page showed."""
 PRICE_CHANGED = "Meanwhile it has another price, or reaches others: look at it once more, and then send it."
 NO_RECIPIENTS = "There is nobody left to mail to."
 MAX_RECIPIENTS_PRICED_ON_OPEN = 1_000
-"""Everybody of a larger order is looked at only when somebody asks what it costs: that takes a while."""
+"""A larger order is priced on request: it takes a while."""
 
 
 @router.get("/orders/{order_id}/again")
@@ -192,7 +192,7 @@ def resend_order(request: Request, order_id: str, user: CurrentUser, form: Poste
         price = estimate_draft(draft, user.caller, container)
         if not price.pieces:
             raise Refused(NO_RECIPIENTS)
-        if form.text(AGREED_FIELD) != _agreement(price):
+        if form.text(AGREED_FIELD) != price.agreement:
             raise Refused(PRICE_CHANGED)
         files = creation.store_files(container.orders, user.caller, draft)
         with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
@@ -224,7 +224,6 @@ def _draft_replay(request: Request, form: Form, order: Order, user: SignedInUser
 
 
 def _to_form_errors(error: Invalid | Refused | Unpaid) -> Invalid:
-    """By the fields of our form."""
     if not isinstance(error, Invalid):
         return Invalid({GENERAL_ERROR_FIELD: [error.message]})
     if "send_on" in error.fields:
@@ -255,13 +254,9 @@ def _render_resend_page(
         product=product_label(order),
         price=price,
         is_priced=is_priced,
-        agreement=_agreement(price) if price else "",
+        agreement=price.agreement if price else "",
         **send_time_context(parse_zone(request, form.fields), now=container.clock()),
     )
-
-
-def _agreement(price: PriceEstimate) -> str:
-    return f"{price.pieces}:{price.total}"
 
 
 def _read_order(order_id: str, user: SignedInUser, container: Container) -> Order:

@@ -51,14 +51,13 @@ STATUS_FACTS_SQL = sa.text(
 
 
 def date_if_midnight(at: datetime) -> date | None:
-    """The day, where a carrier told that alone. It is kept as the midnight with which UTC's begins, and is
-    the same day wherever one reads of it."""
+    """The day, if the carrier gave only that: it is stored as midnight UTC, and the same day in every zone."""
     utc_time = at.astimezone(UTC)
     return utc_time.date() if utc_time.time() == time.min else None
 
 
 def read_delivery_days(tx: Tx, order_items: Iterable[Item], zone: ZoneInfo) -> dict[int, date]:
-    """By the piece's id; only of those that are delivered."""
+    """By item id, of those that are delivered."""
     delivered_items = {item.id: item for item in order_items if item.delivery_date is not None}
     facts_by_item: dict[int, list[sa.Row[Any]]] = {}
     if delivered_items:
@@ -92,7 +91,7 @@ LIVE_FRAGMENTS: Final[Mapping[str, str]] = {
     "numbers": "orders/item_numbers.html",
     "card": "orders/item_card.html",
 }
-"""What of a piece's page changes while one looks on: each is a template."""
+"""Templates of the parts that change while the page is open."""
 PAGE_SIZE = 50
 MAX_RESULTS = 100
 MAX_NAME_LENGTH = 100
@@ -179,7 +178,7 @@ def stream_item(
 def _live_context(
     user: SignedInUser, container: Container, order_id: int, item_id: int, zone: ZoneInfo
 ) -> dict[str, Any]:
-    """What the parts of a piece's page show that change. `NotFound` where it is not the reader's."""
+    """`NotFound` where the item is not the reader's."""
     with container.db.transaction(build_tenant(user.caller)) as tx:
         item = _read_item(tx, order_id, item_id)
         card = read_card(tx, item.id)
@@ -208,7 +207,6 @@ def _can_take_back(card: ItemGiftcard | None) -> bool:
 
 
 def _extra_fields(item: Item) -> list[tuple[str, str]]:
-    """What else is known of whom it goes to."""
     fields: list[tuple[str, str | None]] = [
         ("Company", item.company if item.name else None),
         ("E-mail", item.email),
@@ -237,7 +235,7 @@ def take_back_page(request: Request, order_id: str, item_id: str, user: CurrentU
 def take_back(
     request: Request, order_id: str, item_id: str, user: CurrentUser, form: PostedForm, container: Services
 ) -> Response:
-    """Sent twice, it is done once: a void card stays void, and one that is sent anew is sent once."""
+    """Sent twice, it is done once: a void card stays void, and one replacement is sent."""
     number, item_number = parse_path_id(order_id), parse_path_id(item_id)
     with container.db.transaction(build_tenant(user.caller)) as tx:
         _read_item(tx, number, item_number)
@@ -288,12 +286,12 @@ def _render_take_back_page(
 CACHE_BYTES: Final = 24_000_000
 
 SidePicture = tuple[str, bytes]
-"""What a picture shows, and the PNG."""
+"""The name of the side, and its PNG."""
 PictureCache = SharedCache[str, Sequence[SidePicture]]
 
 
 def new_picture_cache() -> PictureCache:
-    """Pictures that were drawn lately. Each is known by all that it is drawn from, so that none is stale."""
+    """Keyed by all that a picture is drawn from, so that none is stale."""
     return SharedCache(max_size=CACHE_BYTES, size_of=lambda pictures: sum(len(png) for _, png in pictures))
 
 
@@ -301,7 +299,7 @@ def new_picture_cache() -> PictureCache:
 def pictures_fragment(
     request: Request, order_id: str, user: CurrentUser, container: Services, item: str = "", alone: str = ""
 ) -> Response:
-    """A part of the order's page, or a page by itself. `alone`: of one piece, without a way to the next."""
+    """A part of the order's page, or a page by itself. `alone`: of one item, without a link to the next."""
     number = parse_path_id(order_id)
     with container.db.transaction(build_tenant(user.caller)) as tx:
         order = order_queries.read_order(tx, number)
@@ -337,8 +335,7 @@ def pictures_fragment(
 def item_picture(
     request: Request, order_id: str, item_id: str, place: str, user: CurrentUser, container: Services
 ) -> Response:
-    """One of a piece's pictures. Browsers keep it, and ask whether it is still the same: what it is drawn
-    from says so."""
+    """Browsers keep it, and ask whether it has changed."""
     number = parse_path_id(order_id)
     with container.db.transaction(build_tenant(user.caller)) as tx:
         item, order = _read_item(tx, number, parse_path_id(item_id)), order_queries.read_order(tx, number)
@@ -353,14 +350,13 @@ def item_picture(
 
 
 def _find_item(tx: Tx, order: Order, item_id: str) -> Item | None:
-    """The piece that was asked for, or the first."""
+    """The item asked for, or the first."""
     if item_id.strip() and (number := parse_path_id(item_id.strip())):
         return _read_item(tx, order.id, number)
     return next(iter(item_queries.list_first_items(tx, order.id, limit=1)), None)
 
 
 def _neighbor_ids(tx: Tx, order: Order, item: Item) -> tuple[int | None, int | None]:
-    """The pieces before and after this one."""
     of_order = items.c.order_id == order.id
     previous_item = sa.select(items.c.id).where(of_order, items.c.id < item.id).order_by(items.c.id.desc())
     next_item = sa.select(items.c.id).where(of_order, items.c.id > item.id).order_by(items.c.id)
@@ -379,7 +375,7 @@ def _draw_pictures(request: Request, container: Container, order: Order, item: I
 
 
 def _picture_key(order: Order, item: Item) -> str:
-    """By all that the picture is drawn from, and nothing that happens to the piece later."""
+    """Of all that the picture is drawn from, and nothing that happens to the item later."""
     design = designs.build_design(order, sender=order.sender, return_address=order.return_address, indicia=())
     key_fields = (
         design,

@@ -1,4 +1,4 @@
-"""Orders and pieces in the words of our pages."""
+"""Names of orders, items and their states on pages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -24,7 +24,6 @@ STATUS_EXPLANATIONS: Final[Mapping[OrderStatus, str]] = {
     OrderStatus.CANCELLED: "It was cancelled before it was printed.",
     OrderStatus.ERROR: "It could not be made.",
 }
-"""What each state means for whoever sent it."""
 
 METHOD_LABELS: Final[Mapping[str, str]] = {"api": "the API", "Campaign": "an automation", "Card Builder": "this site"}
 
@@ -43,26 +42,25 @@ def item_count_label(order: Order) -> str:
 
 
 def item_status_label(order: Order, status: ItemStatus) -> str:
-    """Where a piece of the order stands. What nobody wants any more has not failed."""
+    """An item of a canceled order has not failed."""
     is_canceled = order.status is OrderStatus.CANCELLED and status is ItemStatus.FAILED
     return OrderStatus.CANCELLED.display if is_canceled else status.value
 
 
 def count_by_status(order: Order) -> dict[str, int]:
-    """How many pieces stand where, in the order of their journey."""
+    """In the order of their journey."""
     return {item_status_label(order, status): order.status_counts[status] for status in ItemStatus}
 
 
 def explain_status(order: Order) -> str:
-    """What its state means for whoever sent it, in money too where it has ended early."""
+    """With what it costs, where it has ended early."""
     if order.status not in (OrderStatus.CANCELLED, OrderStatus.ERROR):
         return STATUS_EXPLANATIONS[order.status]
     return f"{STATUS_EXPLANATIONS[order.status]} {_billing_note(order)}"
 
 
 def total_hint(order: Order) -> str | None:
-    """What is paid by now of its total. Addresses are paid for when it is sent, pieces when they are
-    printed; tests are never."""
+    """How much is paid: leads when it is sent, pieces when they are printed, tests never."""
     if order.mode == "test":
         return "a test: nothing is billed"
     if order.is_cancellable:
@@ -72,7 +70,7 @@ def total_hint(order: Order) -> str | None:
 
 
 def _billing_note(order: Order) -> str:
-    """Of what is never printed: addresses that were bought for it stay bought."""
+    """Leads that were bought for it stay bought."""
     if order.mode == "test" or not order.leads_fee:
         return "Nothing is billed."
     return f"Its addresses alone are billed, {format_cents(order.leads_fee)}: they are on their list."
@@ -90,7 +88,7 @@ def address_lines(
     postal_code: str | None,
     country: str = "US",
 ) -> list[str]:
-    """An address line by line, as its country writes it."""
+    """As its country writes it."""
     streets = [line for line in (address, address2) if line]
     if country != "US":
         return [*format_address_lines(country, streets, city, province, postal_code), country_name(country)]
@@ -99,15 +97,13 @@ def address_lines(
 
 
 def entered_address(item: Item) -> list[str]:
-    """The address as it was given, line by line."""
     return address_lines(item.address, item.address2, item.city, item.province, item.postal_code, item.country)
 
 
 def printed_address(item: Item) -> list[str]:
-    """The address as it is printed, where that is another."""
+    """Empty where it is printed as it was entered."""
     return [] if item.standard is None else address_lines(*item.standard, item.country)
 
 
 def recipient_label(item: Item) -> str:
-    """`Jane Doe`, or whatever else is known."""
     return item.name or item.company or item.address or "Somebody who was erased"

@@ -1,10 +1,6 @@
-"""The map of where an order's items are.
+"""The map of where an order's items are, over `states.svg` (see `tools/draw_states.py`).
 
-The parameters are those of the picture `states.svg` (see `tools/draw_states.py`), which is 975 units wide
-and 610 high.
-
-At most 5,000 pieces are looked at, in runs that are evenly spread over the order: it costs no more with a
-million.
+At most 5,000 items are read, in runs spread evenly over the order: a million cost no more.
 """
 
 import re
@@ -39,8 +35,8 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class ConicProjection:
-    """An equal-area projection onto a cone that touches the Earth at two parallels. `meridian` is straight
-    up, and `center`, in degrees from it and from the equator, comes to lie at `origin`."""
+    """Equal-area, onto a cone that touches the Earth at two parallels. `center`, in degrees from `meridian` and the
+    equator, is drawn at `origin`."""
 
     parallels: tuple[float, float]
     meridian: float
@@ -72,7 +68,7 @@ _HAWAII: Final = ConicProjection((8, 18), -157, (-3, 19.9), _inset(-0.205, 0.212
 
 
 def project_to_map(latitude: float, longitude: float) -> Point | None:
-    """Where on the map this is; None where it is not on it, as Puerto Rico and Guam."""
+    """None where the map does not reach, such as Puerto Rico and Guam."""
     if 50 < latitude < 72 and (longitude < -129 or longitude > 170):
         return _ALASKA.project(latitude, longitude if longitude < 0 else longitude - 360)
     if 18 < latitude < 23 and -161 < longitude < -154:
@@ -85,14 +81,14 @@ def project_to_map(latitude: float, longitude: float) -> Point | None:
 MAX_ITEMS_SAMPLED: Final = 5_000
 SAMPLE_RUNS: Final = 250
 CELL_SIZE: Final = 9
-"""What is as near as this, in units of the map, is one circle."""
+"""Items this near, in units of the map, are one circle."""
 MAX_CIRCLES: Final = 500
 MIN_RADIUS, MAX_RADIUS = 4.0, 26.0
 MAX_TOWNS: Final = 12
 ENDS_WITH_ZIP: Final = re.compile(r"([0-9]{5})(?:-[0-9]{4})?\Z")
 
 LOST_STATUS: Final = "Lost"
-"""Failed, and not before it was mailed."""
+"""Failed after it was mailed."""
 
 # A carrier's last word is asked for only where it is the place that counts, and what a piece was before only
 # of those that failed.
@@ -135,8 +131,6 @@ SAMPLED_ITEMS_SQL = sa.text(
 
 
 class MapGroup(StrEnum):
-    """What becomes of a piece, in the colors of the map."""
-
     IN_TRANSIT = "On the way"
     DELIVERED = "Delivered"
     RETURNED = "Came back"
@@ -158,7 +152,7 @@ GROUP_BY_STATUS: Final[Mapping[str, MapGroup]] = {
     _S.RETURNED_TO_SENDER: MapGroup.RETURNED,
 }
 AT_ADDRESS_STATUSES: Final = (_S.DELIVERED, _S.IN_LOCAL_AREA, _S.PROCESSED_FOR_DELIVERY)
-"""Where no carrier names a place, these are at, or near, the address."""
+"""At or near the address, where no carrier names a place."""
 OFF_MAP_LABELS: Final[Mapping[str, str]] = {
     _S.PROCESSING: "not mailed yet",
     _S.PRINTED: "printed, and not scanned by the mail yet",
@@ -189,7 +183,7 @@ class MapTown:
 
 @dataclass(slots=True)
 class OrderMap:
-    """`off_map_counts` are those that no circle stands for, in words."""
+    """`off_map_counts` are items without a circle, by label."""
 
     sampled_count: int
     circles: list[MapCircle] = field(default_factory=list)
@@ -198,12 +192,11 @@ class OrderMap:
 
     @property
     def memory_size(self) -> int:
-        """Roughly what it takes in memory."""
+        """An estimate, in bytes."""
         return 500 + 200 * (len(self.circles) + len(self.towns))
 
 
 def read_order_map(tx: Tx, order_id: int, *, item_count: int) -> OrderMap:
-    """Where this order's pieces are, of which there are so many."""
     params: dict[str, Any] = {"order_id": order_id}
     if item_count <= MAX_ITEMS_SAMPLED:
         return build_order_map(tx.execute(ALL_ITEMS_SQL, params))
@@ -213,7 +206,7 @@ def read_order_map(tx: Tx, order_id: int, *, item_count: int) -> OrderMap:
 
 
 def build_order_map(rows: Iterable[Any]) -> OrderMap:
-    """From rows of a status or `LOST_STATUS`, a country, a ZIP code, a carrier's last place, and how many."""
+    """From rows of status or `LOST_STATUS`, country, ZIP code, the carrier's last place, and count."""
     looked_at = 0
     cells: dict[tuple[int, int, MapGroup], _MapCell] = {}
     towns: dict[str, Counter[MapGroup]] = {}
@@ -243,7 +236,7 @@ def build_order_map(rows: Iterable[Any]) -> OrderMap:
 
 @dataclass(slots=True)
 class _MapCell:
-    """A spot of the map: its middle is that of its pieces."""
+    """Its center is that of its items."""
 
     x: float = 0.0
     y: float = 0.0
@@ -308,13 +301,12 @@ MapCache = SharedCache[tuple[int, tuple[int, ...]], OrderMap]
 
 
 def new_map_cache() -> MapCache:
-    """Maps that were drawn lately, by their order and how many of its pieces stood where."""
+    """By order and how many items have which status."""
     return SharedCache(max_size=CACHE_BYTES, size_of=lambda order_map: order_map.memory_size)
 
 
 @router.get("/orders/{order_id}/map")
 def map_page(request: Request, order_id: str, user: CurrentUser, container: Services) -> Response:
-    """A part of the order's page, or a page by itself."""
     number = parse_path_id(order_id)
     cache: MapCache = request.app.state.order_map_cache
     with container.db.transaction(build_tenant(user.caller)) as tx:

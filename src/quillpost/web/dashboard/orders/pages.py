@@ -39,7 +39,7 @@ router = APIRouter(include_in_schema=False)
 
 PDF_CONTENT_TYPE = "application/pdf"
 LIVE_FRAGMENTS = ("state", "numbers", "history")
-"""What changes while one looks on: each is a template."""
+"""Templates of the parts that change while the page is open."""
 MAX_LISTS_SHOWN = 20
 
 
@@ -68,30 +68,25 @@ def orders_page(request: Request, user: CurrentUser, container: Services, page: 
 
 @dataclass(frozen=True, slots=True)
 class OrderView:
-    """An order as its page, and whatever of it is live, shows it."""
-
     order: Order
     states: list[OrderStep]
     not_ready: Sequence[str] = ()
-    """That it will be paused when its review ends, as live mail cannot be printed yet."""
+    """Why it will be paused when its review ends."""
     hold_reasons: Sequence[str] = ()
-    """Why it is paused, in words for whoever sent it."""
 
     @property
     def hold_notices(self) -> list[str]:
         return [*self.not_ready, *self.hold_reasons]
 
     not_mailed: Sequence[NotMailedCount] = ()
-    """Recipients who get no piece, by reason."""
 
     @property
     def warnings(self) -> list[str]:
-        """Who is not mailed to, and why, is told beside the numbers."""
+        """Without those about people who are not mailed to: the numbers say so."""
         return [page_text(each) for each in self.order.warnings if each.code not in (NOT_MAILED, RECENTLY_MAILED)]
 
     @property
     def pieces_hint(self) -> str | None:
-        """What the number of pieces leaves out."""
         if self.order.audience_pending:
             return "counted again when your lists are read"
         return f"for {self.order.recipient_count:,} recipients" if self.order.not_mailed else None
@@ -114,7 +109,7 @@ class OrderView:
 
     @property
     def mailed(self) -> int:
-        """Pieces that are with the carrier, or were."""
+        """Items that are with the carrier, or were."""
         return self.order.n_mailed
 
     @property
@@ -128,7 +123,7 @@ class OrderView:
 
     @property
     def can_resend(self) -> bool:
-        """What failed is not sent again, wherever it did."""
+        """What failed is not sent again."""
         return self._not_failed > 0 and self.order.status is not OrderStatus.CANCELLED
 
 
@@ -179,7 +174,7 @@ def stream_order(request: Request, order_id: str, user: CurrentUser, container: 
 
 @router.get("/orders/{order_id}/proof.pdf")
 def download_proof(order_id: str, user: CurrentUser, container: Services) -> Response:
-    """The first pieces as the press prints them, to be saved."""
+    """The first pieces as they print."""
     number = _require_order(order_id, user, container)
     return Response(
         draw_proof(container.production, number), media_type=PDF_CONTENT_TYPE, headers=_proof_headers(number)
@@ -202,7 +197,7 @@ def live_context(container: Container, view: OrderView) -> dict[str, Any]:
 
 
 def metadata_entries(metadata: str | None) -> list[tuple[str, str]]:
-    """What a program has noted, key by key; numbers as they were written."""
+    """Key by key; numbers as they were written."""
     if metadata is None:
         return []
     parsed = exact_json.parse_json(metadata.encode())

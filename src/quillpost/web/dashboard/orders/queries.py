@@ -1,4 +1,4 @@
-"""Which orders somebody wants to see: the filters, and what the search box means."""
+"""Which orders a page lists: the filters, and what the search box means."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ METADATA_PATTERN: Final = re.compile(r"\s*([^=\[\]@]{1,100}?)\s*=\s*(.{1,200}?)\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderListFilters:
-    """The filters as they were chosen. What is odd is as good as not chosen."""
+    """The filters as chosen; what is invalid counts as not chosen."""
 
     status: str = ""
     type: str = ""
@@ -65,7 +65,6 @@ class OrderListFilters:
 
     @property
     def form_values(self) -> dict[str, str]:
-        """By the names of the form."""
         values = {
             "status": self.status,
             "type": self.type,
@@ -78,7 +77,6 @@ class OrderListFilters:
 
     @property
     def address(self) -> str:
-        """The list with these filters."""
         return f"/orders?{urlencode(self.form_values)}" if self.form_values else "/orders"
 
     @property
@@ -87,7 +85,6 @@ class OrderListFilters:
 
     @property
     def dates_error(self) -> str:
-        """What is wrong with the days, if anything is."""
         return DATES_REVERSED if self.since and self.until and self.since > self.until else ""
 
     @property
@@ -95,7 +92,7 @@ class OrderListFilters:
         return int(self.sub_account) if self.sub_account else None
 
     def to_order_filter(self, zone: ZoneInfo) -> OrderQuery:
-        """As the services have it. A day begins when it does where its reader lives."""
+        """A day begins when it does in the reader's zone."""
         first_day, last_day = parse_day(self.since), parse_day(self.until)
         return OrderQuery(
             sub_account_id=self.sub_account_id,
@@ -120,13 +117,13 @@ class OrderListFilters:
 
     @property
     def number(self) -> int | None:
-        """Of an order or a piece, where the words are one."""
+        """Of an order or an item, if the text is one."""
         match = NUMBER_PATTERN.fullmatch(self.q)
         return int(match[1]) if match and 0 < int(match[1]) <= MAX_ID else None
 
     @property
     def item_searches(self) -> list[ItemQuery]:
-        """What to look for among pieces, the likeliest first."""
+        """The likeliest first."""
         if "@" in self.q:
             return [ItemQuery(email=self.q, sub_account_id=self.sub_account_id)]
         name_search = ItemQuery(name=self.q, sub_account_id=self.sub_account_id)
@@ -137,7 +134,6 @@ class OrderListFilters:
         return [street_search, name_search] if self.q[:1].isdigit() else [name_search, street_search]
 
     def matches(self, order: Order, order_filter: OrderQuery) -> bool:
-        """Whether an order that was found otherwise is one that the filters let through."""
         return (
             order_filter.status in (None, order.status.value)
             and (order_filter.family is None or order.type in order_filter.family.types)
@@ -149,13 +145,12 @@ class OrderListFilters:
 
 MAX_ORDERS_COUNTED = 10_000
 MAX_ITEMS_SEARCHED = 500
-"""Of those that a search finds: who has more types more."""
 MAX_ORDERS_LISTED = 100
 
 
 @dataclass(frozen=True, slots=True)
 class OrderListing:
-    """Orders to show. `is_cut`: there are more than are counted, or than a search looks at."""
+    """`is_cut`: there are more than are counted, or than a search reads."""
 
     page: Page[Order]
     is_cut: bool
@@ -186,7 +181,7 @@ def list_orders(
 def _search_orders(
     container: Container, tx: Tx, tenant: Tenant, filters: OrderListFilters, zone: ZoneInfo
 ) -> OrderListing:
-    """Orders with this number, or with pieces to somebody of this name, street or e-mail."""
+    """By number, or by the name, street or email of a recipient."""
     orders, is_cut = _find_by_number(tx, filters.number), False
     for query in filters.item_searches if not orders else ():
         result = search_by_recipient(container.db, tx, tenant, query, limit=MAX_ITEMS_SEARCHED)
@@ -202,7 +197,7 @@ def _search_orders(
 
 
 def _find_by_number(tx: Tx, number: int | None) -> Sequence[Order]:
-    """The order of this number, or the one with the piece of this number."""
+    """The order with this number, or the one with this item."""
     if number is None:
         return []
     with suppress(NotFound):

@@ -1,4 +1,4 @@
-"""Messages and pictures that are kept to be sent again."""
+"""Saved messages and images."""
 
 from quillpost.web.dashboard.templates import pages, previews
 

@@ -18,12 +18,11 @@ URL_FIELDS: Final = (
 REALISM_VALUES: Final[Mapping[str, bool]] = {"on": True, "off": False}
 
 FORM_FIELDS: Final[Mapping[str, str]] = {"giftcard_brand_code": "gift", "giftcard_amount": "gift"}
-"""Where the form has another field than the API."""
+"""By a field of the API, a field of the form with another name."""
 
 
 def read_template_fields(form: Form) -> dict[str, Any]:
-    """All fields as the API takes them: what is empty is null, and clears. Where the form has no place for
-    a sub account, it stays."""
+    """As the API takes them: empty is null, and clears. Without a field for it, the sub account stays."""
     brand, amount = _parse_gift(form.text("gift"))
     realism = form.text(REALISM_FIELD)
     if realism not in ("", *REALISM_VALUES):
@@ -45,7 +44,6 @@ def read_template_fields(form: Form) -> dict[str, Any]:
 
 
 def template_form_fields(template: MessageTemplate) -> dict[str, list[str]]:
-    """What stands in the form of a template that there is."""
     realism = template.stated_handwriting.get("realism")
     values: dict[str, object] = {
         "type": template.type,
@@ -64,7 +62,6 @@ def template_form_fields(template: MessageTemplate) -> dict[str, list[str]]:
 
 
 def to_form_errors(error: Invalid) -> Invalid:
-    """The same faults at the fields that the form has, in people's words."""
     errors: dict[str, list[str]] = {}
     for name, api_messages in error.fields.items():
         field = FORM_FIELDS.get(name, name.partition(".")[0])
@@ -75,7 +72,7 @@ def to_form_errors(error: Invalid) -> Invalid:
 
 
 def gift_value(brand: str | None, cents: int | None) -> str | None:
-    """One choice stands for both: the card and what it is worth."""
+    """One choice stands for the card and its amount."""
     return None if brand is None else f"{brand}:{cents or ''}"
 
 

@@ -105,8 +105,6 @@ ORDERS_UNAFFECTED = "Orders that were sent with it keep what they have."
 
 
 class TemplateKind(NamedTuple):
-    """What is deleted, and how."""
-
     read: Callable[[Tx, int], ImageTemplate | MessageTemplate]
     require_unused: Callable[[Tx, int], None]
     delete: Callable[[Tx, int], None]
@@ -162,7 +160,7 @@ def _render_delete_page(
     container: Services,
     error_message: str | None = None,
 ) -> Response:
-    """In both modes: what a live order needs cannot be deleted while one looks at test mode."""
+    """In both modes: what a live order needs cannot be deleted in test mode."""
     with container.db.transaction(user.tenant) as tx:
         template = kind.read(tx, parse_path_id(template_id))
         consequences = ["It is gone for everybody in this account, in test mode and live.", ORDERS_UNAFFECTED]
@@ -197,7 +195,6 @@ FORM_FIELDS = (
     "type", "name", "content", "handwriting_style_id", "font_size", "font_color", REALISM_FIELD,
     "cc_emails", "gift", "sub_account_id", *URL_FIELDS,
 )  # fmt: skip
-"""All that the form has a place for."""
 ALREADY_SAVED = "The message is there already."
 
 
@@ -209,7 +206,7 @@ def new_message_page(
     type: str = "",  # noqa: A002 - its name in the URL
     gift: str = "",
 ) -> Response:
-    """Whoever comes from a brand of gift cards finds it chosen."""
+    """From a gift card brand, with that brand chosen."""
     kind = "giftcard" if gift else type if type in dict(MESSAGE_TYPES) else "postcard"
     return render_message_form(request, user, container, FormState({"type": [kind], "gift": [gift[:100]]}))
 
@@ -264,7 +261,6 @@ def render_message_form(
     template_id: int | None = None,
     **preview: Any,
 ) -> Response:
-    """The form, with how it looks where that is known."""
     with container.db.transaction(build_tenant(user.caller)) as tx:
         brands = giftcard_queries.list_offered_brands(tx)
         titles = {} if user.here.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
@@ -359,8 +355,7 @@ def change_image(
 
 
 def _read_image_fields(form: Form) -> dict[str, Any]:
-    """As the API takes them. An image that is not named stays, and so does a sub account where the form has
-    no place for one."""
+    """As the API takes them: without an image, or a field for the sub account, these stay."""
     values: dict[str, Any] = {"type": form.text("type"), "name": form.text("name")}
     if image := form.text("image", max_length=MAX_URL_LENGTH):
         values["image"] = image

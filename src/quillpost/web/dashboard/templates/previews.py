@@ -42,13 +42,12 @@ from quillpost.web.rendering import render_page
 from quillpost.web.sessions import CurrentUser, is_fragment
 
 THUMBNAIL_WIDTH, PREVIEW_WIDTH = 480, 900
-"""How many pixels wide a picture in a list is, and one to look at."""
 
 CACHE_BYTES = 32_000_000
-"""Of small pictures: some hundreds of them."""
+"""Some hundreds of thumbnails."""
 
 LAYOUT_NAMES: Final = {"postcard": "postcard-4x6", "postcard6x11": "postcard-6x11"}
-"""What composition calls a template's type, where that is not the same word."""
+"""Types whose layout has another name."""
 
 # Whoever writes to nobody in particular sees how it would read to her.
 SAMPLE_ADDRESSEE = Addressee(
@@ -71,7 +70,7 @@ _thumbnail_cache: SharedCache[str, bytes] = SharedCache(max_size=CACHE_BYTES, si
 
 @dataclass(frozen=True, slots=True)
 class PreviewedMessage:
-    """A message to be drawn, and who sends it. `brand` is that of the card that it brings."""
+    """`brand` is that of its gift card."""
 
     draft: MessageTemplateValues
     sender: SenderProfile
@@ -79,17 +78,17 @@ class PreviewedMessage:
 
     @property
     def etag(self) -> str:
-        """Of all that decides how it looks: another look has another name."""
+        """Of all that decides how it looks."""
         return _digest("message", self.draft, self.sender, self.brand)
 
 
 def image_etag(kind: str, file_id: object) -> str:
-    """The same for an image, whose file never changes."""
+    """The file of an image never changes."""
     return _digest("image", kind, file_id)
 
 
 def draw_message_thumbnail(renderer: Renderer, message: PreviewedMessage, *, qr_base: str) -> bytes:
-    """For a list. What is too long for its piece is drawn without its message: the form says why."""
+    """A message that is too long is left out: the form says why."""
 
     def draw() -> bytes:
         try:
@@ -102,7 +101,6 @@ def draw_message_thumbnail(renderer: Renderer, message: PreviewedMessage, *, qr_
 
 
 def draw_image_thumbnail(renderer: Renderer, kind: str, file_id: object, read_image: Callable[[], bytes]) -> bytes:
-    """The front of the piece with this image."""
 
     def draw() -> bytes:
         layout = renderer.products[LAYOUT_NAMES.get(kind, kind)]
@@ -114,7 +112,7 @@ def draw_image_thumbnail(renderer: Renderer, kind: str, file_id: object, read_im
 
 
 def draw_message(renderer: Renderer, message: PreviewedMessage, *, qr_base: str, width: int) -> bytes:
-    """The side that the message is on, from the page that would print; `DoesNotFit` says what is too long."""
+    """The side with the message, as it prints; `DoesNotFit` says what is too long."""
     draft, sender = message.draft, message.sender
     layout = renderer.products[LAYOUT_NAMES.get(draft.type, draft.type)]
     gift = _sample_gift(draft, message.brand)
@@ -150,12 +148,11 @@ def draw_message(renderer: Renderer, message: PreviewedMessage, *, qr_base: str,
 
 
 def find_message_side(layout: ProductLayout) -> str:
-    """What previews call the side that the message is on."""
     return next(name for name, side in layout.previews.items() if side == layout.message_side.name)
 
 
 def _sample_gift(draft: MessageTemplateValues, brand: GiftcardBrand | None) -> GiftcardChoice | None:
-    """A gift card always shows one: while none is chosen, an empty one stands in its place."""
+    """An empty card while none is chosen."""
     if draft.type != "giftcard":
         return None
     if brand is None:
@@ -183,7 +180,7 @@ DRAFT_NAME = "A draft"
 
 @router.post("/templates/messages/preview")
 def preview_message(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
-    """A part of the form's page; where there is no script, all of it, with what was typed."""
+    """A part of the form's page; without scripts all of it, with what was typed."""
     return draw_latest(user.person_id, lambda: _render_preview(request, user, form, container))
 
 
@@ -227,7 +224,7 @@ def _error_messages(error: Invalid | Refused | DoesNotFit) -> list[str]:
 
 
 CACHE_CONTROL = "private, no-cache"
-"""Whoever may not see it any more, or has signed out, is shown none from the browser's memory."""
+"""After signing out, nothing is shown from the browser's cache."""
 
 IfNoneMatch = Annotated[str, Header(alias="If-None-Match")]
 
@@ -236,7 +233,7 @@ IfNoneMatch = Annotated[str, Header(alias="If-None-Match")]
 def message_thumbnail(
     template_id: str, user: CurrentUser, container: Services, if_none_match: IfNoneMatch = ""
 ) -> Response:
-    """A PDF that is the whole mailer has no such picture."""
+    """None for a PDF that is the whole letter."""
     with container.db.transaction(build_tenant(user.caller)) as tx:
         template = template_service.MESSAGE_TEMPLATES.read(tx, parse_path_id(template_id))
         sender = read_sender(tx, user.caller, template.sub_account_id)
