@@ -21,7 +21,6 @@ from quillpost.web.api.bodies import (
     Body,
     Id,
     QueryText,
-    Text,
     accepts,
     drop_shadowed_nulls,
     find_ignored_in_rows,
@@ -34,12 +33,11 @@ from quillpost.web.api.send.schemas import (
     STATE_NAMES,
     ZIP_DESCRIPTION,
     ZIP_NAMES,
+    OptionalLine,
     RecipientRow,
     drop_alias_nulls,
     known_names,
 )
-
-OptionalLine = Annotated[Text, Field(max_length=MAX_FIELD_LENGTH)] | None
 
 
 class RecipientsAdded(RootModel[list[wire.Recipient | wire.RefusedRecipient]]):

@@ -13,9 +13,8 @@ from quillpost.client.orders import ReplayOptions
 from quillpost.core import exact_json
 from quillpost.orders.models import FIELD_ATTRIBUTES, FieldErrors, OrderRequest, ReplayRequest
 from quillpost.orders.products import Product
-from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.orders.validation import check_schedule
-from quillpost.recipients.rules import MAX_FIELD_LENGTH, check_recipient
+from quillpost.recipients.rules import check_recipient
 from quillpost.rendering.models import ReturnAddress
 from quillpost.web.api.bodies import (
     DIGITS,
@@ -39,6 +38,8 @@ from quillpost.web.api.send.schemas import (
     InlineRecipients,
     LegacyAmount,
     NotificationAddresses,
+    OptionalLine,
+    OptionalUrlText,
     check_legacy_amount,
     find_ignored_in_recipients,
     find_ignored_legacy_amount,
@@ -113,9 +114,8 @@ class SendBody(RadiusCenterFields):
         " it stands alone. Other clients' `radius_center` (an address, whole or in parts), with"
         " `radius_distance_miles`, `record_count` and `record_types` beside it, is taken for it.",
     )
-    front_image_url: Text | None = Field(
+    front_image_url: OptionalUrlText = Field(
         None,
-        max_length=MAX_URL_LENGTH,
         description="PNG or JPEG for the front of a card, or under the cover of a letter. It may hold"
         " variables, as ~FIRST_NAME~; without a front a card is plain, or shows the sub account's branding.",
         examples=["https://example.com/front.png"],
@@ -145,10 +145,8 @@ class SendBody(RadiusCenterFields):
         validation_alias=AliasChoices("handwriting_style", "handwriting_style_id"),
         description="The hand's id; 1 when neither the call nor its template says.",
     )
-    handwriting_color: Text | None = Field(
-        None,
-        max_length=MAX_FIELD_LENGTH,
-        description="blue (when nothing is said), black, green, purple, red, #rrggbb, rgb() or rgba().",
+    handwriting_color: OptionalLine = Field(
+        None, description="blue (when nothing is said), black, green, purple, red, #rrggbb, rgb() or rgba()."
     )
     handwriting_realism: Flag | None = Field(
         None, description="Words drift and lean a little, as a person's do; true when nothing is said."
@@ -156,10 +154,8 @@ class SendBody(RadiusCenterFields):
     font_size: Literal["auto", "large", "medium", "small"] | None = Field(
         None, description="auto, the largest that fits, when nothing is said."
     )
-    qrcode_url: Text | None = Field(
-        None,
-        max_length=MAX_URL_LENGTH,
-        description="Where the printed QR code leads; variables are filled for each recipient.",
+    qrcode_url: OptionalUrlText = Field(
+        None, description="Where the printed QR code leads; variables are filled for each recipient."
     )
     metadata: Metadata = None
     sub_account_id: Id | None = Field(
@@ -173,23 +169,16 @@ class SendBody(RadiusCenterFields):
             "one text with commas."
         ),
     )
-    return_name: Text | None = Field(
-        None, max_length=MAX_FIELD_LENGTH, description="Return address; else the sub account's or account's."
+    return_name: OptionalLine = Field(None, description="Return address; else the sub account's or account's.")
+    return_address: OptionalLine = Field(
+        None, description="Street and number; or the whole on one line, as 12 Main St, Austin, TX 78701."
     )
-    return_address: Text | None = Field(
-        None,
-        max_length=MAX_FIELD_LENGTH,
-        description="Street and number; or the whole on one line, as 12 Main St, Austin, TX 78701.",
+    return_address2: OptionalLine = Field(None, description="Unit.")
+    return_city: OptionalLine = Field(None, description="City.")
+    return_state: OptionalLine = Field(
+        None, validation_alias=AliasChoices("return_state", "return_province"), description="State or province."
     )
-    return_address2: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Unit.")
-    return_city: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="City.")
-    return_state: Text | None = Field(
-        None,
-        max_length=MAX_FIELD_LENGTH,
-        validation_alias=AliasChoices("return_state", "return_province"),
-        description="State or province.",
-    )
-    return_postal_code: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="ZIP or postal code.")
+    return_postal_code: OptionalLine = Field(None, description="ZIP or postal code.")
     append_or_current_resident: OptionalFlag = Field(False, description='Adds "or current resident".')
     allow_duplicates: OptionalFlag = Field(
         False, description="Mail to addresses too that had the same piece within the last 36 hours."
@@ -266,9 +255,8 @@ class SendCard(SendBody):
 
     model_config = ConfigDict(json_schema_extra=schemas.CARD_SCHEMA)
 
-    custom_background_image: Text | None = Field(
+    custom_background_image: OptionalUrlText = Field(
         None,
-        max_length=MAX_URL_LENGTH,
         description="PNG or JPEG for the back, or the inside of a folded card. May hold variables.",
         examples=["https://example.com/back.png"],
     )
@@ -287,16 +275,14 @@ class SendLetter(SendBody):
 
     model_config = ConfigDict(json_schema_extra=schemas.LETTER_SCHEMA)
 
-    additional_pages_url: Text | None = Field(
+    additional_pages_url: OptionalUrlText = Field(
         None,
-        max_length=MAX_URL_LENGTH,
         validation_alias=AliasChoices("additional_pages_url", "additional_pages"),
         description="A PDF of letter pages that follow the cover.",
         examples=["https://example.com/pages.pdf"],
     )
-    pdf_only_url: Text | None = Field(
+    pdf_only_url: OptionalUrlText = Field(
         None,
-        max_length=MAX_URL_LENGTH,
         description="A PDF that is the whole letter: it needs no message and no front.",
         examples=["https://example.com/letter.pdf"],
     )
@@ -308,9 +294,8 @@ class SendGiftcard(SendBody):
 
     model_config = ConfigDict(json_schema_extra=schemas.GIFTCARD_SCHEMA)
 
-    giftcard_brand: Text | None = Field(
+    giftcard_brand: OptionalLine = Field(
         None,
-        max_length=MAX_FIELD_LENGTH,
         validation_alias=AliasChoices("giftcard_brand", "giftcard_brand_code"),
         description="The brand_code of one of GET /giftcard-brands; required unless the message template has one.",
         examples=["brindlewick"],
@@ -322,9 +307,8 @@ class SendGiftcard(SendBody):
         examples=[2500],
     )
     giftcard_amount_in_cents: LegacyAmount = None
-    landing_page_url: Text | None = Field(
+    landing_page_url: OptionalUrlText = Field(
         None,
-        max_length=MAX_URL_LENGTH,
         description="A page that recipients must visit before they see their card's code.",
         examples=["https://example.com/welcome"],
     )

@@ -9,6 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
 from quillpost.client import recipients as wire
+from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.recipients.rules import EMAIL_PATTERN, MAX_FIELD_LENGTH
 from quillpost.web.api.bodies import (
     BLANK_OR_NULL,
@@ -41,6 +42,8 @@ STATE_DESCRIPTION, ZIP_DESCRIPTION = (
     "ZIP or postal code; `zip` is taken, too.",
 )
 
+OptionalLine = Annotated[Text, Field(max_length=MAX_FIELD_LENGTH)] | None
+OptionalUrlText = Annotated[Text, Field(max_length=MAX_URL_LENGTH)] | None
 OptionalText = Optional[Text]  # noqa: UP045 (an Annotated alias in a TypedDict)
 
 
