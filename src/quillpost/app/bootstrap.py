@@ -85,7 +85,7 @@ def publish_receiver_address(settings: Settings) -> None:
     """For processes that deliver; removed where no receiver is served."""
     file = _get_receiver_file(settings)
     if not settings.receiver:
-        with suppress(OSError):  # a home that cannot be used is told of by whoever needs it
+        with suppress(OSError):  # an unusable home is reported where it is needed
             file.unlink(missing_ok=True)
         return
     host, port = get_own_address(settings)
@@ -183,7 +183,7 @@ def build_container(settings: Settings, conninfo: str, *, clock: Clock = now) ->
     base_url = read_base_url(settings)
     environments = build_environments(settings, store, renderer)
     guard = build_outbound_guard(settings)
-    build_notifiers(settings)  # what is set wrongly is told before anything starts
+    build_notifiers(settings)  # wrong settings are reported before anything starts
     return Container(
         db=db,
         renderer=renderer,

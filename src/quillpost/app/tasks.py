@@ -176,7 +176,7 @@ def _build_send_reader(limits: Limits) -> ReadStoredSend:
 
     @cache
     def load_reader() -> ReadStoredSend:
-        # With the first of them: whoever only works, or runs one command, has no other use for the API,
+        # Imported with the first of them: a worker or a command has no other use for the API,
         # which takes a third of the time that it takes to load everything.
         from quillpost.web.api.automations import schemas as automation_schemas  # noqa: PLC0415
 

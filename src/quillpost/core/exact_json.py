@@ -206,7 +206,7 @@ class _JsonScan:
             raise _too_large_error(f"A key of the body has more than {max_key_bytes:,} bytes: use a shorter one.")
 
 
-MAX_DEPTH = 100  # levels of nesting. Deeper is no one's data, and would exhaust whoever walks it after us.
+MAX_DEPTH = 100  # levels; deeper would exhaust the stack of code that walks it
 
 
 class InvalidJson(ValueError):

@@ -13,9 +13,9 @@ from quillpost.core.database.tables.notifications import notices
 
 Channel = Literal["mail", "text"]
 
-SCANS_KIND = "scans"  # the kind of notice that whoever gets it may refuse
-PEOPLE_KIND = "people"  # the kind that goes to somebody who signs in, about just that
-GIFTCARDS_KIND = "giftcards"  # the kind that tells of a gift card that was reported
+SCANS_KIND = "scans"  # its recipients may unsubscribe
+PEOPLE_KIND = "people"  # about signing in
+GIFTCARDS_KIND = "giftcards"  # about a reported gift card
 TEXT_SUFFIX = "@sms"
 
 RETRY_DELAYS = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 3 * 60, 6 * 60, 12 * 60, 24 * 60))
@@ -51,8 +51,8 @@ MAX_ERROR_LENGTH = 500
 NOT_REACHED_MESSAGE = "It could not be sent for days."
 TOO_LATE_MESSAGE = "It could not be sent before the link in it was over."
 
-# The lease and the back-off are one column: whoever dies with a notice in hand leaves it to the next. One to
-# somebody who has refused since it was posted is not sent any more, nor is one that is over by now.
+# The lease and the back-off are one column: a process that dies leaves its messages to the next. A message to somebody
+# who has unsubscribed meanwhile is not sent, nor is one past its end.
 CLAIM_DUE_NOTIFICATIONS = sa.text(
     """
     with due as (

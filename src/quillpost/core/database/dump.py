@@ -18,7 +18,7 @@ from quillpost.core.errors import NotReady
 
 CHUNK_BYTES = 4_000_000
 TABLE_WITHOUT_DATA = "rate_windows"  # who called in the last minute, in a table that a crash may empty anyway
-STAGING_TABLES = "import_staging_*"  # people on their way into a list: their file is read anew
+STAGING_TABLES = "import_staging_*"  # rows of running imports, whose files are read again
 COUNTED_TABLES = ("accounts", "orders", "items", "giftcards", "giftcard_stock", "facts", "files", "webhooks")
 
 # What was given out after a backup is on paper, though a restored database does not know of it. It goes on

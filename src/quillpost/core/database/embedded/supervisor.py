@@ -20,9 +20,7 @@ class SupervisorTiming:
     first_delay: float = 1.0
     max_delay: float = 30.0
     stable_seconds: float = 60.0
-    stop_timeout: float = 5.0
-    """A server that was asked to stop waits for its connections, and ours stay open. After so long it is told
-    to end them."""
+    stop_timeout: float = 5.0  # a stopping server waits for its connections, and ours stay open, until it must end them
 
     def delay_before(self, restart_number: int) -> float:
         """Counted from 0."""

@@ -1,4 +1,4 @@
-"""The tables of what is told: events to subscribers, scans, notices, and sends that start by themselves."""
+"""Tables of webhooks, scans, notifications and automations."""
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import BYTEA, UUID
