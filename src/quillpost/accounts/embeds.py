@@ -1,8 +1,4 @@
-"""The composer within another product's page: which sites may show it, and the signed pass that opens it.
-
-A pass holds all that it is good for. It opens nothing any more once its hour is over, its site is taken off
-the account's list, or the token that it was made with is ended.
-"""
+"""The embedded composer: which sites may show it, and the signed token that opens it."""
 
 import re
 from collections.abc import Sequence
@@ -44,7 +40,7 @@ _HOST_PATTERN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]
 
 @dataclass(frozen=True, slots=True)
 class EmbedToken:
-    """Whose composer it is, in whose page, and what it begins with."""
+    """Whose composer it is, on which site, and what it begins with."""
 
     account_id: int
     sub_account_id: int | None
@@ -55,16 +51,15 @@ class EmbedToken:
     message: str | None = None
     mailing_list_ids: tuple[int, ...] = ()
     serial: str = ""
-    """Tells it from others that are good for the same."""
+    """Tells apart tokens that are otherwise equal."""
 
     @property
     def guest_key(self) -> tuple[int, str]:
-        """What tells this guest from all others."""
         return self.token_id, self.serial
 
     @property
     def caller(self) -> Caller:
-        """Whoever fills in the form may write a send for this account, and nothing else."""
+        """A guest may write a send for this account, and nothing else."""
         return Caller(
             account_id=self.account_id,
             mode=self.mode,
@@ -75,7 +70,7 @@ class EmbedToken:
 
 
 class EmbedTokenRejected(Forbidden):
-    """A pass that opens nothing. `origin` is the site that may still be told so in its frame."""
+    """`origin` is the site that may still show the message in its frame."""
 
     def __init__(self, message: str, origin: str | None = None) -> None:
         super().__init__(message)
@@ -83,7 +78,7 @@ class EmbedTokenRejected(Forbidden):
 
 
 def normalize_origin(origin: str) -> str:
-    """A site as browsers name it; `ValueError` with a sentence for what is none."""
+    """The site as browsers name it; else `ValueError` with a sentence."""
     text = origin.strip()
     try:
         url = urlsplit(text)
@@ -110,7 +105,7 @@ def read_embed_origins(tx: Tx, account_id: int) -> list[str]:
 
 
 def update_embed_origins(tx: Tx, account_id: int, origins: Sequence[str], actor: Actor, *, now: datetime) -> None:
-    """The sites that may show it from now on; `Invalid` under `origins`, `Forbidden` for no owner."""
+    """`Invalid` under `origins`; `Forbidden` unless an owner."""
     lock_account_row(tx, account_id)
     require_owner(tx, account_id, actor)
     new_origins, errors = list[str](), list[str]()
@@ -136,7 +131,7 @@ def issue_embed_token(encryptor: Encryptor, token: EmbedToken, *, expires: datet
 
 
 def verify_embed_token(db: Database, encryptor: Encryptor, signed_text: str, *, now: datetime) -> EmbedToken:
-    """The pass, if it still opens; `EmbedTokenRejected` where it does not. Asked at every request."""
+    """The token, if it is still valid; else `EmbedTokenRejected`. Checked at every request."""
     token = _decode_token(encryptor, signed_text, now=now)
     with db.transaction(Tenant(token.account_id)) as tx:
         row = tx.execute(

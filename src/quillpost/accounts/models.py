@@ -7,16 +7,12 @@ from typing import Literal
 from quillpost.core.errors import Forbidden
 
 Role = Literal["owner", "member", "operator"]
-"""What a person is in an account. Owners decide on people, tokens and apps; members send, to one sub account
-or all; operators are members who also run the service, where the account is one of those that do."""
+"""Owners decide on people, tokens and apps; members send; operators are members who also run the service."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever holds a token: an account, perhaps limited to one sub account, in one mode.
-
-    `person_id` is who made the token, where that is known; `grant_id` is set where it is a connected app's.
-    """
+    """The holder of a token. `person_id` is who made it, if known; `grant_id` is set for a connected app."""
 
     account_id: int
     mode: str
@@ -39,8 +35,6 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class RateLimitStatus:
-    """How much of a minute's calls is left."""
-
     limit: int
     used: int
     resets_in: int
@@ -55,7 +49,7 @@ class RateLimitStatus:
 
 
 def get_network(address: str) -> str:
-    """Whom a network address stands for: a household of IPv6 has more addresses than we could count."""
+    """The address, or its /64 network for IPv6: a household has more addresses than we could count."""
     try:
         ip = ip_address(address)
     except ValueError:

@@ -22,7 +22,7 @@ from quillpost.core.paging import Page, PageRequest, read_page
 
 @dataclass(frozen=True, slots=True)
 class AccountSummary:
-    """An account, with what it sent in one mode, and has and has spent there since the month began."""
+    """An account, with its people; orders and credit in one mode, and spending since the month began."""
 
     id: int
     name: str
@@ -39,8 +39,6 @@ class AccountSummary:
 
 @dataclass(frozen=True, slots=True)
 class AccountLedgerMove:
-    """Money that went from one book to another."""
-
     id: int
     kind: str
     source: str
@@ -54,7 +52,7 @@ class AccountLedgerMove:
 def list_accounts(
     tx: Tx, page_request: PageRequest, *, mode: str, month: date, search: str = ""
 ) -> Page[AccountSummary]:
-    """The newest first; with `search`, those that have them in their name, company or e-mail."""
+    """The newest first; `search` matches name, company or e-mail."""
     conditions = [_matches_search(search)] if search else []
     total = int(tx.execute(sa.select(sa.func.count()).select_from(accounts).where(*conditions)).scalar_one())
     rows = read_page(tx, accounts, conditions, page_request, total=total)
@@ -69,7 +67,6 @@ def find_account_summary(tx: Tx, account_id: int, *, mode: str, month: date) -> 
 
 
 def list_recent_moves(tx: Tx, account_id: int, *, mode: str, limit: int = 25) -> list[AccountLedgerMove]:
-    """The newest of the ledger."""
     c = ledger_moves.c
     columns = c.id, c.kind, c.source, c.target, c.cents, c.order_id, c.note, c.at
     rows = tx.execute(
@@ -142,8 +139,7 @@ SELECT_USAGE = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class AccountUsage:
-    """Money in cents. Orders are those placed since the `month` began and not cancelled, pieces those of them
-    that were mailed or will be; `spent` is what was captured since then less what was given back."""
+    """Money in cents. Orders are those since the `month` began and not canceled; `spent` is captured less refunded."""
 
     id: int
     name: str
@@ -188,7 +184,7 @@ class AccountProfile:
 
     @property
     def has_return_address(self) -> bool:
-        """Whether it is whole: live mail needs one."""
+        """Whether it is complete, as live mail requires."""
         return all((self.return_address, self.return_city, self.return_state, self.return_postal_code))
 
 
@@ -200,10 +196,8 @@ def read_account_profile(tx: Tx, account_id: int) -> AccountProfile:
 
 
 def refuse_if_used_by_automation(tx: Tx, *conditions: sa.ColumnElement[bool], kind: str) -> None:
-    """`Refused` while an automation of the account for which all this is true is switched on.
-
-    In either mode and of any sub account: it may be one that the caller does not see.
-    """
+    """`Refused` while an enabled automation of the account matches, in either mode and of any sub account. Automations
+    belong to a higher package; this is what those below need to know of them."""
     with account_wide_access(tx):
         automation = tx.execute(
             sa.select(automations.c.id, automations.c.name)
@@ -232,8 +226,7 @@ def insert_token(
     expires_at: datetime | None = None,
     now: datetime,
 ) -> tuple[int, str]:
-    """A new token's id and the token itself, readable here and never again: only its digest is kept, and the
-    last letters by which its owner tells it. Everything is taken as good: whoever calls has looked at it."""
+    """A new token's id and the token, readable here only. The caller has validated everything."""
     token = token_format.mint_secret("live" if mode == "live" else "test", secrets.token_bytes(TOKEN_BYTES))
     result = tx.execute(
         sa.insert(tokens)

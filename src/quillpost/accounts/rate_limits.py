@@ -35,7 +35,7 @@ UNDO_ATTEMPTS = sa.text("update rate_windows set used = used - 1 where key = any
 
 @dataclass(frozen=True, slots=True)
 class RateLimitBucket:
-    """Of one kind of attempt, so many in so many seconds. A day's are kept for a day: their keys say so."""
+    """So many attempts in so many seconds. Keys of a whole day begin with `day:`."""
 
     key: str
     limit: int
@@ -44,15 +44,14 @@ class RateLimitBucket:
 
 @dataclass(frozen=True, slots=True)
 class AttemptCount:
-    """How long to wait, in seconds, by the key of each bucket that is full. `is_first_excess` marks the first
-    that was one too many."""
+    """Seconds to wait by the key of each full bucket. `is_first_excess`: this attempt was the first one too many."""
 
     wait_seconds_by_key: Mapping[str, int]
     is_first_excess: bool
 
     @property
     def wait_seconds(self) -> int:
-        """0: there is room in all of them."""
+        """0 if there is room in all of them."""
         return max(self.wait_seconds_by_key.values(), default=0)
 
     def get_wait_seconds(self, buckets: Sequence[RateLimitBucket]) -> int:
@@ -60,7 +59,7 @@ class AttemptCount:
 
 
 def count_attempt(tx: Tx, buckets: Sequence[RateLimitBucket]) -> AttemptCount:
-    """One more attempt, in each of the buckets."""
+    """Count one attempt in each bucket."""
     params = {"keys": [each.key for each in buckets], "seconds": [each.seconds for each in buckets]}
     rows = [(buckets[row.position - 1], row) for row in tx.execute(COUNT_ATTEMPTS, params)]
     return AttemptCount(
@@ -70,19 +69,17 @@ def count_attempt(tx: Tx, buckets: Sequence[RateLimitBucket]) -> AttemptCount:
 
 
 def reset_attempts(tx: Tx, buckets: Sequence[RateLimitBucket]) -> None:
-    """It was the right one: what was counted before it does not matter any more."""
     tx.execute(DELETE_WINDOWS, {"keys": [bucket.key for bucket in buckets]})
 
 
 def undo_attempt(tx: Tx, buckets: Sequence[RateLimitBucket]) -> None:
-    """This one attempt does not count: only those that fail do."""
+    """Only failures count: take this attempt back."""
     tx.execute(UNDO_ATTEMPTS, {"keys": [bucket.key for bucket in buckets]})
 
 
 class FullBucketCache:
-    """Whose buckets were found full a moment ago. Whoever guesses on is answered from memory, and does not
-    keep the database busy; every few seconds one of them is counted again, so that whoever has set another
-    password is not kept waiting."""
+    """Buckets that were full a moment ago, so that further guesses do not reach the database. Each is rechecked every
+    few seconds, so that a reset password works soon."""
 
     def __init__(self, *, recheck_seconds: float = 5.0, max_entries: int = 10_000) -> None:
         self._blocked_until: TLRUCache[str, float] = TLRUCache(
@@ -95,7 +92,7 @@ class FullBucketCache:
             self._blocked_until[buckets[0].key] = time.monotonic() + wait_seconds
 
     def get_wait_seconds(self, buckets: Sequence[RateLimitBucket]) -> int:
-        """0: it is not known to be full."""
+        """0 if it is not known to be full."""
         with self._lock:
             ends_at = self._blocked_until.get(buckets[0].key)
         return 0 if ends_at is None else math.ceil(ends_at - time.monotonic())
@@ -106,23 +103,20 @@ class FullBucketCache:
 
 
 def get_email_buckets(email: str) -> list[RateLimitBucket]:
-    """Attempts to sign in with this e-mail, of all browsers that are not known for it. The key does not
-    tell the e-mail to whoever reads the database."""
+    """Sign-ins with this e-mail by browsers not known for it. The key does not reveal the e-mail."""
     return _build_guess_buckets(f"email:{sha256(email.encode('utf-8', 'surrogatepass')).hexdigest()}")
 
 
 def get_browser_buckets(identity: str) -> list[RateLimitBucket]:
-    """Attempts of a browser that was let in before."""
     return _build_guess_buckets(f"browser:{identity}")
 
 
 def get_person_buckets(person_id: int, kind: str) -> list[RateLimitBucket]:
-    """What somebody who has shown something already gets wrong: a code, or the password once more."""
+    """Wrong codes or passwords of somebody who has proved one factor."""
     return _build_guess_buckets(f"{kind}:{person_id}")
 
 
 def get_network_buckets(address: str) -> list[RateLimitBucket]:
-    """Attempts that failed, of whoever is in the same network."""
     return [RateLimitBucket(f"sign-in:network:{get_network(address)}", 60, HOUR)]
 
 
@@ -143,32 +137,32 @@ DELETE_EXPIRED_WINDOWS = sa.text(
 
 
 def count_anonymous_call(db: Database, address: str, *, limit: int) -> RateLimitStatus:
-    """One more call from a network address that shows no good token."""
+    """Count a call from an address without a valid token."""
     return _count_call(db, f"address:{get_network(address)}", limit)
 
 
 def count_list_call(db: Database, list_id: int, *, limit: int) -> RateLimitStatus:
-    """One more call by the key of this mailing list, whichever key that is now."""
+    """Count a call with this mailing list's key."""
     return _count_call(db, f"list:{list_id}", limit)
 
 
 def count_embed_call(db: Database, token_id: int, *, limit: int) -> RateLimitStatus:
-    """One more request of a composer within another product's page, by the token that has opened it."""
+    """Count a request of an embedded composer, by the token that opened it."""
     return _count_call(db, f"embed:{token_id}", limit)
 
 
 def count_embed_guest_call(db: Database, embed_token: str, *, limit: int) -> RateLimitStatus:
-    """The same by the pass that opens it: of one guest among those of a token."""
+    """Count a request of one guest of an embedded composer."""
     return _count_call(db, f"guest:{tokens.hash_token(embed_token).hex()}", limit)
 
 
 def count_stored_send(db: Database, embed_token: str, *, limit: int) -> RateLimitStatus:
-    """One more send that a guest has stored, in the hour that a pass is good for."""
+    """Count a send that a guest stored, per hour."""
     return _count_call(db, f"guest-kept:{tokens.hash_token(embed_token).hex()}", limit, seconds=3_600)
 
 
 def count_public_call(db: Database, endpoint: str, address: str | None, *, limit: int) -> RateLimitStatus:
-    """One more call at a door that is open to everyone: from this network address, or from all of them."""
+    """Count a call to a public endpoint: from this address, or from all if None."""
     return _count_call(db, f"{endpoint}:{'all' if address is None else get_network(address)}", limit)
 
 
@@ -179,6 +173,5 @@ def _count_call(db: Database, key: str, limit: int, *, seconds: int = WINDOW_SEC
 
 
 def delete_expired_rate_limits(db: Database) -> None:
-    """Remove the counts of windows long gone: of an hour at most, or of a day, which their keys say."""
     with db.system_transaction() as tx:
         tx.execute(DELETE_EXPIRED_WINDOWS)

@@ -1,4 +1,4 @@
-"""Opens accounts, finds who a token belongs to, counts their calls."""
+"""Open accounts, authenticate tokens, change profiles."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +24,7 @@ AUTHENTICATE = sa.text("select * from authenticate(:digest, :seconds, :now)")
 
 @dataclass(frozen=True, slots=True)
 class SenderProfile:
-    """The sending side of a piece: what `%YOUR_NAME%` stands for, and where returns go."""
+    """The sender of an item: what `%YOUR_NAME%` stands for, and where returns go."""
 
     name: str | None
     company: str | None
@@ -41,7 +41,7 @@ def build_tenant(caller: Caller) -> Tenant:
 
 
 def authenticate(db: Database, token: str, *, limit: int, now: datetime) -> tuple[Caller, RateLimitStatus]:
-    """The token's holder, this call counted; `Unauthenticated` for anything else."""
+    """The token's holder, with this call counted; else `Unauthenticated`."""
     if not tokens.is_wellformed_token(token):
         raise Unauthenticated
     row = db.execute_autocommit(
@@ -63,7 +63,7 @@ def authenticate(db: Database, token: str, *, limit: int, now: datetime) -> tupl
 
 
 def create_account(tx: Tx, *, email: str, name: str, is_operator: bool = False, now: datetime) -> int:
-    """A new account's id. Takes the worker's transaction: nobody is in it yet."""
+    """Takes the system transaction."""
     if tx.execute(sa.select(accounts.c.id).where(sa.func.lower(accounts.c.email) == email.lower())).first():
         raise Invalid({"email": [f"An account with the e-mail {email} exists already."]})
     result = tx.execute(
@@ -78,7 +78,6 @@ def create_account(tx: Tx, *, email: str, name: str, is_operator: bool = False, 
 
 
 def find_account(tx: Tx, email: str) -> int:
-    """The id of the account with this e-mail."""
     account_id = tx.execute(sa.select(accounts.c.id).where(sa.func.lower(accounts.c.email) == email.lower())).scalar()
     if account_id is None:
         raise Refused(f"There is no account with the e-mail {email}.")
@@ -95,7 +94,7 @@ def mint_token(
     sub_account_id: int | None = None,
     now: datetime,
 ) -> str:
-    """A new token, readable here and never again: only its digest is kept."""
+    """A new token, readable here only: the database has its digest."""
     if error := find_scope_error(scopes):
         raise Invalid({"scopes": [error]})
     _, token = insert_token(tx, account_id, name=name, mode=mode, scopes=scopes, sub_account_id=sub_account_id, now=now)
@@ -103,7 +102,7 @@ def mint_token(
 
 
 def read_sender(tx: Tx, caller: Caller, sub_account_id: int | None) -> SenderProfile:
-    """Who a piece is from when the call does not say: the sub account, else the account."""
+    """The sender when the request names none: the sub account, else the account."""
     account = tx.execute(sa.select(accounts).where(accounts.c.id == caller.account_id)).one()
     sub_account = read_sub_account(tx, sub_account_id)
     branding = sub_account.branding if sub_account is not None else {}
@@ -121,7 +120,6 @@ def read_sender(tx: Tx, caller: Caller, sub_account_id: int | None) -> SenderPro
 
 
 def is_operator_token(db: Database, token: str, *, now: datetime) -> bool:
-    """Whether a good token speaks for those who run the service."""
     try:
         caller, _ = authenticate(db, token, limit=0, now=now)
     except Unauthenticated:
@@ -133,16 +131,13 @@ OWNER_REQUIRED = "Only an owner of this account may do this. Ask one of them."
 
 
 def lock_account_row(tx: Tx, account_id: int) -> None:
-    """Nobody else who does so goes on before this transaction ends: two at once do not both find the last
-    place free."""
+    """Serialize changes until this transaction ends, so that limits hold."""
     tx.execute(sa.select(accounts.c.id).where(accounts.c.id == account_id).with_for_update(key_share=True))
 
 
 def require_owner(tx: Tx, account_id: int, actor: Actor) -> None:
-    """`Forbidden` unless they are. They stay one until this transaction ends: whoever takes that from them
-    meanwhile comes after it, and finds what was made here. Whoever has the account's row in hand (whoever
-    changes its people does) takes that first. The command line, which is nobody, may do everything. Takes the
-    account's transaction or the worker's."""
+    """`Forbidden` unless the actor is an owner, who stays one until this transaction ends. The command line may do
+    everything. Lock the account's row first if you need it."""
     if actor.person_id is None:
         return
     m = memberships.c
@@ -152,7 +147,6 @@ def require_owner(tx: Tx, account_id: int, actor: Actor) -> None:
 
 
 def response_encryption_context(account_id: int, path: str, key: str) -> str:
-    """What a secret answer is sealed for."""
     return f"idempotency:{account_id}:{path}:{key}"
 
 
@@ -169,8 +163,7 @@ RETURN_ADDRESS_LABEL = "the return address"
 
 
 def update_account_profile(tx: Tx, account_id: int, profile: AccountProfile, actor: Actor, *, now: datetime) -> None:
-    """All of them at once; noted if anything is another. `Invalid` by field; `Forbidden` for a person who is
-    no owner. Orders that are placed already keep the sender that they had."""
+    """Replace the profile; `Invalid` by field, `Forbidden` unless an owner. Existing orders keep their sender."""
     lock_account_row(tx, account_id)
     require_owner(tx, account_id, actor)
     if errors := _find_errors(profile):

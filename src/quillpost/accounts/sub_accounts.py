@@ -1,4 +1,4 @@
-"""Sub accounts: creating, changing and removing them."""
+"""Sub accounts: read, create, change and remove them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,6 @@ from quillpost.core.errors import Forbidden, NotFound, Refused
 from quillpost.core.paging import Page, PageRequest
 
 MAX_SUB_ACCOUNTS = 10_000
-"""Sub accounts of one account: their list is answered whole."""
 
 BACKGROUND_FIELDS = (
     "message_background_url",
@@ -44,7 +43,7 @@ BACKGROUND_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class SubAccount:
-    """`branding` and `backgrounds` hold what is set, by the interface's own names."""
+    """`branding` and `backgrounds` hold what is set, by the API's names."""
 
     id: int
     account_id: int
@@ -70,7 +69,6 @@ _IS_NOT_DELETED = sub_accounts.c.deleted_at.is_(None)
 
 
 def read_sub_account(tx: Tx, sub_account_id: int | None) -> SubAccount | None:
-    """The caller's own sub account, if there is such a one."""
     if sub_account_id is None:
         return None
     row = tx.execute(sa.select(*_COLUMNS).where(sub_accounts.c.id == sub_account_id, _IS_NOT_DELETED)).first()
@@ -78,7 +76,7 @@ def read_sub_account(tx: Tx, sub_account_id: int | None) -> SubAccount | None:
 
 
 def find_sub_account(tx: Tx, sub_account_id: int) -> SubAccount:
-    """The same where it has to be there."""
+    """`NotFound` if there is no such sub account."""
     sub_account = read_sub_account(tx, sub_account_id)
     if sub_account is None:
         raise NotFound
@@ -86,16 +84,13 @@ def find_sub_account(tx: Tx, sub_account_id: int) -> SubAccount:
 
 
 def require_sub_account(tx: Tx, sub_account_id: int) -> None:
-    """Raise unless it is one of the caller's own: unknown and another's answer alike.
-
-    It stays until this transaction ends: what is written for it finds it there.
-    """
+    """`Refused` unless it is the caller's own. It stays until this transaction ends."""
     if not share_lock_sub_account(tx, sub_account_id):
         raise Refused("Sub Account ID does not exist")
 
 
 def share_lock_sub_account(tx: Tx, sub_account_id: int | None, *, account_id: int | None = None) -> bool:
-    """Whether the sub account is there, where there is one; it stays until this transaction ends."""
+    """Whether the sub account exists, or None was given; it stays until this transaction ends."""
     if sub_account_id is None:
         return True
     query = sa.select(sub_accounts.c.id).where(sub_accounts.c.id == sub_account_id, _IS_NOT_DELETED)
@@ -105,8 +100,7 @@ def share_lock_sub_account(tx: Tx, sub_account_id: int | None, *, account_id: in
 
 
 def list_sub_accounts(tx: Tx, *, search: str | None = None) -> Sequence[SubAccount]:
-    """All that the caller may see, the oldest first; `search`, those that have these words in their title,
-    their return address, or the name, company and e-mail of their branding."""
+    """All that the caller may see, the oldest first; `search` matches title, return address and branding."""
     branding = (sub_accounts.c.branding[name].astext for name in ("name", "company", "email"))
     conditions = [matches_words(search, *_SEARCH_COLUMNS, *branding)] if search else []
     rows = tx.execute(sa.select(*_COLUMNS).where(_IS_NOT_DELETED, *conditions).order_by(sub_accounts.c.id))
@@ -114,7 +108,7 @@ def list_sub_accounts(tx: Tx, *, search: str | None = None) -> Sequence[SubAccou
 
 
 def read_sub_account_page(tx: Tx, page_request: PageRequest, *, title_search: str = "") -> Page[SubAccount]:
-    """The same page by page, by their titles; `title_search`, those alone with this in it."""
+    """A page of them by title; `title_search` matches a part of it."""
     conditions = [
         _IS_NOT_DELETED,
         *([sub_accounts.c.title.icontains(title_search, autoescape=True)] if title_search else []),
@@ -132,7 +126,7 @@ def read_sub_account_page(tx: Tx, page_request: PageRequest, *, title_search: st
 
 
 def label_sub_accounts(sub_account_list: Sequence[SubAccount]) -> Mapping[int, str]:
-    """How each is called where people choose: by its title and, where others have the same, its number."""
+    """The title of each, with its number if others have the same."""
     title_counts = Counter(each.title for each in sub_account_list)
     return {
         each.id: each.title if title_counts[each.title] == 1 else f"{each.title} ({each.id})"
@@ -162,7 +156,7 @@ def create_sub_account(tx: Tx, caller: Caller, columns: Mapping[str, Any], *, no
 
 
 def lock_sub_account(tx: Tx, sub_account_id: int, *, for_removal: bool = False) -> SubAccount:
-    """The sub account, which nobody else changes before this transaction ends, nor, `for_removal`, uses."""
+    """Nobody else changes it before this transaction ends, nor, `for_removal`, uses it."""
     row = tx.execute(
         sa.select(*_COLUMNS)
         .where(sub_accounts.c.id == sub_account_id, _IS_NOT_DELETED)
@@ -174,7 +168,6 @@ def lock_sub_account(tx: Tx, sub_account_id: int, *, for_removal: bool = False) 
 
 
 def update_sub_account(tx: Tx, sub_account_id: int, columns: Mapping[str, Any], *, now: datetime) -> SubAccount:
-    """Write over what is named; the rest stays."""
     row = tx.execute(
         sa.update(sub_accounts)
         .where(sub_accounts.c.id == sub_account_id)
@@ -196,11 +189,8 @@ HISTORY_TABLES = (orders, files, ledger_moves)
 
 
 def remove_sub_account(tx: Tx, sub_account_id: int, *, now: datetime) -> SubAccount:
-    """From here on it is unknown; what it was. The transaction must see both modes: what is live holds for a
-    test token.
-
-    Locked first, so that whoever is about to use it is either counted here or finds it gone.
-    """
+    """What it was; it is unknown from now on. The transaction must see both modes. It is locked first, so that anyone
+    about to use it is either counted here or finds it gone."""
     sub_account = lock_sub_account(tx, sub_account_id, for_removal=True)
     _refuse_if_orders_held(tx, sub_account_id)
     _refuse_if_not_empty(tx, sub_account_id)
@@ -251,7 +241,7 @@ def _has_history(tx: Tx, sub_account_id: int) -> bool:
 
 
 def _mark_deleted(tx: Tx, sub_account_id: int, *, now: datetime) -> None:
-    """The row stays for what it mailed; whatever could still act for it goes."""
+    """Keep the row for its history; end everything that could still act for it."""
     tx.execute(sa.update(sub_accounts).where(sub_accounts.c.id == sub_account_id).values(deleted_at=now))
     end_sub_account_grants(tx, sub_account_id, now=now)  # before tokens, as everywhere
     tx.execute(

@@ -1,4 +1,6 @@
-"""How other services name and write the fields of a person."""
+"""How other services name and write the fields of a person. Names are compared without case, spaces and punctuation,
+and a nested field is known by both names in a row: `address.city`, `address[city]`, `Address City` and `address_city`
+are one name."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +26,7 @@ PERSON_FIELD_NAMES = {
     "dob": "dob dateofbirth birthday birthdate",
     "anniversary": "anniversary anniversarydate weddinganniversary",
 }
-"""By our field, or one that makes part of it, what others call it: the name that counts most first."""
+"""By our field, or one that makes part of it, what others call it: the most important name first."""
 
 ADDRESS_FIELD_NAMES = {
     "address": "address1 addressline1 line1 addr1 street1 streetaddress1 streetline1 streetaddress street"
@@ -40,7 +42,7 @@ ADDRESS_FIELD_NAMES = {
     "route": "route",
     "number": "streetnumber housenumber",
 }
-"""The same for the parts of an address, each perhaps behind the name of the address itself."""
+"""The parts of an address, each perhaps behind the name of the address itself."""
 
 ADDRESS_PREFIXES = (
     ("", "address"),
@@ -64,10 +66,10 @@ PERSON_OBJECT_NAMES = frozenset(
         "customfieldvalues", "fieldvalues", "data", "current", "payload", "body", "object",
     }
 )  # fmt: skip
-"""Objects whose fields are the person's own. Others, such as an owner or a location, are not looked into."""
+"""Objects whose fields are the person's own. Others, such as an owner or a location, are skipped."""
 
 PRIORITY_OBJECT_NAME = "customdata"
-"""What someone set by hand for this very call counts before what the tool sends anyway."""
+"""What someone set by hand for this very call goes before what the tool sends anyway."""
 
 SINGLE_VALUE_ARRAYS = {
     "emails": "email",
@@ -79,7 +81,7 @@ SINGLE_VALUE_ARRAYS = {
     "addresses": "address",
     "address": "address",
 }
-"""Arrays of which one is taken: the primary one, else the first."""
+"""Arrays of which one value is taken: the primary one, else the first."""
 
 PEOPLE_ARRAY_NAMES = frozenset(
     {
@@ -87,25 +89,23 @@ PEOPLE_ARRAY_NAMES = frozenset(
         "subscribers", "data", "rows",
     }
 )  # fmt: skip
-"""Arrays that hold people."""
 
 CUSTOM_FIELD_PATTERN = re.compile(r"custom(?:field|value|text)?0?([1-9]|10)")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldMeaning:
-    """What a name stands for; of several names of one thing the lowest rank counts."""
+    """What a name stands for; of several names of one field the lowest rank wins."""
 
     field: str
     rank: int
     address_index: int | None = None
-    """Which of the addresses it is a part of."""
     name_address_index: int | None = None
-    """At which of the addresses someone has this name: an order may be for somebody else than who pays."""
+    """At which of the addresses someone has this name: an order may be for somebody else than the payer."""
 
 
 def normalize_name(name: str) -> str:
-    """Letters and digits alone, in lower case. A suffix that marks a CRM's custom fields says nothing."""
+    """Only letters and digits, in lower case, without the suffix of a CRM's custom fields."""
     return _normalize_name(name.strip()[: MAX_NAME_LENGTH + 1])
 
 
@@ -115,7 +115,6 @@ def _normalize_name(name: str) -> str:
 
 
 def find_field_meaning(name: str) -> FieldMeaning | None:
-    """What a plain name stands for, if we know it."""
     if len(name) > MAX_NAME_LENGTH:
         return None
     if (exact_meaning := _MEANINGS.get(name)) is not None:
@@ -131,7 +130,6 @@ def find_field_meaning(name: str) -> FieldMeaning | None:
 
 
 _RANK_PENALTY = 100
-"""Names behind an owner count after all the others."""
 
 
 def _iter_person_names() -> Iterator[tuple[str, FieldMeaning]]:
@@ -194,11 +192,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLAUSIBLE_YEARS = range(1850, 2200)
 
 _NUMBER_FIRST_COUNTRIES = frozenset({"US", "CA", "GB", "IE", "AU", "NZ", "FR", "ZA", "IN", "PR"})
-"""Where the number of a house is written before its street."""
+"""Countries that write the house number before the street."""
 
 
 def combine_street(fields: dict[str, str]) -> None:
-    """The address of its parts, where it came in parts; or apart, where it came on several lines."""
+    """Build the address from its parts, or split it where it came on several lines."""
     full_address, route, number = (fields.pop(name, None) for name in ("whole", "route", "number"))
     if "address" not in fields and route:
         is_number_first = fields.get("country", HOME_COUNTRY).upper() in _NUMBER_FIRST_COUNTRIES
@@ -233,14 +231,13 @@ def to_text(value: Any) -> str:
 
 
 def find_text_error(text: str) -> str | None:
-    """What keeps a text from being stored and printed."""
     if "\x00" in text:
         return NUL_CHARACTER
     return INVALID_CHARACTER if _LONE_SURROGATE.search(text) else None
 
 
 def normalize_date(text: str) -> str | None:
-    """A date as our own calls take one. None where it lacks its year: such a day is of no use to us."""
+    """As our API takes a date; None without a year, which is of no use."""
     if _WITHOUT_YEAR.fullmatch(text):
         return None
     if match := _WITH_TIME.fullmatch(text):

@@ -21,13 +21,13 @@ BY_ADDRESS, BY_HOUSEHOLD, BY_EMAIL = SUPPRESS_BY = ("address", "household", "ema
 """Whom an entry of a suppression list bars: everyone at its address, its family there, or its e-mail."""
 
 DERIVED_COLUMNS = ("surname", "address_key", "standard", "deliverability", "reasons")
-"""What we find out about a person, as columns."""
+"""What we derive from a person's fields, as columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """One recipient, ready to be an item. `refusal` says why no piece will be made; `absentee_address` is the
-    house that an owner is written to about, who lives elsewhere."""
+    """One recipient. `refusal` says why no item will be made; `absentee_address` is the house of an owner who lives
+    elsewhere."""
 
     name: str | None = None
     company: str | None = None
@@ -52,19 +52,18 @@ class Person:
 
     @property
     def derived_values(self) -> tuple[Any, ...]:
-        """The values of the columns `DERIVED_COLUMNS`."""
         standard = None if self.standard is None else list(self.standard)
         return self.surname, self.address_key, standard, self.deliverability, list(self.reasons)
 
     @property
     def can_be_suppressed(self) -> bool:
-        """Whether there is a door, or at least an e-mail, that a suppression list can bar."""
+        """Whether there is a delivery point or an e-mail that a suppression list can match."""
         has_full_key = self.address_key is not None and not self.address_key.endswith(AMBIGUOUS_KEY_SUFFIX)
         return has_full_key or self.email is not None
 
     @property
     def can_be_mailed(self) -> bool:
-        """Whether there is a whole address."""
+        """Whether the address is complete."""
         required_values = [self.address, self.city]
         if self.country == HOME_COUNTRY:
             required_values += [self.province, self.postal_code]
@@ -72,7 +71,7 @@ class Person:
 
 
 def get_distinguishing_key(suppress_by: str, person: Person) -> str:
-    """What tells people of one address on one list apart, as the function of the schema says it."""
+    """What tells people of one address on one list apart; the schema has the same function."""
     keys_by_rule = {BY_HOUSEHOLD: person.surname, BY_EMAIL: person.email and person.email.lower()}
     return keys_by_rule.get(suppress_by) or ""
 
@@ -81,24 +80,22 @@ RecipientFields = Mapping[str, str | None]
 """What a caller wrote of one person, by our field names."""
 
 RecipientErrors = dict[str, list[str]]
-"""What is wrong, by the dotted path of the field."""
+"""By the dotted path of the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartialAddress:
-    """As much of an address as someone remembers, spelled as addresses are kept."""
+    """As much of an address as someone remembers, in standard form."""
 
     street: str
     unit: str
-    """Empty where none is named."""
     address_key: str | None
-    """The whole of it, where the ZIP or postal code is known."""
+    """Set where the ZIP or postal code is known."""
     parts: Mapping[str, str]
-    """What else is known: city, province, country."""
+    """City, province and country, where known."""
 
     @property
     def key_prefix(self) -> str:
-        """How the keys of such addresses begin."""
         return f"{self.street}|{self.unit}" if self.unit else self.street
 
 
@@ -108,7 +105,7 @@ PERSON_COLUMNS = (*(name for name in TEXT_FIELDS if name not in CUSTOM_FIELDS), 
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """Someone on a list. The person's `refusal` belongs to orders, and is none here."""
+    """Someone on a list; the person has no `refusal`."""
 
     id: int
     mailing_list_id: int
@@ -137,12 +134,11 @@ class MailingList:
     created_at: datetime
     updated_at: datetime
     kept_for: str | None
-    """In which mode the service keeps whoever scanned a code here or, on a suppression list, wants no more
-    mail; nothing: it is the sender's own list."""
+    """In which mode the service keeps scanners or, on a suppression list, opt-outs here; None for the sender's own
+    lists."""
     suppress_by: str
-    """One of `rules.SUPPRESS_BY`; of no meaning where it is no suppression list."""
+    """Only of a suppression list."""
 
     @property
     def is_opt_out_list(self) -> bool:
-        """Whether the service keeps here whoever asked for no more mail."""
         return self.is_suppression_list and self.kept_for is not None

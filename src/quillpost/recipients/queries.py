@@ -63,10 +63,7 @@ def _build_recipient(row: sa.Row[Any]) -> Recipient:
 
 
 def get_derived_fields(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """What was found out about the person of a recipient's or an item's row.
-
-    Rows of a release that did not judge addresses count as deliverable until they are looked at.
-    """
+    """The derived fields in the row of a recipient or an item."""
     standard = row["standard"]
     return {
         "surname": row["surname"],
@@ -142,7 +139,7 @@ def read_recipient_page(
 def read_list_page(
     tx: Tx, mailing_list: MailingList, page_request: PageRequest, *, updated_since: datetime | None = None
 ) -> Page[Recipient]:
-    """A list's people as they were added; or those who changed since then, in the order of their changes."""
+    """A list's people as they were added; or those changed since then, in the order of their changes."""
     conditions = [recipients.c.mailing_list_id == mailing_list.id]
     total, sorting = mailing_list.total_recipients, OLDEST_FIRST
     if updated_since is not None:
@@ -165,7 +162,7 @@ def search_recipients(
     updated_since: datetime | None = None,
     sorting: Sorting = NEWEST_FIRST,
 ) -> Page[Recipient]:
-    """Those who have the words, of all who are wanted. The service finds them: see `database.search`."""
+    """Those that match the text and the filters. See `core.database.search`."""
     matching_recipients = select_matching_recipients(search_text, tenant.account_id, list_id=mailing_list_id)
     conditions = tenant_conditions(matching_recipients, tenant)
     if email:
@@ -191,7 +188,7 @@ def _count_recipients(tx: Tx, conditions: list[sa.ColumnElement[bool]]) -> int:
 def find_matching_recipients(
     tx: Tx, list_id: int, partial_address: PartialAddress | None, email: str | None, *, limit: int
 ) -> list[Recipient]:
-    """Those of a list who live there and have this e-mail; what is not known does not matter."""
+    """Those of a list with this address and this e-mail, as far as given."""
     conditions = [recipients.c.mailing_list_id == list_id]
     if partial_address is not None:
         conditions += _address_conditions(partial_address)
@@ -204,8 +201,8 @@ def find_matching_recipients(
 def find_recipients_at(
     tx: Tx, mailing_list: MailingList, *, keys: Sequence[str], emails: Sequence[str]
 ) -> list[Recipient]:
-    """Those of a list who have one of these addresses; of those who have one of these e-mails, each without
-    an address or in one of these streets, and whether there are several; oldest first."""
+    """Those of a list with one of these addresses. Of those with one of these e-mails: each without an address or on
+    one of these streets, and at most two others. Oldest first."""
     streets = sorted({get_street(key) for key in keys})
     bind_values = {"keys": keys, "emails": emails, "streets": streets}
     rows = tx.execute(
@@ -232,14 +229,14 @@ def update_recipient(tx: Tx, recipient_id: int, values: Mapping[str, Any]) -> No
 
 
 def delete_recipient(tx: Tx, recipient_id: int) -> None:
-    """A recipient who was there a moment ago may be gone."""
+    """`NotFound` if it is gone."""
     if tx.execute(sa.delete(recipients).where(recipients.c.id == recipient_id)).rowcount == 0:
         raise NotFound
 
 
 MAX_RESULTS = 50
 SHORT_LIST_LENGTH = 5_000
-"""Lists up to this length are looked through from end to end."""
+"""Lists up to this length are scanned."""
 
 SEARCHED_COLUMNS = ("name", "company", "address", "city", "postal_code", "email", "phone")
 
@@ -270,24 +267,19 @@ _LAST_CHARACTER = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class RecipientSearchResult:
-    """`is_truncated`: there are more than are shown."""
-
     recipients: list[Recipient]
     is_truncated: bool
 
 
 def searches_substrings(mailing_list: MailingList) -> bool:
-    """Whether any part of a name, an address or an e-mail is found. On a long list a name or a street is
-    found by how it begins, and an e-mail as a whole."""
+    """Whether any part of a name, address or e-mail matches. On a long list a name or street matches by its beginning,
+    and an e-mail as a whole."""
     return mailing_list.total_recipients <= SHORT_LIST_LENGTH
 
 
 def search_list(db: Database, tx: Tx, mailing_list: MailingList, search_text: str) -> RecipientSearchResult:
-    """Those of the list, which the caller has read, whom these words describe.
-
-    On a long list the service itself finds their ids, and what is shown of them is read as the caller:
-    row-level security comes before `lower` and before beginnings, and so closes the indexes over them.
-    """
+    """Those of the list that the text describes. On a long list a system transaction finds their ids, because
+    row-level security would keep the indexes from being used; they are read as the caller."""
     search_text = " ".join(search_text.split())
     if searches_substrings(mailing_list):
         ids = _find_by_substring(tx, mailing_list, search_text)
@@ -306,7 +298,7 @@ def _find_by_substring(tx: Tx, mailing_list: MailingList, search_text: str) -> l
 
 
 def _street_conditions(search_text: str) -> list[sa.ColumnElement[bool]]:
-    """An address that is written whole on one line is kept in parts: it is known by its key."""
+    """An address on one line is stored in parts: it is found by its key."""
     return [recipients.c.address_key.startswith(street, autoescape=True) for street in _street_prefixes(search_text)]
 
 
@@ -322,8 +314,8 @@ def _find_by_prefix(service_tx: Tx, mailing_list: MailingList, search_text: str)
 
 
 def _street_prefixes(search_text: str) -> Sequence[str]:
-    """As addresses are kept. Half a street may be read as another: `7 north gate` begins 7 N GATE, and also
-    7 NORTH-GATE RD."""
+    """As keys begin. Half a street may be read in two ways: `7 north gate` begins 7 N GATE, and also 7 NORTH-GATE
+    RD."""
     try:
         partial_address = parse_partial_address({"address": search_text})
     except Invalid:

@@ -1,4 +1,4 @@
-"""From what a caller wrote to recipients that can be mailed, with every error found at once."""
+"""Validate and change recipients, with every error found at once."""
 
 import re
 from collections.abc import Sequence
@@ -34,7 +34,6 @@ from quillpost.rendering.text.addresses import COUNTRY_CODES, country_code_by_na
 
 MAX_FIELD_LENGTH = 300
 SINGLE_LINE_FIELDS = frozenset({"name", "company", "city"})
-"""Texts that a line end or a tab within is a space of."""
 
 HOME_COUNTRY_NAMES = {"US", "USA", "UNITED STATES", "UNITED STATES OF AMERICA"}
 EMAIL_PATTERN = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -48,18 +47,12 @@ SAMPLE_ADDRESS = "This address is made up, a sample for testing mode: it is not 
 SUPPRESSED = "This address is on a suppression list."
 SAME_ADDRESS = "Another recipient of this order has the same address."
 RECENTLY_MAILED = "The same piece went to this address less than 36 hours ago."
-"""Why someone gets no piece whose address is deliverable, in the order in which it is asked; the braces stand
-for a country."""
 
 
 def validate_recipients(rows: Sequence[RecipientFields]) -> list[Person]:
-    """Everyone in order, or `Invalid` with all faults, or with as many as anyone is told. Doubles within the
-    order are refused, not lost.
-
-    A suppression list may bar the family or the e-mail of the first at an address and leave the address to
-    the next. So a double is sure only where whatever bars one before it bars it too; the others are judged
-    after that.
-    """
+    """Everyone in order, or `Invalid` with all errors, up to a limit. A suppression list may match the first at an
+    address and not the next, so a duplicate is certain only where whatever suppresses an earlier one suppresses it
+    too; others are decided later."""
     errors: RecipientErrors = {}
     people: list[Person] = []
     seen_by_key: dict[str, set[tuple[str | None, str | None]]] = {}
@@ -83,7 +76,7 @@ def validate_recipients(rows: Sequence[RecipientFields]) -> list[Person]:
 
 
 def validate_recipient(row: RecipientFields) -> Person:
-    """Someone for a list, or `Invalid` with all faults, by the names of the fields alone."""
+    """Someone for a list, or `Invalid` with all errors by field."""
     person, errors = check_recipient(row, allow_incomplete=True)
     if errors:
         raise Invalid(errors)
@@ -91,19 +84,15 @@ def validate_recipient(row: RecipientFields) -> Person:
 
 
 def check_recipient(row: RecipientFields, *, allow_incomplete: bool = False) -> tuple[Person, RecipientErrors]:
-    """Someone, and what is wrong: where one is refused, the others go on.
-
-    On a list an address may lack what is not known yet; it is not mailed to until it is whole.
-    """
+    """Someone, and the errors. With `allow_incomplete` an address may lack what is not known yet; it is not mailed to
+    until complete."""
     errors: RecipientErrors = {}
     return _build_person(row, "", errors, allow_incomplete=allow_incomplete), errors
 
 
 def apply_changes(person: Person, changes: RecipientFields) -> Person:
-    """The same person with the fields that are named; a field that is null is cleared.
-
-    An address given whole on one line replaces every part of the old one that is not named beside it.
-    """
+    """The person with the named fields replaced; null clears one. A complete address on one line replaces every part
+    of the old one that is not named beside it."""
     new_address = {part: (changes.get(part) or "").strip() or None for part in ADDRESS_FIELDS}
     has_separate_parts = any(new_address[part] for part in ("city", "province", "postal_code"))
     if (
@@ -116,7 +105,6 @@ def apply_changes(person: Person, changes: RecipientFields) -> Person:
 
 
 def person_to_fields(person: Person) -> dict[str, str | None]:
-    """The person as a caller writes one."""
     return {
         **{name: getattr(person, name) for name in TEXT_FIELDS[:8]},
         "dob": person.dob and person.dob.isoformat(),
@@ -128,7 +116,6 @@ def person_to_fields(person: Person) -> dict[str, str | None]:
 
 
 def parse_partial_address(row: RecipientFields) -> PartialAddress:
-    """Where someone is to be found who lives at this address, or at this street."""
     fields: dict[str, str | None] = {name: (row.get(name) or "").strip() or None for name in TEXT_FIELDS}
     errors: RecipientErrors = {}
     country = _parse_country(fields["country"], "", errors)
@@ -194,7 +181,7 @@ _get_custom_values = itemgetter(*CUSTOM_FIELDS)
 
 
 def _clean_texts(row: RecipientFields, prefix: str, errors: RecipientErrors) -> dict[str, str | None]:
-    """Every text, stripped; None where there is none. A million rows of a file come by here."""
+    """Every text, stripped or None. This runs for each of a million rows."""
     fields = _EMPTY_FIELDS.copy()
     for name, value in row.items():
         if value and name in fields and (text := value.strip()):
@@ -217,8 +204,7 @@ def _parse_country(text: str | None, prefix: str, errors: RecipientErrors) -> st
 
 
 def _split_address_line(fields: dict[str, str | None], country: str) -> str:
-    """An address given whole on one line is taken apart; parts given beside it win. The country is the one
-    that is said, or that the line ends with."""
+    """Split an address on one line in place, unless parts are given beside it; the country, which the line may name."""
     if fields["address"] is None or fields["city"] or fields["postal_code"] or country not in (HOME_COUNTRY, CANADA):
         return country
     if country == HOME_COUNTRY and (parts := split_address_line(fields["address"])) is not None:
@@ -233,7 +219,7 @@ def _split_address_line(fields: dict[str, str | None], country: str) -> str:
 
 
 def _is_unmarked_canadian(fields: RecipientFields) -> bool:
-    """Whether an address without a country is certainly not at home."""
+    """Whether an address without a country is certainly in Canada."""
     if fields["country"] is not None:
         return False
     is_canadian_line = fields["address"] and not fields["city"] and split_canadian_address(fields["address"])
@@ -280,12 +266,12 @@ def _parse_date(text: str | None, path: str, errors: RecipientErrors) -> date | 
 
 
 def has_full_address(person: Person) -> bool:
-    """Whether the address is a door, and not a street that may be in many places."""
+    """Whether the address is one delivery point."""
     return person.address_key is not None and not person.address_key.endswith(AMBIGUOUS_KEY_SUFFIX)
 
 
 def may_share_address(first: Person, second: Person) -> bool:
-    """Whether they have the same street, and nothing else that is known of their addresses differs."""
+    """Whether they have the same street, and no known part of their addresses differs."""
     if first.address_key is None or second.address_key is None:
         return False
     if get_street(first.address_key) != get_street(second.address_key) or first.country != second.country:
@@ -300,11 +286,8 @@ def may_share_address(first: Person, second: Person) -> bool:
 
 
 def merge_person(existing: Person, inbound: InboundPerson, person: Person) -> tuple[Person, RecipientErrors]:
-    """The person that is known with what was said of `person`. What was not said stays.
-
-    Less of an address than is known changes nothing of it; and one without a street none that has one. Half
-    a name changes none either: which half of the known one it is cannot be told.
-    """
+    """The existing person with the new fields. Less of an address than is known changes nothing of it, nor does one
+    without a street, nor half a name."""
     new_fields = {name: text for name, text in person_to_fields(person).items() if text is not None}
     if not inbound.fields.get("country"):
         del new_fields["country"]
@@ -332,8 +315,8 @@ EMAIL_REQUIRED = "This suppression list bars by e-mail: give an email, or use a 
 
 
 def find_suppression_error(suppress_by: str | None, person: Person) -> tuple[str, str] | None:
-    """The field, and what to do about it, of someone who would be on a list that bars so in vain; a list
-    that bars nobody is none."""
+    """The field and the sentence for someone whom a list that suppresses so could not match; `suppress_by` is None for
+    other lists."""
     if suppress_by is None:
         return None
     if suppress_by == BY_EMAIL:

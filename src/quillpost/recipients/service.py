@@ -1,4 +1,5 @@
-"""Recipients on mailing lists: add, change, remove; and whether somebody is suppressed."""
+"""Recipients on mailing lists: add, change, remove; and whether somebody is suppressed. The clock is read once the
+list is locked, so that changes are dated in the order of their commits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +74,6 @@ class RecipientRejection:
 
 
 def add_recipient(tx: Tx, list_id: int, fields: RecipientFields, *, clock: Clock) -> Recipient:
-    """Someone new on the list."""
     person = rules.validate_recipient(fields)
     new_member = (_require_list(lock_lists(tx, [list_id]), list_id), person)
     _require_list_accepts(*new_member)
@@ -86,7 +86,7 @@ def add_recipient(tx: Tx, list_id: int, fields: RecipientFields, *, clock: Clock
 def change_recipient(
     tx: Tx, recipient_id: int, changes: RecipientFields, *, mailing_list_id: int | None = None, clock: Clock
 ) -> Recipient:
-    """The person with these fields, perhaps on another list."""
+    """Change the fields, and perhaps the list."""
     previous_list_id = read_recipient(tx, recipient_id).mailing_list_id
     # The lists before the person, as everyone does who writes.
     lists = lock_lists(tx, {previous_list_id, mailing_list_id or previous_list_id})
@@ -115,7 +115,7 @@ def change_recipient(
 def add_recipients(
     tx: Tx, rows: Sequence[tuple[int | None, RecipientFields]], *, clock: Clock
 ) -> list[Recipient | RecipientRejection]:
-    """Each row's recipient, or why it was refused, in order. Nothing is asked of the database row by row."""
+    """Each row's recipient or rejection, in order, without a query per row."""
     lists = lock_lists(tx, {list_id for list_id, _ in rows if list_id is not None})
     checked_rows = [_check_row(list_id, row, lists) for list_id, row in rows]
     existing_keys = _find_existing_keys(
@@ -157,8 +157,7 @@ def _check_row(
 
 
 def find_list_error(mailing_list: MailingList, person: Person) -> tuple[str, str] | None:
-    """The field, and what to do about it, of someone who would be on a suppression list in vain, or on the
-    list of those who asked for it themselves."""
+    """The field and the sentence for someone whom this list cannot take."""
     if mailing_list.is_opt_out_list:
         return "mailing_list_id", OPT_OUT_LIST_REFUSED
     return find_suppression_error(mailing_list.suppress_by if mailing_list.is_suppression_list else None, person)
@@ -180,7 +179,6 @@ def _require_list(lists: Mapping[int, MailingList], list_id: int) -> MailingList
 
 
 def _find_existing_keys(tx: Tx, new_members: Iterable[NewMember]) -> set[ListAddressKey]:
-    """Those of the addresses that are on their list already."""
     address_keys = [
         _list_address_key(mailing_list, person)
         for mailing_list, person in new_members
@@ -196,7 +194,7 @@ def _find_existing_keys(tx: Tx, new_members: Iterable[NewMember]) -> set[ListAdd
 def insert_recipients(
     tx: Tx, new_members: Sequence[NewMember], *, are_samples: bool = False, now: datetime
 ) -> list[Recipient]:
-    """Their ids follow their order. The lists are in our hands, so whoever is new on them is one of these."""
+    """In order. The lists are locked, so whoever is new on them is one of these."""
     if not new_members:
         return []
     list_ids = sorted({mailing_list.id for mailing_list, _ in new_members})
@@ -225,21 +223,17 @@ def insert_recipients(
 
 MAX_MATCHES = 100
 DISTINGUISHING_FIELDS = ("address", "postal_code", "address2", "city", "email")
-"""What tells people of one street or one e-mail apart."""
 
 
 def remove_recipient(tx: Tx, recipient_id: int) -> None:
-    """The list before the person, as everyone does who writes."""
     lock_lists(tx, [read_recipient(tx, recipient_id).mailing_list_id])
     delete_recipient(tx, recipient_id)
 
 
 def remove_matching_recipient(tx: Tx, list_id: int, fields: RecipientFields) -> int:
-    """The id of the one person whom this describes, who is no longer on the list.
-
-    With a ZIP code, or whole on one line, an address means one door. A street alone, or an e-mail, has to
-    mean one person of the list; else `Invalid` says what would tell them apart.
-    """
+    """The id of the one person described, who is removed. With a ZIP code, or complete on one line, an address means
+    one delivery point. A street or an e-mail has to match one person; else `Invalid` names the fields that would tell
+    them apart."""
     address, email = ((fields.get(name) or "").strip() for name in ("address", "email"))
     if not address and not email:
         raise Invalid({"address": ["Give an address, or at least an email."]})
@@ -280,7 +274,7 @@ MAX_LISTS = 20
 
 @dataclass(frozen=True, slots=True)
 class SuppressionCheck:
-    """Whether mail to this person is held back, and by which lists, as far as the caller sees them."""
+    """`lists` are those that the caller sees."""
 
     person: Person
     is_suppressed: bool
@@ -288,7 +282,7 @@ class SuppressionCheck:
 
 
 def check_suppression(tx: Tx, caller: Caller, fields: RecipientFields) -> SuppressionCheck:
-    """For somebody of whom an address is known, an e-mail, or both; in the caller's mode."""
+    """In the caller's mode, for somebody with an address, an e-mail, or both."""
     person = validate_recipient(fields)
     bind_values = {
         "home": caller.sub_account_id,
@@ -302,13 +296,12 @@ def check_suppression(tx: Tx, caller: Caller, fields: RecipientFields) -> Suppre
 
 
 def count_erased_suppressions(tx: Tx, *, limit: int) -> int:
-    """How many stay barred though nobody knows any more who they are; counted up to `limit`."""
+    """Suppressions whose person was erased, counted up to `limit`."""
     digests = sa.select(barred_digests.c.id).limit(limit).subquery()
     return int(tx.execute(sa.select(sa.func.count()).select_from(digests)).scalar_one())
 
 
 def _find_suppression_lists(tx: Tx, caller: Caller, person: Person) -> list[MailingList]:
-    """Suppression lists that this person is on, whatever they bar by."""
     recipient_columns, list_columns = recipients.c, mailing_lists.c
     by_address = sa.and_(recipient_columns.address_key == person.address_key, list_columns.suppress_by != BY_EMAIL)
     if person.surname is not None:

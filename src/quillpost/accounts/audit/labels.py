@@ -1,4 +1,4 @@
-"""The audit log as people read it: a sentence a line, or a table for a spreadsheet."""
+"""Audit entries as sentences, or as CSV."""
 
 import csv
 import io
@@ -9,18 +9,14 @@ from quillpost.accounts.audit.service import ACTION_LABELS, APP_ACTOR_NAME, Audi
 from quillpost.core.clock import format_iso
 
 OBJECT_KEYS = ("name", "email", "title", "amount")
-"""What something was done to is called by one of these; the other words say more about it."""
 PLAIN_KEYS = ("mode", "role", "sub_account")
-"""Of those, words that speak for themselves."""
 HIDDEN_KEYS = ("id",)
-"""For whoever looks things up."""
 CSV_COLUMNS = ("id", "at", "actor", "act", "about", "sub_account_id", "network")
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 
 
 def describe_entry(entry: AuditEntry) -> str:
-    """Who did what, to what: `dana@example.com made a token: Zapier (live)`. Whoever did it to themselves is
-    named once."""
+    """`dana@example.com made a token: Zapier (live)`. Somebody who did it to themselves is named once."""
     sentence = f"{entry.actor} {ACTION_LABELS.get(entry.act, entry.act)}"
     self_references = {
         key: value for key, value in entry.about.items() if entry.actor in (value, APP_ACTOR_NAME.format(name=value))
@@ -45,7 +41,7 @@ def _split_details(details: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def generate_csv(entries: Iterable[AuditEntry]) -> Iterator[str]:
-    """Lines of a CSV file, the header first. No cell is a formula to a spreadsheet that opens it."""
+    """Lines of a CSV file, the header first. No cell is a formula to a spreadsheet."""
     yield _format_csv_line(CSV_COLUMNS)
     for entry in entries:
         details = describe_details(entry.about)

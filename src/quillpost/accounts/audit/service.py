@@ -1,4 +1,4 @@
-"""The audit log: who did what, when and from where. Written with the deed itself, and never changed."""
+"""The audit log: who did what, when and from where. Written with the act itself, and never changed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -75,7 +75,6 @@ ACTION_LABELS: Final[Mapping[str, str]] = {
     "key.resealed": "sealed all secrets anew",
     "key.forgotten": "removed a former secret key",
 }
-"""Every act that is noted, in words that follow who did it."""
 
 COMMAND_LINE_NAME = "the command line"
 MAX_ACTOR_LENGTH = 320
@@ -83,8 +82,6 @@ MAX_ACTOR_LENGTH = 320
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something, and from where."""
-
     name: str
     person_id: int | None = None
     token_id: int | None = None
@@ -92,21 +89,17 @@ class Actor:
 
 
 COMMAND_LINE_ACTOR = Actor(COMMAND_LINE_NAME)
-"""Whoever runs a command has the machine in hand; who that is, nobody can tell."""
 
 
 APP_ACTOR_NAME = "app “{name}”"
 
 
 def build_app_actor(name: str, *, address: str | None = None) -> Actor:
-    """An app that does something by itself."""
     return Actor(APP_ACTOR_NAME.format(name=name), address=address)
 
 
 @dataclass(frozen=True, slots=True)
 class NewAuditEntry:
-    """What one of several like acts was done to, and in whose account."""
-
     account_id: int
     sub_account_id: int | None
     about: Mapping[str, Any]
@@ -124,7 +117,7 @@ class AuditEntry:
 
 
 def build_caller_actor(tx: Tx, caller: Caller, *, address: str | None = None) -> Actor:
-    """The holder of a token, by the token's name and that of the person who made it."""
+    """The holder of a token, by the token's name and its maker's e-mail."""
     row = tx.execute(
         sa.select(tokens.c.name, people.c.email)
         .select_from(tokens.outerjoin(people, people.c.id == tokens.c.person_id))
@@ -144,12 +137,11 @@ def record_audit_entry(
     sub_account_id: int | None = None,
     now: datetime,
 ) -> None:
-    """One line, in the transaction of the deed. `about` says what it was done to, and holds no secret."""
+    """Write one entry, in the transaction of the act. `about` holds no secret."""
     record_audit_entries(tx, act, actor, [NewAuditEntry(account_id, sub_account_id, about or {})], now=now)
 
 
 def record_audit_entries(tx: Tx, act: str, actor: Actor, entries: Sequence[NewAuditEntry], *, now: datetime) -> None:
-    """The same for several at once."""
     if act not in ACTION_LABELS:
         raise ValueError(f"{act} is no act of the audit log.")
     if not entries:
@@ -173,15 +165,14 @@ def record_audit_entries(tx: Tx, act: str, actor: Actor, entries: Sequence[NewAu
 
 
 def record_for_operators(tx: Tx, act: str, *, about: Mapping[str, Any], now: datetime) -> None:
-    """What was done at the command line, where nobody's account is known: in the log of every account that
-    runs the service. Takes the worker's transaction."""
+    """Note an act of the command line in every operator account's log. Takes the system transaction."""
     operator_ids = tx.execute(sa.select(accounts.c.id).where(accounts.c.is_operator).order_by(accounts.c.id))
     entries = [NewAuditEntry(account_id, None, about) for account_id in operator_ids.scalars()]
     record_audit_entries(tx, act, COMMAND_LINE_ACTOR, entries, now=now)
 
 
 def list_audit_entries(tx: Tx, account_id: int, *, before: int | None = None, limit: int = 50) -> Sequence[AuditEntry]:
-    """The newest lines first; `before` is the id of the last one that was seen."""
+    """The newest first; `before` is the id of the last one seen."""
     columns = [audit_log.c[field.name] for field in fields(AuditEntry)]
     conditions = [] if before is None else [audit_log.c.id < before]
     rows = tx.execute(

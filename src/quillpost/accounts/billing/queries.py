@@ -30,13 +30,11 @@ MOVE_KINDS = ("deposit", "withdrawal", "authorise", "capture", "release", "refun
 PAYMENT_KINDS = ("deposit", "withdrawal")
 
 MAX_SUMMED_MOVES = 5_000
-"""Moves that are added up to say what the credit was before them. Further back nobody is told."""
+"""Moves added up to find an earlier credit; further back it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerMove:
-    """Cents that went from one book to another."""
-
     id: int
     sub_account_id: int | None
     order_id: int | None
@@ -50,14 +48,12 @@ class LedgerMove:
 
     @property
     def change(self) -> int:
-        """By how much the credit is more since then."""
+        """The change of the credit."""
         return self.cents * ((self.target == CREDIT) - (self.source == CREDIT))
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerFilter:
-    """Which moves are asked for: of one kind, of one order, from the one moment to before the other."""
-
     kind: str | None = None
     order_id: int | None = None
     since: datetime | None = None
@@ -65,7 +61,7 @@ class LedgerFilter:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether what is found leaves out moves in between, so that no credit follows from them."""
+        """Whether it leaves out moves in between, so that no credit follows from them."""
         return self.kind is not None or self.order_id is not None
 
 
@@ -81,14 +77,12 @@ _CREDIT_CHANGE = sa.case(
     else_=0,
 )
 _POSITION = sa.tuple_(ledger_moves.c.at, ledger_moves.c.id)
-"""Where a move stands among all of them."""
 _NEWEST_FIRST = ledger_moves.c.at.desc(), ledger_moves.c.id.desc()
 
 
 @dataclass(frozen=True, slots=True)
 class AccountBalance:
-    """In cents: what there is to spend, what is held for orders that are not printed yet, what was paid in
-    less what was paid out, and what was spent ever."""
+    """In cents: to spend, held for orders not printed yet, paid in less paid out, ever spent."""
 
     credit: int
     held: int
@@ -97,7 +91,7 @@ class AccountBalance:
 
 
 def read_balance(tx: Tx, tenant: Tenant) -> AccountBalance:
-    """Every cent that was paid in is credit, held or spent: so nobody has to add up what is held."""
+    """Every cent paid in is credit, held or spent, so `held` follows from the others."""
     credit = _sum(tx, account_credit.c.cents, tenant_conditions(account_credit, tenant))
     spent = _sum(tx, account_spending.c.cents, tenant_conditions(account_spending, tenant))
     paid = _sum(tx, _CREDIT_CHANGE, [*_tenant_conditions(tenant), ledger_moves.c.kind.in_(PAYMENT_KINDS)])
@@ -105,7 +99,7 @@ def read_balance(tx: Tx, tenant: Tenant) -> AccountBalance:
 
 
 def sum_spending_by_month(tx: Tx, tenant: Tenant, *, since: date) -> Mapping[date, int]:
-    """Of each month from then on in which anything was spent, the newest first."""
+    """Months with spending, the newest first."""
     month = account_spending.c.month
     rows = tx.execute(
         sa.select(month, sa.func.sum(account_spending.c.cents))
@@ -119,7 +113,7 @@ def sum_spending_by_month(tx: Tx, tenant: Tenant, *, since: date) -> Mapping[dat
 def sum_spending_by_sub_account(
     tx: Tx, tenant: Tenant, *, since: date, sub_account_ids: Sequence[int] | None = None
 ) -> Mapping[int, int]:
-    """From that month on, by the sub account, the one that spent most first; 0 is for none of them."""
+    """By sub account, the most first; 0 stands for no sub account."""
     sub_account_id, spent = account_spending.c.sub_account_id, sa.func.sum(account_spending.c.cents)
     conditions = [*tenant_conditions(account_spending, tenant), account_spending.c.month >= since]
     if sub_account_ids is not None:
@@ -136,8 +130,7 @@ def sum_spending_by_sub_account(
 def list_moves(
     tx: Tx, tenant: Tenant, filters: LedgerFilter, *, before: int | None = None, limit: int
 ) -> list[LedgerMove]:
-    """The newest first; `before` is the id of the last one that was seen. One that is not theirs
-    is as good as none."""
+    """The newest first; `before` is the id of the last one seen."""
     conditions = _filter_conditions(tenant, filters)
     last_seen_at = _read_move_time(tx, tenant, before)
     if last_seen_at is not None:
@@ -147,8 +140,7 @@ def list_moves(
 
 
 def read_credit_after(tx: Tx, tenant: Tenant, move: LedgerMove, *, credit: int) -> int | None:
-    """What there was after this move, if there is so much `credit` now; None where that is too long ago to be
-    added up at once."""
+    """The credit after this move, if it is `credit` now; None if that is too many moves ago."""
     is_later = sa.tuple_(sa.literal(move.at), sa.literal(move.id)) < _POSITION
     later_moves = sa.select(_CREDIT_CHANGE.label("change")).where(*_tenant_conditions(tenant), is_later)
     # Sorted, so that the index is walked: without that, it may be the whole table.
@@ -160,7 +152,7 @@ def read_credit_after(tx: Tx, tenant: Tenant, move: LedgerMove, *, credit: int) 
 def add_running_credit(
     moves: Sequence[LedgerMove], first_credit: int | None
 ) -> Iterator[tuple[LedgerMove, int | None]]:
-    """Each of these, the newest first, with what there was after it."""
+    """Each move, the newest first, with the credit after it."""
     credit = first_credit
     for move in moves:
         yield move, credit
@@ -177,7 +169,7 @@ def _read_move_time(tx: Tx, tenant: Tenant, move_id: int | None) -> datetime | N
 
 
 def _tenant_conditions(tenant: Tenant) -> list[sa.ColumnElement[bool]]:
-    """What the policy says of them, in words that an index can follow in its own order."""
+    """What the policy says too, in a form for which an index is used."""
     conditions = [ledger_moves.c.account_id == tenant.account_id]
     if tenant.mode is not None:
         conditions.append(ledger_moves.c.mode == tenant.mode)
@@ -213,7 +205,7 @@ def read_price_list(tx: Tx, *, on: date) -> list[PriceHistory]:
 
 
 def find_future_price(tx: Tx, price_id: int, *, on: date) -> UnitPrice:
-    """A price that is not in force yet. `Conflict` for one that is."""
+    """`Conflict` for a price that is in force."""
     row = tx.execute(sa.select(prices).where(prices.c.id == price_id)).first()
     if row is None:
         raise NotFound
@@ -223,13 +215,11 @@ def find_future_price(tx: Tx, price_id: int, *, on: date) -> UnitPrice:
 
 
 def list_prices(tx: Tx) -> list[UnitPrice]:
-    """Every price that there is, was or will be, in the order in which it came into the table."""
     rows = tx.execute(sa.select(prices).order_by(prices.c.id))
     return [UnitPrice(row.type, row.size, row.mail_class, row.country, row.unit_cents, row.valid_from) for row in rows]
 
 
 def read_tariff(tx: Tx, *, type: str, size: str | None, mail_class: str, on: date) -> Tariff:  # noqa: A002
-    """What this piece costs that day."""
     rows = tx.execute(
         sa.select(prices).where(prices.c.type == type, prices.c.size == (size or ""), prices.c.mail_class == mail_class)
     )

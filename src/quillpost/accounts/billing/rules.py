@@ -1,4 +1,4 @@
-"""The price in force for a piece, a class of mail, a destination and a day; money in words."""
+"""Prices by product, mail class, destination and day; money as text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from quillpost.rendering.text.addresses import COUNTRY_CODES
 
 EVERYWHERE_ELSE = "*"
 LEAD_CENTS = 5
-"""What a record of a radius search costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +23,17 @@ class UnitPrice:
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """The prices of one piece and class on one day, by destination."""
+    """Prices of one product and class on one day, by destination."""
 
     by_country: dict[str, int]
 
     def unit_cents(self, country: str) -> int | None:
-        """Cents for one piece there, or None where it is not offered."""
+        """Cents for one item, or None where it is not offered."""
         return self.by_country.get(country, self.by_country.get(EVERYWHERE_ELSE))
 
 
 def build_tariff(prices: Sequence[UnitPrice], on: date) -> Tariff:
-    """Of each destination the price that came into force last, not after the day."""
+    """For each destination the last price that is in force on the day."""
     current_prices: dict[str, UnitPrice] = {}
     for price in prices:
         if price.valid_from > on:
@@ -46,7 +45,7 @@ def build_tariff(prices: Sequence[UnitPrice], on: date) -> Tariff:
 
 
 def format_dollars(cents: int) -> str:
-    """An amount as a person reads it: $1,234.50, or -$0.05."""
+    """$1,234.50, or -$0.05."""
     return f"{'-' if cents < 0 else ''}${abs(cents) // 100:,}.{abs(cents) % 100:02d}"
 
 
@@ -64,8 +63,6 @@ MAX_ADVANCE = timedelta(days=2 * 366)
 
 @dataclass(frozen=True, slots=True)
 class PriceKey:
-    """What is priced by itself: a piece, a class of mail, and where it goes."""
-
     type: str
     size: str
     mail_class: str
@@ -74,7 +71,7 @@ class PriceKey:
 
 @dataclass(frozen=True, slots=True)
 class PriceHistory:
-    """One kind with its price today, what is to come, the next first, and what was, the last first."""
+    """The price today, coming ones with their ids, the next first, and past ones, the last first."""
 
     kind: PriceKey
     now: UnitPrice | None
@@ -84,7 +81,7 @@ class PriceHistory:
 
 @dataclass(frozen=True, slots=True)
 class PriceChange:
-    """What a new price does: from when on it replaces which, until when it holds if another is to come."""
+    """From when a new price replaces which, and until when it holds."""
 
     price: UnitPrice
     before: int | None
@@ -112,7 +109,7 @@ def _validate_price(price: UnitPrice, price_keys: Sequence[PriceKey], *, on: dat
 
 
 def _find_fallback_cents(histories: Sequence[PriceHistory], price: UnitPrice) -> int | None:
-    """What is paid there while the country has no price of its own."""
+    """The price everywhere else, for a country without its own."""
     fallback_key = PriceKey(price.type, price.size, price.mail_class, EVERYWHERE_ELSE)
     fallback = next((history.now for history in histories if history.kind == fallback_key), None)
     return None if fallback is None or price.country == EVERYWHERE_ELSE else fallback.unit_cents

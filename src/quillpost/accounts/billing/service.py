@@ -83,7 +83,7 @@ def charge_leads(
     order_id: int | None = None,
     now: datetime,
 ) -> None:
-    """Earn what records cost: out of what is held for the order that they were bought with, or of credit."""
+    """Charge for bought records: from what is held for their order, or from credit."""
     owner = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
     transfer = {"kind": "capture", "source": CREDIT if order_id is None else HELD, "target": EARNED}
     _insert_move(tx, **owner, **transfer, cents=cents, key=f"capture:leads:{purchase_id}", at=now)
@@ -95,17 +95,16 @@ def _insert_move(tx: Tx, *, cents: int, **entry: object) -> None:
 
 
 def release_order_hold(tx: Tx, order_id: int, *, now: datetime) -> None:
-    """Give back all that is still held for the order."""
+    """Release all that is still held for the order."""
     tx.execute(RELEASE_ORDER_HOLD, {"order_id": order_id, "now": now})
 
 
 def read_held_cents(tx: Tx, order_id: int) -> int:
-    """What is held for the order now."""
     return int(tx.execute(READ_HELD, {"order_id": order_id}).scalar_one())
 
 
 def set_order_hold(tx: Tx, order_id: int, *, cents: int, reason: str, now: datetime) -> None:
-    """Give back what is held for the order beyond the cents, or hold what is missing; `reason`, once."""
+    """Release what is held beyond the cents, or hold what is missing; once per `reason`."""
     tx.execute(SET_HOLD, {"order_id": order_id, "cents": cents, "why": reason, "now": now})
 
 
@@ -123,12 +122,12 @@ INSERT_PAYMENT = sa.text(
 
 
 def read_credit(tx: Tx, mode: str) -> int:
-    """What the whole account of this transaction has, whoever of it asks."""
+    """The credit of the whole account of this transaction."""
     return int(tx.execute(READ_CREDIT, {"mode": mode}).scalar_one())
 
 
 def read_account_credit(tx: Tx, account_id: int, mode: str) -> int:
-    """What the account has, asked by the service itself."""
+    """The credit of an account, in a system transaction."""
     query = sa.select(sa.func.coalesce(sa.func.sum(account_credit.c.cents), 0)).where(
         account_credit.c.account_id == account_id, account_credit.c.mode == mode
     )
@@ -136,15 +135,13 @@ def read_account_credit(tx: Tx, account_id: int, mode: str) -> int:
 
 
 def lock_credit(tx: Tx, account_id: int, mode: str) -> None:
-    """Wait until no other transaction takes of this account's money."""
+    """Wait until no other transaction spends this account's credit."""
     tx.execute(LOCK_CREDIT, {"lock": f"credit:{account_id}:{mode}"})
 
 
 def require_credit(tx: Tx, account_id: int, mode: str, *, cents: int, is_change: bool = False) -> None:
-    """`Unpaid` unless the credit covers so many cents; from here on it is this transaction's to take.
-
-    They are what an order costs or, where it `is_change`, what it costs beyond what is held for it already.
-    """
+    """`Unpaid` unless the credit covers the cents, which are then this transaction's to spend. `is_change`: they are
+    what an order costs beyond what is held for it."""
     if cents <= 0:
         return
     lock_credit(tx, account_id, mode)
@@ -158,7 +155,6 @@ def require_credit(tx: Tx, account_id: int, mode: str, *, cents: int, is_change:
 
 
 def format_insufficient_credit(available: int, cents: int) -> str:
-    """What is said to a sender whose credit does not cover an order."""
     return (
         f"The account's credit of {format_dollars(available)} does not cover this order of {format_dollars(cents)}: "
         "add credit, or send to fewer people."
@@ -174,7 +170,6 @@ def format_insufficient_credit_for_change(available: int, cents: int) -> str:
 
 
 def format_insufficient_credit_for_growth(available: int, cents: int) -> str:
-    """Why an order waits whose lists have grown since it was accepted."""
     return (
         f"Its lists have grown since it was sent, and the account's credit of {format_dollars(available)} does not "
         "cover "
@@ -192,7 +187,7 @@ def deposit(
     actor: audit_service.Actor = audit_service.COMMAND_LINE_ACTOR,
     now: datetime,
 ) -> int:
-    """Add to the account's live credit; what it has then. The same key twice is one deposit."""
+    """Add to the live credit, once per key; the credit then."""
     transfer = "paid", "credit"
     _record_payment(tx, account_id, "deposit", transfer, cents=cents, key=key, note=note, actor=actor, now=now)
     return read_account_credit(tx, account_id, "live")
@@ -208,7 +203,7 @@ def withdraw(
     actor: audit_service.Actor = audit_service.COMMAND_LINE_ACTOR,
     now: datetime,
 ) -> int:
-    """Take from the account's live credit, never more than it has; what it has then."""
+    """Take from the live credit, never more than it has; the credit then."""
     lock_credit(tx, account_id, "live")
     available = read_account_credit(tx, account_id, "live")
     transfer = "credit", "paid"
@@ -234,8 +229,7 @@ def _record_payment(
     actor: audit_service.Actor,
     now: datetime,
 ) -> bool:
-    """Whether this call moved the money, which commands and operators do; under a key that moved other money
-    it is refused."""
+    """Whether this call moved the money. `Conflict` under a key that moved other money."""
     entry = {
         "account_id": account_id, "mode": "live", "kind": kind, "source": transfer[0], "target": transfer[1],
         "cents": cents, "key": f"payment:{account_id}:{key}", "note": note, "now": now,
@@ -256,7 +250,7 @@ LOCK_PRICE_LIST = sa.text("select pg_advisory_xact_lock(hashtextextended('price 
 
 
 def preview_price(tx: Tx, price: UnitPrice, *, on: date) -> PriceChange:
-    """What this price would change, or `Invalid` by the names of its parts."""
+    """What this price would change, or `Invalid` by field."""
     histories = read_price_list(tx, on=on)
     _validate_price(price, [priced.kind for priced in histories], on=on)
     existing = next((priced for priced in histories if priced.kind == _build_key(price)), None)
@@ -276,7 +270,7 @@ def preview_price(tx: Tx, price: UnitPrice, *, on: date) -> PriceChange:
 
 
 def add_price(tx: Tx, account_id: int, price: UnitPrice, actor: audit_service.Actor, *, now: datetime) -> PriceChange:
-    """Put it on the list. Takes the service's own transaction; `account_id` is whose log tells of it."""
+    """Takes the system transaction; the entry goes to the audit log of `account_id`."""
     tx.execute(LOCK_PRICE_LIST)
     change = preview_price(tx, price, on=now.date())
     tx.execute(
@@ -294,7 +288,7 @@ def add_price(tx: Tx, account_id: int, price: UnitPrice, actor: audit_service.Ac
 
 
 def withdraw_price(tx: Tx, account_id: int, price_id: int, actor: audit_service.Actor, *, now: datetime) -> UnitPrice:
-    """Take a price off the list before it is in force."""
+    """Remove a price before it is in force."""
     tx.execute(LOCK_PRICE_LIST)
     price = find_future_price(tx, price_id, on=now.date())
     tx.execute(sa.delete(prices).where(prices.c.id == price_id))
@@ -303,7 +297,7 @@ def withdraw_price(tx: Tx, account_id: int, price_id: int, actor: audit_service.
 
 
 def load_default_prices(tx: Tx) -> None:
-    """Put the shipped price list in where there is none for its dates; an operator's rows win."""
+    """Insert the shipped price list; rows of an operator win."""
     source = files("quillpost.accounts.billing").joinpath("prices.csv").read_text()
     rows = list(csv.DictReader(source.splitlines()))
     tx.execute(insert(prices).on_conflict_do_nothing(), rows)

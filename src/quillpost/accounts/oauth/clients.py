@@ -1,8 +1,4 @@
-"""OAuth clients and their redirect addresses.
-
-They are compared to the letter, so that each is written plainly: one that two programs read differently could
-lead a code astray.
-"""
+"""OAuth clients and their redirect addresses, which are compared exactly."""
 
 import re
 import secrets
@@ -30,17 +26,14 @@ from quillpost.core.errors import Invalid, NotFound, Refused
 MAX_REDIRECT_URI_LENGTH = 2_000
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
-"""Hosts that are the reader's own machine: nobody listens on the way there, so http will do."""
 
 RESERVED_PARAMETERS = frozenset({"code", "state", "iss", "error", "error_description", "error_uri"})
-"""What we add to the address: it cannot be there already."""
 
 URI_PATTERN = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=%]+")
 PRIVATE_SCHEME_PATTERN = re.compile(r"[a-z][a-z0-9+\-]*(\.[a-z0-9+\-]+)+")
 
 
 def find_redirect_uri_error(uri: str) -> str | None:
-    """What is wrong with it, in a sentence; None: it will do."""
     if len(uri) > MAX_REDIRECT_URI_LENGTH:
         return f"At most {MAX_REDIRECT_URI_LENGTH:,} characters, please."
     if "#" in uri:
@@ -97,8 +90,6 @@ class OAuthClient:
 
 @dataclass(frozen=True, slots=True)
 class ClientRegistration:
-    """What an owner fills in."""
-
     name: str
     redirect_uris: Sequence[str]
     website: str | None = None
@@ -111,10 +102,8 @@ _COLUMNS = [oauth_clients.c[field.name] for field in fields(OAuthClient)]
 def register_client(
     tx: Tx, account_id: int, request: ClientRegistration, *, is_public: bool, actor: Actor, now: datetime
 ) -> tuple[OAuthClient, str | None]:
-    """A new client and its secret, readable here and never again; a public one has none. `Invalid` by field,
-    `Forbidden`, here and below, for a person who is no owner.
-    Redirect addresses: https; http on loopback or localhost; a private-use scheme with a dot in it. No
-    fragment, no credentials, no wildcard, at most 2,000 characters. Takes the account's transaction."""
+    """A new client and its secret, readable here only; a public one has none. `Invalid` by field, `Forbidden` unless
+    an owner."""
     lock_account_row(tx, account_id)
     require_owner(tx, account_id, actor)
     columns = _validate_registration(request)
@@ -142,8 +131,7 @@ def register_client(
 def update_client(
     tx: Tx, account_id: int, client_row_id: int, request: ClientRegistration, actor: Actor, *, now: datetime
 ) -> OAuthClient:
-    """Write over all that an owner fills in. Tokens that are out stay as they are; refreshed, they are held
-    to the scopes that the client has by then."""
+    """Existing tokens stay as they are; refreshed, they are limited to the client's scopes."""
     require_owner(tx, account_id, actor)
     columns = _validate_registration(request)
     client = _update_row(tx, account_id, client_row_id, columns, now=now)
@@ -152,7 +140,7 @@ def update_client(
 
 
 def rotate_client_secret(tx: Tx, account_id: int, client_row_id: int, actor: Actor, *, now: datetime) -> str:
-    """Another secret; the one before is worth nothing from now on. `Refused` for a public client."""
+    """The new secret. `Refused` for a public client."""
     require_owner(tx, account_id, actor)
     if find_client(tx, account_id, client_row_id).is_public:
         raise Refused("A public client has no secret: it proves itself by PKCE.")
@@ -163,8 +151,7 @@ def rotate_client_secret(tx: Tx, account_id: int, client_row_id: int, actor: Act
 
 
 def delete_client(tx: Tx, account_id: int, client_row_id: int, actor: Actor, *, now: datetime) -> None:
-    """With every connection that it has, in whichever account: its tokens are unknown from now on. Takes the
-    worker's transaction, as each of those accounts finds it in its own log."""
+    """With its connections in all accounts, each of which gets an audit entry: takes the system transaction."""
     require_owner(tx, account_id, actor)
     client = find_client(tx, account_id, client_row_id)
     _end_connections(tx, client, actor, now=now)
@@ -173,7 +160,7 @@ def delete_client(tx: Tx, account_id: int, client_row_id: int, actor: Actor, *, 
 
 
 def list_clients(tx: Tx, account_id: int) -> list[OAuthClient]:
-    """Those that the account registered, the newest first (not those that are merely connected to it)."""
+    """Those that the account registered, the newest first."""
     rows = tx.execute(
         sa.select(*_COLUMNS).where(oauth_clients.c.account_id == account_id).order_by(oauth_clients.c.id.desc())
     )
@@ -181,7 +168,6 @@ def list_clients(tx: Tx, account_id: int) -> list[OAuthClient]:
 
 
 def find_client(tx: Tx, account_id: int, client_row_id: int) -> OAuthClient:
-    """One of the account's own; `NotFound` for any other."""
     row = tx.execute(sa.select(*_COLUMNS).where(_is_owned(account_id, client_row_id))).first()
     if row is None:
         raise NotFound
@@ -189,25 +175,24 @@ def find_client(tx: Tx, account_id: int, client_row_id: int) -> OAuthClient:
 
 
 def find_by_client_id(tx: Tx, client_id: str) -> OAuthClient | None:
-    """Takes the worker's transaction: at the authorization endpoint nobody's account is known."""
+    """Takes the system transaction."""
     row = tx.execute(sa.select(*_COLUMNS).where(oauth_clients.c.client_id == client_id)).first()
     return None if row is None else _build_client(row)
 
 
 def is_client_secret(tx: Tx, client: OAuthClient, secret: str) -> bool:
-    """Whether it is this client's, compared in constant time."""
     digest = tx.execute(sa.select(oauth_clients.c.secret_digest).where(oauth_clients.c.id == client.id)).scalar()
     return digest is not None and compare_digest(bytes(digest), tokens.hash_token(secret))
 
 
 def read_registrant_name(tx: Tx, client: OAuthClient) -> str:
-    """The name of the account that registered it. Takes the worker's transaction."""
+    """The name of the account that registered it. Takes the system transaction."""
     row = tx.execute(sa.select(accounts.c.company, accounts.c.name).where(accounts.c.id == client.account_id)).one()
     return str(row.company or row.name)
 
 
 def count_connections(tx: Tx, client_row_id: int, *, now: datetime) -> int:
-    """How many connections end with it, in all accounts. Takes the worker's transaction."""
+    """In all accounts. Takes the system transaction."""
     return int(
         tx.execute(
             sa.select(sa.func.count()).where(oauth_grants.c.client_id == client_row_id, is_connected(now))
@@ -216,7 +201,7 @@ def count_connections(tx: Tx, client_row_id: int, *, now: datetime) -> int:
 
 
 def _validate_registration(request: ClientRegistration) -> dict[str, Any]:
-    """The columns that the request fills in, or all of its faults at once."""
+    """The columns that the request fills in, or all of its errors at once."""
     name, website = request.name.strip(), (request.website or "").strip() or None
     redirect_uris = list(dict.fromkeys(uri.strip() for uri in request.redirect_uris if uri.strip()))
     errors = {
@@ -306,7 +291,7 @@ def _update_row(
 
 
 def _end_connections(tx: Tx, client: OAuthClient, actor: Actor, *, now: datetime) -> None:
-    """Who deleted the client is nobody's business in other accounts."""
+    """Other accounts do not learn who deleted the client."""
     c = oauth_grants.c
     grants = tx.execute(
         sa.delete(oauth_grants)

@@ -35,7 +35,7 @@ class AppGrant:
 
 @dataclass(frozen=True, slots=True)
 class AppConnection:
-    """One connection, of an app that may have several."""
+    """One connection of an app, which may have several, one for each time that it was allowed."""
 
     grant_id: int
     client_id: int
@@ -52,7 +52,7 @@ class AppConnection:
 
 
 def list_connections(tx: Tx, account_id: int, *, now: datetime) -> list[AppConnection]:
-    """The account's connections, the newest first. Takes the account's transaction."""
+    """The newest first."""
     last_used = (
         sa.select(sa.func.max(tokens.c.last_used_at)).where(tokens.c.grant_id == oauth_grants.c.id).scalar_subquery()
     )
@@ -84,7 +84,7 @@ def list_connections(tx: Tx, account_id: int, *, now: datetime) -> list[AppConne
 
 
 def is_connected(now: datetime) -> sa.ColumnElement[bool]:
-    """Whether a leave is an app that can still act: not if it has let its refresh token run out."""
+    """Whether a grant can still act: not if its refresh token has expired."""
     lapses_at = oauth_grants.c.lapses_at
     return sa.and_(
         oauth_grants.c.connected_at.is_not(None),
@@ -94,9 +94,8 @@ def is_connected(now: datetime) -> sa.ColumnElement[bool]:
 
 
 def disconnect_app(tx: Tx, account_id: int, grant_id: int, actor: Actor, *, now: datetime) -> None:
-    """The app, by one of its connections: all that the same person made for the same place and mode end,
-    and a code that waits to be exchanged is worth nothing. From the next call on its tokens are unknown.
-    `NotFound` for another account's, and for one that has ended. Takes the account's transaction."""
+    """End all connections that the same person made for the same app, sub account and mode. `NotFound` for another
+    account's, or an ended one."""
     c = oauth_grants.c
     grant = tx.execute(
         sa.select(c.client_id, c.person_id, c.sub_account_id, c.mode, oauth_clients.c.name)
@@ -125,7 +124,7 @@ def disconnect_app(tx: Tx, account_id: int, grant_id: int, actor: Actor, *, now:
 
 
 def end_grants(tx: Tx, grant_ids: Sequence[int], reason: GrantEndReason, *, now: datetime) -> int:
-    """End families and revoke all of their tokens; how many were in force."""
+    """End token families and revoke their tokens; how many were in force."""
     active_grants = sa.select(oauth_grants.c.id).where(
         oauth_grants.c.id.in_(grant_ids), oauth_grants.c.ended_at.is_(None)
     )
@@ -133,7 +132,6 @@ def end_grants(tx: Tx, grant_ids: Sequence[int], reason: GrantEndReason, *, now:
 
 
 def end_person_grants(tx: Tx, account_id: int, person_id: int, *, now: datetime) -> int:
-    """Every app that somebody connected to this account."""
     active_grants = sa.select(oauth_grants.c.id).where(
         oauth_grants.c.account_id == account_id,
         oauth_grants.c.person_id == person_id,
@@ -143,7 +141,6 @@ def end_person_grants(tx: Tx, account_id: int, person_id: int, *, now: datetime)
 
 
 def end_sub_account_grants(tx: Tx, sub_account_id: int, *, now: datetime) -> int:
-    """Every app that acts for a sub account which goes."""
     active_grants = sa.select(oauth_grants.c.id).where(
         oauth_grants.c.sub_account_id == sub_account_id, oauth_grants.c.ended_at.is_(None)
     )
@@ -167,7 +164,7 @@ def _end_selected_grants(tx: Tx, active_grants: sa.Select[tuple[int]], reason: G
 
 @dataclass(frozen=True, slots=True)
 class ConnectedApp:
-    """All connections of one client that the same person made for the same place, the newest first."""
+    """All connections of one client by the same person, sub account and mode, the newest first."""
 
     connections: Sequence[AppConnection]
 
@@ -187,7 +184,7 @@ class ConnectedApp:
 
     @property
     def scopes(self) -> Sequence[str] | None:
-        """What it may do by one connection or another; None: everything."""
+        """The union of all connections; None means everything."""
         granted: set[str] = set()
         for connection in self.connections:
             if connection.scopes is None:
@@ -197,7 +194,7 @@ class ConnectedApp:
 
 
 def list_connected_apps(tx: Tx, account_id: int, *, now: datetime) -> list[ConnectedApp]:
-    """The account's, the one that was connected last first. Takes the account's transaction."""
+    """The last connected first."""
     groups: dict[tuple[object, ...], list[AppConnection]] = {}
     for connection in list_connections(tx, account_id, now=now):
         key = (connection.client_id, connection.person_id, connection.sub_account_id, connection.mode)

@@ -1,11 +1,6 @@
-"""An app's codes and tokens: all that come of one leave are a family.
-
-A code, and each refresh token, is claimed by one conditional UPDATE: of two that try, one wins. Whoever shows
-one again has stolen it, or was stolen from: the whole family ends, whichever of both is at the door.
-
-The row of the leave is locked first, by those who add tokens and by those who end the family: whoever comes
-second sees what the first has done. Nobody's account is known yet: all here take the worker's transaction.
-"""
+"""Codes and tokens of apps. All tokens of one grant are a family. One conditional UPDATE claims a code or a refresh
+token. If one is shown again, it was stolen: the whole family ends. The grant's row is locked first, by those who add
+tokens and those who end the family. Everything here takes the system transaction, as no account is known yet."""
 
 import secrets
 from dataclasses import dataclass, fields
@@ -26,13 +21,11 @@ from quillpost.core.database.tables.accounts import memberships, oauth_codes, oa
 from quillpost.core.database.tables.base import sub_accounts, tokens
 
 REFRESH_OVERLAP = timedelta(minutes=10)
-"""How long an access token is still good after it was refreshed: calls that are under way get through."""
+"""How long an access token remains valid after its refresh, for calls under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLifetimes:
-    """How long what an app is given is good; each is a setting."""
-
     code: timedelta = timedelta(seconds=60)
     access: timedelta = timedelta(days=30)
     refresh: timedelta = timedelta(days=365)
@@ -43,7 +36,7 @@ DEFAULT_LIFETIMES = TokenLifetimes()
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationCode:
-    """A code that is good, and not yet claimed."""
+    """A valid code, not yet claimed."""
 
     digest: bytes
     grant_id: int
@@ -56,8 +49,6 @@ class AuthorizationCode:
 
 @dataclass(frozen=True, slots=True)
 class TokenFamily:
-    """A connection that is in force, as the token endpoint sees it."""
-
     grant_id: int
     client_id: str
     grant: AppGrant
@@ -65,8 +56,7 @@ class TokenFamily:
 
 @dataclass(frozen=True, slots=True)
 class TokenReuse:
-    """A code, or a refresh token, was shown again. `notify_person_id` is the person whose app it is, unless the family
-    had ended before: they are told once."""
+    """A code or refresh token was shown again. `notify_person_id` is None if the family had ended before."""
 
     grant_id: int
     reason: GrantEndReason
@@ -95,9 +85,8 @@ def issue_code(
     lifetimes: TokenLifetimes = DEFAULT_LIFETIMES,
     now: datetime,
 ) -> str:
-    """A code for this client, good once and not for long. `requested_scopes` is what the client named itself.
-    That the person allowed it is noted here, where they are at hand; connected it is once the code was
-    exchanged, if ever."""
+    """A code for this client. `requested_scopes` are those the client named. The app is connected once the code is
+    exchanged."""
     grant_id = tx.execute(
         sa.insert(oauth_grants)
         .values(
@@ -134,8 +123,7 @@ def issue_code(
 def read_code(
     tx: Tx, code: str, client: OAuthClient, *, address: str | None = None, now: datetime
 ) -> AuthorizationCode | TokenReuse | None:
-    """The code, if it is this client's, in time and unused. One of this client's that was used already ends
-    its family."""
+    """The code, if it is this client's, in time and unused. A used one ends its family."""
     if not token_format.is_of_kind(code, "code"):
         return None
     row = _find_secret_row(tx, oauth_codes, code, client)
@@ -160,7 +148,7 @@ def exchange_code(
     address: str | None = None,
     now: datetime,
 ) -> TokenPair | TokenReuse | None:
-    """The first tokens of the family. Where another was faster, the family has ended; None: it had before."""
+    """The first tokens of the family. `TokenReuse` if another call was faster; None if the family had ended."""
     if not _lock_grant(tx, code.grant_id):
         return None
     if not _mark_used(tx, oauth_codes, code.digest, now=now):
@@ -172,8 +160,7 @@ def exchange_code(
 def read_refresh_token(
     tx: Tx, refresh_token: str, client: OAuthClient, *, address: str | None = None, now: datetime
 ) -> TokenFamily | TokenReuse | None:
-    """Its family, if the token is this client's, in time and unused. One that was used already ends the
-    family: looked at before anything else."""
+    """Its family, if the token is this client's, in time and unused. A used one ends the family."""
     if not token_format.is_of_kind(refresh_token, "refresh"):
         return None
     row = _find_secret_row(tx, refresh_tokens, refresh_token, client)
@@ -197,8 +184,7 @@ def exchange_refresh_token(
     address: str | None = None,
     now: datetime,
 ) -> TokenPair | TokenReuse | None:
-    """The next tokens. Where another was faster, the family has ended; None: it had before. `scopes` may be
-    fewer than the leave's."""
+    """The next tokens; `scopes` may be fewer than the grant's. Otherwise as `exchange_code`."""
     if not _lock_grant(tx, family.grant_id):
         return None
     if not _mark_used(tx, refresh_tokens, token_format.hash_token(refresh_token), now=now):
@@ -249,7 +235,7 @@ def _end_reused_family(
 def _end_and_record(
     tx: Tx, grant_id: int, client: OAuthClient, reason: GrantEndReason, *, address: str | None, now: datetime
 ) -> int | None:
-    """Whose app it was; None: nobody's any more."""
+    """The person whose app it was; None if it had ended before."""
     if not end_grants(tx, [grant_id], reason, now=now):
         return None
     row = tx.execute(sa.select(oauth_grants).where(oauth_grants.c.id == grant_id)).one()
@@ -262,7 +248,6 @@ def _end_and_record(
 
 
 def _find_secret_row(tx: Tx, table: sa.Table, secret: str, client: OAuthClient) -> sa.Row[Any] | None:
-    """What is known of a code, or of a refresh token, of this client."""
     return tx.execute(
         sa.select(table)
         .join(oauth_grants, oauth_grants.c.id == table.c.grant_id)
@@ -271,8 +256,7 @@ def _find_secret_row(tx: Tx, table: sa.Table, secret: str, client: OAuthClient) 
 
 
 def _read_current_grant(tx: Tx, grant_id: int, client: OAuthClient) -> AppGrant | None:
-    """The leave as it holds today: while the person is in the account, and in that sub account, which is
-    still there, with what their role and the client's registration still allow."""
+    """The grant as it holds today, limited by membership, role, sub account and registration."""
     row = tx.execute(
         sa.select(
             *(oauth_grants.c[field.name] for field in fields(AppGrant)),
@@ -299,7 +283,7 @@ def _read_current_grant(tx: Tx, grant_id: int, client: OAuthClient) -> AppGrant 
 
 
 def _lock_grant(tx: Tx, grant_id: int) -> bool:
-    """Hold the leave until this transaction ends; whether it is in force."""
+    """Whether it is in force; locked until this transaction ends."""
     row = tx.execute(sa.select(oauth_grants.c.ended_by).where(oauth_grants.c.id == grant_id).with_for_update()).first()
     return row is not None and row.ended_by is None
 

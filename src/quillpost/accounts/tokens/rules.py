@@ -1,4 +1,4 @@
-"""What a scope lets a token or an app do, in words for whoever is about to allow it."""
+"""Scopes: what a token or an app may do, and how they are described."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -19,23 +19,20 @@ SCOPE_LABELS: Final[Mapping[str, str]] = {
     "account:read": "See your account, its credit and its sub accounts",
     "account:write": "Make, change and delete your sub accounts",
 }
-"""A sentence for each scope, without its full stop, in the order in which scopes are listed everywhere."""
 
 ALL_SCOPES_LABEL = "Everything that this account can do by the API"
 
 
 def describe_scopes(scopes: Collection[str] | None) -> list[str]:
-    """A sentence for each; without any limit one that says so."""
     return [ALL_SCOPES_LABEL] if scopes is None else [SCOPE_LABELS[scope] for scope in sort_scopes(scopes)]
 
 
 def sort_scopes(scopes: Collection[str]) -> list[str]:
-    """The known ones among these, once each, in the order of all lists."""
+    """The known ones, once each, in the order of `SCOPES`."""
     return [scope for scope in SCOPES if scope in scopes]
 
 
 def format_scopes(scopes: Sequence[str] | None) -> str:
-    """For a narrow column: the scopes themselves."""
     return "everything" if scopes is None else ", ".join(sort_scopes(scopes))
 
 
@@ -46,21 +43,19 @@ SCOPES = tuple(
 )
 
 OWNER_ONLY_SCOPES = frozenset({"account:write"})
-"""What only an owner may do, and whatever acts for one."""
 
 
 def get_role_scopes(role: Role) -> frozenset[str] | None:
-    """The most that somebody in this role may do, or lend to an app; None: everything."""
+    """The most that this role may do, or grant to an app; None means everything."""
     return None if role == "owner" else frozenset(SCOPES) - OWNER_ONLY_SCOPES
 
 
 def intersect_scopes(*scope_sets: frozenset[str] | None) -> frozenset[str] | None:
-    """What all of these allow; None among them allows everything."""
+    """What all of these allow; None allows everything."""
     limits = [scopes for scopes in scope_sets if scopes is not None]
     return frozenset.intersection(*limits) if limits else None
 
 
 def find_scope_error(scopes: Iterable[str] | None) -> str | None:
-    """What is wrong with these scopes, in a sentence."""
     unknown = next((scope for scope in scopes or () if scope not in SCOPES), None)
     return None if unknown is None else f"Unknown scope {unknown}. Known scopes: {', '.join(SCOPES)}."

@@ -1,4 +1,4 @@
-"""Personal access tokens: made by an owner, shown once, and revoked from one moment to the next."""
+"""Personal access tokens: create, list and revoke them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -59,8 +59,7 @@ def create_token(
     actor: Actor,
     now: datetime,
 ) -> str:
-    """A new token, readable here and never again. `Invalid` by field (name, mode, scopes, sub_account_id,
-    expires_at); `Forbidden` for a person who is no owner. Takes the account's transaction."""
+    """A new token, readable here only. `Invalid` by field; `Forbidden` unless an owner."""
     lock_account_row(tx, account_id)
     require_owner(tx, account_id, actor)
     has_sub_account = share_lock_sub_account(tx, sub_account_id, account_id=account_id)
@@ -110,8 +109,8 @@ def _find_expiry_error(expires_at: datetime | None, now: datetime) -> str | None
 
 
 def list_tokens(tx: Tx, account_id: int) -> list[PersonalToken]:
-    """Those that are not revoked, the newest first: no app's, no page's. One that has expired is among them
-    until it is forgotten, so that its owner sees why a program is not let in any more."""
+    """Personal ones that are not revoked, the newest first. Expired ones stay on the list until deleted, so that their
+    owner sees why a program is rejected."""
     rows = tx.execute(
         sa.select(*_COLUMNS)
         .select_from(
@@ -126,7 +125,6 @@ def list_tokens(tx: Tx, account_id: int) -> list[PersonalToken]:
 
 
 def find_token(tx: Tx, account_id: int, token_id: int) -> PersonalToken:
-    """One of these; `NotFound` for any other."""
     token = next((candidate for candidate in list_tokens(tx, account_id) if candidate.id == token_id), None)
     if token is None:
         raise NotFound
@@ -134,7 +132,7 @@ def find_token(tx: Tx, account_id: int, token_id: int) -> PersonalToken:
 
 
 def is_revoked(tx: Tx, account_id: int, token_id: int) -> bool:
-    """Whether it was one of these, and is revoked: not for long, as it is forgotten then."""
+    """Whether it was a personal token and is revoked, until it is deleted."""
     query = sa.select(tokens.c.id).where(
         tokens.c.id == token_id, tokens.c.account_id == account_id, _IS_PERSONAL, ~_IS_NOT_REVOKED
     )
@@ -142,8 +140,7 @@ def is_revoked(tx: Tx, account_id: int, token_id: int) -> bool:
 
 
 def revoke_token(tx: Tx, account_id: int, token_id: int, actor: Actor, *, now: datetime) -> None:
-    """From the next call on it is unknown. `NotFound` for another account's, an app's or one that is revoked
-    already."""
+    """`NotFound` for another account's, an app's or a revoked one."""
     row = tx.execute(
         sa.update(tokens)
         .where(tokens.c.id == token_id, tokens.c.account_id == account_id, _IS_PERSONAL, _IS_NOT_REVOKED)
@@ -159,12 +156,9 @@ def revoke_token(tx: Tx, account_id: int, token_id: int, actor: Actor, *, now: d
 
 
 def revoke_leaked_tokens(tx: Tx, token_texts: Sequence[str], *, address: str | None, now: datetime) -> list[int]:
-    """Whoever can show a token may revoke it: tokens, and refresh tokens with their family. The accounts
-    whose they were. Takes the worker's transaction; without an address it is the command line that asks.
-
-    A refresh token ends its family even if it was used already: shown at the token endpoint it does so too.
-    An app's access token goes alone: the app may refresh. Families before tokens, as everywhere, and each in
-    the order of their ids: of two that report the same, one waits, and neither for ever."""
+    """Anyone who can show a token may revoke it; the accounts concerned. A refresh token ends its family, used or not;
+    an access token ends only itself. Families before tokens, each by id, so that two reports do not deadlock. Takes
+    the system transaction; `address` is None for the command line."""
     digests = {
         kind: [token_format.hash_token(text) for text in token_texts if token_format.is_of_kind(text, kind)]
         for kind in ("refresh", "test", "live")

@@ -1,4 +1,4 @@
-"""Mails to people about how they sign in: their words, and how they are posted."""
+"""E-mails to people about how they sign in."""
 
 from datetime import datetime
 
@@ -32,8 +32,7 @@ def queue_email(
     ends_at: datetime | None = None,
     now: datetime,
 ) -> None:
-    """To a person's e-mail, by way of the first account that they are in; to nobody, with as much work. Takes
-    the worker's transaction."""
+    """To a person's e-mail, through their first account; to nobody, with as much work. Takes the system transaction."""
     recipient_query = (
         sa.select(memberships.c.account_id, people.c.email)
         .join(memberships, memberships.c.person_id == people.c.id)
@@ -56,9 +55,8 @@ def notify_person(
     secret: str | None = None,
     now: datetime,
 ) -> None:
-    """A notice to a person's e-mail, kind `people`. Where `text` hold `{link}`, the sealed `secret` takes
-    its place when the notice is sent, and is forgotten then. `key` says what is told: told once, it is not
-    told that person again. Takes the worker's transaction."""
+    """A notification of kind `people`, once per `key`. The encrypted `secret` replaces `{link}` in `text` when it is
+    sent. Takes the system transaction."""
     full_key = f"people:{person_id}:{key}"
     encrypted_secret = (
         None if secret is None else encryptor.encrypt(secret.encode(), context=outbox.encryption_context(full_key))
@@ -91,8 +89,7 @@ def format_invitation_text(*, account: str, sub_account_title: str | None, invit
 
 
 def notify_removed(tx: Tx, membership_id: int, *, now: datetime) -> None:
-    """To somebody who is about to be taken out of an account, by way of that account: perhaps they are in no
-    other."""
+    """Through the account that they leave: perhaps they have no other."""
     m = memberships.c
     is_membership = m.id == membership_id
     query = sa.select(m.person_id, accounts.c.name).join(accounts, accounts.c.id == m.account_id).where(is_membership)

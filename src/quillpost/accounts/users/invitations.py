@@ -1,4 +1,4 @@
-"""Invitations: how somebody comes into an account."""
+"""Invitations of people to an account."""
 
 import secrets
 from dataclasses import dataclass
@@ -31,7 +31,6 @@ from quillpost.core.text import to_one_line
 INVITATION_LIFETIME = timedelta(days=7)
 MAX_PENDING = 100
 MAX_EMAILS_PER_DAY = 200
-"""Mails that one account has sent to people who may never have heard of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Invitation:
 
 
 class _InvitationTaken(Exception):
-    """Somebody was faster, with this link or with this e-mail."""
+    """Another request was faster, with this link or this e-mail."""
 
 
 def invite(
@@ -66,11 +65,9 @@ def invite(
     now: datetime,
     send_email: bool = True,
 ) -> str:
-    """Invite somebody, by e-mail; the link too, for the command line. Invited again, the earlier link ends.
-    `Invalid` by field (email, role, sub_account_id): a bad e-mail, an unknown sub account, one who is in the
-    account already, a sub account for another role than member, the role operator in an account that does not
-    run the service. `Refused` where too many wait already, or were mailed today; `Forbidden` for a person who
-    is no owner. Takes the worker's transaction, and looks at this account's sub accounts alone."""
+    """Invite somebody by e-mail; the link, for the command line. An earlier link ends. `Invalid` by field (email,
+    role, sub_account_id); `Refused` if too many are pending or were mailed today; `Forbidden` unless an owner. Takes
+    the system transaction."""
     normalized_email = rules.normalize_email(email)
     if error := rules.find_email_error(normalized_email):
         raise Invalid({"email": [error]})
@@ -119,7 +116,7 @@ def invite(
 
 
 def list_pending_invitations(tx: Tx, account_id: int, *, now: datetime) -> list[Invitation]:
-    """Those that can still be accepted, the newest first."""
+    """The newest first."""
     rows = tx.execute(
         _select_invitations(now).where(invitations.c.account_id == account_id).order_by(invitations.c.id.desc())
     )
@@ -127,7 +124,7 @@ def list_pending_invitations(tx: Tx, account_id: int, *, now: datetime) -> list[
 
 
 def withdraw_invitation(tx: Tx, account_id: int, invitation_id: int, actor: Actor, *, now: datetime) -> None:
-    """`NotFound` for one that is not there, or another account's."""
+    """`NotFound` if it is not pending in this account."""
     c = invitations.c
     row = tx.execute(
         sa.update(invitations)
@@ -144,14 +141,13 @@ def withdraw_invitation(tx: Tx, account_id: int, invitation_id: int, actor: Acto
 
 
 def end_person_invitations(tx: Tx, account_id: int, person_id: int, *, now: datetime) -> None:
-    """Those that somebody made in an account: whoever is no owner any more invites nobody."""
     c = invitations.c
     conditions = c.account_id == account_id, c.person_id == person_id
     tx.execute(sa.update(invitations).where(*conditions, *_pending_conditions(now)).values(revoked_at=now))
 
 
 def find_invitation(tx: Tx, token: str, *, now: datetime) -> Invitation | None:
-    """What a link is for; None: used, taken back, old or unknown. Takes the worker's transaction."""
+    """None if used, withdrawn, expired or unknown. Takes the system transaction."""
     if not tokens.is_of_kind(token, "invitation"):
         return None
     row = tx.execute(_select_invitations(now).where(invitations.c.digest == tokens.hash_token(token))).first()
@@ -161,8 +157,8 @@ def find_invitation(tx: Tx, token: str, *, now: datetime) -> Invitation | None:
 def join_as_new_person(
     context: SignInContext, token: str, *, name: str, password: str, address: str, now: datetime
 ) -> int | None:
-    """Somebody new accepts: the person's id. `Invalid` (name, password); None where the link is not good any
-    more, or somebody has this e-mail already. The link came by e-mail, so the e-mail is theirs."""
+    """The new person's id. `Invalid` (name, password); None if the link is no longer valid, or somebody has this
+    e-mail. The link came by e-mail, so the e-mail is theirs."""
     with context.db.system_transaction() as tx:
         invitation = find_invitation(tx, token, now=now)
     if invitation is None or invitation.has_person:
@@ -178,8 +174,7 @@ def join_as_new_person(
 
 
 def accept_invitation(tx: Tx, token: str, user: SignedInUser, *, now: datetime) -> int | None:
-    """Somebody who is signed in, with the very e-mail that was invited, accepts: the membership's id;
-    None: not good any more, or for somebody else. Takes the worker's transaction."""
+    """The membership's id, for a user with the invited e-mail; else None. Takes the system transaction."""
     invitation = find_invitation(tx, token, now=now)
     if invitation is None or rules.normalize_email(user.email) != invitation.email:
         return None
@@ -229,7 +224,7 @@ def _is_member(tx: Tx, account_id: int, email: str) -> bool:
 
 
 def _revoke_earlier(tx: Tx, account_id: int, email: str, now: datetime) -> list[tuple[str, int | None]]:
-    """The role and sub account of the one that still waited."""
+    """The role and sub account of the one that was pending."""
     c = invitations.c
     rows = tx.execute(
         sa.update(invitations)
@@ -298,7 +293,7 @@ def _validate_new_person(name: str, password: str, email: str) -> None:
 def _create_person(
     tx: Tx, token: str, invitation: Invitation, name: str, password_hash: str, *, address: str, now: datetime
 ) -> int:
-    """The link is used, and somebody new is in the account, or neither."""
+    """The link is used and the person is a member, or neither."""
     if not share_lock_sub_account(tx, invitation.sub_account_id) or _claim_invitation(tx, token, now) is None:
         raise _InvitationTaken
     person_id = tx.scalar(
@@ -321,8 +316,7 @@ def _create_person(
 
 
 def _claim_invitation(tx: Tx, token: str, now: datetime) -> int | None:
-    """Of two that come with the same link, one gets it. The sub account's row is taken before:
-    whoever removes it ends its invitations in that order too."""
+    """One of two requests with the same link gets it. The sub account is locked before, as where one is removed."""
     c = invitations.c
     is_invitation = c.digest == tokens.hash_token(token)
     statement = sa.update(invitations).where(is_invitation, *_pending_conditions(now)).values(accepted_at=now)

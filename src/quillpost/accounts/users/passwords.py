@@ -30,7 +30,6 @@ from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, Throttled
 
 ARGON2_PARAMETERS = RFC_9106_LOW_MEMORY
-"""3 passes over 64 MiB in 4 lanes."""
 
 RETRY_SECONDS = 5
 
@@ -38,10 +37,8 @@ T = TypeVar("T")
 
 
 class Hasher:
-    """argon2id after RFC 9106's second recommendation (3 passes over 64 MiB). A hash takes memory and time
-    by design: so many threads make them, and whoever comes after waits, so that a crowd at the sign-in
-    page takes neither all memory nor all cores. Where `waiting` wait already, one is sent away
-    (`Throttled`): those who wait hold a thread each, and the rest of the service needs some too."""
+    """argon2id (RFC 9106, second recommendation: 3 passes over 64 MiB). Few threads hash at a time, so that a crowd at
+    the sign-in page takes neither all memory nor all cores. Beyond `max_waiting` it raises `Throttled`."""
 
     def __init__(self, *, max_threads: int = 2, max_waiting: int = 14) -> None:
         self._pool = ThreadPoolExecutor(max_threads, thread_name_prefix="passwords")
@@ -53,14 +50,14 @@ class Hasher:
         return self._run_in_pool(lambda: self._argon2.hash(_encode_password(password)))
 
     def matches(self, password_hash: str | None, password: str) -> bool:
-        """Whether it is the password. Without a kept hash (nobody, or nobody yet) as much work is done."""
+        """Without a stored hash it does as much work, and is False."""
         return (
             self._run_in_pool(lambda: self._verify(password_hash or self._dummy_hash, password))
             and password_hash is not None
         )
 
     def is_outdated(self, password_hash: str) -> bool:
-        """Whether it was made with weaker parameters than today's: the next sign-in makes it anew."""
+        """Whether it was made with weaker parameters than today's."""
         return self._argon2.check_needs_rehash(password_hash)
 
     def _verify(self, password_hash: str, password: str) -> bool:
@@ -83,7 +80,7 @@ def _encode_password(password: str) -> bytes:
 
 
 def _build_dummy_hash(argon2: PasswordHasher) -> str:
-    """The form of a hash that no password has, made without the work that a hash takes."""
+    """A hash that no password has, made without the work."""
     salt, digest = (b64encode(secrets.token_bytes(n)).rstrip(b"=").decode() for n in (argon2.salt_len, argon2.hash_len))
     cost = f"m={argon2.memory_cost},t={argon2.time_cost},p={argon2.parallelism}"
     return f"$argon2id$v=19${cost}${salt}${digest}"
@@ -91,8 +88,6 @@ def _build_dummy_hash(argon2: PasswordHasher) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SignInContext:
-    """All that signing in takes."""
-
     db: Database
     hasher: Hasher
     encryptor: Encryptor
@@ -118,8 +113,8 @@ INSERT_RESET = sa.text(
 
 
 def request_reset(context: SignInContext, email: str, *, base_url: str, address: str, now: datetime) -> None:
-    """Have a link sent, if somebody has this e-mail; said and done alike if nobody has. At most 3 an hour
-    for an e-mail, and 20 from a network; beyond that nothing is sent."""
+    """Send a link, if somebody has this e-mail; the same work if nobody has. At most 3 an hour for an e-mail, and 20
+    from a network."""
     normalized_email = rules.normalize_email(email)[: rules.MAX_EMAIL_LENGTH]
     buckets = [
         RateLimitBucket(f"reset:{rate_limits.get_email_buckets(normalized_email)[0].key}", 3, rate_limits.HOUR),
@@ -146,20 +141,20 @@ def request_reset(context: SignInContext, email: str, *, base_url: str, address:
 
 
 def create_reset_link(tx: Tx, person_id: int, *, base_url: str, now: datetime) -> str:
-    """A link, for the command line, which notes it. Earlier ones end."""
+    """A link for the command line, which records it. Earlier ones end."""
     _end_links(tx, person_id, now)
     return _create_link(tx, person_id, base_url=base_url, now=now)
 
 
 def find_reset_email(tx: Tx, token: str, *, now: datetime) -> str | None:
-    """The e-mail of whoever may set another password with it; nobody's if it is used, old or unknown."""
+    """The e-mail of the person whose link it is; None if it is used, expired or unknown."""
     person = _find_person(tx, token, now)
     return None if person is None else person.email
 
 
 def reset_password(context: SignInContext, token: str, password: str, *, address: str, now: datetime) -> bool:
-    """Set it, once: all of the person's sessions end, and they are told by e-mail. `Invalid` (password)
-    for one that will not do; False where the link is not good any more. The second factor stays."""
+    """Set it, once; all sessions end. `Invalid` (password); False if the link is no longer valid. The second factor
+    stays."""
     with context.db.system_transaction() as tx:
         person = _find_person(tx, token, now)
     if person is None:
@@ -186,8 +181,8 @@ def reset_password(context: SignInContext, token: str, password: str, *, address
 def change_password(
     context: SignInContext, person_id: int, password: str, actor: Actor, *, session_id: int, now: datetime
 ) -> str:
-    """Of somebody who is signed in and has just confirmed: all other sessions end, this one has the cookie
-    that is returned. Told by e-mail. `Invalid` (password) for one that will not do, or is the present one."""
+    """For somebody signed in who has just confirmed: other sessions end; the new cookie of this one. `Invalid`
+    (password) for an unfit one, or the present one."""
     c = people.c
     with context.db.system_transaction() as tx:
         person = tx.execute(sa.select(c.email, c.name, c.password_hash).where(c.id == person_id)).one()
@@ -238,8 +233,7 @@ def _hash_password(context: SignInContext, password: str, *, email: str, name: s
 
 
 def _set_password(tx: Tx, person_id: int, password_hash: str, now: datetime) -> None:
-    """With another password no link that was sent before is good any more, and whoever was about to set up a
-    second factor for this person begins anew: they may have been somebody else."""
+    """Earlier links end, and so does a second factor being set up: that may have been somebody else."""
     tx.execute(
         sa.update(people)
         .where(people.c.id == person_id)

@@ -19,7 +19,7 @@ from quillpost.core.errors import Invalid, NotFound, Refused
 
 
 def find_person(tx: Tx, email: str) -> int:
-    """Whoever signs in with this e-mail. Takes the worker's transaction."""
+    """`Refused` if nobody signs in with this e-mail. Takes the system transaction."""
     person_id = tx.execute(
         sa.select(people.c.id).where(sa.func.lower(people.c.email) == rules.normalize_email(email))
     ).scalar()
@@ -61,8 +61,7 @@ def record_person_entry(
     about: Mapping[str, Any] | None = None,
     now: datetime,
 ) -> None:
-    """One line in each account of the actor's, or of the person for whom somebody else does it. Takes the
-    worker's transaction."""
+    """One entry in each account of the actor, or of `person_id`. Takes the system transaction."""
     entry = _build_entry(act, actor, about, now)
     tx.execute(INSERT_ENTRIES, entry if person_id is None else entry | {"whose": person_id})
 
@@ -70,8 +69,8 @@ def record_person_entry(
 def record_throttled_entry(
     tx: Tx, act: str, actor: Actor, key: str, *, about: Mapping[str, Any] | None = None, now: datetime
 ) -> None:
-    """The same at most once a minute for a key, so that nobody fills the log from outside. Of somebody who
-    does not exist it notes nothing, with as much work."""
+    """The same at most once a minute per key, so that nobody fills the log from outside. For an unknown person it does
+    as much work, and writes nothing."""
     tx.execute(INSERT_ENTRIES_THROTTLED, _build_entry(act, actor, about, now) | {"key": key})
 
 
@@ -91,15 +90,13 @@ def _build_entry(act: str, actor: Actor, about: Mapping[str, Any] | None, now: d
 
 @dataclass(frozen=True, slots=True)
 class LockedAccount:
-    """An account whose people are about to change."""
-
     account_id: int
     name: str
     is_operator_account: bool
 
 
 def lock_account(tx: Tx, account_id: int) -> LockedAccount:
-    """The account; nobody else changes its people before this transaction ends."""
+    """Nobody else changes its members before this transaction ends."""
     row = tx.execute(
         sa.select(accounts.c.id, accounts.c.name, accounts.c.is_operator)
         .where(accounts.c.id == account_id)
@@ -111,7 +108,7 @@ def lock_account(tx: Tx, account_id: int) -> LockedAccount:
 
 
 def validate_membership(tx: Tx, account: LockedAccount, *, role: Role, sub_account_id: int | None) -> None:
-    """`Invalid` unless this account has such a place. The sub account stays until this transaction ends."""
+    """`Invalid` unless this account can have such a member. The sub account stays until this transaction ends."""
     if role not in get_args(Role):
         raise Invalid({"role": ["A role is owner, member or operator."]})
     if role == "operator" and not account.is_operator_account:

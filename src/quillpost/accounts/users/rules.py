@@ -17,13 +17,11 @@ EMAIL_PATTERN = re.compile(r"[^\s<>()\[\],;:\\\"@]+@[^\s<>()\[\],;:\\\"@.]+(\.[^
 
 
 def normalize_email(email: str) -> str:
-    """As it is compared and kept: without spaces around it, in small letters, nothing in it that no database
-    would take."""
+    """Without spaces around it, in lower case, without characters that no database would take."""
     return "".join(char if char.isprintable() else REPLACEMENT_CHARACTER for char in email.strip().lower())
 
 
 def find_email_error(email: str) -> str | None:
-    """What is wrong with it, in a sentence."""
     if not email:
         return "Give an e-mail address."
     if len(email) > MAX_EMAIL_LENGTH:
@@ -42,12 +40,10 @@ MAX_NAME_LENGTH = 100
 
 
 def normalize_name(name: str) -> str:
-    """As it is kept: one line."""
     return to_one_line(name, max_length=MAX_NAME_LENGTH + 1)
 
 
 def find_name_error(name: str) -> str | None:
-    """What is wrong with a plain name, in a sentence."""
     if not name:
         return "Give your name."
     if len(name) > MAX_NAME_LENGTH:
@@ -72,14 +68,12 @@ KEYBOARD_RUNS = (
     "!@#$%^&*()_+",
     '!"§$%&/()=?',
 )
-"""Along the alphabet, and along the rows and columns of keyboards."""
 
 MIN_RUN_LENGTH = 4
 MIN_DISTINCT_CHARS = 4
-"""A password of fewer different characters is a pattern."""
 MIN_NAME_LENGTH = 4
 MAX_NON_LETTERS = 8
-"""With more figures and signs than that around it, even an obvious word is hard to guess."""
+"""With more digits and signs than that around it, even an obvious word is hard to guess."""
 
 LOOKALIKES = str.maketrans("013457@$!|", "oieastasil")
 NON_LETTERS_PATTERN = re.compile(r"[^a-z]+")
@@ -94,7 +88,7 @@ def is_common_password(password: str) -> bool:
 
 
 def is_personal_password(password: str, *, email: str, name: str) -> bool:
-    """Whether little more than the person's own e-mail or name is in it."""
+    """Whether it is little more than the person's own e-mail or name."""
     local, _, domain = email.casefold().partition("@")
     personal_texts = {email.casefold(), local, domain, domain.partition(".")[0], name.casefold()}
     personal_texts |= set(re.split(r"[\s.+_-]+", f"{local} {name.casefold()}"))
@@ -107,8 +101,8 @@ def is_personal_password(password: str, *, email: str, name: str) -> bool:
 
 
 def _generate_candidates(lowercase: str) -> Iterator[str]:
-    """The words that may be meant: without what is put around and between letters, and with figures and signs
-    read as the letters that they resemble."""
+    """The words that may be meant: without what is around and between letters, and with digits and signs read as the
+    letters that they resemble."""
     for variant in (
         lowercase,
         lowercase.translate(LOOKALIKES),
@@ -120,7 +114,7 @@ def _generate_candidates(lowercase: str) -> Iterator[str]:
 
 
 def _consists_of(letters: str, words: frozenset[str]) -> bool:
-    """Whether it is one of the words, or two of them, or one again and again."""
+    """Whether it is one of the words, two of them, or one repeated."""
     return letters in words or any(
         letters[:end] in words and (letters[end:] in words or letters == _repeat_to_length(letters[:end], letters))
         for end in range(2, len(letters))
@@ -132,7 +126,7 @@ def _repeat_to_length(fragment: str, full_text: str) -> str:
 
 
 def _is_run(lowercase: str) -> bool:
-    """Whether it is nothing but pieces of runs, forward or backward, or one piece again and again."""
+    """Whether it consists of pieces of runs, forward or backward, or of one piece repeated."""
     index = 0
     while index < len(lowercase):
         length = max(_measure_run(lowercase, index, run) for run in _list_runs())
@@ -150,7 +144,6 @@ def _measure_run(lowercase: str, index: int, run: str) -> int:
 
 
 def _is_repetition(lowercase: str) -> bool:
-    """Whether a piece of at most four characters is all that it consists of."""
     return any(lowercase == _repeat_to_length(lowercase[:width], lowercase) for width in range(1, 5))
 
 
@@ -168,8 +161,7 @@ MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 10, 1_000
 
 
 def check_password(password: str, *, email: str, name: str = "") -> list[str]:
-    """What is wrong with a new password, in sentences; empty: it will do. (Length 10 to 1,000 characters,
-    not in the shipped list of common ones, not the e-mail or name.)"""
+    """What is wrong with a new password, in sentences; empty if it will do."""
     normalized = normalize_password(password)
     if len(normalized) < MIN_PASSWORD_LENGTH:
         return [f"A password has at least {MIN_PASSWORD_LENGTH} characters."]
@@ -183,6 +175,5 @@ def check_password(password: str, *, email: str, name: str = "") -> list[str]:
 
 
 def normalize_password(password: str) -> str:
-    """The same letters, however a keyboard puts them together (NFKC, as NIST SP 800-63B recommends): one
-    device sends é as one character, another as two, and both mean the same password."""
+    """NFKC, as NIST SP 800-63B recommends: keyboards compose é differently."""
     return unicodedata.normalize("NFKC", password)

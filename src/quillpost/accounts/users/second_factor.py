@@ -1,4 +1,4 @@
-"""The second factor: codes of an authenticator app (TOTP), each good once, and recovery codes beside them."""
+"""The second factor: codes of an authenticator app (TOTP), each valid once, and recovery codes."""
 
 import hmac
 import secrets
@@ -20,10 +20,9 @@ from quillpost.core.errors import NotFound, Refused
 RECOVERY_CODE_COUNT = 10
 STEP_SECONDS = 30
 ALLOWED_STEP_OFFSETS = (0, -1, 1)
-"""How far a telephone's clock may be off."""
 CODE_DIGITS = 6
 SETUP_TIMEOUT = timedelta(hours=1)
-"""How long a secret that was shown waits for its first code. After it another is shown."""
+"""How long a secret that was shown waits for its first code."""
 
 # Nothing that is mistaken for something else: what a person reads as o, i or l is a figure.
 RECOVERY_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -33,15 +32,15 @@ CODE_CORRECTIONS = str.maketrans("oil", "011", " -\t")
 
 @dataclass(frozen=True, slots=True)
 class Enrollment:
-    """What an authenticator app is given: as text to type, and as the address that a QR code holds."""
+    """For an authenticator app: as text to type, and as the address in a QR code."""
 
     secret: str
     uri: str
 
 
 def begin_enrollment(tx: Tx, encryptor: Encryptor, person_id: int, *, issuer: str, now: datetime) -> Enrollment:
-    """A new secret, of no effect before `enable_second_factor`. Begun again within the hour, it is the same.
-    Takes the worker's transaction, as all here do. `Refused` where the second factor is on."""
+    """A new secret, or the same within an hour; it has no effect before `enable_second_factor`. `Refused` if the
+    second factor is on. Everything here takes the system transaction."""
     person = _lock_person(tx, person_id)
     if person.totp_since is not None:
         raise Refused("The second factor is on already. Turn it off first.")
@@ -57,7 +56,7 @@ def begin_enrollment(tx: Tx, encryptor: Encryptor, person_id: int, *, issuer: st
 def enable_second_factor(
     tx: Tx, encryptor: Encryptor, person_id: int, code: str, actor: Actor, *, now: datetime
 ) -> list[str] | None:
-    """The recovery codes, readable here and never again; None: that was not the code."""
+    """The recovery codes, readable here only; None for a wrong code."""
     person = _lock_person(tx, person_id)
     secret = _decrypt_secret(encryptor, person_id, person.get_pending_secret(now))
     if secret is None:
@@ -71,8 +70,7 @@ def enable_second_factor(
 
 
 def disable_second_factor(tx: Tx, person_id: int, actor: Actor, *, now: datetime) -> None:
-    """Off, with its recovery codes; told by e-mail. Where it is not on, nothing happens but that one which
-    is being set up is forgotten."""
+    """Delete it with its recovery codes, also one that is being set up. If it was on, the person gets an e-mail."""
     person = _lock_person(tx, person_id)
     _update_person(tx, person_id, now, totp_sealed=None, totp_begun_at=None, totp_since=None, totp_step=None)
     tx.execute(sa.delete(recovery_codes).where(recovery_codes.c.person_id == person_id))
@@ -83,13 +81,13 @@ def disable_second_factor(tx: Tx, person_id: int, actor: Actor, *, now: datetime
 
 
 def cancel_enrollment(tx: Tx, person_id: int) -> None:
-    """One that is being set up: whoever has seen its secret so far does not get to turn it on."""
+    """Forget a secret that is being set up: somebody else may have seen it."""
     conditions = people.c.id == person_id, people.c.totp_since.is_(None)
     tx.execute(sa.update(people).where(*conditions).values(totp_sealed=None, totp_begun_at=None))
 
 
 def create_recovery_codes(tx: Tx, person_id: int, actor: Actor, *, now: datetime) -> list[str]:
-    """Others instead of all earlier ones. `Refused` where the second factor is off."""
+    """Replace all earlier ones. `Refused` if the second factor is off."""
     if _lock_person(tx, person_id).totp_since is None:
         raise Refused("Turn the second factor on first.")
     record_person_entry(tx, "second_factor.codes", actor, now=now)
@@ -97,14 +95,14 @@ def create_recovery_codes(tx: Tx, person_id: int, actor: Actor, *, now: datetime
 
 
 def count_recovery_codes(tx: Tx, person_id: int) -> int:
-    """How many recovery codes are unused."""
+    """How many are unused."""
     c = recovery_codes.c
     unused = sa.select(sa.func.count()).where(c.person_id == person_id, c.used_at.is_(None))
     return int(tx.execute(unused).scalar_one())
 
 
 def use_code(tx: Tx, encryptor: Encryptor, person_id: int, code: str, *, now: datetime) -> str | None:
-    """ "code" or "recovery" if it is good, and never again after that: one conditional UPDATE claims it."""
+    """ "code" or "recovery" if it is valid; one conditional UPDATE claims it."""
     normalized_code = _normalize_code(code)
     if is_recovery_code(code):
         return "recovery" if _claim_recovery_code(tx, person_id, normalized_code, now) else None
@@ -122,12 +120,10 @@ def use_code(tx: Tx, encryptor: Encryptor, person_id: int, code: str, *, now: da
 
 
 def is_recovery_code(code: str) -> bool:
-    """Whether what was typed looks like one, whosever it may be."""
     return len(_normalize_code(code)) == RECOVERY_CODE_LENGTH
 
 
 def _find_step(secret: str, code: str, now: datetime) -> int | None:
-    """The half minute whose code it is."""
     if len(code) != CODE_DIGITS or not (code.isascii() and code.isdigit()):
         return None
     totp, current_step = pyotp.TOTP(secret), int(now.timestamp()) // STEP_SECONDS
@@ -163,7 +159,6 @@ def _replace_recovery_codes(tx: Tx, person_id: int) -> list[str]:
 
 
 def _normalize_code(code: str) -> str:
-    """What is meant, however it was typed."""
     return code.strip().lower().translate(CODE_CORRECTIONS)
 
 
@@ -182,7 +177,6 @@ class _SecondFactorPerson:
 
 
 def _lock_person(tx: Tx, person_id: int) -> _SecondFactorPerson:
-    """Nobody else changes their second factor before this transaction ends."""
     c = people.c
     row = tx.execute(
         sa.select(c.email, c.totp_sealed, c.totp_since, c.totp_begun_at)

@@ -41,8 +41,7 @@ class Member:
 
 
 def list_members(tx: Tx, account_id: int) -> list[Member]:
-    """Takes the worker's transaction: when somebody was last seen is in no account's rows. That is, seen
-    here: what they do in another account is not this one's to know."""
+    """Last seen in this account: other accounts are not its business. Takes the system transaction."""
     m, p, s = memberships.c, people.c, sessions.c
     person_memberships = memberships.alias()
     first_membership_id = (
@@ -78,10 +77,8 @@ def list_members(tx: Tx, account_id: int) -> list[Member]:
 def update_member(
     tx: Tx, account_id: int, membership_id: int, *, role: Role, sub_account_id: int | None, actor: Actor, now: datetime
 ) -> None:
-    """Another role, or another sub account. Whatever acts for that person in this account ends: apps,
-    tokens of pages, and the tokens and invitations that they made. `NotFound` for another account's;
-    `Refused` for the last owner; `Invalid` as for invitations; `Forbidden` for whoever is no owner. Takes
-    the worker's transaction."""
+    """Whatever acts for that person in this account ends: apps, tokens and invitations. `NotFound` for another
+    account's; `Refused` for the last owner; `Forbidden` unless an owner. Takes the system transaction."""
     account = lock_account(tx, account_id)
     require_owner(tx, account_id, actor)
     validate_membership(tx, account, role=role, sub_account_id=sub_account_id)
@@ -99,9 +96,8 @@ def update_member(
 
 
 def remove_member(tx: Tx, account_id: int, membership_id: int, actor: Actor, *, now: datetime) -> None:
-    """Out of the account, with their apps, and the tokens and invitations that they made; told by e-mail,
-    unless they leave by themselves. Whoever is in no other account is forgotten. `Refused` for the last
-    owner, `Forbidden` for whoever is no owner. Takes the worker's transaction."""
+    """Remove a member, with their apps, tokens and invitations, and notify them unless they did it. A person without
+    any account is deleted. `Refused` for the last owner. Takes the system transaction."""
     lock_account(tx, account_id)
     require_owner(tx, account_id, actor)
     member = _lock_membership(tx, account_id, membership_id)
@@ -132,8 +128,7 @@ class _LockedMembership:
 
 
 def _lock_membership(tx: Tx, account_id: int, membership_id: int) -> _LockedMembership:
-    """The membership with its person, whom nobody takes out of another account, or puts into one,
-    meanwhile. The sub account is taken before it, as by whoever removes that one."""
+    """The membership with its person. The sub account is locked first, as where one is removed."""
     m = memberships.c
     conditions = m.id == membership_id, m.account_id == account_id
     if not share_lock_sub_account(tx, tx.scalar(sa.select(m.sub_account_id).where(*conditions))):
@@ -167,7 +162,7 @@ def _end_access(tx: Tx, account_id: int, person_id: int, now: datetime) -> None:
 
 
 def rename_person(tx: Tx, person_id: int, name: str, *, now: datetime) -> None:
-    """`Invalid` (name) for none, or one that is too long. Takes the worker's transaction."""
+    """`Invalid` (name). Takes the system transaction."""
     normalized_name = normalize_name(name)
     if error := find_name_error(normalized_name):
         raise Invalid({"name": [error]})
@@ -187,8 +182,8 @@ LEAK_EMAIL_TEXT = (
 def revoke_and_report_leaked(
     tx: Tx, encryptor: Encryptor, token_texts: Sequence[str], *, address: str | None, now: datetime
 ) -> int:
-    """Whoever can show a token may end it: from the next call on it is unknown, and each owner has a letter,
-    one a minute at most. How many accounts it concerned. Takes the worker's transaction."""
+    """Revoke what is shown, and e-mail each owner, once a minute at most; the number of accounts. Takes the system
+    transaction."""
     account_ids = revoke_leaked_tokens(tx, token_texts, address=address, now=now)
     owners = tx.execute(
         sa.select(memberships.c.person_id, accounts.c.id, accounts.c.name)

@@ -1,4 +1,4 @@
-"""Sessions: a browser that somebody signed in with, kept in the database and ended there at once."""
+"""Sessions: browsers that somebody signed in with."""
 
 import secrets
 from collections.abc import Sequence
@@ -21,16 +21,13 @@ from quillpost.core.errors import NotFound
 
 SESSION_LIFETIME = timedelta(days=30)
 IDLE_TIMEOUT = timedelta(days=7)
-"""A session ends after the first at the latest, and after the second without a visit."""
 CODE_TIMEOUT = timedelta(minutes=10)
-"""How long one that waits for the second factor waits."""
 CONFIRMATION_LIFETIME = timedelta(minutes=30)
-"""How long after a password was given the most sensitive acts need it not again."""
+"""How long after a password was given sensitive actions do not require it again."""
 PAGE_TOKEN_LIFETIME = timedelta(minutes=15)
 SEEN_UPDATE_INTERVAL = timedelta(minutes=1)
 MAX_BROWSER_LENGTH = 300
 OPERATOR_ROLES: Final = ("owner", "operator")
-"""Who of an operator's account runs the service."""
 
 # Who they are, and all that they belong to, by one statement; whether they were seen lately is noted with it.
 FIND_SESSION = sa.text(
@@ -81,8 +78,6 @@ READ_SESSION_STATES = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class UserMembership:
-    """An account that a person is in."""
-
     membership_id: int
     account_id: int
     account_name: str
@@ -95,7 +90,7 @@ class UserMembership:
 
 @dataclass(frozen=True, slots=True)
 class SignedInUser:
-    """Who reads a page: a person, in one of their accounts."""
+    """A person, in one of their accounts."""
 
     session_id: int
     person_id: int
@@ -114,7 +109,7 @@ class SignedInUser:
 
     @property
     def tenant(self) -> Tenant:
-        """Whose rows the pages may see: both modes."""
+        """Pages see both modes."""
         return Tenant(self.here.account_id, self.here.sub_account_id)
 
     @property
@@ -127,8 +122,7 @@ class SignedInUser:
 
     @property
     def caller(self) -> Caller:
-        """The same person to whatever serves the API as well: in this account and mode, with what their role
-        allows."""
+        """The same person as a caller of the API, with what their role allows."""
         return Caller(
             account_id=self.here.account_id,
             mode=self.mode,
@@ -145,8 +139,6 @@ class SignedInUser:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One of a person's sessions, as they see it in a list."""
-
     id: int
     network: str | None
     browser: str | None
@@ -157,7 +149,7 @@ class Session:
 def create_session(
     tx: Tx, person_id: int, *, awaits_code: bool, address: str | None, browser: str | None, now: datetime
 ) -> str:
-    """A new session; its cookie's value, readable here and never again. Takes the worker's transaction."""
+    """The cookie of a new session. Takes the system transaction."""
     cookie = token_format.mint_secret("session", secrets.token_bytes(32))
     tx.execute(
         sa.insert(sessions).values(
@@ -177,8 +169,7 @@ def create_session(
 
 
 def renew_session(tx: Tx, session_id: int) -> str:
-    """Another cookie for the same session; the one before opens nothing any more, and the tokens of its pages
-    end. The cookie of a session that has ended meanwhile opens nothing. Takes the worker's transaction."""
+    """Another cookie for the same session, whose page tokens end. Takes the system transaction."""
     cookie = token_format.mint_secret("session", secrets.token_bytes(32))
     tx.execute(sa.update(sessions).where(sessions.c.id == session_id).values(digest=token_format.hash_token(cookie)))
     tx.execute(sa.delete(tokens).where(tokens.c.session_id == session_id))
@@ -186,8 +177,8 @@ def renew_session(tx: Tx, session_id: int) -> str:
 
 
 def find_session(db: Database, cookie: str, *, address: str | None, now: datetime) -> SignedInUser | None:
-    """Who is signed in with this cookie; nobody, if it has ended, still awaits a code, or the person is in no
-    account any more. Noted as seen at most once a minute."""
+    """The user of this cookie; None if the session has ended, awaits a code, or has no account left. Noted as seen at
+    most once a minute."""
     if not token_format.is_of_kind(cookie, "session"):
         return None
     params = {
@@ -217,8 +208,7 @@ def find_session(db: Database, cookie: str, *, address: str | None, now: datetim
 
 
 def check_still_signed_in(tx: Tx, users: Sequence[SignedInUser], *, now: datetime) -> list[bool]:
-    """Of each whether they are still signed in by the same session, look at the same account and mode, and
-    may do there what they could. Takes the worker's transaction."""
+    """For each user whether their session, account, mode and rights are unchanged. Takes the system transaction."""
     params = {"ids": [user.session_id for user in users], "now": now, "idle_since": now - IDLE_TIMEOUT}
     states = {row.session_id: tuple(row)[1:] for row in tx.execute(READ_SESSION_STATES, params)}
     return [states.get(user.session_id) == _get_session_state(user) for user in users]
@@ -236,7 +226,6 @@ def _get_session_state(user: SignedInUser) -> tuple[Any, ...]:
 
 
 def find_person_awaiting_code(db: Database, cookie: str, *, now: datetime) -> int | None:
-    """The person who has given the password with this cookie and still owes the second factor."""
     if not token_format.is_of_kind(cookie, "session"):
         return None
     with db.system_transaction() as tx:
@@ -250,12 +239,12 @@ def find_person_awaiting_code(db: Database, cookie: str, *, now: datetime) -> in
 
 
 def end_session(tx: Tx, cookie: str) -> None:
-    """Sign out: the session is gone, and with it the tokens of its pages."""
+    """With the tokens of its pages."""
     tx.execute(sa.delete(sessions).where(sessions.c.digest == token_format.hash_token(cookie)))
 
 
 def end_sessions(tx: Tx, person_id: int, *, except_id: int | None = None, only_id: int | None = None) -> int:
-    """End all of a person's sessions, all but one, or only that one; how many there were."""
+    """End all of a person's sessions, all but one, or only one; how many there were."""
     conditions = [sessions.c.person_id == person_id]
     if except_id is not None:
         conditions.append(sessions.c.id != except_id)
@@ -265,7 +254,7 @@ def end_sessions(tx: Tx, person_id: int, *, except_id: int | None = None, only_i
 
 
 def list_sessions(tx: Tx, person_id: int, *, now: datetime) -> list[Session]:
-    """Those that are in force, the one seen last first. Takes the worker's transaction."""
+    """Those in force, the last seen first. Takes the system transaction."""
     c = sessions.c
     rows = tx.execute(
         sa.select(c.id, c.network, c.browser, c.created_at, c.seen_at)
@@ -276,8 +265,8 @@ def list_sessions(tx: Tx, person_id: int, *, now: datetime) -> list[Session]:
 
 
 def switch_account(tx: Tx, user: SignedInUser, *, membership_id: int | None = None, mode: str | None = None) -> None:
-    """Look at another of one's accounts, or at the other mode. An account that is not theirs: `NotFound`.
-    Takes the worker's transaction. The tokens of pages that looked at another account end."""
+    """Switch to another of one's accounts (else `NotFound`) or to the other mode. Page tokens of another account end.
+    Takes the system transaction."""
     changes: dict[str, Any] = {} if mode is None else {"mode": "live" if mode == "live" else "test"}
     if membership_id is not None:
         membership_query = sa.select(memberships.c.id).where(
@@ -293,14 +282,12 @@ def switch_account(tx: Tx, user: SignedInUser, *, membership_id: int | None = No
 
 
 def confirm_session(tx: Tx, session_id: int, *, now: datetime) -> None:
-    """The password was given again."""
     tx.execute(sa.update(sessions).where(sessions.c.id == session_id).values(confirmed_at=now))
 
 
 def create_page_token(tx: Tx, user: SignedInUser, *, now: datetime) -> tuple[str, int]:
-    """A token with which a page of ours calls the API for its reader, in the session's account and mode,
-    with what their role allows, and the seconds that it is good for (15 minutes). It ends with the
-    session, and is on no list of tokens. Takes the worker's transaction."""
+    """A token with which a page calls the API for its reader, and the seconds that it is valid for. It ends with the
+    session, and is on no list. Takes the system transaction."""
     # The sub account before the membership, as whoever removes it takes them.
     if not share_lock_sub_account(tx, user.here.sub_account_id):
         raise NotFound

@@ -1,4 +1,4 @@
-"""Signing in: the password, then the second factor where there is one, each guessed at only so often."""
+"""Sign in by password, then by the second factor if there is one, both rate limited."""
 
 import hmac
 import secrets
@@ -25,7 +25,6 @@ from quillpost.core.errors import Throttled
 SignInOutcome = Literal["in", "code", "wrong", "throttled"]
 
 MAX_WRONG_CODES = 5
-"""Wrong codes for one session that awaits one."""
 
 # Somebody person is in no account has nothing to sign in to.
 FIND_PERSON = sa.text(
@@ -54,8 +53,8 @@ LOCK_PENDING_SESSION = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class SignInResult:
-    """What came of it. `cookie` is set where it is "in" (a whole session) or "code" (one that awaits the
-    second factor); `browser_token` is set with "in": what the browser keeps to be told from strangers who guess."""
+    """`cookie` is set for "in" (a whole session) and "code" (one that awaits the second factor); `browser_token` with
+    "in"."""
 
     outcome: SignInOutcome
     cookie: str | None = None
@@ -65,8 +64,6 @@ class SignInResult:
 
 @dataclass(frozen=True, slots=True)
 class SignInVisitor:
-    """Whoever tries: where from, with which browser, and what it kept from an earlier sign-in."""
-
     address: str
     browser: str | None = None
     browser_token: str | None = None
@@ -74,7 +71,7 @@ class SignInVisitor:
 
 @dataclass(frozen=True, slots=True)
 class _SignInPerson:
-    """Whom an e-mail stands for: nobody, perhaps, who is treated alike."""
+    """The person with an e-mail; `id` is None for nobody, who is treated alike."""
 
     email: str
     id: int | None = None
@@ -86,7 +83,7 @@ class _SignInPerson:
         return Actor(self.email, person_id=self.id, address=visitor.address)
 
     def get_buckets(self, context: "SignInContext", visitor: "SignInVisitor", now: datetime) -> list[RateLimitBucket]:
-        """Where this attempt counts: a browser that is known for them counts by itself alone."""
+        """A browser known for them counts by itself."""
         browser = self.id and identify_browser(
             context.encryptor,
             visitor.browser_token,
@@ -107,9 +104,8 @@ class _SignInPerson:
 def sign_in(
     context: SignInContext, email: str, password: str, visitor: SignInVisitor, *, now: datetime
 ) -> SignInResult:
-    """Whether nobody has this e-mail, or the password is another: the answer, the words and the work are
-    the same. Attempts are counted before the password is looked at: by e-mail for browsers that are not
-    known for it (10 in 15 minutes, 50 a day), by known browser, and by network."""
+    """Unknown e-mail and wrong password take the same work and give the same result. Attempts are counted before the
+    password is checked: by e-mail, by known browser, and by network."""
     normalized_email = rules.normalize_email(email)[: rules.MAX_EMAIL_LENGTH]
     email_buckets = rate_limits.get_email_buckets(normalized_email)
     if visitor.browser_token is None and (wait := context.full_buckets.get_wait_seconds(email_buckets)):
@@ -151,9 +147,8 @@ def sign_in(
 def submit_code(
     context: SignInContext, cookie: str, code: str, visitor: SignInVisitor, *, now: datetime
 ) -> SignInResult:
-    """The second factor, or a recovery code, for the session that awaits it. Another session begins: the
-    cookie of the half-open one is worth nothing any more. After five wrong codes that one ends ("wrong",
-    without cookie)."""
+    """The second factor, or a recovery code, for the session that awaits it. A new session begins. After five wrong
+    codes that one ends ("wrong", without cookie)."""
     with context.db.system_transaction() as tx:
         pending = _lock_pending_session(tx, cookie, now)
         if pending is None:
@@ -180,7 +175,7 @@ def submit_code(
 
 
 def confirm_password(context: SignInContext, person_id: int, password: str, visitor: SignInVisitor) -> SignInOutcome:
-    """Whether somebody who is signed in is still the one: "in", "wrong" or "throttled"."""
+    """Check the password of somebody signed in: "in", "wrong" or "throttled"."""
     buckets, network = (
         rate_limits.get_person_buckets(person_id, "confirm"),
         rate_limits.get_network_buckets(visitor.address),
@@ -211,8 +206,7 @@ def _start_session(
     *,
     has_entered_code: bool = False,
 ) -> SignInResult:
-    """A new session: whole, or one that awaits the code. Nothing that the browser showed before is used
-    again."""
+    """A new session: whole, or one that awaits the code."""
     assert person.id is not None
     awaits_code = person.has_second_factor and not has_entered_code
     cookie = create_session(
@@ -225,15 +219,14 @@ def _start_session(
 
 
 def _lock_unchanged_password(tx: Tx, person: _SignInPerson) -> bool:
-    """Whether that is their password still, until this transaction ends: whoever changes it meanwhile ends
-    all sessions, and this one too."""
+    """Whether it is still their password, until this transaction ends."""
     c = people.c
     query = sa.select(c.id).where(c.id == person.id, c.password_hash == person.password_hash)
     return tx.execute(query.with_for_update(key_share=True)).first() is not None
 
 
 def _lock_pending_session(tx: Tx, cookie: str, now: datetime) -> tuple[int, _SignInPerson] | None:
-    """The session that awaits a code, and whose it is. Whoever comes for the same person meanwhile waits."""
+    """The session that awaits a code, and its person, both locked."""
     if not tokens.is_of_kind(cookie, "session"):
         return None
     row = tx.execute(LOCK_PENDING_SESSION, {"digest": tokens.hash_token(cookie), "now": now}).first()
@@ -245,7 +238,6 @@ def _lock_pending_session(tx: Tx, cookie: str, now: datetime) -> tuple[int, _Sig
 
 
 def _can_retry_code(tx: Tx, session_id: int) -> bool:
-    """One more wrong code for this session: after so many it ends."""
     bucket = RateLimitBucket(f"sign-in:session:{session_id}", MAX_WRONG_CODES - 1, rate_limits.QUARTER_HOUR)
     if not rate_limits.count_attempt(tx, [bucket]).wait_seconds:
         return True
@@ -275,7 +267,8 @@ HEADER_BYTES = ID_BYTES + DAY_BYTES + NONCE_BYTES
 def create_browser_token(
     encryptor: Encryptor, person_id: int, email: str, *, password_changed_at: datetime | None, now: datetime
 ) -> str:
-    """What the browser keeps from now on."""
+    """A token that tells this browser from strangers who guess, so that they cannot lock its person out. It is valid
+    for one e-mail of one person, until the password changes, and for a year."""
     day = (now + BROWSER_TOKEN_LIFETIME).date().toordinal()
     header = person_id.to_bytes(ID_BYTES) + day.to_bytes(DAY_BYTES) + secrets.token_bytes(NONCE_BYTES)
     return tokens.mint_secret("known", header + _compute_macs(encryptor, header, email, password_changed_at)[0])
@@ -290,7 +283,7 @@ def identify_browser(
     password_changed_at: datetime | None,
     now: datetime,
 ) -> str | None:
-    """Which of the person's known browsers it is; none of them, if it was not made for them, or is over."""
+    """Which of the person's known browsers it is, if any."""
     if browser_token is None or not tokens.is_of_kind(browser_token, "known"):
         return None
     payload = tokens.decode_randomness(browser_token, HEADER_BYTES + MAC_BYTES)
@@ -308,7 +301,7 @@ def identify_browser(
 
 
 def _compute_macs(encryptor: Encryptor, header: bytes, email: str, password_changed_at: datetime | None) -> list[bytes]:
-    """By the current key, and by the former ones: a browser stays known when the key is changed."""
+    """By the current key and the former ones, so that a browser stays known when the key changes."""
     changed_at = "" if password_changed_at is None else f"{password_changed_at.timestamp():.6f}"
     message = header + f"{changed_at}|{email}".encode()
     return [hmac.digest(key, message, "sha256") for key in encryptor.derive_keys("known browsers")]

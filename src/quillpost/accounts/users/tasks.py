@@ -1,4 +1,4 @@
-"""What becomes of sessions, links and codes that nobody can use any more."""
+"""The job that deletes expired sessions, links and codes."""
 
 from datetime import datetime, timedelta
 
@@ -8,7 +8,6 @@ from quillpost.accounts.users.sessions import IDLE_TIMEOUT
 from quillpost.core.database import Database
 
 RETENTION_PERIOD = timedelta(days=30)
-"""How long what is over is still there to be looked up, or to be told from what never was."""
 UNUSED_GRANT_RETENTION = timedelta(days=1)
 BATCH_SIZE = 1_000
 
@@ -26,7 +25,7 @@ EXPIRED_CONDITIONS = {
 
 
 def delete_expired_access(db: Database, *, now: datetime) -> None:
-    """A job: a thousand rows at a time, so that nobody waits for it. One that comes again finds nothing."""
+    """A thousand rows at a time, so that no one waits for it."""
     params = {
         "now": now,
         "idle": now - IDLE_TIMEOUT,

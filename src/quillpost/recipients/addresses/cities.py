@@ -1,8 +1,5 @@
-"""ZIP codes, cities and states.
-
-Its own look-up reads the whole table for every question, and its list of all takes 100 MB. So the table is
-read once, in parts, at the first question, and kept as one short text for each ZIP code.
-"""
+"""ZIP codes, cities and states. The library's look-up reads its whole table every time, and its list takes 100 MB. So
+the table is read once, at the first use, and stored as one short text for each ZIP code."""
 
 import re
 import threading
@@ -24,18 +21,17 @@ _FIELD_SEPARATOR, _NAME_SEPARATOR = "|", ";"
 class ZipArea:
     state: str
     city: str
-    """The name that the postal service prefers."""
     cities: tuple[str, ...]
-    """All names that it accepts, the preferred one first."""
+    """All names that the USPS accepts, the preferred one first."""
     latitude: float | None
-    """Of the middle of the area; None where it is nowhere in particular, as with the military."""
+    """Of the center; None for military codes and the like."""
     longitude: float | None
     nicknames: tuple[str, ...] = ()
-    """Names that people write and the postal service would rather not read: Manhattan, Queens."""
+    """Names that people write and the USPS does not prefer: Manhattan, Queens."""
 
 
 def find_state_and_city(zip5: str) -> tuple[str, str] | None:
-    """The state, and in capitals the city's preferred name: what nearly every question is about."""
+    """The state, and the preferred city in capitals: the most frequent look-up."""
     packed = _ZIP_TABLE.get(zip5)
     if packed is None:
         return None
@@ -45,7 +41,6 @@ def find_state_and_city(zip5: str) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=ZIP_CACHE_SIZE)
 def find_zip_area(zip5: str) -> ZipArea | None:
-    """Where the ZIP code of these five digits is, or None where there is no such."""
     packed = _ZIP_TABLE.get(zip5)
     if packed is None:
         return None
@@ -63,7 +58,7 @@ def find_zip_area(zip5: str) -> ZipArea | None:
 
 
 def format_zip(code: str) -> str:
-    """Five digits, or five and four with a hyphen; what is neither stays, in capitals."""
+    """Five digits, or five and four with a hyphen; anything else in capitals."""
     if len(code) == 5 and code.isascii() and code.isdigit():
         return code
     match = ZIP_PATTERN.fullmatch(code)
@@ -73,12 +68,11 @@ def format_zip(code: str) -> str:
 
 
 def list_zip_codes() -> list[str]:
-    """Every ZIP code, in order."""
     return sorted(_ZIP_TABLE.load())
 
 
 class _ZipTable:
-    """Read at the first question, by one thread; the others wait for it."""
+    """Loaded at the first use, by one thread; the others wait for it."""
 
     def __init__(self) -> None:
         self._packed: dict[str, str] | None = None
@@ -111,7 +105,7 @@ def _pack_table() -> dict[str, str]:
 
 
 def _get_state(row: Mapping[str, str]) -> str:
-    """Some ZIP codes of the armed forces are in New Jersey by the table: in AE, as all that begin with 09."""
+    """Some military ZIP codes are in New Jersey by the table: all that begin with 09 are in AE."""
     is_military = row["city"].upper() in MILITARY_CITIES
     return "AE" if is_military and row["zip_code"].startswith("09") else row["state"]
 
@@ -127,7 +121,7 @@ def build_city_key(name: str) -> str:
 
 
 def find_standard_city(zip5: str, name: str) -> str | None:
-    """The town as the postal service writes it, where it is one that this ZIP code serves."""
+    """The city as the USPS writes it, if this ZIP code serves it."""
     preferred = find_state_and_city(zip5)
     if preferred is not None and preferred[1] == name.upper() and preferred[1].replace(" ", "").isalpha():
         return preferred[1]
@@ -147,7 +141,7 @@ def _find_accepted_city(zip5: str, name: str) -> str | None:
 
 
 def restore_zip(code: str, state: str, city: str) -> str | None:
-    """A ZIP code whose leading zeros a spreadsheet ate, where state and city both say that it is meant."""
+    """A ZIP code whose leading zeros a spreadsheet removed, if state and city confirm it."""
     digits, hyphen, plus4 = code.partition("-")
     if not (digits.isascii() and digits.isdigit() and 3 <= len(digits) <= 4) or (hyphen and len(plus4) != 4):
         return None
@@ -177,11 +171,9 @@ STATE_CODES_BY_NAME = {
 }  # fmt: skip
 STATE_CODES = frozenset(STATE_CODES_BY_NAME.values())
 STATE_NAME_ENDINGS = frozenset(name.split()[-1] for name in STATE_CODES_BY_NAME if " " in name)
-"""How the names end that are more than one word."""
 
 
 def find_state_code(text: str) -> str | None:
-    """The two letters for a state given as letters or name, or None."""
     if text in STATE_CODES:
         return text
     state = " ".join(text.upper().replace(".", "").split())

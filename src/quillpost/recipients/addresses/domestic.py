@@ -1,4 +1,4 @@
-"""A delivery address at home as Publication 28 writes it, out of the two lines that people give."""
+"""A US delivery address in the form of Publication 28, from the two lines that people write."""
 
 from typing import NamedTuple
 
@@ -35,14 +35,14 @@ from quillpost.recipients.addresses.units import (
 )
 
 MAX_PASSES = 4
-"""What was written anew is read again until it stays: what is left of a line may be a line itself."""
+"""The result is parsed again until it is stable: what is left of a line may be a line itself."""
 GENERAL_DELIVERY_WORDS = GENERAL_DELIVERY.split()
 
 
 class ParsedAddress(NamedTuple):
     line: str
     second_line: str | None
-    """What goes on a line of its own: a building, an urbanization, in whose care."""
+    """A building, an urbanization, in whose care."""
     street: str
     units: list[AddressUnit]
     has_number: bool
@@ -52,12 +52,12 @@ class ParsedAddress(NamedTuple):
 
     @property
     def is_delivery_point(self) -> bool:
-        """Not where many people have one and the same: a street without a number, a route without its box."""
+        """False where many people share it: a street without a number, a route without its box."""
         return self.has_number and not self.is_missing_box and self.street != GENERAL_DELIVERY
 
     @property
     def key(self) -> tuple[str, str]:
-        """The street and the unit as a key has them."""
+        """The street and the unit as in a key."""
         unit_keys = [normalize_for_key(text) for text in build_unit_keys(self.units)]
         if self.second_line and (second_line_key := build_second_line_key(self.second_line)):
             unit_keys.append(second_line_key)
@@ -65,7 +65,7 @@ class ParsedAddress(NamedTuple):
 
 
 def parse_address(address: str, address2: str | None, state: str | None) -> ParsedAddress:
-    """The two lines of an address as they are written; the first is not empty."""
+    """The first line is not empty."""
     first_segments = _split_segments(address, state)
     second_segments = _split_segments(address2, state) if address2 else []
     simple_address = _parse_simple(first_segments, second_segments)
@@ -91,7 +91,7 @@ def _split_segments(text: str, state: str | None) -> list[list[str]]:
 
 
 def _split_puerto_rico(words: list[str]) -> list[list[str]]:
-    """In the words of the post there; an urbanization has a line of its own."""
+    """An urbanization has a line of its own."""
     segments: list[list[str]] = [[]]
     words = " ".join([PUERTO_RICO_WORDS.get(word, word) for word in words]).split()
     for index, word in enumerate(words):
@@ -102,7 +102,7 @@ def _split_puerto_rico(words: list[str]) -> list[list[str]]:
 
 
 def _begins_street(words: list[str], index: int, preceding_words: list[str]) -> bool:
-    """`URB LAS GLADIOLAS 150 CALLE A`: the number of the house comes after where it is."""
+    """`URB LAS GLADIOLAS 150 CALLE A`: the house number follows the neighborhood."""
     if len(preceding_words) < 2 or preceding_words[0] not in PUERTO_RICO_NEIGHBORHOODS or not has_digit(words[index]):
         return False
     following_words = words[index + 1 :]
@@ -113,7 +113,7 @@ def _begins_street(words: list[str], index: int, preceding_words: list[str]) -> 
 
 
 def _parse_simple(first_segments: list[list[str]], second_segments: list[list[str]]) -> ParsedAddress | None:
-    """What most addresses are: a street that the tables know, and units."""
+    """Most addresses: a street that the tables know, and units."""
     if len(first_segments) == 2 and not second_segments:
         first_segments, second_segments = (
             first_segments[:1],
@@ -208,7 +208,7 @@ def _move_units_last(words: list[str]) -> list[str]:
 
 
 def _split_off_box(words: list[str]) -> tuple[list[str], list[str]]:
-    """`12 MAIN ST PO BOX 5` is two addresses: the mail goes to the first, the other stands beside it."""
+    """`12 MAIN ST PO BOX 5` is two addresses: mail goes to the first."""
     if "BOX" not in words or not has_digit(words[0]):
         return words, []
     start = words.index("BOX")
@@ -219,7 +219,7 @@ def _split_off_box(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _split_second_line(words: list[str], previous_word: str) -> tuple[list[AddressUnit], str]:
-    """Units that stand alone or at the end of another line, and what is left of that."""
+    """Units on their own or at the end of another line, and what is left of that."""
     units = read_units(words, previous_word=previous_word)
     if units is not None:
         return units, ""
@@ -233,13 +233,12 @@ def _split_second_line(words: list[str], previous_word: str) -> tuple[list[Addre
 
 
 def _build_loose_delivery_point(words: list[str]) -> DeliveryPoint:
-    """What neither tables nor library tell apart stays as it is."""
     start, units = split_units(words, 2)
     return DeliveryPoint(" ".join(words[:start]), units, has_digit(words[0]) and not is_ordinal(words[0]))
 
 
 def _merge_units(units: list[AddressUnit]) -> list[AddressUnit]:
-    """Each once; a designator whose number came by itself has it."""
+    """Each once; a designator whose number came separately gets it."""
     merged: list[AddressUnit] = []
     for designator, number in units:
         completes_previous = merged and not merged[-1][1] and designator == UNKNOWN_DESIGNATOR and number

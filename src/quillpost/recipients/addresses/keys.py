@@ -29,28 +29,26 @@ from quillpost.rendering.text.characters import (
 )
 
 MAX_KEY_LENGTH = 500
-"""Characters of an address's key, so that it fits into an index in any script."""
+"""Fits into an index in any script."""
 LONG_KEY_PREFIX_LENGTH = 300
 AMBIGUOUS_KEY_SUFFIX = "|?"
-"""How the key of an address ends that may be in many places; no letter or digit of an address is like it."""
+"""Ends the key of an address that may be in many places; no address contains it."""
 
 NON_WORD_CHARACTER = re.compile(r"[\W_]")
 REMOVABLE_SPACE = re.compile(r"(?<!\d) | (?!\d)")
 OPTIONAL_VOWEL_MARKS = range(10, 37)
-"""The combining classes of Hebrew and Arabic vowel points: most people leave them out."""
+"""The combining classes of Hebrew and Arabic vowel points, which most people omit."""
 _DIGITS = "0123456789"
 _ASCII_PUNCTUATION = {code: " " for code in range(128) if not chr(code).isalnum()}
 
 
 KnownDetails = tuple[str | None, ...]
-"""City, province, e-mail; and of what is no door, the ZIP code and the name."""
+"""City, province, e-mail; and of what is no delivery point, the ZIP code and the name."""
 
 
 def build_address_key(street: str, unit: str, locality: str, country: str, *, known_details: KnownDetails) -> str:
-    """`STREET|UNIT|PLACE|COUNTRY`, of parts that are `normalize_for_key`; the place is a postal code, or else a city.
-
-    A street whose place is not known is no door: there its key tells people apart by all that is known.
-    """
+    """`STREET|UNIT|PLACE|COUNTRY`, of parts normalized for keys; the place is a postal code, else a city. Without a
+    place it is no delivery point: all known details tell people apart."""
     key_parts = [street, unit, locality, country]
     if locality:
         return _shorten_key("|".join(key_parts))
@@ -65,17 +63,15 @@ def build_address_key(street: str, unit: str, locality: str, country: str, *, kn
 
 
 def get_street(key: str) -> str:
-    """The part of an address's key that says the street and the house."""
     return key.split("|", 1)[0]
 
 
 def get_unit(key: str) -> str:
-    """The part of an address's key that says the unit, empty where there is none."""
     return key.split("|", 2)[1]
 
 
 def normalize_for_key(text: str | None) -> str:
-    """Letters with their marks and digits, in capitals; where two numbers would run together, a space."""
+    """Letters with their marks and digits, in capitals; a space only between two numbers."""
     if text is None or text.isascii():
         return _normalize_ascii(text or "")
     composed = unicodedata.normalize("NFC", INVISIBLE_MARKS.sub("", text))
@@ -85,7 +81,7 @@ def normalize_for_key(text: str | None) -> str:
 
 
 def _normalize_ascii(text: str) -> str:
-    """The same without patterns: most of a million addresses are such."""
+    """The same without patterns, for most of a million addresses."""
     normalized, is_after_digit = "", False
     if not text.replace(" ", "").isalnum():
         text = text.translate(_ASCII_PUNCTUATION)
@@ -102,20 +98,16 @@ def _shorten_key(key: str) -> str:
 
 
 def _is_combining_mark(char: str) -> bool:
-    """Whether it is spoken with the letter before it: without their vowels two Thai streets are one."""
+    """Without their vowels two Thai streets would be one."""
     return unicodedata.category(char) in ("Mn", "Mc") and unicodedata.combining(char) not in OPTIONAL_VOWEL_MARKS
 
 
 CARE_OF_WORDS = frozenset({"C/O", "ATTN", "ATTENTION"})
-"""Words before somebody's name, which is no part of the door."""
 
 
 def build_street_key(street: str) -> str:
-    """`12 N ASH ST`, `12NASH ST`: directions and the suffix stand apart, and other words together.
-
-    People write Lake Shore and Lakeshore for one street; but W Alton and Walton are two, and so are Fore St
-    and Forest.
-    """
+    """`12 N ASH ST`, `12NASH ST`: directions and the suffix are apart, other words joined. People write Lake Shore and
+    Lakeshore for one street; but W Alton and Walton are two, and so are Fore St and Forest."""
     words = street.split()
     end = len(words)
     while end > 0 and words[end - 1] in DIRECTION_CODES:
@@ -135,7 +127,7 @@ def build_street_key(street: str) -> str:
 
 
 def _ordinals_to_digits(words: list[str]) -> list[str]:
-    """Each word in the one spelling of it; as many as there were."""
+    """Each word in its standard spelling; as many as there were."""
     spellings = [STANDARD_SPELLINGS.get(word, word) for word in words]
     for index, word in enumerate(words):
         tens, hyphen, ones = word.partition("-")
@@ -151,7 +143,7 @@ def _ordinals_to_digits(words: list[str]) -> list[str]:
 
 
 def build_second_line_key(second_line: str) -> str:
-    """What tells doors of one number apart: a building, a box; not who is there, or how to get in."""
+    """What tells delivery points of one number apart: a building, a box; not a person, or how to get in."""
     words = second_line.split()
     care_of_index = next((index for index, word in enumerate(words) if word in CARE_OF_WORDS), len(words))
     words = words[:care_of_index]
@@ -170,7 +162,6 @@ _OR_RESIDENT = re.compile(r"\s+or\s+(?:the\s+)?(?:current\s+)?(?:resident|occupa
 _CARE_OF_SUFFIX = re.compile(r",?\s+(?:c\s?/\s?o|℅|(?:in\s+)?care\s+of)\s.*", re.IGNORECASE | re.DOTALL)
 _FAMILY_WORDS = frozenset({"family", "household"})
 _SURNAME_PREFIXES = PARTICLES | {"st"}
-"""`St. John` too; a word alone would be a street."""
 _JOINERS = frozenset({"and", "&", "+"})
 _LEADING_WORDS = frozenset({"the", "current"})
 _NON_NAME_WORDS = (
@@ -180,7 +171,7 @@ _NON_NAME_WORDS = (
 
 @lru_cache(maxsize=SURNAME_CACHE_SIZE)
 def extract_surname(name: str | None) -> str | None:
-    """DOE of `Dr. Jane Q. Doe Jr.`, of `Doe, Jane` and of `The Doe Family`; None of a firm, or of nobody."""
+    """DOE of `Dr. Jane Q. Doe Jr.`, `Doe, Jane` and `The Doe Family`; None of a company, or of no one."""
     text = (name or "").strip()
     if _is_simple_name(text):
         return text.split(" ")[1].upper()
@@ -216,7 +207,7 @@ def extract_surname(name: str | None) -> str | None:
 
 
 def _is_simple_name(text: str) -> bool:
-    """Whether it is a first name and a last name and nothing else, as most are."""
+    """Whether it is a first name and a last name, as most are."""
     first, _, last = text.partition(" ")
     return (
         text.isascii()
@@ -247,7 +238,7 @@ def _find_name_bounds(words: list[str]) -> tuple[int, int]:
 
 
 def _order_surname_last(text: str) -> list[str]:
-    """`Doe, Jane` turned round; the comma before a suffix (`Doe, Jr.`) is no turn."""
+    """`Doe, Jane` reversed; but not at the comma before a suffix (`Doe, Jr.`)."""
     if "," not in text:
         return text.split()
     parts = [part.split() for part in text.split(",") if part.strip()]

@@ -1,10 +1,6 @@
-"""Addresses on one line, taken apart.
-
-Slower by far than the tables, and loaded only when it is first asked.
-
-From the end: country, ZIP code, state; then the city, which the table of ZIP codes knows best. What cannot be
-told for certain is not told: the caller is asked for the parts instead.
-"""
+"""Split addresses on one line: from the end country, ZIP code and state; then the city, by the table of ZIP codes.
+What is uncertain is not split: the caller must give the parts. `usaddress` is far slower than the tables, and loaded
+when first needed."""
 
 import re
 import threading
@@ -22,20 +18,18 @@ NUMBER_LABELS = ("AddressNumberPrefix", "AddressNumber", "AddressNumberSuffix")
 NAME_PREFIX_LABELS = ("StreetNamePreModifier", "StreetNamePreType")
 UNIT_LABELS = ("OccupancyType", "OccupancyIdentifier", "SubaddressType", "SubaddressIdentifier")
 SECOND_LINE_LABELS = ("BuildingName", "LandmarkName", "Recipient", "PlaceName")
-"""What may stand on the line beside the street."""
 
 _MODEL_LOCK = threading.Lock()
-"""The model is one object with a state of its own."""
+"""The model is not thread-safe."""
 
 
 @cache
 def _load_library() -> ModuleType:
-    """A model of megabytes, which only those load who need it."""
     return import_module("usaddress")
 
 
 def label_parts(line: str) -> Mapping[str, str] | None:
-    """The parts of a line by their labels; None where it is read as two addresses, or as none."""
+    """None if it is read as two addresses, or as none."""
     library = _load_library()
     with _MODEL_LOCK:
         try:
@@ -46,7 +40,7 @@ def label_parts(line: str) -> Mapping[str, str] | None:
 
 
 def parse_with_library(words: list[str]) -> DeliveryPoint | None:
-    """The same words as for `read_door`, or None where the library does not tell either."""
+    """The same words as for `read_delivery_point`, or None if the library does not know either."""
     labels = label_parts(" ".join(words))
     known_labels = {*NUMBER_LABELS, *NAME_PREFIX_LABELS, *UNIT_LABELS, *SECOND_LINE_LABELS}
     known_labels |= {"StreetNamePreDirectional", "StreetName", "StreetNamePostType", "StreetNamePostDirectional"}
@@ -93,13 +87,12 @@ ADDRESS_LINE_PATTERN = re.compile(
     re.IGNORECASE,
 )
 MAX_STATE_WORDS = 4
-"""Words in the name of a state."""
 MAX_CITY_WORDS = 6
 _LINE_ENDS = re.compile(r"\s*[\t\n\r\v\f\x85\u2028\u2029]\s*")
 
 
 def split_address_line(line: str) -> dict[str, str] | None:
-    """Street, city, state and ZIP code of an address at home that came on one line; None: it is no such."""
+    """Street, city, state and ZIP code of a US address on one line, or None."""
     match = ADDRESS_LINE_PATTERN.fullmatch(" ".join(_LINE_ENDS.sub(", ", line.strip()).split()))
     split_parts = match and _split_street_city_state(match["place"], match["zip"][:5])
     if match is None or split_parts is None:
@@ -109,7 +102,7 @@ def split_address_line(line: str) -> dict[str, str] | None:
 
 
 def _split_street_city_state(text: str, zip5: str) -> tuple[str, str, str] | None:
-    """Read from the end, the longest state first: a city may be named New York, a state West Virginia."""
+    """From the end, the longest state first: New York may be a city, West Virginia a state."""
     words = text.split()
     last_word = words[-1].rstrip(",").replace(".", "").upper()
     max_words = MAX_STATE_WORDS if last_word in STATE_NAME_ENDINGS or not last_word else 1
@@ -121,7 +114,7 @@ def _split_street_city_state(text: str, zip5: str) -> tuple[str, str, str] | Non
 
 
 def _split_without_state(text: str, zip5: str) -> tuple[str, str, str] | None:
-    """`12 Main St, Austin 78701`: where the ZIP code serves that city, its state is certain."""
+    """`12 Main St, Austin 78701`: if the ZIP code serves that city, its state is certain."""
     zip_area = find_zip_area(zip5)
     street_and_city = _split_at_known_city(text.rstrip(", "), zip5) if zip_area else None
     return (*street_and_city, zip_area.state) if zip_area and street_and_city else None
@@ -143,7 +136,7 @@ def _may_be_city(text: str) -> bool:
 
 
 def _split_at_known_city(text: str, zip5: str) -> tuple[str, str] | None:
-    """The longest name at the end that the ZIP code serves, where a street is left before it."""
+    """At the longest city that the ZIP code serves, if a street remains before it."""
     words = text.split()
     for count in range(min(MAX_CITY_WORDS, len(words) - 1), 0, -1):
         street, city = " ".join(words[:-count]).rstrip(", "), " ".join(words[-count:])
@@ -163,7 +156,7 @@ def _has_number(words: list[str]) -> bool:
 
 
 def _split_with_library(text: str, zip5: str, state: str) -> tuple[str, str] | None:
-    """Where the table does not know the city: only if the street before it is certainly over."""
+    """For a city not in the table: only if the street before it has certainly ended."""
     labels = label_parts(f"{text}, {state} {zip5}")
     city = labels and labels.get("PlaceName")
     if not city or has_digit(city) or not text.endswith(city):

@@ -25,7 +25,7 @@ class ForeignAddress(NamedTuple):
 
 
 def standardize_foreign(country: str, city: str, province: str | None, postal_code: str | None) -> ForeignAddress:
-    """The place as its country writes it, accents and all, and what speaks against it."""
+    """As its country writes it, and what is doubtful."""
     rules = find_country_rules(country, None)
     code = _standardize_postal_code(country, postal_code)
     if rules is None:
@@ -57,12 +57,11 @@ def _find_province(rules: CountryAddressRules, province: str | None) -> str | No
 
 
 def _choose_province_spelling(province_code: str | None, province: str | None) -> str | None:
-    """The code of a province; but Tokyo stays Tokyo where the code is in letters that nobody here reads."""
+    """The code; but Tokyo stays Tokyo where the code is in another script."""
     return province_code if province_code and (province_code.isascii() or not (province or "").isascii()) else province
 
 
 def _standardize_postal_code(country: str, code: str | None) -> str | None:
-    """Postal codes have no small letters anywhere."""
     if code is None:
         return None
     normalized = _SPACES.sub(" ", code.upper())
@@ -91,12 +90,12 @@ _CANADIAN_ADDRESS = re.compile(
 
 
 def is_canadian(province: str | None, postal_code: str | None) -> bool:
-    """Whether one of them is of Canada; no state of the US is called like a province."""
+    """Whether one of them is Canadian; no US state has the name of a province."""
     return _find_canadian_province(province or "") is not None or _POSTAL_CODE.fullmatch(postal_code or "") is not None
 
 
 def split_canadian_address(line: str) -> tuple[dict[str, str], bool] | None:
-    """Street, city, province and postal code, and whether the line names the country; None: it is no such."""
+    """Street, city, province and postal code, and whether the line names the country; or None."""
     match = _CANADIAN_ADDRESS.fullmatch(", ".join(" ".join(part.split()) for part in line.strip().splitlines()))
     province = match and _find_canadian_province(match["province"])
     if match is None or province is None:
@@ -127,7 +126,7 @@ MILITARY_BOX_REQUIRED = "Mail to the armed forces goes to a PSC, a CMR or a UNIT
 def find_domestic_doubts(
     parsed: ParsedAddress, city: str, state: str, zip5: str, *, is_city_known: bool
 ) -> tuple[str, ...]:
-    """What does not agree, the gravest first."""
+    """The most serious first."""
     doubts = _find_zip_doubts(city, state, zip5, is_city_known=is_city_known)
     if state in MILITARY_STATES or (len(city) <= MAX_MILITARY_CITY_LENGTH and _is_military(city)):
         doubts += _find_military_doubts(parsed, city, state)
@@ -164,7 +163,6 @@ def _find_military_doubts(parsed: ParsedAddress, city: str, state: str) -> list[
 
 
 def _is_military(city: str) -> bool:
-    """APO, also as A.P.O."""
     return standardize_text(city).replace(" ", "") in MILITARY_CITIES
 
 
@@ -172,7 +170,7 @@ HOME_COUNTRY = "US"
 
 DELIVERABLE, DOUBTFUL, UNDELIVERABLE = "deliverable", "doubtful", "undeliverable"
 DELIVERABILITIES = (DELIVERABLE, DOUBTFUL, UNDELIVERABLE)
-"""How sure it is that mail arrives. What is doubtful is mailed, and the sender is told why."""
+"""What is doubtful is mailed, and the sender is warned."""
 
 NO_ADDRESS = "There is no mailing address, only an e-mail."
 INCOMPLETE_ADDRESS = "The address lacks its city, state or ZIP code."
@@ -180,25 +178,24 @@ INCOMPLETE_ADDRESS = "The address lacks its city, state or ZIP code."
 ADDRESS_PARTS = ("address", "address2", "city", "province", "postal_code")
 
 StandardParts = tuple[str | None, str | None, str | None, str | None, str | None]
-"""The parts of an address, in the order of `ADDRESS_PARTS`, as they are printed."""
+"""In the order of `ADDRESS_PARTS`, as printed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandardizedAddress:
-    """`standard` is None where there is no address, or too little of one to say how it is written."""
+    """`standard` is None if there is no address, or too little of one."""
 
     key: str | None
     standard: StandardParts | None
     deliverability: str
     reasons: tuple[str, ...] = ()
-    """Sentences; of what is undeliverable the first says why."""
+    """Sentences; if undeliverable, the first says why."""
 
 
 def standardize(
     parts: Mapping[str, str | None], country: str, *, email: str | None = None, name: str | None = None
 ) -> StandardizedAddress:
-    """The address of these parts (stripped; an empty one is None) in this country; whose it is matters only
-    where it is no door."""
+    """The parts are stripped, and None if empty; `email` and `name` matter only if it is no delivery point."""
     if parts["address"] is None:
         return StandardizedAddress(None, None, UNDELIVERABLE, (NO_ADDRESS,))
     second_line = parts["address2"]

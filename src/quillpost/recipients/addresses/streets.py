@@ -1,4 +1,4 @@
-"""Delivery lines read by the tables of Publication 28: streets, boxes, routes."""
+"""Delivery lines parsed by the tables of Publication 28: streets, boxes, routes."""
 
 import re
 from typing import NamedTuple
@@ -29,7 +29,6 @@ from quillpost.recipients.addresses.units import (
 )
 
 MAX_BOX_KIND_WORDS = 4
-"""Words before the number."""
 AMBIGUOUS_ROUTE_WORDS = frozenset({"RD", "R D", "RT", "RTE", "ROUTE"})
 """Words for a rural route that name a road as well: a route only with its box."""
 _JOINED_BOX = re.compile(r"(RR|HC|PSC|CMR|RFD|RT|RTE|UNIT|BOX|HCR|POB|POBOX)-?(\d+[A-Z]?)")
@@ -41,7 +40,7 @@ class PostBox(NamedTuple):
     units: list[AddressUnit]
     is_military: bool = False
     is_missing_box: bool = False
-    """Whether it is the route alone, of all who live along it."""
+    """Whether it is only the route, of everyone along it."""
 
 
 def may_begin_box(word: str) -> bool:
@@ -51,7 +50,7 @@ def may_begin_box(word: str) -> bool:
 
 
 def read_box(words: list[str]) -> PostBox | None:
-    """The line where it is a box or a route and nothing else, else None."""
+    """None unless the line is only a box or a route."""
     words = _split_joined_boxes(words)
     for count in range(min(MAX_BOX_KIND_WORDS, len(words) - 1), 0, -1):
         kind = " ".join(words[:count])
@@ -104,7 +103,6 @@ def _read_route(kind: str, remaining_words: list[str]) -> PostBox | None:
 
 GENERAL_DELIVERY = "GENERAL DELIVERY"
 MAX_HIGHWAY_WORDS = 4
-"""Words in the kind of a highway."""
 _JOINED_HIGHWAY = re.compile(r"(I|IH|US|SR|CR|SH|FM|RM|HWY|HIGHWAY|RT|RTE|ROUTE)-?(\d+[A-Z]?)")
 
 
@@ -117,12 +115,11 @@ class DeliveryPoint(NamedTuple):
     """What was on the line and is no part of the street."""
     is_military: bool = False
     has_unlabeled_number: bool = False
-    """Whether a number came without a word that says what it numbers."""
     is_missing_box: bool = False
 
 
 def read_delivery_point(words: list[str]) -> DeliveryPoint | None:
-    """The words of one line (at least one); None where the tables do not tell what is what."""
+    """The words of one line (at least one); None if the tables cannot tell."""
     first_word = words[0]
     if may_begin_box(first_word) and (box := read_box(words)):
         return DeliveryPoint(box.line, box.units, True, is_military=box.is_military, is_missing_box=box.is_missing_box)
@@ -186,7 +183,7 @@ def _prefix_number(number: str, line: str) -> str:
 
 
 def _is_road_number(word: str, previous_word: str) -> bool:
-    """`PINE RD 7` and `SCENIC HWY 98`: a number after these is hardly ever a unit, so that we invent none."""
+    """`PINE RD 7` and `SCENIC HWY 98`: a number after these is hardly ever a unit."""
     kind = STREET_SUFFIXES.get(previous_word)
     return (kind == "HWY" and has_digit(word) and not is_ordinal(word)) or (kind == "RD" and word.isdigit())
 
@@ -221,7 +218,7 @@ def _standardize_street(words: list[str]) -> str | None:
 
 
 def _continues_after_suffix(name: list[str], suffix: str) -> bool:
-    """Whether a suffix stands within the name, so that what follows may be a building or a town."""
+    """Whether a suffix is within the name, so that what follows may be a building or a city."""
     last_suffix_index = max(
         index for index, word in enumerate(name) if word in UNAMBIGUOUS_STREET_SUFFIXES and index > 0
     )
@@ -246,7 +243,7 @@ def to_ordinal(number: str) -> str:
 
 
 def _read_highway(number: str, words: list[str]) -> DeliveryPoint | None:
-    """`COUNTY ROAD 5`: its kind is written out, and its number is no unit."""
+    """`COUNTY ROAD 5`: its kind is spelled out, and its number is no unit."""
     start = 1 if words[0] in DIRECTIONS and len(words) > 2 else 0
     direction_before = DIRECTIONS[words[0]] if start else ""
     remaining_words = words[start:]

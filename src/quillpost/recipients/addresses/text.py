@@ -23,7 +23,7 @@ def _index_by_spelling(entries: Mapping[str, Iterable[str]]) -> dict[str, str]:
 
 
 STREET_SUFFIXES = _read_suffixes()
-"""The standard abbreviation by any spelling of a street suffix."""
+"""The standard abbreviation by any spelling."""
 STANDARD_STREET_SUFFIXES = frozenset(STREET_SUFFIXES.values())
 UNAMBIGUOUS_STREET_SUFFIXES = frozenset(
     word for word, standard in STREET_SUFFIXES.items() if standard in _VOCABULARY["strong_suffixes"]["standards"]
@@ -64,7 +64,7 @@ SPELLED_TENS: dict[str, str] = _VOCABULARY["tens"]
 
 
 INVISIBLE_MARKS = re.compile("[\u034f\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-"""Marks that nobody sees, or that only choose another form of the letter before them."""
+"""Marks that are invisible, or only select another form of the letter before them."""
 
 
 _ASCII_TRANSLATION = str.maketrans(
@@ -84,7 +84,7 @@ _LATIN_ACCENTS = re.compile("(?<=[A-Za-z])[\u0300-\u036f]+")
 
 
 def split_segments(text: str) -> list[list[str]]:
-    """The words of each part between commas; an empty part is none."""
+    """The words of each part between commas that is not empty."""
     words = _split_words(text)
     if "," not in words:
         return [words] if words else []
@@ -98,7 +98,7 @@ def split_segments(text: str) -> list[list[str]]:
 
 
 def standardize_text(text: str) -> str:
-    """The text in capitals without marks: for cities, and lines that are no street."""
+    """In capitals without punctuation: for cities, and lines that are no street."""
     words = _split_words(text)
     return " ".join([word for word in words if word != ","])
 
@@ -120,7 +120,7 @@ def _split_words(text: str) -> list[str]:
 
 
 def _strip_accents(text: str) -> str:
-    """Letters and digits, Latin ones without their accents; other marks are spaces."""
+    """Letters and digits, Latin ones without accents; other characters become spaces."""
     text = INVISIBLE_MARKS.sub("", _FRACTION.sub(lambda match: f" {match[0]}", text))
     decomposed = unicodedata.normalize("NFKD", text).replace("\u2044", "/")
     decomposed = _LATIN_ACCENTS.sub("", _QUOTES.sub("", _DASHES.sub("-", decomposed)))
@@ -134,7 +134,7 @@ def _letter_or_space(char: str) -> str:
 
 
 def _strip_loose_hyphens(words: list[str]) -> list[str]:
-    """A hyphen within a word stays; `12 - 14` is one number, and any other lone one says nothing."""
+    """A hyphen within a word stays; `12 - 14` is one number; other loose hyphens go."""
     cleaned: list[str] = []
     follows_hyphen = False
     for word in words:

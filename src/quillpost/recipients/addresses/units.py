@@ -12,10 +12,10 @@ from quillpost.recipients.addresses.text import (
 )
 
 AddressUnit = tuple[str, str]
-"""A designator and its number; either may be empty where it was not given."""
+"""A designator and its number; either may be empty."""
 
 UNKNOWN_DESIGNATOR = "#"
-"""What the postal service writes where the designator is not known."""
+"""As the USPS writes an unknown designator."""
 ORDINAL_ENDINGS = ("ST", "ND", "RD", "TH")
 MAX_UNIT_NUMBER_LENGTH = 6
 
@@ -29,7 +29,7 @@ def is_ordinal(word: str) -> bool:
 
 
 def split_units(words: list[str], first_index: int) -> tuple[int, list[AddressUnit]]:
-    """Where the units at the end of a line begin, at `first_index` at the earliest, and what they are."""
+    """The index where the units at the end of a line begin, at `first_index` or later, and the units."""
     for start in range(first_index, len(words)):
         word = words[start]
         if word in UNITS or (start + 1 < len(words) and is_floor(word, words[start + 1])):
@@ -45,7 +45,7 @@ def is_floor(word: str, next_word: str) -> bool:
 
 
 def read_units(words: list[str], *, previous_word: str | None = None) -> list[AddressUnit] | None:
-    """These words as units and nothing else, or None. `previous_word`: the word before them on their line."""
+    """These words if they are only units, else None. `previous_word` is before them on their line."""
     units: list[AddressUnit] = []
     index, count = 0, len(words)
     while index < count:
@@ -114,7 +114,7 @@ def _continues_number(word: str, next_word: str | None) -> bool:
 
 
 def _ends_street(word: str | None) -> bool:
-    """Whether a street may be over after this word; where nothing came before, the line is the unit's own."""
+    """Whether a street may end with this word; None: the line is the unit's own."""
     return word is None or word in STREET_SUFFIXES or word in DIRECTIONS
 
 
@@ -136,7 +136,7 @@ def format_units(units: list[AddressUnit]) -> str:
 
 
 def build_unit_keys(units: list[AddressUnit]) -> list[str]:
-    """The units as a key has them: of designators that people use for one another, the number alone."""
+    """Only the number for designators that people interchange."""
     return [
         number if designator in INTERCHANGEABLE_UNITS and number else f"{designator} {number}"
         for designator, number in units

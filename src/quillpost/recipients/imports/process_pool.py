@@ -21,28 +21,26 @@ from quillpost.recipients.imports.rows import ExaminedChunk, RowChunk, RowPlan, 
 
 FRAME_HEADER = struct.Struct("<Q")
 RESPONSE_HEADER = struct.Struct("<QQQQ")
-"""People, rejected rows, and the bytes of each."""
+"""Accepted rows, rejected rows, and the bytes of each."""
 
 MAX_MEMORY_BYTES = 1_500_000_000
-"""Bytes of address space: a chunk of rows takes a hundredth of it."""
+"""Address space: a chunk of rows takes a hundredth of it."""
 
 
 # They get no more of our surroundings than they need to start: no secret is among them.
 _ENVIRONMENT_NAMES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "HOME", "PYTHONPYCACHEPREFIX")
 CHUNKS_PER_PROCESS = 2
-"""Chunks that wait for each process, so that none does."""
 
 MAX_PROCESSES = 4
-"""Processes, however many processors there are: two examine rows faster than the database puts them on their
-list, and each takes some 25 MB with the chunks that wait for it."""
+"""Two examine rows faster than the database inserts them, and each takes some 25 MB with its chunks."""
 
 
 class ExaminerDied(Exception):
-    """One of the processes ended: killed, or out of memory."""
+    """One of the processes was killed, or ran out of memory."""
 
 
 class ExaminerPool:
-    """Use it with `with`: the processes end with it."""
+    """A context manager: the processes end with it."""
 
     def __init__(self, plan: RowPlan, import_id: int, *, size: int | None = None) -> None:
         self._import_id = import_id
@@ -58,7 +56,7 @@ class ExaminerPool:
 
     @property
     def pid(self) -> int:
-        """Of the process whose children they are, and whose group they are in."""
+        """Of the parent process of the group."""
         return self._process.pid
 
     @property
@@ -66,7 +64,7 @@ class ExaminerPool:
         return len(self._sockets)
 
     def examine(self, chunks: Iterable[RowChunk]) -> Iterator[ExaminedChunk]:
-        """What became of each chunk, in their order; a few are read ahead."""
+        """In order; a few chunks are read ahead."""
         pending: deque[Future[ExaminedChunk]] = deque()
         for chunk in chunks:
             pending.append(self._threads.submit(self._examine_chunk, chunk))
@@ -112,7 +110,7 @@ class ExaminerPool:
 
 
 def _start_processes(sockets: Sequence[socket.socket]) -> subprocess.Popen[bytes]:
-    """In a group of their own: they end together, and a Ctrl-C is their parent's to hear."""
+    """In a group of their own: they end together, and do not get a Ctrl-C."""
     descriptors = [worker_socket.fileno() for worker_socket in sockets]
     try:
         return subprocess.Popen(
@@ -141,7 +139,7 @@ def _read_exactly(source: IO[bytes], size: int) -> bytes:
 
 
 def main() -> None:
-    """Load all that it takes, then divide: those who work share what was loaded."""
+    """Load everything, then fork: the workers share the memory."""
     for resource_kind, limit in ((resource.RLIMIT_AS, MAX_MEMORY_BYTES), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(resource_kind, (limit, limit))
     sockets = [socket.socket(fileno=int(number)) for number in sys.argv[1:]]
@@ -156,7 +154,7 @@ def main() -> None:
 
 
 def warm_up() -> None:
-    """The tables of addresses are read at the first question."""
+    """Load the tables of addresses."""
     for line in ("12 N Main St Apt 4, Austin, TX 78701", "The Old Mill, 3 1/2 River Road, Salem, MA 01970"):
         RowReader(RowPlan([(0, "address")], 1)).read_person([line])
 

@@ -1,4 +1,4 @@
-"""The rows of imports: their status changes by compare-and-swap alone, so of two that try one wins."""
+"""SQL of imports and their staging tables. The status changes by compare-and-swap, so of two that try one wins."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -50,12 +50,11 @@ class Import:
 
     @property
     def staged_count(self) -> int:
-        """People that wait in its staging table."""
         return self.rows_read - self.rows_rejected
 
     @property
     def progress(self) -> float:
-        """From 0 to 1. Reading is most of the work; the last tenth puts everyone on the list."""
+        """From 0 to 1. Reading is most of the work; the last tenth inserts everyone into the list."""
         if self.status == "done":
             return 1.0
         return round(0.9 * min(1.0, self.bytes_read / max(1, self.file_bytes)), 3)
@@ -83,7 +82,6 @@ def read_import(tx: Tx, import_id: int) -> Import:
 
 
 def list_recent_imports(tx: Tx, list_id: int, *, limit: int) -> list[Import]:
-    """Into one list, newest first."""
     rows = tx.execute(
         sa.select(*_COLUMNS).where(imports.c.mailing_list_id == list_id).order_by(imports.c.id.desc()).limit(limit)
     )
@@ -92,15 +90,13 @@ def list_recent_imports(tx: Tx, list_id: int, *, limit: int) -> list[Import]:
 
 @dataclass(frozen=True, slots=True)
 class RejectedImportRow:
-    """A row of a file that was not taken: where in it the row begins, and why."""
-
     place: int
     line: int
     reason: str
 
 
 def list_first_rejects(tx: Tx, import_id: int, *, limit: int) -> list[RejectedImportRow]:
-    """In the order of the file. Takes the service's transaction, and an import that its reader has read."""
+    """In the order of the file. Takes the system transaction, and an import that its reader may see."""
     columns = import_rejects.c
     rows = tx.execute(
         sa.select(columns.place, columns.line, columns.reason)
@@ -112,7 +108,7 @@ def list_first_rejects(tx: Tx, import_id: int, *, limit: int) -> list[RejectedIm
 
 
 def start_import(tx: Tx, import_id: int, *, now: datetime) -> Import | None:
-    """The import at work, whether it begins or goes on; nothing where it has ended."""
+    """The import, started or continued; None if it has ended."""
     row = tx.execute(
         sa.update(imports)
         .where(imports.c.id == import_id, imports.c.status.in_(UNFINISHED))
@@ -123,7 +119,7 @@ def start_import(tx: Tx, import_id: int, *, now: datetime) -> Import | None:
 
 
 def restart_import(tx: Tx, import_id: int, *, now: datetime) -> None:
-    """Nothing of it is staged: its first row is read next."""
+    """Nothing of it is staged: start again with the first row."""
     tx.execute(sa.delete(import_rejects).where(import_rejects.c.import_id == import_id))
     tx.execute(
         sa.update(imports)
@@ -143,7 +139,7 @@ def finish_import(tx: Tx, import_id: int, status: str, *, now: datetime, **value
 
 
 def store_chunk(tx: Tx, import_id: int, examined: ExaminedChunk, *, now: datetime) -> bool:
-    """Stage what became of a chunk and note that it is; False where the import has gone another way since."""
+    """Stage a chunk and record the progress; False if the import has changed since."""
     chunk = examined.chunk
     # A crash of the server empties the staging table anyway, so nobody need wait for the disk.
     tx.execute(sa.text("set local synchronous_commit = off"))
@@ -177,7 +173,7 @@ def get_staging_name(import_id: int) -> str:
 
 
 def create_staging(tx: Tx, import_id: int) -> int:
-    """See that there is a staging table; how many wait in it."""
+    """Ensure that there is a staging table; how many rows it has."""
     tx.execute(sa.text("select make_import_staging(:id)"), {"id": import_id})
     return int(tx.execute(sa.text(f"select count(*) from {get_staging_name(import_id)}")).scalar_one())
 
@@ -191,7 +187,7 @@ def drop_staging(tx: Tx, import_id: int) -> None:
 
 
 def has_ended(tx: Tx, import_id: int) -> bool:
-    """Whether it is done, failed, cancelled or gone altogether."""
+    """Whether it is done, failed, canceled or deleted."""
     unfinished = sa.select(imports.c.id).where(imports.c.id == import_id, imports.c.status.in_(UNFINISHED))
     return tx.execute(unfinished).first() is None
 
@@ -262,11 +258,11 @@ _INSERT_STAGED = f"""
 
 
 class StagedRowsLost(Exception):
-    """Not all who were staged are there: the database has crashed since, and they must be read anew."""
+    """The database has crashed and lost staged rows: the file must be read again."""
 
 
 def add_staged_recipients(tx: Tx, import_record: Import, mailing_list: MailingList, *, clock: Clock) -> None:
-    """`mailing_list` is in this transaction's hands: nobody else writes its people. Undo it on `StagedRowsLost`."""
+    """`mailing_list` is locked. Roll back on `StagedRowsLost`."""
     for setting in _SESSION_SETTINGS:
         tx.execute(sa.text(setting))
     now = clock()

@@ -26,18 +26,18 @@ TOO_WIDE = (
 )
 
 ESCAPED_FORMULA = re.compile("'+[-=+@\t\r\n＝＋－＠]")
-"""How a value begins that an export has kept from being taken for a formula."""
+"""How an export begins a value that a spreadsheet would take for a formula."""
 _UNSTORABLE = re.compile(r"[\ufffd\x00]")
 
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
-    """What to read of each row: the places of columns and the fields that they hold."""
+    """The indexes of columns, and the fields that they hold."""
 
     fields: Sequence[tuple[int, str]]
     width: int
     suppress_by: str | None = None
-    """How the list bars people; nothing: it is no suppression list."""
+    """None if the list is no suppression list."""
 
     @property
     def internal_fields(self) -> list[tuple[int, str]]:
@@ -45,8 +45,6 @@ class RowPlan:
 
 
 class RowReader:
-    """Makes people of rows."""
-
     def __init__(self, plan: RowPlan) -> None:
         self._plan = plan
         self._fields = plan.internal_fields
@@ -68,7 +66,7 @@ class RowReader:
         return person
 
     def read_fields(self, cells: Sequence[str]) -> dict[str, str] | str:
-        """What the row says of someone, by our names, not examined yet; or why it cannot be read."""
+        """The fields by our names, not validated yet; or why the row cannot be read."""
         count = len(cells)
         if count > self._width and any(map(str.strip, cells[self._width :])):
             return TOO_WIDE.format(count, self._width)
@@ -86,11 +84,10 @@ class RowReader:
         return fields
 
     def get_distinguishing_key(self, person: Person) -> str:
-        """What tells those of one address on the list apart."""
         return get_distinguishing_key(self._plan.suppress_by or "", person)
 
     def _complete_fields(self, fields: dict[str, str]) -> None:
-        """By our names alone, as people of hooks are."""
+        """By our names only, as in webhooks."""
         if not self._is_plain:
             first, last = fields.pop("first_name", None), fields.pop("last_name", None)
             if first and last:
@@ -112,7 +109,7 @@ _PUBLIC_FIELD_NAMES = {within: field for field, within in INTERNAL_FIELD_NAMES.i
 
 UNCLOSED_QUOTE = 'A quote (") is opened here and not closed: nothing from here to the end of the file was read.'
 MAX_ROW_LENGTH = 4_000_000
-"""Characters; in quotes a row can go on for as many lines as it likes."""
+"""In quotes a row can go on for any number of lines."""
 TOO_LONG = (
     f'A cell is longer than {MAX_CELL_LENGTH:,} characters, or the row than can be: perhaps a quote (") is not'
     " closed."
@@ -124,17 +121,17 @@ READ_AHEAD_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """One row: where it begins, its cells, and what keeps it from being read, if anything does."""
+    """One row: where it begins, its cells, and an error if it cannot be read."""
 
     line: int
     cells: list[str]
     error: str | None = None
     width: int = 0
-    """How many cells there were, where they were too many to be kept."""
+    """The number of cells, where they were too many to be stored."""
 
 
 class _LineReader:
-    """The lines of a text, and whether somebody has asked for more than there are."""
+    """The lines of a text, and whether more were requested than there are."""
 
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._text = text
@@ -157,10 +154,8 @@ class _LineReader:
 
 
 def read_records(source: IO[bytes], layout: FileLayout) -> Iterator[FileRecord]:
-    """The rows below the header that are not blank. A broken character is U+FFFD in its cell.
-
-    The source is closed with them, if it is not before.
-    """
+    """The rows below the header that are not blank. A broken character becomes U+FFFD. The source is closed with
+    them."""
     records = _read_all_records(source, layout)
     if layout.has_header:
         next(records, None)
@@ -173,7 +168,7 @@ def _read_all_records(source: IO[bytes], layout: FileLayout) -> Iterator[FileRec
 
 
 def parse_records(text: io.TextIOWrapper, delimiter: str, *, is_workbook: bool = False) -> Iterator[FileRecord]:
-    """Every row of a text that is not blank, the header among them."""
+    """Every row of a text that is not blank, including the header."""
     lines = _LineReader(text)
     reader = csv.reader(lines, delimiter=delimiter or SINGLE_COLUMN_DELIMITER)
     row_number = 0
@@ -200,13 +195,13 @@ def parse_records(text: io.TextIOWrapper, delimiter: str, *, is_workbook: bool =
 
 @dataclass(frozen=True, slots=True)
 class RowChunk:
-    """Rows that follow each other in a file, the place of the first and the lines where they begin."""
+    """Consecutive rows, the number of the first and the lines where they begin."""
 
     first_row: int
     lines: list[int]
     rows: list[list[str]]
     errors: dict[int, str]
-    """Of rows that could not be read at all, why, by their place in the chunk."""
+    """By index in the chunk, for rows that could not be read."""
     bytes_read: int
 
     @property
@@ -216,7 +211,7 @@ class RowChunk:
 
 @dataclass(frozen=True, slots=True)
 class ExaminedChunk:
-    """What became of a chunk, as the database copies it."""
+    """A chunk's rows in the format of COPY."""
 
     chunk: RowChunk
     accepted_data: bytes
@@ -277,12 +272,10 @@ def _format_copy_line(row_number: int, line: int, person: Person, distinguishing
 
 
 def _escape_copy_value(text: str | None) -> str:
-    """A value as COPY reads it."""
     return NULL if text is None else text.translate(_COPY_ESCAPES)
 
 
 def _format_array(texts: Sequence[str | None] | None) -> str | None:
-    """As PostgreSQL writes an array."""
     if texts is None:
         return None
     if not texts:

@@ -15,13 +15,11 @@ from quillpost.recipients.rules import EMAIL_PATTERN
 
 MAX_COLUMNS = 1_000
 MAX_CELL_LENGTH = 131_072
-"""Characters; Python's own limit for one."""
 MAX_LINE_BYTES = 1_000_000
-"""Bytes."""
 MAX_COLUMN_NAME_LENGTH = 100
 
 SINGLE_COLUMN_DELIMITER = "\x1f"
-"""What divides the cells of a file that has one: a sign that nobody types."""
+"""The delimiter of a file with one column: a character that no one types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class FileLayout:
     names: tuple[str, ...]
     """Of its columns; those without a name are numbered."""
     is_workbook: bool = False
-    """Whether it was made of a workbook: its rows are counted as they were there."""
+    """Whether it was converted from a workbook, so that rows are counted and not lines."""
 
     @property
     def width(self) -> int:
@@ -47,16 +45,13 @@ class FileLayout:
 
 
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-"""What neither the database nor an answer can hold, or nobody sees."""
 
 
 def clean_column_name(name: str) -> str:
-    """A column's name as we keep it and show it."""
     return _CONTROL_CHARACTER.sub("\ufffd", " ".join(name.split()))[:MAX_COLUMN_NAME_LENGTH]
 
 
 def build_column_names(header: list[str] | None, width: int) -> tuple[str, ...]:
-    """What the columns are called."""
     header_names = header or []
     return tuple(
         (clean_column_name(header_names[index]) if index < len(header_names) else "") or f"Column {index + 1}"
@@ -65,9 +60,8 @@ def build_column_names(header: list[str] | None, width: int) -> tuple[str, ...]:
 
 
 INTERNAL_FIELD_NAMES = {"full_address": "whole", "street_name": "route", "street_number": "number"}
-"""Fields that become others', and what they are called within."""
+"""Fields that become others, and their internal names."""
 IMPORT_FIELDS = (*TEXT_FIELDS, "dob", "anniversary", "first_name", "last_name", *INTERNAL_FIELD_NAMES)
-"""What a column may hold."""
 IGNORED_FIELD = ""
 
 MAX_NAMES_LISTED = 30
@@ -89,7 +83,7 @@ class MappedColumn:
     field: str
     """One of `IMPORT_FIELDS`, or `IGNORED_FIELD`."""
     is_excluded: bool = False
-    """Whether its sender says that it is to be left out."""
+    """Whether the sender excluded it."""
 
     def to_dict(self) -> dict[str, str]:
         return {"column": self.name, "sample": self.sample, "field": self.field}
@@ -103,14 +97,14 @@ class MappedColumn:
 
     @property
     def is_overlooked(self) -> bool:
-        """Whether it is left out, with something in it, and nobody has said so."""
+        """Whether it is ignored, not empty, and not excluded by the sender."""
         return self.field == IGNORED_FIELD and self.sample != "" and not self.is_excluded
 
 
 def choose_columns(
     layout: FileLayout, rows: Sequence[Sequence[str]], mapping: Mapping[str, Any] | None
 ) -> list[MappedColumn]:
-    """What each column holds: what the mapping says, and of the others what they seem to."""
+    """The field of each column: from the mapping, else guessed."""
     mapped_fields = _read_mapping(layout, mapping or {})
     guessed_fields = _guess_fields(layout, rows)
     used_fields = set(mapped_fields.values()) - {IGNORED_FIELD}
@@ -125,7 +119,7 @@ def choose_columns(
 
 
 def build_warnings(columns: Sequence[MappedColumn]) -> list[str]:
-    """What of the file is not read, though there is something in it."""
+    """Which columns are ignored though they are not empty."""
     indexes_by_name: dict[str, list[int]] = {}
     for index, column in enumerate(columns):
         indexes_by_name.setdefault(column.name, []).append(index)
@@ -164,12 +158,10 @@ _ORDINAL_LABELS = {0: "the first", 1: "the second", 2: "the third"}
 
 
 def has_street_column(columns: Sequence[MappedColumn]) -> bool:
-    """Whether anybody can be mailed to. Without it people are known by their e-mail alone."""
     return not _MAILABLE_FIELDS.isdisjoint(column.field for column in columns)
 
 
 def require_address_or_email(columns: Sequence[MappedColumn]) -> None:
-    """Without an address and without an e-mail nobody can be told from anybody."""
     if not _IDENTIFYING_FIELDS & {column.field for column in columns}:
         raise Invalid(
             {
@@ -182,14 +174,14 @@ def require_address_or_email(columns: Sequence[MappedColumn]) -> None:
 
 
 def join_names(names: Any) -> str:
-    """Names in a sentence, not all of them where they are many."""
+    """Names in a sentence, at most `MAX_NAMES_LISTED` of them."""
     all_names = list(names)
     listed = ", ".join(all_names[:MAX_NAMES_LISTED])
     return listed if len(all_names) <= MAX_NAMES_LISTED else f"{listed} and {len(all_names) - MAX_NAMES_LISTED:,} more"
 
 
 def _read_mapping(layout: FileLayout, mapping: Mapping[str, Any]) -> dict[int, str]:
-    """By the place of a column, the field that its sender says it holds."""
+    """The field that the sender says, by the index of the column."""
     mapped_fields: dict[int, str] = {}
     errors: dict[str, list[str]] = {}
     for column, field in mapping.items():
@@ -214,7 +206,7 @@ def _read_mapping(layout: FileLayout, mapping: Mapping[str, Any]) -> dict[int, s
 
 
 def _find_column(layout: FileLayout, column: str) -> int | str:
-    """Which column is meant, by its name or its number from 0; or why none is."""
+    """The index of the column with this name or number; or an error."""
     indexes = [index for index, name in enumerate(layout.names) if name == clean_column_name(column)]
     if len(indexes) == 1:
         return indexes[0]
@@ -248,7 +240,7 @@ def _guess_fields(layout: FileLayout, rows: Sequence[Sequence[str]]) -> list[str
 
 
 def _choose_address(meanings: Sequence[FieldMeaning | None]) -> int | None:
-    """Of several addresses the first that has a street, else the first of which there is anything."""
+    """Of several addresses the first with a street, else the first."""
     address_fields = [
         (field_meaning.address_index, field_meaning.field)
         for field_meaning in meanings
@@ -269,13 +261,13 @@ _CELL_TESTS: tuple[tuple[str, CellTest, float], ...] = (
     ("address", _HOUSE_AND_STREET.fullmatch, 0.6),
     ("phone", _PHONE.fullmatch, 0.8),
 )
-"""How the cells of a column look that holds a field, and how many of them must."""
+"""What the cells of a field look like, and which share of them must."""
 
 
 def _guess_from_cells(
     fields: list[str], unknown: Sequence[int], rows: Sequence[Sequence[str]], *, has_header: bool
 ) -> None:
-    """Fill in what the cells themselves show. Where columns have names, only what cannot be anything else."""
+    """Guess fields from cells. Where columns have names, only what cannot be anything else."""
 
     def assign_field(field: str, cell_test: CellTest, min_share: float) -> None:
         is_assigned = field in fields or (field == "address" and {"full_address", "street_name"} & {*fields})
@@ -299,12 +291,10 @@ def _guess_from_cells(
 
 
 def _matching_share(rows: Sequence[Sequence[str]], index: int, cell_test: CellTest) -> float:
-    """How many of a column's cells that are not blank look so."""
     cells = [cell for row in rows if index < len(row) and (cell := row[index].strip())]
     return sum(bool(cell_test(cell[:300])) for cell in cells) / len(cells) if cells else 0.0
 
 
 def _find_sample(rows: Sequence[Sequence[str]], index: int) -> str:
-    """The column's first cell that is not blank."""
     cells = (" ".join(row[index].split()) for row in rows if index < len(row))
     return next((cell[:MAX_SAMPLE_LENGTH] for cell in cells if cell), "").replace("\x00", "\ufffd")

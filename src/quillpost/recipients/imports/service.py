@@ -36,7 +36,7 @@ MAX_FILE_NAME_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class InspectedImport:
-    """A file that can be imported: as it is read from now on, and its first rows."""
+    """A file that can be imported, and its first rows."""
 
     file: IO[bytes]
     name: str
@@ -52,7 +52,7 @@ class InspectedImport:
 def inspect_file(
     file: IO[bytes], *, name: str, mapping: Mapping[str, Any] | None, has_header: bool | None
 ) -> InspectedImport:
-    """What the file holds, or `Invalid`. The sheet of a workbook becomes a CSV file."""
+    """`Invalid` if it cannot be imported. The sheet of a workbook becomes a CSV file."""
     workbook = is_workbook(file)
     readable = convert_to_csv(file) if workbook else file
     try:
@@ -66,7 +66,7 @@ def inspect_file(
 
 
 def store_file(files: FileStore, inspected: InspectedImport, *, now: datetime) -> str:
-    """Put the file into the store; its key. Done before a transaction opens: storage may be far away."""
+    """The key of the stored file. Call it before a transaction: storage may be slow."""
     require_address_or_email(inspected.columns)
     key = f"{IMPORTS_FOLDER}/{now:%Y-%m-%d}/{uuid4()}"
     inspected.file.seek(0)
@@ -77,7 +77,7 @@ def store_file(files: FileStore, inspected: InspectedImport, *, now: datetime) -
 def create_import(
     tx: Tx, list_id: int, inspected: InspectedImport, key: str, *, clock: Clock, enqueue: bool = True
 ) -> Import:
-    """Note the import; its work starts when this transaction commits, unless it is not `enqueue`."""
+    """Record the import; its job starts when this transaction commits, unless `enqueue` is False."""
     mailing_list = lock_lists(tx, [list_id]).get(list_id)
     if mailing_list is None:
         raise NotFound
@@ -108,13 +108,13 @@ def create_import(
 
 
 def require_own_list(mailing_list: MailingList) -> None:
-    """Lists that the service keeps hold who came there by themselves, and nobody else."""
+    """`Refused` for lists that the service fills."""
     if mailing_list.kept_for is not None:
         raise Refused(OPT_OUT_LIST_REFUSED if mailing_list.is_opt_out_list else SCAN_LIST_REFUSED)
 
 
 def cancel_import(tx: Tx, import_id: int, *, clock: Clock) -> Import:
-    """Nobody of the file comes onto the list; whoever works on it finds out with the next chunk."""
+    """No one of the file is added; a running job stops at its next chunk."""
     import_record = queries.read_import(tx, import_id)
     if not end_import(tx, import_record, "cancelled", clock=clock):
         raise Conflict(ALREADY_FINISHED.format(queries.read_import(tx, import_id).status))
@@ -122,7 +122,6 @@ def cancel_import(tx: Tx, import_id: int, *, clock: Clock) -> Import:
 
 
 def _clean_file_name(name: str) -> str:
-    """A file's name may be as long and as odd as its sender likes; what is kept of it may not."""
     printable = "".join(char if char.isprintable() else " " for char in name)
     return printable.replace("\\", "/").rpartition("/")[2].strip()[-MAX_FILE_NAME_LENGTH:] or "import"
 
@@ -132,7 +131,8 @@ CHUNK_BYTES = 64 * 1024
 
 
 def stream_rejected_rows(db: Database, files: FileStore, import_record: Import) -> Iterator[bytes]:
-    """What was in them is read from the file once more. A failure comes before the first piece does."""
+    """A CSV of rejected rows: line, reason, and the cells, which are read from the file again. Errors are raised
+    before the first chunk."""
     if import_record.file_key is None:
         raise Refused(
             "The file of this import was removed, and this report with it: after its time, or because"

@@ -1,4 +1,4 @@
-"""What a file is that says it holds people: looked at once, whole, before anything is kept of it."""
+"""Detect the encoding, delimiter and header of an uploaded file."""
 
 import codecs
 import io
@@ -44,8 +44,6 @@ _CONTROL_BYTES = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class SniffedFile:
-    """A file that can be read, and its first rows."""
-
     layout: FileLayout
     rows: Sequence[Sequence[str]]
 
@@ -55,7 +53,7 @@ def build_file_error(sentence: str) -> Invalid:
 
 
 def sniff(file: IO[bytes], *, has_header: bool | None = None, is_workbook: bool = False) -> SniffedFile:
-    """How the file is read, or `Invalid` with what it is instead of a table."""
+    """The layout and the first rows, or `Invalid` if it is no table."""
     file.seek(0)
     head = file.read(HEAD_BYTES)
     if not head.strip():
@@ -96,7 +94,7 @@ def _build_width_error(width: int) -> Invalid:
 
 
 def _detect_marked_encoding(head: bytes) -> str | None:
-    """The encoding that a mark at the beginning tells."""
+    """By a byte order mark."""
     return next((encoding for mark, encoding in _BYTE_ORDER_MARKS if head.startswith(mark)), None)
 
 
@@ -110,7 +108,7 @@ def _require_text(head: bytes) -> None:
 
 
 def _detect_utf16(head: bytes) -> str | None:
-    """UTF-16 that does not say so: every other byte of plain letters is a nought."""
+    """UTF-16 without a mark: every other byte of plain letters is zero."""
     for encoding, offset in (("utf-16-le", 1), ("utf-16-be", 0)):
         if head[offset::2].count(0) > len(head) * 0.35 and head[1 - offset :: 2].count(0) < len(head) * 0.05:
             return encoding
@@ -118,10 +116,8 @@ def _detect_utf16(head: bytes) -> str | None:
 
 
 def _detect_encoding(file: IO[bytes]) -> str:
-    """UTF-8 where the whole file is; else what most of its letters beyond ASCII speak for.
-
-    A file that only breaks off within its last letter was UTF-8.
-    """
+    """UTF-8 if the whole file is, even one that breaks off within its last character; else by its non-ASCII
+    characters."""
     decoder = codecs.getincrementaldecoder("utf-8")("strict")
     file.seek(0)
     try:
@@ -145,7 +141,7 @@ def _detect_broken_encoding(file: IO[bytes]) -> str:
 
 
 def _require_lines(file: IO[bytes]) -> None:
-    """A file without lines is no table; and one endless line would fill the memory."""
+    """One endless line would fill the memory."""
     file.seek(0)
     line_bytes = 0
     while chunk := file.read(CHUNK_BYTES):
@@ -156,13 +152,12 @@ def _require_lines(file: IO[bytes]) -> None:
 
 
 def _find_line_end(chunk: bytes) -> int:
-    """How many bytes come before the first end of a line."""
     return min((index for index in (chunk.find(b"\n"), chunk.find(b"\r")) if index >= 0), default=len(chunk))
 
 
 def _detect_delimiter(file: IO[bytes], encoding: str) -> tuple[str, list[FileRecord]]:
-    """What divides the cells: that by which most rows come out as wide as the first. A first row that
-    nothing divides is that of a single column, whatever is in the rows below."""
+    """The delimiter by which most rows are as wide as the first. If nothing divides the first row, there is one
+    column."""
     best: tuple[tuple[float, int], str, list[FileRecord]] | None = None
     for delimiter in DELIMITERS:
         rows = _read_first_rows(file, encoding, delimiter)
@@ -187,7 +182,6 @@ def _read_first_rows(file: IO[bytes], encoding: str, delimiter: str) -> list[Fil
 
 
 def _take_sample(rows: Iterator[FileRecord]) -> Iterator[FileRecord]:
-    """The first of them; fewer where they are long."""
     length = 0
     for row in islice(rows, MAX_SAMPLE_ROWS):
         yield row
@@ -197,7 +191,7 @@ def _take_sample(rows: Iterator[FileRecord]) -> Iterator[FileRecord]:
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names columns: a name that we know, or words above what are no words."""
+    """Whether the first row names columns: a known name, or words above what are no words."""
     first_cells = [cell.strip() for cell in rows[0] if cell.strip()]
     if any("@" in cell for cell in first_cells):
         return False

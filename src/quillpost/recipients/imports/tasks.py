@@ -1,4 +1,7 @@
-"""Jobs that import files into lists, and delete expired imports."""
+"""Jobs that import files into lists, and delete expired imports. Rows are staged, then inserted in one transaction.
+Somebody who is on the list already, or twice in the file, is a rejected row: the first to whom mail can be delivered
+is taken. After a crash an import continues after the last staged chunk; if the database has lost what was staged, it
+reads the file again."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -36,40 +39,37 @@ log = structlog.get_logger(__name__)
 
 IMPORT_TASK = "imports.run"
 IMPORT_QUEUE = "import"
-"""One at a time: each takes all processors."""
+"""One at a time: each uses all processors."""
 
 MAX_CHUNK_ROWS = 4_000
 MAX_CHUNK_CHARACTERS = 1_000_000
 MAX_INLINE_BYTES = 300_000
-"""Bytes of a file that is examined on the spot: processes of its own would take longer to start."""
+"""Smaller files are examined inline: a process would take longer to start."""
 
 FILE_GONE = "The file is gone from the file store. Upload it again."
 IMPORT_ABANDONED = "The import could not be finished. Upload the file again."
 ADVISORY_LOCK_CLASS = 7_125_212
-"""Our advisory locks for imports."""
 
 ImportProgressCallback = Callable[[Import], None]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportContext:
-    """All that an import is made with."""
-
     db: Database
     store: FileStore
     clock: Clock
 
 
 class ImportTakenOver(Exception):
-    """The import was cancelled, or somebody else goes on with it."""
+    """The import was canceled, or another worker continues it."""
 
 
 class ImportInterrupted(Exception):
-    """This process is to end; the job is taken up again where it was."""
+    """This process is stopping; the job continues later."""
 
 
 def run_import(context: ImportContext, import_id: int, *, on_progress: ImportProgressCallback | None = None) -> None:
-    """Do what is left of an import. Who finds it in others' hands leaves it to them."""
+    """Do what is left of an import, unless another worker has it."""
     with _lock_import(context.db, import_id) as is_locked:
         if not is_locked:
             return
@@ -90,7 +90,6 @@ def run_import(context: ImportContext, import_id: int, *, on_progress: ImportPro
 
 
 def fail_import(context: ImportContext, import_id: int, reason: str) -> None:
-    """End it with a reason; its list is as it was."""
     with context.db.system_transaction() as tx:
         end_import(tx, queries.read_import(tx, import_id), "failed", clock=context.clock, error=reason)
         queries.drop_staging(tx, import_id)
@@ -98,7 +97,7 @@ def fail_import(context: ImportContext, import_id: int, reason: str) -> None:
 
 
 def end_import(tx: Tx, import_record: Import, status: str, *, clock: Clock, error: str | None = None) -> bool:
-    """Whether this call ended it. The list before the import, as everyone does who writes both."""
+    """Whether this call ended it. The list is locked before the import, as everywhere."""
     lock_lists(tx, [import_record.mailing_list_id])
     now = clock()
     if not queries.finish_import(tx, import_record.id, status, now=now, error=error):
@@ -108,7 +107,6 @@ def end_import(tx: Tx, import_record: Import, status: str, *, clock: Clock, erro
 
 
 def _stage_rows(context: ImportContext, import_record: Import, on_progress: ImportProgressCallback | None) -> None:
-    """Read on from where it was, until all rows are staged."""
     rows_done = _prepare_staging(context, import_record)
     assert import_record.file_key is not None
     with context.db.system_transaction() as tx:
@@ -130,7 +128,7 @@ def _stage_rows(context: ImportContext, import_record: Import, on_progress: Impo
 
 
 def _prepare_staging(context: ImportContext, import_record: Import) -> int:
-    """How many rows are staged; none, where a crash has emptied the staging table."""
+    """How many rows are staged; 0 if a crash has emptied the staging table."""
     with context.db.system_transaction() as tx:
         staged_rows = queries.create_staging(tx, import_record.id)
         if staged_rows == import_record.staged_count:
@@ -179,7 +177,6 @@ def _examine_inline(reader: RowReader, import_id: int, chunk: RowChunk) -> Exami
 
 
 def _read_chunks(rows: Iterator[FileRecord], first_row: int, counting_file: "_CountingFile") -> Iterator[RowChunk]:
-    """A few thousand rows at a time, or fewer where they are long."""
     while True:
         chunk = RowChunk(first_row, [], [], {}, 0)
         length = 0
@@ -198,8 +195,6 @@ def _read_chunks(rows: Iterator[FileRecord], first_row: int, counting_file: "_Co
 
 
 class _CountingFile(io.RawIOBase):
-    """A file, and how much of it was read."""
-
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.bytes_read = 0
@@ -216,7 +211,7 @@ class _CountingFile(io.RawIOBase):
 
 @contextmanager
 def _lock_import(db: Database, import_id: int) -> Iterator[bool]:
-    """Whether nobody else is at this import; the database forgets us when we are gone."""
+    """Whether no one else has this import; the lock ends with the connection."""
     lock_key = [ADVISORY_LOCK_CLASS, import_id % 2**31]
     with psycopg.connect(db.worker_conninfo, autocommit=True, connect_timeout=5) as connection:
         row = connection.execute("select pg_try_advisory_lock(%s, %s)", lock_key).fetchone()
@@ -230,7 +225,7 @@ def _lock_import(db: Database, import_id: int) -> Iterator[bool]:
 
 
 def _drop_finished_staging(db: Database, import_id: int) -> bool:
-    """Nobody waits in its staging table any more, once it has ended; whether it has."""
+    """Whether it has ended; then its staging table is dropped."""
     with db.system_transaction() as tx:
         has_ended = queries.has_ended(tx, import_id)
         if has_ended:
@@ -243,7 +238,7 @@ IMPORTS_FOLDER = "imports"
 
 MAX_IMPORTS_PER_RUN = 1_000
 MAX_UNRECORDED_AGE = timedelta(days=1)
-"""A file may lie so long in the store before its import is noted."""
+"""How long a file may be in the store before its import is recorded."""
 
 _SELECT_STAGING_IDS = sa.text(
     r"select cast(substring(tablename from '\d+$') as bigint) from pg_tables"
@@ -252,7 +247,7 @@ _SELECT_STAGING_IDS = sa.text(
 
 
 def resume_imports(context: ImportContext) -> None:
-    """Book the job for every import that waits and has none; one whose job was given up has failed."""
+    """Enqueue the job of every import that waits without one; fail those whose job was given up."""
     with context.db.system_transaction() as tx:
         unfinished_ids = tx.execute(
             sa.select(imports.c.id)
@@ -275,7 +270,7 @@ def resume_imports(context: ImportContext) -> None:
 
 
 def delete_expired_imports(context: ImportContext, *, retention: timedelta, now: datetime) -> None:
-    """Remove the files and reports of imports past their time, and whatever nobody speaks of any more."""
+    """Delete files and reports of old imports, and leftover staging tables and files."""
     with context.db.system_transaction() as tx:
         is_expired = sa.and_(
             imports.c.created_at < now - retention,
@@ -292,7 +287,7 @@ def delete_expired_imports(context: ImportContext, *, retention: timedelta, now:
 
 
 def _delete_orphaned_files(context: ImportContext, *, now: datetime) -> None:
-    """Files without an import: their time is over, their list is gone, or their call failed."""
+    """Files without an import: it expired, its list is gone, or its request failed."""
     first_retained_folder = f"{IMPORTS_FOLDER}/{now - MAX_UNRECORDED_AGE:%Y-%m-%d}"
     old_keys = [
         key for key in context.store.keys(f"{IMPORTS_FOLDER}/") if _get_dated_folder(key) < first_retained_folder

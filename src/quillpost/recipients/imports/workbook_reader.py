@@ -1,7 +1,5 @@
-"""The process that reads a workbook from its standard input and writes its first sheet as CSV.
-
-What strangers send is read with no more memory and time than it may have.
-"""
+"""The process that reads a workbook from its standard input and writes its first sheet as CSV, with limited memory and
+time."""
 
 import csv
 import io
@@ -21,12 +19,10 @@ MAX_CPU_SECONDS = 60
 MAX_OUTPUT_BYTES = 2_000_000_000
 
 NICENESS = 5
-"""A workbook may take a minute, and nobody's next call is to wait for it."""
 
 MAX_UNPACKED_BYTES = 1_000_000_000
-"""Bytes of all that is in the archive, as it says of itself."""
 MAX_COMPRESSION_RATIO = 100
-"""Times its own size that an archive of more than `SMALL_ARCHIVE_BYTES` may hold: people in rows come to twenty."""
+"""For an archive larger than `SMALL_ARCHIVE_BYTES`; rows of people come to twenty."""
 SMALL_ARCHIVE_BYTES = 20_000_000
 NOT_A_WORKBOOK = "This file is a zip archive and no workbook. Send a CSV, TSV or .xlsx file."
 
@@ -56,7 +52,7 @@ def main() -> int:
 
 
 def _find_archive_error(file: IO[bytes]) -> str | None:
-    """What is wrong with the archive by its own list of what is in it, which can be as long as it likes."""
+    """By the archive's own directory."""
     try:
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
@@ -83,7 +79,6 @@ def _write_csv(sheet: object) -> None:
 
 
 def _cell_text(cell: object) -> str:
-    """A cell as its reader sees it."""
     match cell:
         case str():
             return cell

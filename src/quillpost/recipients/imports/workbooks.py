@@ -1,4 +1,4 @@
-"""Workbooks (.xlsx): their first sheet becomes a CSV file, in a process of bounded means."""
+"""Workbooks (.xlsx): their first sheet becomes a CSV file, in a process with limited memory and time."""
 
 import os
 import subprocess
@@ -12,13 +12,12 @@ from quillpost.recipients.imports.sniffer import build_file_error
 ZIP_SIGNATURE = b"PK\x03\x04"
 TIMEOUT_SECONDS = 75.0
 MAX_CONCURRENT = 2
-"""A sheet is held whole while it is read: about a megabyte for a thousand rows."""
+"""A sheet is in memory while it is read: about a megabyte for a thousand rows."""
 MAX_PER_ACCOUNT = 1
-"""An account whose workbook takes long leaves a place to the others."""
 MAX_WAIT_SECONDS = 10.0
 READER_BUSY = "Another workbook is being read. Send this one again in a moment, or save the sheet as CSV and send that."
 REFUSED_EXIT_CODE = 3
-"""How the process ends that says why."""
+"""The process wrote the reason to its standard error."""
 TOO_LARGE = "The workbook is damaged, or too large to be read: save the sheet as CSV and send that."
 _ENVIRONMENT_NAMES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "PYTHONPYCACHEPREFIX")
 
@@ -26,7 +25,7 @@ reader_queue = FairQueue(MAX_CONCURRENT, MAX_PER_ACCOUNT, MAX_WAIT_SECONDS)
 
 
 def is_workbook(file: IO[bytes]) -> bool:
-    """Whether the file is one by its first bytes; `convert_to_csv` refuses another zip archive."""
+    """By its first bytes; `convert_to_csv` rejects other zip archives."""
     file.seek(0)
     first_bytes = file.read(len(ZIP_SIGNATURE))
     file.seek(0)
@@ -34,7 +33,7 @@ def is_workbook(file: IO[bytes]) -> bool:
 
 
 def convert_to_csv(file: IO[bytes]) -> IO[bytes]:
-    """The first sheet that holds anything, as CSV in UTF-8: a row for each of its rows, blank ones too."""
+    """The first sheet that is not empty, as CSV in UTF-8, including blank rows."""
     file.flush()
     os.lseek(file.fileno(), 0, os.SEEK_SET)
     csv_file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (whoever looks at it closes it)

@@ -58,11 +58,11 @@ REQUIRED_FIELDS = ("lon", "lat", "street", "postcode")
 
 
 class NotLeadFile(NotReady):
-    """Why a file holds no addresses at all, as a sentence."""
+    """Why a file holds no addresses, as a sentence."""
 
 
 class LeadRow(NamedTuple):
-    """A row's place in its file, from 1 without the header, and its fields by our names; or what is wrong."""
+    """A row's number in its file, from 1 without the header, and its fields by our names; or an error."""
 
     number: int
     fields: dict[str, str]
@@ -71,7 +71,7 @@ class LeadRow(NamedTuple):
 
 @contextmanager
 def open_file(file: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """The file as it is, which knows how far it was read, and what is in it."""
+    """The raw file, whose position is known, and its unpacked content."""
     try:
         raw = file.open("rb")
     except OSError as error:
@@ -83,7 +83,7 @@ def open_file(file: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 
 def read_rows(source: BinaryIO, name: str) -> Iterator[LeadRow]:
-    """Every row of the file; `NotLeadFile` where it is something else."""
+    """`NotLeadFile` if it is something else."""
     text = io.TextIOWrapper(source, "utf-8-sig", errors="replace", newline="")
     try:
         start = text.read(READ_SIZE)
@@ -131,8 +131,7 @@ def _read_csv_rows(start: str, text: io.TextIOBase, name: str) -> Iterator[LeadR
 
 
 def _split_lines(start: str, text: io.TextIOBase, name: str) -> Iterator[str]:
-    """Lines with their ends, as csv wants them; a quoted value may hold such an end, and any value other
-    signs that divide lines elsewhere."""
+    """Lines with their ends, as csv requires: quoted values may contain such an end."""
     remaining = start
     while True:
         lines = io.StringIO(remaining, newline="").readlines()
@@ -149,7 +148,7 @@ def _split_lines(start: str, text: io.TextIOBase, name: str) -> Iterator[str]:
 
 
 def _read_features(start: str, text: io.TextIOBase, name: str) -> Iterator[LeadRow]:
-    """Features one after another, whether each has a line of its own or all are in a collection."""
+    """Features one after another, each on a line of its own or all in a collection."""
     for number, feature in enumerate(_read_objects(start, text, name), start=1):
         if isinstance(feature, str):
             yield LeadRow(number, {}, feature)
@@ -164,7 +163,7 @@ def _read_features(start: str, text: io.TextIOBase, name: str) -> Iterator[LeadR
 
 
 def _read_properties(properties: Any) -> dict[str, str]:
-    """The properties that we know, as a CSV would have them; kinds may be an array."""
+    """Known properties, as a CSV would have them; record types may be an array."""
     fields = {}
     for property_name, value in properties.items() if isinstance(properties, dict) else ():
         field_name = FIELDS_BY_NAME.get(str(property_name).lower())
@@ -179,7 +178,7 @@ BAD_LINE = "This line is no JSON: it is left out."
 
 
 def _read_objects(start: str, text: io.TextIOBase, name: str) -> Iterator[dict[str, Any] | str]:
-    """Each feature as it comes. A collection's beginning is read past; one feature is held at a time."""
+    """One feature at a time; the beginning of a collection is skipped."""
     decoder, remaining, in_collection, has_feature = json.JSONDecoder(), start, False, False
     while True:
         remaining = remaining.lstrip(" \t\r\n,\x1e")
@@ -217,13 +216,13 @@ def _read_objects(start: str, text: io.TextIOBase, name: str) -> Iterator[dict[s
 
 
 def _has_text_below(text: str, position: int) -> bool:
-    """Whether more than blanks come after the end of this place's line."""
+    """Whether more than blanks follow the line of this position."""
     end = text.find("\n", position)
     return end >= 0 and not text[end:].isspace()
 
 
 def _find_features_start(text: str) -> int | None:
-    """Where the first feature of a collection is; None: it is none, or cannot be seen yet."""
+    """The index of a collection's first feature; None if it is no collection."""
     head = text[:READ_SIZE]
     if '"FeatureCollection"' not in head:
         return None
@@ -260,8 +259,6 @@ class BadLeadRow(NamedTuple):
 
 @dataclass(slots=True)
 class PreparedLeads:
-    """Rows for COPY, how many they are, and those that cannot be used."""
-
     data: bytes = b""
     count: int = 0
     bad_rows: list[BadLeadRow] = field(default_factory=list)
@@ -331,7 +328,7 @@ def _read_coordinates(fields: Mapping[str, str]) -> tuple[float, float]:
 
 
 def _read_address(fields: Mapping[str, str], country: str) -> dict[str, str | None]:
-    """The parts of the address; a city or state that the file leaves out is its ZIP code's."""
+    """A city or state that the file leaves out is its ZIP code's."""
     street, number, code = fields.get("street"), fields.get("number"), fields.get("postcode")
     if not street:
         raise _LeadRowError(NO_STREET)
@@ -354,7 +351,7 @@ def _read_state(text: str | None, country: str) -> str | None:
 
 
 def _read_owner(fields: Mapping[str, str], property_key: str) -> dict[str, object] | None:
-    """Whoever owns the place, and the address of theirs; None where it is here, or no mail reaches it."""
+    """The owner and their address; None if that is here, or no mail reaches it."""
     if not fields.get("owner_address"):
         return None
     country = fields.get("owner_country", "").upper() or HOME_COUNTRY

@@ -40,7 +40,7 @@ from quillpost.recipients.leads.rules import SAMPLE_TAG
 SAMPLE_SOURCE = "sample"
 ROWS_PER_CHUNK = 2_000
 SMALL_FILE_BYTES = 1_000_000
-"""Bytes, up to which a file is done before other processes have started."""
+"""Smaller files are done before other processes have started."""
 DIGEST_CHUNK_BYTES = 1 << 20
 
 _LOCK_LEADS = sa.text("select pg_advisory_xact_lock(hashtextextended('leads import', 0))")
@@ -73,12 +73,12 @@ _INSERT_DENSITY = sa.text(
 _DELETE_DENSITY = sa.text("delete from lead_density")
 
 ReadProgressCallback = Callable[[int, int], None]
-"""Hears how many bytes of a file are read, of how many."""
+"""Bytes read, and bytes in all."""
 
 
 @dataclass(slots=True)
 class ImportedLeadFile:
-    """What has become of one file. `is_already_imported`: it was imported before, and changed nothing."""
+    """`is_already_imported`: it was imported before, and changed nothing."""
 
     file: str
     rows: int = 0
@@ -104,7 +104,7 @@ def import_files(
     report_rejected: Callable[[str, Iterable[BadLeadRow]], None],
     now: datetime,
 ) -> LeadImportReport:
-    """All of them, or none. Whatever a row is refused for is told to `report_rejected` as it is found."""
+    """All of them, or none. `report_rejected` gets rejected rows as they are found."""
     digests = {file: _digest(file) for file in files}
     report = LeadImportReport()
     with db.system_transaction() as tx, ExitStack() as exit_stack:
@@ -138,7 +138,7 @@ def import_files(
 def replace_source_rows(
     db: Database, rows: Iterable[LeadRow], *, source: str, country: str, is_sample: bool, now: datetime
 ) -> int:
-    """Rows that were made here, in place of all that the source has; how many there are."""
+    """Replace all rows of a source; how many there are."""
     with db.system_transaction() as tx:
         source_id = _lock_source(tx, source, is_sample=is_sample, now=now)
         _delete_source_rows(tx, source_id)
@@ -151,7 +151,7 @@ def replace_source_rows(
 
 
 def delete_source(db: Database, source: str) -> int:
-    """Remove a source and its records; how many. What was bought of them stays on its lists."""
+    """Delete a source and its records; how many. What was bought stays on its lists."""
     with db.system_transaction() as tx:
         tx.execute(_LOCK_LEADS)
         source_id = tx.execute(sa.select(lead_sources.c.id).where(lead_sources.c.name == source)).scalar()
@@ -164,7 +164,7 @@ def delete_source(db: Database, source: str) -> int:
 
 
 def vacuum_leads(conninfo: str) -> None:
-    """Let the index answer alone: the server notes which rows everyone sees, and how many there are."""
+    """Enable index-only scans: set the visibility map, and update statistics."""
     engine = create_admin_engine(conninfo).execution_options(isolation_level="AUTOCOMMIT")
     try:
         with engine.connect() as connection:
@@ -219,7 +219,7 @@ def _open_process_pool() -> Iterator[Executor]:
 
 
 def _prepare_chunks(rows: Iterable[LeadRow], executor: Executor | None, country: str) -> Iterator[PreparedLeads]:
-    """In the order of the file. No more is read ahead than the processes are about to need."""
+    """In the order of the file, with a limited read-ahead."""
     row_iterator = iter(rows)
     chunks = iter(lambda: list(islice(row_iterator, ROWS_PER_CHUNK)), [])
     if executor is None:
@@ -244,7 +244,7 @@ def _write_chunk(tx: Tx, prepared_chunk: PreparedLeads, imported_file: ImportedL
 
 
 def _insert_staged(tx: Tx, source_id: int) -> int:
-    """From the staging table into the table; of an address that comes again, the last stands for it."""
+    """Of an address that repeats, the last row wins."""
     driver_connection(tx).execute("analyze incoming_leads")
     tx.execute(_DELETE_REPLACED, {"source": source_id})
     return tx.execute(_INSERT_STAGED, {"source": source_id}).rowcount
@@ -278,7 +278,7 @@ def _recount_density(tx: Tx) -> None:
 
 RANDOM_SEED = 7
 FIRST_CITY_ZIPS = ("78701", "78702", "78703", "78704", "78705", "78723", "78741", "78745", "78751", "78757")
-"""Austin, where the line to paste searches: more of it than elsewhere."""
+"""Austin, where the examples of the docs search: more of it than elsewhere."""
 FIRST_CITY_COUNT, OTHER_CITY_COUNT = 200, 40
 
 OTHER_CITY_ZIPS = (
@@ -298,24 +298,22 @@ SUFFIXES = ("St", "Ave", "Ln", "Dr")
 
 METERS_PER_DEGREE = 111_195.0
 SPREAD_METERS = 2_500.0
-"""Metres: how far from the middle of its ZIP code an address lies, mostly."""
+"""The standard deviation from the center of the ZIP code."""
 
 _HOME_RECORD_TYPES = tuple(name for name in rules.HOME_RECORD_TYPES if name != "absenteeowner")
-"""Who lives elsewhere is said by the owner's address."""
 
 
 _load_lock = threading.Lock()
 
 
 def load_sample(db: Database, *, now: datetime) -> int:
-    """Put the sample into the table, in place of an older one; how many there are."""
     return replace_source_rows(
         db, generate_sample_rows(), source=SAMPLE_SOURCE, country=HOME_COUNTRY, is_sample=True, now=now
     )
 
 
 def ensure_sample(db: Database, *, now: datetime) -> None:
-    """Put it in where there is none: whoever searches first in testing mode waits a second for it."""
+    """The first search in test mode waits a second for it."""
     with _load_lock:
         with db.system_transaction() as tx:
             source = tx.execute(sa.select(lead_sources.c.id).where(lead_sources.c.is_sample)).first()
@@ -324,7 +322,7 @@ def ensure_sample(db: Database, *, now: datetime) -> None:
 
 
 def generate_sample_rows() -> Iterator[LeadRow]:
-    """Every kind of record is among them, in every city."""
+    """Every record type, in every city."""
     randomness = random.Random(RANDOM_SEED)  # noqa: S311 (the same for everyone, and for nobody's secrets)
     number = 0
     for zip5, count in (
@@ -356,7 +354,6 @@ def _generate_around_zip(randomness: random.Random, zip5: str, count: int) -> It
 
 
 def _choose_addresses(randomness: random.Random, count: int) -> Sequence[tuple[str, int]]:
-    """Different ones of the same ZIP code."""
     streets = [f"Sample {name} {suffix}" for name in STREETS for suffix in SUFFIXES]
     addresses = [(street, house) for street in streets for house in range(100, 1_300, 50)]
     return randomness.sample(addresses, count)

@@ -1,4 +1,4 @@
-"""Whoever sells addresses."""
+"""What a provider of addresses must offer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +8,8 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class LeadQuery:
-    """The nearest records to a point, of any of the kinds that are named. `address` is the point as whoever
-    asks has written it, for a source that knows better where that is. `within_miles`, none that is farther:
-    whose place a source does not tell is left out then."""
+    """The nearest records to a point, of any of the named types. `address` is the point as the user wrote it. With
+    `within_miles`, records without coordinates are left out."""
 
     latitude: float
     longitude: float
@@ -24,8 +23,7 @@ class LeadQuery:
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """Someone at an address, by the names of our fields. Where the address was judged before, there is its
-    key, and what was found."""
+    """Someone at an address, by our field names; with a key and deliverability if it was standardized before."""
 
     address: str | None
     name: str | None = None
@@ -43,8 +41,7 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A record that can be bought; `owner`, where whoever owns it lives elsewhere; `coordinates`, its latitude
-    and longitude, where the source tells them."""
+    """A record that can be bought; `owner` is set if the owner lives elsewhere."""
 
     id: str
     resident: Resident
@@ -53,14 +50,14 @@ class Lead:
 
 
 class LeadProvider(Protocol):
-    """Addresses that can be bought. What they cost our callers is our own business."""
+    """Addresses that can be bought. What they cost our callers is decided elsewhere."""
 
     def search(self, query: LeadQuery) -> Sequence[Lead]:
-        """The nearest first, at most as many as are asked for; fewer only where there are no more."""
+        """The nearest first, at most as many as requested; fewer only if there are no more."""
         ...
 
     def confirm_purchase(self, reference: str, ids: Sequence[str], *, now: datetime) -> None:
-        """These are somebody's now. The same reference twice is one purchase."""
+        """Idempotent by `reference`."""
         ...
 
     @property
@@ -70,4 +67,4 @@ class LeadProvider(Protocol):
 
 
 class LeadProviderDown(Exception):
-    """Why the source of addresses could not be reached, as a sentence for an operator."""
+    """A sentence for an operator."""

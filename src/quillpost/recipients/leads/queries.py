@@ -1,12 +1,6 @@
-"""The nearest addresses of the table: exact, from an index of grid cells.
-
-How far to look is guessed from how many addresses lie around. Whoever is within that distance lies in the
-cells that are read, so once there are enough of them nobody else can be nearer. Too few, and it is looked
-farther.
-
-They are counted in coarse cells, and the counts summed from the south pole and the antimeridian on. So how
-many lie in any box is known from the sums at its four corners, however large it is.
-"""
+"""The nearest addresses of the table: exact, from an index of grid cells. How far to look is estimated from the
+density. All addresses within that distance lie in the cells that are read, so once there are enough, none is nearer.
+Density is counted in coarse cells as a summed-area table: the count of any box follows from its four corners."""
 
 import math
 from dataclasses import dataclass
@@ -30,16 +24,16 @@ from quillpost.recipients.leads.rules import (
 )
 
 CELLS_PER_DENSITY_CELL = 10
-"""Cells of the grid along the edge of one of those in which addresses are counted."""
+"""Grid cells along the edge of a density cell."""
 DENSITY_ROWS, DENSITY_COLUMNS = GRID_ROWS // CELLS_PER_DENSITY_CELL, GRID_COLUMNS // CELLS_PER_DENSITY_CELL
 FIRST_BOX_CELLS, BOX_GROWTH = 0.5, 1.6
-"""The first box that is tried reaches so many coarse cells each way, and each other so much farther."""
+"""The first box reaches so many density cells each way; each next one grows by the factor."""
 
 _SELECT_DENSITY = "select array_agg(cell), array_agg(records) from lead_density"
 
 
 class LeadDensity:
-    """It is for guessing: it may be old, and wrong."""
+    """For estimates: it may be outdated."""
 
     def __init__(self, cells: Integers, records: Integers) -> None:
         sums = np.zeros((DENSITY_ROWS + 1, DENSITY_COLUMNS + 1), np.int32)
@@ -49,7 +43,7 @@ class LeadDensity:
         self._sums = sums.reshape(-1).data  # single numbers are read from it faster than from numpy
 
     def estimate_radius(self, latitude: float, longitude: float, count: float) -> float:
-        """The metres within which there should be so many."""
+        """Meters within which there should be so many."""
         row, column = (
             (latitude + 90) / GRID_STEP_DEGREES / CELLS_PER_DENSITY_CELL,
             (longitude + 180) / GRID_STEP_DEGREES / CELLS_PER_DENSITY_CELL,
@@ -82,22 +76,21 @@ class LeadDensity:
         return upper - self._count_before(south, east) + self._count_before(south, west)
 
     def _count_before(self, row: int, column: int) -> int:
-        """How many lie farther south and west; columns go on around the globe."""
+        """How many lie farther south and west; columns wrap around the globe."""
         full_turns, column = divmod(column, DENSITY_COLUMNS)
         row_offset = row * (DENSITY_COLUMNS + 1)
         return self._sums[row_offset + column] + full_turns * self._sums[row_offset + DENSITY_COLUMNS]
 
 
 def read_density(tx: Tx) -> LeadDensity:
-    """As the last import has counted."""
     cells, records = driver_connection(tx).execute(_SELECT_DENSITY).fetchone() or (None, None)
     return LeadDensity(np.array(cells or [], np.int64), np.array(records or [], np.int64))
 
 
 SEARCH_MARGIN = 1.6
-"""Addresses that a look should find for each one wanted: a second look costs more than these."""
+"""Addresses to find for each one requested: a second query costs more than these."""
 RUNS_PER_QUERY = 256
-"""Rows of cells that are read together: memory stays flat, however far it is looked."""
+"""Limits memory, however far the search reaches."""
 
 # Each run by itself, so that the index is asked for just those cells. As three arrays the rows come in one
 # piece, and numpy reads the bytes as they are.
@@ -111,12 +104,12 @@ _SELECT_IN_CELLS = """
            offset 0) l
 """
 _ARRAY_HEADER_BYTES = 20
-"""Bytes before the first value of an array of one dimension."""
+"""Before the first value of a one-dimensional array."""
 
 
 @dataclass(frozen=True, slots=True)
 class TagFilters:
-    """Records with any of the bits of `any_of` (0: whichever), all of `all_of` and none of `none_of`."""
+    """Records with any of the bits of `any_of` (0: no filter), all of `all_of` and none of `none_of`."""
 
     any_of: int = 0
     all_of: int = 0
@@ -125,12 +118,11 @@ class TagFilters:
 
 @dataclass(frozen=True, slots=True)
 class NearestLeads:
-    """Ids and their distances in metres, the nearest first; of two as near, the one with the lower id."""
+    """Ids and distances, the nearest first; of two as near, the lower id."""
 
     ids: Integers
     meters: Floats
     searched_meters: float
-    """How far away it was looked, in metres."""
 
 
 def find_nearest(
@@ -143,7 +135,7 @@ def find_nearest(
     density: LeadDensity,
     max_meters: float = HALF_EARTH_METERS,
 ) -> NearestLeads:
-    """The `count` nearest to the point, or all that there are within `max_meters` metres."""
+    """The `count` nearest to the point, or all within `max_meters`."""
     collector = _NearestCollector(latitude, longitude, count)
     radius = min(density.estimate_radius(latitude, longitude, count * SEARCH_MARGIN), max_meters)
     read_cell_runs = None
@@ -174,8 +166,6 @@ def read_cells(tx: Tx, first: Integers, last: Integers, filters: TagFilters) -> 
 
 
 class _NearestCollector:
-    """Keeps the nearest of all that it is shown, and few others."""
-
     def __init__(self, latitude: float, longitude: float, limit: int) -> None:
         self._latitude, self._longitude, self._limit = latitude, longitude, limit
         self._ids: Integers = np.empty(0, np.int64)
@@ -192,7 +182,7 @@ class _NearestCollector:
         self._ids, self._distances = ids, all_distances
 
     def within(self, meters: float) -> NearestLeads:
-        """The nearest, of those who are no farther than these metres."""
+        """The nearest within these meters."""
         order = np.lexsort((self._ids, self._distances))[: self._limit]
         sorted_distances = self._distances[order]
         near_count = int(np.searchsorted(sorted_distances, meters, side="right"))
@@ -200,12 +190,12 @@ class _NearestCollector:
 
 
 def _format_array(values: Integers) -> str:
-    """As PostgreSQL writes an array: the driver takes several times as long over a list."""
+    """A PostgreSQL literal: the driver takes several times as long for a list."""
     return "{" + ",".join(map(str, values.tolist())) + "}"
 
 
 def _parse_array(array: bytes | None, kind: str) -> NDArray[Any]:
-    """The values of an array in PostgreSQL's own form, each of which has its length before it."""
+    """The values of a binary PostgreSQL array, each of which is preceded by its length."""
     if array is None:
         return np.empty(0, np.dtype(kind).newbyteorder("="))
     values = np.frombuffer(array, np.dtype([("length", ">i4"), ("value", kind)]), offset=_ARRAY_HEADER_BYTES)["value"]
@@ -213,5 +203,5 @@ def _parse_array(array: bytes | None, kind: str) -> NDArray[Any]:
 
 
 def _radius_growth(match_count: int, requested_count: int) -> float:
-    """How much farther to look: as far as should do, but not by leaps, for towns are denser than fields."""
+    """Far enough to find the rest, but not by leaps: towns are denser than fields."""
     return min(max(math.sqrt(requested_count * SEARCH_MARGIN / max(match_count, 1)), 1.3), 2.0)

@@ -1,4 +1,4 @@
-"""What a radius search asks for, and the grid that it looks in."""
+"""What a radius search requests, and the grid that it reads."""
 
 import math
 import re
@@ -24,7 +24,7 @@ HOME_RECORD_TYPES = (
 )  # fmt: skip
 
 RECORD_TYPES = (ALL_RECORDS, *HOME_RECORD_TYPES, ONLY_BUSINESSES, NEW_BUSINESS)
-"""In the order in which they are told. The number of a bit is for good: rows are kept by it."""
+"""In the order in which they are listed. The number of a bit is stored, and never changes."""
 
 BUSINESS_TAG, CONDO_TAG, SAMPLE_TAG = 1 << 16, 1 << 17, 1 << 18
 
@@ -32,14 +32,14 @@ RECORD_TYPE_TAGS = {name: 1 << number for number, name in enumerate(HOME_RECORD_
     ONLY_BUSINESSES: BUSINESS_TAG,
     NEW_BUSINESS: 1 << 15,
 }
-"""Of every kind but all."""
+"""Of every type but all."""
 
 OTHER_TAGS = {"business": BUSINESS_TAG, "condo": CONDO_TAG}
-"""What a file may say beside the kinds."""
+"""What a file may say beside the types."""
 
 
 def build_tag_mask(names: Iterable[str]) -> int:
-    """The bits of these kinds together; 0 where all are meant."""
+    """0 means all."""
     tag_mask = 0
     for name in names:
         if name == ALL_RECORDS:
@@ -49,24 +49,22 @@ def build_tag_mask(names: Iterable[str]) -> int:
 
 
 def add_implied_tags(tags: int) -> int:
-    """The same with what goes without saying: a new business is a business."""
+    """A new business is a business."""
     return tags | BUSINESS_TAG if tags & RECORD_TYPE_TAGS[NEW_BUSINESS] else tags
 
 
 MIN_RECORDS, MAX_RECORDS = 1, 10_000
 DEFAULT_RECORDS = 100
-"""Records that are looked for where nobody says how many."""
 MAX_MILES = 100
 METERS_PER_MILE = 1_609.344
 
 UNKNOWN_RESIDENT = "Current Resident"
-"""Who is written to where nobody's name is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadSearch:
-    """The nearest records to an address. `mailed_within_days` bounds `exclude_already_mailed`. Faults go by
-    the `field` that the caller gave."""
+    """The nearest records to an address. `mailed_within_days` limits `exclude_already_mailed`. Errors are reported for
+    `field`."""
 
     address: str
     record_count: int = DEFAULT_RECORDS
@@ -84,7 +82,7 @@ class LeadSearch:
 
 @dataclass(frozen=True, slots=True)
 class SearchCenter:
-    """The address that a search is around: its key, its ZIP code, and where that is, as far as is known."""
+    """The address that a search is around, as far as it is known."""
 
     key: str | None
     zip5: str | None
@@ -92,7 +90,7 @@ class SearchCenter:
 
 
 def read_record_types(text: str) -> tuple[str, ...]:
-    """The kinds that are named with commas between them; `ValueError` where there is no such."""
+    """Types separated by commas; `ValueError` if one is unknown."""
     record_types = tuple(
         dict.fromkeys(
             record_type for record_type in (raw_part.strip().lower() for raw_part in text.split(",")) if record_type
@@ -105,7 +103,7 @@ def read_record_types(text: str) -> tuple[str, ...]:
 
 
 def find_search_center(address: str, postal_code: str | None) -> SearchCenter:
-    """The address, whole on one line, or its street with the ZIP code beside it."""
+    """The address on one line, or its street with the ZIP code beside it."""
     line = " ".join(address.split())
     separate_zip = (postal_code or "").strip() or None
     parts = (
@@ -129,18 +127,17 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 EARTH_RADIUS_METERS = 6_371_008.8
-"""Metres: the mean radius."""
 HALF_EARTH_METERS = math.pi * EARTH_RADIUS_METERS
 
 GRID_ROWS, GRID_COLUMNS = 18_000, 36_000
 GRID_STEP_DEGREES = 0.01
 
 _ROUNDING_MARGIN = 1e-9
-"""Radians, a few millimetres: as much wider is looked than arithmetic could err."""
+"""Radians, a few millimeters: the margin for rounding errors."""
 
 
 def find_cells(latitudes: Floats, longitudes: Floats) -> Integers:
-    """The cell of each point: rows from the south pole, in each of them columns from the antimeridian."""
+    """The cell of each point: rows from the south pole, columns from the antimeridian."""
     rows = np.clip(np.floor((latitudes + 90) / GRID_STEP_DEGREES), 0, GRID_ROWS - 1)
     columns = np.floor((longitudes + 180) / GRID_STEP_DEGREES) % GRID_COLUMNS
     cells: Integers = (rows * GRID_COLUMNS + columns).astype(np.int64)
@@ -148,7 +145,7 @@ def find_cells(latitudes: Floats, longitudes: Floats) -> Integers:
 
 
 def compute_distances(latitude: float, longitude: float, latitudes: Floats, longitudes: Floats) -> Floats:
-    """Metres from the point to each of the others, by the haversine formula."""
+    """Meters from the point to each of the others, by the haversine formula."""
     center_latitude, latitudes_radians = math.radians(latitude), np.radians(latitudes)
     longitude_differences = np.radians(longitudes - longitude)
     chord = (
@@ -160,11 +157,8 @@ def compute_distances(latitude: float, longitude: float, latitudes: Floats, long
 
 
 def find_cells_within(latitude: float, longitude: float, meters: float) -> tuple[Integers, Integers]:
-    """The first and the last cell of each run of cells that together hold the circle, none of them twice.
-
-    A circle that reaches a pole holds whole rows there, and one that crosses the antimeridian has two runs in
-    a row.
-    """
+    """The first and last cell of each run of cells that together cover the circle, none twice. A circle that reaches a
+    pole covers whole rows there; one that crosses the antimeridian has two runs in a row."""
     angle = meters / EARTH_RADIUS_METERS + _ROUNDING_MARGIN
     if angle >= math.pi / 2:
         return np.array([0]), np.array([GRID_ROWS * GRID_COLUMNS - 1])
@@ -191,7 +185,7 @@ def find_cells_within(latitude: float, longitude: float, meters: float) -> tuple
 
 
 def subtract_runs(runs: tuple[Integers, Integers], read_runs: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
-    """What is left of these runs of cells without others that all lie within them."""
+    """What is left of these runs without others that all lie within them."""
     first = np.sort(np.concatenate([runs[0], read_runs[1] + 1]))
     last = np.sort(np.concatenate([runs[1], read_runs[0] - 1]))
     is_remaining = first <= last
@@ -199,11 +193,8 @@ def subtract_runs(runs: tuple[Integers, Integers], read_runs: tuple[Integers, In
 
 
 def _compute_row_widths(latitude: float, angle: float, rows: Integers) -> Floats:
-    """Half of the longitudes, in radians, that the circle spans at most within each row.
-
-    From its ends the circle widens towards one parallel, a little nearer to the pole than its middle; so in a
-    row without that parallel it is widest at one of the row's edges.
-    """
+    """Half of the longitudes, in radians, that the circle spans at most within each row. It is widest at one parallel,
+    a little nearer to the pole than its center; in other rows at one of the row's edges."""
     edges = np.radians(np.arange(rows[0], rows[-1] + 2) * GRID_STEP_DEGREES - 90)
     at_edges = _compute_half_widths(latitude, angle, edges)
     widest = np.maximum(at_edges[:-1], at_edges[1:])
@@ -216,7 +207,7 @@ def _compute_row_widths(latitude: float, angle: float, rows: Integers) -> Floats
 
 
 def _compute_half_widths(latitude: float, angle: float, parallels: Floats) -> Floats:
-    """Half of the longitudes that lie within the circle on each parallel: none of them, or all, at most."""
+    """Half of the longitudes within the circle on each parallel."""
     denominator = math.cos(latitude) * np.cos(parallels)
     numerator = math.cos(angle) - math.sin(latitude) * np.sin(parallels)
     cosine = numerator / np.maximum(denominator, 1e-300)  # at the poles it is nothing: all of the parallel, or none

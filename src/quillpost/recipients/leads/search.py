@@ -1,8 +1,5 @@
-"""Finding whom a radius search is about: the nearest who may be mailed to.
-
-The source is asked without a transaction, for it may be far. Whoever is on a suppression list, or was mailed
-to already, is left out and the next nearest stand in, so that what is counted is what is bought.
-"""
+"""Find the nearest people who may be mailed to. The provider is queried without a transaction, for it may be slow.
+Suppressed and already mailed people are replaced by the next nearest, so that what is counted is what is bought."""
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -38,7 +35,6 @@ from quillpost.recipients.rules import check_recipient
 log = structlog.get_logger(__name__)
 
 MAX_QUERY_COUNT = 200_000
-"""Records that are looked through for those who may be mailed to."""
 
 UNKNOWN_ADDRESS = Message(
     "search_address_unknown",
@@ -60,7 +56,7 @@ Coordinates = tuple[float, float]
 """Latitude and longitude."""
 
 FindExcluded = Callable[[Tx, Sequence[Person]], set[int]]
-"""The places, from 1 on, of those whom the next nearest stand in for; who asks knows why."""
+"""The positions, from 1, of those to be replaced by the next nearest."""
 
 _SELECT_COORDINATES = sa.select(leads.c.latitude, leads.c.longitude).order_by(leads.c.source_id).limit(1)
 _IS_SAMPLE = leads.c.tags.bitwise_and(SAMPLE_TAG) != 0
@@ -84,9 +80,7 @@ _SELECT_EXCLUDED = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class LeadSearchResult:
-    """Whom a search has found, the nearest first. `ids` are the source's own; `needs_purchase_report`, it hears of
-    them.
-    `coordinates` are where the addresses lie around the `center`, as far as the source says."""
+    """The nearest first. `ids` are the provider's; `coordinates` are None where unknown."""
 
     people: list[Person]
     ids: list[str]
@@ -100,7 +94,6 @@ class LeadSearchResult:
         return LEAD_CENTS * len(self.people)
 
     def without(self, keys: AbstractSet[str | None]) -> "LeadSearchResult":
-        """Those with other addresses."""
         remaining_indexes = [index for index, person in enumerate(self.people) if person.address_key not in keys]
         people = [self.people[index] for index in remaining_indexes]
         coordinates = [self.coordinates[index] for index in remaining_indexes] if self.coordinates else []
@@ -121,12 +114,9 @@ def search_leads(
     prefix: str = "",
     now: datetime,
 ) -> LeadSearchResult:
-    """Whom to mail to for this sub account, none of whom is on the list `mailing_list_id` yet; or `NoMatch`.
-
-    `find_repeats` tells who has just had the piece that they are searched for.
-
-    An address that is nowhere is `Invalid`, by the field's name after the `prefix`.
-    """
+    """Whom to mail to for this sub account, none of whom is on the list `mailing_list_id`; or `NoMatch`.
+    `find_repeats` tells who has just had the same product. An unknown address is `Invalid`, by the field's name after
+    the `prefix`."""
     key, latitude, longitude = _locate_center(db, caller, search, prefix)
     query = LeadQuery(
         latitude=latitude,
@@ -175,8 +165,6 @@ def search_leads(
 
 @dataclass(frozen=True, slots=True)
 class _LeadFilter:
-    """Who of the records may be bought."""
-
     db: Database
     caller: Caller
     search: LeadSearch
@@ -187,7 +175,7 @@ class _LeadFilter:
     now: datetime
 
     def filter_leads(self, candidates: Sequence[Lead]) -> list[tuple[Lead, Person]]:
-        """With their records; one for each address that is mailed to."""
+        """One for each address."""
         people: dict[str, tuple[Lead, Person]] = {}
         for lead in candidates:
             resident, person = _build_people(lead, use_owner=self.search.use_property_owner)
@@ -209,7 +197,7 @@ class _LeadFilter:
         ]
 
     def _find_excluded(self, tx: Tx, people: Sequence[Person]) -> set[int]:
-        """The places, from 1 on, of those who are barred, or on the list, or were mailed to."""
+        """The positions, from 1, of those suppressed, on the list, or already mailed to."""
         days = self.search.mailed_within_days
         return set(
             tx.execute(
@@ -230,10 +218,8 @@ class _LeadFilter:
 
 
 def _locate_center(db: Database, caller: Caller, search: LeadSearch, prefix: str) -> tuple[str | None, float, float]:
-    """The address's key, and where it is: its own place if it is among the records, else its ZIP code's.
-
-    Testing mode knows samples alone, and live mode none: a made-up place is nowhere.
-    """
+    """The address's key and coordinates: its own if it is among the records, else its ZIP code's. Test mode knows only
+    samples, and live mode none of them."""
     center = find_search_center(search.address, search.postal_code)
     if center.key is not None:
         with db.anonymous_transaction() as tx:
@@ -254,7 +240,7 @@ def _locate_center(db: Database, caller: Caller, search: LeadSearch, prefix: str
 
 
 def _leads_within(candidates: Sequence[Lead], latitude: float, longitude: float, miles: float | None) -> Sequence[Lead]:
-    """Those within the distance, where there is one; a source may not know that it was asked for."""
+    """A provider may ignore the distance."""
     if miles is None:
         return candidates
     leads_with_coordinates = [(lead, lead.coordinates) for lead in candidates if lead.coordinates is not None]
@@ -268,7 +254,6 @@ def _leads_within(candidates: Sequence[Lead], latitude: float, longitude: float,
 
 
 def _explain_no_match(db: Database, caller: Caller, provider: LeadProvider, search: LeadSearch) -> str:
-    """Why nobody was found, and what to do."""
     miles = f"{search.within_miles or MAX_MILES:g}"
     if caller.is_testing:
         return NO_SAMPLE_MATCH.format(miles)
@@ -316,6 +301,5 @@ def _read_standard_parts(parts: Sequence[str | None] | None) -> StandardParts | 
 
 
 def _format_address_line(person: Person) -> str:
-    """The address on one line."""
     street = ", ".join(filter(None, (person.address, person.address2, person.city)))
     return f"{street}, {person.province or ''} {person.postal_code or ''}".strip(" ,")

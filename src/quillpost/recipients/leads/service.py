@@ -1,4 +1,4 @@
-"""Buying what a search has found: records onto a list and their fee into the ledger, both or neither."""
+"""Buy the records that a search found: onto a list and into the ledger, both or neither."""
 
 from datetime import datetime
 from uuid import uuid4
@@ -25,9 +25,7 @@ from quillpost.recipients.models import MailingList
 from quillpost.recipients.service import insert_recipients
 
 REPORT_PURCHASE_TASK = "leads.report_purchase"
-"""The task that tells a provider which of its records were bought."""
 RADIUS_LIST_TYPE = "radius"
-"""The type of lists that a search fills."""
 MAX_LIST_NAME_LENGTH = 300
 MAX_PURCHASES_PER_RUN = 1_000
 
@@ -80,9 +78,8 @@ def buy_onto_list(
     needs_credit: bool = False,
     now: datetime,
 ) -> tuple[MailingList, LeadSearchResult]:
-    """The list that they are on now, a new one of this `list_type` or `mailing_list_id`, and who of them was bought.
-    Where it
-    `needs_credit` the account's must do."""
+    """The list, a new one or `mailing_list_id`, and those who were bought. With `needs_credit` the credit must cover
+    them."""
     if mailing_list_id is None:
         bought, target_list = (
             result,
@@ -113,7 +110,7 @@ def create_lead_list(
     list_type: str = RADIUS_LIST_TYPE,
     now: datetime,
 ) -> MailingList:
-    """An empty one for what is bought, named after the search unless it has a name."""
+    """An empty list, named after the search unless `name` is given."""
     values = {
         "type": list_type,
         "description": (name or f"Around {' '.join(search.address.split())}")[:MAX_LIST_NAME_LENGTH],
@@ -124,7 +121,6 @@ def create_lead_list(
 
 
 def add_to_list(tx: Tx, target_list: MailingList, result: LeadSearchResult, *, now: datetime) -> None:
-    """Everyone on the list, which is in our hands."""
     people = [(target_list, person) for person in result.people]
     insert_recipients(tx, people, are_samples=result.are_samples, now=now)
 
@@ -132,7 +128,7 @@ def add_to_list(tx: Tx, target_list: MailingList, result: LeadSearchResult, *, n
 def record_purchase(
     tx: Tx, caller: Caller, bought: LeadSearchResult, target_list: MailingList, *, order_id: int | None, now: datetime
 ) -> None:
-    """What was bought, its fee, and the job that tells whoever the records are from: with the records."""
+    """Record the purchase, charge for it, and enqueue the report to the provider."""
     purchase = {
         "account_id": caller.account_id,
         "sub_account_id": target_list.sub_account_id,
@@ -162,7 +158,7 @@ def record_purchase(
 
 
 def report_purchase(db: Database, provider: LeadProvider, purchase_id: int, *, now: datetime) -> None:
-    """Say which records were bought. Said twice, after a crash in between, it is the same purchase."""
+    """Idempotent by the purchase's reference."""
     query = sa.select(lead_purchases).where(lead_purchases.c.id == purchase_id)
     with db.system_transaction() as tx:
         purchase = tx.execute(query).first()
@@ -175,7 +171,7 @@ def report_purchase(db: Database, provider: LeadProvider, purchase_id: int, *, n
 
 
 def enqueue_unreported_purchases(db: Database) -> None:
-    """Book the job for every purchase of which its source has not heard, and that no job is booked for."""
+    """Enqueue the job of every unreported purchase that has none."""
     with db.system_transaction() as tx:
         unreported_ids = tx.execute(
             sa.select(lead_purchases.c.id)
@@ -200,7 +196,7 @@ def _lock_target_list(tx: Tx, list_id: int) -> MailingList:
 
 
 def _find_keys_on_list(tx: Tx, target_list: MailingList, result: LeadSearchResult) -> set[str]:
-    """Who has come onto the list since it was searched."""
+    """Those added to the list since the search."""
     keys = [person.address_key for person in result.people]
     rows = tx.execute(
         sa.select(recipients.c.address_key).where(

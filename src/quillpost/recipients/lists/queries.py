@@ -29,7 +29,6 @@ _COLUMNS = [mailing_lists.c[field.name] for field in fields(MailingList)]
 
 
 def read_list(tx: Tx, list_id: int) -> MailingList:
-    """The list that a path names."""
     row = tx.execute(sa.select(*_COLUMNS).where(mailing_lists.c.id == list_id)).first()
     if row is None:
         raise NotFound
@@ -37,10 +36,8 @@ def read_list(tx: Tx, list_id: int) -> MailingList:
 
 
 def read_lists(tx: Tx, list_ids: Sequence[int], *, lock: bool = False) -> list[MailingList]:
-    """The lists that a body or a query names, in that order, each once; one unknown refuses them all.
-
-    `lock`, none of them is deleted, or turned into a suppression list, before this transaction ends.
-    """
+    """The lists in that order, each once; `Refused` if one is unknown. With `lock` none of them is deleted, or turned
+    into a suppression list, before this transaction ends."""
     query = sa.select(*_COLUMNS).where(mailing_lists.c.id.in_(list_ids)).order_by(mailing_lists.c.id)
     lists_by_id = _read_by_id(tx, query.with_for_update(read=True, key_share=True) if lock else query)
     if not lists_by_id.keys() >= set(list_ids):
@@ -49,17 +46,13 @@ def read_lists(tx: Tx, list_ids: Sequence[int], *, lock: bool = False) -> list[M
 
 
 def find_lists(tx: Tx, list_ids: Iterable[int]) -> dict[int, MailingList]:
-    """Those of the lists that there are."""
     return _read_by_id(tx, sa.select(*_COLUMNS).where(mailing_lists.c.id.in_(set(list_ids))))
 
 
 def lock_lists(tx: Tx, list_ids: Iterable[int], *, block_sends: bool = False) -> dict[int, MailingList]:
-    """Those of the lists that there are, their recipients in this transaction's hands until it ends.
-
-    Whoever writes recipients comes here first: an address that is not on the list now will not be when it
-    is added, nobody's sub account changes in between, and two writers of several lists wait in one order.
-    `block_sends`, no send that holds one of them is under way.
-    """
+    """The existing lists, locked with their recipients until this transaction ends. Every writer of recipients locks
+    here first, so that duplicates are found and writers of several lists do not deadlock. `block_sends` also excludes
+    sends that use one of them."""
     query = sa.select(*_COLUMNS).where(mailing_lists.c.id.in_(set(list_ids)))
     return _read_by_id(tx, query.order_by(mailing_lists.c.id).with_for_update(key_share=not block_sends))
 
@@ -78,8 +71,7 @@ def read_list_page(
     is_suppression_list: bool | None = None,
     search_text: str | None = None,
 ) -> Page[MailingList]:
-    """Newest first; `description` is a part of it in any case. Those that `is_suppression_list` says: suppression lists
-    alone, or none of them. `search_text`, those whose description has these words."""
+    """Newest first; `description` matches a part of it, `search_text` its words."""
     conditions: list[sa.ColumnElement[bool]] = []
     if is_suppression_list is not None:
         conditions.append(
@@ -119,7 +111,7 @@ def delete_list(tx: Tx, list_id: int) -> None:
 EXPORT_COLUMNS = ("id", *PERSON_COLUMNS, *CUSTOM_FIELDS, "created_at", "updated_at")
 CHUNK_BYTES = 64 * 1024
 MAX_MEMORY_BYTES = 1_000_000
-"""Longer files wait for their reader on disk."""
+"""Longer files wait on disk for their reader."""
 
 # A spreadsheet must not take a name for a formula. One more quote is put before those that a value begins
 # with: whoever takes one away, as an import does, has what was there.
@@ -134,10 +126,8 @@ _EXPORT = sql.SQL(
 
 
 def write_csv_file(tx: Tx, list_id: int) -> IO[bytes]:
-    """A line of field names, then everyone in the order in which they were added.
-
-    Written before anybody reads it: a slow reader holds no connection.
-    """
+    """A header, then everyone in the order in which they were added. Written before it is read, so that a slow reader
+    holds no connection."""
     columns = sql.SQL(", ").join(map(_column_expression, EXPORT_COLUMNS))
     query = _EXPORT.format(columns=columns, list_id=sql.Literal(list_id))
     file: IO[bytes] = SpooledTemporaryFile(max_size=MAX_MEMORY_BYTES)  # noqa: SIM115 (its reader closes it)
@@ -149,14 +139,13 @@ def write_csv_file(tx: Tx, list_id: int) -> IO[bytes]:
 
 
 def read_chunks(file: IO[bytes]) -> Generator[bytes, None, None]:
-    """The file in pieces; it is gone when it is read, or nobody wants the rest."""
+    """Closes the file when it is read, or no one wants the rest."""
     with file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
 
 
 def escape_formula(text: str) -> str:
-    """A text that a spreadsheet takes for no formula."""
     return f"'{text}" if _FORMULA_START.match(text) else text
 
 

@@ -1,4 +1,4 @@
-"""Making, changing, merging and ending mailing lists."""
+"""Create, change, merge and remove mailing lists."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -130,7 +130,6 @@ _DELETE_EMAILS_WITH_ADDRESS = sa.text(
 def create_list(
     tx: Tx, caller: Caller, encryptor: Encryptor, values: Mapping[str, Any], *, now: datetime
 ) -> MailingList:
-    """A new list with a key of its own."""
     if "suppress_by" in values and not values["is_suppression_list"]:
         raise Invalid({"suppress_by": [_NOT_A_SUPPRESSION_LIST]})
     list_id = insert_list(
@@ -150,10 +149,7 @@ def create_list(
 
 
 def change_list(tx: Tx, caller: Caller, list_id: int, changes: Mapping[str, Any], *, now: datetime) -> MailingList:
-    """The list with these values; its recipients follow it into another sub account.
-
-    Subscriptions to its events stay whose they are: a sub account goes on hearing of its own orders alone.
-    """
+    """Its recipients follow it into another sub account. Subscriptions to its events stay with their sub account."""
     mailing_list = _lock_list(tx, list_id, block_sends=True)
     values = dict(changes)
     if any(name in values and values[name] != getattr(mailing_list, name) for name in _FIXED_DURING_IMPORT):
@@ -179,14 +175,13 @@ def change_list(tx: Tx, caller: Caller, list_id: int, changes: Mapping[str, Any]
 
 
 def rotate_key(tx: Tx, encryptor: Encryptor, list_id: int, *, now: datetime) -> MailingList:
-    """The list with a new key; the old one opens nothing any more."""
     _lock_list(tx, list_id)
     update_list(tx, list_id, _create_key(encryptor, list_id) | {"updated_at": now})
     return read_list(tx, list_id)
 
 
 def assign_keys(tx: Tx, encryptor: Encryptor, list_ids: Sequence[int]) -> None:
-    """Keys for lists that nobody has made: each has one, whoever made it."""
+    """Keys for lists that the service made."""
     if not list_ids:
         return
     keys = [_create_key(encryptor, list_id) for list_id in list_ids]
@@ -196,14 +191,14 @@ def assign_keys(tx: Tx, encryptor: Encryptor, list_ids: Sequence[int]) -> None:
 
 
 def decrypt_list_key(encryptor: Encryptor, mailing_list: MailingList) -> str:
-    """The list's key in clear; nothing where no key was made."""
+    """Empty if the list has no key."""
     if mailing_list.key_sealed is None:
         return ""
     return encryptor.decrypt(mailing_list.key_sealed, context=get_key_context(mailing_list.id)).decode()
 
 
 def remove_list(tx: Tx, list_id: int) -> None:
-    """Delete it with everyone on it, unless an order that is yet to be made counts on it."""
+    """Delete it with everyone on it, unless an order that waits uses it."""
     mailing_list = _lock_list(tx, list_id, block_sends=True)
     if mailing_list.is_opt_out_list and mailing_list.total_recipients:
         raise Refused(f"{_OPT_OUT_LIST_FIXED} Remove an entry where it is a mistake.")
@@ -213,10 +208,7 @@ def remove_list(tx: Tx, list_id: int) -> None:
 
 
 def merge_lists(tx: Tx, source_id: int, target_id: int, *, clock: Clock) -> MailingList:
-    """Everyone of the one goes into the other, doubles aside, and the emptied list is deleted.
-
-    The clock is read when both lists are in our hands, as whoever puts people on a list does.
-    """
+    """Move everyone of the source to the target, without duplicates, and delete the source."""
     if source_id == target_id:
         raise Invalid({"into": ["A list cannot be merged into itself."]})
     lists = lock_lists(tx, (source_id, target_id), block_sends=True)
@@ -254,12 +246,9 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, clock: Clock) -> Mail
 
 
 def remove_duplicates(tx: Tx, list_id: int) -> int:
-    """How many were removed. An address is on a list once anyway: this is about those without one.
-
-    Of each e-mail the oldest stays, unless the list has an address of someone with that e-mail and name. On a
-    suppression list it stays even so: there an e-mail alone stops what an address does not. Where a list bars
-    by e-mail, addresses tell nobody apart.
-    """
+    """How many were removed: recipients without an address whose e-mail is on the list. The oldest stays, unless the
+    list has an address with that e-mail and name. On a suppression list it stays even so, because an e-mail stops what
+    an address does not. Where a list suppresses by e-mail, addresses tell no one apart."""
     mailing_list = _lock_list(tx, list_id)
     removed_count = tx.execute(_DELETE_YOUNGER_EMAILS, {"list": list_id, "by": mailing_list.suppress_by}).rowcount
     if not mailing_list.is_suppression_list:
@@ -275,7 +264,6 @@ def _lock_list(tx: Tx, list_id: int, *, block_sends: bool = False) -> MailingLis
 
 
 def _resolve_sub_account(tx: Tx, caller: Caller, sub_account_id: int | None) -> int | None:
-    """The sub account that a list belongs to; whoever is limited to one stays in it."""
     resolved_id = sub_account_id if sub_account_id is not None else caller.sub_account_id
     if resolved_id is not None:
         require_sub_account(tx, resolved_id)
@@ -283,7 +271,7 @@ def _resolve_sub_account(tx: Tx, caller: Caller, sub_account_id: int | None) -> 
 
 
 def _move_automations(tx: Tx, source: MailingList, target: MailingList, *, now: datetime) -> None:
-    """Those of the one list are the other's from now on. One that is switched on must be able to use it."""
+    """An enabled one must be able to use the target."""
     if target.sub_account_id is not None:
         refuse_if_used_by_automation(
             tx,
@@ -300,14 +288,14 @@ def _move_automations(tx: Tx, source: MailingList, target: MailingList, *, now: 
 
 
 def _move_counts(tx: Tx, source_id: int, target_id: int) -> None:
-    """What was sent to the one, and scanned of it, counts for the other; so does what is scanned later."""
+    """Sends and scans of the source count for the target, also later ones."""
     bind_values = {"source": source_id, "target": target_id}
     tx.execute(_ADD_COUNTS, bind_values)
     tx.execute(_RECORD_MERGE, bind_values)
 
 
 def _move_webhooks(tx: Tx, source_id: int, target_id: int, *, now: datetime) -> None:
-    """Whoever listens to the one list listens to the other, and is told of mail under way to the one."""
+    """Subscriptions to the source follow to the target, and hear of mail under way to the source."""
     with account_wide_access(tx):
         tx.execute(
             sa.update(webhooks)
@@ -318,7 +306,6 @@ def _move_webhooks(tx: Tx, source_id: int, target_id: int, *, now: datetime) -> 
 
 
 def _require_processed(mailing_list: MailingList) -> None:
-    """What is on its way into a list must find it as it was."""
     if not mailing_list.processed:
         raise Refused(
             f"List {mailing_list.id} is being filled: wait until its processed is true, or cancel the import."
@@ -331,7 +318,7 @@ def _require_unused(tx: Tx, list_id: int) -> None:
 
 
 def _require_no_waiting_order(tx: Tx, list_id: int) -> None:
-    """Orders of the other mode are not the caller's to see, but both modes share the lists."""
+    """Orders of the other mode are invisible to the caller, but both modes share the lists."""
     with account_wide_access(tx):
         order_id = tx.execute(
             _SELECT_WAITING_ORDER, {"list": list_id, "held_back": list(CHANGEABLE_ORDER_STATUSES)}
@@ -341,7 +328,7 @@ def _require_no_waiting_order(tx: Tx, list_id: int) -> None:
 
 
 def _require_unchanged(mailing_list: MailingList, values: Mapping[str, Any]) -> None:
-    """A list that the service keeps stays what it is, and where: scans go on filling it."""
+    """A list that the service keeps stays what it is: scans go on filling it."""
     fixed_fields = ("type", "sub_account_id", "is_suppression_list", "suppress_by")
     changed_fields = [name for name in fixed_fields if name in values and values[name] != getattr(mailing_list, name)]
     if changed_fields:
@@ -352,7 +339,7 @@ def _require_unchanged(mailing_list: MailingList, values: Mapping[str, Any]) -> 
 
 
 def _change_suppress_by(tx: Tx, mailing_list: MailingList, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What becomes of `suppress_by`. Its entries are told apart anew, where that leaves each its place."""
+    """The new `suppress_by`, if any, with the entries' distinguishing keys updated."""
     field = "suppress_by" if "suppress_by" in values else "is_suppression_list"
     if values.get("is_suppression_list", mailing_list.is_suppression_list):
         suppress_by = values.get("suppress_by", mailing_list.suppress_by)
@@ -375,7 +362,7 @@ def _change_suppress_by(tx: Tx, mailing_list: MailingList, values: Mapping[str, 
 
 
 def _require_effective_entries(tx: Tx, list_id: int, suppress_by: str, field: str) -> None:
-    """An entry without a door and without an e-mail would bar nobody, in silence."""
+    """An entry without a full address and an e-mail would suppress no one."""
     ineffective_count = tx.execute(_COUNT_INEFFECTIVE_ENTRIES, {"list": list_id, "by": suppress_by}).scalar_one()
     if ineffective_count:
         missing_text = "no e-mail" if suppress_by == BY_EMAIL else "half an address and no e-mail"

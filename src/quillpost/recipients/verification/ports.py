@@ -1,4 +1,4 @@
-"""Whoever knows addresses."""
+"""What an address verifier must offer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from datetime import date
 from typing import Protocol
 
 PostalParts = tuple[str | None, str | None, str | None, str | None, str | None]
-"""Of an address at home: delivery line, second line, city, state and ZIP code, as the post writes them."""
+"""Delivery line, second line, city, state and ZIP code of a US address, in standard form."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddressQuery:
-    """An address at home as we have it, and who should be found there: only whole names can have moved."""
+    """A US address, and who should be there: only complete names can have moved."""
 
     name: str | None
     company: str | None
@@ -20,7 +20,7 @@ class AddressQuery:
 
 @dataclass(frozen=True, slots=True)
 class ChangeOfAddress:
-    """Where somebody is now; without an address, nobody knows."""
+    """Without `new_address` it is unknown."""
 
     new_address: PostalParts | None = None
     moved_on: date | None = None
@@ -28,8 +28,7 @@ class ChangeOfAddress:
 
 @dataclass(frozen=True, slots=True)
 class AddressVerification:
-    """What is known of an address. `dpv` is the postal service's word: Y it delivers there; D the unit is
-    missing; S the unit is not one that it knows; N it does not deliver there. None: there is no answer."""
+    """`dpv` is the USPS code: Y delivers; D unit missing; S unit unknown; N does not deliver; None: no result."""
 
     dpv: str | None = None
     corrected: PostalParts | None = None
@@ -47,22 +46,22 @@ class PersonQuery:
 
 
 class AddressVerifier(Protocol):
-    """A licensed service that knows every address at home, and who has moved. It keeps nothing between calls,
-    and the same question may be asked again. One that cannot be reached says `VerifierDown`."""
+    """A licensed service that knows every US address, and who has moved. Calls may be repeated. It raises
+    `VerifierDown`."""
 
     @property
     def can_append(self) -> bool:
-        """Whether it also finds the address of somebody whose e-mail is known."""
+        """Whether it finds the address of somebody by e-mail."""
         ...
 
     def verify(self, addresses: Sequence[AddressQuery]) -> Sequence[AddressVerification]:
-        """An answer for each, in their order."""
+        """A result for each, in order."""
         ...
 
     def append(self, people: Sequence[PersonQuery]) -> Sequence[PostalParts | None]:
-        """The address of each, in their order; None where there is none."""
+        """The address of each, in order, or None."""
         ...
 
 
 class VerifierDown(Exception):
-    """Why no address can be verified at present, as a sentence for an operator."""
+    """A sentence for an operator."""

@@ -1,8 +1,5 @@
-"""What a verifier's answer means for a piece of mail, and where answers are kept.
-
-An answer belongs to an address and whoever is to be found there, whichever lists and orders they are in: so
-nobody is asked about twice while it holds.
-"""
+"""What a verifier's results mean for mail, and where they are stored. A result belongs to an address and the people
+there, whichever lists and orders they are in, so no one is verified twice while it is valid."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,10 +36,9 @@ MOVED = "They have moved: mail goes to their new address in {}."
 FOUND_BY_EMAIL = "The address was found by the e-mail."
 
 QUESTIONS_PER_CALL = 500
-"""Questions in one call."""
 NO_RESULT_LIFETIME = timedelta(days=1)
 LEASE_DURATION = timedelta(minutes=2)
-"""So long nobody else asks, from each answer on; a call takes half a minute at most."""
+"""Renewed with each result; a call takes half a minute at most."""
 
 _UPSERT_RESULTS = sa.text(
     """
@@ -66,14 +62,14 @@ _DELETE_EXPIRED = sa.text("delete from address_verdicts where expires_at <= :now
 VALID_RESULT_CONDITION = (
     """v.address_key = {key} and v.mover = mover_of({alias}.name, {alias}.company) and v.expires_at > :now"""
 )
-"""Which verdict is about a row: `key` is its address's, `who` the row."""
+"""Which result is about a row: `key` is its address key, `alias` the row."""
 
 MATCHES_RESULT_CONDITION = """
     ({row}.standard, {row}.moved_key, {row}.deliverability, {row}.reasons) is not distinct from
     (coalesce(v.standard, {row}.standard),
      case when v.standard is null then {row}.moved_key else v.moved_key end, v.deliverability, v.reasons)
 """
-"""Whether a row is as its verdict has it; else it takes these over."""
+"""Whether a row equals its result; else it takes these values over."""
 
 APPLY_RESULT_ASSIGNMENTS = """
     standard = coalesce(v.standard, {row}.standard),
@@ -84,7 +80,7 @@ APPLY_RESULT_ASSIGNMENTS = """
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """What an answer comes to. Without a deliverability there was none, and all stays as it was."""
+    """Without a deliverability there is no result, and everything stays."""
 
     deliverability: str | None = None
     standard: PostalParts | None = None
@@ -94,14 +90,14 @@ class VerificationResult:
 
     @property
     def moved_key(self) -> str | None:
-        """The key of the address that they have moved to: what bars that one bars them."""
+        """The key of the address that they moved to: what suppresses that one suppresses them."""
         if not self.has_moved or self.standard is None:
             return None
         return standardize(dict(zip(ADDRESS_PARTS, self.standard, strict=True)), HOME_COUNTRY).key
 
 
 class VerificationQuestion(NamedTuple):
-    """Somebody at an address, or whose e-mail is all that is known."""
+    """Somebody at an address, or with only an e-mail."""
 
     key: str
     mover: bytes
@@ -110,8 +106,6 @@ class VerificationQuestion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VerificationContext:
-    """What it takes to ask: answers hold for so long."""
-
     db: Database
     verifier: AddressVerifier
     valid_for: timedelta
@@ -119,7 +113,7 @@ class VerificationContext:
 
 
 def evaluate_verification(verification: AddressVerification) -> VerificationResult:
-    """A move counts before all else: whatever is to be said of the old address, nobody is there any more."""
+    """A move matters before all else: no one is at the old address."""
     if verification.moved is not None:
         new_address = verification.moved.new_address
         if new_address is None:
@@ -146,10 +140,7 @@ def evaluate_found_address(address: PostalParts | None) -> VerificationResult:
 
 
 def verify_questions(context: VerificationContext, questions: Iterable[VerificationQuestion]) -> None:
-    """Have each answered once, and the answers kept as they come; or `VerifierDown`.
-
-    No transaction is open while the verifier thinks.
-    """
+    """Verify each once, and store results as they come; or `VerifierDown`. No transaction is open meanwhile."""
     distinct = {(question.key, question.mover): question for question in questions}
     addresses = [
         address_question for address_question in distinct.values() if isinstance(address_question.query, AddressQuery)
@@ -211,6 +202,6 @@ def _to_json(texts: Sequence[str | None] | None) -> str | None:
 
 
 def delete_expired_results(db: Database, *, now: datetime) -> None:
-    """What a license lets us keep for some time alone."""
+    """The license limits how long we may store them."""
     with db.system_transaction() as tx:
         tx.execute(_DELETE_EXPIRED, {"now": now})

@@ -1,4 +1,4 @@
-"""The people of all lists are verified once they are there, and again when answers have grown old."""
+"""Jobs that verify the people of all lists, once they are added and again when results expire."""
 
 import json
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ VERIFY_TASK = "verification.verify_addresses"
 BATCH_SIZE = 2_000
 _IS_VERIFY_PASS = address_passes.c.name == "verify"
 BATCHES_PER_RUN = 20
-"""Portions of so many people before whoever is due has a turn again."""
+"""Batches before those who changed are verified again."""
 
 _HAS_VALID_RESULT = VALID_RESULT_CONDITION.format(key="coalesce(r.address_key, '@' || r.email_key)", alias="r")
 # Whom nobody mails to nobody need find: entries of suppression lists, and samples, are not asked about.
@@ -113,19 +113,19 @@ _RELEASE_LEASE = sa.text(
 
 
 def acquire_lease(db: Database, *, now: datetime) -> bool:
-    """Whether nobody else asks at present: two at once would pay for every answer twice."""
+    """Whether no other worker verifies: two would pay for every result twice."""
     with db.system_transaction() as tx:
         return tx.execute(_ACQUIRE_LEASE, {"now": now, "until": now + LEASE_DURATION}).rowcount == 1
 
 
 def release_lease(db: Database, error: str | None, *, now: datetime) -> None:
-    """Others may ask; what stopped us is noted for the operator, and since when."""
+    """`error` is stored for the operator."""
     with db.system_transaction() as tx:
         tx.execute(_RELEASE_LEASE, {"trouble": error, "now": now})
 
 
 def verify_recipients(context: VerificationContext) -> bool:
-    """Some portions of those who changed or are new; whether there may be more."""
+    """Verify some batches; whether there may be more."""
     now = context.clock()
     with context.db.system_transaction() as tx:
         tx.execute(_RESTART_PASS, {"now": now, "stale": now - context.valid_for})
@@ -135,7 +135,7 @@ def verify_recipients(context: VerificationContext) -> bool:
 
 
 def _verify_batch(context: VerificationContext, *, only_changed: bool) -> bool:
-    """Two thousand of them; whether there was anyone."""
+    """Whether there was anyone."""
     with context.db.system_transaction() as tx:
         last_id = tx.execute(sa.select(address_passes.c.last_id).where(_IS_VERIFY_PASS)).scalar_one()
         bind_values = {"most": BATCH_SIZE, "now": context.clock(), "last": last_id}
@@ -165,7 +165,7 @@ def _build_question(context: VerificationContext, row: sa.Row[Any]) -> Verificat
 
 
 def _record_progress(tx: Tx, ids: Sequence[int], *, only_changed: bool, now: datetime) -> None:
-    """These had their turn. It is noted first: whoever gets another address below is to be asked about."""
+    """Recorded first: whoever gets another address below is to be verified again."""
     if only_changed:
         tx.execute(sa.delete(recipients_to_verify).where(recipients_to_verify.c.recipient_id.in_(ids)))
     elif ids:
@@ -175,7 +175,6 @@ def _record_progress(tx: Tx, ids: Sequence[int], *, only_changed: bool, now: dat
 
 
 def _fill_in_addresses(tx: Tx, ids: Sequence[int], *, now: datetime) -> None:
-    """An address for whoever had none."""
     rows = tx.execute(_SELECT_FOUND_ADDRESSES, {"ids": list(ids), "now": now}).all()
     if not rows:
         return

@@ -1,9 +1,6 @@
-"""People who come to a list by its key. Whoever is there already is completed, never doubled.
-
-An address is on a list once, so it tells who someone is; an e-mail does where one of both has no whole
-address. On a suppression list it does not: an entry with only an e-mail bars that e-mail, which it would not
-any more if it were given an address.
-"""
+"""Recipients that arrive with a list's key. Whoever is on the list is completed, never duplicated. An address
+identifies someone; an e-mail does if one of both has no full address. Not on a suppression list: an entry with only an
+e-mail suppresses that e-mail, and would not with an address."""
 
 import json
 import re
@@ -44,14 +41,14 @@ PERSON_LEFT = (
 )
 AMBIGUOUS_EMAIL = "email: Several on this list have this e-mail: give the address as well."
 DEFAULT_LIST_TYPE = "manual"
-"""The type of a list that nobody has said anything of: a hook may say where its people come from."""
+"""A list of this type takes the type of its first webhook."""
 
 _KEY_PATTERN = re.compile(r"ql_[A-Za-z0-9_-]{43}")
 
 _UPDATED_COLUMNS = (*PERSON_COLUMNS, *CUSTOM_FIELDS, *DERIVED_COLUMNS, "told_apart")
 _DATE_COLUMNS = ("dob", "anniversary")
 _ARRAY_COLUMNS = ("standard", "reasons")
-"""Arrays of arrays cannot be taken apart as others are: these come as JSON."""
+"""PostgreSQL cannot unnest arrays of arrays: these are passed as JSON."""
 _COLUMN_EXPRESSIONS = {name: f"texts_of(given.{name})" for name in _ARRAY_COLUMNS}
 _ASSIGNMENTS = [f"{name} = {_COLUMN_EXPRESSIONS.get(name, f'given.{name}')}" for name in _UPDATED_COLUMNS]
 _UPDATE_RECIPIENTS = sa.text(
@@ -68,8 +65,6 @@ _UPDATE_RECIPIENTS = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class ListKeyOwner:
-    """A list that a key opens, and whose it is."""
-
     list_id: int
     tenant: Tenant
     digest: bytes
@@ -95,7 +90,7 @@ CheckedPerson = tuple[InboundPerson, Person] | RecipientRejection
 
 
 def find_key_owner(db: Database, key: str) -> ListKeyOwner | None:
-    """Whose list the key opens. Nobody is known yet, so the service itself looks."""
+    """In a system transaction, as no account is known yet."""
     if not _KEY_PATTERN.fullmatch(key):
         return None
     digest = tokens.hash_token(key)
@@ -111,10 +106,7 @@ def find_key_owner(db: Database, key: str) -> ListKeyOwner | None:
 def upsert_recipients(
     tx: Tx, holder: ListKeyOwner, people: Sequence[InboundPerson], *, source: str | None, clock: Clock
 ) -> list[UpsertOutcome | RecipientRejection]:
-    """What became of each row, in order; the later of two that tell of one person adds to the earlier.
-
-    The clock is read when the list is in our hands, as whoever puts people on a list does.
-    """
+    """The outcome of each row, in order; the later of two rows about one person adds to the earlier."""
     mailing_list = _lock_list(tx, holder)
     checked_people = [_check_person(mailing_list, inbound) for inbound in people]
     entry_index, outcomes = _apply_rows(
@@ -148,11 +140,9 @@ def upsert_recipients(
 def _apply_rows(
     mailing_list: MailingList, checked_people: Sequence[CheckedPerson], existing: Sequence[Recipient]
 ) -> tuple["_EntryIndex", list[UpsertOutcome | RecipientRejection]]:
-    """Everyone as the rows leave them, and what became of each row.
-
-    An e-mail alone says who is meant if one has it when all rows are taken. A row that was taken before
-    another came with that e-mail would be refused if the call were made again, so it is refused at once.
-    """
+    """Everyone after the rows, and the outcome of each row. An e-mail identifies someone if only one has it after all
+    rows. A row applied before another came with that e-mail would be rejected in a second call, so it is rejected at
+    once."""
     index = _EntryIndex(mailing_list, existing)
     outcomes = index.apply_all(checked_people)
     shared_emails = {
@@ -184,7 +174,7 @@ def _get_final_outcome(result: UpsertResult, entry: ListEntry) -> UpsertOutcome:
 
 
 def _lock_list(tx: Tx, holder: ListKeyOwner) -> MailingList:
-    """The list in our hands, if the key opens it still: it may have been rotated while we waited."""
+    """The locked list, if the key is still valid: it may have been rotated meanwhile."""
     mailing_list = lock_lists(tx, [holder.list_id]).get(holder.list_id)
     digest = tx.execute(sa.select(mailing_lists.c.key_digest).where(mailing_lists.c.id == holder.list_id)).scalar()
     if mailing_list is None or digest is None or bytes(digest) != holder.digest:
@@ -205,7 +195,6 @@ def _check_person(mailing_list: MailingList, inbound: InboundPerson) -> CheckedP
 
 
 def _find_existing(tx: Tx, mailing_list: MailingList, people: Sequence[Person]) -> Sequence[Recipient]:
-    """Those on the list with one of these addresses or e-mails, the oldest first."""
     keys = {person.address_key for person in people if person.address_key is not None}
     emails = {person.email for person in people if person.email is not None}
     return find_recipients_at(tx, mailing_list, keys=sorted(keys), emails=sorted(emails))
@@ -217,26 +206,25 @@ def _get_email_key(person: Person) -> str:
 
 @dataclass(slots=True)
 class _EmailGroup:
-    """Those who have one e-mail, each found by what is asked: thousands may have the same."""
+    """Those with one e-mail, indexed: thousands may have the same."""
 
     without_address: dict[int, ListEntry] = field(default_factory=dict)
     with_address: dict[int, ListEntry] = field(default_factory=dict)
     by_street: dict[str, dict[int, ListEntry]] = field(default_factory=lambda: defaultdict(dict))
 
     def get_indexes(self, person: Person) -> list[dict[int, ListEntry]]:
-        """Where someone with this address is noted."""
         if person.address_key is None:
             return [self.without_address]
         return [self.with_address, self.by_street[get_street(person.address_key)]]
 
 
 class _EntryIndex:
-    """Everyone whom the rows of a call may mean: those who are there, and those who come with it."""
+    """Everyone whom the rows of a call may mean, on the list or new."""
 
     def __init__(
         self, mailing_list: MailingList, existing: Iterable[Recipient], shared_emails: Container[str] = ()
     ) -> None:
-        """Of e-mails that are `shared_emails` it is known beforehand that several will have them."""
+        """Several people will have the `shared_emails`."""
         self._mailing_list = mailing_list
         self.shared_emails = shared_emails
         self.entries: list[ListEntry] = []
@@ -248,7 +236,7 @@ class _EntryIndex:
             self._add_to_index(entry)
 
     def is_shared(self, email: str) -> bool:
-        """Whether an e-mail alone says too little; on a suppression list it is an entry of its own."""
+        """Whether an e-mail identifies no one; on a suppression list it is an entry of its own."""
         email_group = self._by_email[email]
         return (
             len(email_group.with_address) > 1
@@ -304,7 +292,7 @@ class _EntryIndex:
         return next((neighbor for neighbor in neighbors if self._is_partial_match(neighbor.person, person)), None)
 
     def _is_partial_match(self, existing: Person, person: Person) -> bool:
-        """Whether the one address is the other, with less of it known."""
+        """Whether one address is the other, with less of it known."""
         return has_full_address(existing) != has_full_address(person) and may_share_address(existing, person)
 
     def _get_entry_key(self, person: Person) -> tuple[str, str]:
