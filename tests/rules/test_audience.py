@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from makers import person
 from quillpost.core.errors import Invalid
-from quillpost.recipients.addresses.cities import STATE_CODES, STATE_CODES_BY_NAME, find_state_code
+from quillpost.recipients.addresses.cities import STATE_CODES, find_state_code
+from quillpost.recipients.addresses.text import STATE_CODES_BY_NAME
 from quillpost.recipients.models import CUSTOM_FIELDS, Person
 from quillpost.recipients.rules import (
     MAX_FIELD_LENGTH,

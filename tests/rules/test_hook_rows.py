@@ -1,6 +1,7 @@
 """What other services call the fields of a person, and where in a body they are."""
 
 import json
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -37,7 +38,10 @@ ANYTHING = st.recursive(
     max_leaves=12,
 )
 A_NAME = st.sampled_from(
-    sorted({*" ".join([*PERSON_FIELD_NAMES.values(), *ADDRESS_FIELD_NAMES.values()]).split(), *CUSTOM_FIELDS})
+    sorted(
+        {name for table in (PERSON_FIELD_NAMES, ADDRESS_FIELD_NAMES) for name in chain(*table.values())}
+        | {*CUSTOM_FIELDS}
+    )
 )
 SEPARATORS = st.sampled_from(["", " ", "_", "-", ".", " / "])
 

@@ -155,14 +155,14 @@ def verify_embed_token(db: Database, encryptor: Encryptor, signed_text: str, *, 
 
 def _decode_token(encryptor: Encryptor, signed_text: str, *, now: datetime) -> EmbedToken:
     signer = _build_signer(encryptor)
-    payload = signer.read_file_id(signed_text, now=now) if len(signed_text) <= MAX_TOKEN_LENGTH else None
+    # The signature of an expired token is still ours: its site may say so within its frame.
+    payload = signer.read_file_id(signed_text, now=None) if len(signed_text) <= MAX_TOKEN_LENGTH else None
     if payload is None:
-        # One that is over was ours once: its site may say so within its frame.
-        expired_payload = signer.read_file_id(signed_text, now=None) if len(signed_text) <= MAX_TOKEN_LENGTH else None
-        if expired_payload is not None:
-            raise EmbedTokenRejected(TOKEN_EXPIRED, _parse_token(expired_payload).origin)
         raise EmbedTokenRejected(TOKEN_INVALID)
-    return _parse_token(payload)
+    token = _parse_token(payload)
+    if signer.read_file_id(signed_text, now=now) is None:
+        raise EmbedTokenRejected(TOKEN_EXPIRED, token.origin)
+    return token
 
 
 def _parse_token(payload: str) -> EmbedToken:

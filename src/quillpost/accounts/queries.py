@@ -101,17 +101,8 @@ def _build_summaries(tx: Tx, rows: list[sa.Row[Any]], *, mode: str, month: date)
     )
     return [
         AccountSummary(
-            id=row.id,
-            name=row.name,
-            email=row.email,
-            company=row.company,
-            is_operator=row.is_operator,
-            is_test_account=row.test_mode,
-            created_at=row.created_at,
-            people=people.get(row.id, 0),
-            orders=orders.get(row.id, 0),
-            credit=credit.get(row.id, 0),
-            spent=spent.get(row.id, 0),
+            *(row.id, row.name, row.email, row.company, row.is_operator, row.test_mode, row.created_at),
+            *(counts.get(row.id, 0) for counts in (people, orders, credit, spent)),
         )
         for row in rows
     ]
@@ -159,16 +150,9 @@ def read_account_usage(tx: Tx, caller: Caller, *, now: datetime) -> AccountUsage
     balance = tx.execute(SELECT_BALANCE, params | {"month": month.date()}).one()
     usage = tx.execute(SELECT_USAGE, params).one()
     return AccountUsage(
-        id=account.id,
-        name=account.name,
-        email=account.email,
-        company=account.company,
-        credit=balance.credit,
-        month=month,
-        orders=usage.orders,
-        pieces=usage.pieces,
-        spent=balance.spent,
-    )
+        account.id, account.name, account.email, account.company, balance.credit, month, usage.orders, usage.pieces,
+        balance.spent,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

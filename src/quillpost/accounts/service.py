@@ -68,12 +68,9 @@ def create_account(tx: Tx, *, email: str, name: str, is_operator: bool = False, 
         raise Invalid({"email": [f"An account with the e-mail {email} exists already."]})
     result = tx.execute(
         sa.insert(accounts)
-        .values(
-            email=email, name=name, is_operator=is_operator, test_mode=False,
-            created_at=now, updated_at=now,
-        )
+        .values(email=email, name=name, is_operator=is_operator, test_mode=False, created_at=now, updated_at=now)
         .returning(accounts.c.id)
-    )  # fmt: skip
+    )
     return int(result.scalar_one())
 
 

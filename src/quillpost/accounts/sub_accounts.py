@@ -109,10 +109,9 @@ def list_sub_accounts(tx: Tx, *, search: str | None = None) -> Sequence[SubAccou
 
 def read_sub_account_page(tx: Tx, page_request: PageRequest, *, title_search: str = "") -> Page[SubAccount]:
     """A page of them by title; `title_search` matches a part of it."""
-    conditions = [
-        _IS_NOT_DELETED,
-        *([sub_accounts.c.title.icontains(title_search, autoescape=True)] if title_search else []),
-    ]
+    conditions: list[sa.ColumnElement[bool]] = [_IS_NOT_DELETED]
+    if title_search:
+        conditions.append(sub_accounts.c.title.icontains(title_search, autoescape=True))
     by_title = sa.func.lower(sub_accounts.c.title), sub_accounts.c.id
     rows = tx.execute(
         sa.select(*_COLUMNS)
@@ -137,10 +136,8 @@ def label_sub_accounts(sub_account_list: Sequence[SubAccount]) -> Mapping[int, s
 def create_sub_account(tx: Tx, caller: Caller, columns: Mapping[str, Any], *, now: datetime) -> SubAccount:
     if caller.sub_account_id is not None:
         raise Forbidden("This token is limited to one sub account: it cannot make others.")
-    if (
-        tx.execute(sa.select(sa.func.count()).select_from(sub_accounts).where(_IS_NOT_DELETED)).scalar_one()
-        >= MAX_SUB_ACCOUNTS
-    ):
+    count = sa.select(sa.func.count()).select_from(sub_accounts).where(_IS_NOT_DELETED)
+    if tx.execute(count).scalar_one() >= MAX_SUB_ACCOUNTS:
         raise Refused(f"An account has at most {MAX_SUB_ACCOUNTS:,} sub accounts.")
     row = tx.execute(
         sa.insert(sub_accounts)

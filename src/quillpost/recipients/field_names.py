@@ -3,10 +3,12 @@ and a nested field is known by both names in a row: `address.city`, `address[cit
 are one name."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from importlib.resources import files
 from typing import Any
 
 from quillpost.core.exact_json import ExactFloat
@@ -14,81 +16,18 @@ from quillpost.recipients.addresses.rules import HOME_COUNTRY
 
 MAX_NAME_LENGTH = 100
 
-PERSON_FIELD_NAMES = {
-    "name": "fullname name displayname namefull nameformatted",
-    "first_name": "firstname fname givenname forename namefirst namegivenname namegiven",
-    "last_name": "lastname lname surname familyname namelast namefamilyname namefamily",
-    "company": "company companyname organization organizationname organisation organisationname orgname org"
-    " orgidname accountname accountnamename businessname business employer customeracctname",
-    "email": "email emailaddress primaryemail email1 emailemail emailaddressemail personalemail homeemail workemail",
-    "phone": "phone phonenumber mobilephone mobile mobilenumber mobilephonenumber cellphone cell telephone"
-    " tel primaryphone phone1 homephone workphone phonephone phonenumbernumber",
-    "dob": "dob dateofbirth birthday birthdate",
-    "anniversary": "anniversary anniversarydate weddinganniversary",
-}
-"""By our field, or one that makes part of it, what others call it: the most important name first."""
-
-ADDRESS_FIELD_NAMES = {
-    "address": "address1 addressline1 line1 addr1 street1 streetaddress1 streetline1 streetaddress street"
-    " address addr addressline",
-    "address2": "address2 addressline2 line2 addr2 street2 streetaddress2 streetline2 unit unitnumber apt"
-    " apartment aptnumber suite aptsuite aptsuiteunit subpremise",
-    "city": "city town locality citytown municipality",
-    "province": "statecode provincecode regioncode hsstatecode province state region stateprovince"
-    " stateregion adminarealevel1 administrativearea stateabbreviation st",
-    "postal_code": "postalcode zip zipcode postcode zippostalcode zippostcode zippostal postalzip",
-    "country": "countrycode countryisocode countryiso country countryregion countryname",
-    "whole": "fulladdress formattedaddress completeaddress full formatted",
-    "route": "route",
-    "number": "streetnumber housenumber",
-}
-"""The parts of an address, each perhaps behind the name of the address itself."""
-
-ADDRESS_PREFIXES = (
-    ("", "address"),
-    ("mailing", "mailingaddress"),
-    ("postaladdress",),
-    ("home", "homeaddress"),
-    ("primary", "primaryaddress"),
-    ("default", "defaultaddress"),
-    ("shipping", "shippingaddress"),
-    ("billing", "billingaddress"),
+_TABLES: dict[str, Any] = tomllib.loads(
+    (files("quillpost.recipients") / "field_names.toml").read_text(encoding="utf-8")
 )
-"""The addresses of a person, the one to mail to first. Parts of two are never mixed."""
 
-OWNER_PREFIXES = ("contact", "person", "recipient", "customer", "subscriber", "billing", "shipping")
-"""Words before a name that say whose it is: `contact_email`."""
-
-PERSON_OBJECT_NAMES = frozenset(
-    {
-        "contact", "person", "recipient", "customer", "subscriber", "lead", "member", "record", "profile",
-        "properties", "attributes", "fields", "mergefields", "merges", "customfields", "customdata",
-        "customfieldvalues", "fieldvalues", "data", "current", "payload", "body", "object",
-    }
-)  # fmt: skip
-"""Objects whose fields are the person's own. Others, such as an owner or a location, are skipped."""
-
+PERSON_FIELD_NAMES: dict[str, list[str]] = _TABLES["person"]
+ADDRESS_FIELD_NAMES: dict[str, list[str]] = _TABLES["address"]
+ADDRESS_PREFIXES: list[list[str]] = _TABLES["address_prefixes"]
+PERSON_OBJECT_NAMES = frozenset(_TABLES["person_objects"])
+PEOPLE_ARRAY_NAMES = frozenset(_TABLES["people_arrays"])
+SINGLE_VALUE_ARRAYS: dict[str, str] = _TABLES["single_value_arrays"]
 PRIORITY_OBJECT_NAME = "customdata"
 """What someone set by hand for this very call goes before what the tool sends anyway."""
-
-SINGLE_VALUE_ARRAYS = {
-    "emails": "email",
-    "emailaddresses": "email",
-    "email": "email",
-    "phones": "phone",
-    "phonenumbers": "phone",
-    "phone": "phone",
-    "addresses": "address",
-    "address": "address",
-}
-"""Arrays of which one value is taken: the primary one, else the first."""
-
-PEOPLE_ARRAY_NAMES = frozenset(
-    {
-        "recipients", "contacts", "people", "persons", "records", "members", "customers", "leads",
-        "subscribers", "data", "rows",
-    }
-)  # fmt: skip
 
 CUSTOM_FIELD_PATTERN = re.compile(r"custom(?:field|value|text)?0?([1-9]|10)")
 
@@ -123,7 +62,7 @@ def find_field_meaning(name: str) -> FieldMeaning | None:
         return FieldMeaning(f"custom{custom_match[1]}", 0)
     if (meaning_at_address := _MEANINGS_AT_ADDRESS.get(name)) is not None:
         return meaning_at_address
-    owner_prefix = next((candidate for candidate in OWNER_PREFIXES if name.startswith(candidate)), None)
+    owner_prefix = next((candidate for candidate in _TABLES["owner_prefixes"] if name.startswith(candidate)), None)
     if owner_prefix is None or (owner_meaning := _MEANINGS.get(name.removeprefix(owner_prefix))) is None:
         return None
     return FieldMeaning(owner_meaning.field, owner_meaning.rank + _RANK_PENALTY, owner_meaning.address_index)
@@ -134,14 +73,14 @@ _RANK_PENALTY = 100
 
 def _iter_person_names() -> Iterator[tuple[str, FieldMeaning]]:
     for field, names in PERSON_FIELD_NAMES.items():
-        yield from ((name, FieldMeaning(field, rank)) for rank, name in enumerate(names.split()))
+        yield from ((name, FieldMeaning(field, rank)) for rank, name in enumerate(names))
 
 
 def _iter_address_names() -> Iterator[tuple[str, FieldMeaning]]:
     for address_index, prefixes in enumerate(ADDRESS_PREFIXES):
         for prefix in prefixes:
             for field, names in ADDRESS_FIELD_NAMES.items():
-                for rank, name in enumerate(names.split()):
+                for rank, name in enumerate(names):
                     yield prefix + name, FieldMeaning(field, rank, address_index)
             if prefix.endswith("address"):
                 # Inside an address a code can be but one; and an address that has parts is whole by itself.
@@ -171,7 +110,7 @@ def _build_meanings_at_address() -> dict[str, FieldMeaning]:
         for prefix in prefixes
         if address_index
         for field in NAME_FIELDS
-        for rank, name in enumerate(PERSON_FIELD_NAMES[field].split())
+        for rank, name in enumerate(PERSON_FIELD_NAMES[field])
     }
 
 

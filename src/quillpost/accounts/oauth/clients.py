@@ -16,7 +16,7 @@ from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth.service import is_connected
 from quillpost.accounts.service import lock_account_row, require_owner
-from quillpost.accounts.tokens.rules import SCOPES, find_scope_error
+from quillpost.accounts.tokens.rules import find_scope_error, sort_scopes
 from quillpost.core import tokens
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants
@@ -212,7 +212,7 @@ def _validate_registration(request: ClientRegistration) -> dict[str, Any]:
     }
     if any(errors.values()):
         raise Invalid({field: messages for field, messages in errors.items() if messages})
-    scopes = None if request.scopes is None else [scope for scope in SCOPES if scope in request.scopes]
+    scopes = None if request.scopes is None else sort_scopes(request.scopes)
     return {"name": name, "website": website, "redirect_uris": redirect_uris, "scopes": scopes}
 
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.tokens.rules import SCOPES
+from quillpost.accounts.tokens.rules import sort_scopes
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants, people
 from quillpost.core.database.tables.base import sub_accounts, tokens
@@ -56,20 +56,11 @@ def list_connections(tx: Tx, account_id: int, *, now: datetime) -> list[AppConne
     last_used = (
         sa.select(sa.func.max(tokens.c.last_used_at)).where(tokens.c.grant_id == oauth_grants.c.id).scalar_subquery()
     )
+    g = oauth_grants.c
     columns = [
-        oauth_grants.c.id,
-        oauth_grants.c.client_id,
-        oauth_clients.c.name,
-        oauth_clients.c.website,
-        oauth_grants.c.person_id,
-        people.c.email,
-        oauth_grants.c.mode,
-        oauth_grants.c.sub_account_id,
-        sub_accounts.c.title,
-        oauth_grants.c.scopes,
-        oauth_grants.c.connected_at,
-        last_used,
-    ]
+        g.id, g.client_id, oauth_clients.c.name, oauth_clients.c.website, g.person_id, people.c.email, g.mode,
+        g.sub_account_id, sub_accounts.c.title, g.scopes, g.connected_at, last_used,
+    ]  # fmt: skip
     rows = tx.execute(
         sa.select(*columns)
         .select_from(
@@ -104,15 +95,14 @@ def disconnect_app(tx: Tx, account_id: int, grant_id: int, actor: Actor, *, now:
     ).first()
     if grant is None:
         raise NotFound
-    similar_grants = sa.select(c.id).where(
+    is_similar = sa.and_(
         c.account_id == account_id,
         c.client_id == grant.client_id,
         c.person_id == grant.person_id,
         c.sub_account_id.is_not_distinct_from(grant.sub_account_id),
         c.mode == grant.mode,
-        c.ended_at.is_(None),
     )
-    ended_count = _end_selected_grants(tx, similar_grants, "person", now=now)
+    ended_count = _end_matching_grants(tx, is_similar, "person", now=now)
     if not ended_count:  # somebody else was faster
         raise NotFound
     about = {"name": grant.name, "mode": grant.mode, "id": grant_id} | (
@@ -125,30 +115,21 @@ def disconnect_app(tx: Tx, account_id: int, grant_id: int, actor: Actor, *, now:
 
 def end_grants(tx: Tx, grant_ids: Sequence[int], reason: GrantEndReason, *, now: datetime) -> int:
     """End token families and revoke their tokens; how many were in force."""
-    active_grants = sa.select(oauth_grants.c.id).where(
-        oauth_grants.c.id.in_(grant_ids), oauth_grants.c.ended_at.is_(None)
-    )
-    return _end_selected_grants(tx, active_grants, reason, now=now)
+    return _end_matching_grants(tx, oauth_grants.c.id.in_(grant_ids), reason, now=now)
 
 
 def end_person_grants(tx: Tx, account_id: int, person_id: int, *, now: datetime) -> int:
-    active_grants = sa.select(oauth_grants.c.id).where(
-        oauth_grants.c.account_id == account_id,
-        oauth_grants.c.person_id == person_id,
-        oauth_grants.c.ended_at.is_(None),
-    )
-    return _end_selected_grants(tx, active_grants, "membership", now=now)
+    condition = sa.and_(oauth_grants.c.account_id == account_id, oauth_grants.c.person_id == person_id)
+    return _end_matching_grants(tx, condition, "membership", now=now)
 
 
 def end_sub_account_grants(tx: Tx, sub_account_id: int, *, now: datetime) -> int:
-    active_grants = sa.select(oauth_grants.c.id).where(
-        oauth_grants.c.sub_account_id == sub_account_id, oauth_grants.c.ended_at.is_(None)
-    )
-    return _end_selected_grants(tx, active_grants, "membership", now=now)
+    return _end_matching_grants(tx, oauth_grants.c.sub_account_id == sub_account_id, "membership", now=now)
 
 
-def _end_selected_grants(tx: Tx, active_grants: sa.Select[tuple[int]], reason: GrantEndReason, *, now: datetime) -> int:
+def _end_matching_grants(tx: Tx, condition: sa.ColumnElement[bool], reason: GrantEndReason, *, now: datetime) -> int:
     # In the order of their ids: two that end the same families do not wait for each other.
+    active_grants = sa.select(oauth_grants.c.id).where(condition, oauth_grants.c.ended_at.is_(None))
     locked_ids = list(tx.execute(active_grants.order_by(oauth_grants.c.id).with_for_update()).scalars())
     if locked_ids:
         tx.execute(
@@ -190,7 +171,7 @@ class ConnectedApp:
             if connection.scopes is None:
                 return None
             granted.update(connection.scopes)
-        return [scope for scope in SCOPES if scope in granted]
+        return sort_scopes(granted)
 
 
 def list_connected_apps(tx: Tx, account_id: int, *, now: datetime) -> list[ConnectedApp]:

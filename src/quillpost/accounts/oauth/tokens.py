@@ -14,7 +14,7 @@ from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth.clients import OAuthClient
 from quillpost.accounts.oauth.service import AppGrant, GrantEndReason, end_grants
 from quillpost.accounts.queries import insert_token
-from quillpost.accounts.tokens.rules import SCOPES, get_role_scopes, intersect_scopes
+from quillpost.accounts.tokens.rules import get_role_scopes, intersect_scopes, sort_scopes
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import memberships, oauth_codes, oauth_grants, refresh_tokens
@@ -130,7 +130,7 @@ def read_code(
     if row is None:
         return None
     if row.used_at is not None:
-        return _end_reused_family(tx, row.grant_id, client, "replay", address=address, now=now)
+        return _end_family(tx, row.grant_id, client, "replay", address=address, now=now)
     if row.expires_at <= now or (grant := _read_current_grant(tx, row.grant_id, client)) is None:
         return None
     requested_scopes = None if row.asked is None else frozenset(row.asked)
@@ -152,7 +152,7 @@ def exchange_code(
     if not _lock_grant(tx, code.grant_id):
         return None
     if not _mark_used(tx, oauth_codes, code.digest, now=now):
-        return _end_reused_family(tx, code.grant_id, client, "replay", address=address, now=now)
+        return _end_family(tx, code.grant_id, client, "replay", address=address, now=now)
     _update_grant(tx, code.grant_id, connected_at=now)
     return _issue_tokens(tx, code.grant_id, client, code.grant, code.grant.scopes, lifetimes, now=now)
 
@@ -167,7 +167,7 @@ def read_refresh_token(
     if row is None:
         return None
     if row.used_at is not None:
-        return _end_reused_family(tx, row.grant_id, client, "reuse", address=address, now=now)
+        return _end_family(tx, row.grant_id, client, "reuse", address=address, now=now)
     if row.expires_at <= now or (grant := _read_current_grant(tx, row.grant_id, client)) is None:
         return None
     return TokenFamily(row.grant_id, client.client_id, grant)
@@ -188,7 +188,7 @@ def exchange_refresh_token(
     if not _lock_grant(tx, family.grant_id):
         return None
     if not _mark_used(tx, refresh_tokens, token_format.hash_token(refresh_token), now=now):
-        return _end_reused_family(tx, family.grant_id, client, "reuse", address=address, now=now)
+        return _end_family(tx, family.grant_id, client, "reuse", address=address, now=now)
     overlap_end = now + REFRESH_OVERLAP
     tx.execute(
         sa.update(tokens)
@@ -215,7 +215,7 @@ def revoke_app_token(
     if row.client_id != client.id:
         return "another's"
     if table is refresh_tokens:
-        _end_and_record(tx, row.id, client, "app", address=address, now=now)
+        _end_family(tx, row.id, client, "app", address=address, now=now)
     else:
         tx.execute(
             sa.update(tokens)
@@ -225,26 +225,18 @@ def revoke_app_token(
     return "done"
 
 
-def _end_reused_family(
+def _end_family(
     tx: Tx, grant_id: int, client: OAuthClient, reason: GrantEndReason, *, address: str | None, now: datetime
 ) -> TokenReuse:
-    person_id = _end_and_record(tx, grant_id, client, reason, address=address, now=now)
-    return TokenReuse(grant_id, reason, person_id)
-
-
-def _end_and_record(
-    tx: Tx, grant_id: int, client: OAuthClient, reason: GrantEndReason, *, address: str | None, now: datetime
-) -> int | None:
-    """The person whose app it was; None if it had ended before."""
     if not end_grants(tx, [grant_id], reason, now=now):
-        return None
+        return TokenReuse(grant_id, reason, None)
     row = tx.execute(sa.select(oauth_grants).where(oauth_grants.c.id == grant_id)).one()
     about = {"name": client.name, "id": grant_id}
     actor = audit_service.build_app_actor(client.name, address=address)
     audit_service.record_audit_entry(
         tx, row.account_id, END_ACTIONS[reason], actor, about=about, sub_account_id=row.sub_account_id, now=now
     )
-    return int(row.person_id)
+    return TokenReuse(grant_id, reason, row.person_id)
 
 
 def _find_secret_row(tx: Tx, table: sa.Table, secret: str, client: OAuthClient) -> sa.Row[Any] | None:
@@ -336,4 +328,4 @@ def _issue_tokens(
 
 
 def _sort_scopes(scopes: frozenset[str] | None) -> list[str] | None:
-    return None if scopes is None else [scope for scope in SCOPES if scope in scopes]
+    return None if scopes is None else sort_scopes(scopes)

@@ -68,7 +68,7 @@ def create_token(
         "mode": None if mode in ("test", "live") else "Choose test or live.",
         "scopes": "Choose at least one thing that it may do." if scopes == [] else find_scope_error(scopes),
         "sub_account_id": None if has_sub_account else "There is no such sub account.",
-        "expires_at": _find_expiry_error(expires_at, now),
+        "expires_at": "A token ends in the future." if expires_at is not None and expires_at <= now else None,
     }
     if any(errors.values()):
         raise Invalid({field: [error] for field, error in errors.items() if error})
@@ -102,10 +102,6 @@ def _find_name_error(tx: Tx, account_id: int, name: str) -> str | None:
     if len(list_tokens(tx, account_id)) >= MAX_TOKENS:
         return f"An account has at most {MAX_TOKENS} tokens: revoke those that nobody uses any more."
     return None
-
-
-def _find_expiry_error(expires_at: datetime | None, now: datetime) -> str | None:
-    return "A token ends in the future." if expires_at is not None and expires_at <= now else None
 
 
 def list_tokens(tx: Tx, account_id: int) -> list[PersonalToken]:

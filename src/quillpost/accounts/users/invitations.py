@@ -101,17 +101,8 @@ def invite(
         record_audit_entry(tx, account_id, "person.invited", actor, about=about, sub_account_id=sub_account_id, now=now)
     link = f"{base_url}/join/{token}"
     if send_email:
-        sub_account_title = tx.scalar(sa.select(sub_accounts.c.title).where(sub_accounts.c.id == sub_account_id))
-        _queue_email(
-            tx,
-            encryptor,
-            invitation_id,
-            link,
-            account_name=account.name,
-            sub_account_title=sub_account_title,
-            inviter=actor,
-            now=now,
-        )
+        title = tx.scalar(sa.select(sub_accounts.c.title).where(sub_accounts.c.id == sub_account_id))
+        _queue_email(tx, encryptor, invitation_id, link, (account.name, title), inviter=actor, now=now)
     return link
 
 
@@ -194,19 +185,12 @@ def _pending_conditions(now: datetime) -> list[sa.ColumnElement[bool]]:
 def _select_invitations(now: datetime) -> sa.Select[*tuple[Any, ...]]:
     c = invitations.c
     has_person = sa.exists(people.c.id).where(sa.func.lower(people.c.email) == sa.func.lower(c.email))
+    columns = (
+        c.id, c.account_id, accounts.c.name, c.sub_account_id, sub_accounts.c.title, c.email, c.role, c.created_at,
+        c.expires_at, has_person,
+    )  # fmt: skip
     return (
-        sa.select(
-            c.id,
-            c.account_id,
-            accounts.c.name,
-            c.sub_account_id,
-            sub_accounts.c.title,
-            c.email,
-            c.role,
-            c.created_at,
-            c.expires_at,
-            has_person,
-        )
+        sa.select(*columns)
         .select_from(invitations)
         .join(accounts, accounts.c.id == c.account_id)
         .outerjoin(sub_accounts, sub_accounts.c.id == c.sub_account_id)
@@ -255,12 +239,12 @@ def _queue_email(
     encryptor: Encryptor,
     invitation_id: int,
     link: str,
+    names: tuple[str, str | None],
     *,
-    account_name: str,
-    sub_account_title: str | None,
     inviter: Actor,
     now: datetime,
 ) -> None:
+    account_name, sub_account_title = names
     key = f"people:invitation:{invitation_id}"
     c = invitations.c
     outbox.enqueue_person_notification(

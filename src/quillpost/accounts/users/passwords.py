@@ -207,23 +207,15 @@ def _create_link(tx: Tx, person_id: int | None, *, base_url: str, now: datetime)
     return f"{base_url}/reset/{token}"
 
 
-@dataclass(frozen=True, slots=True)
-class _ResetPerson:
-    id: int
-    email: str
-    name: str
-
-
-def _find_person(tx: Tx, token: str, now: datetime) -> _ResetPerson | None:
+def _find_person(tx: Tx, token: str, now: datetime) -> sa.Row[int, str, str] | None:
     if not tokens.is_of_kind(token, "reset"):
         return None
     c = password_resets.c
-    row = tx.execute(
+    return tx.execute(
         sa.select(people.c.id, people.c.email, people.c.name)
         .join(password_resets, c.person_id == people.c.id)
         .where(c.digest == tokens.hash_token(token), c.used_at.is_(None), c.expires_at > now)
     ).first()
-    return None if row is None else _ResetPerson(*row)
 
 
 def _hash_password(context: SignInContext, password: str, *, email: str, name: str) -> str:

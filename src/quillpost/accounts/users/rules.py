@@ -54,20 +54,10 @@ def find_name_error(name: str) -> str | None:
 COMMON_WORDS_FILE = Path(__file__).with_name("common_words.txt")
 
 KEYBOARD_RUNS = (
-    "abcdefghijklmnopqrstuvwxyz",
-    "01234567890123456789",
-    "qwertyuiop",
-    "qwertzuiop",
-    "azertyuiop",
-    "asdfghjkl",
-    "yxcvbnm",
-    "zxcvbnm",
-    "1qaz2wsx3edc4rfv5tgb6yhn7ujm8ik9ol0p",
-    "1q2w3e4r5t6y7u8i9o0p",
-    "q1w2e3r4t5y6u7i8o9p0",
-    "!@#$%^&*()_+",
-    '!"§$%&/()=?',
-)
+    "abcdefghijklmnopqrstuvwxyz", "01234567890123456789", "qwertyuiop", "qwertzuiop", "azertyuiop", "asdfghjkl",
+    "yxcvbnm", "zxcvbnm", "1qaz2wsx3edc4rfv5tgb6yhn7ujm8ik9ol0p", "1q2w3e4r5t6y7u8i9o0p", "q1w2e3r4t5y6u7i8o9p0",
+    "!@#$%^&*()_+", '!"§$%&/()=?',
+)  # fmt: skip
 
 MIN_RUN_LENGTH = 4
 MIN_DISTINCT_CHARS = 4

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -52,19 +53,12 @@ def list_members(tx: Tx, account_id: int) -> list[Member]:
     last_seen_query = sa.select(sa.func.max(s.seen_at)).where(
         s.person_id == p.id, ~s.awaits_code, sa.func.coalesce(s.membership_id, first_membership_id) == m.id
     )
+    columns = (
+        m.id, p.id, p.email, p.name, m.role, m.sub_account_id, sub_accounts.c.title, p.totp_since.is_not(None),
+        last_seen_query.scalar_subquery(), m.created_at,
+    )  # fmt: skip
     rows = tx.execute(
-        sa.select(
-            m.id,
-            p.id,
-            p.email,
-            p.name,
-            m.role,
-            m.sub_account_id,
-            sub_accounts.c.title,
-            p.totp_since.is_not(None),
-            last_seen_query.scalar_subquery(),
-            m.created_at,
-        )
+        sa.select(*columns)
         .select_from(
             memberships.join(people, p.id == m.person_id).outerjoin(sub_accounts, sub_accounts.c.id == m.sub_account_id)
         )
@@ -119,15 +113,7 @@ def remove_member(tx: Tx, account_id: int, membership_id: int, actor: Actor, *, 
     tx.execute(sa.delete(people).where(people.c.id == member.person_id, ~has_membership))
 
 
-@dataclass(frozen=True, slots=True)
-class _LockedMembership:
-    person_id: int
-    role: Role
-    sub_account_id: int | None
-    email: str
-
-
-def _lock_membership(tx: Tx, account_id: int, membership_id: int) -> _LockedMembership:
+def _lock_membership(tx: Tx, account_id: int, membership_id: int) -> sa.Row[*tuple[Any, ...]]:
     """The membership with its person. The sub account is locked first, as where one is removed."""
     m = memberships.c
     conditions = m.id == membership_id, m.account_id == account_id
@@ -141,10 +127,10 @@ def _lock_membership(tx: Tx, account_id: int, membership_id: int) -> _LockedMemb
     ).first()
     if row is None:
         raise NotFound
-    return _LockedMembership(*row)
+    return row
 
 
-def _require_other_owner(tx: Tx, account_id: int, member: _LockedMembership) -> None:
+def _require_other_owner(tx: Tx, account_id: int, member: sa.Row[*tuple[Any, ...]]) -> None:
     m = memberships.c
     other_owners = sa.select(m.id).where(m.account_id == account_id, m.role == "owner", m.person_id != member.person_id)
     if member.role == "owner" and tx.execute(other_owners.limit(1)).first() is None:

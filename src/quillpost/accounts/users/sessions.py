@@ -215,14 +215,8 @@ def check_still_signed_in(tx: Tx, users: Sequence[SignedInUser], *, now: datetim
 
 
 def _get_session_state(user: SignedInUser) -> tuple[Any, ...]:
-    membership = user.here
-    return (
-        membership.membership_id,
-        membership.role,
-        membership.sub_account_id,
-        user.mode,
-        membership.is_operator_account,
-    )
+    here = user.here
+    return here.membership_id, here.role, here.sub_account_id, user.mode, here.is_operator_account
 
 
 def find_person_awaiting_code(db: Database, cookie: str, *, now: datetime) -> int | None:
@@ -291,12 +285,9 @@ def create_page_token(tx: Tx, user: SignedInUser, *, now: datetime) -> tuple[str
     # The sub account before the membership, as whoever removes it takes them.
     if not share_lock_sub_account(tx, user.here.sub_account_id):
         raise NotFound
-    if (
-        tx.execute(
-            LOCK_SESSION_MEMBERSHIP, {"session_id": user.session_id, **_build_membership_params(user.here)}
-        ).first()
-        is None
-    ):
+    here = user.here
+    membership = {"membership_id": here.membership_id, "role": here.role, "sub_account_id": here.sub_account_id}
+    if tx.execute(LOCK_SESSION_MEMBERSHIP, {"session_id": user.session_id, **membership}).first() is None:
         raise NotFound
     tx.execute(sa.delete(tokens).where(tokens.c.session_id == user.session_id, tokens.c.expires_at <= now))
     allowed_scopes = get_role_scopes(user.here.role)
@@ -315,22 +306,8 @@ def create_page_token(tx: Tx, user: SignedInUser, *, now: datetime) -> tuple[str
     return token, int(PAGE_TOKEN_LIFETIME.total_seconds())
 
 
-def _build_membership_params(membership: UserMembership) -> dict[str, Any]:
-    return {
-        "membership_id": membership.membership_id,
-        "role": membership.role,
-        "sub_account_id": membership.sub_account_id,
-    }
-
-
 def _build_membership(row: sa.Row[Any]) -> UserMembership:
     return UserMembership(
-        membership_id=row.membership_id,
-        account_id=row.account_id,
-        account_name=row.account_name,
-        role=row.role,
-        sub_account_id=row.sub_account_id,
-        sub_account_title=row.sub_account_title,
-        is_operator_account=row.is_operator,
-        is_test_account=row.test_mode,
-    )
+        row.membership_id, row.account_id, row.account_name, row.role, row.sub_account_id, row.sub_account_title,
+        row.is_operator, row.test_mode,
+    )  # fmt: skip

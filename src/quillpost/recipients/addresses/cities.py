@@ -9,7 +9,13 @@ from functools import lru_cache
 from importlib import import_module
 
 from quillpost.recipients.addresses.keys import normalize_for_key
-from quillpost.recipients.addresses.text import DIRECTIONS, STANDARD_SPELLINGS, STREET_SUFFIXES, standardize_text
+from quillpost.recipients.addresses.text import (
+    DIRECTIONS,
+    STANDARD_SPELLINGS,
+    STATE_CODES_BY_NAME,
+    STREET_SUFFIXES,
+    standardize_text,
+)
 
 ZIP_PATTERN = re.compile(r"([0-9]{5})(?:-?([0-9]{4}))?")
 ZIP_CACHE_SIZE = 4096
@@ -152,23 +158,6 @@ def restore_zip(code: str, state: str, city: str) -> str | None:
     return f"{zip5}{hyphen}{plus4}"
 
 
-STATE_CODES_BY_NAME = {
-    "ALABAMA": "AL", "ALASKA": "AK", "AMERICAN SAMOA": "AS", "ARIZONA": "AZ", "ARKANSAS": "AR",
-    "ARMED FORCES AMERICAS": "AA", "ARMED FORCES EUROPE": "AE", "ARMED FORCES PACIFIC": "AP",
-    "CALIFORNIA": "CA", "COLORADO": "CO", "CONNECTICUT": "CT", "DELAWARE": "DE",
-    "DISTRICT OF COLUMBIA": "DC", "FEDERATED STATES OF MICRONESIA": "FM", "FLORIDA": "FL",
-    "GEORGIA": "GA", "GUAM": "GU", "HAWAII": "HI", "IDAHO": "ID", "ILLINOIS": "IL",
-    "INDIANA": "IN", "IOWA": "IA", "KANSAS": "KS", "KENTUCKY": "KY", "LOUISIANA": "LA",
-    "MAINE": "ME", "MARSHALL ISLANDS": "MH", "MARYLAND": "MD", "MASSACHUSETTS": "MA",
-    "MICHIGAN": "MI", "MINNESOTA": "MN", "MISSISSIPPI": "MS", "MISSOURI": "MO", "MONTANA": "MT",
-    "NEBRASKA": "NE", "NEVADA": "NV", "NEW HAMPSHIRE": "NH", "NEW JERSEY": "NJ",
-    "NEW MEXICO": "NM", "NEW YORK": "NY", "NORTH CAROLINA": "NC", "NORTH DAKOTA": "ND",
-    "NORTHERN MARIANA ISLANDS": "MP", "OHIO": "OH", "OKLAHOMA": "OK", "OREGON": "OR",
-    "PALAU": "PW", "PENNSYLVANIA": "PA", "PUERTO RICO": "PR", "RHODE ISLAND": "RI",
-    "SOUTH CAROLINA": "SC", "SOUTH DAKOTA": "SD", "TENNESSEE": "TN", "TEXAS": "TX", "UTAH": "UT",
-    "VERMONT": "VT", "VIRGIN ISLANDS": "VI", "VIRGINIA": "VA", "WASHINGTON": "WA",
-    "WEST VIRGINIA": "WV", "WISCONSIN": "WI", "WYOMING": "WY",
-}  # fmt: skip
 STATE_CODES = frozenset(STATE_CODES_BY_NAME.values())
 STATE_NAME_ENDINGS = frozenset(name.split()[-1] for name in STATE_CODES_BY_NAME if " " in name)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from quillpost.recipients.addresses.cities import MILITARY_CITIES, find_standard_city, find_state_and_city, format_zip
 from quillpost.recipients.addresses.domestic import ParsedAddress, parse_address
 from quillpost.recipients.addresses.keys import build_address_key, normalize_for_key
-from quillpost.recipients.addresses.text import MEANINGLESS_PHRASES, UNNUMBERED_UNITS, standardize_text
+from quillpost.recipients.addresses.text import MEANINGLESS_PHRASES, PROVINCES, UNNUMBERED_UNITS, standardize_text
 from quillpost.recipients.addresses.units import UNKNOWN_DESIGNATOR
 from quillpost.rendering.text.addresses import CountryAddressRules, country_name, find_country_rules, normalize_province
 
@@ -74,12 +74,6 @@ def _describe_example(rules: CountryAddressRules) -> str:
 
 
 CANADA = "CA"
-PROVINCES = {
-    "ALBERTA": "AB", "BRITISH COLUMBIA": "BC", "MANITOBA": "MB", "NEW BRUNSWICK": "NB",
-    "NEWFOUNDLAND AND LABRADOR": "NL", "NEWFOUNDLAND": "NL", "NOVA SCOTIA": "NS",
-    "NORTHWEST TERRITORIES": "NT", "NUNAVUT": "NU", "ONTARIO": "ON", "PRINCE EDWARD ISLAND": "PE",
-    "QUEBEC": "QC", "QUÉBEC": "QC", "SASKATCHEWAN": "SK", "YUKON": "YT",
-}  # fmt: skip
 _PROVINCE_CODES = frozenset(PROVINCES.values())
 _POSTAL_CODE = re.compile(r"[ABCEGHJ-NPRSTVXY]\d[A-Z][ -]?\d[A-Z]\d", re.IGNORECASE)
 _CANADIAN_ADDRESS = re.compile(

@@ -61,6 +61,8 @@ PUERTO_RICO_NEIGHBORHOODS, PUERTO_RICO_STREETS = (
 STANDARD_SPELLINGS: dict[str, str] = _VOCABULARY["same"]
 SPELLED_ORDINALS = {word: number for word, number in STANDARD_SPELLINGS.items() if number[0].isdigit()}
 SPELLED_TENS: dict[str, str] = _VOCABULARY["tens"]
+STATE_CODES_BY_NAME: dict[str, str] = _VOCABULARY["states"]
+PROVINCES: dict[str, str] = _VOCABULARY["provinces"]
 
 
 INVISIBLE_MARKS = re.compile("[\u034f\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")

@@ -6,12 +6,14 @@ import multiprocessing
 import os
 import random
 import threading
+import tomllib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from importlib import resources
 from itertools import islice
 from pathlib import Path
 
@@ -277,25 +279,8 @@ def _recount_density(tx: Tx) -> None:
 
 
 RANDOM_SEED = 7
-FIRST_CITY_ZIPS = ("78701", "78702", "78703", "78704", "78705", "78723", "78741", "78745", "78751", "78757")
-"""Austin, where the examples of the docs search: more of it than elsewhere."""
+_SAMPLE = tomllib.loads((resources.files("quillpost.recipients.leads") / "sample.toml").read_text(encoding="utf-8"))
 FIRST_CITY_COUNT, OTHER_CITY_COUNT = 200, 40
-
-OTHER_CITY_ZIPS = (
-    "02108", "04101", "05401", "06103", "10001", "11201", "12207", "14202", "15222", "19103", "20001",
-    "21201", "23219", "25301", "27601", "28202", "29201", "30303", "32202", "32801", "33130", "33602",
-    "35203", "37203", "38103", "39201", "40202", "43215", "44113", "45202", "46204", "48226", "50309",
-    "53202", "55401", "57104", "58102", "59101", "60601", "63101", "64105", "66603", "68102", "70112",
-    "72201", "73102", "74103", "75201", "77002", "78205", "79901", "80202", "82001", "83702", "84101",
-    "85004", "87102", "89101", "90012", "92101", "94103", "95814", "96813", "97204", "98101", "99201",
-    "99501",
-)  # fmt: skip
-
-STREETS = (
-    "Oak", "Elm", "Maple", "Cedar", "Birch", "Willow", "Juniper", "Hickory", "Laurel", "Magnolia", "Poplar",
-)  # fmt: skip
-SUFFIXES = ("St", "Ave", "Ln", "Dr")
-
 METERS_PER_DEGREE = 111_195.0
 SPREAD_METERS = 2_500.0
 """The standard deviation from the center of the ZIP code."""
@@ -326,8 +311,8 @@ def generate_sample_rows() -> Iterator[LeadRow]:
     randomness = random.Random(RANDOM_SEED)  # noqa: S311 (the same for everyone, and for nobody's secrets)
     number = 0
     for zip5, count in (
-        *((zip5, FIRST_CITY_COUNT) for zip5 in FIRST_CITY_ZIPS),
-        *((zip5, OTHER_CITY_COUNT) for zip5 in OTHER_CITY_ZIPS),
+        *((zip5, FIRST_CITY_COUNT) for zip5 in _SAMPLE["first_city_zips"]),
+        *((zip5, OTHER_CITY_COUNT) for zip5 in _SAMPLE["other_city_zips"]),
     ):
         for fields in _generate_around_zip(randomness, zip5, count):
             number += 1
@@ -354,7 +339,7 @@ def _generate_around_zip(randomness: random.Random, zip5: str, count: int) -> It
 
 
 def _choose_addresses(randomness: random.Random, count: int) -> Sequence[tuple[str, int]]:
-    streets = [f"Sample {name} {suffix}" for name in STREETS for suffix in SUFFIXES]
+    streets = [f"Sample {name} {suffix}" for name in _SAMPLE["streets"] for suffix in _SAMPLE["suffixes"]]
     addresses = [(street, house) for street in streets for house in range(100, 1_300, 50)]
     return randomness.sample(addresses, count)
 
