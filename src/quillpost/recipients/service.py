@@ -117,28 +117,18 @@ def add_recipients(
 ) -> list[Recipient | RecipientRejection]:
     """Each row's recipient or rejection, in order, without a query per row."""
     lists = lock_lists(tx, {list_id for list_id, _ in rows if list_id is not None})
-    checked_rows = [_check_row(list_id, row, lists) for list_id, row in rows]
-    existing_keys = _find_existing_keys(
-        tx, [row_result for row_result in checked_rows if not isinstance(row_result, RecipientRejection)]
-    )
-    for index, row_result in enumerate(checked_rows):
-        if isinstance(row_result, RecipientRejection) or row_result[1].address_key is None:
+    checked_rows = [_check_row(list_id, fields, lists) for list_id, fields in rows]
+    existing_keys = _find_existing_keys(tx, [row for row in checked_rows if not isinstance(row, RecipientRejection)])
+    for index, row in enumerate(checked_rows):
+        if isinstance(row, RecipientRejection) or row[1].address_key is None:
             continue
-        address_key = _list_address_key(*row_result)
+        address_key = _list_address_key(*row)
         if address_key in existing_keys:
             checked_rows[index] = RecipientRejection(f"address: {ALREADY_ON_LIST}")
         existing_keys.add(address_key)
-    stored_recipients = iter(
-        insert_recipients(
-            tx,
-            [row_result for row_result in checked_rows if not isinstance(row_result, RecipientRejection)],
-            now=clock(),
-        )
-    )
-    return [
-        row_result if isinstance(row_result, RecipientRejection) else next(stored_recipients)
-        for row_result in checked_rows
-    ]
+    new_members = [row for row in checked_rows if not isinstance(row, RecipientRejection)]
+    stored_recipients = iter(insert_recipients(tx, new_members, now=clock()))
+    return [row if isinstance(row, RecipientRejection) else next(stored_recipients) for row in checked_rows]
 
 
 def _check_row(
@@ -179,11 +169,7 @@ def _require_list(lists: Mapping[int, MailingList], list_id: int) -> MailingList
 
 
 def _find_existing_keys(tx: Tx, new_members: Iterable[NewMember]) -> set[ListAddressKey]:
-    address_keys = [
-        _list_address_key(mailing_list, person)
-        for mailing_list, person in new_members
-        if person.address_key is not None
-    ]
+    address_keys = [_list_address_key(*member) for member in new_members if member[1].address_key is not None]
     if not address_keys:
         return set()
     lists, keys, distinguishing_keys = zip(*address_keys, strict=True)

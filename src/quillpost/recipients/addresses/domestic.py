@@ -115,10 +115,8 @@ def _begins_street(words: list[str], index: int, preceding_words: list[str]) -> 
 def _parse_simple(first_segments: list[list[str]], second_segments: list[list[str]]) -> ParsedAddress | None:
     """Most addresses: a street that the tables know, and units."""
     if len(first_segments) == 2 and not second_segments:
-        first_segments, second_segments = (
-            first_segments[:1],
-            first_segments[1:],
-        )  # the comma stands where a second line would begin
+        # The comma stands where a second line would begin.
+        first_segments, second_segments = first_segments[:1], first_segments[1:]
     if len(first_segments) != 1 or len(second_segments) > 1 or not _is_street(first_segments[0]):
         return None
     delivery_point = read_delivery_point(first_segments[0])

@@ -229,26 +229,18 @@ def _standardize_foreign(
     address: str, address2: str | None, parts: Mapping[str, str | None], country: str, email: str | None
 ) -> StandardizedAddress:
     city, province, code = (parts[name] for name in ADDRESS_PARTS[2:])
-    locality = normalize_for_key(code).replace(" ", "") or normalize_for_key(
-        city
-    )  # 110 00 is 11000; not everyone has codes
-    key = build_address_key(
-        normalize_for_key(address),
-        normalize_for_key(address2),
-        locality,
-        country,
-        known_details=(city, province, email),
-    )
+    # 110 00 is 11000; not everyone has codes
+    locality = normalize_for_key(code).replace(" ", "") or normalize_for_key(city)
+    street, unit = normalize_for_key(address), normalize_for_key(address2)
+    key = build_address_key(street, unit, locality, country, known_details=(city, province, email))
     if city is None:
         return StandardizedAddress(key, None, UNDELIVERABLE, (INCOMPLETE_ADDRESS,))
-    foreign_address = standardize_foreign(
+    foreign = standardize_foreign(
         country, _normalize_spaces(city), province and _normalize_spaces(province), code and _normalize_spaces(code)
     )
     lines = (_normalize_spaces(address), address2 and _normalize_spaces(address2))
-    standard = (*lines, foreign_address.city, foreign_address.province, foreign_address.postal_code)
-    return StandardizedAddress(
-        key, standard, DOUBTFUL if foreign_address.doubts else DELIVERABLE, foreign_address.doubts
-    )
+    standard = (*lines, foreign.city, foreign.province, foreign.postal_code)
+    return StandardizedAddress(key, standard, DOUBTFUL if foreign.doubts else DELIVERABLE, foreign.doubts)
 
 
 def _normalize_spaces(text: str) -> str:

@@ -160,26 +160,17 @@ def _read_numbered(number: str, words: list[str]) -> DeliveryPoint | None:
         return highway
     start, units = split_units(words, 1)
     street, road_number = words[:start], ""
+    has_unlabeled_number = False
     if len(street) > 2 and _is_road_number(street[-1], street[-2]):
         road_number = street.pop()
-        has_unlabeled_number = False
     elif not units and len(street) > 2 and has_digit(street[-1]) and _may_end_street(street[-2]):
         units = [(UNKNOWN_DESIGNATOR, street.pop())]
         has_unlabeled_number = True
-    else:
-        has_unlabeled_number = False
     line = _standardize_street(street)
-    if line and road_number:
-        line = f"{line} {road_number}"
-    return (
-        DeliveryPoint(_prefix_number(number, line), units, True, has_unlabeled_number=has_unlabeled_number)
-        if line
-        else None
-    )
-
-
-def _prefix_number(number: str, line: str) -> str:
-    return f"{number} {line}" if number else line
+    if not line:
+        return None
+    line = f"{number} {line} {road_number}".strip()
+    return DeliveryPoint(line, units, True, has_unlabeled_number=has_unlabeled_number)
 
 
 def _is_road_number(word: str, previous_word: str) -> bool:

@@ -78,16 +78,11 @@ class ExaminerPool:
         worker_socket, responses = self._idle_workers.get()
         try:
             worker_socket.sendall(chunk_frame)
-            accepted_count, rejected_count, accepted_size, rejected_size = RESPONSE_HEADER.unpack(
-                _read_exactly(responses, RESPONSE_HEADER.size)
-            )
-            return ExaminedChunk(
-                chunk,
-                _read_exactly(responses, accepted_size),
-                _read_exactly(responses, rejected_size),
-                accepted_count,
-                rejected_count,
-            )
+            header = _read_exactly(responses, RESPONSE_HEADER.size)
+            accepted_count, rejected_count, accepted_size, rejected_size = RESPONSE_HEADER.unpack(header)
+            accepted_data = _read_exactly(responses, accepted_size)
+            rejected_data = _read_exactly(responses, rejected_size)
+            return ExaminedChunk(chunk, accepted_data, rejected_data, accepted_count, rejected_count)
         except OSError as failure:
             raise ExaminerDied("A process that examined rows has ended.") from failure
         finally:

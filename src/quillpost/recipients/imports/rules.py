@@ -126,20 +126,18 @@ def build_warnings(columns: Sequence[MappedColumn]) -> list[str]:
     warnings, overlooked_names = [], []
     for name, same_name_indexes in indexes_by_name.items():
         ignored_indexes = [index for index in same_name_indexes if columns[index].is_overlooked]
+        count = _COUNT_LABELS.get(len(same_name_indexes), str(len(same_name_indexes)))
         if len(same_name_indexes) > 1 and len(ignored_indexes) == 1:
             number = ignored_indexes[0]
             ordinal = _ORDINAL_LABELS.get(same_name_indexes.index(number), "another")
             warnings.append(
-                f"{_COUNT_LABELS.get(len(same_name_indexes), str(len(same_name_indexes)))} columns are called "
-                f"{name}: {ordinal} is left out;"
-                f" map it by its number, {number}."
+                f"{count} columns are called {name}: {ordinal} is left out; map it by its number, {number}."
             )
         elif len(same_name_indexes) > 1 and ignored_indexes:
             numbers = " and ".join(map(str, ignored_indexes[:MAX_NAMES_LISTED]))
             warnings.append(
-                f"{_COUNT_LABELS.get(len(same_name_indexes), str(len(same_name_indexes)))} columns are called "
-                f"{name}: {len(ignored_indexes)} of them"
-                f" are left out; map them by their numbers, {numbers}."
+                f"{count} columns are called {name}: {len(ignored_indexes)} of them are left out; map them by their "
+                f"numbers, {numbers}."
             )
         elif ignored_indexes:
             overlooked_names.append(name)

@@ -44,10 +44,8 @@ class LeadDensity:
 
     def estimate_radius(self, latitude: float, longitude: float, count: float) -> float:
         """Meters within which there should be so many."""
-        row, column = (
-            (latitude + 90) / GRID_STEP_DEGREES / CELLS_PER_DENSITY_CELL,
-            (longitude + 180) / GRID_STEP_DEGREES / CELLS_PER_DENSITY_CELL,
-        )
+        row = (latitude + 90) / GRID_STEP_DEGREES / CELLS_PER_DENSITY_CELL
+        column = (longitude + 180) / GRID_STEP_DEGREES / CELLS_PER_DENSITY_CELL
         longitude_stretch = 1 / max(math.cos(math.radians(latitude)), GRID_STEP_DEGREES)
         inner_radius, inner_count, outer_radius = 0.0, 0.0, FIRST_BOX_CELLS
         while outer_radius < DENSITY_ROWS:
@@ -57,18 +55,11 @@ class LeadDensity:
             records_per_cell = self._count_in_box(south, north, west, east) / ((north - south) * (east - west))
             outer_count = records_per_cell * math.pi * outer_radius * width
             if outer_count >= count:
-                squared_radius = inner_radius**2 + (outer_radius**2 - inner_radius**2) * (count - inner_count) / (
-                    outer_count - inner_count
-                )
-                return (
-                    math.radians(math.sqrt(squared_radius) * CELLS_PER_DENSITY_CELL * GRID_STEP_DEGREES)
-                    * EARTH_RADIUS_METERS
-                )
-            inner_radius, inner_count, outer_radius = (
-                outer_radius,
-                max(outer_count, inner_count),
-                outer_radius * BOX_GROWTH,
-            )
+                share = (count - inner_count) / (outer_count - inner_count)
+                radius = math.sqrt(inner_radius**2 + (outer_radius**2 - inner_radius**2) * share)
+                return math.radians(radius * CELLS_PER_DENSITY_CELL * GRID_STEP_DEGREES) * EARTH_RADIUS_METERS
+            inner_radius, inner_count = outer_radius, max(outer_count, inner_count)
+            outer_radius *= BOX_GROWTH
         return HALF_EARTH_METERS
 
     def _count_in_box(self, south: int, north: int, west: int, east: int) -> int:

@@ -91,11 +91,7 @@ class SearchCenter:
 
 def read_record_types(text: str) -> tuple[str, ...]:
     """Types separated by commas; `ValueError` if one is unknown."""
-    record_types = tuple(
-        dict.fromkeys(
-            record_type for record_type in (raw_part.strip().lower() for raw_part in text.split(",")) if record_type
-        )
-    )
+    record_types = tuple(dict.fromkeys(filter(None, (part.strip().lower() for part in text.split(",")))))
     unknown = [name for name in record_types if name not in RECORD_TYPES]
     if unknown:
         raise ValueError(f"There is no record type {', '.join(unknown)[:100]}. Known: {', '.join(RECORD_TYPES)}.")
@@ -172,10 +168,8 @@ def find_cells_within(latitude: float, longitude: float, meters: float) -> tuple
     if west.min() >= 0 and east.max() < GRID_COLUMNS:
         return rows * GRID_COLUMNS + west, rows * GRID_COLUMNS + east
     is_full_row = east - west >= GRID_COLUMNS - 1
-    west, east = (
-        np.where(is_full_row, 0, west % GRID_COLUMNS),
-        np.where(is_full_row, GRID_COLUMNS - 1, east % GRID_COLUMNS),
-    )
+    west = np.where(is_full_row, 0, west % GRID_COLUMNS)
+    east = np.where(is_full_row, GRID_COLUMNS - 1, east % GRID_COLUMNS)
     crosses = west > east
     first = np.concatenate([rows * GRID_COLUMNS + west, rows[crosses] * GRID_COLUMNS])
     last = np.concatenate(

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import compress
+from typing import Any, cast
 
 import numpy as np
 import sqlalchemy as sa
@@ -94,12 +95,9 @@ class LeadSearchResult:
         return LEAD_CENTS * len(self.people)
 
     def without(self, keys: AbstractSet[str | None]) -> "LeadSearchResult":
-        remaining_indexes = [index for index, person in enumerate(self.people) if person.address_key not in keys]
-        people = [self.people[index] for index in remaining_indexes]
-        coordinates = [self.coordinates[index] for index in remaining_indexes] if self.coordinates else []
-        return replace(
-            self, people=people, ids=[self.ids[index] for index in remaining_indexes], coordinates=coordinates
-        )
+        is_left = [person.address_key not in keys for person in self.people]
+        people, ids = list(compress(self.people, is_left)), list(compress(self.ids, is_left))
+        return replace(self, people=people, ids=ids, coordinates=list(compress(self.coordinates, is_left)))
 
 
 def search_leads(
@@ -190,11 +188,7 @@ class _LeadFilter:
             excluded = self._find_excluded(tx, nearest)
             if self.find_repeats is not None:
                 excluded |= self.find_repeats(tx, nearest)
-        return [
-            lead_and_person
-            for position, lead_and_person in enumerate(people.values(), start=1)
-            if position not in excluded
-        ]
+        return [pair for position, pair in enumerate(people.values(), start=1) if position not in excluded]
 
     def _find_excluded(self, tx: Tx, people: Sequence[Person]) -> set[int]:
         """The positions, from 1, of those suppressed, on the list, or already mailed to."""
@@ -287,17 +281,10 @@ def _build_person(resident: Resident) -> Person:
         **{**fields, "country": resident.country or HOME_COUNTRY},
         surname=extract_surname(resident.name),
         address_key=resident.address_key,
-        standard=_read_standard_parts(resident.standard),
+        standard=cast("StandardParts | None", resident.standard and tuple(resident.standard)),
         deliverability=resident.deliverability,
         reasons=tuple(resident.reasons),
     )
-
-
-def _read_standard_parts(parts: Sequence[str | None] | None) -> StandardParts | None:
-    if parts is None:
-        return None
-    address, address2, city, province, postal_code = parts
-    return address, address2, city, province, postal_code
 
 
 def _format_address_line(person: Person) -> str:

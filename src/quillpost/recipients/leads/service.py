@@ -81,11 +81,9 @@ def buy_onto_list(
     """The list, a new one or `mailing_list_id`, and those who were bought. With `needs_credit` the credit must cover
     them."""
     if mailing_list_id is None:
-        bought, target_list = (
-            result,
-            create_lead_list(
-                tx, caller, encryptor, search, sub_account_id=sub_account_id, name=name, list_type=list_type, now=now
-            ),
+        bought = result
+        target_list = create_lead_list(
+            tx, caller, encryptor, search, sub_account_id=sub_account_id, name=name, list_type=list_type, now=now
         )
     else:
         target_list = _lock_target_list(tx, mailing_list_id)

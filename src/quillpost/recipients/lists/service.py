@@ -239,7 +239,8 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, clock: Clock) -> Mail
     )
     tx.execute(_SET_MERGING, {"is_it": ""})
     _move_webhooks(tx, source_id, target_id, now=now)
-    _move_counts(tx, source_id, target_id)
+    for count_query in (_ADD_COUNTS, _RECORD_MERGE):  # sends and scans of the source, also later ones
+        tx.execute(count_query, {"source": source_id, "target": target_id})
     delete_list(tx, source_id)
     update_list(tx, target_id, {"updated_at": now})
     return read_list(tx, target_id)
@@ -285,13 +286,6 @@ def _move_automations(tx: Tx, source: MailingList, target: MailingList, *, now: 
             .where(automations.c.mailing_list_id == source.id)
             .values(mailing_list_id=target.id, updated_at=now)
         )
-
-
-def _move_counts(tx: Tx, source_id: int, target_id: int) -> None:
-    """Sends and scans of the source count for the target, also later ones."""
-    bind_values = {"source": source_id, "target": target_id}
-    tx.execute(_ADD_COUNTS, bind_values)
-    tx.execute(_RECORD_MERGE, bind_values)
 
 
 def _move_webhooks(tx: Tx, source_id: int, target_id: int, *, now: datetime) -> None:

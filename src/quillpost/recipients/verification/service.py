@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
@@ -26,6 +26,8 @@ from quillpost.recipients.verification.ports import (
     PersonQuery,
     PostalParts,
 )
+
+T = TypeVar("T")
 
 NOT_DELIVERED_TO = "The postal service does not deliver to this address."
 MISSING_UNIT = "The postal service knows this building, but the apartment or suite is missing."
@@ -141,40 +143,24 @@ def evaluate_found_address(address: PostalParts | None) -> VerificationResult:
 
 def verify_questions(context: VerificationContext, questions: Iterable[VerificationQuestion]) -> None:
     """Verify each once, and store results as they come; or `VerifierDown`. No transaction is open meanwhile."""
-    distinct = {(question.key, question.mover): question for question in questions}
-    addresses = [
-        address_question for address_question in distinct.values() if isinstance(address_question.query, AddressQuery)
-    ]
-    people = [
-        address_question for address_question in distinct.values() if isinstance(address_question.query, PersonQuery)
-    ]
-    for call_questions in _split_into_calls(addresses):
-        verifications = context.verifier.verify(
-            [
-                address_question.query
-                for address_question in call_questions
-                if isinstance(address_question.query, AddressQuery)
-            ]
-        )
-        _store_results(context, call_questions, [evaluate_verification(verification) for verification in verifications])
-    for call_questions in _split_into_calls(people):
-        addresses_found = context.verifier.append(
-            [
-                address_question.query
-                for address_question in call_questions
-                if isinstance(address_question.query, PersonQuery)
-            ]
-        )
-        _store_results(context, call_questions, [evaluate_found_address(parts) for parts in addresses_found])
+    distinct = {(question.key, question.mover): question for question in questions}.values()
+    addresses = [(question, question.query) for question in distinct if isinstance(question.query, AddressQuery)]
+    people = [(question, question.query) for question in distinct if isinstance(question.query, PersonQuery)]
+    for address_call in _split_into_calls(addresses):
+        verifications = context.verifier.verify([query for _, query in address_call])
+        _store_results(context, [question for question, _ in address_call], map(evaluate_verification, verifications))
+    for person_call in _split_into_calls(people):
+        found_addresses = context.verifier.append([query for _, query in person_call])
+        _store_results(context, [question for question, _ in person_call], map(evaluate_found_address, found_addresses))
 
 
-def _split_into_calls(questions: Sequence[VerificationQuestion]) -> Iterator[Sequence[VerificationQuestion]]:
+def _split_into_calls(questions: Sequence[T]) -> Iterator[Sequence[T]]:
     for start in range(0, len(questions), QUESTIONS_PER_CALL):
         yield questions[start : start + QUESTIONS_PER_CALL]
 
 
 def _store_results(
-    context: VerificationContext, questions: Sequence[VerificationQuestion], results: Sequence[VerificationResult]
+    context: VerificationContext, questions: Sequence[VerificationQuestion], results: Iterable[VerificationResult]
 ) -> None:
     now = context.clock()
     pairs = list(zip(questions, results, strict=True))

@@ -174,7 +174,9 @@ def _find_rows(body: Mapping[str, Any], depth: int, path: str, unread_names: lis
         for name, value in body.items()
         if normalize_name(name) in PEOPLE_ARRAY_NAMES
     }
-    arrays_with_people = {name: rows for name, rows in arrays.items() if rows and any(map(_is_object, rows))}
+    arrays_with_people = {
+        name: rows for name, rows in arrays.items() if rows and any(isinstance(row, Mapping) for row in rows)
+    }
     if arrays_with_people:
         unread_names += _iter_unread_names(
             body, path, {*arrays_with_people, *(name for name, rows in arrays.items() if rows == [])}
@@ -200,10 +202,6 @@ def _iter_unread_names(body: Mapping[str, Any], path: str, read_names: Container
 def _is_control_field(name: str, value: Any) -> bool:
     """Whether an outermost field says nothing of a person, and yet what becomes of them."""
     return _read_source({name: value}) is not None or is_leaving_event({name: value})
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 def _read_source(body: Mapping[str, Any]) -> str | None:

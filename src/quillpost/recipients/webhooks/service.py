@@ -109,27 +109,16 @@ def upsert_recipients(
     """The outcome of each row, in order; the later of two rows about one person adds to the earlier."""
     mailing_list = _lock_list(tx, holder)
     checked_people = [_check_person(mailing_list, inbound) for inbound in people]
-    entry_index, outcomes = _apply_rows(
-        mailing_list,
-        checked_people,
-        _find_existing(
-            tx, mailing_list, [checked[1] for checked in checked_people if not isinstance(checked, RecipientRejection)]
-        ),
-    )
+    valid_people = [checked[1] for checked in checked_people if not isinstance(checked, RecipientRejection)]
+    existing = _find_existing(tx, mailing_list, valid_people)
+    entry_index, outcomes = _apply_rows(mailing_list, checked_people, existing)
     now = clock()
     new_entries = [entry for entry in entry_index.entries if entry.id is None]
-    for entry, recipient in zip(
-        new_entries,
-        insert_recipients(tx, [(mailing_list, checked.person) for checked in new_entries], now=now),
-        strict=True,
-    ):
+    new_recipients = insert_recipients(tx, [(mailing_list, entry.person) for entry in new_entries], now=now)
+    for entry, recipient in zip(new_entries, new_recipients, strict=True):
         entry.id = recipient.id
-    _store_changes(
-        tx,
-        mailing_list,
-        [checked for checked in entry_index.entries if checked.original not in (None, checked.person)],
-        now=now,
-    )
+    changed_entries = [entry for entry in entry_index.entries if entry.original not in (None, entry.person)]
+    _store_changes(tx, mailing_list, changed_entries, now=now)
     if source is not None and mailing_list.type == DEFAULT_LIST_TYPE and mailing_list.kept_for is None:
         update_list(tx, mailing_list.id, {"type": source, "updated_at": now})
     return [
