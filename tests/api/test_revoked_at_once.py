@@ -13,11 +13,10 @@ from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_sub_account
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.oauth import service as apps
+from quillpost.accounts.oauth import service as oauth_service
 from quillpost.accounts.tokens import service as token_service
-from quillpost.accounts.users import passwords as password_resets
-from quillpost.accounts.users import service as members
-from quillpost.accounts.users import sessions
+from quillpost.accounts.users import passwords, sessions
+from quillpost.accounts.users import service as user_service
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.accounts import memberships, oauth_grants, people
@@ -151,7 +150,7 @@ def by_a_stolen_refresh_token(h: House) -> list[Token]:
 def by_disconnecting(h: House) -> list[Token]:
     access, _ = h.pair()
     assert h.works(access)
-    h.in_account(lambda tx: apps.disconnect_app(tx, h.account.id, h.grant_id(), ACTOR, now=h.now))
+    h.in_account(lambda tx: oauth_service.disconnect_app(tx, h.account.id, h.grant_id(), ACTOR, now=h.now))
     return [access]
 
 
@@ -165,7 +164,7 @@ def by_deleting_the_client(h: House) -> list[Token]:
 def by_removing_the_person(h: House) -> list[Token]:
     tokens = [h.personal(), h.pair()[0], h.page()]
     assert all(map(h.works, tokens))
-    h.in_service(lambda tx: members.remove_member(tx, h.account.id, h.membership_id(), ACTOR, now=h.now))
+    h.in_service(lambda tx: user_service.remove_member(tx, h.account.id, h.membership_id(), ACTOR, now=h.now))
     return tokens
 
 
@@ -173,7 +172,7 @@ def by_another_role(h: House) -> list[Token]:
     tokens = [h.pair()[0], h.page()]
     assert all(map(h.works, tokens))
     h.in_service(
-        lambda tx: members.update_member(
+        lambda tx: user_service.update_member(
             tx, h.account.id, h.membership_id(), role="member", sub_account_id=None, actor=ACTOR, now=h.now
         )
     )
@@ -197,7 +196,7 @@ def by_ending_the_session_elsewhere(h: House) -> list[Token]:
 def by_another_password(h: House) -> list[Token]:
     page = h.page()
     assert h.works(page)
-    password_resets.change_password(
+    passwords.change_password(
         h.container.sign_in_context, h.person_id, "another good password of hers", ACTOR, session_id=0, now=h.now
     )
     return [page]
@@ -253,7 +252,7 @@ def test_the_family_of_a_sub_account_that_is_gone_gives_no_more_tokens(house: Ho
     assert house.account.delete(f"/sub-accounts/{house.branch}").status_code == 200
     assert house.app.refresh(refresh).status_code == 400
     with house.container.db.transaction(Tenant(house.account.id)) as tx:
-        assert apps.list_connections(tx, house.account.id, now=house.now) == []
+        assert oauth_service.list_connections(tx, house.account.id, now=house.now) == []
 
 
 def test_a_token_ends_at_the_very_second(house: House, clock: Clock) -> None:

@@ -10,7 +10,7 @@ from signed_in import browser_of, make_person
 from direct import TestClient
 from makers import Account
 from quillpost.accounts.queries import insert_token
-from quillpost.accounts.users import passwords as resets
+from quillpost.accounts.users import passwords
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import password_resets, people, sessions
@@ -32,7 +32,7 @@ def test_sessions_end_with_a_restore_and_people_stay(
     assert browser.get("/settings", follow=False).status_code == 200
     with container.db.system_transaction() as tx:
         [session] = tx.execute(sa.select(sessions.c.id)).scalars()
-        resets.create_reset_link(tx, person, base_url="http://quillpost.test", now=container.clock())
+        passwords.create_reset_link(tx, person, base_url="http://quillpost.test", now=container.clock())
         insert_token(tx, owner.id, name="a page's", mode="test", scopes=None, session_id=session, now=container.clock())
     file = tmp_path / "monday.qpb"
     assert quillpost("backup", file, home=tmp_path / "home", database_url=conninfo).code == 0

@@ -12,8 +12,7 @@ from quillpost.accounts.audit.service import ACTION_LABELS
 from quillpost.accounts.models import Role
 from quillpost.accounts.rate_limits import get_email_buckets, get_network_buckets
 from quillpost.accounts.tokens.rules import OWNER_ONLY_SCOPES
-from quillpost.accounts.users import invitations, second_factor, sessions, sign_in
-from quillpost.accounts.users import passwords as password_resets
+from quillpost.accounts.users import invitations, passwords, second_factor, sessions, sign_in
 from quillpost.accounts.users.rules import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
 from quillpost.accounts.users.sign_in import BROWSER_TOKEN_LIFETIME
 from quillpost.core.tokens import SecretKind
@@ -77,7 +76,7 @@ def test_every_page_is_documented(http: TestClient) -> None:
             f"{invitations.MAX_PENDING} may wait in one account,"
             f" and {invitations.MAX_EMAILS_PER_DAY} are mailed a day at most",
         ),
-        (PEOPLE, f"good once, for {spelled(password_resets.LINK_LIFETIME)}"),
+        (PEOPLE, f"good once, for {spelled(passwords.LINK_LIFETIME)}"),
         (
             PEOPLE,
             f"A session lasts {spelled(sessions.SESSION_LIFETIME)}, and ends after {sessions.IDLE_TIMEOUT.days} "

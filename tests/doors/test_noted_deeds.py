@@ -15,8 +15,7 @@ from signed_in import PASSWORD, Browser, browser_of
 from direct import TestClient
 from makers import Account, Clock
 from quillpost.accounts.audit.service import ACTION_LABELS, COMMAND_LINE_ACTOR, list_audit_entries
-from quillpost.accounts.users import invitations
-from quillpost.accounts.users import passwords as password_resets
+from quillpost.accounts.users import invitations, passwords
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import invitations as invited
 from quillpost.core.database.tables.accounts import memberships, oauth_clients, oauth_grants, people
@@ -56,7 +55,7 @@ class Scene:
     def reset_path(self) -> str:
         with self.container.db.system_transaction() as tx:
             who = tx.execute(sa.select(people.c.id).where(people.c.email == DANA)).scalar_one()
-            link = password_resets.create_reset_link(tx, who, base_url=self.container.base_url, now=self.clock.now())
+            link = passwords.create_reset_link(tx, who, base_url=self.container.base_url, now=self.clock.now())
         return link.removeprefix(self.container.base_url)
 
     def turn_on(self) -> Response:

@@ -15,7 +15,7 @@ from quillpost.accounts import service
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.oauth import service as apps
+from quillpost.accounts.oauth import service as oauth_service
 from quillpost.accounts.oauth import tokens as app_tokens
 from quillpost.accounts.oauth.clients import ClientRegistration, OAuthClient
 from quillpost.accounts.oauth.service import AppGrant
@@ -80,7 +80,7 @@ def test_a_leave_is_a_connected_app_once_its_code_was_exchanged(
 ) -> None:
     code = read(container, client, code_of(container, client, leave))
     with container.db.transaction(Tenant(owner.id)) as tx:
-        assert apps.list_connections(tx, owner.id, now=container.clock()) == []
+        assert oauth_service.list_connections(tx, owner.id, now=container.clock()) == []
     assert isinstance(code, AuthorizationCode)
     clock.advance(seconds=5)
     with container.db.system_transaction() as tx:
@@ -88,7 +88,7 @@ def test_a_leave_is_a_connected_app_once_its_code_was_exchanged(
     assert isinstance(pair, TokenPair)
     assert is_good(container, pair.access_token)
     with container.db.transaction(Tenant(owner.id)) as tx:
-        [app] = apps.list_connections(tx, owner.id, now=container.clock())
+        [app] = oauth_service.list_connections(tx, owner.id, now=container.clock())
     assert (app.client_name, app.person, app.mode, app.sub_account_title) == (
         "Letterhead", "dana@example.com", "test", None,
     )  # fmt: skip
@@ -128,21 +128,21 @@ def test_an_owner_disconnects_an_app_from_one_moment_to_the_next(
     pair, another_device = connected(container, client, leave), connected(container, client, leave)
     other = connected(container, client, replace(leave, mode="live"))
     with container.db.transaction(Tenant(owner.id)) as tx:
-        newest, _, oldest = apps.list_connections(tx, owner.id, now=container.clock())
-        apps.disconnect_app(tx, owner.id, oldest.grant_id, ACTOR, now=container.clock())
+        newest, _, oldest = oauth_service.list_connections(tx, owner.id, now=container.clock())
+        oauth_service.disconnect_app(tx, owner.id, oldest.grant_id, ACTOR, now=container.clock())
     for gone in (pair, another_device):
         assert not is_good(container, gone.access_token)
         assert family_of(container, client, gone) is None
     assert is_good(container, other.access_token)
     with container.db.transaction(Tenant(owner.id)) as tx:
-        assert apps.list_connections(tx, owner.id, now=container.clock())[0].grant_id == newest.grant_id
+        assert oauth_service.list_connections(tx, owner.id, now=container.clock())[0].grant_id == newest.grant_id
         noted = list_audit_entries(tx, owner.id)[0]
         assert (noted.act, noted.actor, noted.about["name"]) == (
             "app.disconnected", "owner@example.com", "Letterhead",
         )  # fmt: skip
         assert noted.about["connections"] == 2
         with pytest.raises(NotFound):
-            apps.disconnect_app(tx, owner.id, oldest.grant_id, ACTOR, now=container.clock())
+            oauth_service.disconnect_app(tx, owner.id, oldest.grant_id, ACTOR, now=container.clock())
 
 
 def test_a_stranger_sees_and_ends_no_connection(
@@ -152,12 +152,12 @@ def test_a_stranger_sees_and_ends_no_connection(
     with container.db.system_transaction() as tx:
         grant_id = tx.execute(sa.select(oauth_grants.c.id)).scalar_one()
     with container.db.transaction(Tenant(stranger.id)) as tx:
-        assert apps.list_connections(tx, stranger.id, now=container.clock()) == []
-        assert apps.list_connections(tx, owner.id, now=container.clock()) == []
+        assert oauth_service.list_connections(tx, stranger.id, now=container.clock()) == []
+        assert oauth_service.list_connections(tx, owner.id, now=container.clock()) == []
         for account_id in (stranger.id, owner.id):
             with pytest.raises(NotFound):
-                apps.disconnect_app(tx, account_id, grant_id, ACTOR, now=container.clock())
-        assert apps.end_grants(tx, [grant_id], "person", now=container.clock()) == 0
+                oauth_service.disconnect_app(tx, account_id, grant_id, ACTOR, now=container.clock())
+        assert oauth_service.end_grants(tx, [grant_id], "person", now=container.clock()) == 0
     assert is_good(container, pair.access_token)
 
 
@@ -169,7 +169,7 @@ def test_somebody_of_one_sub_account_sees_its_apps_alone(
     connected(container, client, AppGrant(owner.id, branch, "test", leave.person_id, SOME))
     with container.db.transaction(Tenant(owner.id, branch)) as tx:
         # Who is in the whole account is not theirs to see, so that those apps are not either.
-        seen = apps.list_connections(tx, owner.id, now=container.clock())
+        seen = oauth_service.list_connections(tx, owner.id, now=container.clock())
         titles = [app.sub_account_title for app in seen]
     assert set(titles) <= {"North"}
 
@@ -181,8 +181,8 @@ def test_all_apps_of_somebody_who_leaves_end(
     other = make_person(container, owner.id, "other@example.com")
     kept = connected(container, client, AppGrant(owner.id, None, "test", other, SOME))
     with container.db.system_transaction() as tx:
-        assert apps.end_person_grants(tx, owner.id, leave.person_id, now=container.clock()) == 1
-        assert apps.end_person_grants(tx, owner.id, leave.person_id, now=container.clock()) == 0
+        assert oauth_service.end_person_grants(tx, owner.id, leave.person_id, now=container.clock()) == 1
+        assert oauth_service.end_person_grants(tx, owner.id, leave.person_id, now=container.clock()) == 0
         why = tx.execute(sa.select(oauth_grants.c.ended_by).order_by(oauth_grants.c.id)).scalars().all()
     assert why == ["membership", None]
     assert not is_good(container, pair.access_token)
@@ -264,7 +264,7 @@ def test_a_family_that_ends_while_it_is_refreshed_gets_no_more_tokens(
     family = family_of(container, client, pair)
     assert isinstance(family, TokenFamily)
     with container.db.transaction(Tenant(owner.id)) as tx:
-        apps.disconnect_app(tx, owner.id, family.grant_id, ACTOR, now=container.clock())
+        oauth_service.disconnect_app(tx, owner.id, family.grant_id, ACTOR, now=container.clock())
     with container.db.system_transaction() as tx:
         made = app_tokens.exchange_refresh_token(
             tx, pair.refresh_token, family, client, scopes=SOME, now=container.clock()
@@ -279,7 +279,7 @@ def test_an_app_that_let_its_tokens_run_out_is_listed_no_longer(
 ) -> None:
     def listed() -> int:
         with container.db.transaction(Tenant(owner.id)) as tx:
-            return len(apps.list_connections(tx, owner.id, now=container.clock()))
+            return len(oauth_service.list_connections(tx, owner.id, now=container.clock()))
 
     pair = connected(container, client, leave)
     clock.advance(days=200)

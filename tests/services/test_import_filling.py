@@ -17,7 +17,6 @@ from quillpost.core.database.tables.notifications import automation_due, automat
 from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import tasks as import_tasks
-from quillpost.recipients.imports import tasks as retention
 from quillpost.recipients.imports.process_pool import MAX_PROCESSES, ExaminerDied, ExaminerPool
 from quillpost.recipients.imports.queries import SAME_ADDRESS, UNDELIVERABLE_ON_LIST, StagedRowsLost
 from quillpost.recipients.imports.rows import RowChunk, RowPlan
@@ -218,7 +217,7 @@ def test_the_job_is_booked_with_the_import_and_again_where_it_was_lost(importer:
         assert jobs.is_waiting(tx, import_tasks.IMPORT_TASK, import_id=begun["id"])
         jobs.delete_jobs(tx, import_tasks.IMPORT_TASK, import_id=begun["id"])
     for _ in range(2):
-        retention.resume_imports(means(container))
+        import_tasks.resume_imports(means(container))
     with container.db.system_transaction() as tx:
         query = sa.text("select count(*) from procrastinate_jobs where task_name = :task and queue_name = :queue")
         assert (
@@ -234,7 +233,7 @@ def test_an_import_whose_job_was_given_up_has_failed(importer: Importer) -> None
             sa.text("update procrastinate_jobs set status = 'failed' where task_name = :t"),
             {"t": import_tasks.IMPORT_TASK},
         )
-    retention.resume_imports(means(importer.container))
+    import_tasks.resume_imports(means(importer.container))
     assert importer.read(begun["id"])["error"] == import_tasks.IMPORT_ABANDONED
     assert importer.lists.read(list_id)["processed"]
 
@@ -243,10 +242,10 @@ def test_files_and_reports_are_removed_after_their_time(importer: Importer, cloc
     done = importer.run(importer.lists.make(), HEAD + JANE + JANE)
     keep = timedelta(days=30)
     clock.advance(days=29)
-    retention.delete_expired_imports(means(importer.container), retention=keep, now=clock.now())
+    import_tasks.delete_expired_imports(means(importer.container), retention=keep, now=clock.now())
     assert len(importer.files) == 1
     clock.advance(days=2)
-    retention.delete_expired_imports(means(importer.container), retention=keep, now=clock.now())
+    import_tasks.delete_expired_imports(means(importer.container), retention=keep, now=clock.now())
     assert importer.files == []
     shown = importer.read(done["id"])
     assert (shown["rejected_url"], shown["columns"], counts(shown)) == (None, [], (2, 1, 1, 1))
@@ -261,10 +260,10 @@ def test_what_a_deleted_list_and_a_failed_call_left_is_removed(importer: Importe
     importer.lists.delete(f"/mailing-lists/{list_id}")
     importer.container.storage.store.put(f"{IMPORTS_FOLDER}/{clock.now():%Y-%m-%d}/stray", b"x")
     keep = timedelta(days=30)
-    retention.delete_expired_imports(means(importer.container), retention=keep, now=clock.now())
+    import_tasks.delete_expired_imports(means(importer.container), retention=keep, now=clock.now())
     assert len(importer.files) == 2
     clock.advance(days=2)
-    retention.delete_expired_imports(means(importer.container), retention=keep, now=clock.now())
+    import_tasks.delete_expired_imports(means(importer.container), retention=keep, now=clock.now())
     assert importer.files == []
 
 
@@ -272,7 +271,7 @@ def test_a_file_whose_call_is_not_done_yet_outlasts_midnight(importer: Importer,
     last_minute = clock.now().replace(hour=23, minute=59)
     importer.container.storage.store.put(f"{IMPORTS_FOLDER}/{last_minute:%Y-%m-%d}/late", b"x")
     for later, left in ((timedelta(minutes=2), 1), (timedelta(days=1, minutes=2), 0)):
-        retention.delete_expired_imports(
+        import_tasks.delete_expired_imports(
             means(importer.container), retention=timedelta(days=30), now=last_minute + later
         )
         assert len(importer.files) == left

@@ -14,7 +14,7 @@ from makers import Account, Clock, make_account, make_operator, make_sub_account
 from quillpost.accounts import service
 from quillpost.accounts.queries import insert_token
 from quillpost.accounts.users import invitations
-from quillpost.accounts.users import service as members
+from quillpost.accounts.users import service as user_service
 from quillpost.accounts.users.sessions import create_page_token, switch_account
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import memberships, oauth_clients, oauth_grants, people, sessions
@@ -43,17 +43,17 @@ def place_of(container: Container, person_id: int, account_id: int) -> int:
 def change(container: Container, account_id: int, membership_id: int, *, by: int = 1, **how: Any) -> None:
     values = {"role": "member", "sub_account_id": None} | how
     with container.db.system_transaction() as tx:
-        members.update_member(tx, account_id, membership_id, actor=actor_of(by), now=container.clock(), **values)
+        user_service.update_member(tx, account_id, membership_id, actor=actor_of(by), now=container.clock(), **values)
 
 
 def remove(container: Container, account_id: int, membership_id: int, *, by: int = 1) -> None:
     with container.db.system_transaction() as tx:
-        members.remove_member(tx, account_id, membership_id, actor_of(by), now=container.clock())
+        user_service.remove_member(tx, account_id, membership_id, actor_of(by), now=container.clock())
 
 
 def roles(container: Container, account_id: int) -> dict[str, str]:
     with container.db.system_transaction() as tx:
-        return {each.email: each.role for each in members.list_members(tx, account_id)}
+        return {each.email: each.role for each in user_service.list_members(tx, account_id)}
 
 
 def is_good(container: Container, token: str) -> bool:
@@ -101,7 +101,7 @@ def test_an_account_lists_its_people(container: Container, clock: Clock, account
     come(container)
     come(container, LEE)  # the code is still owed: not seen
     with container.db.system_transaction() as tx:
-        owner, member = members.list_members(tx, account.id)
+        owner, member = user_service.list_members(tx, account.id)
     assert (owner.email, owner.role, owner.last_seen_at) == (DANA, "owner", container.clock())
     assert (owner.has_second_factor, owner.sub_account_title) == (False, None)
     assert (member.name, member.sub_account_id, member.sub_account_title) == ("Lee Park", branch, "Branch")
@@ -164,7 +164,7 @@ def test_an_account_is_told_when_somebody_was_seen_in_it_and_nowhere_else(
             return [
                 member.last_seen_at
                 for each in (account, other)
-                for member in members.list_members(tx, each.id)[which : which + 1]
+                for member in user_service.list_members(tx, each.id)[which : which + 1]
             ]
 
     assert last_seen() == [container.clock(), None]

@@ -21,7 +21,7 @@ from quillpost.accounts.oauth.clients import ClientRegistration
 from quillpost.accounts.sub_accounts import lock_sub_account, remove_sub_account
 from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.users import invitations
-from quillpost.accounts.users import service as members
+from quillpost.accounts.users import service as user_service
 from quillpost.accounts.users.sessions import create_page_token
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant, Tx
@@ -48,7 +48,7 @@ class House:
             return int(tx.execute(found).scalar_one())
 
     def demote(self, tx: Tx) -> None:
-        members.update_member(
+        user_service.update_member(
             tx, self.account_id, self.place_of(self.lee), role="member", sub_account_id=None,
             actor=actor_of(self.dana), now=self.parts.clock(),
         )  # fmt: skip
@@ -66,14 +66,14 @@ class House:
         )  # fmt: skip
 
     def promote(self, tx: Tx) -> None:
-        members.update_member(
+        user_service.update_member(
             tx, self.account_id, self.place_of(self.lee), role="owner", sub_account_id=None,
             actor=self.by_lee, now=self.parts.clock(),
         )  # fmt: skip
 
     def remove(self, tx: Tx) -> None:
         place = self.place_of(self.dana)
-        members.remove_member(tx, self.account_id, place, self.by_lee, now=self.parts.clock())
+        user_service.remove_member(tx, self.account_id, place, self.by_lee, now=self.parts.clock())
 
     def register(self, tx: Tx) -> None:
         clients.register_client(tx, self.account_id, WISH, is_public=True, actor=self.by_lee, now=self.parts.clock())
@@ -202,9 +202,9 @@ def test_nobody_waits_in_a_circle_with_whoever_removes_their_sub_account(
         if deed == "page":
             create_page_token(own, who, now=now)
         elif deed == "change":
-            members.update_member(own, owner.id, place, role="member", sub_account_id=None, actor=by, now=now)
+            user_service.update_member(own, owner.id, place, role="member", sub_account_id=None, actor=by, now=now)
         else:
-            members.remove_member(own, owner.id, place, by, now=now)
+            user_service.remove_member(own, owner.id, place, by, now=now)
 
     held = container.db.transaction(Tenant(owner.id))
     with in_between(held, container, in_service(house, act)) as between:

@@ -22,8 +22,7 @@ from placing import open_account
 from signed_in import PASSWORD, make_person
 
 from makers import Clock
-from quillpost.accounts.users import emails
-from quillpost.accounts.users import passwords as resets
+from quillpost.accounts.users import emails, passwords
 from quillpost.accounts.users import queries as user_queries
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import memberships, password_resets
@@ -36,7 +35,7 @@ BASE = "https://mail.example.com"
 
 
 def ask(container: Container, email: str = DANA, address: str = "192.0.2.7") -> None:
-    resets.request_reset(container.sign_in_context, email, base_url=BASE, address=address, now=container.clock())
+    passwords.request_reset(container.sign_in_context, email, base_url=BASE, address=address, now=container.clock())
 
 
 def asked(container: Container, email: str = DANA) -> str:
@@ -48,12 +47,14 @@ def asked(container: Container, email: str = DANA) -> str:
 
 
 def reset(container: Container, token: str, password: str = NEW) -> bool:
-    return resets.reset_password(container.sign_in_context, token, password, address="192.0.2.7", now=container.clock())
+    return passwords.reset_password(
+        container.sign_in_context, token, password, address="192.0.2.7", now=container.clock()
+    )
 
 
 def whose(container: Container, token: str) -> str | None:
     with container.db.system_transaction() as tx:
-        return resets.find_reset_email(tx, token, now=container.clock())
+        return passwords.find_reset_email(tx, token, now=container.clock())
 
 
 def test_a_link_sets_another_password_once(container: Container, account: int, dana: int) -> None:
@@ -176,7 +177,7 @@ def test_a_link_is_kept_sealed_and_as_a_digest_alone(container: Container, dana:
 def test_the_command_lines_link_ends_earlier_ones(container: Container, clock: Clock, dana: int) -> None:
     mailed = asked(container)
     with container.db.system_transaction() as tx:
-        link = resets.create_reset_link(tx, dana, base_url=BASE, now=container.clock())
+        link = passwords.create_reset_link(tx, dana, base_url=BASE, now=container.clock())
     token = link.removeprefix(f"{BASE}/reset/")
     assert whose(container, mailed) is None
     assert whose(container, token) == DANA
@@ -189,10 +190,10 @@ def test_whoever_is_signed_in_changes_it_and_stays(container: Container, account
     who = reader(container, here)
     assert who is not None
     with pytest.raises(Invalid):
-        resets.change_password(
+        passwords.change_password(
             container.sign_in_context, dana, "password1234", who.actor, session_id=who.session_id, now=container.clock()
         )
-    renewed = resets.change_password(
+    renewed = passwords.change_password(
         container.sign_in_context, dana, NEW, who.actor, session_id=who.session_id, now=container.clock()
     )
     assert reader(container, here) is None, "who copied the cookie is out as well"
@@ -216,7 +217,7 @@ def test_a_session_that_the_old_password_opens_meanwhile_is_none(
     def changed_meanwhile(self: object, kept: str | None, password: str) -> bool:
         monkeypatch.undo()
         is_right = matches(container.sign_in_context.hasher, kept, password)
-        resets.change_password(
+        passwords.change_password(
             container.sign_in_context, dana, NEW, who.actor, session_id=who.session_id, now=container.clock()
         )
         return is_right

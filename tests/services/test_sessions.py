@@ -12,7 +12,7 @@ from direct import TestClient
 from makers import Account, Clock, make_account, make_operator, make_sub_account
 from quillpost.accounts import service
 from quillpost.accounts.tokens.rules import SCOPES
-from quillpost.accounts.users import service as members
+from quillpost.accounts.users import service as user_service
 from quillpost.accounts.users.sessions import (
     SignedInUser,
     confirm_session,
@@ -224,7 +224,7 @@ def test_nobody_gets_a_pages_token_for_what_has_just_ended(
         if what == "session":
             end_sessions(tx, dana)
         elif what == "membership":
-            members.remove_member(tx, account, who.here.membership_id, who.actor, now=container.clock())
+            user_service.remove_member(tx, account, who.here.membership_id, who.actor, now=container.clock())
         else:
             tx.execute(sa.update(memberships).values(role="member"))
     with container.db.system_transaction() as tx, pytest.raises(NotFound):

@@ -30,7 +30,6 @@ from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK
 from quillpost.orders.tasks import enqueue_missing_materializations, materialize_order, verify_addresses
 from quillpost.privacy import do_not_mail, erasure, retention
 from quillpost.privacy.erasure import FINISH_ERASURES
-from quillpost.recipients.imports import tasks as import_retention
 from quillpost.recipients.imports import tasks as import_tasks
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.verification.service import delete_expired_results as delete_expired_verifications
@@ -57,7 +56,7 @@ def build_tasks(container: Container) -> list[Task]:
     send_automations = partial(send_due, build_automation_context(container))
     import_context = import_tasks.ImportContext(db, storage.store, container.clock)
     delete_old_imports = partial(
-        import_retention.delete_expired_imports, import_context, retention=container.import_retention
+        import_tasks.delete_expired_imports, import_context, retention=container.import_retention
     )
     finish_erasures = with_current_time(erasure.finish_erasures, db, container.encryptor, storage.store)
     process_do_not_mail = partial(do_not_mail.process_requests, db, container.encryptor, clock=container.clock)
@@ -108,7 +107,7 @@ def build_tasks(container: Container) -> list[Task]:
         Task(do_not_mail.PROCESS_REQUESTS, process_do_not_mail),
         # Backstops: whatever a wake-up that was lost should have started.
         Task("orders.resume_materialization", partial(enqueue_missing_materializations, db), cron="* * * * *"),
-        Task("imports.resume", partial(import_retention.resume_imports, import_context), cron="* * * * *"),
+        Task("imports.resume", partial(import_tasks.resume_imports, import_context), cron="* * * * *"),
         Task("fulfillment.sweep_due_orders_periodic", sweep, cron="* * * * *"),
         Task("fulfillment.pool_due_orders_periodic", pool, cron="* * * * *"),
         Task("fulfillment.resume_batches", partial(batch_tasks.resume_batches, production_context), cron="* * * * *"),

@@ -16,11 +16,10 @@ from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import COMMAND_LINE_ACTOR
 from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.rules import format_dollars
-from quillpost.accounts.users import invitations, second_factor
-from quillpost.accounts.users import passwords as password_resets
+from quillpost.accounts.users import invitations, passwords, second_factor
 from quillpost.accounts.users import queries as user_queries
 from quillpost.accounts.users import rules as user_rules
-from quillpost.accounts.users import service as members
+from quillpost.accounts.users import service as user_service
 from quillpost.accounts.users.invitations import Invitation
 from quillpost.accounts.users.queries import record_person_entry
 from quillpost.accounts.users.service import Member
@@ -119,7 +118,7 @@ def list_people(account: AccountOption, machine: JsonOption = False) -> None:
     """List who is in an account and as what, and who is invited."""
     with open_core_services() as runtime, runtime.db.system_transaction() as tx:
         account_id = service.find_account(tx, account)
-        member_list = members.list_members(tx, account_id)
+        member_list = user_service.list_members(tx, account_id)
         pending_invitations = invitations.list_pending_invitations(tx, account_id, now=runtime.clock())
     if machine:
         print_json(
@@ -139,7 +138,7 @@ def reset(email: EmailArgument) -> None:
     """Make a link by which somebody sets another password, and print it alone: for those who get no mail."""
     with open_core_services() as runtime, runtime.db.system_transaction() as tx:
         person, now = user_queries.find_person(tx, email), runtime.clock()
-        link = password_resets.create_reset_link(tx, person, base_url=read_base_url(runtime.settings), now=now)
+        link = passwords.create_reset_link(tx, person, base_url=read_base_url(runtime.settings), now=now)
         about = {"email": user_rules.normalize_email(email)}
         record_person_entry(tx, "password.reset_asked", COMMAND_LINE_ACTOR, person_id=person, about=about, now=now)
     typer.echo(link)
@@ -170,9 +169,9 @@ def _remove_person(runtime: CoreServices, account: str, email: str) -> str:
     now = runtime.clock()
     with runtime.db.system_transaction() as tx:
         account_id = service.find_account(tx, account)
-        for member in members.list_members(tx, account_id):
+        for member in user_service.list_members(tx, account_id):
             if member.email.lower() == email.strip().lower():
-                members.remove_member(tx, account_id, member.membership_id, COMMAND_LINE_ACTOR, now=now)
+                user_service.remove_member(tx, account_id, member.membership_id, COMMAND_LINE_ACTOR, now=now)
                 return f"{member.email} is no longer in the account."
         for invitation in invitations.list_pending_invitations(tx, account_id, now=now):
             if invitation.email.lower() == email.strip().lower():

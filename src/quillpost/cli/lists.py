@@ -18,12 +18,11 @@ from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, NotFound, NotReady
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import service as import_service
-from quillpost.recipients.imports import service as report
 from quillpost.recipients.imports import tasks as import_tasks
 from quillpost.recipients.imports.queries import Import, StagedRowsLost
 from quillpost.recipients.imports.rules import build_warnings, require_address_or_email
 from quillpost.recipients.imports.service import InspectedImport
-from quillpost.recipients.lists import queries as list_export
+from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
 from quillpost.recipients.lists.queries import read_list
 
@@ -96,7 +95,7 @@ def export_(
             except NotFound:
                 raise NotReady(f"There is no list {list_id}.") from None
         with runtime.db.transaction(Tenant(mailing_list.account_id)) as tx:
-            csv_file = list_export.write_csv_file(tx, list_id)
+            csv_file = list_queries.write_csv_file(tx, list_id)
             audit_service.record_audit_entry(
                 tx,
                 mailing_list.account_id,
@@ -106,7 +105,7 @@ def export_(
                 sub_account_id=mailing_list.sub_account_id,
                 now=runtime.clock(),
             )
-        _write_file(file, list_export.read_chunks(csv_file))
+        _write_file(file, list_queries.read_chunks(csv_file))
     typer.echo(f"{mailing_list.total_recipients:,} recipients: {file}")
 
 
@@ -186,7 +185,7 @@ def _print_summary(finished_import: Import) -> None:
 
 
 def _write_rejected(runtime: CoreServices, finished_import: Import, path: Path) -> None:
-    _write_file(path, report.stream_rejected_rows(runtime.db, runtime.store, finished_import))
+    _write_file(path, import_service.stream_rejected_rows(runtime.db, runtime.store, finished_import))
     typer.echo(f"Rows that were rejected, with the reasons: {path}", err=True)
 
 

@@ -9,8 +9,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from quillpost.accounts.billing import service as credit
-from quillpost.accounts.billing import service as ledger
+from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.queries import read_tariff
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
@@ -313,9 +312,9 @@ def _reprice(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) -> item
     )
     cost = item_queries.read_live_cost(tx, order.id)
     if needs_credit:
-        extra_cents = cost.total_cents - ledger.read_held_cents(tx, order.id)
-        credit.require_credit(tx, order.account_id, order.mode, cents=extra_cents, is_change=True)
-    ledger.set_order_hold(tx, order.id, cents=cost.total_cents, reason=f"edit:{now:%Y%m%dT%H%M%S%f}", now=now)
+        extra_cents = cost.total_cents - billing_service.read_held_cents(tx, order.id)
+        billing_service.require_credit(tx, order.account_id, order.mode, cents=extra_cents, is_change=True)
+    billing_service.set_order_hold(tx, order.id, cents=cost.total_cents, reason=f"edit:{now:%Y%m%dT%H%M%S%f}", now=now)
     return cost
 
 
@@ -346,5 +345,5 @@ def stop_order(tx: Tx, order: Order, *, new_status: OrderStatus, reason: str, no
     failed_values = {"status": ItemStatus.FAILED.value, "failure": reason, "updated_at": now}
     tx.execute(FAIL_PROCESSING_ITEMS.where(items.c.order_id == order.id).values(**failed_values))
     tx.execute(STOP_ORDER, {"order_id": order.id})
-    ledger.release_order_hold(tx, order.id, now=now)
+    billing_service.release_order_hold(tx, order.id, now=now)
     events.record_order_status_change(tx, [order.id], previous=order.status.value, now=now)

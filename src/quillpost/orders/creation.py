@@ -11,8 +11,7 @@ from uuid import UUID
 import psycopg
 import sqlalchemy as sa
 
-from quillpost.accounts.billing import service as credit
-from quillpost.accounts.billing import service as ledger
+from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core import events, jobs
@@ -226,8 +225,8 @@ def store_order(
     order = queries.insert_order(tx, values)
     insert_items(tx, order, new_items, now=now)
     if needs_credit:
-        credit.require_credit(tx, caller.account_id, caller.mode, cents=total_cents)
-    ledger.authorize_order(
+        billing_service.require_credit(tx, caller.account_id, caller.mode, cents=total_cents)
+    billing_service.authorize_order(
         tx,
         account_id=caller.account_id,
         sub_account_id=draft.request.sub_account_id,

@@ -116,7 +116,7 @@ def _pause_unless_covered(tx: Tx, order: sa.Row[Any], total: int, *, now: dateti
     if available_credit >= extra_cents:
         return
     reason = sa.cast(
-        [billing_service.format_insufficient_credit_for_growth(available_credit, extra_cents)],
+        [billing_service.format_insufficient_credit(available_credit, extra_cents, billing_service.GROWTH_NOT_COVERED)],
         orders.c.hold_reasons.type,
     )
     tx.execute(

@@ -16,8 +16,7 @@ from quillpost.accounts.billing.rules import (
     PriceKey,
     Tariff,
     UnitPrice,
-    _build_history,
-    _build_key,
+    build_price_history,
     build_tariff,
 )
 from quillpost.core.database import Tenant, Tx
@@ -26,7 +25,6 @@ from quillpost.core.database.tables.orders import account_credit, account_spendi
 from quillpost.core.errors import Conflict, NotFound
 from quillpost.core.paging import tenant_conditions
 
-MOVE_KINDS = ("deposit", "withdrawal", "authorise", "capture", "release", "refund", "issue", "return")
 PAYMENT_KINDS = ("deposit", "withdrawal")
 
 MAX_SUMMED_MOVES = 5_000
@@ -200,8 +198,8 @@ def read_price_list(tx: Tx, *, on: date) -> list[PriceHistory]:
     by_key = dict[PriceKey, list[tuple[int, UnitPrice]]]()
     for row in tx.execute(sa.select(prices).order_by(prices.c.id)):
         price = UnitPrice(row.type, row.size, row.mail_class, row.country, row.unit_cents, row.valid_from)
-        by_key.setdefault(_build_key(price), []).append((row.id, price))
-    return [_build_history(key, rows, on=on) for key, rows in by_key.items()]
+        by_key.setdefault(price.key, []).append((row.id, price))
+    return [build_price_history(key, rows, on=on) for key, rows in by_key.items()]
 
 
 def find_future_price(tx: Tx, price_id: int, *, on: date) -> UnitPrice:

@@ -7,8 +7,21 @@ from datetime import date, timedelta
 from quillpost.core.errors import Invalid
 from quillpost.rendering.text.addresses import COUNTRY_CODES
 
+CREDIT, HELD, EARNED = "credit", "held", "earned"
+HOME_COUNTRY = "US"
 EVERYWHERE_ELSE = "*"
+DOMESTIC_ONLY_CLASS = "standard"
+MAX_UNIT_CENTS = 100_000
+MAX_ADVANCE = timedelta(days=2 * 366)
 LEAD_CENTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PriceKey:
+    type: str
+    size: str
+    mail_class: str
+    country: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +32,10 @@ class UnitPrice:
     country: str
     unit_cents: int
     valid_from: date
+
+    @property
+    def key(self) -> PriceKey:
+        return PriceKey(self.type, self.size, self.mail_class, self.country)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,26 +66,6 @@ def format_dollars(cents: int) -> str:
     return f"{'-' if cents < 0 else ''}${abs(cents) // 100:,}.{abs(cents) % 100:02d}"
 
 
-CREDIT, HELD, EARNED = "credit", "held", "earned"
-
-
-HOME_COUNTRY = "US"
-
-DOMESTIC_ONLY_CLASS = "standard"
-
-MAX_UNIT_CENTS = 100_000
-
-MAX_ADVANCE = timedelta(days=2 * 366)
-
-
-@dataclass(frozen=True, slots=True)
-class PriceKey:
-    type: str
-    size: str
-    mail_class: str
-    country: str
-
-
 @dataclass(frozen=True, slots=True)
 class PriceHistory:
     """The price today, coming ones with their ids, the next first, and past ones, the last first."""
@@ -88,7 +85,7 @@ class PriceChange:
     until: date | None
 
 
-def _validate_price(price: UnitPrice, price_keys: Sequence[PriceKey], *, on: date) -> None:
+def validate_price(price: UnitPrice, price_keys: Sequence[PriceKey], *, on: date) -> None:
     errors = dict[str, list[str]]()
     if (price.type, price.size) not in {(kind.type, kind.size) for kind in price_keys}:
         errors["piece"] = ["Choose one of the pieces on the list."]
@@ -108,28 +105,20 @@ def _validate_price(price: UnitPrice, price_keys: Sequence[PriceKey], *, on: dat
         raise Invalid(errors)
 
 
-def _find_fallback_cents(histories: Sequence[PriceHistory], price: UnitPrice) -> int | None:
+def find_fallback_cents(histories: Sequence[PriceHistory], price: UnitPrice) -> int | None:
     """The price everywhere else, for a country without its own."""
     fallback_key = PriceKey(price.type, price.size, price.mail_class, EVERYWHERE_ELSE)
     fallback = next((history.now for history in histories if history.kind == fallback_key), None)
     return None if fallback is None or price.country == EVERYWHERE_ELSE else fallback.unit_cents
 
 
-def _build_history(key: PriceKey, rows: Sequence[tuple[int, UnitPrice]], *, on: date) -> PriceHistory:
+def build_price_history(key: PriceKey, rows: Sequence[tuple[int, UnitPrice]], *, on: date) -> PriceHistory:
     rows_by_date = sorted(rows, key=lambda row: row[1].valid_from)
     started_prices = [price for _, price in rows_by_date if price.valid_from <= on]
     future_rows = [row for row in rows_by_date if row[1].valid_from > on]
     return PriceHistory(key, started_prices[-1] if started_prices else None, future_rows, started_prices[-2::-1])
 
 
-def _list_future_prices(history: PriceHistory) -> list[UnitPrice]:
-    return [price for _, price in history.coming]
-
-
-def _build_key(price: UnitPrice) -> PriceKey:
-    return PriceKey(price.type, price.size, price.mail_class, price.country)
-
-
-def _describe_price(price: UnitPrice) -> dict[str, str]:
+def describe_price(price: UnitPrice) -> dict[str, str]:
     name = " ".join(filter(None, (price.type, price.size, price.mail_class, price.country)))
     return {"name": name, "amount": format_dollars(price.unit_cents), "from": price.valid_from.isoformat()}

@@ -1,6 +1,15 @@
-"""Credit, holds and payments; and the price list."""
+"""Credit, holds and payments; and the price list.
+
+Each row of the ledger moves cents from one book to another, so the books balance by construction:
+credit -> held (authorise), held -> earned (capture), held -> credit (release), earned -> credit (refund),
+credit -> earned (capture, for records bought onto a list), held -> gifts (issue), gifts -> credit (return),
+paid -> credit (deposit), credit -> paid (withdrawal).
+Moves for single items and gift cards are written by the statements that change those. A price holds for whole
+days in UTC; a new one begins tomorrow at the earliest, and can be withdrawn until then.
+"""
 
 import csv
+from dataclasses import asdict
 from datetime import date, datetime
 from importlib.resources import files
 
@@ -15,17 +24,24 @@ from quillpost.accounts.billing.rules import (
     HELD,
     PriceChange,
     UnitPrice,
-    _build_key,
-    _describe_price,
-    _find_fallback_cents,
-    _list_future_prices,
-    _validate_price,
+    describe_price,
+    find_fallback_cents,
     format_dollars,
+    validate_price,
 )
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import ledger_moves, prices
 from quillpost.core.database.tables.orders import account_credit
 from quillpost.core.errors import Conflict, Invalid, Refused, Unpaid
+
+ORDER_NOT_COVERED = "The account's credit of {} does not cover this order of {}: add credit, or send to fewer people."
+CHANGE_NOT_COVERED = (
+    "The account's credit of {} does not cover the {} that this change adds: add credit, or leave the order as it is."
+)
+GROWTH_NOT_COVERED = (
+    "Its lists have grown since it was sent, and the account's credit of {} does not cover the {} that this adds: "
+    "add credit, or cancel the order."
+)
 
 _HELD_QUERY = """
     select coalesce(sum(case when m.target = 'held' then m.cents else -m.cents end), 0) as cents
@@ -147,34 +163,12 @@ def require_credit(tx: Tx, account_id: int, mode: str, *, cents: int, is_change:
     lock_credit(tx, account_id, mode)
     available = read_credit(tx, mode)
     if available < cents:
-        raise Unpaid(
-            format_insufficient_credit_for_change(available, cents)
-            if is_change
-            else format_insufficient_credit(available, cents)
-        )
+        sentence = CHANGE_NOT_COVERED if is_change else ORDER_NOT_COVERED
+        raise Unpaid(format_insufficient_credit(available, cents, sentence))
 
 
-def format_insufficient_credit(available: int, cents: int) -> str:
-    return (
-        f"The account's credit of {format_dollars(available)} does not cover this order of {format_dollars(cents)}: "
-        "add credit, or send to fewer people."
-    )
-
-
-def format_insufficient_credit_for_change(available: int, cents: int) -> str:
-    return (
-        f"The account's credit of {format_dollars(available)} does not cover the {format_dollars(cents)} that this "
-        "change adds: "
-        "add credit, or leave the order as it is."
-    )
-
-
-def format_insufficient_credit_for_growth(available: int, cents: int) -> str:
-    return (
-        f"Its lists have grown since it was sent, and the account's credit of {format_dollars(available)} does not "
-        "cover "
-        f"the {format_dollars(cents)} that this adds: add credit, or cancel the order."
-    )
+def format_insufficient_credit(available: int, cents: int, sentence: str = ORDER_NOT_COVERED) -> str:
+    return sentence.format(format_dollars(available), format_dollars(cents))
 
 
 def deposit(
@@ -252,12 +246,12 @@ LOCK_PRICE_LIST = sa.text("select pg_advisory_xact_lock(hashtextextended('price 
 def preview_price(tx: Tx, price: UnitPrice, *, on: date) -> PriceChange:
     """What this price would change, or `Invalid` by field."""
     histories = read_price_list(tx, on=on)
-    _validate_price(price, [priced.kind for priced in histories], on=on)
-    existing = next((priced for priced in histories if priced.kind == _build_key(price)), None)
+    validate_price(price, [priced.kind for priced in histories], on=on)
+    existing = next((priced for priced in histories if priced.kind == price.key), None)
     dated_prices = (
         []
         if existing is None
-        else [*existing.past, *([existing.now] if existing.now else []), *_list_future_prices(existing)]
+        else [*existing.past, *([existing.now] if existing.now else []), *(coming for _, coming in existing.coming)]
     )
     if any(other.valid_from == price.valid_from for other in dated_prices):
         message = "There is a price from that day on already. Take it back first, or choose another day."
@@ -265,7 +259,7 @@ def preview_price(tx: Tx, price: UnitPrice, *, on: date) -> PriceChange:
     earlier_prices = [other for other in dated_prices if other.valid_from < price.valid_from]
     later_days = [other.valid_from for other in dated_prices if other.valid_from > price.valid_from]
     previous = max(earlier_prices, key=lambda other: other.valid_from, default=None)
-    previous_cents = _find_fallback_cents(histories, price) if previous is None else previous.unit_cents
+    previous_cents = find_fallback_cents(histories, price) if previous is None else previous.unit_cents
     return PriceChange(price, previous_cents, min(later_days, default=None))
 
 
@@ -273,17 +267,8 @@ def add_price(tx: Tx, account_id: int, price: UnitPrice, actor: audit_service.Ac
     """Takes the system transaction; the entry goes to the audit log of `account_id`."""
     tx.execute(LOCK_PRICE_LIST)
     change = preview_price(tx, price, on=now.date())
-    tx.execute(
-        sa.insert(prices).values(
-            type=price.type,
-            size=price.size,
-            mail_class=price.mail_class,
-            country=price.country,
-            unit_cents=price.unit_cents,
-            valid_from=price.valid_from,
-        )
-    )
-    audit_service.record_audit_entry(tx, account_id, "price.added", actor, about=_describe_price(price), now=now)
+    tx.execute(sa.insert(prices).values(**asdict(price)))
+    audit_service.record_audit_entry(tx, account_id, "price.added", actor, about=describe_price(price), now=now)
     return change
 
 
@@ -292,7 +277,7 @@ def withdraw_price(tx: Tx, account_id: int, price_id: int, actor: audit_service.
     tx.execute(LOCK_PRICE_LIST)
     price = find_future_price(tx, price_id, on=now.date())
     tx.execute(sa.delete(prices).where(prices.c.id == price_id))
-    audit_service.record_audit_entry(tx, account_id, "price.withdrawn", actor, about=_describe_price(price), now=now)
+    audit_service.record_audit_entry(tx, account_id, "price.withdrawn", actor, about=describe_price(price), now=now)
     return price
 
 

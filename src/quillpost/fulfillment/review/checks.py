@@ -13,7 +13,7 @@ from quillpost.orders import designs
 from quillpost.orders.designs import DATE_VARIABLE_FIELDS, VARIABLE_FIELDS, longest_in_order
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.recipients.addresses import rules as address_service
+from quillpost.recipients.addresses import rules as address_rules
 from quillpost.recipients.rules import NO_PRICE
 from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import compile_template
@@ -189,8 +189,8 @@ def _check_undeliverable(
         return {}
     params = {
         "orders": order_ids,
-        "verdict": address_service.UNDELIVERABLE,
-        "sentences": [address_service.NO_ADDRESS, address_service.INCOMPLETE_ADDRESS, UNDELIVERABLE_REASON],
+        "verdict": address_rules.UNDELIVERABLE,
+        "sentences": [address_rules.NO_ADDRESS, address_rules.INCOMPLETE_ADDRESS, UNDELIVERABLE_REASON],
         "no_price": NO_PRICE.partition("{}")[0],
         "reserved": UNDELIVERABLE_NAME.lower(),
     }

@@ -16,7 +16,6 @@ from quillpost.core.errors import Conflict, Invalid
 from quillpost.core.exact_json import BodyLimits, check_json_limits
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import service as import_service
-from quillpost.recipients.imports import service as report
 from quillpost.recipients.imports.queries import Import
 from quillpost.recipients.imports.rules import (
     IMPORT_FIELDS,
@@ -310,7 +309,7 @@ def read_rejected_rows(
     again. A value that a spreadsheet would take for a formula has a ' before it."""
     with container.db.transaction(build_tenant(caller)) as tx:
         file_import = import_queries.read_import(tx, import_id)
-    chunks: Iterator[bytes] = report.stream_rejected_rows(container.db, container.storage.store, file_import)
+    chunks: Iterator[bytes] = import_service.stream_rejected_rows(container.db, container.storage.store, file_import)
     return StreamingResponse(
         chunks,
         media_type="text/csv",

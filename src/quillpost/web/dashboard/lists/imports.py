@@ -13,7 +13,6 @@ from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import service as import_service
-from quillpost.recipients.imports import service as report
 from quillpost.recipients.imports.queries import Import
 from quillpost.recipients.imports.rules import (
     IGNORED_FIELD,
@@ -89,7 +88,7 @@ def stream_import(context: UserContext, import_id: str) -> Response:
 @router.get(f"{IMPORT_PATH}/rejected.csv")
 def download_rejected(context: UserContext, import_id: str) -> Response:
     list_import, _ = _find_import(context, import_id)
-    chunks = report.stream_rejected_rows(context.container.db, context.container.storage.store, list_import)
+    chunks = import_service.stream_rejected_rows(context.container.db, context.container.storage.store, list_import)
     disposition = f'attachment; filename="import-{list_import.id}-rejected.csv"'
     headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
     return StreamingResponse(chunks, media_type="text/csv", headers=headers)

@@ -13,7 +13,7 @@ from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import Page, PageRequest
 from quillpost.recipients import queries as recipient_queries
-from quillpost.recipients import service as suppression
+from quillpost.recipients import service as recipient_service
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
@@ -203,7 +203,7 @@ def look_up_suppression(context: UserContext, form: PostedForm) -> Response:
     try:
         row = read_body(PersonFields, read_texts(form, LOOKUP_FIELDS)).person_fields()
         with context.transaction() as tx:
-            lookup = suppression.check_suppression(tx, context.user.caller, row)
+            lookup = recipient_service.check_suppression(tx, context.user.caller, row)
     except Invalid as error:
         other_messages = [
             message for name, messages in error.fields.items() if name not in LOOKUP_FIELDS for message in messages
@@ -224,7 +224,7 @@ def _render_suppression_page(
             parse_page(context.request.query_params.get("page", ""), per_page=LISTS_PER_PAGE),
             is_suppression_list=True,
         )
-        erased_count = suppression.count_erased_suppressions(tx, limit=MAX_COUNTED)
+        erased_count = recipient_service.count_erased_suppressions(tx, limit=MAX_COUNTED)
     return render_list_page(
         context,
         "suppression.html",

@@ -5,8 +5,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Response
 
 from quillpost.accounts import queries as account_queries
-from quillpost.accounts.billing import service as credit
-from quillpost.accounts.billing import service as prices
+from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.queries import find_future_price, read_price_list
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, PriceChange, PriceHistory, UnitPrice
 from quillpost.accounts.users.sessions import CONFIRMATION_LIFETIME
@@ -98,7 +97,7 @@ def move_credit(context: ConfirmedOperatorContext, account_id: str, form: Posted
             account = account_queries.find_account_summary(tx, number, mode="live", month=now.date().replace(day=1))
             key = form.one_time_key
             use_one_time_key(tx, context.user, key, hint=ALREADY_MOVED, result_path=account_path)
-            transfer = credit.deposit if direction == DEPOSIT else credit.withdraw
+            transfer = billing_service.deposit if direction == DEPOSIT else billing_service.withdraw
             transfer(tx, number, cents=cents, key=f"page:{key}", note=reason, actor=context.user.actor, now=now)
             if number != context.account_id:
                 amount = format_cents(cents if direction == DEPOSIT else -cents)
@@ -259,10 +258,10 @@ def create_price(context: ConfirmedOperatorContext, form: PostedForm) -> Respons
         price = _read_price(form)
         with context.system_transaction() as tx:
             if form.text("sure") != "yes":
-                change = prices.preview_price(tx, price, on=now.date())
+                change = billing_service.preview_price(tx, price, on=now.date())
             else:
                 use_one_time_key(tx, context.user, form.one_time_key, hint=ALREADY_ADDED, result_path=PRICES_PATH)
-                prices.add_price(tx, account_id, price, context.user.actor, now=now)
+                billing_service.add_price(tx, account_id, price, context.user.actor, now=now)
                 return redirect(PRICES_PATH, flash="price_added")
     except Invalid as error:
         return _render_price_form(context, FormState.from_error(form, error, default_field="price"))
@@ -286,7 +285,9 @@ def withdraw_price_page(context: OperatorContext, price_id: str) -> Response:
 def withdraw_price(context: OperatorContext, price_id: str, _form: PostedForm) -> Response:
     require_live(context.user)
     with context.system_transaction() as tx:
-        prices.withdraw_price(tx, context.account_id, parse_path_id(price_id), context.user.actor, now=context.now())
+        billing_service.withdraw_price(
+            tx, context.account_id, parse_path_id(price_id), context.user.actor, now=context.now()
+        )
     return redirect(PRICES_PATH, flash="price_withdrawn")
 
 

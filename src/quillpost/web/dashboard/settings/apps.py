@@ -6,7 +6,7 @@ from datetime import datetime
 from fastapi import APIRouter, Response
 
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.oauth import service as connected_apps
+from quillpost.accounts.oauth import service as oauth_service
 from quillpost.accounts.oauth.clients import ClientRegistration, OAuthClient
 from quillpost.accounts.oauth.service import ConnectedApp
 from quillpost.accounts.tokens.rules import SCOPE_LABELS, describe_scopes, sort_scopes
@@ -232,14 +232,12 @@ def disconnect_page(context: UserContext, grant_id: str) -> Response:
 def disconnect_app(context: UserContext, grant_id: str, _form: PostedForm) -> Response:
     with context.account_transaction() as tx:
         app = _find_app(tx, context.user, grant_id, now=context.now())
-        connected_apps.disconnect_app(
-            tx, context.account_id, app.newest.grant_id, context.user.actor, now=context.now()
-        )
+        oauth_service.disconnect_app(tx, context.account_id, app.newest.grant_id, context.user.actor, now=context.now())
     return redirect(APPS_PATH, flash="app_disconnected")
 
 
 def _visible_apps(tx: Tx, user: SignedInUser, *, now: datetime) -> list[ConnectedApp]:
-    apps = connected_apps.list_connected_apps(tx, user.here.account_id, now=now)
+    apps = oauth_service.list_connected_apps(tx, user.here.account_id, now=now)
     return [app for app in apps if user.is_owner or app.newest.person_id == user.person_id]
 
 

@@ -6,8 +6,7 @@ from itertools import groupby
 from fastapi import APIRouter, Response
 from markupsafe import Markup
 
-from quillpost.accounts.users import passwords as password_resets
-from quillpost.accounts.users import second_factor, sessions
+from quillpost.accounts.users import passwords, second_factor, sessions
 from quillpost.accounts.users.queries import record_person_entry
 from quillpost.accounts.users.service import rename_person
 from quillpost.core.errors import Invalid, NotFound
@@ -79,7 +78,7 @@ def change_password(context: UserContext, form: PostedForm) -> Response:
     try:
         password = read_new_password(form)
         require_password(context.request, context.container, context.user, form, "present")
-        cookie = password_resets.change_password(
+        cookie = passwords.change_password(
             context.container.sign_in_context,
             context.user.person_id,
             password,

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 
 from quillpost.accounts.models import Role
 from quillpost.accounts.users import invitations
-from quillpost.accounts.users import service as members
+from quillpost.accounts.users import service as user_service
 from quillpost.accounts.users.service import Member
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.database import Tx
@@ -34,7 +34,7 @@ ROLE_DESCRIPTIONS: Final[Mapping[Role, str]] = {
 @router.get(PAGE_PATH)
 def users_page(context: OwnerContext) -> Response:
     with context.system_transaction() as tx:
-        account_members = members.list_members(tx, context.account_id)
+        account_members = user_service.list_members(tx, context.account_id)
         pending_invitations = invitations.list_pending_invitations(tx, context.account_id, now=context.now())
     return context.render(
         "settings/people.html",
@@ -106,7 +106,7 @@ def change_member(context: ConfirmedOwnerContext, membership_id: str, form: Post
     try:
         role = _read_role(form, context.user)
         with context.system_transaction() as tx:
-            members.update_member(
+            user_service.update_member(
                 tx,
                 context.account_id,
                 member.membership_id,
@@ -131,7 +131,9 @@ def remove_member(context: OwnerContext, membership_id: str, _form: PostedForm) 
     member = _find_member(context, membership_id)
     try:
         with context.system_transaction() as tx:
-            members.remove_member(tx, context.account_id, member.membership_id, context.user.actor, now=context.now())
+            user_service.remove_member(
+                tx, context.account_id, member.membership_id, context.user.actor, now=context.now()
+            )
     except Refused as error:
         return _render_remove_page(context, member, error_message=error.message)
     if member.person_id == context.user.person_id:
@@ -142,7 +144,7 @@ def remove_member(context: OwnerContext, membership_id: str, _form: PostedForm) 
 def _find_member(context: RequestContext, membership_id: str) -> Member:
     number = parse_path_id(membership_id)
     with context.system_transaction() as tx:
-        account_members = members.list_members(tx, context.account_id)
+        account_members = user_service.list_members(tx, context.account_id)
     match = next((member for member in account_members if member.membership_id == number), None)
     if match is None:
         raise NotFound

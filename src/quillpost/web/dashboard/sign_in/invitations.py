@@ -6,8 +6,7 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.models import Role
-from quillpost.accounts.users import invitations, sessions, sign_in
-from quillpost.accounts.users import passwords as password_resets
+from quillpost.accounts.users import invitations, passwords, sessions, sign_in
 from quillpost.accounts.users import rules as user_rules
 from quillpost.accounts.users.invitations import Invitation
 from quillpost.accounts.users.sessions import SignedInUser
@@ -133,7 +132,7 @@ def send_reset_link(request: Request, container: Services, user: OptionalUser, f
     email = form.text("email", max_length=user_rules.MAX_EMAIL_LENGTH)
     if "@" not in email:
         return _render_forgot_page(request, container, user, email=email, errors={"email": [EMAIL_MISSING]})
-    password_resets.request_reset(
+    passwords.request_reset(
         container.sign_in_context,
         email,
         base_url=container.base_url,
@@ -154,7 +153,7 @@ def reset_password(request: Request, token: str, container: Services, user: Opti
         return _render_expired_reset(request, user)
     try:
         password = read_new_password(form)
-        is_reset = password_resets.reset_password(
+        is_reset = passwords.reset_password(
             container.sign_in_context, token, password, address=get_client_address(request), now=container.clock()
         )
     except Invalid as error:
@@ -187,9 +186,7 @@ def _render_reset_page(
     errors: Mapping[str, Sequence[str]] | None = None,
 ) -> Response:
     with container.db.system_transaction() as tx:
-        email = (
-            password_resets.find_reset_email(tx, token, now=container.clock()) if is_of_kind(token, "reset") else None
-        )
+        email = passwords.find_reset_email(tx, token, now=container.clock()) if is_of_kind(token, "reset") else None
     if email is None:
         return _render_expired_reset(request, user)
     return render_form_page(request, "sign_in/reset_password.html", user, FormState({}, errors or {}), email=email)
