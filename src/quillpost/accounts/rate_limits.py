@@ -125,7 +125,6 @@ def _build_guess_buckets(subject: str) -> list[RateLimitBucket]:
 
 
 WINDOW_SECONDS = 60
-
 COUNT_CALL = sa.text("select * from count_call(:key, :seconds)")
 
 DELETE_EXPIRED_WINDOWS = sa.text(

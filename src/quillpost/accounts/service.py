@@ -153,9 +153,7 @@ def delete_expired_idempotency_keys(db: Database, *, now: datetime) -> None:
 
 
 MAX_FIELD_LENGTH = 300
-
 FIELD_LABELS = {"name": "the name", "company": "the company"}
-
 RETURN_ADDRESS_LABEL = "the return address"
 
 

@@ -141,12 +141,8 @@ def create_sub_account(tx: Tx, caller: Caller, columns: Mapping[str, Any], *, no
         raise Refused(f"An account has at most {MAX_SUB_ACCOUNTS:,} sub accounts.")
     row = tx.execute(
         sa.insert(sub_accounts)
-        .values(
-            account_id=caller.account_id,
-            **{"branding": {}, "backgrounds": {}, **columns},
-            created_at=now,
-            updated_at=now,
-        )
+        .values({"branding": {}, "backgrounds": {}, **columns, "account_id": caller.account_id})
+        .values(created_at=now, updated_at=now)
         .returning(*_COLUMNS)
     ).one()
     return SubAccount(*row)
@@ -182,7 +178,6 @@ OWNED_TABLES: dict[str, tuple[sa.Table, Sequence[sa.ColumnElement[bool]]]] = {
     "image template": (image_templates, []),
     "message template": (message_templates, []),
 }
-HISTORY_TABLES = (orders, files, ledger_moves)
 
 
 def remove_sub_account(tx: Tx, sub_account_id: int, *, now: datetime) -> SubAccount:
@@ -233,7 +228,7 @@ def _refuse_if_not_empty(tx: Tx, sub_account_id: int) -> None:
 
 
 def _has_history(tx: Tx, sub_account_id: int) -> bool:
-    checks = (sa.exists().where(table.c.sub_account_id == sub_account_id) for table in HISTORY_TABLES)
+    checks = (sa.exists().where(table.c.sub_account_id == sub_account_id) for table in (orders, files, ledger_moves))
     return bool(tx.execute(sa.select(sa.or_(*checks))).scalar_one())
 
 

@@ -116,11 +116,8 @@ def _build_meanings_at_address() -> dict[str, FieldMeaning]:
 
 _MEANINGS = _build_meanings()
 _MEANINGS_AT_ADDRESS = _build_meanings_at_address()
-
-
 NUL_CHARACTER = "This text holds a NUL character, which cannot be printed or stored."
 INVALID_CHARACTER = "This text holds a character that does not exist (a lone surrogate)."
-
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _WITH_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})[T ]\d.*", re.DOTALL)
 _WITHOUT_YEAR = re.compile(r"(?:--)?\d{1,2}[/-]\d{1,2}")
@@ -129,7 +126,6 @@ _SEVERAL_SPACES = re.compile(r" {2,}")
 _DAY_MILLISECONDS = timedelta(days=1) // timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLAUSIBLE_YEARS = range(1850, 2200)
-
 _NUMBER_FIRST_COUNTRIES = frozenset({"US", "CA", "GB", "IE", "AU", "NZ", "FR", "ZA", "IN", "PR"})
 """Countries that write the house number before the street."""
 

@@ -16,7 +16,6 @@ TEXT_FIELDS = (
 )  # fmt: skip
 
 ADDRESS_FIELDS = ("address", "address2", "city", "province", "postal_code", "country")
-
 BY_ADDRESS, BY_HOUSEHOLD, BY_EMAIL = SUPPRESS_BY = ("address", "household", "email")
 """Whom an entry of a suppression list bars: everyone at its address, its family there, or its e-mail."""
 

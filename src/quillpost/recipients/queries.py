@@ -27,8 +27,6 @@ from quillpost.recipients.models import (
 from quillpost.recipients.rules import parse_partial_address
 
 BY_UPDATED_AT = Sorting(is_newest_first=False, sort_columns=(recipients.c.updated_at,))
-
-
 _SELECT = sa.select(recipients)
 # Thousands may have one e-mail, such as none@example.com: of those with other streets two are enough to know
 # that there are several.

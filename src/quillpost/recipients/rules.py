@@ -34,14 +34,10 @@ from quillpost.rendering.text.addresses import COUNTRY_CODES, country_code_by_na
 
 MAX_FIELD_LENGTH = 300
 SINGLE_LINE_FIELDS = frozenset({"name", "company", "city"})
-
 HOME_COUNTRY_NAMES = {"US", "USA", "UNITED STATES", "UNITED STATES OF AMERICA"}
 EMAIL_PATTERN = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
-
 CITY_REQUIRED_ABROAD = Message("city_apart", "Outside the US and Canada give city and postal_code apart.")
 CITY_REQUIRED_IN_CANADA = "An address needs a city, or write it whole on one line: 123 Main St, Toronto, ON M5V 2T6."
-
-
 NO_PRICE = "There is no price for this piece to {}."
 SAMPLE_ADDRESS = "This address is made up, a sample for testing mode: it is not mailed to."
 SUPPRESSED = "This address is on a suppression list."

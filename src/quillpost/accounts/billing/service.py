@@ -125,7 +125,6 @@ def set_order_hold(tx: Tx, order_id: int, *, cents: int, reason: str, now: datet
 
 
 LOCK_CREDIT = sa.text("select pg_advisory_xact_lock(hashtextextended(:lock, 0))")
-
 READ_CREDIT = sa.text("select credit_of_account(:mode)")
 
 INSERT_PAYMENT = sa.text(

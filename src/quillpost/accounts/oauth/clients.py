@@ -204,11 +204,15 @@ def _validate_registration(request: ClientRegistration) -> dict[str, Any]:
     """The columns that the request fills in, or all of its errors at once."""
     name, website = request.name.strip(), (request.website or "").strip() or None
     redirect_uris = list(dict.fromkeys(uri.strip() for uri in request.redirect_uris if uri.strip()))
+    is_empty = request.scopes is not None and not request.scopes
+    scope_error = (
+        "Choose at least one thing that the client may ask for." if is_empty else find_scope_error(request.scopes)
+    )
     errors = {
         "name": _find_name_errors(name),
         "website": _find_website_errors(website),
         "redirect_uris": _find_redirect_uri_errors(redirect_uris),
-        "scopes": _find_scope_errors(request.scopes),
+        "scopes": [scope_error] if scope_error else [],
     }
     if any(errors.values()):
         raise Invalid({field: messages for field, messages in errors.items() if messages})
@@ -247,13 +251,6 @@ def _find_redirect_uri_errors(redirect_uris: Sequence[str]) -> list[str]:
     if len(redirect_uris) > MAX_REDIRECT_URIS:
         return [f"At most {MAX_REDIRECT_URIS} addresses, please."]
     return [error for error in map(find_redirect_uri_error, redirect_uris) if error]
-
-
-def _find_scope_errors(scopes: Sequence[str] | None) -> list[str]:
-    if scopes is not None and not scopes:
-        return ["Choose at least one thing that the client may ask for."]
-    error = find_scope_error(scopes)
-    return [] if error is None else [error]
 
 
 def _require_capacity(tx: Tx, account_id: int) -> None:

@@ -23,7 +23,6 @@ from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Throttled
 
 SignInOutcome = Literal["in", "code", "wrong", "throttled"]
-
 MAX_WRONG_CODES = 5
 
 # Somebody person is in no account has nothing to sign in to.
@@ -256,11 +255,8 @@ def _record_refusal(tx: Tx, person: _SignInPerson, visitor: SignInVisitor, *, re
 
 
 BROWSER_TOKEN_LIFETIME = timedelta(days=365)
-
 NONCE_BYTES = 12
-
 ID_BYTES, DAY_BYTES, MAC_BYTES = 8, 4, 32
-
 HEADER_BYTES = ID_BYTES + DAY_BYTES + NONCE_BYTES
 
 

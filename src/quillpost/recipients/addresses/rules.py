@@ -109,9 +109,7 @@ def _find_canadian_province(text: str) -> str | None:
 
 
 MILITARY_STATES = frozenset({"AA", "AE", "AP"})
-
 MAX_MILITARY_CITY_LENGTH = len("A. P. O.")
-
 NO_NUMBER = "The address has neither a house number nor a box."
 NO_BOX = "{} has no BOX after it."
 MILITARY_BOX_REQUIRED = "Mail to the armed forces goes to a PSC, a CMR or a UNIT, and its BOX."
@@ -161,16 +159,13 @@ def _is_military(city: str) -> bool:
 
 
 HOME_COUNTRY = "US"
-
 DELIVERABLE, DOUBTFUL, UNDELIVERABLE = "deliverable", "doubtful", "undeliverable"
 DELIVERABILITIES = (DELIVERABLE, DOUBTFUL, UNDELIVERABLE)
 """What is doubtful is mailed, and the sender is warned."""
 
 NO_ADDRESS = "There is no mailing address, only an e-mail."
 INCOMPLETE_ADDRESS = "The address lacks its city, state or ZIP code."
-
 ADDRESS_PARTS = ("address", "address2", "city", "province", "postal_code")
-
 StandardParts = tuple[str | None, str | None, str | None, str | None, str | None]
 """In the order of `ADDRESS_PARTS`, as printed."""
 

@@ -32,7 +32,6 @@ UNAMBIGUOUS_STREET_SUFFIXES = frozenset(
 DIRECTIONS: dict[str, str] = _VOCABULARY["directions"] | {code: code for code in _VOCABULARY["directions"].values()}
 DIRECTION_CODES = frozenset(DIRECTIONS.values())
 DOUBLE_DIRECTIONS = {(first, second): first + second for first in "NS" for second in "EW"}
-
 NUMBERED_UNITS = _index_by_spelling(_VOCABULARY["units"])
 UNNUMBERED_UNITS = _index_by_spelling(_VOCABULARY["lone_units"])
 UNITS = NUMBERED_UNITS | UNNUMBERED_UNITS
@@ -42,17 +41,14 @@ COMPANY_WORDS, NOTE_WORDS, REQUEST_WORDS, BUILDING_WORDS = (
     frozenset(_VOCABULARY["no_door"][kind]) for kind in ("companies", "notes", "requests", "buildings")
 )
 MEANINGLESS_PHRASES = frozenset(_VOCABULARY["says_nothing"]["phrases"])
-
 HIGHWAY_KINDS = _index_by_spelling(_VOCABULARY["highways"])
 HIGHWAY_STARTS = frozenset(phrase.split()[0] for phrase in HIGHWAY_KINDS)
 HIGHWAY_PREFIXES = frozenset(_VOCABULARY["highway_kinds"]["words"])
 NAME_PREFIXES = frozenset(_VOCABULARY["before_names"]["words"])
-
 BOX_KINDS = _index_by_spelling(_VOCABULARY["boxes"])
 ROUTE_KINDS = _index_by_spelling(_VOCABULARY["routes"])
 MILITARY_KINDS = _index_by_spelling(_VOCABULARY["military"])
 BOX_STARTS = frozenset(phrase.split()[0] for phrase in (*BOX_KINDS, *ROUTE_KINDS, *MILITARY_KINDS))
-
 SPELLED_NUMBERS: dict[str, str] = _VOCABULARY["spelled_numbers"]
 PUERTO_RICO_WORDS: dict[str, str] = _VOCABULARY["puerto_rico"]
 PUERTO_RICO_NEIGHBORHOODS, PUERTO_RICO_STREETS = (
@@ -63,8 +59,6 @@ SPELLED_ORDINALS = {word: number for word, number in STANDARD_SPELLINGS.items() 
 SPELLED_TENS: dict[str, str] = _VOCABULARY["tens"]
 STATE_CODES_BY_NAME: dict[str, str] = _VOCABULARY["states"]
 PROVINCES: dict[str, str] = _VOCABULARY["provinces"]
-
-
 INVISIBLE_MARKS = re.compile("[\u034f\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Marks that are invisible, or only select another form of the letter before them."""
 

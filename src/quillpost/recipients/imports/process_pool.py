@@ -30,7 +30,6 @@ MAX_MEMORY_BYTES = 1_500_000_000
 # They get no more of our surroundings than they need to start: no secret is among them.
 _ENVIRONMENT_NAMES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "HOME", "PYTHONPYCACHEPREFIX")
 CHUNKS_PER_PROCESS = 2
-
 MAX_PROCESSES = 4
 """Two examine rows faster than the database inserts them, and each takes some 25 MB with its chunks."""
 

@@ -193,7 +193,6 @@ def has_ended(tx: Tx, import_id: int) -> bool:
 
 
 SAME_ADDRESS = "address: Line %s of the file has the same address."
-
 SAME_EMAIL = "email: Line %s of the file has the same e-mail."
 
 UNDELIVERABLE_ON_LIST = (

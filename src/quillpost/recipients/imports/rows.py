@@ -105,8 +105,6 @@ class RowReader:
 
 
 _PUBLIC_FIELD_NAMES = {within: field for field, within in INTERNAL_FIELD_NAMES.items()}
-
-
 UNCLOSED_QUOTE = 'A quote (") is opened here and not closed: nothing from here to the end of the file was read.'
 MAX_ROW_LENGTH = 4_000_000
 """In quotes a row can go on for any number of lines."""
@@ -221,13 +219,9 @@ class ExaminedChunk:
 
 
 NULL = "\\N"
-
 _NULL_PLACEHOLDER = "\x1f"
-
 _QUOTED_NULL_PLACEHOLDER = f'"{_NULL_PLACEHOLDER}"'
-
 _COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-
 _ARRAY_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"'})
 
 

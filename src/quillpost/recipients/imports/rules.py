@@ -17,7 +17,6 @@ MAX_COLUMNS = 1_000
 MAX_CELL_LENGTH = 131_072
 MAX_LINE_BYTES = 1_000_000
 MAX_COLUMN_NAME_LENGTH = 100
-
 SINGLE_COLUMN_DELIMITER = "\x1f"
 """The delimiter of a file with one column: a character that no one types."""
 
@@ -63,10 +62,8 @@ INTERNAL_FIELD_NAMES = {"full_address": "whole", "street_name": "route", "street
 """Fields that become others, and their internal names."""
 IMPORT_FIELDS = (*TEXT_FIELDS, "dob", "anniversary", "first_name", "last_name", *INTERNAL_FIELD_NAMES)
 IGNORED_FIELD = ""
-
 MAX_NAMES_LISTED = 30
 MAX_SAMPLE_LENGTH = 100
-
 _PUBLIC_FIELD_NAMES = {within: field for field, within in INTERNAL_FIELD_NAMES.items()}
 _STREET_FIELDS = frozenset({"address", "whole", "route"})
 _MAILABLE_FIELDS = frozenset({"address", "full_address", "street_name"})

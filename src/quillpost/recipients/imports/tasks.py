@@ -36,7 +36,6 @@ from quillpost.recipients.lists.queries import lock_lists, update_list
 from quillpost.recipients.models import MailingList
 
 log = structlog.get_logger(__name__)
-
 IMPORT_TASK = "imports.run"
 IMPORT_QUEUE = "import"
 """One at a time: each uses all processors."""
@@ -49,7 +48,6 @@ MAX_INLINE_BYTES = 300_000
 FILE_GONE = "The file is gone from the file store. Upload it again."
 IMPORT_ABANDONED = "The import could not be finished. Upload the file again."
 ADVISORY_LOCK_CLASS = 7_125_212
-
 ImportProgressCallback = Callable[[Import], None]
 
 
@@ -234,8 +232,6 @@ def _drop_finished_staging(db: Database, import_id: int) -> bool:
 
 
 IMPORTS_FOLDER = "imports"
-
-
 MAX_IMPORTS_PER_RUN = 1_000
 MAX_UNRECORDED_AGE = timedelta(days=1)
 """How long a file may be in the store before its import is recorded."""

@@ -241,7 +241,6 @@ TRUE_VALUES = frozenset({"1", "true", "yes", "y", "t", "x"})
 MAX_VALUE_LENGTH = 300
 _ARRAY_SPECIAL, _ARRAY_ESCAPED = re.compile(r'(["\\])'), r"\\\1"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-
 NO_COORDINATES = "It has no latitude and longitude that are numbers."
 INVALID_COORDINATES = "Its latitude and longitude are 0, or lie beyond the globe."
 NO_NUMBER = "It has no house number, so that no mail can reach it."

@@ -43,7 +43,6 @@ SAMPLE_SOURCE = "sample"
 ROWS_PER_CHUNK = 2_000
 SMALL_FILE_BYTES = 1_000_000
 """Smaller files are done before other processes have started."""
-DIGEST_CHUNK_BYTES = 1 << 20
 
 _LOCK_LEADS = sa.text("select pg_advisory_xact_lock(hashtextextended('leads import', 0))")
 
@@ -73,7 +72,6 @@ _INSERT_DENSITY = sa.text(
     """
 )
 _DELETE_DENSITY = sa.text("delete from lead_density")
-
 ReadProgressCallback = Callable[[int, int], None]
 """Bytes read, and bytes in all."""
 
@@ -176,11 +174,8 @@ def vacuum_leads(conninfo: str) -> None:
 
 
 def _digest(file: Path) -> bytes:
-    digest = hashlib.sha256()
     with open_file(file) as (raw, _):
-        while chunk := raw.read(DIGEST_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.digest()
+        return hashlib.file_digest(raw, "sha256").digest()  # type: ignore[arg-type]
 
 
 def _lock_source(tx: Tx, name: str, *, is_sample: bool, now: datetime) -> int:
@@ -286,8 +281,6 @@ SPREAD_METERS = 2_500.0
 """The standard deviation from the center of the ZIP code."""
 
 _HOME_RECORD_TYPES = tuple(name for name in rules.HOME_RECORD_TYPES if name != "absenteeowner")
-
-
 _load_lock = threading.Lock()
 
 
