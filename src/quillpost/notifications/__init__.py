@@ -1,1 +1,1 @@
-"""What the sender is told: webhooks, e-mails, text messages."""
+"""Notifications of senders: webhooks, e-mails, text messages."""

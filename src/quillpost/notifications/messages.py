@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from html import escape
 from importlib.resources import files
+from string import Template
 
 from anyascii import anyascii
 
@@ -22,7 +23,7 @@ class NotificationReader:
 
 
 LINK_PATTERN = re.compile(r"https?://[^\s<>\"]*[^\s<>\".,;:!?)]")
-HTML_PAGE = files("quillpost.notifications").joinpath("message.html").read_text()
+HTML_PAGE = Template(files("quillpost.notifications").joinpath("email_page.template").read_text())
 
 
 def render_html(title: str, text: str, footer: Sequence[str], *, unsubscribe: str | None) -> str:
@@ -30,7 +31,9 @@ def render_html(title: str, text: str, footer: Sequence[str], *, unsubscribe: st
     footer_lines = [f"<p>{_link_urls(line)}</p>" for line in footer]
     if unsubscribe is not None:
         footer_lines.append(f'<p><a href="{escape(unsubscribe)}">Unsubscribe</a></p>')
-    return HTML_PAGE.format(title=escape(title), body="\n".join(_render_blocks(text)), footer="\n".join(footer_lines))
+    return HTML_PAGE.substitute(
+        title=escape(title), body="\n".join(_render_blocks(text)), footer="\n".join(footer_lines)
+    )
 
 
 def _render_blocks(text: str) -> Iterator[str]:

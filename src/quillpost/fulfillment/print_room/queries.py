@@ -72,8 +72,8 @@ class PrintedItem:
         if self.is_claim_deleted:
             return "Its gift card's claim is no longer kept. Take the card back, and reissue it."
         if self.is_void:
-            batch = f"in {batch_reference(self.reprint_batch_id)}" if self.reprint_batch_id else "already"
-            return f"Reprinted {batch}."
+            batch_id = self.reprint_batch_id
+            return f"Reprinted in {batch_reference(batch_id)}." if batch_id else "Reprinted already."
         return None
 
 

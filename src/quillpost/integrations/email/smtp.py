@@ -244,6 +244,7 @@ def _describe_response(failure: aiosmtplib.SMTPResponseException) -> str:
 
 
 SMTP_SETTING, MAIL_FROM_SETTING = "QUILLPOST_SMTP", "QUILLPOST_MAIL_FROM"
+SMTP_PASSWORD_SETTING, SMTP_CA_SETTING = "QUILLPOST_SMTP_PASSWORD", "QUILLPOST_SMTP_CA"
 SMTP_SCHEMES: dict[str, tuple[Literal["tls", "starttls", "plain"], int]] = {
     "smtps": ("tls", 465),
     "smtp": ("starttls", 587),
@@ -257,16 +258,16 @@ def parse_mail_server(url: str, *, password: str | None, ca_file: Path | None) -
     if parsed.scheme not in SMTP_SCHEMES or not parsed.hostname or parsed.path.strip("/") or parsed.query:
         raise NotReady(f"{SMTP_SETTING} must be smtp://user@host:587, smtps://user@host:465 or smtp+plain://host:25.")
     if parsed.password is not None:
-        raise NotReady(f"{SMTP_SETTING} must not hold a password: set {SMTP_SETTING}_PASSWORD.")
+        raise NotReady(f"{SMTP_SETTING} must not hold a password: set {SMTP_PASSWORD_SETTING}.")
     if (parsed.username is None) != (password is None):
         raise NotReady(
-            f"{SMTP_SETTING} must name a user where {SMTP_SETTING}_PASSWORD is set, and the other way round."
+            f"{SMTP_SETTING} must name a user where {SMTP_PASSWORD_SETTING} is set, and the other way round."
         )
     security, port = SMTP_SCHEMES[parsed.scheme]
     if security == "plain" and password is not None and not is_loopback_host(parsed.hostname):
         raise NotReady(f"{SMTP_SETTING} would send the password unsealed: use smtp:// or smtps://.")
     if ca_file is not None and not ca_file.is_file():
-        raise NotReady(f"{SMTP_SETTING}_CA names {ca_file}, which is no file.")
+        raise NotReady(f"{SMTP_CA_SETTING} names {ca_file}, which is no file.")
     user = None if parsed.username is None else unquote(parsed.username)
     return MailServer(parsed.hostname, parsed.port or port, security, user, password, ca_file)
 

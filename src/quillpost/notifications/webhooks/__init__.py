@@ -1,1 +1,1 @@
-"""Facts told to whoever subscribed: fanned out, signed, delivered, retried."""
+"""Webhooks: events fanned out to subscriptions, signed, delivered, retried."""
