@@ -12,8 +12,7 @@ BAR_PITCH = INCH / 22
 BAR_WIDTH = INCH / 50
 BAR_HEIGHT = 0.145 * INCH
 
-# Coordinates are printed with two digits; less than this is no difference.
-_TOLERANCE = 0.005
+_TOLERANCE = 0.005  # coordinates are printed with two digits; less than this is no difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,41 +213,35 @@ PEN_COLORS = {
 }
 
 _MIN_ALPHA = 0.1
-
 _HEX_COLOR = re.compile(r"#([0-9a-f]{3}|[0-9a-f]{6})")
 _RGB_COLOR = re.compile(r"(rgba?)\(\s*([0-9.]+(?:\s*,\s*[0-9.]+)*)\s*\)")
 
 
 def parse_color(text: str) -> Color:
     """Raises ValueError with what is understood."""
-    name = text.strip().lower()
-    if name in PEN_COLORS:
-        return PEN_COLORS[name]
+    color = _read_color(text.strip().lower())
+    if color is None:
+        names = ", ".join(PEN_COLORS)
+        raise ValueError(
+            f'"{text}" is not a color that we know: give one of {names},'
+            " or a form such as #1a2b3c, rgb(26,43,60) or rgba(26,43,60,0.9)."
+        )
+    if color.alpha < _MIN_ALPHA:
+        raise ValueError(f'"{text}" cannot be seen: give it an alpha of {_MIN_ALPHA:g} or more.')
+    return color
+
+
+def _read_color(name: str) -> Color | None:
     if hex_match := _HEX_COLOR.fullmatch(name):
         digits = hex_match[1] if len(hex_match[1]) == 6 else "".join(d * 2 for d in hex_match[1])
         return Color(*bytes.fromhex(digits))
     if rgb_match := _RGB_COLOR.fullmatch(name):
-        return _color_from_channels(text, rgb_match[1], rgb_match[2].split(","))
-    raise ValueError(_unknown_color_message(text))
-
-
-def _color_from_channels(text: str, form: str, channels: list[str]) -> Color:
-    try:
-        red, green, blue = (int(channel) for channel in channels[:3])
-        alpha = float(channels[3]) if form == "rgba" else 1.0
-        in_range = max(red, green, blue) <= 255 and alpha <= 1
-    except (ValueError, IndexError):
-        raise ValueError(_unknown_color_message(text)) from None
-    if not in_range or len(channels) != len(form):
-        raise ValueError(_unknown_color_message(text))
-    if alpha < _MIN_ALPHA:
-        raise ValueError(f'"{text}" cannot be seen: give it an alpha of {_MIN_ALPHA:g} or more.')
-    return Color(red, green, blue, alpha)
-
-
-def _unknown_color_message(text: str) -> str:
-    names = ", ".join(PEN_COLORS)
-    return (
-        f'"{text}" is not a color that we know: give one of {names},'
-        " or a form such as #1a2b3c, rgb(26,43,60) or rgba(26,43,60,0.9)."
-    )
+        form, channels = rgb_match[1], rgb_match[2].split(",")
+        try:
+            red, green, blue = (int(channel) for channel in channels[:3])
+            alpha = float(channels[3]) if form == "rgba" else 1.0
+        except (ValueError, IndexError):
+            return None
+        is_valid = max(red, green, blue) <= 255 and alpha <= 1 and len(channels) == len(form)
+        return Color(red, green, blue, alpha) if is_valid else None
+    return PEN_COLORS.get(name)

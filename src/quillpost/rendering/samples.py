@@ -27,7 +27,6 @@ from quillpost.rendering.service import Renderer
 
 SAMPLE_DPI = 150
 SAMPLE_PIXELS = (700, 120)
-
 SAMPLE_LINE = "Thank you so much, Jane! See you all in May."
 # What sets these hands apart is the letters that the others do not have.
 _LINES_BY_STYLE = {18: "Thank you, Jane! बहुत धन्यवाद, फिर मिलेंगे!", 19: "Thank you, Zoë! Спасибо, до встречи! Děkuji!"}

@@ -27,9 +27,7 @@ _BAR_TABLE = """
 _CHARACTERS_PER_CODE = 10
 _CHARACTER_BITS = 13
 _ALL_BITS = (1 << _CHARACTER_BITS) - 1
-
-# Up to so many are encoded one by one, which is quicker than a round of numpy's calls.
-_MAX_ONE_BY_ONE = 4
+_MAX_ONE_BY_ONE = 4  # up to so many are encoded one by one, which is quicker than a round of numpy's calls
 
 
 class BarcodeError(Exception):

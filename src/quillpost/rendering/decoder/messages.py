@@ -9,9 +9,7 @@ from typing import Any
 MessageHead = dict[str, Any]
 
 STARTED_SIGNAL = b"!"  # a child's first byte; its pidfd comes with it
-
 ENDED_KEY = "ended"  # in the head: the signal that ended the child
-
 _SIZES_FORMAT = struct.Struct(">II")
 _COUNT_FORMAT = struct.Struct(">I")
 _MAX_HEAD_BYTES = 100_000

@@ -26,11 +26,8 @@ from quillpost.rendering.images.rules import ArtTooComplex, UnprintableArt, Unpr
 from quillpost.rendering.models import Box
 
 MEMORY_LIMIT_BYTES: Final = 1_500_000_000  # bytes of address space, of which the libraries themselves take a third
-
 SHORT_SECONDS: Final = 2.0  # honest files take less; a child that takes longer gets a lower priority
-
 _START_SECONDS = 30.0
-_START_ATTEMPTS = 3
 _LOWEST_PRIORITY = 15
 _TIMEOUT_SIGNALS = frozenset({signal.SIGXCPU, signal.SIGALRM})
 
@@ -70,7 +67,7 @@ class DecoderPool:
         request = {
             "work": work, "how": options or {}, "cpu_seconds": cpu_seconds, "seconds": seconds, "memory": memory,
         }  # fmt: skip
-        for _ in range(_START_ATTEMPTS):
+        for _ in range(3):
             ours, theirs = socket.socketpair()
             with ours:
                 with theirs:
@@ -217,7 +214,6 @@ PICTURE_SECONDS: Final = 20
 PAGES_SECONDS: Final = 40
 DRAW_SECONDS: Final = 10  # CPU seconds of a drawing; each page adds DRAW_PAGE_SECONDS
 DRAW_PAGE_SECONDS: Final = 1
-
 _MAX_NOTE_LENGTH = 1_000
 _MAX_NOTES = 100
 _DAMAGED_MESSAGE = "The PDF is damaged or too complex to be read."

@@ -20,15 +20,9 @@ from quillpost.rendering.images.rules import MAX_RASTER_PIXELS, UnprintableArt
 from quillpost.rendering.models import INCH, Box
 from quillpost.rendering.pdf.png import Pixels, drop_color_if_gray, encode_png, scratch_memory
 
-# pdfium keeps global state and is not thread-safe.
-_PDFIUM_LOCK = Lock()
-
-# pdfium rounds a picture's size up: a hair less keeps 1100.0000000000002 from becoming 1101.
-_SIZE_FACTOR = 1 - 1e-9
-
-# Boxes are read back with the precision with which they are written.
-_BOX_TOLERANCE = 0.001
-
+_PDFIUM_LOCK = Lock()  # pdfium keeps global state and is not thread-safe
+_SIZE_FACTOR = 1 - 1e-9  # pdfium rounds a picture's size up: a hair less keeps 1100.0000000000002 from becoming 1101
+_BOX_TOLERANCE = 0.001  # boxes are read back with the precision with which they are written
 _CHANNELS = 3
 
 

@@ -24,11 +24,8 @@ _MAX_DOT_RADII = 1.6
 _GRAIN_RADII = 0.2
 _EYE_LINE_RADII = 0.9
 
-# The cosine of the turn from which on a bend is a corner.
-_CORNER_COSINE = 0.1
-
-# An end is where the pen's full width still fits in.
-_FULL_WIDTH_SHARE = 0.85
+_CORNER_COSINE = 0.1  # the cosine of the turn from which on a bend is a corner
+_FULL_WIDTH_SHARE = 0.85  # an end is where the pen's full width still fits in
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -61,23 +61,16 @@ class PreparedFace:
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 source, program, face_data = (archive.read(name) for name in (_SOURCE, _PROGRAM, _FACE_DATA))
-            return cls(source=source, program=program, **_face_fields(json.loads(face_data)))
+            values = json.loads(face_data)
+            # JSON lists back as tuples.
+            values |= {name: tuple(values[name]) for name in ("source_numbers", "advances")}
+            values["boxes"] = tuple(map(tuple, values["boxes"]))
+            return cls(source=source, program=program, **values)
         except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
             raise InvalidPreparedFace(str(error)) from error
 
 
-def _face_fields(face_data: dict[str, Any]) -> dict[str, Any]:
-    """JSON lists back as tuples."""
-    return face_data | {
-        "source_numbers": tuple(face_data["source_numbers"]),
-        "advances": tuple(face_data["advances"]),
-        "boxes": tuple(tuple(box) for box in face_data["boxes"]),
-    }
-
-
-# Part of every recipe: raise it when the same recipe gives other shapes than before.
-ENGINE_VERSION = 3
-
+ENGINE_VERSION = 3  # part of every recipe: raise it when the same recipe gives other shapes than before
 TAKES_PER_GLYPH = 8
 
 ProgressCallback = Callable[[int, int], None]
@@ -99,9 +92,7 @@ _SYLLABLE_FEATURES = (
 
 _FLAT_LOWERCASE = "acemnorsuvwxz"
 _FLAT_CAPITALS = "BDEHIKLMNPRTX"
-
-# Format characters, and those that every font uses as it likes.
-_EXCLUDED_CATEGORIES = frozenset({"Cf", "Co"})
+_EXCLUDED_CATEGORIES = frozenset({"Cf", "Co"})  # format characters, and those that every font uses as it likes
 
 
 def recipe_key(face: FaceRecipe, font_bytes: bytes) -> str:

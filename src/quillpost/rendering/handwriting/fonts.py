@@ -12,7 +12,6 @@ import uharfbuzz as hb
 from quillpost.rendering.handwriting.outlines import Shape
 
 UNITS_PER_EM = 1000
-
 _SUBSET_FLAGS = hb.SubsetFlags.NO_HINTING | hb.SubsetFlags.NOTDEF_OUTLINE | hb.SubsetFlags.GLYPH_NAMES
 _COPYRIGHT_AND_LICENSE_IDS = (0, 13, 14)
 _UNUSED_TABLES = ("BASE", "STAT", "gasp", "vhea", "vmtx", "DSIG")

@@ -20,14 +20,10 @@ FALLBACK_FONTS = (b"/F4", b"/F5")
 HELPER_FONT = b"/F6"
 
 TRUE_SHAPE_TAKE = TAKES_PER_GLYPH  # in place of a take: the face's own shapes, each letter always the same
-
 _MAX_CACHED_LENGTH = 40
-
 _LAYOUT_TABLES = {"GSUB", "GPOS", "kern"}
 _FEATURES = {"kern": True, "liga": True, "calt": True, "clig": True}
-
-# A shaping engine's smallest corrections cannot be seen, and would cost bytes.
-_MIN_KERN = 4
+_MIN_KERN = 4  # a shaping engine's smallest corrections cannot be seen, and would cost bytes
 
 
 class HandGlyphs(NamedTuple):
@@ -198,14 +194,8 @@ class Hand:
             default_advance = self.prepared.advances[base]
             kern = advance - default_advance if abs(advance - default_advance) >= _MIN_KERN else 0
             left, bottom, ink_right, top = self.prepared.boxes[base]
-            extent.add(
-                left + x_shift,
-                bottom + y_shift,
-                ink_right + x_shift,
-                top + y_shift,
-                default_advance + kern,
-                self._reach,
-            )
+            edges = (left + x_shift, bottom + y_shift, ink_right + x_shift, top + y_shift)
+            extent.add(*edges, default_advance + kern, self._reach)
             bases.append(base)
             x_offsets.append(x_shift + pending_offset)
             y_offsets.append(y_shift)
@@ -225,12 +215,8 @@ class Hand:
         buffer.guess_segment_properties()
         harfbuzz.shape(self._font, buffer, _FEATURES)
         for info, position in zip(buffer.glyph_infos, buffer.glyph_positions, strict=True):
-            yield (
-                self._bases_by_source_number[info.codepoint],
-                position.x_advance,
-                position.x_offset,
-                position.y_offset,
-            )
+            base = self._bases_by_source_number[info.codepoint]
+            yield base, position.x_advance, position.x_offset, position.y_offset
 
     def _borrow_run(self, word: str, font: bytes, extent: "_InkExtent") -> BorrowedText:
         face = self.fallback_faces[font]

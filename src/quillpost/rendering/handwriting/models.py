@@ -53,7 +53,6 @@ def _read_face(table: dict[str, Any]) -> dict[str, Any]:
 
 
 _TABLES = tomllib.loads(files(__package__).joinpath("styles.toml").read_text("utf-8"))
-
 STYLES = tuple(Style(**_read_face(table)) for table in _TABLES["styles"])
 DEFAULT_STYLE = STYLES[0]
 PLAIN_FACE = FaceRecipe(**_read_face(_TABLES["plain"]))

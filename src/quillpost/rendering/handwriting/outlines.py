@@ -18,8 +18,7 @@ Contour = Floats  # a closed curve of shape (n, 3, 2): the start, the control an
 
 Shape = list[Contour]
 
-# No take's ink leaves the box of the source's ink by more than this, in thousandths of an em.
-MAX_TAKE_REACH = 45
+MAX_TAKE_REACH = 45  # no take's ink leaves the box of the source's ink by more than this, in thousandths of an em
 
 
 def sample_contour(contour: Contour, spacing: float) -> Floats:
@@ -127,7 +126,6 @@ _MAX_SEGMENT_LENGTH = 170.0
 _WAVE_LENGTHS = np.array([1100.0, 560.0, 310.0])
 _WAVE_AMPLITUDES = np.array([15.0, 13.0, 6.0])
 _MAX_MOVE = MAX_TAKE_REACH - 3.0  # rounding takes the rest
-
 _DEFAULT_X_HEIGHT = 420.0
 _TURNING_HEIGHT = 200.0
 _JOIN_WIDTH_SHARE = 0.28  # of a joined letter's width, on either side, comes to rest towards the join

@@ -15,8 +15,7 @@ from quillpost.rendering.handwriting.variation import HandHabits, TakeNoise, ink
 
 Integers = npt.NDArray[np.int64]
 
-# Clear pixels around each letter: its neighbors are never taken for a part of it.
-_CELL_MARGIN = 3
+_CELL_MARGIN = 3  # clear pixels around each letter: its neighbors are never taken for a part of it
 
 
 @dataclass(frozen=True)
@@ -211,8 +210,7 @@ _LINKS = _link_table()
 _PEN_RADIUS_PIXELS = 5.5
 _EDGE_SPACING = 5.0
 
-# This much of a hand's ink, in hundredths of its length, is drawn no wider than its pen.
-_PEN_PERCENTILE = 62.0
+_PEN_PERCENTILE = 62.0  # this much of a hand's ink, in hundredths of its length, is drawn no wider than its pen
 
 # Holes whose outline is not longer than so many pen radii may have been larger before the ink ran.
 _MAX_EYE_PERIMETER = 12.0

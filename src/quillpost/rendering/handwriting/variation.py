@@ -13,11 +13,8 @@ from quillpost.rendering.handwriting.outlines import Contour, Floats, contour_th
 _WAVELENGTH = 300.0
 _UNSTEADINESS = np.array([6.5, 6.0])
 
-# Loops that are shorter than this are drawn more steadily, or they would close up.
-_MIN_UNSTEADY_LOOP = 500.0
-
-# A line that is meant to be straight is drawn in one go.
-_STRAIGHT_STEADINESS = 0.5
+_MIN_UNSTEADY_LOOP = 500.0  # loops that are shorter than this are drawn more steadily, or they would close up
+_STRAIGHT_STEADINESS = 0.5  # a line that is meant to be straight is drawn in one go
 
 # A slow bending of the whole letter: wavelengths and sizes in units.
 _BENDS = ((1100.0, 12.0), (620.0, 8.0), (340.0, 3.2))
@@ -26,9 +23,7 @@ _BENDS = ((1100.0, 12.0), (620.0, 8.0), (340.0, 3.2))
 _POSTURE = np.array([0.04, 0.045, 0.035, 0.022, 9.0, 9.0])
 _JOINED_POSTURE = np.array([0.04, 0.035, 0.03, 0.008, 9.0, 3.0])
 
-# A spline evens out the values that it runs by; this makes up for it.
-_SPLINE_LOSS = 1.4
-
+_SPLINE_LOSS = 1.4  # a spline evens out the values that it runs by; this makes up for it
 _LIMB_STRETCH = 0.045
 _LIMB_LEAN = 0.04
 _LOOSE_PART_SHIFT = np.array([9.0, 7.0])
@@ -215,14 +210,9 @@ _RUN_UP_LENGTH = 55.0
 _FLICK_LENGTH = 70.0
 _FLICK_WIDTHS = (0.55, 1.05)
 
-# A dot is pressed; and the curve round it lies inside the controls by a tenth.
-_DOT_SCALE = 1.15
-
-# How much of the source's own width is kept; the rest is the hand's.
-_SOURCE_WIDTH_SHARE = 0.45
-
-# So far out, in radii, are the controls beside a stroke's tip: the end comes out round.
-_SHOULDER_RADII = 0.86
+_DOT_SCALE = 1.15  # a dot is pressed; and the curve round it lies inside the controls by a tenth
+_SOURCE_WIDTH_SHARE = 0.45  # how much of the source's own width is kept; the rest is the hand's
+_SHOULDER_RADII = 0.86  # so far out, in radii, are the controls beside a stroke's tip: the end comes out round
 
 # A curve is drawn with one control for so much turning (radians) and for so many units.
 _TURN_PER_CONTROL = 0.52

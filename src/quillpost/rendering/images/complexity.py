@@ -12,14 +12,11 @@ from quillpost.rendering.images.objects import Node, PdfObject
 ResourceName = tuple[str, str]  # a resource as its content calls it: by its category and its name
 
 COUNTED_OPERATORS = "q Q g G rg RG f F f* B B* b b* S s Tj TJ ' \""  # what is looked at, beside what names a resource
-
 _TEXT_OPERATORS = frozenset({"Tj", "TJ", "'", '"'})
 _PAINTING_OPERATORS = _TEXT_OPERATORS | {"f", "F", "f*", "B", "B*", "b", "b*", "S", "s", "sh", "Do", "INLINE IMAGE"}
 _FILL_COLOR_OPERATORS = frozenset({"g", "rg", "k", "sc", "scn", "cs"})
 _STROKE_COLOR_OPERATORS = frozenset({"G", "RG", "K", "SC", "SCN", "CS"})
-
-# No reader goes further into drawings within drawings.
-_MAX_DRAWING_DEPTH = 40
+_MAX_DRAWING_DEPTH = 40  # no reader goes further into drawings within drawings
 
 # What costs as much as painting one small thing.
 _BYTES_PER_COST = 100

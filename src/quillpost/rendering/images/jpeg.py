@@ -9,7 +9,6 @@ from quillpost.rendering.images.rules import UnprintableImage
 _ORIENTATION_TAG = 0x0112
 _SHORT_TYPE = 3
 _ENTRY_BYTES = 12
-
 UPRIGHT = 1
 
 # Each EXIF orientation as the matrix that stands the stored unit square upright.

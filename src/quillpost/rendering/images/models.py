@@ -189,9 +189,7 @@ class PrintablePages:
 
 
 MIN_SHARP_DPI = 300
-
-# Sizes are exact in inches and not quite in floating point.
-_TOLERANCE = 1e-6
+_TOLERANCE = 1e-6  # sizes are exact in inches and not quite in floating point
 
 
 def printed_whole_dpi(width: int, height: int, area: Box) -> int:

@@ -20,7 +20,6 @@ def _entry_names(*names: str) -> frozenset[str]:
 
 
 _STREAM_ENTRIES = "Length Filter DecodeParms"
-
 FORM_ENTRIES = _entry_names(_STREAM_ENTRIES, "Type Subtype FormType BBox Matrix Resources Group")
 GROUP_ENTRIES = _entry_names("Type S CS I K")
 IMAGE_ENTRIES = _entry_names(

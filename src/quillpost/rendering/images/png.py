@@ -16,7 +16,6 @@ from quillpost.rendering.pdf.png import build_png, filter_up
 GRAY, RGB, PALETTE, GRAY_ALPHA, RGB_ALPHA = 0, 2, 3, 4, 6
 _CHANNELS = {GRAY: 1, RGB: 3, PALETTE: 1, GRAY_ALPHA: 2, RGB_ALPHA: 4}
 _BIT_DEPTHS = {GRAY: (1, 2, 4, 8, 16), RGB: (8, 16), PALETTE: (1, 2, 4, 8), GRAY_ALPHA: (8, 16), RGB_ALPHA: (8, 16)}
-
 PIXEL_CHUNKS = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
 PLAIN_CHUNKS = PIXEL_CHUNKS | {b"iCCP", b"sRGB", b"gAMA", b"cHRM", b"pHYs", b"eXIf"}
 """All that printing uses: no comments, thumbnails or further frames."""
@@ -27,7 +26,6 @@ _DEFLATE_METHOD = b"\0"  # the only compression method of PNG
 _INTERLACE_PASSES = ((0, 8, 0, 8), (0, 8, 4, 8), (4, 8, 0, 4), (0, 4, 2, 4), (2, 4, 0, 2), (0, 2, 1, 2), (1, 2, 0, 1))
 
 _MAX_CHUNKS = 20_000
-
 _DEFLATE_LEVEL = 2
 _CHUNK_BYTES = 1 << 20
 

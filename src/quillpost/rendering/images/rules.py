@@ -8,22 +8,15 @@ MAX_DPI = 600
 MAX_RASTER_PIXELS = 40_000_000
 MAX_SHEET_PIXELS = (round(8.75 * MAX_DPI), round(11.25 * MAX_DPI))
 
-# As in a JPEG file. Bounds a row, and so the smallest strip.
-MAX_SIDE_PIXELS = 65_535
-
+MAX_SIDE_PIXELS = 65_535  # as in a JPEG file; bounds a row, and so the smallest strip
 MAX_PROFILE_BYTES = 1_000_000
-
 MAX_PAGES = 60
 
 # Objects of a PDF that are not packed. Readers look at each one before they know what it is for.
 MAX_PDF_OBJECTS = 200_000
 
-# The drawing of one page, inflated; pictures and fonts not counted.
-MAX_CONTENT_BYTES = 50_000_000
-
-
-# What a page draws, everything counted as often as it is drawn.
-MAX_DRAWING_COST = 1_000_000
+MAX_CONTENT_BYTES = 50_000_000  # the drawing of one page, inflated; pictures and fonts not counted
+MAX_DRAWING_COST = 1_000_000  # what a page draws, everything counted as often as it is drawn
 
 
 def format_megabytes(size: int) -> str:
@@ -54,8 +47,7 @@ PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 JPEG_SIGNATURE = b"\xff\xd8\xff"
 PDF_SIGNATURE = b"%PDF-"
 
-# Readers find a PDF's header anywhere in here.
-_PDF_HEADER_BYTES = 1024
+_PDF_HEADER_BYTES = 1024  # readers find a PDF's header anywhere in here
 
 _FILE_SIGNATURES = (
     (PNG_SIGNATURE, "a PNG picture"),

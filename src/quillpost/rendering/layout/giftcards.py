@@ -13,12 +13,9 @@ from quillpost.rendering.models import Box, Giftcard, GiftcardClaim, Ink
 _WHITE: Ink = (1.0, 1.0, 1.0)
 _DARK: Ink = (0.1, 0.11, 0.16)
 _FRAME: Ink = (0.78, 0.72, 0.62)
-
 _GLOW, _BRIGHT_GLOW, _FOLD, _RIBBON, _KNOT = 0.06, 0.12, 0.16, 0.26, 0.36
 _LIGHT_CARD_FACTOR = 2.2
-
-# How far a curve's handles reach so that it looks like a quarter of a circle.
-_CIRCLE_HANDLE = 0.5523
+_CIRCLE_HANDLE = 0.5523  # how far a curve's handles reach so that it looks like a quarter of a circle
 
 # Drawn by hand around the knot: both ends, both loops, the shade inside them, and the knot itself.
 _BOW_PATH = (
@@ -66,12 +63,6 @@ def rounded_rectangle_path(box: Box, radius: float) -> bytes:
 
 def circle_path(across: float, up: float, radius: float) -> bytes:
     return rounded_rectangle_path(Box(across - radius, up - radius, 2 * radius, 2 * radius), radius)
-
-
-def draw_bow(colors: CardColors, knot: tuple[float, float], scale: float) -> bytes:
-    """At scale 1 the bow is about 90 points wide."""
-    bow = _BOW_PATH % (colors.fold, colors.ribbon, colors.fold, colors.knot)
-    return b"q %.3f 0 0 %.3f %.2f %.2f cm %b Q\n" % (scale, scale, *knot, bow)
 
 
 def _color_operands(color: Ink) -> bytes:
@@ -197,7 +188,9 @@ class _Card:
 
     def draw_ribbon(self, colors: CardColors) -> bytes:
         band = b"q %b rg %b f Q\n" % (colors.ribbon, rectangle_path(self.to_page_box(_CARD_RIBBON)))
-        return band + draw_bow(colors, self.to_page(*_CARD_KNOT), _BOW_SCALE * self.unit)
+        bow = _BOW_PATH % (colors.fold, colors.ribbon, colors.fold, colors.knot)
+        scale = _BOW_SCALE * self.unit
+        return band + b"q %.3f 0 0 %.3f %.2f %.2f cm %b Q\n" % (scale, scale, *self.to_page(*_CARD_KNOT), bow)
 
     def draw_title(self, brand: str, style: TextStyle, box: Box, color: bytes) -> bytes:
         title = clean_line(brand, self._face) or " "

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 
-# An ordinary word is never broken while there is a size at which it fits a line.
-MAX_UNBROKEN_LENGTH = 20
+MAX_UNBROKEN_LENGTH = 20  # an ordinary word is never broken while there is a size at which it fits a line
 
 # A dot begins a part and the other marks end one: `jane`, `.smith@`, `example`, `.com/`.
 _WORD_PARTS = re.compile(r"[.]*[^.@/_?&=#-]+[@/_?&=#-]*|[.@/_?&=#-]+")

@@ -11,9 +11,7 @@ QR_QUIET_ZONE = INCH / 6
 _BARCODE_ZONE_WIDTH, _BARCODE_ZONE_HEIGHT = INCH * 4.75, INCH * 5 / 8
 
 _PIXEL_MARGIN = 0.5  # of a press, and of previews down to 144 an inch
-
-# The faces of a card that is mailed without an envelope.
-_CARD_SIDE_NAMES = frozenset({"front", "back"})
+_CARD_SIDE_NAMES = frozenset({"front", "back"})  # the faces of a card that is mailed without an envelope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,7 @@ LEAN_ROOM = 0.03
 WANDER_ROOM = 0.05
 LINE_MARGIN = 0.1
 
-# So far may a word's first letter reach back towards the word before it.
-_FREE_OVERHANG = 0.08
-
+_FREE_OVERHANG = 0.08  # so far may a word's first letter reach back towards the word before it
 _MAX_SIZE_LOSS = 1.0
 _STEPS_PER_POINT = 2
 _MAX_SLOW_ROWS = 8

@@ -28,7 +28,6 @@ from quillpost.rendering.models import Ink
 Bytes = npt.NDArray[np.uint8]
 
 MAX_TILT_STEPS = 9  # a word leans by up to so many steps of 2 milliradians, either way
-
 MAX_SHRINK_PERCENT = 4
 """A word is smaller than its size by up to so many per cent; never larger, so it keeps to its place."""
 

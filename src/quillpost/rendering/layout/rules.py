@@ -133,7 +133,6 @@ def _side_errors(side: Side) -> Iterator[str]:
     boxes = {name: box for name in _BOX_TITLES if (box := getattr(side, name)) is not None}
     yield from _box_size_errors(boxes)
     yield from _trim_errors(side, boxes)
-    yield from _fold_errors(side, boxes)
     yield from _overlap_errors(boxes)
     yield from _ink_free_zone_errors(side, boxes)
     yield from _barcode_errors(side, boxes)
@@ -166,9 +165,6 @@ def _trim_errors(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
         yield "the panel reaches past the trim."
     if any(not side.trim.contains(zone) for zone in side.ink_free):
         yield "an ink-free zone reaches past the trim."
-
-
-def _fold_errors(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
     for name, box in boxes.items() if side.panel else ():
         if side.panel and side.panel.overlaps(box) and not side.panel.contains(box):
             yield f"the {_BOX_TITLES[name]} lies across the fold."
@@ -243,9 +239,7 @@ def _postal_reading_errors(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
 
 MIN_READABLE_CONTRAST = 3.0
 MIN_VISIBLE_CONTRAST = 1.3
-
 WHITE: Ink = (1.0, 1.0, 1.0)
-
 _LINEAR_LIMIT = 0.04045
 
 # Looked at in so many places across and up: words are lost long before all of them are.
@@ -280,9 +274,7 @@ def contrast_over(ink: Ink, tones: PictureTones, area: Box, box: Box) -> float:
 
 
 def _luminance(color: Ink) -> float:
-    red, green, blue = (_to_linear(channel) for channel in color)
+    red, green, blue = (
+        channel / 12.92 if channel <= _LINEAR_LIMIT else ((channel + 0.055) / 1.055) ** 2.4 for channel in color
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def _to_linear(channel: float) -> float:
-    return channel / 12.92 if channel <= _LINEAR_LIMIT else ((channel + 0.055) / 1.055) ** 2.4

@@ -60,7 +60,7 @@ def draw_personal(side: Side, design: Design, copy: Copy, codes: ItemCodes, face
         parts.append(furniture.draw_barcode(codes.barcode, side.barcode))
     if side.qr and copy.qr_url is not None:
         symbol = codes.qr_encoder.encode(copy.qr_url)
-        if _has_art(side, design):
+        if side.art and (design.front if side.art == "front" else design.background) is not None:
             quiet_zone = min(_QUIET_MODULES * side.qr.width / symbol.side, QR_QUIET_ZONE)
             parts.append(draw_white_panel(side.qr.expand(quiet_zone)))
         parts.append(draw_qr(symbol, side.qr))
@@ -134,11 +134,6 @@ def _draw_generated_front(
         return fronts.draw_plain_front(side.preview_area, paper_box, greeting, design.sender, face)
     brand = FrontBranding(design.branding, logo, design.sender)
     return draw_branded_front(side.preview_area, paper_box, greeting, brand, face)
-
-
-def _has_art(side: Side, design: Design) -> bool:
-    picture = design.front if side.art == "front" else design.background
-    return side.art is not None and picture is not None
 
 
 def _draw_return_address(side: Side, box: Box, design: Design, face: CachedFace, *, over_art: bool) -> bytes:

@@ -195,7 +195,7 @@ def _build_side(name: str, values: _TomlTable) -> Side:
     width, height = values["size"]
     trim = _box_from_inches([0, 0, width, height])
     bleed = values.get("bleed", 0) * INCH
-    art = values.get("art") or None
+    art, insert = values.get("art") or None, values.get("insert")
     boxes = {key: _box_from_inches(values[key]) for key in sorted(_BOX_KEYS & values.keys()) if values[key]}
     if art is None:
         boxes.pop("art_area", None)
@@ -212,7 +212,7 @@ def _build_side(name: str, values: _TomlTable) -> Side:
         handwritten=values.get("handwritten", False),
         message_align=values.get("message_align", _ALIGNMENTS[0]),
         windows=tuple(_box_from_inches(window) for window in values.get("windows", ())),
-        insert=_size_in_points(values["insert"]) if "insert" in values else None,
+        insert=(round(insert[0] * INCH, 3), round(insert[1] * INCH, 3)) if insert else None,
         **boxes,
     )
 
@@ -228,8 +228,3 @@ def _clear_behind_windows(side: Side, envelope: Side) -> Side:
 def _box_from_inches(inches: list[float]) -> Box:
     """Rounded, so that a box is the same on any machine."""
     return Box(*(round(length * INCH, 3) for length in inches))
-
-
-def _size_in_points(size: list[float]) -> tuple[float, float]:
-    width, height = (round(length * INCH, 3) for length in size)
-    return width, height

@@ -30,8 +30,7 @@ _PCS_TO_RGB = (3.1338561, -1.6168667, -0.4906146, -0.9787684, 1.9161415, 0.03345
 _D65_TO_D50 = (1.0479298, 0.0229468, -0.0501922, 0.0296278, 0.9904344, -0.0170738, -0.0092430, 0.0150552, 0.7518743)
 # In a table of an ICC profile 1 stands for this much of X, Y or Z.
 _PCS_RANGE = 65535 / 32768
-# The black of the reference print that perceptual renderings go by, as part of its white.
-_PERCEPTUAL_BLACK = 0.0034731
+_PERCEPTUAL_BLACK = 0.0034731  # the black of the reference print that perceptual renderings go by, as part of its white
 
 _PROFILE_NAME = "sRGB IEC61966-2.1"
 _COPYRIGHT_TEXT = "No copyright, use freely"

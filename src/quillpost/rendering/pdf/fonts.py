@@ -207,8 +207,7 @@ _BAR_SPANS = {
 }
 _FIRST_CODE, _LAST_CODE = ord("A"), ord("T")
 _NON_SYMBOLIC_FLAG = 32
-# A font has to carry a moment; 1970, in seconds since 1904.
-_EPOCH = 2_082_844_800
+_EPOCH = 2_082_844_800  # a font has to carry a moment; 1970, in seconds since 1904
 
 
 def embed_barcode_font(pdf: PdfFile) -> int:

@@ -83,8 +83,7 @@ def _printable_title(title: str) -> str:
 
 
 _PARTS_PER_NODE = 100
-# The root and its groups are above the recipients.
-_RECORD_LEVEL = 2
+_RECORD_LEVEL = 2  # the root and its groups are above the recipients
 
 
 class DocumentPartTree:

@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 
 _COUNTRY_LINES = files(__package__).joinpath("countries.csv").read_text("utf-8").splitlines()[1:]
 _COUNTRY_ROWS = [line.split(",") for line in _COUNTRY_LINES]
-
 POSTAL_COUNTRY_NAMES: dict[str, str] = {code: postal_name for code, postal_name, *_ in _COUNTRY_ROWS}
 """For the last line of an address. A code would be read as a state: DE as Delaware, CA as California."""
 
 COUNTRY_CODES = frozenset(POSTAL_COUNTRY_NAMES)  # ISO 3166-1 alpha-2
-
 _DISPLAY_NAMES = {code: names[0] for code, _, *names in _COUNTRY_ROWS if names}
 
 
@@ -40,8 +38,6 @@ def _name_key(text: str) -> str:
 
 
 CODES_BY_NAME = {_name_key(name): code for code, _, *names in _COUNTRY_ROWS for name in names}
-
-
 RULES_CACHE_SIZE = 2048
 
 
@@ -91,8 +87,7 @@ _SEPARATORS = " ,/-"
 # `CH-8001`, `FO100`: letters that belong to the code. Longer ones are a place, as in `SINGAPORE 049315`.
 _MAX_PREFIX_LENGTH = 3
 
-# Whose provinces have letters that stand on cars, not on letters.
-_COUNTRIES_WITH_PROVINCE_NAMES = frozenset({"ES"})
+_COUNTRIES_WITH_PROVINCE_NAMES = frozenset({"ES"})  # whose provinces have letters that stand on cars, not on letters
 
 _AddressFormat = tuple[tuple[str, ...], ...]
 

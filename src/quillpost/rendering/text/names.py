@@ -161,14 +161,9 @@ def _last_name_start(words: list[str]) -> int:
         start -= 2
     while start > 0 and words[start - 1].lower() in characters.PARTICLES:
         start -= 1
-    if start == 0 and not _is_only_surname(words):
-        return 1
-    return start
-
-
-def _is_only_surname(words: list[str]) -> bool:
-    """`van der Berg` and `de Gaulle`, but neither `Van Morrison` nor `Della Reese`."""
-    return len(words) > 2 or words[0].islower() or words[0].lower() in _SURNAME_PARTICLES
+    # `van der Berg` and `de Gaulle` are surnames, `Van Morrison` and `Della Reese` are not.
+    is_surname = len(words) > 2 or words[0].islower() or words[0].lower() in _SURNAME_PARTICLES
+    return 1 if start == 0 and not is_surname else start
 
 
 def _choose_first_name(given_names: list[str]) -> str:
