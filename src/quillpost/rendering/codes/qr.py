@@ -6,7 +6,6 @@ from itertools import zip_longest
 
 from quillpost.rendering.models import Box
 
-_VERSIONS = range(1, 41)
 _LEVEL_M_BITS = 0
 MASK_PATTERN = 2
 _MODE_BITS = 4
@@ -50,7 +49,7 @@ class QrVersion:
 
 
 def find_version(length: int) -> int:
-    for version in _VERSIONS:
+    for version in range(1, 41):
         if 8 * length + _MODE_BITS + _count_bits(version) <= 8 * sum(_block_lengths(version)):
             return version
     raise TooLongForQr(f"A QR code cannot hold {length} letters.")

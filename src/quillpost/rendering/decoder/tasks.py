@@ -131,7 +131,7 @@ def _answer_printable(printable: PrintablePicture | PrintablePages) -> tuple[Mes
 def copy_pages_task(data: bytes, options: MessageHead) -> tuple[MessageHead, bytes]:
     objects = ObjectList(options["first"])
     forms = copy_page_forms(objects, data, default_spaces=options["default_spaces"].encode("latin-1"))
-    copied = CopiedPages(objects.copied_objects(), tuple(forms))
+    copied = CopiedPages(objects.objects, tuple(forms))
     return {"forms": copied.forms}, pack_parts(copied.to_byte_strings())
 
 

@@ -86,23 +86,20 @@ class ObjectList:
 
     def __init__(self, first_number: int) -> None:
         self._first = first_number
-        self._objects: list[CopiedObject] = []
+        self.objects: list[CopiedObject] = []
 
     def reserve(self) -> int:
-        self._objects.append(CopiedObject(b"null", None))
-        return self._first + len(self._objects) - 1
+        self.objects.append(CopiedObject(b"null", None))
+        return self._first + len(self.objects) - 1
 
     def put(self, number: int, body: bytes) -> int:
-        self._objects[number - self._first] = CopiedObject(body, None)
+        self.objects[number - self._first] = CopiedObject(body, None)
         return number
 
     def add_stream(self, data: bytes, entries: bytes = b"", *, is_final: bool = False) -> int:
         assert is_final
-        self._objects.append(CopiedObject(entries, data))
-        return self._first + len(self._objects) - 1
-
-    def copied_objects(self) -> list[CopiedObject]:
-        return self._objects
+        self.objects.append(CopiedObject(entries, data))
+        return self._first + len(self.objects) - 1
 
 
 _JPEG_ENTRIES = b"/BitsPerComponent 8/Filter/DCTDecode"

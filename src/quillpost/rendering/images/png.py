@@ -46,10 +46,6 @@ class PngHeader:
         return 1 if self.color_type in (GRAY, GRAY_ALPHA) else 3
 
     @property
-    def row_bytes(self) -> int:
-        return self._bytes_of(self.width)
-
-    @property
     def pixel_bytes(self) -> int:
         """All rows of all passes, each with its filter byte."""
         passes = _INTERLACE_PASSES if self.is_interlaced else ((0, 1, 0, 1),)
@@ -57,9 +53,9 @@ class PngHeader:
             (len(range(left, self.width, across)), len(range(top, self.height, down)))
             for top, down, left, across in passes
         )
-        return sum(rows * (1 + self._bytes_of(columns)) for columns, rows in sizes if columns)
+        return sum(rows * (1 + self.count_bytes(columns)) for columns, rows in sizes if columns)
 
-    def _bytes_of(self, pixels: int) -> int:
+    def count_bytes(self, pixels: int) -> int:
         return (pixels * _CHANNELS[self.color_type] * self.bit_depth + 7) // 8
 
 
@@ -131,7 +127,7 @@ def has_exact_pixels(png: PngFile) -> bool:
     Raises UnprintableImage when there are fewer. No more is inflated than the header promises.
     """
     expected_size = png.header.pixel_bytes
-    row_size = png.header.row_bytes + 1
+    row_size = png.header.count_bytes(png.header.width) + 1
     inflater = zlib.decompressobj()
     inflated_size, compressed, has_known_filters = 0, png.compressed_pixels, True
     try:

@@ -9,8 +9,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from quillpost.rendering.handwriting.vocabulary import Vocabulary
-from quillpost.rendering.layout.long_words import break_long_words
+from quillpost.rendering.handwriting.vocabulary import Vocabulary, break_long_words
 from quillpost.rendering.models import Box, Ink
 
 Floats = npt.NDArray[np.float64]
