@@ -28,7 +28,6 @@ from quillpost.rendering.models import Box
 MEMORY_LIMIT_BYTES: Final = 1_500_000_000  # bytes of address space, of which the libraries themselves take a third
 SHORT_SECONDS: Final = 2.0  # honest files take less; a child that takes longer gets a lower priority
 _START_SECONDS = 30.0
-_LOWEST_PRIORITY = 15
 _TIMEOUT_SIGNALS = frozenset({signal.SIGXCPU, signal.SIGALRM})
 
 # The decoder gets no more of our surroundings than it needs to start: no secret is among them.
@@ -145,7 +144,7 @@ class _DecoderChild:
             fd_info = Path(f"/proc/self/fdinfo/{self._pid_handle}").read_text()
             pid = int(fd_info.partition("Pid:")[2].split()[0])
             if pid > 0:  # it is still there
-                os.setpriority(os.PRIO_PROCESS, pid, _LOWEST_PRIORITY)
+                os.setpriority(os.PRIO_PROCESS, pid, 15)
 
     def __enter__(self) -> "_DecoderChild":
         return self

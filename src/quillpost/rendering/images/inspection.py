@@ -104,7 +104,14 @@ class PageInspection:
                 # Four numbers after a CMYK color are another one.
                 inks += [operands] if inks and operator in _COLOR_OPERATORS and len(operands) == 4 else []
             else:
-                self._record_use(operator, name, operands, resources, used_resources, depth)
+                category = RESOURCE_CATEGORIES[operator]
+                pdf_object = find_resource(resources, category, name)
+                if pdf_object is not None:
+                    used_resources.setdefault(category, {})[name] = pdf_object
+                elif category == "/ColorSpace":
+                    self._inspect_color_space(pikepdf.Name(name), depth)
+                if category == "/Properties" and operands[0] == "/OC":
+                    self._note_layer()
         if not all(map(objects.is_black_only, inks)):
             self._add_reason(CMYK_REASON)
         elif inks:
@@ -124,24 +131,6 @@ class PageInspection:
         return pikepdf.Dictionary(
             {category: pikepdf.Dictionary(named_objects) for category, named_objects in kept_resources.items()}
         )
-
-    def _record_use(
-        self,
-        operator: str,
-        name: str,
-        operands: Sequence[PdfObject],
-        resources: PdfObject,
-        used_resources: dict[str, dict[str, PdfObject]],
-        depth: int,
-    ) -> None:
-        category = RESOURCE_CATEGORIES[operator]
-        pdf_object = find_resource(resources, category, name)
-        if pdf_object is not None:
-            used_resources.setdefault(category, {})[name] = pdf_object
-        elif category == "/ColorSpace":
-            self._inspect_color_space(pikepdf.Name(name), depth)
-        if category == "/Properties" and operands[0] == "/OC":
-            self._note_layer()
 
     def _inspect_resource(
         self, category: str, pdf_object: PdfObject, inherited: PdfObject, depth: int

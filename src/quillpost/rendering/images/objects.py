@@ -78,16 +78,8 @@ def black_to_gray(stream: pikepdf.Stream) -> None:
 
 
 RESOURCE_CATEGORIES = {
-    "Tf": "/Font",
-    "Do": "/XObject",
-    "gs": "/ExtGState",
-    "cs": "/ColorSpace",
-    "CS": "/ColorSpace",
-    "scn": "/Pattern",
-    "SCN": "/Pattern",
-    "sh": "/Shading",
-    "BDC": "/Properties",
-    "DP": "/Properties",
+    **{"Tf": "/Font", "Do": "/XObject", "gs": "/ExtGState", "cs": "/ColorSpace", "CS": "/ColorSpace"},
+    **{"scn": "/Pattern", "SCN": "/Pattern", "sh": "/Shading", "BDC": "/Properties", "DP": "/Properties"},
 }
 DEFAULT_SPACES = ("/DefaultGray", "/DefaultRGB", "/DefaultCMYK")  # in force without being named
 

@@ -80,8 +80,11 @@ def _block_lines(
     streets = [street for street in (first, second) if street]
     if address_format is not AddressFormat.FULL:
         streets = [" ".join(streets)]
+    name = addressee.name
+    if addressee.or_current_resident:
+        name = f"{name} or current resident" if name else "Current resident"
     lines = (
-        _name_line(addressee),
+        name,
         addressee.company,
         *(
             [*streets, " ".join([part for part in city_parts if part])]
@@ -217,12 +220,6 @@ def _split_units(lines: Sequence[str]) -> list[str]:
         for line, match in zip(lines, matches, strict=True)
         for part in ((match["unit"], match["street"]) if match else (line,))
     ]
-
-
-def _name_line(addressee: Addressee) -> str | None:
-    if not addressee.or_current_resident:
-        return addressee.name
-    return f"{addressee.name} or current resident" if addressee.name else "Current resident"
 
 
 def _foreign_country_name(country: str | None) -> str | None:

@@ -147,7 +147,9 @@ def draw_claim(panel: Box, claim: GiftcardClaim, symbol: QrSymbol, face: CachedF
     for index, url_line in enumerate(url_lines):
         baseline = _URL_BASELINE - index * _URL_LEADING * size
         parts.append(card.draw_line(url_line, _MARGIN, baseline, size, _DARK_OPERANDS))
-    codes = _split_code(claim.code)
+    groups = claim.code.split("-")
+    middle = (len(groups) + 1) // 2
+    codes = "-".join(groups[:middle]), "-".join(groups[middle:])
     widest = max(face.text_width(code) + _CODE_SPACING * len(code) for code in codes)
     size = min(_CODE_SIZE, _CODE_WIDTH / widest)
     for code, baseline in zip(codes, _CODE_BASELINES, strict=True):
@@ -222,9 +224,3 @@ def _fit_claim_url(url: str, face: CachedFace) -> tuple[Sequence[str], float]:
     break_position = min(break_positions or [len(address) // 2], key=lambda at: abs(2 * at - len(address)))
     lines = address[:break_position], address[break_position:]
     return lines, min(_MIN_URL_SIZE, _CODE_WIDTH / max(map(face.text_width, lines)))
-
-
-def _split_code(code: str) -> tuple[str, str]:
-    groups = code.split("-")
-    first_count = (len(groups) + 1) // 2
-    return "-".join(groups[:first_count]), "-".join(groups[first_count:])

@@ -35,6 +35,7 @@ _PERCEPTUAL_BLACK = 0.0034731  # the black of the reference print that perceptua
 _PROFILE_NAME = "sRGB IEC61966-2.1"
 _COPYRIGHT_TEXT = "No copyright, use freely"
 _CHANNELS = 3
+_IDENTITY_CURVE = struct.pack(">4s4xI", b"curv", 0)
 
 
 @cache
@@ -107,10 +108,6 @@ def _compressing_curve() -> bytes:
     return struct.pack(">4s4xH2x", b"para", 4) + _fixed_point(parameters)
 
 
-def _identity_curve() -> bytes:
-    return struct.pack(">4s4xI", b"curv", 0)
-
-
 def _device_to_pcs_tag(black: float) -> bytes:
     """Color values to the connection space; `black` is a share of white."""
     matrix = [value * (1 - black) / _PCS_RANGE for value in _RGB_TO_PCS]
@@ -127,7 +124,7 @@ def _pcs_to_device_tag(black: float) -> bytes:
 def _transform_tag(kind: bytes, matrix: Sequence[float], offsets: Sequence[float], device_curve: bytes) -> bytes:
     """Curves on the device's side, a matrix, and identity on the other side."""
     first = 32
-    outer = _identity_curve() * _CHANNELS
+    outer = _IDENTITY_CURVE * _CHANNELS
     matrix_at = first + len(outer)
     rows = _fixed_point(matrix) + _fixed_point(offsets)
     curves_at = matrix_at + len(rows)
@@ -138,12 +135,12 @@ def _transform_tag(kind: bytes, matrix: Sequence[float], offsets: Sequence[float
 def _full_gamut_tag() -> bytes:
     """Every color counts as printable: the rasterizer fits colors into the gamut."""
     first = 32
-    outer = _identity_curve() * _CHANNELS
+    outer = _IDENTITY_CURVE * _CHANNELS
     table_at = first + len(outer)
     table = bytes([2] * _CHANNELS + [0] * 13) + struct.pack(">B3x", 1) + bytes(2**_CHANNELS)
     inner_at = table_at + len(table)
     head = struct.pack(">4s4xBB2x5I", b"mBA ", _CHANNELS, 1, first, 0, 0, table_at, inner_at)
-    return head + outer + table + _identity_curve()
+    return head + outer + table + _IDENTITY_CURVE
 
 
 _HEADER_BYTES = 128

@@ -114,7 +114,19 @@ def embed_font(
         file = pdf.add_stream(program, length)
         to_unicode = b"/ToUnicode %d 0 R" % pdf.add_stream(make_unicode_map(_glyph_texts(prepared, numbers)))
     number = pdf.reserve() if number is None else number
-    return _put_font(pdf, number, name, file, to_unicode, _width_array(widths), _font_metrics(prepared))
+    box, cap_height = _font_metrics(prepared)
+    descriptor = pdf.add(
+        b"<</Type/FontDescriptor/FontName/%b/Flags 4/FontBBox[%d %d %d %d]/ItalicAngle 0"
+        b"/Ascent %d/Descent %d/CapHeight %d/StemV 60/FontFile2 %d 0 R>>"
+        % (name, *box, box[3], box[1], cap_height, file)
+    )
+    descendant = pdf.add(
+        b"<</Type/Font/Subtype/CIDFontType2/BaseFont/%b"
+        b"/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>"
+        b"/FontDescriptor %d 0 R/DW 0/W[%b]/CIDToGIDMap/Identity>>" % (name, descriptor, _width_array(widths))
+    )
+    entries = b"/BaseFont/%b/Encoding/Identity-H/DescendantFonts[%d 0 R]%b" % (name, descendant, to_unicode)
+    return pdf.put(number, b"<</Type/Font/Subtype/Type0%b>>" % entries)
 
 
 def subset_tag(program: bytes) -> bytes:
@@ -162,33 +174,6 @@ def _font_metrics(prepared: PreparedFace) -> tuple[tuple[int, int, int, int], in
     lefts, bottoms, rights, tops = zip(*prepared.boxes, strict=True)
     box = (min(lefts) - reach, min(bottoms) - reach, max(rights) + reach, max(tops) + reach)
     return box, prepared.cap_height
-
-
-def _put_font(
-    pdf: PdfFile,
-    number: int,
-    name: bytes,
-    file: int,
-    to_unicode: bytes,
-    widths: bytes,
-    metrics: tuple[tuple[int, int, int, int], int],
-) -> int:
-    box, cap_height = metrics
-    descriptor = pdf.add(
-        b"<</Type/FontDescriptor/FontName/%b/Flags 4/FontBBox[%d %d %d %d]/ItalicAngle 0"
-        b"/Ascent %d/Descent %d/CapHeight %d/StemV 60/FontFile2 %d 0 R>>"
-        % (name, *box, box[3], box[1], cap_height, file)
-    )
-    descendant = pdf.add(
-        b"<</Type/Font/Subtype/CIDFontType2/BaseFont/%b"
-        b"/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>"
-        b"/FontDescriptor %d 0 R/DW 0/W[%b]/CIDToGIDMap/Identity>>" % (name, descriptor, widths)
-    )
-    return pdf.put(
-        number,
-        b"<</Type/Font/Subtype/Type0/BaseFont/%b/Encoding/Identity-H"
-        b"/DescendantFonts[%d 0 R]%b>>" % (name, descendant, to_unicode),
-    )
 
 
 # At this size a bar has the width, height and pitch that it should; the base line is the bars' foot.
