@@ -134,7 +134,7 @@ class BatchPdf:
         media_box = b"[0 0 %.2f %.2f]" % (side.bleed_box.width, side.bleed_box.height)
         trim_box = _box_array(side.trim, side.bleed)
         content_number = self._pdf.add_stream(move_to_trim(side) + content)
-        # A file for the eye alone opens at what a preview shows, and need not be cropped then.
+        # A preview file opens at what a preview shows, and need not be cropped then.
         crop_box = b"" if self._is_print_ready else b"/CropBox" + _box_array(side.preview_area, side.bleed)
         boxes = b"/MediaBox%b/BleedBox%b/TrimBox%b%b" % (media_box, media_box, trim_box, crop_box)
         entries = b"%b/Resources %d 0 R/Contents[%d 0 R" % (boxes, self._resource_numbers[key], content_number)

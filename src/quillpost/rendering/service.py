@@ -124,7 +124,7 @@ class Renderer:
         try:
             return _BatchComposer(self, designs, PrintMetadata(title, made_at, self._intent)).run(copies)
         finally:
-            gc.enable()  # always, though another thread may still compose: nobody is left without it
+            gc.enable()  # always, even if another thread still composes
 
     def preview(
         self,
@@ -229,7 +229,7 @@ class _BatchComposer:
     def _prepare_sheets(self, design: Design, product: ProductLayout) -> list[SheetTemplate]:
         sides = product.sides
         if design.pdf_only:
-            # A window must show an address; where there is none, the PDF alone is the letter.
+            # A window must show an address; without a window the PDF is the whole letter.
             sides = (product.address_sheet,) if product.address_sheet else ()
         if self._only_side:
             return [self._sheets_pdf.prepare_side(side, design) for side in sides if side.name == self._only_side]

@@ -226,7 +226,7 @@ class QrEncoder:
         self._prefixes: dict[tuple[str, int], _UrlPrefix] = {}
 
     def encode(self, url: str) -> QrSymbol:
-        """The symbol of an ASCII text; TooLongForQr if there is none."""
+        """The symbol of an ASCII text; raises TooLongForQr."""
         head, slash, ending = url.rpartition("/")
         key = head + slash, len(ending)
         prefix = self._prefixes.get(key)

@@ -24,7 +24,7 @@ class DecoderProtocolError(Exception):
 def send_message(connection: socket, head: MessageHead, body: bytes = b"") -> None:
     encoded_head = json.dumps(head).encode()
     connection.sendall(_SIZES_FORMAT.pack(len(encoded_head), len(body)) + encoded_head)
-    if body:  # with none the message is whole, and who has answered it and gone cannot be sent even nothing
+    if body:  # without one the message is complete, and the other side may be gone already
         connection.sendall(body)
 
 

@@ -31,7 +31,7 @@ class IdleChildren:
         self._idle: deque[tuple[int, socket]] = deque()
 
     def refill(self) -> None:
-        with suppress(OSError):  # no room to fork: perhaps there is when somebody asks
+        with suppress(OSError):  # no room to fork; there may be when a job comes
             while len(self._idle) < IDLE_CHILDREN_COUNT:
                 self._idle.append(self._fork_child())
 
@@ -70,7 +70,7 @@ def serve(control: socket, tasks: Mapping[str, DecoderTask]) -> None:
                     break
                 job = socket(fileno=handles[0])
                 child = idle_children.assign_job(job)
-                if child is None:  # the job is told by its end
+                if child is None:  # closing the job reports it
                     job.close()
                 else:
                     running_jobs[child] = job

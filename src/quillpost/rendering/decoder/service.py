@@ -181,7 +181,7 @@ def _run_in_child(
 
     try:
         with client.on_disconnect(child.kill):
-            with suppress(BrokenPipeError, ConnectionResetError):  # one that ended meanwhile is told of below
+            with suppress(BrokenPipeError, ConnectionResetError):  # a child that has ended is handled below
                 set_remaining_timeout()
                 messages.send_message(job, request)
                 messages.send_message(job, {}, data)

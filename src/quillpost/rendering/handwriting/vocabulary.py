@@ -55,7 +55,7 @@ class Vocabulary:
         self._tables = _WordTables(self._scale)
         space = hand.prepared.glyph_number(hand.prepared.letters[" "], hand.prepared.takes)
         self.used_glyphs.add(space)
-        # Drawn as nothing, it keeps words apart for whoever reads the page as text.
+        # Drawn as nothing, it keeps words apart where the page is read as text.
         self._space_operators = hand.codes[space] + b")Tj\n"
         self._take_glyphs = hand.take_glyphs
 

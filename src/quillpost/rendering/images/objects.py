@@ -35,7 +35,7 @@ SHADING_ENTRIES = _entry_names(
     "ShadingType ColorSpace Background BBox AntiAlias Function Domain Matrix Coords Extend",
     "BitsPerCoordinate BitsPerComponent BitsPerFlag Decode VerticesPerRow",
 )
-# Without transfer functions and halftones: those are the press's own.
+# Without transfer functions and halftones: those belong to the printer.
 GRAPHICS_STATE_ENTRIES = _entry_names("Type LW LC LJ ML D RI OP op OPM Font FL SM SA BM SMask CA ca AIS TK")
 SOFT_MASK_ENTRIES = _entry_names("Type S G BC TR")
 FONT_ENTRIES = _entry_names(

@@ -14,7 +14,7 @@ from quillpost.rendering.models import INCH, Box
 
 LETTER_SHEET = Box(0, 0, 8.5 * INCH, 11 * INCH)
 
-# Programs round 8.5 x 11 in to whole points, millimetres or pixels.
+# Programs round 8.5 x 11 in to whole points, millimeters or pixels.
 _SIZE_TOLERANCE = 3.0
 _MAX_SIDE = 200 * INCH
 _MIN_SIDE = 1.0

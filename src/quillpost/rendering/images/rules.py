@@ -2,7 +2,7 @@
 
 MAX_FILE_BYTES = 40_000_000
 
-# Telephones take pictures of 50 million; a letter with its bleed shows 35 million on the finest press.
+# Phones take pictures of 50 million; a letter with its bleed shows 35 million at the finest resolution.
 MAX_PIXELS = 60_000_000
 MAX_DPI = 600
 MAX_RASTER_PIXELS = 40_000_000

@@ -10,7 +10,7 @@ QR_QUIET_ZONE = INCH / 6
 # In the lower right corner of what the post sees, room for a barcode and for nothing else.
 _BARCODE_ZONE_WIDTH, _BARCODE_ZONE_HEIGHT = INCH * 4.75, INCH * 5 / 8
 
-_PIXEL_MARGIN = 0.5  # of a press, and of previews down to 144 an inch
+_PIXEL_MARGIN = 0.5  # of a printer, and of previews down to 144 dpi
 _CARD_SIDE_NAMES = frozenset({"front", "back"})  # the faces of a card that is mailed without an envelope
 
 

@@ -50,7 +50,7 @@ def make_display_profile() -> bytes:
 
 
 def make_output_profile() -> bytes:
-    """sRGB as the output of a press: an output intent must be a profile of that class."""
+    """sRGB as a printer profile, the class that an output intent must have."""
     tags = _common_tags()
     for rendering, black in ((b"0", _PERCEPTUAL_BLACK), (b"1", 0.0), (b"2", _PERCEPTUAL_BLACK)):
         tags[b"A2B" + rendering] = _device_to_pcs_tag(black)

@@ -101,7 +101,7 @@ def format_address_lines(
     values = {_CITY_FIELD: city, _PROVINCE_FIELD: _written_province(code, province), _POSTAL_CODE_FIELD: postal_code}
     parts = {field: (value or "").strip() for field, value in values.items()}
     if not parts[_CITY_FIELD] or parts[_CITY_FIELD].casefold() == parts[_PROVINCE_FIELD].casefold():
-        # A city state, or a place that was given as a province alone.
+        # A city state, or a city that was given as a province.
         parts[_CITY_FIELD], parts[_PROVINCE_FIELD] = parts[_CITY_FIELD] or parts[_PROVINCE_FIELD], ""
     if any(_is_place_name(token) and token.strip() == parts[_CITY_FIELD].upper() for line in layout for token in line):
         parts[_CITY_FIELD] = ""  # the format names it already

@@ -189,7 +189,7 @@ def _city_in_mixed_case(city: str, typed: str | None) -> str:
 
 def _line_in_mixed_case(line: str, spellings: dict[str, str]) -> str:
     if not line.isupper():
-        return line  # no post has capitalised it
+        return line  # not written in postal capitals
     words = enumerate(line.split())
     return " ".join([spellings.get(word) or _word_in_mixed_case(word, is_first=index == 0) for index, word in words])
 

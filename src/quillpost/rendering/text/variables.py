@@ -55,7 +55,7 @@ _MISSPELLED_VARIABLE = re.compile(
     rf"|\b((?:FIRST|LAST|FULL|YOUR)_[A-Z]+|{_NAME_PATTERN})\b(?=%)"
 )
 
-# `visible` text holds no such letter.
+# Visible text has no such character.
 _EMPTY_MARK = "\0"
 # Spaces are taken from the start of their run or not at all: one try a run, however long it is.
 _AROUND_EMPTY_MARK = re.compile(
