@@ -14,7 +14,7 @@ from typing import Any
 import pikepdf
 from PIL import Image
 
-from quillpost.rendering.samples import Specimen, make_specimens
+from quillpost.rendering.previews import Specimen, make_specimens
 from quillpost.rendering.service import Renderer
 
 MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)

@@ -17,8 +17,8 @@ from quillpost.rendering.decoder.service import DecoderSandbox
 from quillpost.rendering.handwriting.service import FontSources, Hands
 from quillpost.rendering.layout.templates import load_shipped_products
 from quillpost.rendering.models import BAR_PITCH, BAR_WIDTH, Addressee, Box, Copy, Design, ReturnAddress, SenderName
+from quillpost.rendering.pdf.files import deflate
 from quillpost.rendering.pdf.png import Pixels, drop_color_if_gray, encode_png
-from quillpost.rendering.pdf.writer import deflate
 from quillpost.rendering.service import Renderer
 
 PIECE = "postcard-4x6"

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from quillpost.rendering.decoder.process import IDLE_CHILDREN_COUNT
 from quillpost.rendering.decoder.service import DECODER_POOL
+from quillpost.rendering.decoder.worker import IDLE_CHILDREN_COUNT
 
 _SELF = Path("/proc/self")
 A_MOMENT = 20.0

@@ -22,7 +22,7 @@ from quillpost.orders import service as true_previews
 from quillpost.orders.models import CARD_BUILDER_METHOD
 from quillpost.orders.templates.images import PreviewFetchCache
 from quillpost.rendering.decoder.service import DecoderSandbox
-from quillpost.rendering.samples import shrink_picture
+from quillpost.rendering.previews import shrink_picture
 from quillpost.web.api.send.responses import draft_from_body
 from quillpost.web.application import create_app
 from quillpost.web.dashboard.compose import forms as compose_forms

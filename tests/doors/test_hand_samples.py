@@ -11,7 +11,7 @@ from direct import TestClient
 from makers import Account
 from quillpost.app.container import Container
 from quillpost.core.errors import Unavailable
-from quillpost.rendering import samples
+from quillpost.rendering import previews
 from quillpost.web.public import files as door
 from quillpost.web.public.files import MAX_WAITING
 
@@ -44,7 +44,7 @@ def test_every_hand_has_a_sample_of_its_own(http: TestClient, container: Contain
 
 
 def test_it_is_the_same_however_often_it_is_drawn(container: Container) -> None:
-    assert samples.render_sample(container.renderer, 1) == samples.render_sample(container.renderer, 1)
+    assert previews.render_sample(container.renderer, 1) == previews.render_sample(container.renderer, 1)
 
 
 @pytest.mark.parametrize("name", ["0", "20", "999999999999999999999", "one", "-1", "1.5", "%00"])

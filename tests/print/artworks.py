@@ -12,7 +12,7 @@ from PIL import Image, ImageCms
 
 from quillpost.rendering.images.models import cover_operator, read_picture
 from quillpost.rendering.models import Box
-from quillpost.rendering.pdf.writer import PdfFile
+from quillpost.rendering.pdf.files import PdfFile
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 

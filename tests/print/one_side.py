@@ -9,14 +9,14 @@ from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.handwriting.faces import prepare_chars
 from quillpost.rendering.handwriting.hand import BAR_FONT, HAND_FONT, PLAIN_FONT, Hand
 from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES, FaceRecipe
-from quillpost.rendering.handwriting.plain import PlainFace
 from quillpost.rendering.handwriting.service import FontSources
+from quillpost.rendering.handwriting.text import PlainFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout.fronts import GREETING, HandwrittenLine
 from quillpost.rendering.layout.models import Side
 from quillpost.rendering.models import Box
+from quillpost.rendering.pdf.files import PdfFile
 from quillpost.rendering.pdf.fonts import embed_barcode_font, embed_font
-from quillpost.rendering.pdf.writer import PdfFile
 
 _LATIN = "".join(map(chr, range(0x20, 0x180)))
 

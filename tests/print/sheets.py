@@ -10,9 +10,9 @@ from quillpost.rendering.handwriting.faces import PreparedFace, prepare_chars
 from quillpost.rendering.handwriting.models import STYLES
 from quillpost.rendering.handwriting.service import FontSources
 from quillpost.rendering.pdf.color import SRGB, OutputIntent, default_color_spaces
+from quillpost.rendering.pdf.files import PdfFile
 from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE, embed_barcode_font, embed_font
 from quillpost.rendering.pdf.metadata import PrintMetadata
-from quillpost.rendering.pdf.writer import PdfFile
 
 MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 BARS = encode_barcode("01234567094987654321", "01234567891")

@@ -28,7 +28,7 @@ from page_reader import Pages
 from PIL import Image
 from readiness import qpdf_faults
 
-from quillpost.rendering import batch_files
+from quillpost.rendering import files
 from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.images.models import Picture, read_picture
 from quillpost.rendering.images.pictures import make_printable_picture
@@ -76,7 +76,7 @@ def test_designs_with_equal_art_share_one_picture(monkeypatch: pytest.MonkeyPatc
         decoded.append(data)
         return read_picture(data)
 
-    monkeypatch.setattr(batch_files, "read_picture", read)
+    monkeypatch.setattr(files, "read_picture", read)
     noise = np.random.default_rng(1).integers(0, 255, (400, 600, 3), dtype=np.uint8)
     file = io.BytesIO()
     Image.fromarray(noise).save(file, "JPEG")

@@ -19,11 +19,11 @@ from PIL import Image
 from readiness import faults
 
 from quillpost.rendering.decoder.tasks import rasterize_pages
-from quillpost.rendering.handwriting.plain import CachedFace
+from quillpost.rendering.handwriting.text import CachedFace
 from quillpost.rendering.images.pictures import make_printable_picture
 from quillpost.rendering.layout.fronts import rule_box
-from quillpost.rendering.layout.plain_text import TextStyle, fit_centered
 from quillpost.rendering.layout.rules import contrast_ratio
+from quillpost.rendering.layout.text import TextStyle, fit_centered
 from quillpost.rendering.models import INCH, Box, Ink, SenderBranding, SenderName, parse_color
 
 COVERS = {name: side for name, piece in PIECES.items() for side in piece.sides if side.is_cover}

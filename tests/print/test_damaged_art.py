@@ -16,7 +16,7 @@ from quillpost.rendering.images.objects import copy_page_forms
 from quillpost.rendering.images.pdfs import make_printable_pages
 from quillpost.rendering.images.pictures import make_printable_picture
 from quillpost.rendering.images.rules import UnprintableImage, UnprintablePdf
-from quillpost.rendering.pdf.writer import PdfFile
+from quillpost.rendering.pdf.files import PdfFile
 
 
 def rich_picture(file_format: str, mode: str) -> bytes:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from one_side import greeting, picture_of, plain_face, sheet_pdf
 
 from quillpost.rendering.codes import barcode
-from quillpost.rendering.handwriting.plain import CachedFace
+from quillpost.rendering.handwriting.text import CachedFace
 from quillpost.rendering.layout import furniture
 from quillpost.rendering.layout.fronts import draw_plain_front
 from quillpost.rendering.layout.models import Side

@@ -20,8 +20,8 @@ from quillpost.rendering.images.objects import copy_page_forms
 from quillpost.rendering.images.pdfs import make_printable_pages
 from quillpost.rendering.images.rules import UnprintablePdf
 from quillpost.rendering.pdf.color import SRGB, OutputIntent, default_color_spaces
+from quillpost.rendering.pdf.files import PdfFile
 from quillpost.rendering.pdf.metadata import PrintMetadata
-from quillpost.rendering.pdf.writer import PdfFile
 
 REDRAWN = "Page 1: redrawn as a picture of 300 dpi because of "
 

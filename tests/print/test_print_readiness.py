@@ -21,8 +21,8 @@ from quillpost.rendering.pdf.color import (
     make_output_profile,
     read_output_intent,
 )
+from quillpost.rendering.pdf.files import PdfFile
 from quillpost.rendering.pdf.metadata import PrintMetadata
-from quillpost.rendering.pdf.writer import PdfFile
 
 Break = Callable[[pikepdf.Pdf], object]
 

@@ -7,8 +7,8 @@ from PIL import Image
 
 from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.models import Box
+from quillpost.rendering.pdf.files import PdfFile
 from quillpost.rendering.pdf.png import drop_color_if_gray, encode_png, scratch_memory
-from quillpost.rendering.pdf.writer import PdfFile
 
 TRIM = b"/TrimBox[9 9 297 153]"
 

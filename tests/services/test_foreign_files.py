@@ -11,7 +11,7 @@ READERS = ("pikepdf", "pypdfium2", "PIL", "python_calamine", "zipfile")
 """Libraries that read PDFs, pictures, workbooks and archives."""
 
 CHILDREN = {
-    "quillpost.rendering.decoder.process",
+    "quillpost.rendering.decoder.worker",
     "quillpost.rendering.decoder.tasks",
     *(
         f"quillpost.rendering.images.{name}"

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quillpost.rendering.decoder.messages import MessageHead
-from quillpost.rendering.decoder.process import main
 from quillpost.rendering.decoder.tasks import DecoderTask
+from quillpost.rendering.decoder.worker import main
 from quillpost.rendering.images.rules import UnprintableArt
 
 

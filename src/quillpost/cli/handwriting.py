@@ -21,7 +21,7 @@ from quillpost.cli.console import ProgressBar
 from quillpost.core.errors import NotReady
 from quillpost.rendering.handwriting.models import DEFAULT_STYLE, PLAIN_FACE, FaceRecipe
 from quillpost.rendering.handwriting.service import Hands
-from quillpost.rendering.samples import SAMPLE_PIXELS, Specimen, make_specimens, render_hand_sheet, render_sample
+from quillpost.rendering.previews import SAMPLE_PIXELS, Specimen, make_specimens, render_hand_sheet, render_sample
 from quillpost.rendering.service import Renderer
 
 SHEET_DPI = 150

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from quillpost.rendering.handwriting.plain import CachedFace
 from quillpost.rendering.handwriting.service import Hands
+from quillpost.rendering.handwriting.text import CachedFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout import furniture
 from quillpost.rendering.layout.models import ProductLayout

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from quillpost.rendering.batch_files import BatchFonts, BatchPdf, SheetTemplate
 from quillpost.rendering.codes.barcode import encode_barcodes
 from quillpost.rendering.codes.qr import QrEncoder
-from quillpost.rendering.handwriting.plain import CachedFace
+from quillpost.rendering.files import BatchFonts, BatchPdf, SheetTemplate
 from quillpost.rendering.handwriting.service import Hands
+from quillpost.rendering.handwriting.text import CachedFace
 from quillpost.rendering.layout import furniture
 from quillpost.rendering.layout.models import ProductLayout, Side
 from quillpost.rendering.layout.paragraphs import DoesNotFit, Passage, SizeRange, lay_out_passages, misfit_error

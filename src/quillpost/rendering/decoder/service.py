@@ -45,7 +45,7 @@ class DecoderDied(Exception):
 class DecoderPool:
     """A decoder process, started on first use and again whenever it is gone; it forks a child for each job."""
 
-    def __init__(self, module: str = "quillpost.rendering.decoder.process") -> None:
+    def __init__(self, module: str = "quillpost.rendering.decoder.worker") -> None:
         self._module = module
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None

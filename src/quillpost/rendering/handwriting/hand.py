@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import uharfbuzz as harfbuzz
 
-from quillpost.rendering.handwriting import plain
+from quillpost.rendering.handwriting import text as plain
 from quillpost.rendering.handwriting.faces import TAKES_PER_GLYPH, PreparedFace
 from quillpost.rendering.handwriting.models import Style
 from quillpost.rendering.handwriting.outlines import MAX_TAKE_REACH
-from quillpost.rendering.handwriting.plain import PlainFace, string_code
+from quillpost.rendering.handwriting.text import PlainFace, string_code
 
 HAND_FONT = b"/F1"
 PLAIN_FONT = b"/F2"

@@ -15,7 +15,7 @@ from quillpost.rendering.handwriting import faces as face_files
 from quillpost.rendering.handwriting.faces import InvalidPreparedFace, PreparedFace, recipe_key
 from quillpost.rendering.handwriting.hand import FALLBACK_FONTS, HELPER_FONT, PLAIN_FONT, Hand
 from quillpost.rendering.handwriting.models import FALLBACK_FACES, HELPER_FACE, PLAIN_FACE, STYLES, FaceRecipe, Style
-from quillpost.rendering.handwriting.plain import PlainFace
+from quillpost.rendering.handwriting.text import PlainFace
 
 SHIPPED_FACES_FOLDER = "shipped"
 

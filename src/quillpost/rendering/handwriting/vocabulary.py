@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from quillpost.rendering.handwriting.faces import TAKES_PER_GLYPH
 from quillpost.rendering.handwriting.hand import TRUE_SHAPE_TAKE, Hand, HandGlyphs, SpelledWord
-from quillpost.rendering.handwriting.plain import WordCache
+from quillpost.rendering.handwriting.text import WordCache
 
 _TAKE_STEP = 3  # from a letter's take to its next within a word; it comes round to none too soon
 _MAX_WORD_GLYPHS = 16  # of a word; one with more goes letter by letter

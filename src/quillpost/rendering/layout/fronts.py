@@ -6,13 +6,13 @@ from math import inf
 from typing import NamedTuple
 
 from quillpost.rendering.handwriting.hand import HAND_FONT, PLAIN_FONT
-from quillpost.rendering.handwriting.plain import CachedFace
+from quillpost.rendering.handwriting.text import CachedFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.images.jpeg import upright_size
 from quillpost.rendering.images.models import cover_operator
 from quillpost.rendering.layout.furniture import rectangle_path
-from quillpost.rendering.layout.plain_text import CenteredText, TextStyle, clean_capitals, clean_line, fit_centered
 from quillpost.rendering.layout.rules import MIN_READABLE_CONTRAST, MIN_VISIBLE_CONTRAST, contrast_ratio
+from quillpost.rendering.layout.text import CenteredText, TextStyle, clean_capitals, clean_line, fit_centered
 from quillpost.rendering.models import INCH, Box, Ink, SenderBranding, SenderName
 
 

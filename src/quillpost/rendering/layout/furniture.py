@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from quillpost.rendering import models
 from quillpost.rendering.handwriting.hand import BAR_FONT, PLAIN_FONT
-from quillpost.rendering.handwriting.plain import CachedFace
-from quillpost.rendering.layout.plain_text import (
+from quillpost.rendering.handwriting.text import CachedFace
+from quillpost.rendering.layout.text import (
     ASCENT,
     TextBlock,
     clean_capitals,

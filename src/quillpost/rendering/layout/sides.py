@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from quillpost.rendering.codes.qr import QrEncoder, draw_qr
-from quillpost.rendering.handwriting.plain import CachedFace
+from quillpost.rendering.handwriting.text import CachedFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout import fronts, furniture, giftcards
 from quillpost.rendering.layout.fronts import FrontBranding, PlacedPicture, draw_branded_front

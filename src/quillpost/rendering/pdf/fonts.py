@@ -15,7 +15,7 @@ from quillpost.rendering.handwriting.faces import PreparedFace
 from quillpost.rendering.handwriting.fonts import subset_outlines
 from quillpost.rendering.handwriting.outlines import MAX_TAKE_REACH
 from quillpost.rendering.models import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH
-from quillpost.rendering.pdf.writer import PdfFile, deflate
+from quillpost.rendering.pdf.files import PdfFile, deflate
 
 _SINGLE_LOOKUP, _ALTERNATE_LOOKUP, _LIGATURE_LOOKUP, _EXTENSION_LOOKUP, _REVERSE_LOOKUP = 1, 3, 4, 7, 8
 

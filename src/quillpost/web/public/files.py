@@ -21,7 +21,7 @@ from quillpost.fulfillment.print_room.queries import find_file as find_batch_fil
 from quillpost.orders.giftcards.queries import find_brands
 from quillpost.orders.templates.images import limit_heavy_work
 from quillpost.rendering.models import parse_color
-from quillpost.rendering.samples import render_brand_picture, render_sample, sample_version
+from quillpost.rendering.previews import render_brand_picture, render_sample, sample_version
 from quillpost.rendering.service import Renderer
 from quillpost.web.api.responses import without_length
 from quillpost.web.dependencies import Services, get_container, parse_path_id

@@ -19,7 +19,7 @@ from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.rules import GIFTCARD_TYPES, clear_unused_fields, find_unused_fields, validate_template
 from quillpost.orders.templates.service import MessageTemplate, MessageTemplateValues
 from quillpost.rendering.models import parse_color
-from quillpost.rendering.samples import sample_version
+from quillpost.rendering.previews import sample_version
 from quillpost.web.api.dependencies import (
     PageQuery,
     PathId,

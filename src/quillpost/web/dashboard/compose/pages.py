@@ -21,7 +21,7 @@ from quillpost.orders.models import Order
 from quillpost.orders.queries import read_order
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from quillpost.recipients.lists.queries import find_lists
-from quillpost.rendering.samples import sample_version
+from quillpost.rendering.previews import sample_version
 from quillpost.web import security
 from quillpost.web.dashboard.compose import forms, recipients
 from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft, estimate_form

@@ -28,7 +28,7 @@ from quillpost.orders.templates.images import PreviewFetchCache, limit_heavy_wor
 from quillpost.orders.validation import validate_request
 from quillpost.recipients.rules import validate_recipients
 from quillpost.rendering.models import INCH, Copy, Design
-from quillpost.rendering.samples import shrink_picture
+from quillpost.rendering.previews import shrink_picture
 from quillpost.rendering.service import PREVIEW_DPI, Renderer
 from quillpost.web.dashboard.compose import forms, recipients
 from quillpost.web.dashboard.compose.forms import (

@@ -18,7 +18,7 @@ from quillpost.orders.models import REALISM_FIELD
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.orders.templates.service import ImageTemplate, MessageTemplate
-from quillpost.rendering.samples import sample_version
+from quillpost.rendering.previews import sample_version
 from quillpost.rendering.text.variables import VARIABLE_NAMES
 from quillpost.web import security
 from quillpost.web.api.templates.images import (

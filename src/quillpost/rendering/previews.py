@@ -9,7 +9,7 @@ import numpy as np
 
 from quillpost import __version__
 from quillpost.rendering import models
-from quillpost.rendering.batch_files import BatchFonts, embed_picture
+from quillpost.rendering.files import BatchFonts, embed_picture
 from quillpost.rendering.handwriting.faces import recipe_key
 from quillpost.rendering.handwriting.hand import HAND_FONT, PLAIN_FONT
 from quillpost.rendering.handwriting.models import DEFAULT_STYLE, Style
@@ -20,8 +20,8 @@ from quillpost.rendering.layout.models import ProductLayout
 from quillpost.rendering.layout.paragraphs import Passage, PassageLayout, SizeRange, lay_out_passages
 from quillpost.rendering.layout.passages import write_passages
 from quillpost.rendering.models import INCH, PEN_COLORS, Box, Copy, Design, Ink, parse_color
+from quillpost.rendering.pdf.files import PdfFile
 from quillpost.rendering.pdf.png import Pixels, encode_png
-from quillpost.rendering.pdf.writer import PdfFile
 from quillpost.rendering.ports import Sandbox
 from quillpost.rendering.service import Renderer
 

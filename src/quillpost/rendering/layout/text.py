@@ -7,7 +7,7 @@ from math import ceil
 from typing import NamedTuple
 
 from quillpost.rendering.handwriting.hand import PLAIN_FONT
-from quillpost.rendering.handwriting.plain import CachedFace
+from quillpost.rendering.handwriting.text import CachedFace
 from quillpost.rendering.layout.paragraphs import DoesNotFit
 from quillpost.rendering.models import Box
 

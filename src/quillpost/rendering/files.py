@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from quillpost.rendering.handwriting.hand import BAR_FONT, HAND_FONT, PLAIN_FONT
-from quillpost.rendering.handwriting.plain import CachedFace, PlainFace
 from quillpost.rendering.handwriting.service import Hands
+from quillpost.rendering.handwriting.text import CachedFace, PlainFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.images.models import Picture, read_picture
 from quillpost.rendering.layout.fronts import PlacedPicture
@@ -15,9 +15,9 @@ from quillpost.rendering.layout.models import Side
 from quillpost.rendering.layout.sides import clip_art, draw_shared, move_to_trim
 from quillpost.rendering.models import Box, Design
 from quillpost.rendering.pdf.color import default_color_spaces, icc_color_space
+from quillpost.rendering.pdf.files import PdfFile
 from quillpost.rendering.pdf.fonts import embed_barcode_font, embed_font
 from quillpost.rendering.pdf.metadata import PrintMetadata
-from quillpost.rendering.pdf.writer import PdfFile
 from quillpost.rendering.ports import Sandbox
 
 _DEVICE_SPACES = {1: b"/DeviceGray", 3: b"/DeviceRGB"}

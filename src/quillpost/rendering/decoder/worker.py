@@ -1,4 +1,4 @@
-"""The decoder process: `python -m quillpost.rendering.decoder.process FD`.
+"""The decoder process: `python -m quillpost.rendering.decoder.worker FD`.
 
 It forks a child for each job from the socket, which drops its rights before it reads a byte. All end with the service.
 """
