@@ -100,11 +100,7 @@ def require_confirmed_operator(
 
 OptionalUser = Annotated[SignedInUser | None, Depends(find_user)]
 CurrentUser = Annotated[SignedInUser, Depends(require_user)]
-CurrentOwner = Annotated[SignedInUser, Depends(require_owner)]
 ConfirmedOwner = Annotated[SignedInUser, Depends(require_confirmed_owner)]
-ConfirmedUser = Annotated[SignedInUser, Depends(require_confirmed_user)]
-CurrentOperator = Annotated[SignedInUser, Depends(require_operator)]
-ConfirmedOperator = Annotated[SignedInUser, Depends(require_confirmed_operator)]
 
 
 def is_fragment(request: Request) -> bool:

@@ -1,6 +1,6 @@
 """Forms of the dashboard: values, errors, times, pages of lists."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, Final, TypeVar
@@ -41,6 +41,14 @@ class FormState:
 
     def is_selected(self, name: str, value: object) -> bool:
         return str(value) in self.fields.get(name, ())
+
+    def regroup(self, fields: Collection[str], default_field: str) -> "FormState":
+        """Errors of a field's part, such as `amounts.3`, at the field; those of other fields at `default_field`."""
+        errors: dict[str, list[str]] = {}
+        for name, messages in self.errors.items():
+            field_name = name.partition(".")[0]
+            errors.setdefault(field_name if field_name in fields else default_field, []).extend(messages)
+        return FormState(self.fields, errors)
 
     def list_errors_outside(self, fields: Sequence[str]) -> list[str]:
         """Errors of other fields, for the top of the form."""

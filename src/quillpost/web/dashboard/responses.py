@@ -9,13 +9,15 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import BeforeValidator
 
+from quillpost.accounts.audit.service import record_audit_entry
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant, Tx
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 from quillpost.web.rendering import render_page
 from quillpost.web.sessions import (
     require_confirmed_operator,
@@ -125,11 +127,19 @@ class RequestContext:
     def system_transaction(self) -> AbstractContextManager[Tx]:
         return self.container.db.system_transaction()
 
+    def audit(self, tx: Tx, action: str, about: Mapping[str, Any], *, sub_account_id: int | None = None) -> None:
+        record_audit_entry(
+            tx, self.account_id, action, self.user.actor, about=about, sub_account_id=sub_account_id, now=self.now()
+        )
+
     def render(self, template: str, form: FormState = EMPTY_FORM, **values: Any) -> Response:
         return render_form_page(self.request, template, self.user, form, **{"now": self.now(), **values})
 
     def confirm(self, form: FormState = EMPTY_FORM, **values: Any) -> Response:
         return render_confirmation(self.request, self.user, form, **values)
+
+
+PathId = Annotated[int, BeforeValidator(parse_path_id)]  # 0, which no row has, if it is no number
 
 
 def _context_of(require: Callable[..., SignedInUser]) -> Any:

@@ -1,12 +1,13 @@
-"""What public endpoints share: bounded bodies and limits for anonymous callers."""
+"""What public endpoints share: bounded bodies, pages without a user, and limits for anonymous callers."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
-from fastapi import Request
+from fastapi import Request, Response
 
 from quillpost.accounts.rate_limits import count_public_call
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
+from quillpost.web import rendering
 from quillpost.web.api.arrival import read_whole_body
 from quillpost.web.api.errors import RequestAborted
 from quillpost.web.sessions import get_client_address
@@ -24,6 +25,19 @@ def limit_body(max_bytes: int) -> Callable[[Request], Awaitable[bytes]]:
             raise Invalid({"body": ["The body breaks off: send it whole."]}) from None
 
     return raw_body
+
+
+def is_for_people(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")
+
+
+def render_public_page(
+    request: Request, template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: object
+) -> Response:
+    text = rendering.render_template(template, release=request.app.state.release, **values)
+    response = rendering.html_response(text, status=status)
+    response.headers.update(headers or {})
+    return response
 
 
 def seconds_to_wait(

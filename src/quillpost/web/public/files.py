@@ -8,7 +8,7 @@ from typing import Annotated, Generic, TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi import APIRouter, Header, Request, Response
 
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import files
@@ -24,7 +24,7 @@ from quillpost.rendering.models import parse_color
 from quillpost.rendering.previews import render_brand_picture, render_sample, sample_version
 from quillpost.rendering.service import Renderer
 from quillpost.web.api.responses import without_length
-from quillpost.web.dependencies import Services, get_container, parse_path_id
+from quillpost.web.dependencies import Services, parse_path_id
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -69,11 +69,6 @@ def create_front_cache(renderer: Renderer) -> ImageCache[str]:
             return renderer.render_plain_front(product_name, dpi=FRONT_DPI)
 
     return ImageCache(render)
-
-
-def get_front_cache(request: Request) -> ImageCache[str]:
-    fronts: ImageCache[str] = request.app.state.front_cache
-    return fronts
 
 
 @router.get("/files/{token}")
@@ -129,11 +124,10 @@ def head_file(token: str, container: Services) -> Response:
 
 
 @router.get("/art/{piece}.png")
-def show_plain_front(
-    piece: str, container: Services, fronts: Annotated[ImageCache[str], Depends(get_front_cache)]
-) -> Response:
+def show_plain_front(request: Request, piece: str, container: Services) -> Response:
     if piece not in container.renderer.products:
         raise NotFound
+    fronts: ImageCache[str] = request.app.state.front_cache
     return Response(fronts.get(piece), media_type="image/png", headers={"Cache-Control": "public, max-age=86400"})
 
 
@@ -151,26 +145,22 @@ def create_brand_cache(renderer: Renderer) -> ImageCache[BrandAppearance]:
     return ImageCache(render)
 
 
-def get_brand_cache(request: Request) -> ImageCache[BrandAppearance]:
-    brands: ImageCache[BrandAppearance] = request.app.state.brand_cache
-    return brands
-
-
 @router.get("/giftcards/{brand_code}.png")
 def show_brand(
-    brand_code: str,
-    container: Annotated[Container, Depends(get_container)],
-    brands: Annotated[ImageCache[BrandAppearance], Depends(get_brand_cache)],
-    if_none_match: Annotated[str, Header()] = "",
+    request: Request, brand_code: str, container: Services, if_none_match: Annotated[str, Header()] = ""
 ) -> Response:
     """Also of a withdrawn brand: orders that were sent still show it."""
     with container.db.system_transaction() as tx:
         brand = find_brands(tx, [brand_code]).get(brand_code)
     if brand is None:
         raise NotFound
-    picture = brands.get((brand.title, brand.accent))
+    brands: ImageCache[BrandAppearance] = request.app.state.brand_cache
+    return _picture_response(brands.get((brand.title, brand.accent)), HOUR_CACHE, if_none_match)
+
+
+def _picture_response(picture: bytes, cache_control: str, if_none_match: str) -> Response:
     tag = f'"{hashlib.sha256(picture).hexdigest()[:24]}"'
-    headers = {"Cache-Control": HOUR_CACHE, "ETag": tag}
+    headers = {"Cache-Control": cache_control, "ETag": tag}
     if tag in if_none_match or if_none_match.strip() == "*":
         return Response(status_code=304, headers=headers)
     return Response(picture, media_type="image/png", headers=headers)
@@ -183,26 +173,14 @@ def create_sample_cache(renderer: Renderer) -> ImageCache[int]:
     return ImageCache(lambda number: render_sample(renderer, number))
 
 
-def get_sample_cache(request: Request) -> ImageCache[int]:
-    samples: ImageCache[int] = request.app.state.sample_cache
-    return samples
-
-
 @router.get("/hands/{number}.png")
 def show_sample(
-    number: str,
-    container: Annotated[Container, Depends(get_container)],
-    samples: Annotated[ImageCache[int], Depends(get_sample_cache)],
-    v: str = "",
-    if_none_match: Annotated[str, Header()] = "",
+    request: Request, number: str, container: Services, v: str = "", if_none_match: Annotated[str, Header()] = ""
 ) -> Response:
     """A URL with the right `v` names its content, so it can be kept for ever."""
     style = container.renderer.hands.styles.get(parse_path_id(number))
     if style is None:
         raise NotFound
-    picture = samples.get(style.number)
-    tag = f'"{hashlib.sha256(picture).hexdigest()[:24]}"'
-    headers = {"Cache-Control": IMMUTABLE_CACHE if v == sample_version(style) else HOUR_CACHE, "ETag": tag}
-    if tag in if_none_match or if_none_match.strip() == "*":
-        return Response(status_code=304, headers=headers)
-    return Response(picture, media_type="image/png", headers=headers)
+    samples: ImageCache[int] = request.app.state.sample_cache
+    cache_control = IMMUTABLE_CACHE if v == sample_version(style) else HOUR_CACHE
+    return _picture_response(samples.get(style.number), cache_control, if_none_match)

@@ -26,9 +26,9 @@ from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, claim_digest, format_claim, parse_claim
 from quillpost.orders.giftcards.service import REPORT_REASONS, CardReport, ClaimState, ClaimView, RevealedCard
-from quillpost.web import rendering
 from quillpost.web.dependencies import Services, get_container
-from quillpost.web.public.dependencies import limit_body
+from quillpost.web.public.dependencies import limit_body, render_public_page
+from quillpost.web.sessions import get_client_address
 
 RATE_LIMIT_NAME = "gift"
 MAX_PER_NETWORK = 30
@@ -120,14 +120,16 @@ PostedBody = Annotated[bytes, Depends(limit_body(MAX_BODY_BYTES))]
 @router.get("/gift")
 def show_code_form(request: Request) -> Response:
     """The query is not read: URLs are kept in too many places."""
-    return _render(request, "public/giftcard_code.html", step="ask", entered_code="")
+    return render_public_page(request, "public/giftcard_code.html", step="ask", entered_code="")
 
 
 @router.post("/gift")
 def submit_code(request: Request, body: PostedBody) -> Response:
     typed = _read_field(body, "code")
     if (claim := parse_claim("".join(typed.split()))) is None:
-        return _render(request, "public/giftcard_code.html", step="wrong", entered_code=typed[:60], status=422)
+        return render_public_page(
+            request, "public/giftcard_code.html", step="wrong", entered_code=typed[:60], status=422
+        )
     return _redirect(f"/gift/{claim}")
 
 
@@ -221,7 +223,7 @@ def _report_form_page(request: Request, code: str, container: Container, *, stat
     def respond(request: Request, claim: str, held: ClaimView) -> Response:
         if held.state not in REPORTABLE_STATES or held.report is not None:
             return _redirect(f"/gift/{claim}")
-        return _render(
+        return render_public_page(
             request,
             "public/giftcard_report.html",
             path=f"/gift/{claim}",
@@ -244,11 +246,11 @@ def _act_on_card(
     """Act on the card of this code and show the result, or why there is no card."""
     claim = parse_claim(code)
     if claim is None:
-        return _render(request, "public/giftcard_code.html", step="unknown", entered_code="", status=404)
+        return render_public_page(request, "public/giftcard_code.html", step="unknown", entered_code="", status=404)
     if claim == SPECIMEN_CLAIM:
-        return _render(request, "public/giftcard_code.html", step="specimen")
+        return render_public_page(request, "public/giftcard_code.html", step="specimen")
     rate_limit: ClaimRateLimit = request.app.state.claim_rate_limit
-    address = request.client.host if request.client else "unknown"
+    address = get_client_address(request)
     if wait := rate_limit.seconds_to_wait(claim, address):
         return _too_many_page(request, claim, wait)
     try:
@@ -256,12 +258,16 @@ def _act_on_card(
             result = action(tx, claim)
     except DecryptionFailed as error:
         log.error("giftcards.claim_unreadable", error=str(error))
-        return _render(request, "public/giftcard_code.html", step="sealed", path=f"/gift/{claim}", status=500)
+        return render_public_page(
+            request, "public/giftcard_code.html", step="sealed", path=f"/gift/{claim}", status=500
+        )
     if result is not None:
         rate_limit.record_valid(claim)
         return respond(request, claim, result)
     rate_limit.record_invalid(claim, address)
-    return _render(request, "public/giftcard_code.html", step="unknown", entered_code=format_claim(claim), status=404)
+    return render_public_page(
+        request, "public/giftcard_code.html", step="unknown", entered_code=format_claim(claim), status=404
+    )
 
 
 def _card_page(
@@ -273,7 +279,7 @@ def _card_page(
     is_early: bool = False,
     status: int = 200,
 ) -> Response:
-    return _render(
+    return render_public_page(
         request,
         "public/giftcard.html",
         path=f"/gift/{claim}",
@@ -290,14 +296,9 @@ def _card_page(
 
 
 def _too_many_page(request: Request, claim: str, wait: int) -> Response:
-    response = _render(request, "public/giftcard_code.html", step="throttled", path=f"/gift/{claim}", status=429)
-    response.headers["Retry-After"] = str(wait)
-    return response
-
-
-def _render(request: Request, template: str, *, status: int = 200, **values: object) -> Response:
-    return rendering.html_response(
-        rendering.render_template(template, release=request.app.state.release, **values), status=status
+    headers = {"Retry-After": str(wait)}
+    return render_public_page(
+        request, "public/giftcard_code.html", step="throttled", path=f"/gift/{claim}", status=429, headers=headers
     )
 
 

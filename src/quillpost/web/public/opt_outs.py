@@ -12,10 +12,9 @@ from quillpost.core.errors import Invalid, NotFound
 from quillpost.notifications import service as notification_service
 from quillpost.notifications.messages import NotificationReader
 from quillpost.privacy import do_not_mail
-from quillpost.web import rendering
 from quillpost.web.api.responses import json_response
 from quillpost.web.dependencies import Services
-from quillpost.web.public.dependencies import limit_body, seconds_to_wait
+from quillpost.web.public.dependencies import is_for_people, limit_body, render_public_page, seconds_to_wait
 
 router = APIRouter(include_in_schema=False)
 
@@ -64,7 +63,7 @@ PRIVATE_HEADERS = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
 
 
 def _invalid_code_response(request: Request, code: str) -> Response:
-    if not _is_for_people(request):
+    if not is_for_people(request):
         raise Invalid({"code": [INVALID_CODE]})
     return _respond(request, "wrong", INVALID_CODE, code=code[:20], status=422)
 
@@ -74,16 +73,9 @@ def _respond(
 ) -> Response:
     """A page for people, JSON for programs."""
     headers = PRIVATE_HEADERS | ({} if retry_after is None else {"Retry-After": str(retry_after)})
-    if not _is_for_people(request):
+    if not is_for_people(request):
         return json_response({"message": message}, status=status, headers=headers)
-    text = rendering.render_template("public/do_not_mail.html", step=step, code=code, release=request.app.state.release)
-    response = rendering.html_response(text, status=status)
-    response.headers.update(headers)
-    return response
-
-
-def _is_for_people(request: Request) -> bool:
-    return "text/html" in request.headers.get("accept", "")
+    return render_public_page(request, "public/do_not_mail.html", status=status, headers=headers, step=step, code=code)
 
 
 MAX_BODY_BYTES = 2_000
@@ -142,31 +134,23 @@ def _parse_fields(body: bytes) -> set[tuple[str, str]]:
 
 def _broken_link_page(request: Request) -> Response:
     """Mail programs break long links: people read so."""
-    if "text/html" not in request.headers.get("accept", ""):
+    if not is_for_people(request):
         raise NotFound
-    text = rendering.render_template("public/unsubscribe_broken_link.html", release=request.app.state.release)
-    return _add_private_headers(rendering.html_response(text, status=404))
+    return render_public_page(request, "public/unsubscribe_broken_link.html", status=404, headers=PRIVATE_HEADERS)
 
 
 def _choice_page(
     request: Request, container: Container, subscriber: NotificationReader, *, is_changed: bool
 ) -> Response:
     with container.db.system_transaction() as tx:
-        values = {
-            "sender": notification_service.read_sender_name(tx, subscriber),
-            "is_unsubscribed": notification_service.has_unsubscribed(tx, subscriber),
-        }
-    text = rendering.render_template(
+        sender = notification_service.read_sender_name(tx, subscriber)
+        is_unsubscribed = notification_service.has_unsubscribed(tx, subscriber)
+    return render_public_page(
+        request,
         "public/unsubscribe.html",
-        **values,
+        headers=PRIVATE_HEADERS,
+        sender=sender,
+        is_unsubscribed=is_unsubscribed,
         address=subscriber.address,
         is_changed=is_changed,
-        release=request.app.state.release,
     )
-    return _add_private_headers(rendering.html_response(text))
-
-
-def _add_private_headers(response: Response) -> Response:
-    response.headers["Cache-Control"] = "no-store"
-    response.headers["X-Robots-Tag"] = "noindex"
-    return response

@@ -20,9 +20,9 @@ from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.telemetry import REQUEST_SECONDS, REQUESTS
 from quillpost.fulfillment.qr_scans.rules import HINT_HEADERS, classify_visitor, printable_agent
 from quillpost.fulfillment.qr_scans.service import InvalidCode, ScanTarget
-from quillpost.web import rendering
 from quillpost.web.api.responses import json_response
 from quillpost.web.middleware.requests import SECURITY_HEADERS, is_valid_request_id
+from quillpost.web.public.dependencies import is_for_people, render_public_page
 
 router = APIRouter(include_in_schema=False)
 
@@ -157,14 +157,16 @@ def show_failure(request: Request, code: str) -> Response:
     headers = {"Cache-Control": "no-store"}
     if scan_failure.retry_after is not None:
         headers["Retry-After"] = str(scan_failure.retry_after)
-    if "text/html" not in request.headers.get("accept", ""):
+    if not is_for_people(request):
         return json_response({"message": scan_failure.message}, status=scan_failure.status, headers=headers)
-    text = rendering.render_template(
-        "public/scan_failure.html", failure=scan_failure.name, code=code, release=request.app.state.release
+    return render_public_page(
+        request,
+        "public/scan_failure.html",
+        status=scan_failure.status,
+        headers=headers,
+        failure=scan_failure.name,
+        code=code,
     )
-    response = rendering.html_response(text, status=scan_failure.status)
-    response.headers.update(headers)
-    return response
 
 
 def _read_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, bytes, dict[str, str]]:

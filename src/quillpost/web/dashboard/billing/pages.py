@@ -20,7 +20,6 @@ from quillpost.web.dashboard.forms import FormState, parse_day, start_of_day
 from quillpost.web.dashboard.labels import product_name
 from quillpost.web.dashboard.responses import CSV_CHUNK_LINES, UserContext, csv_response
 from quillpost.web.dependencies import parse_path_id
-from quillpost.web.rendering import render_page
 from quillpost.web.security import get_zone
 
 router = APIRouter(include_in_schema=False)
@@ -73,7 +72,7 @@ LedgerQueryParams = Annotated[LedgerPageQuery, Depends(read_ledger_query)]
 @router.get(LEDGER_PATH)
 def ledger_page(context: UserContext, ledger_query: LedgerQueryParams, before: str = "") -> Response:
     tenant_scope, cursor = context.tenant, parse_path_id(before) or None
-    with context.container.db.transaction(tenant_scope) as tx:
+    with context.transaction() as tx:
         # One more than is shown tells whether there is an older page.
         moves = billing_queries.list_moves(
             tx, tenant_scope, ledger_query.ledger_filter, before=cursor, limit=PAGE_SIZE + 1
@@ -137,7 +136,7 @@ NEWEST_MOVES_SHOWN = 8
 def overview_page(context: UserContext) -> Response:
     now, tenant_scope = context.now(), context.tenant
     months = list_last_months(now)
-    with context.container.db.transaction(tenant_scope) as tx:
+    with context.transaction() as tx:
         sums = billing_queries.read_balance(tx, tenant_scope)
         by_month = billing_queries.sum_spending_by_month(tx, tenant_scope, since=months[-1])
         by_sub_account = (
@@ -148,11 +147,8 @@ def overview_page(context: UserContext) -> Response:
         newest_moves = billing_queries.list_moves(tx, tenant_scope, billing_queries.NO_FILTER, limit=NEWEST_MOVES_SHOWN)
         sub_accounts = list_sub_accounts(tx) if any(by_sub_account) else ()
     first_month = min([months[0], *by_month])  # before anything was spent there is nothing to compare
-    return render_page(
-        context.request,
+    return context.render(
         "billing/overview.html",
-        user=context.user,
-        now=now,
         balance=sums,
         months=[(month, by_month.get(month, 0)) for month in months if month >= first_month],
         sub_account_spending=spending_rows(by_sub_account, label_sub_accounts(sub_accounts))[:MAX_SUB_ACCOUNTS_SHOWN],
@@ -208,11 +204,8 @@ def prices_page(context: UserContext) -> Response:
         prices = list_prices(tx)
     rows = build_price_table(prices, on=now.astimezone(UTC).date())
     columns = sorted({column for row in rows for column in row.now}, key=_column_sort_key)
-    return render_page(
-        context.request,
+    return context.render(
         "billing/prices.html",
-        user=context.user,
-        now=now,
         rows=rows,
         columns=[(column, column_labels(column)) for column in columns],
         column_labels=column_labels,

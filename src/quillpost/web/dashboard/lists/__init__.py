@@ -1,6 +1,6 @@
 """Mailing lists, their recipients, and suppression."""
 
-from quillpost.web.dashboard.lists import imports, pages, radius, recipients, settings
+from quillpost.web.dashboard.lists import imports, pages, recipients, settings
 
 # A list's own pages last: the others' paths would be taken for a list's number.
-ROUTERS = (radius.router, imports.router, recipients.router, settings.router, pages.router)
+ROUTERS = (recipients.router, imports.router, settings.router, pages.router)

@@ -37,7 +37,7 @@ from quillpost.web.dashboard.lists.pages import (
     reason_label,
     render_list_page,
 )
-from quillpost.web.dashboard.responses import RequestContext, UserContext
+from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm, PostedLargeForm
 from quillpost.web.live_updates import stream_response
@@ -59,7 +59,7 @@ def import_page(context: UserContext) -> Response:
 
 
 @router.get(IMPORT_PATH)
-def single_import_page(context: UserContext, import_id: str) -> Response:
+def single_import_page(context: UserContext, import_id: PathId) -> Response:
     list_import, mailing_list = _find_import(context, import_id)
     return render_list_page(
         context,
@@ -70,23 +70,23 @@ def single_import_page(context: UserContext, import_id: str) -> Response:
 
 
 @router.get(f"{IMPORT_PATH}/live")
-def stream_import(context: UserContext, import_id: str) -> Response:
-    number = _find_import(context, import_id)[0].id
+def stream_import(context: UserContext, import_id: PathId) -> Response:
+    _find_import(context, import_id)
     zone = get_zone(context.request)
 
     def draw() -> Mapping[str, str]:
-        list_import, mailing_list = _find_import(context, str(number))
+        list_import, mailing_list = _find_import(context, import_id)
         values = _import_context(context.container, list_import, mailing_list)
         html = rendering.render_template(
             "lists/import_state.html", zone=zone, now=context.now(), mailing_list=mailing_list, **values
         )
         return {"state": html} | ({"over": list_import.status} if list_import.is_finished else {})
 
-    return stream_response(context.request, context.user, ("import", number), draw)
+    return stream_response(context.request, context.user, ("import", import_id), draw)
 
 
 @router.get(f"{IMPORT_PATH}/rejected.csv")
-def download_rejected(context: UserContext, import_id: str) -> Response:
+def download_rejected(context: UserContext, import_id: PathId) -> Response:
     list_import, _ = _find_import(context, import_id)
     chunks = import_service.stream_rejected_rows(context.container.db, context.container.storage.store, list_import)
     disposition = f'attachment; filename="import-{list_import.id}-rejected.csv"'
@@ -95,7 +95,7 @@ def download_rejected(context: UserContext, import_id: str) -> Response:
 
 
 @router.get(f"{IMPORT_PATH}/cancel")
-def cancel_page(context: UserContext, import_id: str) -> Response:
+def cancel_page(context: UserContext, import_id: PathId) -> Response:
     list_import, mailing_list = _find_import(context, import_id)
     if list_import.is_finished:
         return redirect(_import_path(list_import))
@@ -111,7 +111,7 @@ def cancel_page(context: UserContext, import_id: str) -> Response:
 
 
 @router.post(f"{IMPORT_PATH}/cancel")
-def cancel_import(context: UserContext, import_id: str, _form: PostedForm) -> Response:
+def cancel_import(context: UserContext, import_id: PathId, _form: PostedForm) -> Response:
     list_import, _ = _find_import(context, import_id)
     try:
         with context.transaction() as tx:
@@ -121,9 +121,9 @@ def cancel_import(context: UserContext, import_id: str, _form: PostedForm) -> Re
     return redirect(_import_path(list_import), flash="import_stopped")
 
 
-def _find_import(context: RequestContext, import_id: str) -> tuple[Import, MailingList]:
+def _find_import(context: RequestContext, import_id: int) -> tuple[Import, MailingList]:
     with context.transaction() as tx:
-        list_import = import_queries.read_import(tx, parse_path_id(import_id))
+        list_import = import_queries.read_import(tx, import_id)
         return list_import, read_list(tx, list_import.mailing_list_id)
 
 

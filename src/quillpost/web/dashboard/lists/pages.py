@@ -6,7 +6,6 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.database import Tx
@@ -24,7 +23,7 @@ from quillpost.recipients.service import SuppressionCheck
 from quillpost.web.api.mailing_lists.endpoints import NewMailingList, serialize_deliverability
 from quillpost.web.api.recipients.schemas import PersonFields
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
-from quillpost.web.dashboard.responses import RequestContext, UserContext
+from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
@@ -73,9 +72,9 @@ def render_list_page(
     return context.render(f"lists/{template}", form, source_labels=SOURCE_LABELS, **values)
 
 
-def find_list(context: RequestContext, list_id: str) -> MailingList:
+def find_list(context: RequestContext, list_id: int) -> MailingList:
     with context.transaction() as tx:
-        return read_list(tx, parse_path_id(list_id))
+        return read_list(tx, list_id)
 
 
 def list_path(list_id: int, *, tab: str = "") -> str:
@@ -205,13 +204,7 @@ def look_up_suppression(context: UserContext, form: PostedForm) -> Response:
         with context.transaction() as tx:
             lookup = recipient_service.check_suppression(tx, context.user.caller, row)
     except Invalid as error:
-        other_messages = [
-            message for name, messages in error.fields.items() if name not in LOOKUP_FIELDS for message in messages
-        ]
-        errors = {name: message for name, message in error.fields.items() if name in LOOKUP_FIELDS}
-        if other_messages:
-            errors["address"] = [*errors.get("address", ()), *other_messages]
-        return _render_suppression_page(context, FormState(form.fields, errors))
+        return _render_suppression_page(context, FormState(form.fields, error.fields).regroup(LOOKUP_FIELDS, "address"))
     return _render_suppression_page(context, FormState(form.fields), lookup)
 
 
@@ -243,11 +236,11 @@ MAX_IMPORTS_SHOWN = 50
 
 
 @router.get("/lists/{list_id}")
-def people_page(context: UserContext, list_id: str) -> Response:
+def people_page(context: UserContext, list_id: PathId) -> Response:
     search_text = read_search_text(context.request)
     page_request = parse_page(context.request.query_params.get("page", ""), per_page=PEOPLE_PER_PAGE)
     with context.transaction() as tx:
-        mailing_list = list_queries.read_list(tx, parse_path_id(list_id))
+        mailing_list = list_queries.read_list(tx, list_id)
         page: Page[Recipient] = Page([], mailing_list.total_recipients, page_request)
         is_too_deep = page_request.window(page.total).offset > MAX_PAGE_OFFSET
         if search_text:
@@ -270,26 +263,23 @@ def people_page(context: UserContext, list_id: str) -> Response:
 
 
 @router.get("/lists/{list_id}/imports")
-def imports_page(context: UserContext, list_id: str) -> Response:
+def imports_page(context: UserContext, list_id: PathId) -> Response:
     with context.transaction() as tx:
-        mailing_list = list_queries.read_list(tx, parse_path_id(list_id))
+        mailing_list = list_queries.read_list(tx, list_id)
         imports = import_queries.list_recent_imports(tx, mailing_list.id, limit=MAX_IMPORTS_SHOWN)
     return render_list_page(context, "imports.html", mailing_list=mailing_list, tab="imports", imports=imports)
 
 
 @router.get("/lists/{list_id}/export.csv")
-def export_list(context: UserContext, list_id: str) -> Response:
+def export_list(context: UserContext, list_id: PathId) -> Response:
     """The API's file; the audit log says who exported it."""
     with context.transaction() as tx:
-        mailing_list = list_queries.read_list(tx, parse_path_id(list_id))
-        audit_service.record_audit_entry(
+        mailing_list = list_queries.read_list(tx, list_id)
+        context.audit(
             tx,
-            context.account_id,
             "list.exported",
-            context.user.actor,
-            about={"name": mailing_list.description, "id": mailing_list.id},
+            {"name": mailing_list.description, "id": mailing_list.id},
             sub_account_id=mailing_list.sub_account_id,
-            now=context.now(),
         )
         exported_file = write_csv_file(tx, mailing_list.id)
     disposition = f'attachment; filename="mailing-list-{mailing_list.id}.csv"'

@@ -5,7 +5,6 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from quillpost.accounts.audit import service as audit_service
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.recipients.lists import queries as list_queries
@@ -22,8 +21,7 @@ from quillpost.web.dashboard.lists.pages import (
     read_list_fields,
     render_list_page,
 )
-from quillpost.web.dashboard.responses import RequestContext, UserContext
-from quillpost.web.dependencies import parse_path_id
+from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 
@@ -34,13 +32,13 @@ FIXED_FIELDS = ("is_suppression_list", "suppress_by", "sub_account_id")  # fixed
 
 
 @router.get("/lists/{list_id}/settings")
-def settings_page(context: UserContext, list_id: str) -> Response:
+def settings_page(context: UserContext, list_id: PathId) -> Response:
     mailing_list = find_list(context, list_id)
     return _render_settings_page(context, mailing_list, _current_values(mailing_list))
 
 
 @router.post("/lists/{list_id}/settings")
-def change_list(context: UserContext, list_id: str, form: PostedForm) -> Response:
+def change_list(context: UserContext, list_id: PathId, form: PostedForm) -> Response:
     mailing_list = find_list(context, list_id)
     try:
         body = read_body(ChangedMailingList, _changed_fields(form, mailing_list))
@@ -56,12 +54,12 @@ def change_list(context: UserContext, list_id: str, form: PostedForm) -> Respons
 
 
 @router.get("/lists/{list_id}/merge")
-def merge_page(context: UserContext, list_id: str) -> Response:
+def merge_page(context: UserContext, list_id: PathId) -> Response:
     return _render_merge_page(context, find_list(context, list_id), EMPTY_FORM)
 
 
 @router.post("/lists/{list_id}/merge")
-def merge_list(context: UserContext, list_id: str, form: PostedForm) -> Response:
+def merge_list(context: UserContext, list_id: PathId, form: PostedForm) -> Response:
     mailing_list = find_list(context, list_id)
     try:
         body = read_body(Merge, {"into": form.number("into")})
@@ -73,7 +71,7 @@ def merge_list(context: UserContext, list_id: str, form: PostedForm) -> Response
 
 
 @router.get("/lists/{list_id}/dedupe")
-def dedupe_page(context: UserContext, list_id: str) -> Response:
+def dedupe_page(context: UserContext, list_id: PathId) -> Response:
     mailing_list = find_list(context, list_id)
     consequences = [
         "An address is on a list once anyway. This looks at those of whom only an e-mail is known.",
@@ -90,7 +88,7 @@ def dedupe_page(context: UserContext, list_id: str) -> Response:
 
 
 @router.post("/lists/{list_id}/dedupe")
-def dedupe_list(context: UserContext, list_id: str, _form: PostedForm) -> Response:
+def dedupe_list(context: UserContext, list_id: PathId, _form: PostedForm) -> Response:
     mailing_list = find_list(context, list_id)
     with context.transaction() as tx:
         removed_count = list_service.remove_duplicates(tx, mailing_list.id)
@@ -98,7 +96,7 @@ def dedupe_list(context: UserContext, list_id: str, _form: PostedForm) -> Respon
 
 
 @router.get("/lists/{list_id}/key")
-def key_page(context: UserContext, list_id: str) -> Response:
+def key_page(context: UserContext, list_id: PathId) -> Response:
     mailing_list = find_list(context, list_id)
     return context.confirm(
         title=f"A new key for “{mailing_list.description}”?",
@@ -112,30 +110,25 @@ def key_page(context: UserContext, list_id: str) -> Response:
 
 
 @router.post("/lists/{list_id}/key")
-def rotate_key(context: UserContext, list_id: str, _form: PostedForm) -> Response:
+def rotate_key(context: UserContext, list_id: PathId, _form: PostedForm) -> Response:
     with context.transaction() as tx:
-        mailing_list = list_service.rotate_key(
-            tx, context.container.encryptor, parse_path_id(list_id), now=context.now()
-        )
-        audit_service.record_audit_entry(
+        mailing_list = list_service.rotate_key(tx, context.container.encryptor, list_id, now=context.now())
+        context.audit(
             tx,
-            context.account_id,
             "list.key",
-            context.user.actor,
-            about={"name": mailing_list.description, "id": mailing_list.id},
+            {"name": mailing_list.description, "id": mailing_list.id},
             sub_account_id=mailing_list.sub_account_id,
-            now=context.now(),
         )
     return redirect(list_path(mailing_list.id, tab="settings"), flash="list_key_made")
 
 
 @router.get("/lists/{list_id}/delete")
-def delete_page(context: UserContext, list_id: str) -> Response:
+def delete_page(context: UserContext, list_id: PathId) -> Response:
     return _render_delete_page(context, find_list(context, list_id))
 
 
 @router.post("/lists/{list_id}/delete")
-def delete_list(context: UserContext, list_id: str, _form: PostedForm) -> Response:
+def delete_list(context: UserContext, list_id: PathId, _form: PostedForm) -> Response:
     mailing_list = find_list(context, list_id)
     try:
         with context.transaction() as tx:

@@ -9,7 +9,6 @@ from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.queries import find_future_price, read_price_list
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, PriceChange, PriceHistory, UnitPrice
 from quillpost.accounts.users.sessions import CONFIRMATION_LIFETIME
-from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards import stock
@@ -19,16 +18,8 @@ from quillpost.web.api.giftcards.endpoints import BRAND_CHANGED, BRAND_RETIRED, 
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_day, parse_page, read_body
 from quillpost.web.dashboard.labels import product_name
 from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, format_dollars, parse_cents
-from quillpost.web.dashboard.print_room.pages import (
-    PRINT_ROOM_PATH,
-    audit_writer,
-    regroup_errors,
-    render_room_page,
-    require_live,
-    write_audit_entry,
-)
-from quillpost.web.dashboard.responses import ConfirmedOperatorContext, OperatorContext, RequestContext
-from quillpost.web.dependencies import parse_path_id
+from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, require_live
+from quillpost.web.dashboard.responses import ConfirmedOperatorContext, OperatorContext, PathId, RequestContext
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, redirect
 from quillpost.web.security import use_one_time_key
@@ -52,8 +43,8 @@ def accounts_page(context: OperatorContext, find: str = "", page: str = "") -> R
 
 
 @router.get(f"{ACCOUNTS_PATH}/{{account_id}}")
-def show_account(context: OperatorContext, account_id: str) -> Response:
-    return render_account_page(context, parse_path_id(account_id))
+def show_account(context: OperatorContext, account_id: PathId) -> Response:
+    return render_account_page(context, account_id)
 
 
 def render_account_page(context: RequestContext, account_id: int, *, form: FormState = EMPTY_FORM) -> Response:
@@ -71,39 +62,36 @@ DEPOSIT, WITHDRAWAL = "give", "take"
 
 
 @router.get(f"{ACCOUNTS_PATH}/{{account_id}}/credit")
-def credit_page(context: ConfirmedOperatorContext, account_id: str) -> Response:
+def credit_page(context: ConfirmedOperatorContext, account_id: PathId) -> Response:
     """Reached after confirming the password."""
-    return render_account_page(context, parse_path_id(account_id))
+    return render_account_page(context, account_id)
 
 
 @router.post(f"{ACCOUNTS_PATH}/{{account_id}}/credit")
-def move_credit(context: ConfirmedOperatorContext, account_id: str, form: PostedForm) -> Response:
+def move_credit(context: ConfirmedOperatorContext, account_id: PathId, form: PostedForm) -> Response:
     """Recorded in the audit logs of that account and of the operator's."""
     require_live(context.user)
-    number, now = parse_path_id(account_id), context.now()
-    account_path = f"{ACCOUNTS_PATH}/{number}"
+    now = context.now()
+    account_path = f"{ACCOUNTS_PATH}/{account_id}"
     try:
-        cents, direction, reason = (
-            parse_cents(form.text("amount"), field="amount"),
-            form.text("way"),
-            form.text("note"),
-        )
+        cents = parse_cents(form.text("amount"), field="amount")
+        direction, reason = form.text("way"), form.text("note")
         errors = {} if direction in (DEPOSIT, WITHDRAWAL) else {"way": ["Choose whether to add it or to take it out."]}
         if not reason:
             errors["note"] = ["Say what it is for: the ledger keeps it."]
         if errors:
             raise Invalid(errors)
         with context.system_transaction() as tx:
-            account = account_queries.find_account_summary(tx, number, mode="live", month=now.date().replace(day=1))
-            key = form.one_time_key
-            use_one_time_key(tx, context.user, key, hint=ALREADY_MOVED, result_path=account_path)
+            account = account_queries.find_account_summary(tx, account_id, mode="live", month=now.date().replace(day=1))
+            use_one_time_key(tx, context.user, form.one_time_key, hint=ALREADY_MOVED, result_path=account_path)
             transfer = billing_service.deposit if direction == DEPOSIT else billing_service.withdraw
-            transfer(tx, number, cents=cents, key=f"page:{key}", note=reason, actor=context.user.actor, now=now)
-            if number != context.account_id:
+            key = f"page:{form.one_time_key}"
+            transfer(tx, account_id, cents=cents, key=key, note=reason, actor=context.user.actor, now=now)
+            if account_id != context.account_id:
                 amount = format_cents(cents if direction == DEPOSIT else -cents)
-                audit_writer(context, "credit.moved", {"name": account.name, "amount": amount, "note": reason})(tx)
+                context.audit(tx, "credit.moved", {"name": account.name, "amount": amount, "note": reason})
     except (Invalid, Refused) as error:
-        return render_account_page(context, number, form=FormState.from_error(form, error, default_field="amount"))
+        return render_account_page(context, account_id, form=FormState.from_error(form, error, default_field="amount"))
     return redirect(account_path, flash="credit_given" if direction == DEPOSIT else "credit_taken")
 
 
@@ -142,7 +130,7 @@ def create_brand(context: OperatorContext, form: PostedForm) -> Response:
             if code in giftcard_queries.find_brands(tx, [code], locked=True):
                 raise Invalid({"brand_code": [CODE_TAKEN]})
             giftcard_queries.save_brand(tx, _read_brand_fields(form).to_brand(code, None), now=context.now())
-            write_audit_entry(context, tx, BRAND_CHANGED, {"name": code})
+            context.audit(tx, BRAND_CHANGED, {"name": code})
     except Invalid as error:
         return _render_brand_form(context, FormState.from_error(form, error, default_field="title"), None)
     return redirect(BRANDS_PATH, flash="brand_saved")
@@ -151,7 +139,7 @@ def create_brand(context: OperatorContext, form: PostedForm) -> Response:
 @router.get(f"{BRANDS_PATH}/{{code}}/change")
 def change_brand_page(context: OperatorContext, code: str) -> Response:
     require_live(context.user)
-    brand = _find_brand(context.container, code)
+    brand = _find_brand(context, code)
     values = {
         "title": [brand.title],
         "group": [brand.section],
@@ -166,12 +154,12 @@ def change_brand_page(context: OperatorContext, code: str) -> Response:
 def change_brand(context: OperatorContext, code: str, form: PostedForm) -> Response:
     """A withdrawn brand is offered again."""
     require_live(context.user)
-    brand = _find_brand(context.container, code)
+    brand = _find_brand(context, code)
     try:
         with context.system_transaction() as tx:
             current = giftcard_queries.find_brands(tx, [code], locked=True).get(code)
             if giftcard_queries.save_brand(tx, _read_brand_fields(form).to_brand(code, current), now=context.now()):
-                write_audit_entry(context, tx, BRAND_CHANGED, {"name": code})
+                context.audit(tx, BRAND_CHANGED, {"name": code})
     except Invalid as error:
         return _render_brand_form(context, FormState.from_error(form, error, default_field="title"), brand)
     return redirect(BRANDS_PATH, flash="brand_saved")
@@ -180,7 +168,7 @@ def change_brand(context: OperatorContext, code: str, form: PostedForm) -> Respo
 @router.get(f"{BRANDS_PATH}/{{code}}/withdraw")
 def withdraw_brand_page(context: OperatorContext, code: str) -> Response:
     require_live(context.user)
-    brand = _find_brand(context.container, code)
+    brand = _find_brand(context, code)
     return context.confirm(
         title=f"Withdraw {brand.title}?",
         consequences=[
@@ -197,12 +185,12 @@ def withdraw_brand(context: OperatorContext, code: str, _form: PostedForm) -> Re
     require_live(context.user)
     with context.system_transaction() as tx:
         if giftcard_queries.retire_brand(tx, code, now=context.now()):
-            write_audit_entry(context, tx, BRAND_RETIRED, {"name": code})
+            context.audit(tx, BRAND_RETIRED, {"name": code})
     return redirect(BRANDS_PATH, flash="brand_retired")
 
 
-def _find_brand(container: Container, code: str) -> GiftcardBrand:
-    with container.db.system_transaction() as tx:
+def _find_brand(context: RequestContext, code: str) -> GiftcardBrand:
+    with context.system_transaction() as tx:
         brand = giftcard_queries.find_brands(tx, [code]).get(code)
     if brand is None:
         raise NotFound
@@ -218,7 +206,7 @@ def _read_brand_fields(form: Form) -> BrandFields:
 
 
 def _render_brand_form(context: RequestContext, form: FormState, brand: GiftcardBrand | None) -> Response:
-    form_state = regroup_errors(form, BRAND_FIELDS, "title")
+    form_state = form.regroup(BRAND_FIELDS, "title")
     return render_room_page(context, "brand_form.html", form=form_state, brand=brand, groups=BRAND_GROUPS.items())
 
 
@@ -253,7 +241,7 @@ def new_price_page(
 def create_price(context: ConfirmedOperatorContext, form: PostedForm) -> Response:
     """The first time shows what changes; the second, confirmed, sets the price."""
     require_live(context.user)
-    now, account_id = context.now(), context.account_id
+    now = context.now()
     try:
         price = _read_price(form)
         with context.system_transaction() as tx:
@@ -261,7 +249,7 @@ def create_price(context: ConfirmedOperatorContext, form: PostedForm) -> Respons
                 change = billing_service.preview_price(tx, price, on=now.date())
             else:
                 use_one_time_key(tx, context.user, form.one_time_key, hint=ALREADY_ADDED, result_path=PRICES_PATH)
-                billing_service.add_price(tx, account_id, price, context.user.actor, now=now)
+                billing_service.add_price(tx, context.account_id, price, context.user.actor, now=now)
                 return redirect(PRICES_PATH, flash="price_added")
     except Invalid as error:
         return _render_price_form(context, FormState.from_error(form, error, default_field="price"))
@@ -269,10 +257,10 @@ def create_price(context: ConfirmedOperatorContext, form: PostedForm) -> Respons
 
 
 @router.get(f"{PRICES_PATH}/{{price_id}}/take-back")
-def withdraw_price_page(context: OperatorContext, price_id: str) -> Response:
+def withdraw_price_page(context: OperatorContext, price_id: PathId) -> Response:
     require_live(context.user)
     with context.system_transaction() as tx:
-        price = find_future_price(tx, parse_path_id(price_id), on=context.now().date())
+        price = find_future_price(tx, price_id, on=context.now().date())
     return context.confirm(
         title=f"Take back {format_cents(price.unit_cents)} from {price.valid_from:%-d %B %Y}?",
         consequences=[f"{describe_price(price)}: the price before it goes on.", "Nobody has paid this one yet."],
@@ -282,12 +270,10 @@ def withdraw_price_page(context: OperatorContext, price_id: str) -> Response:
 
 
 @router.post(f"{PRICES_PATH}/{{price_id}}/take-back")
-def withdraw_price(context: OperatorContext, price_id: str, _form: PostedForm) -> Response:
+def withdraw_price(context: OperatorContext, price_id: PathId, _form: PostedForm) -> Response:
     require_live(context.user)
     with context.system_transaction() as tx:
-        billing_service.withdraw_price(
-            tx, context.account_id, parse_path_id(price_id), context.user.actor, now=context.now()
-        )
+        billing_service.withdraw_price(tx, context.account_id, price_id, context.user.actor, now=context.now())
     return redirect(PRICES_PATH, flash="price_withdrawn")
 
 

@@ -16,9 +16,8 @@ from quillpost.web.api.print_room.schemas import Mark, Reprint
 from quillpost.web.dashboard.forms import FormState, parse_moment, parse_zone, read_body
 from quillpost.web.dashboard.print_room.batches import BATCHES_PATH, read_batch_view, render_batch_page
 from quillpost.web.dashboard.print_room.labels import STATUS_LABELS, format_ranges, parse_numbers
-from quillpost.web.dashboard.print_room.pages import audit_writer, regroup_errors, render_room_page, write_audit_entry
-from quillpost.web.dashboard.responses import OperatorContext, RequestContext
-from quillpost.web.dependencies import parse_path_id
+from quillpost.web.dashboard.print_room.pages import audit_writer, render_room_page
+from quillpost.web.dashboard.responses import OperatorContext, PathId, RequestContext
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import pluralize, redirect
 from quillpost.web.security import DuplicateSubmission, use_one_time_key
@@ -42,40 +41,37 @@ class BatchMovedOn(Conflict):
 
 
 @router.post(f"{BATCH_PATH}/mark")
-def mark_batch(context: OperatorContext, batch_id: str, form: PostedForm) -> Response:
-    number = parse_path_id(batch_id)
-    batch = read_batch_view(context, number).batch
+def mark_batch(context: OperatorContext, batch_id: PathId, form: PostedForm) -> Response:
+    batch = read_batch_view(context, batch_id).batch
     try:
         body = read_body(Mark, {"status": form.text("status"), "at": _read_moment(context.request, form)})
         require_unchanged(batch, form)
         _apply_mark(context, batch, body)
     except Invalid as error:
-        form_state = regroup_errors(FormState.from_error(form, error, default_field="at"), ("at",), "")
-        return render_batch_page(context, number, form=form_state)
+        form_state = FormState.from_error(form, error, default_field="at").regroup(("at",), "")
+        return render_batch_page(context, batch_id, form=form_state)
     except Conflict as error:
-        return render_batch_page(context, number, error_message=error.message)
-    return redirect(f"{BATCHES_PATH}/{number}", flash=FLASH_BY_STATUS[body.status])
+        return render_batch_page(context, batch_id, error_message=error.message)
+    return redirect(f"{BATCHES_PATH}/{batch_id}", flash=FLASH_BY_STATUS[body.status])
 
 
 @router.get(f"{BATCH_PATH}/spoiled")
-def spoiled_items_page(context: OperatorContext, batch_id: str) -> Response:
-    return _render_spoil_page(context, read_batch_view(context, parse_path_id(batch_id)).batch)
+def spoiled_items_page(context: OperatorContext, batch_id: PathId) -> Response:
+    return _render_spoil_page(context, read_batch_view(context, batch_id).batch)
 
 
 @router.post(f"{BATCH_PATH}/spoiled")
-def spoil_items(context: OperatorContext, batch_id: str, form: PostedForm) -> Response:
+def spoil_items(context: OperatorContext, batch_id: PathId, form: PostedForm) -> Response:
     """The items fail and are not billed."""
-    batch = read_batch_view(context, parse_path_id(batch_id)).batch
+    batch = read_batch_view(context, batch_id).batch
     try:
-        identifier_field, reason = (
-            IDENTIFIER_FIELDS.get(form.text("by"), "position"),
-            form.text("reason", max_length=500),
-        )
+        identifier_field = IDENTIFIER_FIELDS.get(form.text("by"), "position")
+        reason = form.text("reason", max_length=500)
         numbers = parse_numbers(form.text("which", max_length=20_000), field="which")
         spoiled_items = [{identifier_field: number, "reason": reason or None} for number in numbers]
         _apply_mark(context, batch, read_body(Mark, {"status": "spoiled", "spoiled": spoiled_items}))
     except Invalid as error:
-        form_state = regroup_errors(FormState.from_error(form, error, default_field="which"), FORM_FIELDS, "which")
+        form_state = FormState.from_error(form, error, default_field="which").regroup(FORM_FIELDS, "which")
         return _render_spoil_page(context, batch, form_state)
     except Conflict as error:
         return render_batch_page(context, batch.id, error_message=error.message)
@@ -83,13 +79,13 @@ def spoil_items(context: OperatorContext, batch_id: str, form: PostedForm) -> Re
 
 
 @router.post(f"{BATCH_PATH}/retry")
-def retry_batch(context: OperatorContext, batch_id: str, form: PostedForm) -> Response:
-    return _retry_batch(context, read_batch_view(context, parse_path_id(batch_id)).batch, form, is_reoffer=False)
+def retry_batch(context: OperatorContext, batch_id: PathId, form: PostedForm) -> Response:
+    return _retry_batch(context, read_batch_view(context, batch_id).batch, form, is_reoffer=False)
 
 
 @router.get(f"{BATCH_PATH}/anew")
-def reoffer_page(context: OperatorContext, batch_id: str) -> Response:
-    batch = read_batch_view(context, parse_path_id(batch_id)).batch
+def reoffer_page(context: OperatorContext, batch_id: PathId) -> Response:
+    batch = read_batch_view(context, batch_id).batch
     return context.confirm(
         title=f"Offer {batch_reference(batch.id)} to another printer?",
         consequences=[
@@ -104,8 +100,8 @@ def reoffer_page(context: OperatorContext, batch_id: str) -> Response:
 
 
 @router.post(f"{BATCH_PATH}/anew")
-def reoffer_batch(context: OperatorContext, batch_id: str, form: PostedForm) -> Response:
-    return _retry_batch(context, read_batch_view(context, parse_path_id(batch_id)).batch, form, is_reoffer=True)
+def reoffer_batch(context: OperatorContext, batch_id: PathId, form: PostedForm) -> Response:
+    return _retry_batch(context, read_batch_view(context, batch_id).batch, form, is_reoffer=True)
 
 
 def require_unchanged(batch: ProductionBatch, form: Form) -> None:
@@ -183,21 +179,21 @@ ALREADY_REPRINTED = "The pieces are in a batch of their own already."
 
 
 @router.get(REPRINT_PATH)
-def reprint_page(context: OperatorContext, batch_id: str) -> Response:
-    return _render_reprint_page(context, read_batch_view(context, parse_path_id(batch_id)).batch)
+def reprint_page(context: OperatorContext, batch_id: PathId) -> Response:
+    return _render_reprint_page(context, read_batch_view(context, batch_id).batch)
 
 
 @router.post(REPRINT_PATH)
-def reprint_items(context: OperatorContext, batch_id: str, form: PostedForm) -> Response:
+def reprint_items(context: OperatorContext, batch_id: PathId, form: PostedForm) -> Response:
     """The first time shows how many items; the second, confirmed, reprints them."""
-    batch = read_batch_view(context, parse_path_id(batch_id)).batch
+    batch = read_batch_view(context, batch_id).batch
     try:
         body = _read_reprint(form)
         if form.text("sure") == "yes":
             return _create_reprint(context, batch, form, body)
         papers = _find_papers(context.container, batch, body)
     except Invalid as error:
-        form_state = regroup_errors(FormState.from_error(form, error, default_field="which"), FORM_FIELDS, "which")
+        form_state = FormState.from_error(form, error, default_field="which").regroup(FORM_FIELDS, "which")
         return _render_reprint_page(context, batch, form_state)
     except DuplicateSubmission:
         raise
@@ -230,7 +226,7 @@ def _create_reprint(context: RequestContext, batch: ProductionBatch, form: Form,
         use_one_time_key(
             tx, context.user, form.one_time_key, hint=ALREADY_REPRINTED, result_path=f"{BATCHES_PATH}/{batch.id}"
         )
-        write_audit_entry(context, tx, "batch.reprinted", audit_details(batch) | {"reason": body.reason})
+        context.audit(tx, "batch.reprinted", audit_details(batch) | {"reason": body.reason})
 
     new_batch = reports.reprint_selection(
         context.container.db,

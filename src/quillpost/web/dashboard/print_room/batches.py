@@ -35,9 +35,8 @@ from quillpost.web.dashboard.forms import (
 )
 from quillpost.web.dashboard.labels import PRODUCT_NAMES
 from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS
-from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, audit_writer, render_room_page, write_audit_entry
-from quillpost.web.dashboard.responses import OperatorContext, RequestContext
-from quillpost.web.dependencies import parse_path_id
+from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, audit_writer, render_room_page
+from quillpost.web.dashboard.responses import OperatorContext, PathId, RequestContext
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect, render_template
 from quillpost.web.security import get_zone
@@ -107,17 +106,17 @@ def batches_page(
 
 
 @router.get(f"{BATCHES_PATH}/{{batch_id}}")
-def show_batch(context: OperatorContext, batch_id: str, page: str = "") -> Response:
-    return render_batch_page(context, parse_path_id(batch_id), page=page)
+def show_batch(context: OperatorContext, batch_id: PathId, page: str = "") -> Response:
+    return render_batch_page(context, batch_id, page=page)
 
 
 @router.get(f"{BATCHES_PATH}/{{batch_id}}/live")
-def stream_batch(context: OperatorContext, batch_id: str) -> Response:
-    number, zone = parse_path_id(batch_id), get_zone(context.request)
-    read_batch_view(context, number)
+def stream_batch(context: OperatorContext, batch_id: PathId) -> Response:
+    zone = get_zone(context.request)
+    read_batch_view(context, batch_id)
 
     def draw() -> dict[str, str]:
-        view = read_batch_view(context, number)
+        view = read_batch_view(context, batch_id)
         return {
             "far": render_template(
                 "print_room/batch_progress.html",
@@ -128,7 +127,7 @@ def stream_batch(context: OperatorContext, batch_id: str) -> Response:
             )
         }
 
-    return stream_response(context.request, context.user, ("batch", number), draw)
+    return stream_response(context.request, context.user, ("batch", batch_id), draw)
 
 
 def render_batch_page(
@@ -189,34 +188,32 @@ def _progress_context(view: BatchDetails) -> dict[str, Any]:
 
 
 @router.get(f"{BATCHES_PATH}/{{batch_id}}/files/{{name}}")
-def download_file(context: OperatorContext, batch_id: str, name: str) -> Response:
+def download_file(context: OperatorContext, batch_id: PathId, name: str) -> Response:
     """In clear, as composed; some files hold the codes of gift cards."""
-    number = parse_path_id(batch_id)
     with context.system_transaction() as tx:
-        file = find_file(tx, find_batch(tx, number, mode=context.user.mode).id, name)
-    details = {"name": batch_reference(number), "mode": context.user.mode, "files": [file.name]}
+        file = find_file(tx, find_batch(tx, batch_id, mode=context.user.mode).id, name)
+    details = {"name": batch_reference(batch_id), "mode": context.user.mode, "files": [file.name]}
     batch_store = BatchFileStorage(context.container.storage.store, context.container.encryptor)
     write_entry = audit_writer(context, "print_file.downloaded", details)
-    contents = read_files_for_download(context.container.db, batch_store, number, [file], write_audit=write_entry)
-    return _download_response(number, file.name, contents[file.name], file.content_type)
+    contents = read_files_for_download(context.container.db, batch_store, batch_id, [file], write_audit=write_entry)
+    return _download_response(batch_id, file.name, contents[file.name], file.content_type)
 
 
 @router.get(f"{BATCHES_PATH}/{{batch_id}}/ticket/{{name}}")
-def download_ticket(context: OperatorContext, batch_id: str, name: str) -> Response:
+def download_ticket(context: OperatorContext, batch_id: PathId, name: str) -> Response:
     """As the printer gets it with the files."""
-    number = parse_path_id(batch_id)
     with context.system_transaction() as tx:
-        batch = find_batch(tx, number, mode=context.user.mode)
-        files = [TicketFile(file.name, file.size, file.sha256) for file in list_files(tx, number)]
+        batch = find_batch(tx, batch_id, mode=context.user.mode)
+        files = [TicketFile(file.name, file.size, file.sha256) for file in list_files(tx, batch_id)]
         tickets = (
             build_ticket_files(build_batch_ticket(tx, context.container.production, batch, files)) if files else {}
         )
         if name not in tickets:
             raise NotFound
-        details = {"name": batch_reference(number), "mode": context.user.mode, "files": [name]}
-        write_audit_entry(context, tx, "print_file.downloaded", details)
+        details = {"name": batch_reference(batch_id), "mode": context.user.mode, "files": [name]}
+        context.audit(tx, "print_file.downloaded", details)
     content_type = "application/json" if name == TICKET_JSON else "application/octet-stream"
-    return _download_response(number, name, tickets[name], content_type)
+    return _download_response(batch_id, name, tickets[name], content_type)
 
 
 def _download_response(batch_id: int, name: str, data: bytes, content_type: str) -> Response:

@@ -14,9 +14,8 @@ from quillpost.orders.queries import read_order
 from quillpost.web.api.print_room.schemas import Refusal, Release
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.labels import TYPE_NAMES
-from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, write_audit_entry
-from quillpost.web.dashboard.responses import OperatorContext, ReasonField, RequestContext
-from quillpost.web.dependencies import parse_path_id
+from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page
+from quillpost.web.dashboard.responses import OperatorContext, PathId, ReasonField, RequestContext
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, pluralize, redirect
 
@@ -74,7 +73,7 @@ def held_orders_page(context: OperatorContext, page: str = "") -> Response:
 
 
 @router.get(f"{HELD_PATH}/{{order_id}}/proof")
-def show_proof(context: OperatorContext, order_id: str) -> Response:
+def show_proof(context: OperatorContext, order_id: PathId) -> Response:
     """The first items as they would be printed."""
     order = _find_order(context, order_id)
     pdf = draw_proof(context.container.production, order.id)
@@ -83,22 +82,22 @@ def show_proof(context: OperatorContext, order_id: str) -> Response:
 
 
 @router.get(f"{HELD_PATH}/{{order_id}}/release")
-def release_page(context: OperatorContext, order_id: str) -> Response:
+def release_page(context: OperatorContext, order_id: PathId) -> Response:
     return _render_decision_page(context, RELEASE_DECISION, _find_order(context, order_id))
 
 
 @router.post(f"{HELD_PATH}/{{order_id}}/release")
-def release_order(context: OperatorContext, order_id: str, form: PostedForm) -> Response:
+def release_order(context: OperatorContext, order_id: PathId, form: PostedForm) -> Response:
     return _apply_decision(context, RELEASE_DECISION, _find_order(context, order_id), form)
 
 
 @router.get(f"{HELD_PATH}/{{order_id}}/refuse")
-def refuse_page(context: OperatorContext, order_id: str) -> Response:
+def refuse_page(context: OperatorContext, order_id: PathId) -> Response:
     return _render_decision_page(context, REFUSE_DECISION, _find_order(context, order_id))
 
 
 @router.post(f"{HELD_PATH}/{{order_id}}/refuse")
-def refuse_order(context: OperatorContext, order_id: str, form: PostedForm) -> Response:
+def refuse_order(context: OperatorContext, order_id: PathId, form: PostedForm) -> Response:
     return _apply_decision(context, REFUSE_DECISION, _find_order(context, order_id), form)
 
 
@@ -129,7 +128,7 @@ def _apply_decision(context: RequestContext, decision: HoldDecision, order: Orde
                 now=context.now(),
             )
             details = {"name": f"order {order.id}", "mode": order.mode, "reason": reason}
-            write_audit_entry(context, tx, f"order.{decision.past_verb}", details)
+            context.audit(tx, f"order.{decision.past_verb}", details)
     except Invalid as error:
         return _render_decision_page(
             context, decision, order, FormState.from_error(form, error, default_field="reason")
@@ -139,9 +138,9 @@ def _apply_decision(context: RequestContext, decision: HoldDecision, order: Orde
     return redirect(HELD_PATH, flash=f"order_{decision.past_verb}")
 
 
-def _find_order(context: RequestContext, order_id: str) -> Order:
+def _find_order(context: RequestContext, order_id: int) -> Order:
     with context.system_transaction() as tx:
-        order = read_order(tx, parse_path_id(order_id))
+        order = read_order(tx, order_id)
     if order.mode != context.user.mode:
         raise NotFound
     return order

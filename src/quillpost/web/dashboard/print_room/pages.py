@@ -1,10 +1,11 @@
-"""The print room today, and the feeds of carriers and printers."""
+"""The print room today, feeds of carriers and printers, failing webhooks and jobs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Response
 
 from quillpost.accounts.audit import service as audit_service
@@ -12,20 +13,24 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core import jobs
 from quillpost.core.clock import format_time_ago
 from quillpost.core.database import Tx
-from quillpost.core.errors import Forbidden, Invalid, Refused
-from quillpost.fulfillment.batches.rules import next_cutoff
+from quillpost.core.database.tables.fulfillment import batches
+from quillpost.core.errors import Forbidden, Invalid, NotFound, Refused
+from quillpost.core.jobs import StoppedJob
+from quillpost.fulfillment.batches.rules import batch_reference, next_cutoff
 from quillpost.fulfillment.batches.service import read_pooling_backlog
 from quillpost.fulfillment.ports import CarrierDown, RefusedScanFile
 from quillpost.fulfillment.print_room import queries as print_room_queries
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.queries import MAX_PAUSED, OpenBatchCount, PartnerHandovers, StuckBatches
 from quillpost.fulfillment.tracking.queries import CarrierActivity, read_carrier_activity
-from quillpost.notifications.webhooks.deliveries import count_failing_webhooks
+from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks.deliveries import MAX_BACKLOG, count_failing_webhooks, list_failing_webhooks
+from quillpost.notifications.webhooks.queries import read_webhook
 from quillpost.web.api.print_room.schemas import Rush
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.labels import PRODUCT_NAMES
 from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS, parse_numbers
-from quillpost.web.dashboard.responses import OperatorContext, RequestContext
+from quillpost.web.dashboard.responses import OperatorContext, PathId, RequestContext
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import pluralize, redirect
 from quillpost.web.security import get_zone
@@ -51,16 +56,6 @@ def render_room_page(
     )
 
 
-def regroup_errors(form: FormState, fields: Sequence[str], default_field: str) -> FormState:
-    """Move errors of a field's part, such as `amounts.3`, to the field, and those of unknown fields to
-    `default_field`."""
-    errors: dict[str, list[str]] = {}
-    for name, messages in form.errors.items():
-        field = name.partition(".")[0]
-        errors.setdefault(field if field in fields else default_field, []).extend(messages)
-    return FormState(form.fields, errors)
-
-
 def require_live(user: SignedInUser) -> None:
     """For what is the same in both modes."""
     if user.mode != "live":
@@ -69,18 +64,12 @@ def require_live(user: SignedInUser) -> None:
 
 def audit_writer(context: RequestContext, action: str, details: Mapping[str, Any]) -> Callable[[Tx], None]:
     """For an action that opens its own transaction."""
-    return lambda tx: write_audit_entry(context, tx, action, details)
+    return lambda tx: context.audit(tx, action, details)
 
 
 def audit_count_writer(context: RequestContext, action: str, details: Mapping[str, Any]) -> Callable[[Tx, int], None]:
     """For an action on a number of things that is not known yet."""
-    return lambda tx, count: write_audit_entry(context, tx, action, {**details, "how_many": count})
-
-
-def write_audit_entry(context: RequestContext, tx: Tx, action: str, details: Mapping[str, Any]) -> None:
-    audit_service.record_audit_entry(
-        tx, context.account_id, action, context.user.actor, about=details, now=context.now()
-    )
+    return lambda tx, count: context.audit(tx, action, {**details, "how_many": count})
 
 
 router = APIRouter(include_in_schema=False)
@@ -123,7 +112,7 @@ def rush_orders(context: OperatorContext, form: PostedForm) -> Response:
             now=context.now(),
         )
     except (Invalid, Refused) as error:
-        form_state = regroup_errors(FormState.from_error(form, error, default_field="orders"), ["orders"], "orders")
+        form_state = FormState.from_error(form, error, default_field="orders").regroup(["orders"], "orders")
         return _render_today(context, form=form_state)
     return redirect(PRINT_ROOM_PATH, flash="orders_rushed" if rushed_count else "orders_unrushed")
 
@@ -277,3 +266,94 @@ def _carrier_health(context: RequestContext, carrier_report: CarrierActivity) ->
     if not context.container.environments[context.user.mode].feeds:
         return PartnerHealth("pending", "Not set up")
     return PartnerHealth("good", "Good") if carrier_report.last_at else PartnerHealth("", "Nothing heard yet")
+
+
+WEBHOOKS_PATH = f"{PRINT_ROOM_PATH}/webhooks"
+OPERATOR_ACTOR = audit_service.Actor("whoever runs the service")  # in the owner's audit log
+
+
+@router.get(WEBHOOKS_PATH)
+def webhooks_page(context: OperatorContext, page: str = "") -> Response:
+    with context.system_transaction() as tx:
+        failing_webhooks = list_failing_webhooks(tx, context.user.mode, parse_page(page))
+    return render_room_page(
+        context, "webhooks.html", page=failing_webhooks, list_url=WEBHOOKS_PATH, max_backlog=MAX_BACKLOG
+    )
+
+
+@router.post(f"{WEBHOOKS_PATH}/{{webhook_id}}/resume")
+def resume_webhook(context: OperatorContext, webhook_id: PathId, _form: PostedForm) -> Response:
+    """The owner's audit log says that it was an operator."""
+    now = context.now()
+    with context.system_transaction() as tx:
+        webhook = read_webhook(tx, webhook_id, locked=True)
+        if webhook.mode != context.user.mode:
+            raise NotFound
+        if webhook.status in ("failing", "disabled"):
+            webhook_service.resume_webhook(tx, webhook.id, now=now)
+            details = {"id": webhook.id, "name": f"webhook {webhook.id}", "mode": webhook.mode}
+            audit_service.record_audit_entry(
+                tx,
+                webhook.account_id,
+                "webhook.resumed",
+                OPERATOR_ACTOR,
+                about=details,
+                sub_account_id=webhook.sub_account_id,
+                now=now,
+            )
+            if webhook.account_id != context.account_id:
+                context.audit(tx, "webhook.resumed", details)
+    return redirect(WEBHOOKS_PATH, flash="receiver_resumed")
+
+
+JOBS_PATH = f"{PRINT_ROOM_PATH}/jobs"
+
+
+@router.get(JOBS_PATH)
+def jobs_page(context: OperatorContext, task: str = "", page: str = "") -> Response:
+    with context.system_transaction() as tx:
+        kinds = jobs.count_failed_by_task(tx)
+        task = task if task in {kind.task for kind in kinds} else ""
+        failed_jobs = jobs.list_failed_jobs(tx, parse_page(page), task=task or None)
+        stalled_jobs = jobs.list_stalled_jobs(tx, silent_seconds=context.container.job_stall_seconds)
+        queues = jobs.list_queues(tx)
+        has_workers = jobs.are_workers_alive(tx, silent_seconds=context.container.job_stall_seconds)
+        batch_errors = _read_batch_errors(tx, [*failed_jobs.rows, *stalled_jobs])
+    return render_room_page(
+        context,
+        "jobs.html",
+        failed_tasks=kinds,
+        task=task,
+        page=failed_jobs,
+        list_url=f"{JOBS_PATH}?task={task}" if task else JOBS_PATH,
+        stalled_jobs=stalled_jobs,
+        queues=queues,
+        has_workers=has_workers,
+        batch_errors=batch_errors,
+        batch_reference=batch_reference,
+    )
+
+
+@router.post(f"{JOBS_PATH}/{{job_id}}/retry")
+def retry_job(context: OperatorContext, job_id: PathId, _form: PostedForm) -> Response:
+    with context.system_transaction() as tx:
+        task = jobs.retry_job(tx, job_id)
+        context.audit(tx, "jobs.retried", {"name": task})
+    return redirect(JOBS_PATH, flash="jobs_retried")
+
+
+@router.post(f"{JOBS_PATH}/retry")
+def retry_task_jobs(context: OperatorContext, form: PostedForm) -> Response:
+    task = form.text("task")
+    with context.system_transaction() as tx:
+        if task not in {kind.task for kind in jobs.count_failed_by_task(tx)}:
+            raise NotFound
+        context.audit(tx, "jobs.retried", {"name": task, "how_many": jobs.retry_failed_jobs(tx, task)})
+    return redirect(JOBS_PATH, flash="jobs_retried")
+
+
+def _read_batch_errors(tx: Tx, stopped_jobs: Sequence[StoppedJob]) -> dict[int, str]:
+    """By batch. Other errors are in the log."""
+    batch_ids = [job.args["batch_id"] for job in stopped_jobs if isinstance(job.args.get("batch_id"), int)]
+    rows = tx.execute(sa.select(batches.c.id, batches.c.trouble).where(batches.c.id.in_(batch_ids)))
+    return {row.id: row.trouble for row in rows if row.trouble}

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Path, Response
 
 from quillpost.accounts.oauth import clients
 from quillpost.accounts.oauth import service as oauth_service
@@ -15,9 +16,8 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.web.dashboard.forms import FormState
-from quillpost.web.dashboard.responses import ConfirmedOwnerContext, OwnerContext, RequestContext, UserContext
+from quillpost.web.dashboard.responses import ConfirmedOwnerContext, OwnerContext, PathId, RequestContext, UserContext
 from quillpost.web.dashboard.settings.pages import read_scopes
-from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
@@ -25,6 +25,7 @@ from quillpost.web.security import use_one_time_key
 router = APIRouter(include_in_schema=False)
 
 CLIENTS_PATH = "/settings/clients"
+ClientId = Annotated[PathId, Path(alias="client")]
 MAX_REDIRECT_URIS_LENGTH = 42_000
 SECRET_SHOWN_ONCE = "The secret is not shown again: if you have not kept it, make a new one on the client's page."
 
@@ -61,92 +62,91 @@ def register_client(context: ConfirmedOwnerContext, form: PostedForm) -> Respons
 
 
 @router.get(f"{CLIENTS_PATH}/{{client}}")
-def client_page(context: OwnerContext, client: str) -> Response:
-    return _render_client_page(context, _find_client(context, client))
+def client_page(context: OwnerContext, client_id: ClientId) -> Response:
+    return _render_client_page(context, _find_client(context, client_id))
 
 
 @router.get(f"{CLIENTS_PATH}/{{client}}/change")
-def change_page(context: ConfirmedOwnerContext, client: str) -> Response:
-    oauth_client = _find_client(context, client)
+def change_page(context: ConfirmedOwnerContext, client_id: ClientId) -> Response:
+    client = _find_client(context, client_id)
     form_state = FormState(
         {
-            "name": [oauth_client.name],
-            "website": [oauth_client.website or ""],
-            "redirect_uris": ["\n".join(oauth_client.redirect_uris)],
-            "limits": ["all" if oauth_client.scopes is None else "some"],
-            "scopes": sorted(oauth_client.scopes or ()),
+            "name": [client.name],
+            "website": [client.website or ""],
+            "redirect_uris": ["\n".join(client.redirect_uris)],
+            "limits": ["all" if client.scopes is None else "some"],
+            "scopes": sorted(client.scopes or ()),
         }
     )
-    return _render_form(context, form_state, oauth_client)
+    return _render_form(context, form_state, client)
 
 
 @router.post(f"{CLIENTS_PATH}/{{client}}/change")
-def change_client(context: ConfirmedOwnerContext, client: str, form: PostedForm) -> Response:
-    oauth_client = _find_client(context, client)
+def change_client(context: ConfirmedOwnerContext, client_id: ClientId, form: PostedForm) -> Response:
+    client = _find_client(context, client_id)
     try:
         with context.account_transaction() as tx:
             clients.update_client(
-                tx, context.account_id, oauth_client.id, _read_registration(form), context.user.actor, now=context.now()
+                tx, context.account_id, client.id, _read_registration(form), context.user.actor, now=context.now()
             )
     except Invalid as error:
-        return _render_form(context, FormState.from_error(form, error, default_field="name"), oauth_client)
-    return redirect(f"{CLIENTS_PATH}/{oauth_client.id}", flash="client_changed")
+        return _render_form(context, FormState.from_error(form, error, default_field="name"), client)
+    return redirect(f"{CLIENTS_PATH}/{client.id}", flash="client_changed")
 
 
 @router.get(f"{CLIENTS_PATH}/{{client}}/secret")
-def secret_page(context: ConfirmedOwnerContext, client: str) -> Response:
-    oauth_client = _find_client(context, client)
-    if oauth_client.is_public:  # which has none
+def secret_page(context: ConfirmedOwnerContext, client_id: ClientId) -> Response:
+    client = _find_client(context, client_id)
+    if client.is_public:  # which has none
         raise NotFound
     return context.confirm(
-        title=f"A new secret for “{oauth_client.name}”?",
+        title=f"A new secret for “{client.name}”?",
         consequences=[
-            f"The present secret, which ends in {oauth_client.secret_hint}, is worth nothing from then on.",
+            f"The present secret, which ends in {client.secret_hint}, is worth nothing from then on.",
             "Until the client has the new one, it can connect nobody and refresh nothing.",
             "Apps that are connected stay so.",
         ],
         button_label="Make a new secret",
-        back_url=f"{CLIENTS_PATH}/{oauth_client.id}",
+        back_url=f"{CLIENTS_PATH}/{client.id}",
         has_one_time_key=True,
     )
 
 
 @router.post(f"{CLIENTS_PATH}/{{client}}/secret")
-def rotate_secret(context: ConfirmedOwnerContext, client: str, form: PostedForm) -> Response:
+def rotate_secret(context: ConfirmedOwnerContext, client_id: ClientId, form: PostedForm) -> Response:
     with context.account_transaction() as tx:
-        number = parse_path_id(client)
         use_one_time_key(
-            tx, context.user, form.one_time_key, hint=SECRET_SHOWN_ONCE, result_path=f"{CLIENTS_PATH}/{number}"
+            tx, context.user, form.one_time_key, hint=SECRET_SHOWN_ONCE, result_path=f"{CLIENTS_PATH}/{client_id}"
         )
-        secret = clients.rotate_client_secret(tx, context.account_id, number, context.user.actor, now=context.now())
-        oauth_client = clients.find_client(tx, context.account_id, number)
-    return _render_client_page(context, oauth_client, secret=secret)
+        secret = clients.rotate_client_secret(tx, context.account_id, client_id, context.user.actor, now=context.now())
+        client = clients.find_client(tx, context.account_id, client_id)
+    return _render_client_page(context, client, secret=secret)
 
 
 @router.get(f"{CLIENTS_PATH}/{{client}}/delete")
-def delete_page(context: OwnerContext, client: str) -> Response:
-    oauth_client = _find_client(context, client)
+def delete_page(context: OwnerContext, client_id: ClientId) -> Response:
+    client = _find_client(context, client_id)
     return context.confirm(
-        title=f"Delete “{oauth_client.name}”?",
+        title=f"Delete “{client.name}”?",
         consequences=[
-            _connections_warning(_count_connections(context.container, oauth_client)),
+            _connections_warning(_count_connections(context.container, client)),
             "Its id and its secret are worth nothing from then on. This cannot be taken back.",
         ],
         button_label="Delete it",
-        back_url=f"{CLIENTS_PATH}/{oauth_client.id}",
+        back_url=f"{CLIENTS_PATH}/{client.id}",
     )
 
 
 @router.post(f"{CLIENTS_PATH}/{{client}}/delete")
-def delete_client(context: OwnerContext, client: str, _form: PostedForm) -> Response:
+def delete_client(context: OwnerContext, client_id: ClientId, _form: PostedForm) -> Response:
     with context.system_transaction() as tx:
-        clients.delete_client(tx, context.account_id, parse_path_id(client), context.user.actor, now=context.now())
+        clients.delete_client(tx, context.account_id, client_id, context.user.actor, now=context.now())
     return redirect(CLIENTS_PATH, flash="client_deleted")
 
 
-def _find_client(context: RequestContext, client: str) -> OAuthClient:
+def _find_client(context: RequestContext, client_id: int) -> OAuthClient:
     with context.account_transaction() as tx:
-        return clients.find_client(tx, context.account_id, parse_path_id(client))
+        return clients.find_client(tx, context.account_id, client_id)
 
 
 def _count_connections(container: Container, client: OAuthClient) -> int:
@@ -214,7 +214,7 @@ def apps_page(context: UserContext) -> Response:
 
 
 @router.get(f"{APPS_PATH}/{{grant_id}}/disconnect")
-def disconnect_page(context: UserContext, grant_id: str) -> Response:
+def disconnect_page(context: UserContext, grant_id: PathId) -> Response:
     with context.account_transaction() as tx:
         app = _find_app(tx, context.user, grant_id, now=context.now())
     return context.confirm(
@@ -229,7 +229,7 @@ def disconnect_page(context: UserContext, grant_id: str) -> Response:
 
 
 @router.post(f"{APPS_PATH}/{{grant_id}}/disconnect")
-def disconnect_app(context: UserContext, grant_id: str, _form: PostedForm) -> Response:
+def disconnect_app(context: UserContext, grant_id: PathId, _form: PostedForm) -> Response:
     with context.account_transaction() as tx:
         app = _find_app(tx, context.user, grant_id, now=context.now())
         oauth_service.disconnect_app(tx, context.account_id, app.newest.grant_id, context.user.actor, now=context.now())
@@ -241,10 +241,9 @@ def _visible_apps(tx: Tx, user: SignedInUser, *, now: datetime) -> list[Connecte
     return [app for app in apps if user.is_owner or app.newest.person_id == user.person_id]
 
 
-def _find_app(tx: Tx, user: SignedInUser, grant_id: str, *, now: datetime) -> ConnectedApp:
-    number = parse_path_id(grant_id)
+def _find_app(tx: Tx, user: SignedInUser, grant_id: int, *, now: datetime) -> ConnectedApp:
     for app in _visible_apps(tx, user, now=now):
-        if any(each.grant_id == number for each in app.connections):
+        if any(each.grant_id == grant_id for each in app.connections):
             return app
     raise NotFound
 

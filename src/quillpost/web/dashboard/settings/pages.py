@@ -25,6 +25,7 @@ from quillpost.web.dashboard.responses import (
     CSV_CHUNK_LINES,
     ConfirmedOwnerContext,
     OwnerContext,
+    PathId,
     RequestContext,
     csv_response,
 )
@@ -192,12 +193,11 @@ def create_token(context: ConfirmedOwnerContext, form: PostedForm) -> Response:
 
 
 @router.get(f"{TOKENS_PATH}/{{token_id}}/revoke")
-def revoke_page(context: OwnerContext, token_id: str) -> Response:
-    number = parse_path_id(token_id)
+def revoke_page(context: OwnerContext, token_id: PathId) -> Response:
     with context.account_transaction() as tx:
-        if token_service.is_revoked(tx, context.account_id, number):
+        if token_service.is_revoked(tx, context.account_id, token_id):
             return redirect(TOKENS_PATH, flash="token_gone")
-        token = token_service.find_token(tx, context.account_id, number)
+        token = token_service.find_token(tx, context.account_id, token_id)
     token_label = f"the {token.mode} token" + (f" that ends in {token.hint}" if token.hint else "")
     usage_note = "It was never used." if token.last_used_at is None else "Whatever uses it is not let in any more."
     return context.confirm(
@@ -209,12 +209,11 @@ def revoke_page(context: OwnerContext, token_id: str) -> Response:
 
 
 @router.post(f"{TOKENS_PATH}/{{token_id}}/revoke")
-def revoke_token(context: OwnerContext, token_id: str, _form: PostedForm) -> Response:
-    number = parse_path_id(token_id)
+def revoke_token(context: OwnerContext, token_id: PathId, _form: PostedForm) -> Response:
     with context.account_transaction() as tx:
-        if token_service.is_revoked(tx, context.account_id, number):
+        if token_service.is_revoked(tx, context.account_id, token_id):
             return redirect(TOKENS_PATH, flash="token_gone")
-        token_service.revoke_token(tx, context.account_id, number, context.user.actor, now=context.now())
+        token_service.revoke_token(tx, context.account_id, token_id, context.user.actor, now=context.now())
     return redirect(TOKENS_PATH, flash="token_revoked")
 
 

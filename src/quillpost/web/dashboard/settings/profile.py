@@ -12,11 +12,10 @@ from quillpost.accounts.users.service import rename_person
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.rendering.codes.qr import QrEncoder
 from quillpost.web.dashboard.forms import FormState
-from quillpost.web.dashboard.responses import ConfirmedUserContext, RequestContext, UserContext
+from quillpost.web.dashboard.responses import ConfirmedUserContext, PathId, RequestContext, UserContext
 from quillpost.web.dashboard.sign_in.pages import read_new_password, require_password, set_session_cookie
-from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import PostedForm
-from quillpost.web.rendering import redirect, render_page
+from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
 
 # The first that is found counts: most of them say that they are each other.
@@ -104,9 +103,9 @@ def end_other_sessions(context: UserContext, _form: PostedForm) -> Response:
 
 
 @router.post("/settings/sessions/{session}/end")
-def end_session(context: UserContext, session: str, _form: PostedForm) -> Response:
+def end_session(context: UserContext, session: PathId, _form: PostedForm) -> Response:
     with context.system_transaction() as tx:
-        if not sessions.end_sessions(tx, context.user.person_id, only_id=parse_path_id(session)):
+        if not sessions.end_sessions(tx, context.user.person_id, only_id=session):
             raise NotFound
         record_person_entry(tx, "sessions.ended", context.user.actor, about={"how_many": 1}, now=context.now())
     return redirect("/settings", flash="session_ended")
@@ -187,7 +186,7 @@ def turn_on_second_factor(context: ConfirmedUserContext, form: PostedForm) -> Re
         )
     if codes is None:
         return _render_second_factor(context, errors={"code": [WRONG_CODE]})
-    return render_page(context.request, "settings/recovery_codes.html", user=context.user, codes=codes, is_new=True)
+    return context.render("settings/recovery_codes.html", codes=codes, is_new=True)
 
 
 @router.post(f"{SECOND_FACTOR_PATH}/codes")
@@ -197,7 +196,7 @@ def renew_codes(context: ConfirmedUserContext, form: PostedForm) -> Response:
     with context.system_transaction() as tx:
         use_one_time_key(tx, context.user, form.one_time_key, hint=CODES_SHOWN_ONCE, result_path=SECOND_FACTOR_PATH)
         codes = second_factor.create_recovery_codes(tx, context.user.person_id, context.user.actor, now=context.now())
-    return render_page(context.request, "settings/recovery_codes.html", user=context.user, codes=codes, is_new=False)
+    return context.render("settings/recovery_codes.html", codes=codes, is_new=False)
 
 
 @router.post(f"{SECOND_FACTOR_PATH}/off")

@@ -13,9 +13,8 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.web.dashboard.forms import FormState
-from quillpost.web.dashboard.responses import ConfirmedOwnerContext, OwnerContext, RequestContext
+from quillpost.web.dashboard.responses import ConfirmedOwnerContext, OwnerContext, PathId, RequestContext
 from quillpost.web.dashboard.settings.pages import sub_account_titles
-from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
@@ -67,13 +66,12 @@ def invite_user(context: ConfirmedOwnerContext, form: PostedForm) -> Response:
 
 
 @router.post(f"{PAGE_PATH}/invitations/{{invitation_id}}/again")
-def resend_invitation(context: ConfirmedOwnerContext, invitation_id: str, form: PostedForm) -> Response:
+def resend_invitation(context: ConfirmedOwnerContext, invitation_id: PathId, form: PostedForm) -> Response:
     """A new link for the same person and role; the former link ends."""
-    number = parse_path_id(invitation_id)
     with context.system_transaction() as tx:
         _claim_form(tx, context.user, form)
         pending_invitations = invitations.list_pending_invitations(tx, context.account_id, now=context.now())
-        invitation = next((each for each in pending_invitations if each.id == number), None)
+        invitation = next((each for each in pending_invitations if each.id == invitation_id), None)
         if invitation is None:
             raise NotFound
         link = _create_invitation(
@@ -83,16 +81,14 @@ def resend_invitation(context: ConfirmedOwnerContext, invitation_id: str, form: 
 
 
 @router.post(f"{PAGE_PATH}/invitations/{{invitation_id}}/take-back")
-def cancel_invitation(context: OwnerContext, invitation_id: str, _form: PostedForm) -> Response:
+def cancel_invitation(context: OwnerContext, invitation_id: PathId, _form: PostedForm) -> Response:
     with context.system_transaction() as tx:
-        invitations.withdraw_invitation(
-            tx, context.account_id, parse_path_id(invitation_id), context.user.actor, now=context.now()
-        )
+        invitations.withdraw_invitation(tx, context.account_id, invitation_id, context.user.actor, now=context.now())
     return redirect(PAGE_PATH, flash="uninvited")
 
 
 @router.get(f"{PAGE_PATH}/{{membership_id}}/change")
-def change_page(context: ConfirmedOwnerContext, membership_id: str) -> Response:
+def change_page(context: ConfirmedOwnerContext, membership_id: PathId) -> Response:
     member = _find_member(context, membership_id)
     sub_account_value = "" if member.sub_account_id is None else str(member.sub_account_id)
     return _render_change_page(
@@ -101,7 +97,7 @@ def change_page(context: ConfirmedOwnerContext, membership_id: str) -> Response:
 
 
 @router.post(f"{PAGE_PATH}/{{membership_id}}/change")
-def change_member(context: ConfirmedOwnerContext, membership_id: str, form: PostedForm) -> Response:
+def change_member(context: ConfirmedOwnerContext, membership_id: PathId, form: PostedForm) -> Response:
     member = _find_member(context, membership_id)
     try:
         role = _read_role(form, context.user)
@@ -122,12 +118,12 @@ def change_member(context: ConfirmedOwnerContext, membership_id: str, form: Post
 
 
 @router.get(f"{PAGE_PATH}/{{membership_id}}/remove")
-def remove_page(context: OwnerContext, membership_id: str) -> Response:
+def remove_page(context: OwnerContext, membership_id: PathId) -> Response:
     return _render_remove_page(context, _find_member(context, membership_id))
 
 
 @router.post(f"{PAGE_PATH}/{{membership_id}}/remove")
-def remove_member(context: OwnerContext, membership_id: str, _form: PostedForm) -> Response:
+def remove_member(context: OwnerContext, membership_id: PathId, _form: PostedForm) -> Response:
     member = _find_member(context, membership_id)
     try:
         with context.system_transaction() as tx:
@@ -141,11 +137,10 @@ def remove_member(context: OwnerContext, membership_id: str, _form: PostedForm) 
     return redirect(PAGE_PATH, flash="member_removed")
 
 
-def _find_member(context: RequestContext, membership_id: str) -> Member:
-    number = parse_path_id(membership_id)
+def _find_member(context: RequestContext, membership_id: int) -> Member:
     with context.system_transaction() as tx:
         account_members = user_service.list_members(tx, context.account_id)
-    match = next((member for member in account_members if member.membership_id == number), None)
+    match = next((member for member in account_members if member.membership_id == membership_id), None)
     if match is None:
         raise NotFound
     return match

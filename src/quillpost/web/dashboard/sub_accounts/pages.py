@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header, Response
 
 from quillpost import __version__
-from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.billing.queries import sum_spending_by_sub_account
 from quillpost.accounts.service import read_sender
 from quillpost.accounts.sub_accounts import (
@@ -34,7 +33,7 @@ from quillpost.rendering import models as rendering_models
 from quillpost.rendering.models import INCH, Addressee, Copy, Design, parse_color
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
-from quillpost.web.dashboard.responses import OwnerContext, RequestContext, UserContext
+from quillpost.web.dashboard.responses import OwnerContext, PathId, RequestContext, UserContext
 from quillpost.web.dashboard.sub_accounts.forms import (
     FORM_FIELDS,
     read_branding,
@@ -43,9 +42,8 @@ from quillpost.web.dashboard.sub_accounts.forms import (
     sub_account_form_fields,
     to_form_errors,
 )
-from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import redirect, render_page
+from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
 from quillpost.web.sessions import is_fragment
 
@@ -61,21 +59,18 @@ def sub_accounts_page(context: UserContext, q: str = "", page: str = "") -> Resp
     now, tenant_scope = context.now(), context.tenant
     name_filter = q.replace("\x00", "").strip()[:MAX_SEARCH_LENGTH]
     month = now.astimezone(UTC).date().replace(day=1)
-    with context.container.db.transaction(tenant_scope) as tx:
+    with context.transaction() as tx:
         sub_accounts = read_sub_account_page(tx, parse_page(page, per_page=PAGE_SIZE), title_search=name_filter)
         sub_account_ids = [each.id for each in sub_accounts.rows]
         orders_by_id = count_orders_by_sub_account(tx, tenant_scope, sub_account_ids)
         spent_by_id = sum_spending_by_sub_account(tx, tenant_scope, since=month, sub_account_ids=sub_account_ids)
-    return render_page(
-        context.request,
+    return context.render(
         "sub_accounts/list.html",
-        user=context.user,
-        now=now,
+        FormState({"q": [name_filter]}),
         page=sub_accounts,
         order_counts=orders_by_id,
         spent=spent_by_id,
         month=month,
-        values={"q": name_filter},
     )
 
 
@@ -92,11 +87,11 @@ _front_cache: SharedCache[str, bytes] = SharedCache(max_size=16_000_000, size_of
 
 @router.get(f"{PAGE_PATH}/{{sub_account_id}}/front.png")
 def front_picture(
-    context: UserContext, sub_account_id: str, if_none_match: Annotated[str, Header(alias="If-None-Match")] = ""
+    context: UserContext, sub_account_id: PathId, if_none_match: Annotated[str, Header(alias="If-None-Match")] = ""
 ) -> Response:
     """Without a logo that cannot be fetched: the form says why."""
     with context.transaction() as tx:
-        sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
+        sub_account = find_sub_account(tx, sub_account_id)
         sender = read_sender(tx, context.user.caller, sub_account.id)
     branding = dict(sub_account.branding)
     rendering_sender = rendering_models.SenderName(sender.name, sender.company)
@@ -192,15 +187,7 @@ def create_sub_account_from_form(context: OwnerContext, form: PostedForm) -> Res
             use_one_time_key(tx, context.user, form.one_time_key, hint=ALREADY_CREATED, result_path=PAGE_PATH)
             sub_account = create_sub_account(tx, context.user.caller, body.columns(), now=now)
             details = {"title": sub_account.title, "id": sub_account.id}
-            audit_service.record_audit_entry(
-                tx,
-                sub_account.account_id,
-                "sub_account.created",
-                context.user.actor,
-                about=details,
-                sub_account_id=sub_account.id,
-                now=now,
-            )
+            context.audit(tx, "sub_account.created", details, sub_account_id=sub_account.id)
     except (Invalid, Refused) as error:
         return render_form(context, rejected_form(form, error))
     return redirect(f"{PAGE_PATH}/{sub_account.id}", flash="sub_account_made")
@@ -211,13 +198,7 @@ def preview_front(context: OwnerContext, form: PostedForm) -> Response:
     """A part of the form's page; without scripts, all of it."""
     picture, error_messages = draw_form_front(context, form)
     if is_fragment(context.request):
-        return render_page(
-            context.request,
-            "sub_accounts/front_preview.html",
-            user=context.user,
-            picture=picture,
-            error_messages=error_messages,
-        )
+        return context.render("sub_accounts/front_preview.html", picture=picture, error_messages=error_messages)
     number = form.number("sub_account_id")
     sub_account = None
     if number is not None:
@@ -227,21 +208,18 @@ def preview_front(context: OwnerContext, form: PostedForm) -> Response:
 
 
 @router.get(f"{PAGE_PATH}/{{sub_account_id}}")
-def sub_account_page(context: UserContext, sub_account_id: str) -> Response:
+def sub_account_page(context: UserContext, sub_account_id: PathId) -> Response:
     now, tenant_scope = context.now(), context.tenant
     month = now.astimezone(UTC).date().replace(day=1)
-    with context.container.db.transaction(tenant_scope) as tx:
-        sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
+    with context.transaction() as tx:
+        sub_account = find_sub_account(tx, sub_account_id)
         orders = count_orders_by_sub_account(tx, tenant_scope, [sub_account.id])
         spent = sum_spending_by_sub_account(tx, tenant_scope, since=month, sub_account_ids=[sub_account.id])
         spent_in_total = sum_spending_by_sub_account(
             tx, tenant_scope, since=month.replace(year=1970), sub_account_ids=[sub_account.id]
         )
-    return render_page(
-        context.request,
+    return context.render(
         "sub_accounts/sub_account.html",
-        user=context.user,
-        now=now,
         sub_account=sub_account,
         return_address=_return_address_lines(sub_account),
         order_count=orders.get(sub_account.id, 0),
@@ -252,16 +230,16 @@ def sub_account_page(context: UserContext, sub_account_id: str) -> Response:
 
 
 @router.get(f"{PAGE_PATH}/{{sub_account_id}}/edit")
-def edit_page(context: OwnerContext, sub_account_id: str) -> Response:
+def edit_page(context: OwnerContext, sub_account_id: PathId) -> Response:
     with context.transaction() as tx:
-        sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
+        sub_account = find_sub_account(tx, sub_account_id)
     return render_form(context, FormState(sub_account_form_fields(sub_account)), sub_account)
 
 
 @router.post(f"{PAGE_PATH}/{{sub_account_id}}/edit")
-def change_sub_account_from_form(context: OwnerContext, sub_account_id: str, form: PostedForm) -> Response:
+def change_sub_account_from_form(context: OwnerContext, sub_account_id: PathId, form: PostedForm) -> Response:
     with context.transaction() as tx:
-        sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
+        sub_account = find_sub_account(tx, sub_account_id)
     try:
         body = read_body(ChangedSubAccount, read_sub_account_fields(form))
         with context.transaction() as tx:
@@ -307,29 +285,21 @@ DELETE_CONSEQUENCES = (
 
 
 @router.get(f"{PAGE_PATH}/{{sub_account_id}}/delete")
-def delete_page(context: OwnerContext, sub_account_id: str) -> Response:
-    return _render_delete_page(context, parse_path_id(sub_account_id))
+def delete_page(context: OwnerContext, sub_account_id: PathId) -> Response:
+    return _render_delete_page(context, sub_account_id)
 
 
 @router.post(f"{PAGE_PATH}/{{sub_account_id}}/delete")
-def delete_sub_account_from_form(context: OwnerContext, sub_account_id: str, _form: PostedForm) -> Response:
-    number, now = parse_path_id(sub_account_id), context.now()
+def delete_sub_account_from_form(context: OwnerContext, sub_account_id: PathId, _form: PostedForm) -> Response:
+    now = context.now()
     try:
         # Both modes: what is live keeps it, too, while one looks at test mode.
         with context.container.db.transaction(Tenant(context.account_id)) as tx:
-            sub_account = remove_sub_account(tx, number, now=now)
+            sub_account = remove_sub_account(tx, sub_account_id, now=now)
             details = {"title": sub_account.title, "id": sub_account.id}
-            audit_service.record_audit_entry(
-                tx,
-                sub_account.account_id,
-                "sub_account.deleted",
-                context.user.actor,
-                about=details,
-                sub_account_id=sub_account.id,
-                now=now,
-            )
+            context.audit(tx, "sub_account.deleted", details, sub_account_id=sub_account.id)
     except Refused as error:
-        return _render_delete_page(context, number, error.message)
+        return _render_delete_page(context, sub_account_id, error.message)
     return redirect(PAGE_PATH, flash="sub_account_deleted")
 
 

@@ -25,12 +25,11 @@ from quillpost.web.dashboard.forms import (
     read_body,
     zone_context,
 )
-from quillpost.web.dashboard.responses import RequestContext, UserContext
+from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.dashboard.webhooks import labels
 from quillpost.web.dashboard.webhooks.pages import PAGE_PATH, render_webhook_page, webhook_path
-from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import redirect, render_page
+from quillpost.web.rendering import redirect
 from quillpost.web.security import DuplicateSubmission, use_one_time_key
 from quillpost.web.sessions import is_fragment
 
@@ -39,13 +38,13 @@ router = APIRouter(include_in_schema=False)
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}")
 def webhook_log_page(
-    context: UserContext, webhook_id: str, status: str = "", event_type: str = "", page: str = ""
+    context: UserContext, webhook_id: PathId, status: str = "", event_type: str = "", page: str = ""
 ) -> Response:
     delivery_filter = deliveries.DeliveryQuery(
         status=status if status in deliveries.DELIVERY_STATUSES else None,
         event_type=event_type if event_type in EVENT_TYPES else None,
     )
-    return render_log_page(context, parse_path_id(webhook_id), delivery_filter=delivery_filter, page=page)
+    return render_log_page(context, webhook_id, delivery_filter=delivery_filter, page=page)
 
 
 def render_log_page(
@@ -59,7 +58,7 @@ def render_log_page(
     """`form` is the one that came back with errors."""
     delivery_filter = delivery_filter or deliveries.DeliveryQuery()
     tenant_scope = context.tenant
-    with context.container.db.transaction(tenant_scope) as tx:
+    with context.transaction() as tx:
         webhook = webhook_queries.read_webhook(tx, webhook_id)
         delivery_rows, is_truncated = deliveries.list_deliveries(
             context.container.db, tx, tenant_scope, webhook.id, parse_page(page), delivery_filter
@@ -88,10 +87,10 @@ def render_log_page(
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/deliveries/{{delivery_id}}")
-def delivery_details_page(context: UserContext, webhook_id: str, delivery_id: str) -> Response:
+def delivery_details_page(context: UserContext, webhook_id: PathId, delivery_id: PathId) -> Response:
     with context.transaction() as tx:
-        webhook = webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
-        delivery = deliveries.read_delivery(tx, webhook.id, parse_path_id(delivery_id))
+        webhook = webhook_queries.read_webhook(tx, webhook_id)
+        delivery = deliveries.read_delivery(tx, webhook.id, delivery_id)
     return render_delivery_page(context, webhook, delivery)
 
 
@@ -120,36 +119,33 @@ ALREADY_REPLAYED = "The webhook's log shows what came of it."
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/test")
-def send_test(context: UserContext, webhook_id: str, form: PostedForm) -> Response:
-    number = parse_path_id(webhook_id)
+def send_test(context: UserContext, webhook_id: PathId, form: PostedForm) -> Response:
     try:
         event_type = read_body(Trial, {"event_type": form.text("event_type") or None}).event_type
         with context.transaction() as tx:
-            sample = webhook_service.send_sample_event(tx, number, event_type, now=context.now())
+            sample = webhook_service.send_sample_event(tx, webhook_id, event_type, now=context.now())
     except (Invalid, Refused) as error:
         if is_fragment(context.request):
-            return render_page(
-                context.request, "error_fragment.html", user=context.user, status=422, message=error.message
-            )
+            return context.render("error_fragment.html", status=422, message=error.message)
         form_state = FormState.from_error(form, error, default_field="event_type")
-        return render_log_page(context, number, form=form_state)
+        return render_log_page(context, webhook_id, form=form_state)
     if is_fragment(context.request):
-        return _render_outcome(context, number, sample.delivery_id, poll_count=0)
-    return redirect(f"{webhook_path(number)}/deliveries/{sample.delivery_id}", flash="webhook_tried")
+        return _render_outcome(context, webhook_id, sample.delivery_id, poll_count=0)
+    return redirect(f"{webhook_path(webhook_id)}/deliveries/{sample.delivery_id}", flash="webhook_tried")
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/deliveries/{{delivery_id}}/outcome")
-def outcome_fragment(context: UserContext, webhook_id: str, delivery_id: str, look: str = "") -> Response:
+def outcome_fragment(context: UserContext, webhook_id: PathId, delivery_id: PathId, look: str = "") -> Response:
     """While the delivery is pending, the page asks again up to `MAX_POLLS` times."""
     poll_count = int(look) if look.isascii() and look.isdigit() and len(look) < 4 else MAX_POLLS
-    return _render_outcome(context, parse_path_id(webhook_id), parse_path_id(delivery_id), poll_count=poll_count)
+    return _render_outcome(context, webhook_id, delivery_id, poll_count=poll_count)
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/deliveries/{{delivery_id}}/retry")
-def retry_delivery(context: UserContext, webhook_id: str, delivery_id: str, form: PostedForm) -> Response:
+def retry_delivery(context: UserContext, webhook_id: PathId, delivery_id: PathId, form: PostedForm) -> Response:
     with context.transaction() as tx:
-        webhook = webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
-        delivery = deliveries.read_delivery(tx, webhook.id, parse_path_id(delivery_id))
+        webhook = webhook_queries.read_webhook(tx, webhook_id)
+        delivery = deliveries.read_delivery(tx, webhook.id, delivery_id)
     try:
         with context.transaction() as tx:
             retried = deliveries.retry_delivery(tx, webhook.id, delivery.id, now=context.now())
@@ -160,23 +156,22 @@ def retry_delivery(context: UserContext, webhook_id: str, delivery_id: str, form
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/replay")
-def replay_events(context: UserContext, webhook_id: str, form: PostedForm) -> Response:
-    number = parse_path_id(webhook_id)
+def replay_events(context: UserContext, webhook_id: PathId, form: PostedForm) -> Response:
     try:
         since, until = _read_time_range(form, parse_zone(context.request, form.fields), now=context.now())
         with context.transaction() as tx:
-            webhook_queries.read_webhook(tx, number)
+            webhook_queries.read_webhook(tx, webhook_id)
             use_one_time_key(
-                tx, context.user, form.one_time_key, hint=ALREADY_REPLAYED, result_path=webhook_path(number)
+                tx, context.user, form.one_time_key, hint=ALREADY_REPLAYED, result_path=webhook_path(webhook_id)
             )
-            replay_result = fan_out.start_replay(tx, number, since=since, until=until)
+            replay_result = fan_out.start_replay(tx, webhook_id, since=since, until=until)
     except DuplicateSubmission:
         raise
     except (Invalid, Refused, Conflict) as error:
         errors = error.fields if isinstance(error, Invalid) else {"from": [error.message]}
-        return render_log_page(context, number, form=FormState(form.fields, errors))
+        return render_log_page(context, webhook_id, form=FormState(form.fields, errors))
     has_started = replay_result.events or replay_result.truncated
-    return redirect(webhook_path(number), flash="replay_begun" if has_started else "replay_empty")
+    return redirect(webhook_path(webhook_id), flash="replay_begun" if has_started else "replay_empty")
 
 
 def _render_outcome(context: RequestContext, webhook_id: int, delivery_id: int, *, poll_count: int) -> Response:

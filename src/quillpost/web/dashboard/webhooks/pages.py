@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Response
 
-from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
@@ -25,7 +24,7 @@ from quillpost.web.api.webhooks.endpoints import (
     update_subscription,
 )
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
-from quillpost.web.dashboard.responses import RequestContext, UserContext
+from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.dashboard.webhooks import labels
 from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
@@ -46,23 +45,15 @@ def webhook_path(webhook_id: int) -> str:
     return f"{PAGE_PATH}/{webhook_id}"
 
 
-def find_webhook(context: RequestContext, webhook_id: str) -> webhook_queries.WebhookSubscription:
+def find_webhook(context: RequestContext, webhook_id: int) -> webhook_queries.WebhookSubscription:
     with context.transaction() as tx:
-        return webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
+        return webhook_queries.read_webhook(tx, webhook_id)
 
 
 def write_audit_entry(
     context: RequestContext, tx: Tx, action: str, webhook: webhook_queries.WebhookSubscription
 ) -> None:
-    audit_service.record_audit_entry(
-        tx,
-        webhook.account_id,
-        action,
-        context.user.actor,
-        about=audit_details(webhook),
-        sub_account_id=webhook.sub_account_id,
-        now=context.now(),
-    )
+    context.audit(tx, action, audit_details(webhook), sub_account_id=webhook.sub_account_id)
 
 
 def receiver_url(context: RequestContext) -> str | None:
@@ -114,7 +105,7 @@ def create_webhook(context: UserContext, form: PostedForm) -> Response:
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/change")
-def change_page(context: UserContext, webhook_id: str) -> Response:
+def change_page(context: UserContext, webhook_id: PathId) -> Response:
     webhook = find_webhook(context, webhook_id)
     values = {name: getattr(webhook, name) for name in FORM_FIELDS}
     form_values = {name: [str(value)] for name, value in values.items() if value is not None}
@@ -122,7 +113,7 @@ def change_page(context: UserContext, webhook_id: str) -> Response:
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/change")
-def change_webhook(context: UserContext, webhook_id: str, form: PostedForm) -> Response:
+def change_webhook(context: UserContext, webhook_id: PathId, form: PostedForm) -> Response:
     webhook = find_webhook(context, webhook_id)
     try:
         body = read_body(ChangedWebhook, _read_fields(form))
@@ -165,9 +156,9 @@ NEW_SECRET_SHOWN_ONCE = "The new secret is not shown again: if you have not kept
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/pause")
-def pause_webhook(context: UserContext, webhook_id: str, _form: PostedForm) -> Response:
+def pause_webhook(context: UserContext, webhook_id: PathId, _form: PostedForm) -> Response:
     with context.transaction() as tx:
-        before = webhook_queries.read_webhook(tx, parse_path_id(webhook_id), locked=True)
+        before = webhook_queries.read_webhook(tx, webhook_id, locked=True)
         paused = webhook_service.pause_webhook(tx, before.id, now=context.now())
         if paused.status != before.status:
             write_audit_entry(context, tx, "webhook.paused", paused)
@@ -175,9 +166,9 @@ def pause_webhook(context: UserContext, webhook_id: str, _form: PostedForm) -> R
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/resume")
-def resume_webhook(context: UserContext, webhook_id: str, _form: PostedForm) -> Response:
+def resume_webhook(context: UserContext, webhook_id: PathId, _form: PostedForm) -> Response:
     with context.transaction() as tx:
-        before = webhook_queries.read_webhook(tx, parse_path_id(webhook_id), locked=True)
+        before = webhook_queries.read_webhook(tx, webhook_id, locked=True)
         resumed = webhook_service.resume_webhook(tx, before.id, now=context.now())
         if resumed.status != before.status:
             write_audit_entry(context, tx, "webhook.resumed", resumed)
@@ -185,7 +176,7 @@ def resume_webhook(context: UserContext, webhook_id: str, _form: PostedForm) -> 
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/delete")
-def delete_page(context: UserContext, webhook_id: str) -> Response:
+def delete_page(context: UserContext, webhook_id: PathId) -> Response:
     webhook = find_webhook(context, webhook_id)
     return context.confirm(
         title="Delete this webhook?",
@@ -200,16 +191,16 @@ def delete_page(context: UserContext, webhook_id: str) -> Response:
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/delete")
-def delete_webhook_from_page(context: UserContext, webhook_id: str, _form: PostedForm) -> Response:
+def delete_webhook_from_page(context: UserContext, webhook_id: PathId, _form: PostedForm) -> Response:
     with context.transaction() as tx:
-        webhook = webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
+        webhook = webhook_queries.read_webhook(tx, webhook_id)
         webhook_queries.delete_webhook(tx, webhook.id)
         write_audit_entry(context, tx, "webhook.deleted", webhook)
     return redirect(PAGE_PATH, flash="webhook_deleted")
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/secret")
-def secret_page(context: UserContext, webhook_id: str) -> Response:
+def secret_page(context: UserContext, webhook_id: PathId) -> Response:
     webhook = find_webhook(context, webhook_id)
     consequences = [
         "You are shown the new secret once: have a safe place for it ready.",
@@ -229,16 +220,15 @@ def secret_page(context: UserContext, webhook_id: str) -> Response:
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/secret")
-def rotate_secret(context: UserContext, webhook_id: str, form: PostedForm) -> Response:
+def rotate_secret(context: UserContext, webhook_id: PathId, form: PostedForm) -> Response:
     """Only this response ever shows the secret."""
-    number = parse_path_id(webhook_id)
     with context.transaction() as tx:
-        webhook_queries.read_webhook(tx, number)
+        webhook_queries.read_webhook(tx, webhook_id)
         use_one_time_key(
-            tx, context.user, form.one_time_key, hint=NEW_SECRET_SHOWN_ONCE, result_path=webhook_path(number)
+            tx, context.user, form.one_time_key, hint=NEW_SECRET_SHOWN_ONCE, result_path=webhook_path(webhook_id)
         )
         webhook, secret, until = webhook_service.rotate_secret(
-            tx, context.container.encryptor, number, now=context.now()
+            tx, context.container.encryptor, webhook_id, now=context.now()
         )
         write_audit_entry(context, tx, "webhook.secret", webhook)
     return render_webhook_page(context, "secret.html", webhook=webhook, secret=secret, old_secret_expires_at=until)
