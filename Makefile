@@ -37,8 +37,8 @@ test-long: setup-dev ## Run the proofs that take long
 
 fuzz: setup-dev ## Make thousands of odd calls; EXAMPLES=n for each operation
 	@FUZZ_EXAMPLES=$(or $(EXAMPLES),200) $(PYTEST) --timeout=3600 \
-		tests/api/test_api_fuzz.py tests/api/test_hypothesis_bodies.py tests/services/test_state_machine.py \
-		tests/services/test_totals.py
+		tests/web/api/test_api_fuzz.py tests/web/api/test_hypothesis_bodies.py tests/orders/test_order_lifecycle.py \
+		tests/orders/test_order_totals.py
 
 lint: setup-dev ## Check format, style, types, the direction of imports and the API's description
 	.venv/bin/ruff format --check $(CODE)

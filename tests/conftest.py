@@ -16,13 +16,9 @@ import psycopg
 import pytest
 import structlog
 from argon2.profiles import CHEAPEST
-from art_house import ArtHouse
 from fastapi import FastAPI
 from starlette.routing import BaseRoute
 
-from databases import Databases
-from direct import TestClient
-from makers import Account, Build, Clock, make_account
 from quillpost.accounts.users import passwords
 from quillpost.app import bootstrap, runtime
 from quillpost.app.container import Container
@@ -35,7 +31,14 @@ from quillpost.rendering.handwriting.service import Hands
 from quillpost.web import application
 from quillpost.web.api import openapi
 from quillpost.web.application import create_app
-from rewriting import rewrite_a_share
+from support.assertion_rewriting import rewrite_a_share
+from support.browser_sessions import make_user
+from support.databases import Databases
+from support.factories import Account, Build, Clock, make_account
+from support.image_server import ImageServer
+from support.orders import open_account
+from support.sign_in import DANA
+from support.test_client import TestClient
 
 KEPT = {"QUILLPOST_IMB_CASES", "QUILLPOST_TEST_MOTO"}
 for name in [name for name in os.environ if name.startswith("QUILLPOST_") and name not in KEPT]:
@@ -44,7 +47,7 @@ for name in [name for name in os.environ if name.startswith("QUILLPOST_") and na
 FACES = Path(__file__).parents[1] / ".tools" / "faces"
 os.environ["QUILLPOST_FACES_FOLDER"] = str(FACES)
 BROWSER = Path(__file__).parent / "browser"
-COSTLY = {BROWSER, Path(__file__).parent / "journeys"}
+COSTLY = {BROWSER, Path(__file__).parent / "end_to_end"}
 # A test that needs a home has its own: that of this checkout is its developer's, and below a file is none.
 os.environ["QUILLPOST_HOME"] = f"{__file__}/home"
 configure_logging(as_json=True, level="warning")
@@ -235,9 +238,9 @@ def container(build: Build) -> Container:
 
 
 @pytest.fixture(scope="module")
-def art() -> Iterator[ArtHouse]:
+def art() -> Iterator[ImageServer]:
     """Pictures and PDFs over HTTP, on loopback: for parts built with `allow_private_urls`."""
-    with ArtHouse() as server:
+    with ImageServer() as server:
         yield server
 
 
@@ -260,3 +263,14 @@ def owner(container: Container, http: TestClient) -> Account:
 @pytest.fixture
 def stranger(container: Container, http: TestClient) -> Account:
     return make_account(container, http, "stranger@example.com")
+
+
+@pytest.fixture
+def account(container: Container) -> int:
+    return open_account(container).account_id
+
+
+@pytest.fixture
+def dana(container: Container, account: int) -> int:
+    """The id of a user who can sign in to the account."""
+    return make_user(container, account, DANA)

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from chromium import new_page
-from other_site import Told, other_site
 from playwright.sync_api import Page
-from raw_http import real_server
 
-from makers import Account, postcard
 from quillpost.app.container import Container
 from quillpost.web.application import create_app
+from support.chromium import new_page
+from support.factories import Account, postcard
+from support.other_site import SiteResponse, other_site
+from support.raw_http import real_server
 
 CALL = """
 async ([address, how]) => {
@@ -28,7 +28,7 @@ def call(page: Page, address: str, token: str, **how: Any) -> Any:
 def test_a_page_of_another_site_sends_reads_and_is_told_what_is_wrong(container: Container, owner: Account) -> None:
     with (
         real_server(create_app(container)) as port,
-        other_site(lambda _path, _body: Told("<title>Shop</title>")) as site,
+        other_site(lambda _path, _body: SiteResponse("<title>Shop</title>")) as site,
         new_page() as page,
     ):
         page.goto(site)

@@ -7,14 +7,14 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from eyes import picture
 from playwright.sync_api import Locator, Page, expect
-from somebody import at_the_dashboard, go_to
 
-from makers import Account, Clock, do_due_jobs
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.web.security import ZONE_COOKIE
+from support.dashboard_visitor import go_to, open_dashboard
+from support.factories import Account, Clock, run_due_jobs
+from support.page_checks import picture
 
 ZONE = "America/Los_Angeles"
 PEOPLE = """Customer,Street,Town,ST,ZIP code,Favorite
@@ -31,10 +31,10 @@ def test_a_spreadsheet_becomes_scheduled_mail(
 ) -> None:
     file = tmp_path / "Spring customers.csv"
     file.write_text(PEOPLE)
-    with at_the_dashboard(container, owner, zone=ZONE) as (page, _):
+    with open_dashboard(container, owner, zone=ZONE) as (page, _):
         go_to(page, "Lists")
         import_file(page, file)
-        do_due_jobs(container)
+        run_due_jobs(container)
         sees_what_was_rejected(page, tmp_path)
         page.get_by_role("link", name="Open the list").click()
         mends_a_name(page)

@@ -5,13 +5,13 @@ import re
 from typing import Any
 
 import httpx2
-from eyes import ROOT, picture
-from other_site import Told, other_site
 from playwright.sync_api import Page, expect
-from somebody import at_the_dashboard, go_to
 
-from makers import Account
 from quillpost.app.container import Container
+from support.dashboard_visitor import go_to, open_dashboard
+from support.factories import Account
+from support.other_site import SiteResponse, other_site
+from support.page_checks import ROOT, picture
 
 EXAMPLE = re.compile(r"```html\n(.*?)```", re.DOTALL)
 MESSAGE = "Hi %FIRST_NAME%, welcome to the neighborhood!"
@@ -25,15 +25,15 @@ class Product:
         self.frame, self.sent = "", list[Any]()
         self._header = {"Authorization": f"Bearer {token}"}
 
-    def answer(self, path: str, body: bytes) -> Told:
+    def answer(self, path: str, body: bytes) -> SiteResponse:
         match path:
             case "/our-own/embed-address":
-                return Told(json.dumps({"url": self.new_frame()}), kind="application/json")
+                return SiteResponse(json.dumps({"url": self.new_frame()}), kind="application/json")
             case "/our-own/ready":
-                return Told(json.dumps(self._send(json.loads(body))), kind="application/json")
+                return SiteResponse(json.dumps(self._send(json.loads(body))), kind="application/json")
         [example] = EXAMPLE.findall((ROOT / "docs" / "embed.md").read_text())
         page = str(example).replace("https://mail.example.com", self.quillpost)
-        return Told(f'<!doctype html><html lang="en"><title>Product</title><h1>Our product</h1>{page}')
+        return SiteResponse(f'<!doctype html><html lang="en"><title>Product</title><h1>Our product</h1>{page}')
 
     def new_frame(self) -> str:
         asked = {"origin": self.site, "piece": "postcard-4x6", "message": "Hello!"}
@@ -52,7 +52,7 @@ class Product:
 
 def test_mail_is_written_within_another_product(container: Container, owner: Account) -> None:
     product = Product(owner.token)
-    with other_site(product.answer) as site, at_the_dashboard(container, owner) as (page, here):
+    with other_site(product.answer) as site, open_dashboard(container, owner) as (page, here):
         product.quillpost, product.site = here, site
         list_site(page, site)
         page.context.clear_cookies()
@@ -71,8 +71,8 @@ def test_a_page_of_another_site_shows_nothing(container: Container, owner: Accou
     product, refusals = Product(owner.token), list[str]()
     with (
         other_site(product.answer) as site,
-        other_site(lambda *_: Told(f'<iframe title="Write" src="{product.frame}"></iframe>')) as elsewhere,
-        at_the_dashboard(container, owner, refusals=refusals) as (page, here),
+        other_site(lambda *_: SiteResponse(f'<iframe title="Write" src="{product.frame}"></iframe>')) as elsewhere,
+        open_dashboard(container, owner, refusals=refusals) as (page, here),
     ):
         product.quillpost, product.site = here, site
         list_site(page, site)

@@ -5,17 +5,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
-from chromium import new_page
-from every_route import PAGE_NEEDS
-from eyes import PHONE, look_at, too_wide
-from furnished import Furnished
-from open_pages import consent_page, open_pages
 from playwright.sync_api import Page, expect
-from raw_http import real_server
-from signed_in import ACCEPTS
 
 from quillpost.web.application import create_app
 from quillpost.web.security import SESSION
+from support.browser_sessions import ACCEPTS
+from support.chromium import new_page
+from support.page_checks import PHONE, find_overflow, look_at
+from support.public_pages import consent_page, list_public_pages
+from support.raw_http import real_server
+from support.route_access import PAGE_NEEDS
+from support.sample_account import SampleAccount
 
 PARAMETER = re.compile(r"\{([^}]+)\}")
 PAGE = b"<!doctype html>"
@@ -40,7 +40,7 @@ AREAS = sorted({path.split("/")[1] for path in ROUTES})
 class Visit:
     """A browser in front of the furnished house."""
 
-    house: Furnished
+    house: SampleAccount
     page: Page
     here: str
     cookies: Mapping[str, str]
@@ -57,7 +57,7 @@ class Visit:
 
 
 @pytest.fixture(scope="module")
-def visit(house: Furnished) -> Iterator[Visit]:
+def visit(house: SampleAccount) -> Iterator[Visit]:
     cookies = {mode: house.cookie(mode) for mode in ("test", "live")}
     with real_server(create_app(house.container)) as port, new_page() as page:
         yield Visit(house, page, f"http://127.0.0.1:{port}", cookies)
@@ -87,7 +87,7 @@ def test_pages_that_are_for_everybody_are_fit_for_those_who_are_signed_in(visit:
 def test_pages_for_which_nobody_signs_in_are_fit_for_everybody(visit: Visit) -> None:
     visit.sign_out()
     complaints = list[str]()
-    for name, (address, status) in open_pages(visit.house).items():
+    for name, (address, status) in list_public_pages(visit.house).items():
         complaints += visit.look(address, name, status=status)
     assert complaints == [], "\n".join(complaints)
 
@@ -98,7 +98,7 @@ def test_a_chart_that_is_not_drawn_anew_makes_no_page_wider(visit: Visit) -> Non
     visit.page.goto(visit.here)
     expect(visit.page.locator(".uplot")).to_be_visible()
     visit.page.evaluate(WIDER)
-    assert too_wide(visit.page) == []
+    assert find_overflow(visit.page) == []
 
 
 def filled(path: str, ids: Mapping[str, object]) -> str:

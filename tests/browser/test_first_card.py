@@ -3,12 +3,13 @@
 import re
 from pathlib import Path
 
-from bare_service import bare_service, join_link
-from chromium import new_page
-from eyes import picture
-from figures import figure
 from playwright.sync_api import Locator, Page, expect
-from staying import looked_at
+
+from support.bare_service import bare_service, find_join_link
+from support.chromium import new_page
+from support.open_page import watch_page
+from support.page_checks import picture
+from support.page_figures import read_figure
 
 PASSWORD = "a few words in a row"
 MESSAGE = "Hi %FIRST_NAME%, the tomatoes are ripe. Come by!"
@@ -21,7 +22,7 @@ ITS_WAY = ["Processing", "Printed", "In Transit", "In Local Area", "Processed fo
 
 def test_a_newcomers_first_card_is_written_sent_and_watched_to_its_door(tmp_path: Path) -> None:
     with bare_service(tmp_path, **UNHURRIED) as service, new_page() as page:
-        page.goto(join_link(service))
+        page.goto(find_join_link(service))
         joins(page)
         sees_what_to_do_first(page)
         begins_a_card(page)
@@ -47,7 +48,7 @@ def sees_what_to_do_first(page: Page) -> None:
     steps = first_steps(page)
     for title in ("Write a first card", "Watch it arrive"):
         expect(steps.get_by_role("heading", name=title, exact=True)).to_be_visible()
-    expect(figure(page, "Delivered")).to_contain_text("0")
+    expect(read_figure(page, "Delivered")).to_contain_text("0")
     picture(page, "first-card-1-newcomer")
 
 
@@ -99,8 +100,8 @@ def sends_it(page: Page) -> None:
 
 def watches_it_arrive(page: Page) -> None:
     """From its review to the door, and the page is not loaded again."""
-    with looked_at(page):
-        expect(figure(page, "Delivered")).to_contain_text("100% of those mailed")
+    with watch_page(page):
+        expect(read_figure(page, "Delivered")).to_contain_text("100% of those mailed")
         history = page.get_by_role("region", name="History").get_by_role("listitem")
         expect(history).to_contain_text(["Reviewing", "Processing", "Printing", "Mailed", "Fulfilled"])
         expect(page.get_by_text(IN_REVIEW)).to_have_count(0)
@@ -110,7 +111,7 @@ def watches_it_arrive(page: Page) -> None:
 def finds_it_on_the_map(page: Page) -> None:
     """It was drawn when nothing had been mailed, and has followed."""
     where = page.get_by_role("region", name="Where it is")
-    with looked_at(page):
+    with watch_page(page):
         expect(where.get_by_role("row", name="Austin, TX")).to_have_text(re.compile(r"0\s*1\s*0\s*$"))
         expect(where.get_by_role("img", name="Map of the United States")).to_be_visible()
         looks = page.get_by_role("region", name="How it looks").get_by_role("img")
@@ -132,8 +133,8 @@ def comes_home_to_what_happened(page: Page) -> None:
     page.get_by_role("navigation", name="Areas").get_by_role("link", name="Home").click()
     for title in ("Write a first card", "Watch it arrive"):
         expect(first_steps(page).get_by_role("heading", name=f"{title} (done)")).to_be_visible()
-    expect(figure(page, "Sent")).to_contain_text("1")
-    expect(figure(page, "Delivered")).to_contain_text("1")
+    expect(read_figure(page, "Sent")).to_contain_text("1")
+    expect(read_figure(page, "Delivered")).to_contain_text("1")
     chart = page.get_by_role("group", name="Sent, delivered and scans")
     chart.focus()
     page.keyboard.press("End")

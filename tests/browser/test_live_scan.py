@@ -1,37 +1,37 @@
 """Somebody looks at two pages, and a phone scans a card meanwhile: both pages tell it by themselves."""
 
-from eyes import picture
-from figures import figure
 from playwright.sync_api import Locator, Page, expect
-from scanned import PAGE, PHONE, codes_of, count
-from somebody import at_the_dashboard
-from staying import looked_at
 
-from makers import Account, Clock, carry_on, people
 from quillpost.app.container import Container
+from support.dashboard_visitor import open_dashboard
+from support.factories import Account, Clock, people, run_jobs_for
+from support.open_page import watch_page
+from support.page_checks import picture
+from support.page_figures import read_figure
+from support.qr_scans import PAGE, PHONE, codes_of, count_scans
 
 
 def test_a_scan_is_seen_on_every_open_page(container: Container, owner: Account, clock: Clock) -> None:
     order_id = arrived(container, owner, clock)
     code, *_ = codes_of(container, order_id)
-    with at_the_dashboard(container, owner) as (home, here):
+    with open_dashboard(container, owner) as (home, here):
         order = opens_another_tab(home, order_id)
-        expect(figure(home, "Scans")).to_contain_text("0")
-        expect(figure(order, "Scans")).to_have_text("0")
+        expect(read_figure(home, "Scans")).to_contain_text("0")
+        expect(read_figure(order, "Scans")).to_have_text("0")
         expect(latest(home)).not_to_contain_text("scan")
-        with looked_at(home, order):
+        with watch_page(home, order):
             a_phone_scans(home, f"{here}/q/{code}")
-            assert count(container) == 1
-            expect(figure(order, "Scans")).to_have_text("1")
-            expect(figure(home, "Scans")).to_contain_text("1")
-            expect(figure(home, "Scan rate")).to_contain_text("50.0%")
+            assert count_scans(container) == 1
+            expect(read_figure(order, "Scans")).to_have_text("1")
+            expect(read_figure(home, "Scans")).to_contain_text("1")
+            expect(read_figure(home, "Scan rate")).to_contain_text("50.0%")
             expect(latest(home)).to_contain_text("2 pieces, 1 scan,")
             reads_the_chart(home)
             clock.advance(seconds=1)
             a_phone_scans(home, f"{here}/q/{code}")
-            assert count(container) == 1
+            assert count_scans(container) == 1
             expect(home.locator(".chart-told")).to_contain_text("Scans 2")  # on the day that is being read
-            expect(figure(order, "Scans")).to_contain_text("1 scanned more than once")
+            expect(read_figure(order, "Scans")).to_contain_text("1 scanned more than once")
             expect(latest(home)).to_contain_text("2 pieces, 2 scans,")
         picture(home, "live-scan-home")
         picture(order, "live-scan-order")
@@ -41,7 +41,7 @@ def arrived(container: Container, owner: Account, clock: Clock) -> int:
     """An order of two, at their doors."""
     sent = owner.send(recipients=people(2), qrcode_url=PAGE)
     assert sent.status_code == 200, sent.text
-    carry_on(container, clock, seconds=40)
+    run_jobs_for(container, clock, seconds=40)
     [found] = owner.get("/orders").json()["data"]
     assert found["status"] == "Fulfilled"
     return int(found["id"])

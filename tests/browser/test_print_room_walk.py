@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from eyes import picture
 from playwright.sync_api import Locator, Page, expect
-from pressing import READY
-from print_floor import HOME, UNFILLED
-from somebody import at_the_dashboard, go_to
 
-from direct import TestClient
-from makers import Account, Build, Clock, carry_on, make_live, make_operator, people
 from quillpost.app.container import Container
 from quillpost.core import jobs
 from quillpost.fulfillment.batches.rules import batch_reference
+from support.dashboard_visitor import go_to, open_dashboard
+from support.factories import Account, Build, Clock, make_live, make_operator, people, run_jobs_for
+from support.page_checks import picture
+from support.print_room import HOME, UNFILLED
+from support.production import LIVE_SETTINGS
+from support.test_client import TestClient
 
 FIRST, SECOND = batch_reference(1), batch_reference(2)
 FAIL = sa.text("update procrastinate_jobs set status = 'failed', attempts = 20 where task_name = :task")
@@ -26,7 +26,7 @@ TASK = "fulfillment.pool_due_orders_periodic"
 @pytest.fixture
 def container(build: Build) -> Container:
     """Live mail waits for the evening, and its printer says nothing by itself."""
-    return build(**READY, review_seconds=1, print_cutoff="20:00")
+    return build(**LIVE_SETTINGS, review_seconds=1, print_cutoff="20:00")
 
 
 def test_an_operators_walk_through_the_print_room(
@@ -34,20 +34,20 @@ def test_an_operators_walk_through_the_print_room(
 ) -> None:
     sender = make_live(container, owner)
     due, held = sent(sender), sent(sender, 1, message=UNFILLED)
-    carry_on(container, clock, seconds=4)
+    run_jobs_for(container, clock, seconds=4)
     a_job_fails(container)
-    with at_the_dashboard(container, make_operator(container, http)) as (page, _):
+    with open_dashboard(container, make_operator(container, http)) as (page, _):
         turns_to_real_mail(page)
         go_to(page, "Print room")
         sees_what_is_due(page)
         makes_batches(page)
-        carry_on(container, clock, seconds=2)
+        run_jobs_for(container, clock, seconds=2)
         opens_the_batch(page)
         takes_along_what_the_press_needs(page, tmp_path)
         marks_it_printed(page)
         gives_a_spoiled_piece_up(page)
         prints_another_again(page)
-        carry_on(container, clock, seconds=2)
+        run_jobs_for(container, clock, seconds=2)
         marks_both_mailed(page)
         releases(page, held)
         runs_the_failed_job_again(page)

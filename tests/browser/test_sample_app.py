@@ -6,13 +6,13 @@ import httpx2
 import pytest
 from authlib.integrations.base_client.errors import OAuthError
 from authlib.integrations.requests_client import OAuth2Session
-from eyes import picture
-from other_site import Told, other_site
 from playwright.sync_api import Page, expect
-from somebody import at_the_dashboard, go_to
 
-from makers import Account, postcard
 from quillpost.app.container import Container
+from support.dashboard_visitor import go_to, open_dashboard
+from support.factories import Account, postcard
+from support.other_site import SiteResponse, other_site
+from support.page_checks import picture
 
 MESSAGE = "Hi %FIRST_NAME%, thank you for your order!"
 VERIFIER = "v" * 64
@@ -36,23 +36,23 @@ class SampleApp:
             code_challenge_method="S256",
         )
 
-    def answer(self, path: str, _: bytes) -> Told:
+    def answer(self, path: str, _: bytes) -> SiteResponse:
         match urlsplit(path).path:
             case "/connect":
                 return self._lead_to_us()
             case "/back":
                 return self._come_back(path)
             case "/send":
-                return Told(self._send())
-        return Told('<title>Shop</title><a href="/connect">Connect Quillpost</a>')
+                return SiteResponse(self._send())
+        return SiteResponse('<title>Shop</title><a href="/connect">Connect Quillpost</a>')
 
-    def _lead_to_us(self) -> Told:
+    def _lead_to_us(self) -> SiteResponse:
         assert self.session is not None
         where = f"{self.quillpost}/oauth/authorize"
         link, self.state = self.session.create_authorization_url(where, code_verifier=VERIFIER)
-        return Told(goes_on_to=link)
+        return SiteResponse(goes_on_to=link)
 
-    def _come_back(self, path: str) -> Told:
+    def _come_back(self, path: str) -> SiteResponse:
         assert self.session is not None
         assert parse_qs(urlsplit(path).query)["state"] == [self.state]
         self.session.fetch_token(
@@ -61,7 +61,7 @@ class SampleApp:
             state=self.state,
             code_verifier=VERIFIER,
         )
-        return Told('<p>Quillpost is connected.</p><a href="/send">Send a card</a>')
+        return SiteResponse('<p>Quillpost is connected.</p><a href="/send">Send a card</a>')
 
     def _send(self) -> str:
         assert self.session is not None
@@ -90,7 +90,7 @@ def test_an_app_is_registered_connected_used_and_disconnected(
 ) -> None:
     monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
     app = SampleApp()
-    with other_site(app.answer) as site, at_the_dashboard(container, owner) as (page, here):
+    with other_site(app.answer) as site, open_dashboard(container, owner) as (page, here):
         app.quillpost, app.site = here, site
         app.is_told(*register_by_hand(page, f"{site}/back"))
         connect(page, site)

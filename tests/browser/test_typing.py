@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from eyes import picture
 from playwright.sync_api import Locator, Page, expect
-from somebody import at_the_dashboard
 
-from makers import Account
 from quillpost.app.container import Container
+from support.dashboard_visitor import open_dashboard
+from support.factories import Account
+from support.page_checks import picture
 
 MARA = {"name": "Mara Ellison", "address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
 THEO = MARA | {"name": "Theo Banks", "address": "14 Main St"}
@@ -21,7 +21,7 @@ MOST_TABS = 60
 
 
 def test_every_pause_shows_the_true_picture(container: Container, owner: Account) -> None:
-    with at_the_dashboard(container, owner) as (page, here):
+    with open_dashboard(container, owner) as (page, here):
         page.goto(f"{here}/compose")
         give_address(page, MARA)
         message, written = page.get_by_label("Message", exact=True), ""
@@ -39,7 +39,7 @@ def test_every_pause_shows_the_true_picture(container: Container, owner: Account
 
 
 def test_a_fault_is_told_beside_its_field_until_it_is_mended(container: Container, owner: Account) -> None:
-    with at_the_dashboard(container, owner) as (page, here):
+    with open_dashboard(container, owner) as (page, here):
         page.goto(f"{here}/compose")
         message = page.get_by_label("Message", exact=True)
         message.press_sequentially("Short and good")
@@ -57,7 +57,7 @@ def test_a_fault_is_told_beside_its_field_until_it_is_mended(container: Containe
 
 
 def test_whoever_sends_with_a_fault_is_put_at_it(container: Container, owner: Account) -> None:
-    with at_the_dashboard(container, owner) as (page, here):
+    with open_dashboard(container, owner) as (page, here):
         page.goto(f"{here}/compose")
         give_address(page, MARA)
         page.get_by_label("On a day that I choose").check()
@@ -72,7 +72,7 @@ def test_whoever_sends_with_a_fault_is_put_at_it(container: Container, owner: Ac
 
 
 def test_a_card_is_written_and_sent_with_the_keyboard_alone(container: Container, owner: Account) -> None:
-    with at_the_dashboard(container, owner) as (page, here):
+    with open_dashboard(container, owner) as (page, here):
         page.goto(f"{here}/compose")
         tab_to(page, page.get_by_role("radio", name="Postcard 4 × 6"))
         page.keyboard.press("ArrowRight")

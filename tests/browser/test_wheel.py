@@ -9,13 +9,13 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from bare_service import bare_service, join_link
-from chromium import new_page
 from playwright.sync_api import expect
 from test_first_card import joins
 
 from quillpost.rendering.handwriting.models import FALLBACK_FACES, STYLES
 from quillpost.web.assets import PACKAGE_FILES
+from support.bare_service import bare_service, find_join_link
+from support.chromium import new_page
 
 ROOT = Path(__file__).parents[2]
 BUNDLED = "quillpost/node_modules/"
@@ -48,7 +48,7 @@ def test_it_is_the_whole_product_outside_any_checkout(wheel: Path, tmp_path: Pat
     with bare_service(tmp_path, program=[str(environment / "bin" / "quillpost")]) as service, new_page() as page:
         for name in PACKAGE_FILES:
             assert httpx2.get(f"{service.url}/assets/{name}").status_code == 200
-        page.goto(join_link(service))
+        page.goto(find_join_link(service))
         joins(page)
         expect(page.get_by_role("group", name="Sent, delivered and scans")).to_be_visible()  # drawn by uPlot
         assert page.evaluate("htmx.version")

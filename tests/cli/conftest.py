@@ -8,17 +8,17 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from operator_commands import Outcome, Quillpost
 
 from quillpost.cli import main
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from support.cli_results import CommandResult, Quillpost
 
 
 @pytest.fixture
 def quillpost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Quillpost:
     """Run a command in this process."""
 
-    def run(*words: object, columns: int = 300, **settings: object) -> Outcome:
+    def run(*words: object, columns: int = 300, **settings: object) -> CommandResult:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", ["quillpost", *map(str, words)])
             patch.setenv("COLUMNS", str(columns))
@@ -28,7 +28,7 @@ def quillpost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
             with pytest.raises(SystemExit) as ended:
                 main()
         said = capsys.readouterr()
-        return Outcome(int(ended.value.code or 0), said.out, said.err)
+        return CommandResult(int(ended.value.code or 0), said.out, said.err)
 
     return run
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from operator_commands import Outcome, Quillpost
-from placing import open_account
 
 from quillpost.app.container import Container
+from support.cli_results import CommandResult, Quillpost
+from support.orders import open_account
 
 EMAIL = "owner@example.com"
 
@@ -15,7 +15,7 @@ EMAIL = "owner@example.com"
 def pay(container: Container, quillpost: Quillpost, conninfo: str, tmp_path: Path) -> Quillpost:
     open_account(container)
 
-    def run(*words: object, **settings: object) -> Outcome:
+    def run(*words: object, **settings: object) -> CommandResult:
         whole = ("account", "credit", "--email", EMAIL, "--amount", *words)
         return quillpost(*whole, home=tmp_path / "home", database_url=conninfo, **settings)
 

@@ -5,23 +5,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from operator_commands import Outcome, Quillpost
 
-from makers import Account
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import Actor, AuditEntry
 from quillpost.app.container import Container
+from support.cli_results import CommandResult, Quillpost
+from support.factories import Account
 
 EMAIL = "owner@example.com"
 DANA = Actor("dana@example.com", address="203.0.113.7")
 
-Audit = Callable[..., Outcome]
+Audit = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def command(quillpost: Quillpost, conninfo: str, tmp_path: Path) -> Audit:
-    def run(*words: object) -> Outcome:
+    def run(*words: object) -> CommandResult:
         return quillpost(*words, home=tmp_path / "home", database_url=conninfo)
 
     return run

@@ -6,16 +6,16 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
-from operator_commands import Quillpost
-from outbox import claim, fan_out, settle
 
-from makers import Account, Clock, carry_on, rows_of_all
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.core.database import dump
 from quillpost.core.database.embedded.binaries import find_binaries
 from quillpost.core.settings import Settings
 from quillpost.notifications.webhooks import deliveries
+from support.cli_results import Quillpost
+from support.factories import Account, Clock, run_jobs_for, snapshot_rows
+from support.webhook_outbox import claim_deliveries, complete_deliveries, fan_out
 
 pytestmark = pytest.mark.costly
 
@@ -28,11 +28,13 @@ def places(owner: Account, container: Container, clock: Clock) -> list[tuple[str
     assert owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"}).status_code == 201
     deliveries.maintain_partitions(container.db, now=clock.now())
     owner.send()
-    carry_on(container, clock, seconds=40)
+    run_jobs_for(container, clock, seconds=40)
     fan_out(container)
-    first, second = claim(container)[:2]
-    settle(container, [first])
-    settle(container, [due for due in claim(container) if due.id == second.id], "failed", response_status=500)
+    first, second = claim_deliveries(container)[:2]
+    complete_deliveries(container, [first])
+    complete_deliveries(
+        container, [due for due in claim_deliveries(container) if due.id == second.id], "failed", response_status=500
+    )
     found = places_in(container)
     day = f"deliveries_{clock.now():%Y%m%d}"
     assert {(table, status) for table, status, _ in found} == {
@@ -57,16 +59,16 @@ def test_deliveries_come_back_into_their_days_and_go_on(
     tmp_path: Path,
     quillpost: Quillpost,
 ) -> None:
-    before = rows_of_all(container)["deliveries"]
+    before = snapshot_rows(container)["deliveries"]
     steps = (("backup", tmp_path / "home", conninfo), ("restore", tmp_path / "new-home", blank))
     for command, home, database in steps:
         outcome = quillpost(command, tmp_path / "b.qpb", home=home, database_url=database)
         assert outcome.code == 0, outcome.err
     restored = bootstrap.build_container(Settings(home=tmp_path / "new-home"), blank, clock=clock.now)
     assert places_in(restored) == places
-    assert rows_of_all(restored)["deliveries"] == before
-    while dues := claim(restored):
-        settle(restored, dues)
+    assert snapshot_rows(restored)["deliveries"] == before
+    while dues := claim_deliveries(restored):
+        complete_deliveries(restored, dues)
     assert {status for _, status, _ in places_in(restored)} == {"delivered", "failed"}
     clock.advance(days=31)
     deliveries.maintain_partitions(restored.db, now=clock.now())

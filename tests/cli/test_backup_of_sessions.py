@@ -4,11 +4,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from operator_commands import Quillpost
-from signed_in import browser_of, make_person
 
-from direct import TestClient
-from makers import Account
 from quillpost.accounts.queries import insert_token
 from quillpost.accounts.users import passwords
 from quillpost.app import bootstrap
@@ -17,6 +13,10 @@ from quillpost.core.database.tables.accounts import password_resets, people, ses
 from quillpost.core.database.tables.base import tokens
 from quillpost.core.settings import Settings
 from quillpost.web.application import create_app
+from support.browser_sessions import make_user, sign_in_browser
+from support.cli_results import Quillpost
+from support.factories import Account
+from support.test_client import TestClient
 
 pytestmark = pytest.mark.costly
 
@@ -26,8 +26,8 @@ DANA = "dana@example.com"
 def test_sessions_end_with_a_restore_and_people_stay(
     owner: Account, container: Container, conninfo: str, blank: str, tmp_path: Path, quillpost: Quillpost
 ) -> None:
-    person = make_person(container, owner.id, DANA)
-    browser = browser_of(owner.http)
+    person = make_user(container, owner.id, DANA)
+    browser = sign_in_browser(owner.http)
     browser.sign_in(DANA)
     assert browser.get("/settings", follow=False).status_code == 200
     with container.db.system_transaction() as tx:
@@ -47,7 +47,7 @@ def test_sessions_end_with_a_restore_and_people_stay(
         assert tx.execute(sa.select(password_resets.c.digest)).all() == []
         assert tx.execute(sa.select(tokens.c.name)).scalars().all() == ["test"]
     with TestClient(create_app(service), base_url="http://quillpost.test") as http:
-        again = browser_of(http)
+        again = sign_in_browser(http)
         again.sign_in(DANA)
         assert again.get("/settings", follow=False).status_code == 200
     service.db.close()

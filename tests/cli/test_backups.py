@@ -12,11 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
-from operator_commands import Quillpost
-from restored_cards import assert_no_card_is_given_before_it_is_released, have_two_cards_and_give_one
 
-from direct import TestClient
-from makers import Account, Clock, carry_on, rows_of_all
 from quillpost.app import bootstrap, runtime
 from quillpost.app.container import Container
 from quillpost.app.runtime import read_schema
@@ -28,6 +24,10 @@ from quillpost.core.settings import Settings
 from quillpost.fulfillment.batches.service import lock_serials
 from quillpost.notifications.webhooks.service import decrypt_secret
 from quillpost.web.application import create_app
+from support.cli_results import Quillpost
+from support.factories import Account, Clock, run_jobs_for, snapshot_rows
+from support.restored_giftcards import assert_no_card_is_given_before_it_is_released, have_two_cards_and_give_one
+from support.test_client import TestClient
 
 pytestmark = pytest.mark.costly
 
@@ -55,7 +55,7 @@ def saved(
     hook = owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"})
     assert hook.status_code == 201, hook.text
     owner.send()
-    carry_on(container, clock, seconds=40)
+    run_jobs_for(container, clock, seconds=40)
     owner.send(size="6x9")
     have_two_cards_and_give_one(container)
     file = tmp_path / "monday.qpb"
@@ -66,7 +66,7 @@ def saved(
         orders=_orders(owner),
         items=_items(owner),
         files=_files(container),
-        rows=rows_of_all(container),
+        rows=snapshot_rows(container),
         secret=hook.json()["secret"],
     )
 
@@ -100,9 +100,9 @@ def test_everything_comes_back_into_an_empty_home(
             assert _items(same) == saved.items
             assert _files(container) == saved.files
             # Barcodes that were given out since are passed by, cards in stock set aside; nothing else moves.
-            assert _but_given_out(rows_of_all(container)) == _but_given_out(saved.rows)
+            assert _but_given_out(snapshot_rows(container)) == _but_given_out(saved.rows)
             assert _secret(container) == saved.secret
-            carry_on(container, clock, seconds=40)
+            run_jobs_for(container, clock, seconds=40)
             assert {item["status"] for item in _items(same)} == {"Delivered"}, "the work does not go on"
         container.db.close()
     finally:
@@ -117,7 +117,7 @@ def test_what_was_given_out_since_the_backup_is_not_given_out_again(
     saved: Saved, container: Container, clock: Clock, emptiness: "Emptiness", quillpost: Quillpost
 ) -> None:
     known = _given_out(container)
-    carry_on(container, clock, seconds=40)  # the second order is mailed, of which the backup does not know
+    run_jobs_for(container, clock, seconds=40)  # the second order is mailed, of which the backup does not know
     since = _given_out(container) - known
     assert {kind for kind, _ in since} == {"batch", "barcode"}
 
@@ -126,7 +126,7 @@ def test_what_was_given_out_since_the_backup_is_not_given_out_again(
     restored = bootstrap.build_container(Settings(home=emptiness.home), emptiness.database_url, clock=container.clock)
     assert_no_card_is_given_before_it_is_released(restored)
     assert _given_out(restored) == known
-    carry_on(restored, clock, seconds=40)
+    run_jobs_for(restored, clock, seconds=40)
     again = _given_out(restored) - known
     assert {kind for kind, _ in again} == {"batch", "barcode"}
     assert not again & since

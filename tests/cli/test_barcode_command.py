@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from operator_commands import Quillpost
+from support.cli_results import Quillpost
 
 LINES = """01234567094987654321
 01234567094987654321 01234567891

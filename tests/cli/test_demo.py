@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import pypdfium2
 import pytest
-from operator_commands import Quillpost
 from PIL import Image
 
 from quillpost.cli import demo
+from support.cli_results import Quillpost
 
 pytestmark = pytest.mark.costly
 

@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from gifted import VALUE, claim_of, issued, move, send_gifts
-from operator_commands import Outcome, Quillpost
 
-from direct import TestClient
-from makers import Account, Clock, make_account, people
 from quillpost.accounts import service
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
@@ -25,6 +21,10 @@ from quillpost.core.settings import Settings
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards import stock as stocking
 from quillpost.orders.rules import ItemStatus
+from support.cli_results import CommandResult, Quillpost
+from support.factories import Account, Clock, make_account, people
+from support.giftcard_orders import VALUE, issue_order_cards, move_items, read_claim, send_giftcards
+from support.test_client import TestClient
 
 BRAND, OTHER = "brindlewick", "inkwell-otter"
 CARDS = f"""Brand,Amount,Code,PIN,URL,Expires_on
@@ -38,14 +38,14 @@ CARDS = f"""Brand,Amount,Code,PIN,URL,Expires_on
 
 RETURN = {"return_address": "1 Elm St, Austin, TX 78702"}
 
-Run = Callable[..., Outcome]
+Run = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def run(quillpost: Quillpost, container: Container, conninfo: str, tmp_path: Path) -> Run:
     """The command, beside a service with the same home."""
 
-    def giftcards(*words: object, **settings: object) -> Outcome:
+    def giftcards(*words: object, **settings: object) -> CommandResult:
         return quillpost("giftcards", *words, home=tmp_path / "home", database_url=conninfo, **settings)
 
     return giftcards
@@ -246,8 +246,8 @@ def test_on_a_terminal_of_80_letters_nothing_that_is_to_be_typed_is_cut(
     assert sorted(word.rstrip(",") for word in shown.split() if word.startswith("$")) == sorted(amounts)
     assert {BRAND, "$25.00", "$5.00", "2099-12-31"} <= set(stock.split())
 
-    _, void, reported = issued(container, send_gifts(owner, recipients=people(3)))
-    move(container, [void], ItemStatus.FAILED)
+    _, void, reported = issue_order_cards(container, send_giftcards(owner, recipients=people(3)))
+    move_items(container, [void], ItemStatus.FAILED)
     with container.db.system_transaction() as tx:
         complaint = {"reported_at": container.clock(), "report": "It was lost or stolen, says whoever has it"}
         tx.execute(sa.update(giftcards).where(giftcards.c.item_id == reported).values(complaint))
@@ -264,8 +264,8 @@ def test_cards_of_pieces_are_listed_without_what_they_are_redeemed_with(
     run: Run, container: Container, owner: Account
 ) -> None:
     assert run("list", "--mode", "test").out == "There are no such cards.\n"
-    good, void, reported = issued(container, send_gifts(owner, recipients=people(3)))
-    move(container, [void], ItemStatus.FAILED)
+    good, void, reported = issue_order_cards(container, send_giftcards(owner, recipients=people(3)))
+    move_items(container, [void], ItemStatus.FAILED)
     with container.db.system_transaction() as tx:
         complaint = {"reported_at": container.clock(), "report": "It is [worn] off"}
         tx.execute(sa.update(giftcards).where(giftcards.c.item_id == reported).values(complaint))
@@ -288,7 +288,7 @@ def test_cards_of_pieces_are_listed_without_what_they_are_redeemed_with(
         card = issuance.decrypt_card(container.encryptor, issuance.card_context(row.item_id), bytes(row.card_sealed))
         assert card.code is not None
         assert card.code not in everything
-        assert claim_of(container, row.item_id) not in everything
+        assert read_claim(container, row.item_id) not in everything
 
 
 def findings(container: Container, **settings: object) -> dict[str, DoctorFinding]:
@@ -300,7 +300,7 @@ def findings(container: Container, **settings: object) -> dict[str, DoctorFindin
 def test_the_doctor_tells_of_cards_that_pieces_wait_for(container: Container, http: TestClient, tmp_path: Path) -> None:
     assert findings(container)["gift card stock"].status == "ok"
     sender = make_account(container, http, "live@example.com", mode="live")
-    send_gifts(sender, recipients=people(2), **RETURN)
+    send_giftcards(sender, recipients=people(2), **RETURN)
     short = findings(container)["gift card stock"]
     assert (short.status, "brindlewick over $25.00: 2" in short.message) == ("warning", True)
     assert "quillpost giftcards load" in short.advice
@@ -332,8 +332,8 @@ def test_the_doctor_names_brands_that_live_mail_cannot_bring(container: Containe
 def test_the_doctor_tells_of_void_cards_that_were_not_given_back(
     container: Container, owner: Account, clock: Clock
 ) -> None:
-    [piece] = issued(container, send_gifts(owner))
-    move(container, [piece], ItemStatus.FAILED)
+    [piece] = issue_order_cards(container, send_giftcards(owner))
+    move_items(container, [piece], ItemStatus.FAILED)
     assert "void gift cards" not in findings(container)
     clock.advance(hours=2)
     found = findings(container)["void gift cards"]

@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from operator_commands import Outcome, Quillpost
-from placing import open_account, order_row, place
-from pressing import READY
 
-from makers import Build, Clock, carry_on, people
 from quillpost.accounts import service as account_service
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import list_audit_entries
@@ -20,27 +16,31 @@ from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.fulfillment import order_verdicts
 from quillpost.orders.models import Order
+from support.cli_results import CommandResult, Quillpost
+from support.factories import Build, Clock, people, run_jobs_for
+from support.orders import create_order, open_account, order_row
+from support.production import LIVE_SETTINGS
 
-Command = Callable[..., Outcome]
+Command = Callable[..., CommandResult]
 
 UNFILLED = "Hello %COMPANY%!"
 
 
 @pytest.fixture
 def container(build: Build) -> Container:
-    return build(**READY, review_seconds=1)
+    return build(**LIVE_SETTINGS, review_seconds=1)
 
 
 @pytest.fixture
 def command(container: Container, conninfo: str, tmp_path: Path, quillpost: Quillpost) -> Command:
-    settings = {"home": tmp_path / "home", "database_url": conninfo} | READY
+    settings = {"home": tmp_path / "home", "database_url": conninfo} | LIVE_SETTINGS
     return lambda *words: quillpost("print", *words, **settings)
 
 
 def held(container: Container, clock: Clock, mode: str = "live", email: str = "owner@example.com") -> Order:
     """An order that waits for an operator."""
-    order = place(container, open_account(container, email, mode), people(2), message=UNFILLED)
-    carry_on(container, clock, seconds=11)
+    order = create_order(container, open_account(container, email, mode), people(2), message=UNFILLED)
+    run_jobs_for(container, clock, seconds=11)
     assert status_of(container, order) == "paused"
     return order
 
@@ -186,7 +186,7 @@ def test_nothing_is_released_while_live_mail_is_not_ready(
     container: Container, clock: Clock, conninfo: str, tmp_path: Path, quillpost: Quillpost
 ) -> None:
     order = held(container, clock)
-    unready = {name: value for name, value in READY.items() if name != "mailer_id"}
+    unready = {name: value for name, value in LIVE_SETTINGS.items() if name != "mailer_id"}
     unready |= {"home": str(tmp_path / "home"), "database_url": conninfo}
     outcome = quillpost("print", "release", order.id, **unready)
     assert outcome.is_one_sentence()

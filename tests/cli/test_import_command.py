@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from operator_commands import Outcome, Quillpost
-from placing import open_account
 
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import audit_log
+from support.cli_results import CommandResult, Quillpost
+from support.orders import open_account
 
 ROWS = "Wer,Wo,Zip\nJane,12 Main St,78701\nJohn,14 Main St,78701\nJim,12 main st.,78701\nJoe,=1,1\n"
 
@@ -25,7 +25,7 @@ def run(quillpost: Quillpost, tmp_path: Path, conninfo: str) -> Quillpost:
     (tmp_path / "people.csv").write_text(ROWS)
     (tmp_path / "poem.pdf").write_bytes(b"%PDF-1.4")
 
-    def lists(*words: object) -> Outcome:
+    def lists(*words: object) -> CommandResult:
         return quillpost("lists", *words, home=tmp_path / "home", database_url=conninfo)
 
     return lists

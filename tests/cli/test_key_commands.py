@@ -13,11 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
-from operator_commands import Outcome, Quillpost
-from sealed_files import sealed_file
 from structlog.testing import capture_logs
 
-from makers import Account, make_operator
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
 from quillpost.app.runtime import warn_if_key_file_exposed
@@ -30,8 +27,11 @@ from quillpost.core.encryption import LEGACY_KEY_ID, Encryptor, KeyFile, key_fin
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.batches.files import batch_file_key
 from quillpost.notifications.webhooks.service import decrypt_secret, secret_context
+from support.cli_results import CommandResult, Quillpost
+from support.encrypted_files import encrypted_file
+from support.factories import Account, make_operator
 
-Keys = Callable[..., Outcome]
+Keys = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_the_doctor_sees_that_a_former_key_is_still_needed(
     container: Container, owner: Account, keys: Keys, home: Path
 ) -> None:
     assert owner.post("/mailing-lists", {"name": "Neighbours"}).status_code in (200, 201)
-    batch = sealed_file(container)
+    batch = encrypted_file(container)
 
     def finding() -> DoctorFinding:
         with container.db.system_transaction() as tx:

@@ -4,12 +4,12 @@ import csv
 from pathlib import Path
 
 import pytest
-from operator_commands import Outcome, Quillpost
 
 from quillpost.app.container import Container
 from quillpost.integrations.leads.table import TableLeadProvider
 from quillpost.recipients.leads.ports import LeadQuery
 from quillpost.recipients.leads.rules import RECORD_TYPES
+from support.cli_results import CommandResult, Quillpost
 
 ROWS = """LON,LAT,NUMBER,STREET,POSTCODE
 -97.74,30.27,1,Oak St,78701
@@ -22,7 +22,7 @@ ROWS = """LON,LAT,NUMBER,STREET,POSTCODE
 def run(quillpost: Quillpost, conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Quillpost:
     monkeypatch.chdir(tmp_path)
 
-    def leads(*words: object, **settings: object) -> Outcome:
+    def leads(*words: object, **settings: object) -> CommandResult:
         return quillpost("leads", *words, home=tmp_path / "home", database_url=conninfo, **settings)
 
     return leads

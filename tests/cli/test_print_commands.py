@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from operator_commands import Outcome, Quillpost
-from placing import open_account, place
-from pressing import READY, files_of
 
-from makers import Build, Clock, carry_on, people
 from quillpost.accounts import service as account_service
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import list_audit_entries
@@ -19,6 +15,10 @@ from quillpost.core.database import Tenant
 from quillpost.core.database.tables.accounts import audit_log
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.database.tables.fulfillment import batches, prints
+from support.cli_results import CommandResult, Quillpost
+from support.factories import Build, Clock, people, run_jobs_for
+from support.orders import create_order, open_account
+from support.production import LIVE_SETTINGS, files_of
 
 
 class PrintRoom:
@@ -29,7 +29,7 @@ class PrintRoom:
         self._quillpost = quillpost
         self._settings = settings
 
-    def __call__(self, *words: object, **how: object) -> Outcome:
+    def __call__(self, *words: object, **how: object) -> CommandResult:
         return self._quillpost("print", *words, **self._settings, **how)
 
     def told(self, *words: object) -> Any:
@@ -44,10 +44,10 @@ class PrintRoom:
 
 @pytest.fixture
 def room(build: Build, clock: Clock, conninfo: str, tmp_path: Path, quillpost: Quillpost) -> PrintRoom:
-    container = build(**READY, review_seconds=1)
-    place(container, open_account(container, mode="live"), people(3))
-    carry_on(container, clock, seconds=12)
-    return PrintRoom(quillpost, container, home=tmp_path / "home", database_url=conninfo, **READY)
+    container = build(**LIVE_SETTINGS, review_seconds=1)
+    create_order(container, open_account(container, mode="live"), people(3))
+    run_jobs_for(container, clock, seconds=12)
+    return PrintRoom(quillpost, container, home=tmp_path / "home", database_url=conninfo, **LIVE_SETTINGS)
 
 
 def test_batches_are_listed_as_a_table_and_for_machines(room: PrintRoom) -> None:
@@ -171,7 +171,7 @@ def test_a_batch_that_a_former_partner_does_not_have_is_offered_anew(room: Print
 def test_what_waits_for_the_cutoff_is_told_below_the_list(room: PrintRoom) -> None:
     assert "until" not in room("list").out
     whose = open_account(room.parts, "second@example.com", mode="live")
-    whom = [place(room.parts, whose, people(each)).id for each in (2, 1, 1)]
+    whom = [create_order(room.parts, whose, people(each)).id for each in (2, 1, 1)]
     waits_until = {whom[0]: "2099-05-06 20:00Z", whom[1]: "2099-05-06 20:00Z", whom[2]: "2099-05-07 20:00Z"}
     with room.parts.db.system_transaction() as tx:
         for order, until in waits_until.items():
@@ -224,7 +224,7 @@ def test_what_is_done_is_in_the_log_of_whoever_runs_the_service(room: PrintRoom)
         operator = account_service.create_account(
             tx, email="press@example.com", name="Press", is_operator=True, now=now
         )
-    order = place(room.parts, open_account(room.parts, "second@example.com", mode="live"))
+    order = create_order(room.parts, open_account(room.parts, "second@example.com", mode="live"))
     with room.parts.db.system_transaction() as tx:
         tx.execute(sa.update(orders).where(orders.c.id == order.id).values(pool_at=now))
     for words in (
@@ -251,7 +251,7 @@ def test_what_is_done_is_in_the_log_of_whoever_runs_the_service(room: PrintRoom)
 
 
 def test_orders_are_rushed_and_pooled(room: PrintRoom) -> None:
-    order = place(room.parts, open_account(room.parts, "second@example.com", mode="live"))
+    order = create_order(room.parts, open_account(room.parts, "second@example.com", mode="live"))
     assert room("rush", order.id).out == f"Rushed: {order.id}.\n"
     assert room.column(orders.c.rush) == [False, True]
     assert "rushed already" in room("rush", order.id).out

@@ -5,11 +5,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from operator_commands import Quillpost
-from placing import open_account, place
-from pressing import READY
 
-from makers import Build, Clock, carry_on
 from quillpost.accounts import service as account_service
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import list_audit_entries
@@ -17,6 +13,10 @@ from quillpost.cli import print_room
 from quillpost.core.database.tables.fulfillment import batch_files
 from quillpost.core.errors import NotReady
 from quillpost.fulfillment.batches.files import BatchFileStorage, batch_file_key
+from support.cli_results import Quillpost
+from support.factories import Build, Clock, run_jobs_for
+from support.orders import create_order, open_account
+from support.production import LIVE_SETTINGS
 
 NAMES = ["manifest.csv", "manifest.json", "print.pdf", "statement.json"]
 
@@ -24,11 +24,11 @@ NAMES = ["manifest.csv", "manifest.json", "print.pdf", "statement.json"]
 def test_files_are_written_for_their_owner_alone_and_noted(
     build: Build, clock: Clock, conninfo: str, tmp_path: Path, quillpost: Quillpost
 ) -> None:
-    container = build(**READY, review_seconds=1)
+    container = build(**LIVE_SETTINGS, review_seconds=1)
     sender = open_account(container, mode="live")
-    place(container, sender)
-    place(container, sender, size="6x9")
-    carry_on(container, clock, seconds=12)
+    create_order(container, sender)
+    create_order(container, sender, size="6x9")
+    run_jobs_for(container, clock, seconds=12)
     with container.db.system_transaction() as tx:
         operator = account_service.create_account(
             tx, email="op@example.com", name="Op", is_operator=True, now=container.clock()
@@ -42,7 +42,7 @@ def test_files_are_written_for_their_owner_alone_and_noted(
     kept.put_files(
         1, {"print.pdf": container.storage.store.get(batch_file_key(1, "print.pdf"))}, secret_names={"print.pdf"}
     )
-    settings = {"home": tmp_path / "home", "database_url": conninfo, **READY}
+    settings = {"home": tmp_path / "home", "database_url": conninfo, **LIVE_SETTINGS}
     there = tmp_path / "there"
 
     for name in ("batch-000001", "batch-000002"):

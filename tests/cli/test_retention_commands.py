@@ -4,7 +4,8 @@ import io
 from pathlib import Path
 
 import pytest
-from operator_commands import Quillpost
+
+from support.cli_results import Quillpost
 
 
 def test_an_operator_erases_a_person_and_sees_what_is_kept(

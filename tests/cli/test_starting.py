@@ -6,9 +6,9 @@ import sys
 
 import pytest
 import typer
-from operator_commands import Quillpost
 
 from quillpost.cli import COMMANDS, app, build_full_app
+from support.cli_results import Quillpost
 
 LIBRARIES = ("sqlalchemy", "pydantic", "alembic", "paramiko", "aiohttp", "numpy", "pikepdf", "fastapi")
 

@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from operator_commands import Outcome, Quillpost
-from signed_in import make_person
 
-from makers import Account, make_sub_account
 from quillpost.accounts.audit.service import Actor, list_audit_entries
 from quillpost.accounts.tokens import service as token_service
 from quillpost.app.container import Container
@@ -20,18 +17,21 @@ from quillpost.core import tokens as token_format
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants, refresh_tokens
 from quillpost.core.database.tables.base import tokens
+from support.browser_sessions import make_user
+from support.cli_results import CommandResult, Quillpost
+from support.factories import Account, make_sub_account
 
 EMAIL = "owner@example.com"
 MAKER = "dana.whitfield@north.example.com"
 
-Token = Callable[..., Outcome]
+Token = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def token(
     owner: Account, quillpost: Quillpost, conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Token:
-    def run(*words: object, said: str = "", columns: int = 300) -> Outcome:
+    def run(*words: object, said: str = "", columns: int = 300) -> CommandResult:
         monkeypatch.setattr(sys, "stdin", io.StringIO(said))
         return quillpost("token", *words, columns=columns, home=tmp_path / "home", database_url=conninfo)
 
@@ -107,7 +107,7 @@ def test_the_list_tells_tokens_apart_and_shows_none(token: Token, owner: Account
 def test_the_list_breaks_no_word_on_a_terminal_of_eighty_letters(
     token: Token, owner: Account, container: Container
 ) -> None:
-    maker = Actor(MAKER, person_id=make_person(container, owner.id, MAKER))
+    maker = Actor(MAKER, person_id=make_user(container, owner.id, MAKER))
     now = container.clock()
     with container.db.transaction(Tenant(owner.id)) as tx:
         token_service.create_token(

@@ -7,18 +7,18 @@ from io import TextIOWrapper
 from pathlib import Path
 
 import pytest
-from operator_commands import Outcome, Quillpost
-from placing import open_account
-from travelling import codes, journey, mailed
 
 from quillpost.app.container import Container
+from support.carrier_scans import mailed_order, scan_journey, tracking_codes
+from support.cli_results import CommandResult, Quillpost
+from support.orders import open_account
 
 
 @pytest.fixture
 def files(tmp_path: Path, container: Container) -> Path:
     """A folder with scans of one of our pieces, and of somebody else's."""
-    order = mailed(container, open_account(container))
-    scans = [json.loads(scan.raw) for scan in journey(container, *codes(container, order))]
+    order = mailed_order(container, open_account(container))
+    scans = [json.loads(scan.raw) for scan in scan_journey(container, *tracking_codes(container, order))]
     others = {"imb": "00310555555000000001", "scanDatetime": "2026-05-05T12:00:00Z", "mailPhase": "1"}
     events = json.dumps({"events": [*scans, others, {"imb": "12"}]}).encode()
     (tmp_path / "scans.json").write_bytes(events)
@@ -27,7 +27,7 @@ def files(tmp_path: Path, container: Container) -> Path:
     return tmp_path
 
 
-def ingest(quillpost: Quillpost, files: Path, conninfo: str, *names: object) -> Outcome:
+def ingest(quillpost: Quillpost, files: Path, conninfo: str, *names: object) -> CommandResult:
     return quillpost("tracking", "ingest", *names, home=files / "home", database_url=conninfo)
 
 

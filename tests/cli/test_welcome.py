@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from told import rest
 
 from quillpost.app.bootstrap import build_outbound_guard, publish_receiver_address, read_receiver_addresses
 from quillpost.app.container import Container
@@ -14,6 +13,7 @@ from quillpost.core.database.tables.notifications import deliveries, webhooks
 from quillpost.core.encryption import DecryptionFailed, Encryptor, KeyFile
 from quillpost.core.settings import Settings
 from quillpost.notifications.webhooks.service import decrypt_secret, send_sample_event
+from support.webhook_log import back_off
 
 
 def settings_of(home: Path, **changes: Any) -> Settings:
@@ -48,7 +48,7 @@ def test_another_port_takes_the_subscription_along_and_what_waits_for_it(home: P
     with container.db.system_transaction() as tx:
         send_sample_event(tx, before.id, now=container.clock())
         tx.execute(sa.update(webhooks).values(status="failing", last_error="Connection refused."))
-    rest(container, before.id)
+    back_off(container, before.id)
     moved = welcome(home, container, port=9002)
     [hook] = subscriptions(container)
     assert (hook.id, hook.url) == (before.id, f"{moved.receiver_url}/hook")

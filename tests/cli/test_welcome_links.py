@@ -3,9 +3,7 @@
 from pathlib import Path
 
 import pytest
-from signed_in import browser_of
 
-from direct import TestClient
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.accounts.users import invitations
 from quillpost.accounts.users.service import list_members
@@ -13,6 +11,8 @@ from quillpost.app.container import Container
 from quillpost.cli.welcome import ACCOUNT_EMAIL, Welcome, prepare_welcome
 from quillpost.core.database import Tx
 from quillpost.core.settings import Settings
+from support.browser_sessions import sign_in_browser
+from support.test_client import TestClient
 
 PASSWORD = "a card for every neighbour"
 
@@ -42,7 +42,7 @@ def test_the_greeting_has_a_link_until_somebody_has_joined(
     first, second = start(), start()
     assert first.join_url != second.join_url
     assert f"  Set password {second.join_url}\n" in shown(second, capsys)
-    browser = browser_of(http)
+    browser = sign_in_browser(http)
     assert browser.get(str(first.join_url)).status_code == 404
     assert ACCOUNT_EMAIL in browser.get(str(second.join_url)).text
     browser.post(str(second.join_url), name="You", password=PASSWORD, again=PASSWORD)
@@ -70,7 +70,7 @@ def test_however_often_it_starts_there_is_a_link_and_one_line_of_it(
 ) -> None:
     monkeypatch.setattr(invitations, "MAX_EMAILS_PER_DAY", 2)
     links = [start().join_url for _ in range(4)]
-    assert ACCOUNT_EMAIL in browser_of(http).get(str(links[-1])).text
+    assert ACCOUNT_EMAIL in sign_in_browser(http).get(str(links[-1])).text
     with container.db.system_transaction() as tx:
         acts = [entry.act for entry in list_audit_entries(tx, read_account(tx))]
     assert acts == ["person.invited", "token.created", "account.created"]

@@ -8,12 +8,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from connected import BASE, LosingAnswers, Through
 from fastapi import FastAPI
 from PIL import Image
 
-from direct import TestClient
-from makers import Account, Clock, carry_on, count_rows, do_due_jobs, guest, guests, make_operator, person
 from quillpost.app.container import Container
 from quillpost.client import (
     AsyncQuillpost,
@@ -26,13 +23,26 @@ from quillpost.client import (
 )
 from quillpost.client.recipients import ListedRecipient
 from quillpost.client.send import GiftcardSend
+from support.client_transports import BASE, InProcessTransport, LossyTransport
+from support.factories import (
+    Account,
+    Clock,
+    count_rows,
+    make_inline_recipient,
+    make_inline_recipients,
+    make_operator,
+    person,
+    run_due_jobs,
+    run_jobs_for,
+)
+from support.test_client import TestClient
 
 METADATA = {"zeta": 1.0, "alpha": [100.0, 123456789012345678901234567890], "ü": {"nested": None, "flag": True}}
 
 
 @pytest.fixture
 def client(owner: Account, http: TestClient) -> Iterator[Quillpost]:
-    with Quillpost(owner.token, BASE, transport=Through(http)) as client:
+    with Quillpost(owner.token, BASE, transport=InProcessTransport(http)) as client:
         yield client
 
 
@@ -66,32 +76,32 @@ def test_a_gift_card_is_chosen_sent_and_taken_back(
     brand = client.giftcards.brands()["main"]["brands"][1]
     assert {**brand, "group": "Favorites"} in client.giftcards.brand_list()["brands"]
     card: GiftcardSend = {
-        "recipients": [guest()],
+        "recipients": [make_inline_recipient()],
         "message": "Hi!",
         "giftcard_brand": brand["brand_code"],
         "giftcard_amount": brand["available_amounts"][0],
     }
     assert client.estimate("giftcard", **card)["data"]["giftcard_total"] == 500
     sent = client.send.giftcard(**card)
-    carry_on(container, clock, seconds=45)
+    run_jobs_for(container, clock, seconds=45)
     [item] = client.orders.items(sent["id"])
     assert item["giftcard"] == {"brand": brand["brand_code"], "amount": 500}
     void = client.giftcards.invalidate(item["id"])
     assert (void["giftcard"], void["reissued_as"]) == (None, None)
     token = make_operator(container, http, mode="live").token
-    with Quillpost(token, BASE, transport=Through(http)) as operator:
+    with Quillpost(token, BASE, transport=InProcessTransport(http)) as operator:
         assert operator.giftcards.put_brand(brand["brand_code"], title="Other")["title"] == "Other"
         assert operator.giftcards.delete_brand(brand["brand_code"]) == {"message": "success"}
     assert brand["brand_code"] not in [each["brand_code"] for each in client.giftcards.brand_list()["brands"]]
 
 
 def test_what_the_headers_say_is_with_the_answer(client: Quillpost) -> None:
-    misspelt: dict[str, Any] = {"recipients": [guest()], "message": "Hi 你好!", "mesage": "Hi"}
+    misspelt: dict[str, Any] = {"recipients": [make_inline_recipient()], "message": "Hi 你好!", "mesage": "Hi"}
     sent = client.send.postcard(**misspelt)
     assert about(sent).ignored_fields == ("mesage",)
     assert any("你" in warning or "\\u4f60" in warning for warning in about(sent).warnings)
     assert about(sent).request_id
-    plain = client.send.postcard(recipients=[guest(address="14 Main St")], message="Hi!")
+    plain = client.send.postcard(recipients=[make_inline_recipient(address="14 Main St")], message="Hi!")
     assert (about(plain).ignored_fields, about(plain).warnings) == ((), ())
     with pytest.raises(TypeError):
         about(sent["recipients"])
@@ -100,7 +110,7 @@ def test_what_the_headers_say_is_with_the_answer(client: Quillpost) -> None:
 def test_a_list_is_walked_through_all_its_pages_and_no_further_than_wanted(
     client: Quillpost, http: TestClient, owner: Account
 ) -> None:
-    sent = client.send.postcard(recipients=guests(5), message="Hi!")
+    sent = client.send.postcard(recipients=make_inline_recipients(5), message="Hi!")
     items = client.orders.items(sent["id"], items_per_page=2)
     assert [item["recipient"]["name"] for item in items] == [f"Person {n}" for n in range(1, 6)]
     assert len(list(items)) == 5, "each walk starts anew"
@@ -108,7 +118,7 @@ def test_a_list_is_walked_through_all_its_pages_and_no_further_than_wanted(
 
     asked: list[httpx2.Request] = []
 
-    class Noting(Through):
+    class Noting(InProcessTransport):
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
             asked.append(request)
             return super().handle_request(request)
@@ -120,8 +130,8 @@ def test_a_list_is_walked_through_all_its_pages_and_no_further_than_wanted(
 
 def test_an_answer_that_is_lost_makes_no_second_order(owner: Account, http: TestClient, container: Container) -> None:
     slept: list[float] = []
-    with Quillpost(owner.token, BASE, transport=LosingAnswers(http, 2), sleep=slept.append) as client:
-        sent = client.send.postcard(recipients=[guest()], message="Hi!")
+    with Quillpost(owner.token, BASE, transport=LossyTransport(http, 2), sleep=slept.append) as client:
+        sent = client.send.postcard(recipients=[make_inline_recipient()], message="Hi!")
     assert len(slept) == 2
     assert count_rows(container)["orders"] == 1
     assert owner.get(f"/orders/{sent['id']}").status_code == 200
@@ -130,7 +140,7 @@ def test_an_answer_that_is_lost_makes_no_second_order(owner: Account, http: Test
 def test_a_lost_cancellation_is_still_a_cancellation(owner: Account, http: TestClient) -> None:
     order_id = owner.send().json()["id"]
     slept: list[float] = []
-    with Quillpost(owner.token, BASE, transport=LosingAnswers(http, 1), sleep=slept.append) as client:
+    with Quillpost(owner.token, BASE, transport=LossyTransport(http, 1), sleep=slept.append) as client:
         assert client.orders.cancel(order_id)["order"]["status"] == "Cancelled"
 
 
@@ -139,24 +149,30 @@ def test_a_key_of_ones_own_sends_once(client: Quillpost) -> None:
     first = client.send.postcard(idempotency_key="order 4711", **card)
     assert client.send.postcard(idempotency_key="order 4711", **card) == first
     with pytest.raises(ConflictError) as clash:
-        client.send.postcard(idempotency_key="order 4711", recipients=[guest()], message="Ho!")
+        client.send.postcard(idempotency_key="order 4711", recipients=[make_inline_recipient()], message="Ho!")
     assert clash.value.status == 409
 
 
 def test_failures_say_what_is_wrong(client: Quillpost, http: TestClient) -> None:
     with pytest.raises(ValidationError) as invalid:
-        client.send.postcard(recipients=[guest(postal_code="x"), guest(), guest(postal_code="y")])
+        client.send.postcard(
+            recipients=[
+                make_inline_recipient(postal_code="x"),
+                make_inline_recipient(),
+                make_inline_recipient(postal_code="y"),
+            ]
+        )
     assert {"recipients.0.postal_code", "recipients.2.postal_code", "message"} <= set(invalid.value.errors)
     assert invalid.value.status == 422
     assert invalid.value.request_id
-    wrong: dict[str, Any] = {"recipients": [guest()], "mesage": "Hi!"}
+    wrong: dict[str, Any] = {"recipients": [make_inline_recipient()], "mesage": "Hi!"}
     with pytest.raises(ValidationError, match="Not known there: mesage") as misspelt:
         client.send.postcard(**wrong)
     assert misspelt.value.ignored_fields == ("mesage",)
     with pytest.raises(NotFoundError):
         client.orders.read(4711)
     with (
-        Quillpost("qp_test_nobody", BASE, transport=Through(http)) as stranger,
+        Quillpost("qp_test_nobody", BASE, transport=InProcessTransport(http)) as stranger,
         pytest.raises(AuthenticationError) as unknown,
     ):
         stranger.ping()
@@ -190,12 +206,12 @@ def test_what_a_subscription_was_told_is_looked_through_and_told_again(
     assert delivery["event_id"] == event
     assert client.webhooks.delivery(hook["id"], delivery["id"]) == delivery
     assert client.webhooks.retry(hook["id"], delivery["id"])["status"] == "pending"
-    client.send.postcard(recipients=[guest()], message="Hi!")
+    client.send.postcard(recipients=[make_inline_recipient()], message="Hi!")
     started = clock.now()
     clock.advance(minutes=1)
     replayed = client.webhooks.replay(hook["id"], started, clock.now())
     assert (replayed["from"], replayed["events"]) == ("2026-05-04T12:00:00Z", 2)
-    do_due_jobs(container)
+    run_due_jobs(container)
     assert len(list(client.webhooks.deliveries(hook["id"], event_type="order_item.status_update"))) == 1
     with pytest.raises(ValidationError) as refused:
         client.webhooks.replay(hook["id"], "2020-01-01")
@@ -204,7 +220,7 @@ def test_what_a_subscription_was_told_is_looked_through_and_told_again(
 
 def test_a_saved_list_is_filled_walked_and_mailed_to(client: Quillpost) -> None:
     saved = client.mailing_lists.create("Neighbours")
-    rows: list[ListedRecipient] = [{"mailing_list_id": saved["id"], **one} for one in guests(3)]
+    rows: list[ListedRecipient] = [{"mailing_list_id": saved["id"], **one} for one in make_inline_recipients(3)]
     stored = client.recipients.create_multiple([*rows, {"mailing_list_id": saved["id"]}])
     assert [row.get("error") is None for row in stored] == [True, True, True, False]
     on_it = client.mailing_lists.recipients(saved["id"], items_per_page=2)
@@ -235,10 +251,12 @@ def test_a_front_is_uploaded_from_memory_and_from_a_file(client: Quillpost, tmp_
 def test_an_operator_walks_what_is_held_and_decides(
     client: Quillpost, http: TestClient, container: Container, clock: Clock
 ) -> None:
-    sent = [client.send.postcard(recipients=[one], message="Hello %COMPANY%!")["id"] for one in guests(3)]
-    carry_on(container, clock, seconds=11)
+    sent = [
+        client.send.postcard(recipients=[one], message="Hello %COMPANY%!")["id"] for one in make_inline_recipients(3)
+    ]
+    run_jobs_for(container, clock, seconds=11)
     token = make_operator(container, http).token
-    with Quillpost(token, BASE, transport=Through(http)) as operator:
+    with Quillpost(token, BASE, transport=InProcessTransport(http)) as operator:
         held = list(operator.print_room.held(items_per_page=2))
         assert [order["id"] for order in held] == sent
         assert held[0]["reasons"] == client.orders.read(sent[0])["warnings"]
@@ -254,10 +272,10 @@ def test_the_awaited_client_does_the_same(app: FastAPI, owner: Account) -> None:
             pong, hands = await asyncio.gather(client.ping(), client.handwriting_styles.list().pages().__anext__())
             assert pong["message"] == "pong"
             assert hands["data"]
-            sent = await client.send.postcard(recipients=guests(3), message="Hi!", metadata=METADATA)
+            sent = await client.send.postcard(recipients=make_inline_recipients(3), message="Hi!", metadata=METADATA)
             names = [item["recipient"]["name"] async for item in client.orders.items(sent["id"], items_per_page=2)]
             assert names == ["Person 1", "Person 2", "Person 3"]
-            preview = await client.preview("postcard", recipients=[guest()], message="Hi!")
+            preview = await client.preview("postcard", recipients=[make_inline_recipient()], message="Hi!")
             assert (await client.download(preview["data"]["previews"][0])).startswith(b"\x89PNG")
             with pytest.raises(ValidationError):
                 await client.send.postcard(message="To nobody")

@@ -7,13 +7,13 @@ from typing import Any
 
 import httpx2
 import pytest
-from connected import Through
 from fastapi import FastAPI
 
-from direct import TestClient
-from makers import Account
 from quillpost import client
 from quillpost.client.requests import Resource
+from support.client_transports import InProcessTransport
+from support.factories import Account
+from support.test_client import TestClient
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "client.md").read_text()
@@ -29,7 +29,7 @@ def test_the_examples_run(
     name: str, app: FastAPI, http: TestClient, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blocking, awaited = client.Quillpost, client.AsyncQuillpost
-    monkeypatch.setattr(client, "Quillpost", partial(blocking, transport=Through(http)))
+    monkeypatch.setattr(client, "Quillpost", partial(blocking, transport=InProcessTransport(http)))
     monkeypatch.setattr(client, "AsyncQuillpost", partial(awaited, transport=httpx2.ASGITransport(app=app)))
     names: dict[str, Any] = {}
     assert examples(DOCUMENTS[name])

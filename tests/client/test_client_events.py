@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from connected import BASE, Through
 from standardwebhooks import Webhook
 
-from direct import TestClient
-from makers import Account, Clock
 from quillpost.app.container import Container
 from quillpost.client import Quillpost, SignatureError, verify_webhook
 from quillpost.client.signatures import new_secret, sign
 from quillpost.notifications.ports import PostResult
 from quillpost.notifications.webhooks.dispatcher import Dispatcher
+from support.client_transports import BASE, InProcessTransport
+from support.factories import Account, Clock
+from support.test_client import TestClient
 
 SECRET, OTHER = new_secret(bytes(range(32))), new_secret(bytes(range(32, 64)))
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -112,7 +112,7 @@ class Mailbox:
 def test_what_our_own_pump_delivers_is_genuine(
     owner: Account, http: TestClient, container: Container, clock: Clock
 ) -> None:
-    with Quillpost(owner.token, BASE, transport=Through(http)) as client:
+    with Quillpost(owner.token, BASE, transport=InProcessTransport(http)) as client:
         secret = client.webhooks.create("https://example.com/hook")["secret"]
     order_id = owner.send(metadata={"big": 123456789012345678901234567890}).json()["id"]
 

@@ -7,8 +7,6 @@ from uuid import UUID
 
 import httpx2
 import pytest
-from connected import Call, call_awaited, call_blocking, following, hangs_up, header, says
-from http_stand_in import StandIn, keeping_silent
 
 from quillpost.client import (
     ConflictError,
@@ -24,8 +22,18 @@ from quillpost.client import (
 from quillpost.client.clients import RETRIES
 from quillpost.client.errors import retry_after
 from quillpost.client.transport import FIRST_PAUSE, LONGEST_PAUSE, Attempts, Patience, backoff
+from support.client_transports import (
+    Call,
+    call_awaited,
+    call_blocking,
+    disconnect,
+    header,
+    respond_with,
+    scripted_transport,
+)
+from support.scripted_server import ScriptedServer, stay_silent
 
-PONG = says(200)
+PONG = respond_with(200)
 
 
 @pytest.fixture(params=[call_blocking, call_awaited], ids=["blocking", "awaited"])
@@ -36,12 +44,19 @@ def call(request: pytest.FixtureRequest) -> Call:
 
 @pytest.mark.parametrize(
     "trouble",
-    [says(429), says(502), says(503), says(504), says(409, Retry_After="1"), hangs_up],
+    [
+        respond_with(429),
+        respond_with(502),
+        respond_with(503),
+        respond_with(504),
+        respond_with(409, Retry_After="1"),
+        disconnect,
+    ],
     ids=["429", "502", "503", "504", "409 for now", "hangs up"],
 )
 def test_trouble_that_passes_is_tried_again_with_the_very_same_request(call: Call, trouble: object) -> None:
     slept: list[float] = []
-    with StandIn(following(trouble, trouble, PONG)) as server:  # type: ignore[arg-type]
+    with ScriptedServer(scripted_transport(trouble, trouble, PONG)) as server:  # type: ignore[arg-type]
         assert call(server.url(), "send.postcard", slept=slept, fields={"message": "Hi"})
     assert len(slept) == 2
     assert len(server.requests) == 3
@@ -57,7 +72,7 @@ def test_trouble_that_passes_is_tried_again_with_the_very_same_request(call: Cal
 )
 def test_a_clear_answer_is_not_asked_for_again(call: Call, status: int, kind: type[QuillpostError]) -> None:
     slept: list[float] = []
-    with StandIn(says(status)) as server, pytest.raises(kind) as failed:
+    with ScriptedServer(respond_with(status)) as server, pytest.raises(kind) as failed:
         call(server.url(), "ping", slept=slept)
     assert failed.value.status == status
     assert (len(server.requests), slept) == (1, [])
@@ -66,7 +81,7 @@ def test_a_clear_answer_is_not_asked_for_again(call: Call, status: int, kind: ty
 @pytest.mark.parametrize("name", ["Retry_After", "RateLimit_Reset"])
 def test_a_client_waits_as_long_as_it_is_told(call: Call, name: str) -> None:
     slept: list[float] = []
-    with StandIn(following(says(429, **{name: "40"}), PONG)) as server:
+    with ScriptedServer(scripted_transport(respond_with(429, **{name: "40"}), PONG)) as server:
         call(server.url(), "ping", slept=slept)
     assert slept == [40]
 
@@ -74,8 +89,8 @@ def test_a_client_waits_as_long_as_it_is_told(call: Call, name: str) -> None:
 def test_a_client_comes_again_as_often_as_it_is_asked_to(call: Call) -> None:
     """As while a server starts, or another call with the same key runs."""
     slept: list[float] = []
-    busy, runs = says(503, Retry_After="5"), says(409, Retry_After="1")
-    with StandIn(following(*[busy, runs] * 8, PONG)) as server:
+    busy, runs = respond_with(503, Retry_After="5"), respond_with(409, Retry_After="1")
+    with ScriptedServer(scripted_transport(*[busy, runs] * 8, PONG)) as server:
         call(server.url(), "send.postcard", slept=slept, retries=1, deadline=10_000, fields={"message": "Hi"})
     assert len(slept) == 16
     assert all(pause >= asked for pause, asked in zip(slept, [5, 1] * 8, strict=True))
@@ -83,22 +98,22 @@ def test_a_client_comes_again_as_often_as_it_is_asked_to(call: Call) -> None:
 
 def test_who_wants_no_retries_has_none(call: Call) -> None:
     slept: list[float] = []
-    with StandIn(says(503, Retry_After="5")) as server, pytest.raises(UnavailableError):
+    with ScriptedServer(respond_with(503, Retry_After="5")) as server, pytest.raises(UnavailableError):
         call(server.url(), "ping", slept=slept, retries=0)
     assert (len(server.requests), slept) == (1, [])
 
 
 def test_when_the_rate_limit_is_reset_is_no_request_to_come_again(call: Call) -> None:
     slept: list[float] = []
-    with StandIn(says(409, RateLimit_Reset="40")) as server, pytest.raises(ConflictError):
+    with ScriptedServer(respond_with(409, RateLimit_Reset="40")) as server, pytest.raises(ConflictError):
         call(server.url(), "ping", slept=slept)
     assert (len(server.requests), slept) == (1, [])
 
 
 def test_retries_end(call: Call) -> None:
     slept: list[float] = []
-    away = says(503, {"message": "Out of reach."}, X_Request_Id="abc")
-    with StandIn(away) as server, pytest.raises(UnavailableError) as failed:
+    away = respond_with(503, {"message": "Out of reach."}, X_Request_Id="abc")
+    with ScriptedServer(away) as server, pytest.raises(UnavailableError) as failed:
         call(server.url(), "ping", slept=slept, retries=2)
     assert len(server.requests) == 3
     assert (failed.value.message, failed.value.request_id) == ("Out of reach.", "abc")
@@ -107,14 +122,14 @@ def test_retries_end(call: Call) -> None:
 
 def test_nobody_waits_past_the_deadline(call: Call) -> None:
     slept: list[float] = []
-    with StandIn(says(429, Retry_After="60")) as server, pytest.raises(RateLimitError) as failed:
+    with ScriptedServer(respond_with(429, Retry_After="60")) as server, pytest.raises(RateLimitError) as failed:
         call(server.url(), "ping", slept=slept, deadline=30)
     assert (len(server.requests), slept, failed.value.retry_after) == (1, [], 60)
 
 
 def test_a_silent_server_is_left_in_the_end(call: Call) -> None:
     slept: list[float] = []
-    with StandIn(keeping_silent) as server, pytest.raises(UnreachableError) as failed:
+    with ScriptedServer(stay_silent) as server, pytest.raises(UnreachableError) as failed:
         call(server.url(), "ping", slept=slept, timeout=0.02, retries=1)
     assert len(slept) == 1
     assert failed.value.status is None
@@ -125,7 +140,7 @@ def test_an_upload_is_repeated_to_the_last_byte(call: Call, tmp_path: Path) -> N
     """A form with another boundary would be another body, which the key forbids."""
     picture = tmp_path / "front.png"
     picture.write_bytes(b"\x89PNG and more")
-    with StandIn(following(says(503), says(201))) as server:
+    with ScriptedServer(scripted_transport(respond_with(503), respond_with(201))) as server:
         call(server.url(), "image_templates.create", "postcard", "Spring", picture, slept=[])
     first, second = server.requests
     assert first == second
@@ -135,8 +150,10 @@ def test_an_upload_is_repeated_to_the_last_byte(call: Call, tmp_path: Path) -> N
 
 def test_every_next_page_has_its_own_patience(call: Call) -> None:
     slept: list[float] = []
-    first = says(200, {"data": [1], "links": {"next": "https://elsewhere.example/x?page=2&type=letter"}})
-    with StandIn(following(says(502), first, says(502), says(200, {"data": [2]}))) as server:
+    first = respond_with(200, {"data": [1], "links": {"next": "https://elsewhere.example/x?page=2&type=letter"}})
+    with ScriptedServer(
+        scripted_transport(respond_with(502), first, respond_with(502), respond_with(200, {"data": [2]}))
+    ) as server:
         assert call(server.url(), "orders.list", slept=slept, retries=1) == [1, 2]
     assert len(slept) == 2
     lines = [request.split(b"\r\n")[0].decode() for request in server.requests]

@@ -15,12 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from authlib.oauth2 import rfc6749
-from oauth_app import hidden_in
-from raw_http import real_server
-from signed_in import Browser, browser_of, make_person
 
-from direct import TestClient
-from makers import Account
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth import clients
 from quillpost.accounts.oauth import clients as redirect_addresses
@@ -33,6 +28,11 @@ from quillpost.web import forms as web_forms
 from quillpost.web.oauth import endpoints as oauth_endpoints
 from quillpost.web.oauth import requests
 from quillpost.web.public import leaked_tokens
+from support.browser_sessions import Browser, make_user, sign_in_browser
+from support.factories import Account
+from support.oauth_app import hidden_fields
+from support.raw_http import real_server
+from support.test_client import TestClient
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "oauth.md").read_text()
@@ -82,21 +82,21 @@ class Integrator:
         path = address.removeprefix(self.base).strip()
         page = self.browser.get(path)
         assert page.status_code == 200
-        answer = self.browser.post(path, decision="allow", mode="test", follow=False, **hidden_in(page))
+        answer = self.browser.post(path, decision="allow", mode="test", follow=False, **hidden_fields(page))
         assert answer.status_code in (302, 303), answer.text
         return str(answer.headers["Location"])
 
 
 @pytest.fixture
 def integrator(owner: Account, http: TestClient, container: Container) -> Iterator[Integrator]:
-    make_person(container, owner.id, DANA)
+    make_user(container, owner.id, DANA)
     with container.db.transaction(Tenant(owner.id)) as tx:
         order_request = clients.ClientRegistration(name="Example", redirect_uris=[BACK])
         client, secret = clients.register_client(
             tx, owner.id, order_request, is_public=False, actor=Actor(DANA), now=container.clock()
         )
     assert secret is not None
-    browser = browser_of(http)
+    browser = sign_in_browser(http)
     browser.sign_in(DANA)
     with real_server(http.app) as port:
         yield Integrator(f"http://127.0.0.1:{port}", client.client_id, secret, browser)

@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 import pytest
 
-from direct import TestClient
 from quillpost.accounts.audit.service import ACTION_LABELS
 from quillpost.accounts.models import Role
 from quillpost.accounts.rate_limits import get_email_buckets, get_network_buckets
@@ -18,6 +17,7 @@ from quillpost.accounts.users.sign_in import BROWSER_TOKEN_LIFETIME
 from quillpost.core.tokens import SecretKind
 from quillpost.web.dashboard.settings import users
 from quillpost.web.security import KNOWN_BROWSER, SESSION, VISITOR
+from support.test_client import TestClient
 
 ROOT = Path(__file__).parents[2]
 PEOPLE, OAUTH, OPERATE = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("people", "oauth", "operate"))

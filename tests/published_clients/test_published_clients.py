@@ -7,12 +7,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from art_house import ArtHouse
 from fastapi import FastAPI
 
-from direct import TestClient
-from makers import Account, Build, make_account
 from quillpost.web.application import create_app
+from support.factories import Account, Build, make_account
+from support.image_server import ImageServer
+from support.test_client import TestClient
 
 FLOWS = sorted(Path(__file__).parent.glob("*.json"))
 NAME = re.compile(r"\{(\w+)\}")
@@ -22,7 +22,7 @@ Known = dict[str, Any]
 
 
 @pytest.fixture
-def known(art: ArtHouse) -> Known:
+def known(art: ImageServer) -> Known:
     return {"picture": art.picture(), "letter": art.letter()}
 
 

@@ -7,11 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from event_sink import Arrived, EventSink, telling
-from scanned import codes_of, count, scan
 
-from direct import TestClient
-from makers import Clock, carry_on, make_account, make_sub_account, person
 from quillpost.app import bootstrap
 from quillpost.core import exact_json
 from quillpost.core.database.embedded.server import EmbeddedPostgres
@@ -19,6 +15,10 @@ from quillpost.core.settings import Settings
 from quillpost.notifications.webhooks.payloads import build_sample_event
 from quillpost.notifications.webhooks.rules import EVENT_TYPES, build_data
 from quillpost.web.application import create_app
+from support.event_sink import EventSink, ReceivedRequest, run_dispatcher
+from support.factories import Clock, make_account, make_sub_account, person, run_jobs_for
+from support.qr_scans import codes_of, count_scans, scan
+from support.test_client import TestClient
 
 TYPES = ["order.status_update", "order_item.status_update", "order_item.delivered", "scans.scan_update"]
 FLAT = TYPES[1:]
@@ -95,7 +95,7 @@ def test_there_are_no_other_keys(event_type: str) -> None:
 @pytest.fixture(scope="module")
 def arrived(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, list[Arrived]]]:
+) -> Iterator[dict[str, list[ReceivedRequest]]]:
     """All that is told of two cards, from their order to the scan of their codes, by each verb: one of a sub
     account, to somebody of whom much is known and with metadata, one with nothing that is not needed."""
     name, clock = "told_events_" + tmp_path_factory.getbasetemp().name.replace("-", "_"), Clock()
@@ -115,19 +115,19 @@ def arrived(
                 sub_account_id=make_sub_account(container, owner),
             ).json()["id"]
             assert owner.send(qrcode_url=None).status_code == 200
-            carry_on(container, clock, seconds=60)
+            run_jobs_for(container, clock, seconds=60)
             [code] = codes_of(container, rich)
             assert scan(http, code).status_code == 302
-            assert count(container) == 1
+            assert count_scans(container) == 1
             with container.db.system_transaction() as tx:
                 events = int(tx.exec_driver_sql(HOW_MANY).scalar_one())
-            with telling(container):
+            with run_dispatcher(container):
                 yield {verb: sink.wait(f"/{verb}", events) for verb in ("post", "get")}
         container.db.close()
         admin.execute(f'drop database "{name}" with (force)')
 
 
-def of_type(arrived: dict[str, list[Arrived]], verb: str, event_type: str) -> list[Arrived]:
+def of_type(arrived: dict[str, list[ReceivedRequest]], verb: str, event_type: str) -> list[ReceivedRequest]:
     found = [each for each in arrived[verb] if each.type == event_type]
     assert found
     return found
@@ -135,7 +135,7 @@ def of_type(arrived: dict[str, list[Arrived]], verb: str, event_type: str) -> li
 
 @pytest.mark.parametrize("event_type", TYPES)
 def test_a_receiver_is_told_exactly_these_keys_with_values_of_their_types(
-    arrived: dict[str, list[Arrived]], event_type: str
+    arrived: dict[str, list[ReceivedRequest]], event_type: str
 ) -> None:
     table = ORDER_PAYLOAD if event_type == TYPES[0] else FLAT_PAYLOAD
     for each in of_type(arrived, "post", event_type):
@@ -147,7 +147,7 @@ def test_a_receiver_is_told_exactly_these_keys_with_values_of_their_types(
 
 
 @pytest.mark.parametrize("event_type", TYPES)
-def test_by_get_the_same_keys_are_parameters(arrived: dict[str, list[Arrived]], event_type: str) -> None:
+def test_by_get_the_same_keys_are_parameters(arrived: dict[str, list[ReceivedRequest]], event_type: str) -> None:
     posted = {each.message["event_id"]: each for each in of_type(arrived, "post", event_type)}
     told = {each.message["event_id"]: each for each in of_type(arrived, "get", event_type)}
     assert told.keys() == posted.keys()
@@ -168,7 +168,9 @@ def in_texts(said: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("event_type", TYPES)
-def test_metadata_is_in_each_event_untouched_or_null(arrived: dict[str, list[Arrived]], event_type: str) -> None:
+def test_metadata_is_in_each_event_untouched_or_null(
+    arrived: dict[str, list[ReceivedRequest]], event_type: str
+) -> None:
     told = [each.data["order.metadata"] for each in of_type(arrived, "post", event_type)]
     # Only the card with metadata was scanned.
     assert [METADATA in told, None in told] == [True, event_type != TYPES[3]]
@@ -177,7 +179,7 @@ def test_metadata_is_in_each_event_untouched_or_null(arrived: dict[str, list[Arr
     assert set(texts) == ({written} if event_type == TYPES[3] else {written, ""})
 
 
-def test_the_person_and_the_scan_are_told_as_they_are(arrived: dict[str, list[Arrived]]) -> None:
+def test_the_person_and_the_scan_are_told_as_they_are(arrived: dict[str, list[ReceivedRequest]]) -> None:
     [scan_told] = of_type(arrived, "post", TYPES[3])
     data = scan_told.data
     assert {

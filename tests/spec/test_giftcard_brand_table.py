@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from writing_service import Writer, writing_service
 
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from support.writable_service import Writer, writing_service
 
 Test = Callable[[Any], bool]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from writing_service import Writer, writing_service
 
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from support.writable_service import Writer, writing_service
 
 Test = Callable[[Any], bool]
 Template = dict[str, Any]

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from list_keeper import Lister
-from shared_lists import shared_lists
 
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from support.mailing_lists import ListOwner
+from support.shared_lists import shared_lists
 
 Test = Callable[[Any], bool]
 Shown = dict[str, dict[str, Any]]
@@ -59,13 +59,13 @@ TABLE: list[tuple[str, Test]] = [
 
 
 @pytest.fixture(scope="module")
-def lists(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lister]:
+def lists(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ListOwner]:
     with shared_lists(postgres, template, tmp_path_factory.mktemp("list_table")) as (found, _):
         yield found
 
 
 @pytest.fixture(scope="module")
-def shown(lists: Lister) -> Shown:
+def shown(lists: ListOwner) -> Shown:
     """One list wherever the interface shows it as it is read."""
     list_id = lists.make(qrcode_url="https://example.com/")
     return {
@@ -94,11 +94,11 @@ def test_a_list_has_one_other_field(shown: Shown) -> None:
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_every_type_of_the_table_is_accepted(lists: Lister, kind: str) -> None:
+def test_every_type_of_the_table_is_accepted(lists: ListOwner, kind: str) -> None:
     assert lists.read(lists.make(type=kind))["type"] == kind
 
 
-def test_both_forms_of_created_at_are_shown(lists: Lister) -> None:
+def test_both_forms_of_created_at_are_shown(lists: ListOwner) -> None:
     """As a relative text where a list is made, as a date-time where it is read."""
     made = lists.who.post("/mailing-lists", {"description": "Visitors"}).json()
     assert re.fullmatch(RELATIVE, made["created_at"])

@@ -6,9 +6,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from writing_service import Writer, writing_service
 
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from support.writable_service import Writer, writing_service
 
 Test = Callable[[Any], bool]
 Template = dict[str, Any]

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from reading_service import reading_service
 
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.orders.rules import ItemStatus
+from support.read_only_service import reading_service
 
 Test = Callable[[Any], bool]
 Items = dict[str, list[dict[str, Any]]]

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from reading_service import Reader, reading_service
 
-from makers import carry_on, person
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.base import orders
+from support.factories import person, run_jobs_for
+from support.read_only_service import Reader, reading_service
 
 ITEM_STATUSES = (
     "Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered",
@@ -89,7 +89,7 @@ def histories(service: Reader) -> dict[str, list[dict[str, Any]]]:
     """Every item's events, by the name of whom it went to."""
     audience = [person(name=name, address=f"{number} Elm St") for number, (name, _) in enumerate(HISTORIES, start=1)]
     order_id = service.owner.send(recipients=audience).json()["id"]
-    carry_on(service.container, service.clock, seconds=60)
+    run_jobs_for(service.container, service.clock, seconds=60)
     items = service.owner.get(f"/orders/{order_id}/items").json()["data"]
     return {
         item["recipient"]["name"]: service.owner.get(f"/order-items/{item['id']}").json()["events"] for item in items

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from reading_service import METADATA, reading_service
 
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from support.read_only_service import METADATA, reading_service
 
 Test = Callable[[Any], bool]
 Orders = dict[str, dict[str, Any]]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from reading_service import Reader, reading_service
 
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from support.read_only_service import Reader, reading_service
 
 LISTS = ("/orders/list", "/orders", "/orders/{order_id}/items", "/order-items")
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from list_keeper import Lister, faults
-from shared_lists import shared_lists
 
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from support.mailing_lists import ListOwner, field_errors
+from support.shared_lists import shared_lists
 
 Test = Callable[[Any], bool]
 Shown = dict[str, dict[str, Any]]
@@ -70,13 +70,13 @@ READ_ONLY = ("id", "mailing-list", "created_at", "updated_at")
 
 
 @pytest.fixture(scope="module")
-def lists(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lister]:
+def lists(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ListOwner]:
     with shared_lists(postgres, template, tmp_path_factory.mktemp("recipient_table")) as (found, _):
         yield found
 
 
 @pytest.fixture(scope="module")
-def shown(lists: Lister) -> Shown:
+def shown(lists: ListOwner) -> Shown:
     """One recipient wherever the interface shows it."""
     list_id = lists.make()
     [of_many] = lists.who.post("/recipients_multi", [GIVEN | {"mailing_list_id": lists.make()}]).json()
@@ -104,7 +104,7 @@ def test_a_recipient_has_no_field_beyond_the_table_but_our_own(shown: Shown) -> 
 
 
 @pytest.mark.parametrize("field", READ_ONLY)
-def test_a_read_only_field_changes_nothing(lists: Lister, field: str) -> None:
+def test_a_read_only_field_changes_nothing(lists: ListOwner, field: str) -> None:
     made = lists.add(lists.make()).json()
     put = lists.put(f"/recipients/{made['id']}", {field: 5})
     assert (put.json(), put.headers["X-Ignored-Fields"]) == (made, field)
@@ -120,13 +120,13 @@ def test_a_read_only_field_changes_nothing(lists: Lister, field: str) -> None:
         ({"address", "email"}, {"mailing_list_id"}),
     ],
 )
-def test_a_list_and_an_address_or_an_email_are_required(lists: Lister, given: set[str], missing: set[str]) -> None:
+def test_a_list_and_an_address_or_an_email_are_required(lists: ListOwner, given: set[str], missing: set[str]) -> None:
     whole = {
         "mailing_list_id": lists.make(), "address": "12 Main St, Austin, TX 78701", "email": "a@example.com",
     }  # fmt: skip
     answer = lists.who.post("/recipients", {name: whole[name] for name in given})
     if missing:
-        assert set(faults(answer)) == missing
+        assert set(field_errors(answer)) == missing
     else:
         assert answer.status_code == 201
 
@@ -135,5 +135,5 @@ def test_a_list_and_an_address_or_an_email_are_required(lists: Lister, given: se
 @pytest.mark.parametrize(
     ("written", "kept"), [("2000-12-31", "2000-12-31"), ("12/31/2000", "2000-12-31"), (None, None), ("", None)]
 )
-def test_a_date_is_iso_or_converted_to_it(lists: Lister, field: str, written: str | None, kept: str | None) -> None:
+def test_a_date_is_iso_or_converted_to_it(lists: ListOwner, field: str, written: str | None, kept: str | None) -> None:
     assert lists.add(lists.make(), **{field: written}).json()[field] == kept

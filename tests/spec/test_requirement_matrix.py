@@ -6,11 +6,11 @@ A gift card needs a brand and an amount beside what its column says, which every
 from typing import Any
 
 import pytest
-from art_house import ArtHouse
 
-from makers import GIFT, Account, Build, person, warnings_of
 from quillpost.app.container import Container
 from quillpost.orders.products import GIFTCARD, LETTER, MAGNACARD, NOTECARD, POSTCARD, PRODUCTS
+from support.factories import GIFT, Account, Build, person, read_warnings
+from support.image_server import ImageServer
 
 COLUMNS = {
     "Postcard": ["postcard"],
@@ -87,7 +87,7 @@ def test_an_audience_is_required(owner: Account, piece: str) -> None:
 
 
 @pytest.mark.parametrize("piece", EVERY_PIECE)
-def test_a_front_is_required_unless_there_is_a_message(owner: Account, art: ArtHouse, piece: str) -> None:
+def test_a_front_is_required_unless_there_is_a_message(owner: Account, art: ImageServer, piece: str) -> None:
     saved = template(owner, piece)
     assert faults(owner, piece, message="Hi!", **AUDIENCE) == []
     assert faults(owner, piece, message_template=saved, **AUDIENCE) == ["front_image_url"]
@@ -95,21 +95,21 @@ def test_a_front_is_required_unless_there_is_a_message(owner: Account, art: ArtH
 
 
 @pytest.mark.parametrize("piece", EVERY_PIECE)
-def test_an_image_template_is_a_front(owner: Account, art: ArtHouse, piece: str) -> None:
+def test_an_image_template_is_a_front(owner: Account, art: ImageServer, piece: str) -> None:
     kind = "postcard" if piece == "magnacard" else TYPES.get(piece, piece)
     image = owner.post("/image-templates", {"type": kind, "name": "Saved", "image": art.picture()}).json()["id"]
     assert faults(owner, piece, message_template=template(owner, piece), image_template=image, **AUDIENCE) == []
 
 
 @pytest.mark.parametrize("piece", EVERY_PIECE)
-def test_a_message_is_required(owner: Account, art: ArtHouse, piece: str) -> None:
+def test_a_message_is_required(owner: Account, art: ImageServer, piece: str) -> None:
     assert faults(owner, piece, front_image_url=art.picture(), **AUDIENCE) == ["message"]
     assert faults(owner, piece, **AUDIENCE) == ["message", "front_image_url"]
 
 
 @pytest.mark.parametrize("piece", LETTERS)
 def test_a_letter_made_only_from_a_pdf_needs_just_the_audience_and_the_pdf(
-    owner: Account, art: ArtHouse, piece: str
+    owner: Account, art: ImageServer, piece: str
 ) -> None:
     sent = call(owner, piece, pdf_only_url=art.letter(), **AUDIENCE)
     assert sent.status_code == 200, sent.text
@@ -118,7 +118,7 @@ def test_a_letter_made_only_from_a_pdf_needs_just_the_audience_and_the_pdf(
     assert faults(owner, piece, message_template=saved, **AUDIENCE) == []
 
 
-def beside_a_pdf(art: ArtHouse) -> dict[str, Any]:
+def beside_a_pdf(art: ImageServer) -> dict[str, Any]:
     """All that a cover would show, none of it to be had."""
     return {
         "message": "Hi!",
@@ -136,21 +136,21 @@ COVER = "additional_pages, font_size, front_image_url, image_template, message, 
 
 @pytest.mark.parametrize("piece", LETTERS)
 @pytest.mark.parametrize("verb", ["send", "estimate"])
-def test_a_letter_made_only_from_a_pdf_uses_no_cover(owner: Account, art: ArtHouse, piece: str, verb: str) -> None:
+def test_a_letter_made_only_from_a_pdf_uses_no_cover(owner: Account, art: ImageServer, piece: str, verb: str) -> None:
     body = {"pdf_only_url": art.letter(), **AUDIENCE, **beside_a_pdf(art)}
     plain = owner.post(f"/{verb}/{piece}", {"pdf_only_url": art.letter(), "allow_duplicates": True, **AUDIENCE})
     sent = owner.post(f"/{verb}/{piece}", body | {"allow_duplicates": True})
     assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, COVER)
     assert not any(b"/gone-" in request for request in art.requests)
     if verb == "send":
-        assert warnings_of(sent) == ["The PDF is the whole letter: the message is not printed."]
+        assert read_warnings(sent) == ["The PDF is the whole letter: the message is not printed."]
         shown = ("front_image", "image_template_id", "qrcode_url", "font_size", "authorization_total")
         assert [sent.json()[name] for name in shown] == [plain.json()[name] for name in shown]
         assert sent.json()["qrcode_url"] is None
 
 
 @pytest.mark.parametrize("piece", LETTERS)
-def test_a_templates_pdf_is_the_whole_letter_too(owner: Account, art: ArtHouse, piece: str) -> None:
+def test_a_templates_pdf_is_the_whole_letter_too(owner: Account, art: ImageServer, piece: str) -> None:
     saved = template(owner, piece, content="", pdf_only_url=art.letter(), qrcode_url="https://example.com/saved")
     body = beside_a_pdf(art) | {"message": " "}
     sent = call(owner, piece, message_template=saved, **AUDIENCE, **body)
@@ -160,7 +160,7 @@ def test_a_templates_pdf_is_the_whole_letter_too(owner: Account, art: ArtHouse, 
     assert "X-Warnings" not in sent.headers
 
 
-def test_a_hand_beside_a_pdf_writes_an_envelope_that_has_no_window(owner: Account, art: ArtHouse) -> None:
+def test_a_hand_beside_a_pdf_writes_an_envelope_that_has_no_window(owner: Account, art: ImageServer) -> None:
     hand = {"handwriting_style": 2, "handwriting_color": "red", "handwriting_realism": False}
     windowed, closed = (call(owner, p, pdf_only_url=art.letter(), **AUDIENCE, **hand) for p in LETTERS)
     assert windowed.headers["X-Ignored-Fields"] == ", ".join(sorted(hand))
@@ -169,14 +169,14 @@ def test_a_hand_beside_a_pdf_writes_an_envelope_that_has_no_window(owner: Accoun
 
 
 @pytest.mark.parametrize("piece", CARDS)
-def test_a_card_does_not_use_a_pdf(owner: Account, art: ArtHouse, piece: str) -> None:
+def test_a_card_does_not_use_a_pdf(owner: Account, art: ImageServer, piece: str) -> None:
     sent = call(owner, piece, message="Hi!", pdf_only_url=art.url("/gone"), **AUDIENCE)
     assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, "pdf_only_url")
     assert faults(owner, piece, pdf_only_url=art.letter(), **AUDIENCE) == ["message", "front_image_url"]
 
 
 @pytest.mark.parametrize("piece", WITH_BACKGROUND)
-def test_a_card_may_have_a_background(owner: Account, art: ArtHouse, piece: str) -> None:
+def test_a_card_may_have_a_background(owner: Account, art: ImageServer, piece: str) -> None:
     without = call(owner, piece, message="Hi!", **AUDIENCE).json()
     sent = call(owner, piece, message="Hi there!", custom_background_image=art.picture(), **AUDIENCE)
     assert without["custom_background_url"] is None
@@ -185,7 +185,7 @@ def test_a_card_may_have_a_background(owner: Account, art: ArtHouse, piece: str)
 
 
 @pytest.mark.parametrize("piece", [*LETTERS, "giftcard"])
-def test_a_letter_and_a_gift_card_do_not_use_a_background(owner: Account, art: ArtHouse, piece: str) -> None:
+def test_a_letter_and_a_gift_card_do_not_use_a_background(owner: Account, art: ImageServer, piece: str) -> None:
     sent = call(owner, piece, message="Hi!", custom_background_image=art.url("/gone"), **AUDIENCE)
     assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, "custom_background_image")
     assert sent.json()["custom_background_url"] is None

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from art_house import ArtHouse
-from writing_service import Writer, writing_service
 
-from makers import Account, Build, person, postcard
 from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from support.factories import Account, Build, person, postcard
+from support.image_server import ImageServer
+from support.writable_service import Writer, writing_service
 
 ENDPOINTS = [
     ("/send/postcard", "postcard"),
@@ -94,7 +94,7 @@ def saved(owner: Account) -> int:
     return int(owner.post("/message-templates", body).json()["id"])
 
 
-def saved_image(owner: Account, art: ArtHouse) -> int:
+def saved_image(owner: Account, art: ImageServer) -> int:
     body = {"type": "postcard", "name": "Saved", "image": art.picture()}
     return int(owner.post("/image-templates", body).json()["id"])
 
@@ -106,7 +106,7 @@ def saved_list(owner: Account) -> int:
 
 
 @pytest.mark.parametrize("field", REQUEST)
-def test_each_field_of_the_request_is_taken(owner: Account, art: ArtHouse, field: str) -> None:
+def test_each_field_of_the_request_is_taken(owner: Account, art: ImageServer, field: str) -> None:
     piece, changes, shows = REQUEST[field]
     body = postcard(**(changes(owner, art) if callable(changes) else changes))
     sent = owner.post(f"/send/{piece}", body)
@@ -159,7 +159,7 @@ RESPONSE: dict[str, tuple[type, ...]] = {
 
 @pytest.fixture(scope="module")
 def answers(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory, art: ArtHouse
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory, art: ImageServer
 ) -> Iterator[list[dict[str, Any]]]:
     """One with as little as possible, one with everything, one that brings a gift card."""
     home = tmp_path_factory.mktemp("send_tables")
@@ -167,7 +167,7 @@ def answers(
         yield [writer.owner.send().json(), full_send(writer, art), writer.owner.send("giftcard").json()]
 
 
-def full_send(writer: Writer, art: ArtHouse) -> dict[str, Any]:
+def full_send(writer: Writer, art: ImageServer) -> dict[str, Any]:
     owner = writer.owner
     full = owner.send(
         sub_account_id=writer.branch,

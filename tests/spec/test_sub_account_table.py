@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from shared_service import shared_account
 
-from makers import Account
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from support.factories import Account
+from support.shared_service import shared_account
 
 BRANDING = (
     "accentColor", "symbol", "logo", "disclaimer", "headshot", "name", "email", "phone", "company",

@@ -1,0 +1,245 @@
+"""Credit: kept with the ledger and, where it is controlled, never less than what is taken of it."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.accounts.billing import service as billing_service
+from quillpost.accounts.models import Caller
+from quillpost.accounts.service import build_tenant
+from quillpost.app.container import Container
+from quillpost.core.database.tables.base import accounts, facts, ledger_moves, orders
+from quillpost.core.database.tables.orders import account_credit, account_spending
+from quillpost.core.errors import Conflict, Refused, Unpaid
+from quillpost.orders import changes
+from quillpost.orders.queries import read_order
+from quillpost.orders.tasks import materialize_order
+from support.factories import count_rows, people, person
+from support.list_rows import add_people, make_list, make_order, make_sub_account
+from support.orders import CENTS, balances, create_order, open_account, order_row
+
+SENDERS = 8
+
+
+@pytest.fixture
+def owner(container: Container) -> Caller:
+    return open_account(container, mode="live")
+
+
+def pay_in(container: Container, caller: Caller, cents: int, key: str = "first") -> int:
+    with container.db.system_transaction() as tx:
+        return billing_service.deposit(tx, caller.account_id, cents=cents, key=key, note=None, now=container.clock())
+
+
+def has(container: Container, caller: Caller) -> int:
+    with container.db.system_transaction() as tx:
+        return billing_service.read_account_credit(tx, caller.account_id, caller.mode)
+
+
+def in_the_ledger(container: Container, caller: Caller) -> int:
+    """The credit as the ledger alone tells it."""
+    with container.db.system_transaction() as tx:
+        moves = tx.execute(
+            sa.select(ledger_moves).where(
+                ledger_moves.c.account_id == caller.account_id, ledger_moves.c.mode == caller.mode
+            )
+        ).all()
+    return sum(m.cents * ((m.target == "credit") - (m.source == "credit")) for m in moves)
+
+
+def order_of(container: Container, order_id: int) -> sa.Row[Any]:
+    with container.db.system_transaction() as tx:
+        return tx.execute(sa.select(orders).where(orders.c.id == order_id)).one()
+
+
+def test_what_is_paid_in_is_credit_and_comes_from_outside(container: Container, owner: Caller) -> None:
+    assert pay_in(container, owner, 10_000) == 10_000
+    with container.db.system_transaction() as tx:
+        [move] = tx.execute(sa.select(ledger_moves)).all()
+    assert (move.kind, move.source, move.target, move.mode) == ("deposit", "paid", "credit", "live")
+    assert (move.order_id, move.sub_account_id, move.cents) == (None, None, 10_000)
+
+
+def test_a_payment_that_is_repeated_under_its_key_happens_once(container: Container, owner: Caller) -> None:
+    assert [pay_in(container, owner, 500, "invoice 7") for _ in range(2)] == [500, 500]
+    with pytest.raises(Conflict, match=r"invoice 7 was used for a deposit of \$5\.00"):
+        pay_in(container, owner, 501, "invoice 7")
+    stranger = open_account(container, "stranger@example.com", mode="live")
+    assert pay_in(container, stranger, 700, "invoice 7") == 700
+    assert has(container, owner) == in_the_ledger(container, owner) == 500
+
+
+def test_no_more_is_taken_out_than_there_is(container: Container, owner: Caller) -> None:
+    pay_in(container, owner, 1_000)
+
+    def take_out(cents: int, key: str) -> int:
+        with container.db.system_transaction() as tx:
+            return billing_service.withdraw(
+                tx, owner.account_id, cents=cents, key=key, note="closed", now=container.clock()
+            )
+
+    with pytest.raises(Refused, match=r"credit of \$10\.00 does not cover a withdrawal of \$10\.01"):
+        take_out(1_001, "a")
+    assert [take_out(900, "b"), take_out(900, "b")] == [100, 100]
+    assert has(container, owner) == in_the_ledger(container, owner) == 100
+    with container.db.system_transaction() as tx:
+        kinds = tx.execute(sa.select(ledger_moves.c.kind, ledger_moves.c.note).order_by(ledger_moves.c.id))
+        assert [tuple(row) for row in kinds] == [("deposit", None), ("withdrawal", "closed")]
+
+
+def test_an_order_beyond_the_credit_leaves_nothing_behind(container: Container, owner: Caller) -> None:
+    pay_in(container, owner, 2 * CENTS)
+    before = count_rows(container)
+    with pytest.raises(Unpaid) as refused:
+        create_order(container, owner, people(3), needs_credit=True)
+    assert refused.value.message == (
+        "The account's credit of $2.18 does not cover this order of $3.27: add credit, or send to fewer people."
+    )
+    assert count_rows(container) == before
+    create_order(container, owner, people(2), needs_credit=True)
+    assert has(container, owner) == in_the_ledger(container, owner) == 0
+
+
+def test_a_free_order_needs_no_credit(container: Container, owner: Caller) -> None:
+    create_order(container, owner, [{"email": "jane@example.com"}], needs_credit=True)
+
+
+def test_what_is_given_back_can_be_spent_again(container: Container, owner: Caller) -> None:
+    pay_in(container, owner, CENTS)
+    order = create_order(container, owner, needs_credit=True)
+    with container.db.transaction(build_tenant(owner)) as tx:
+        changes.cancel_order(tx, order.id, now=container.clock())
+    create_order(container, owner, needs_credit=True)
+
+
+def test_senders_at_the_same_moment_never_spend_more_than_there_is(container: Container, owner: Caller) -> None:
+    affordable = 3
+    pay_in(container, owner, affordable * CENTS + CENTS // 2)
+    start = Barrier(SENDERS)
+
+    def send(n: int) -> bool:
+        start.wait()
+        try:
+            create_order(container, owner, [person(address=f"{n} Elm St")], needs_credit=True)
+        except Unpaid:
+            return False
+        return True
+
+    with ThreadPoolExecutor(SENDERS) as crowd:
+        assert sum(crowd.map(send, range(SENDERS))) == affordable
+    assert has(container, owner) == in_the_ledger(container, owner) == CENTS // 2
+
+
+def test_whoever_is_limited_to_a_sub_account_spends_the_whole_account_s_credit(
+    container: Container, owner: Caller
+) -> None:
+    branch = make_sub_account(container, owner)
+    limited = Caller(owner.account_id, "live", sub_account_id=branch)
+    pay_in(container, owner, CENTS)
+    create_order(container, limited, sub_account_id=branch, needs_credit=True)
+    with pytest.raises(Unpaid, match=r"credit of \$0\.00"):
+        create_order(container, limited, sub_account_id=branch, needs_credit=True)
+    with container.db.transaction(build_tenant(limited)) as tx:
+        assert tx.execute(sa.select(account_credit.c.cents)).scalars().all() == [-CENTS]
+
+
+def test_a_stranger_s_credit_is_not_ours(container: Container, owner: Caller) -> None:
+    pay_in(container, open_account(container, "rich@example.com", mode="live"), 100_000)
+    with pytest.raises(Unpaid):
+        create_order(container, owner, needs_credit=True)
+
+
+# Lists that have grown
+
+
+def listed_order(container: Container, caller: Caller, *, held: int, now_on_it: int) -> int:
+    list_id = make_list(container, caller, people(held))
+    order_id = make_order(container, caller, list_id, authorised=held * CENTS)
+    add_people(container, list_id, [person(address=f"{n} Oak St") for n in range(now_on_it - held)])
+    return order_id
+
+
+def test_an_order_that_has_outgrown_the_credit_waits_and_says_why(container: Container, owner: Caller) -> None:
+    pay_in(container, owner, 3 * CENTS)
+    order_id = listed_order(container, owner, held=2, now_on_it=4)
+    materialize_order(container.db, order_id, needs_credit={"live"}, now=container.clock())
+    order = order_of(container, order_id)
+    assert (order.status, order.recipient_count, order.audience_pending) == ("paused", 4, False)
+    assert order.hold_reasons == [
+        "Its lists have grown since it was sent, and the account's credit of $1.09 does not cover the $2.18"
+        " that this adds: add credit, or cancel the order."
+    ]
+    with container.db.system_transaction() as tx:
+        told = tx.execute(sa.select(facts).where(facts.c.kind == "order.status").order_by(facts.c.id)).all()
+        assert [(fact.previous, fact.current) for fact in told][-1] == ("reviewing", "paused")
+        books = balances(tx, read_order(tx, order_id))
+        assert books == {"credit": -4 * CENTS, "held": 4 * CENTS, "earned": 0}
+    assert has(container, owner) == in_the_ledger(container, owner) == -CENTS
+    with container.db.transaction(build_tenant(owner)) as tx:
+        changes.cancel_order(tx, order_id, now=container.clock())
+    assert has(container, owner) == 3 * CENTS
+
+
+@pytest.mark.parametrize(("paid", "modes"), [(4, {"live"}), (2, set()), (2, {"test"})])
+def test_an_order_that_is_covered_or_need_not_be_goes_on(
+    container: Container, owner: Caller, paid: int, modes: set[str]
+) -> None:
+    pay_in(container, owner, paid * CENTS)
+    order_id = listed_order(container, owner, held=2, now_on_it=4)
+    materialize_order(container.db, order_id, needs_credit=modes, now=container.clock())
+    order = order_of(container, order_id)
+    assert (order.status, order.hold_reasons) == ("reviewing", [])
+    assert has(container, owner) == (paid - 4) * CENTS
+
+
+def test_an_order_that_has_shrunk_needs_no_credit(container: Container, owner: Caller) -> None:
+    order_id = make_order(container, owner, make_list(container, owner, people(1)), authorised=2 * CENTS)
+    materialize_order(container.db, order_id, needs_credit={"live"}, now=container.clock())
+    assert order_of(container, order_id).status == "reviewing"
+    assert has(container, owner) == in_the_ledger(container, owner) == -CENTS
+
+
+# Kept with the ledger
+
+
+def test_credit_follows_moves_that_are_changed_or_removed(container: Container, owner: Caller) -> None:
+    pay_in(container, owner, 1_000)
+    order = create_order(container, owner, people(2))
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(ledger_moves).where(ledger_moves.c.kind == "deposit").values(cents=400))
+    assert has(container, owner) == in_the_ledger(container, owner) == 400 - 2 * CENTS
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.delete(orders).where(orders.c.id == order.id))
+    assert has(container, owner) == in_the_ledger(container, owner) == 400
+
+
+def test_an_account_that_goes_takes_its_credit_along(container: Container, owner: Caller) -> None:
+    create_order(container, owner)
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.delete(accounts))
+        assert tx.execute(sa.select(account_credit)).all() == []
+        assert tx.execute(sa.select(account_spending)).all() == []
+
+
+def test_a_deposit_belongs_to_no_order(container: Container, owner: Caller) -> None:
+    order = create_order(container, owner)
+    with container.db.system_transaction() as tx:
+        assert order_row(tx, order).order_total == CENTS
+        with pytest.raises(sa.exc.IntegrityError, match="ledger_moves_payment_check"):
+            tx.execute(
+                sa.insert(ledger_moves).values(
+                    account_id=owner.account_id,
+                    mode="live",
+                    order_id=order.id,
+                    kind="deposit",
+                    source="paid",
+                    target="credit",
+                    cents=1,
+                    key="odd",
+                    at=container.clock(),
+                )
+            )
+        tx.rollback()

@@ -1,0 +1,257 @@
+"""Another password: by a link that comes by e-mail and is good once, or by whoever is signed in."""
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.accounts.users import emails, passwords
+from quillpost.accounts.users import queries as user_queries
+from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import memberships, password_resets
+from quillpost.core.errors import Invalid, Refused
+from quillpost.core.outbox import encryption_context
+from quillpost.core.tokens import mint_secret
+from support.browser_sessions import PASSWORD, make_user
+from support.factories import Clock
+from support.notifications import notification_rows
+from support.orders import open_account
+from support.sign_in import (
+    DANA,
+    HOME,
+    audited_acts,
+    count_hashes,
+    count_statements,
+    enroll_second_factor,
+    find_user,
+    run_twice_at_once,
+    shift_rate_windows,
+    sign_in_as,
+    sign_in_user,
+)
+
+NEW = "seven plums in autumn rain"
+BASE = "https://mail.example.com"
+
+
+def ask(container: Container, email: str = DANA, address: str = "192.0.2.7") -> None:
+    passwords.request_reset(container.sign_in_context, email, base_url=BASE, address=address, now=container.clock())
+
+
+def asked(container: Container, email: str = DANA) -> str:
+    """The token of the link that was sent last."""
+    ask(container, email)
+    notice = notification_rows(container)[-1]
+    link = container.encryptor.decrypt(notice.secret_sealed, context=encryption_context(notice.key)).decode()
+    return link.removeprefix(f"{BASE}/reset/")
+
+
+def reset(container: Container, token: str, password: str = NEW) -> bool:
+    return passwords.reset_password(
+        container.sign_in_context, token, password, address="192.0.2.7", now=container.clock()
+    )
+
+
+def whose(container: Container, token: str) -> str | None:
+    with container.db.system_transaction() as tx:
+        return passwords.find_reset_email(tx, token, now=container.clock())
+
+
+def test_a_link_sets_another_password_once(container: Container, account: int, dana: int) -> None:
+    token = asked(container)
+    assert whose(container, token) == DANA
+    assert reset(container, token)
+    assert sign_in_as(container, DANA, NEW).outcome == "in"
+    assert sign_in_as(container, DANA, PASSWORD).outcome == "wrong"
+    assert whose(container, token) is None
+    assert not reset(container, token, "yet another good password")
+    assert audited_acts(container, account)[:2] == ["password.reset_asked", "password.reset"]
+    assert [mail.subject for mail in notification_rows(container)] == [
+        "Set another password",
+        "Your password was changed",
+    ]
+
+
+def test_all_sessions_end_with_it(container: Container, dana: int) -> None:
+    cookies = [sign_in_as(container).cookie, sign_in_as(container).cookie]
+    assert reset(container, asked(container))
+    assert [find_user(container, cookie) for cookie in cookies] == [None, None]
+
+
+def test_the_second_factor_stays(container: Container, dana: int) -> None:
+    enroll_second_factor(container, dana)
+    assert reset(container, asked(container))
+    assert sign_in_as(container, DANA, NEW).outcome == "code"
+
+
+def test_whoever_was_shut_out_by_guessers_is_let_in_after_it(container: Container, dana: int) -> None:
+    for _ in range(12):
+        sign_in_as(container, DANA, "a guess")
+    assert sign_in_as(container).outcome == "throttled"
+    assert reset(container, asked(container))
+    assert sign_in_as(container, DANA, NEW).outcome == "in"
+
+
+def test_a_link_is_good_for_an_hour(container: Container, clock: Clock, dana: int) -> None:
+    token = asked(container)
+    clock.advance(minutes=59)
+    assert whose(container, token) == DANA
+    clock.advance(minutes=1)
+    assert whose(container, token) is None
+    assert not reset(container, token)
+    assert sign_in_as(container).outcome == "in"
+
+
+def test_of_two_who_use_one_link_one_wins(container: Container, dana: int) -> None:
+    token = asked(container)
+    words = ["first of the two words", "second of the two words"]
+    left = list(words)
+    assert sorted(run_twice_at_once(lambda: reset(container, token, left.pop()))) == [False, True]
+    assert sorted(sign_in_as(container, DANA, each).outcome for each in words) == ["in", "wrong"]
+
+
+def test_with_one_link_all_others_end(container: Container, dana: int) -> None:
+    first, second = asked(container), asked(container)
+    assert whose(container, first) == DANA, "asking again does not end what is on its way"
+    assert reset(container, second)
+    assert whose(container, first) is None
+
+
+@pytest.mark.parametrize(
+    "token", ["", "x", mint_secret("reset", b"\x01" * 32), mint_secret("invitation", b"\x01" * 32), "\x00"]
+)
+def test_no_other_link_is_good(container: Container, dana: int, token: str) -> None:
+    ask(container)
+    assert whose(container, token) is None
+    with count_hashes() as hashes:
+        assert not reset(container, token)
+    assert hashes == [], "whoever makes up links costs us nothing"
+
+
+def test_a_weak_password_leaves_the_link_good(container: Container, dana: int) -> None:
+    token = asked(container)
+    for weak in ("short", "password1234", DANA):
+        with pytest.raises(Invalid) as error:
+            reset(container, token, weak)
+        assert list(error.value.fields) == ["password"]
+    assert reset(container, token)
+
+
+def test_asking_for_nobody_looks_and_costs_the_same(container: Container, account: int, dana: int) -> None:
+    gone = make_user(container, account, "gone@example.com")
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.delete(memberships).where(memberships.c.person_id == gone))
+    seen = []
+    for email in (DANA, "nobody@example.com", "gone@example.com", "\x00", "x" * 9_000):
+        with count_statements(container) as statements:
+            ask(container, email)
+        seen.append(statements)
+    assert all(each == seen[0] for each in seen)
+    assert [mail.address for mail in notification_rows(container)] == [DANA]
+    assert audited_acts(container, account) == ["password.reset_asked"]
+
+
+def test_three_links_an_hour_are_sent_to_an_e_mail(container: Container, dana: int) -> None:
+    for number in range(5):
+        ask(container, DANA.upper() if number % 2 else DANA, f"203.0.113.{number}")
+    assert len(notification_rows(container)) == 3
+    shift_rate_windows(container, hours=1)
+    ask(container)
+    assert len(notification_rows(container)) == 4
+
+
+def test_twenty_an_hour_are_asked_for_from_a_network(container: Container, account: int) -> None:
+    for number in range(22):
+        make_user(container, account, f"{number}@example.com")
+        ask(container, f"{number}@example.com")
+    assert len(notification_rows(container)) == 20
+
+
+def test_a_link_is_kept_sealed_and_as_a_digest_alone(container: Container, dana: int) -> None:
+    token = asked(container)
+    with container.db.system_transaction() as tx:
+        kept = str(tx.execute(sa.text("select * from notices")).all())
+        kept += str(tx.execute(sa.select(password_resets)).all())
+        kept += str(tx.execute(sa.text("select * from audit_log")).all())
+    assert token not in kept
+    assert token.split("_")[2] not in kept
+
+
+def test_the_command_lines_link_ends_earlier_ones(container: Container, clock: Clock, dana: int) -> None:
+    mailed = asked(container)
+    with container.db.system_transaction() as tx:
+        link = passwords.create_reset_link(tx, dana, base_url=BASE, now=container.clock())
+    token = link.removeprefix(f"{BASE}/reset/")
+    assert whose(container, mailed) is None
+    assert whose(container, token) == DANA
+    assert reset(container, token)
+
+
+def test_whoever_is_signed_in_changes_it_and_stays(container: Container, account: int, dana: int) -> None:
+    here, elsewhere = sign_in_as(container).cookie, sign_in_as(container).cookie
+    mailed = asked(container)
+    who = find_user(container, here)
+    assert who is not None
+    with pytest.raises(Invalid):
+        passwords.change_password(
+            container.sign_in_context, dana, "password1234", who.actor, session_id=who.session_id, now=container.clock()
+        )
+    renewed = passwords.change_password(
+        container.sign_in_context, dana, NEW, who.actor, session_id=who.session_id, now=container.clock()
+    )
+    assert find_user(container, here) is None, "who copied the cookie is out as well"
+    stays = find_user(container, renewed)
+    assert stays is not None
+    assert stays.session_id == who.session_id
+    assert find_user(container, elsewhere) is None
+    assert whose(container, mailed) is None
+    assert sign_in_as(container, DANA, NEW).outcome == "in"
+    assert audited_acts(container, account)[-2:] == ["password.changed", "sign_in"]
+    assert notification_rows(container)[-1].subject == "Your password was changed"
+
+
+def test_a_session_that_the_old_password_opens_meanwhile_is_none(
+    container: Container, dana: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else's sign-in with the old password, which is looked at while it is changed."""
+    who = sign_in_user(container)
+    matches = type(container.sign_in_context.hasher).matches
+
+    def changed_meanwhile(self: object, kept: str | None, password: str) -> bool:
+        monkeypatch.undo()
+        is_right = matches(container.sign_in_context.hasher, kept, password)
+        passwords.change_password(
+            container.sign_in_context, dana, NEW, who.actor, session_id=who.session_id, now=container.clock()
+        )
+        return is_right
+
+    monkeypatch.setattr(type(container.sign_in_context.hasher), "matches", changed_meanwhile)
+    assert sign_in_as(container, visitor=HOME).outcome == "wrong"
+
+
+def test_the_notice_is_of_an_account_that_they_are_in(container: Container, account: int, dana: int) -> None:
+    make_user(container, open_account(container, "second@example.com").account_id, DANA, role="member")
+    with container.db.system_transaction() as tx:
+        for _ in range(2):
+            emails.notify_person(
+                tx,
+                container.encryptor,
+                dana,
+                key="news",
+                subject="News",
+                text="Read {link}",
+                secret="s",
+                now=container.clock(),
+            )
+    notice = notification_rows(container)[0]
+    assert len(notification_rows(container)) == 1, "told once under a key"
+    assert (notice.account_id, notice.address, notice.kind, notice.mode) == (account, DANA, "people", "live")
+    assert notice.created_at - container.clock() == timedelta()
+
+
+def test_whoever_runs_the_service_finds_people_as_they_sign_in(container: Container, dana: int) -> None:
+    with container.db.system_transaction() as tx:
+        assert user_queries.find_person(tx, f"  {DANA.upper()} ") == dana
+        for odd in ("dana\x00@example.com", "lee@example.com", ""):
+            with pytest.raises(Refused, match="Nobody signs in with"):
+                user_queries.find_person(tx, odd)

@@ -1,0 +1,257 @@
+"""Personal access tokens: what is refused, what is kept of them, and that a revoked one is worth nothing."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.accounts import service
+from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.queries import insert_token
+from quillpost.accounts.tokens import service as personal
+from quillpost.accounts.tokens.rules import SCOPES
+from quillpost.app.container import Container
+from quillpost.core import tokens as token_format
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.accounts import sessions
+from quillpost.core.database.tables.base import sub_accounts, tokens
+from quillpost.core.errors import Invalid, NotFound, Unauthenticated
+from support.browser_sessions import make_user
+from support.factories import Account, Clock, make_sub_account
+
+DANA, FINN = "dana@example.com", "finn@example.com"
+
+
+def create(container: Container, account: Account, actor: Actor | None = None, **changes: Any) -> str:
+    order_request: dict[str, Any] = {
+        "name": "Zapier", "mode": "test", "scopes": None, "sub_account_id": None, "expires_at": None,
+    }  # fmt: skip
+    with container.db.transaction(Tenant(account.id)) as tx:
+        return personal.create_token(
+            tx, account.id, **order_request | changes, actor=actor or Actor(DANA), now=container.clock()
+        )
+
+
+def listed(container: Container, account: Account) -> list[personal.PersonalToken]:
+    with container.db.transaction(Tenant(account.id)) as tx:
+        return [each for each in personal.list_tokens(tx, account.id) if each.name != "test"]
+
+
+def revoke(container: Container, account: Account, token_id: int) -> None:
+    with container.db.transaction(Tenant(account.id)) as tx:
+        personal.revoke_token(tx, account.id, token_id, Actor(DANA), now=container.clock())
+
+
+def is_good(container: Container, token: str) -> bool:
+    try:
+        service.authenticate(container.db, token, limit=1_000, now=container.clock())
+    except Unauthenticated:
+        return False
+    return True
+
+
+def log_of(container: Container, account: Account) -> list[audit_service.AuditEntry]:
+    with container.db.system_transaction() as tx:
+        return list(audit_service.list_audit_entries(tx, account.id))
+
+
+def test_a_token_opens_the_account_in_its_mode_and_only_its_digest_is_kept(
+    container: Container, owner: Account
+) -> None:
+    token = create(container, owner, mode="live")
+    assert token_format.token_mode(token) == "live"
+    who, _ = service.authenticate(container.db, token, limit=10, now=container.clock())
+    assert (who.account_id, who.mode, who.scopes, who.sub_account_id) == (owner.id, "live", None, None)
+    with container.db.system_transaction() as tx:
+        rows = tx.execute(sa.select(tokens).where(tokens.c.name == "Zapier")).mappings().all()
+    assert [row["digest"] for row in rows] == [token_format.hash_token(token)]
+    assert token not in str(rows)
+
+
+def test_the_list_tells_all_of_a_token_but_the_token(container: Container, owner: Account, clock: Clock) -> None:
+    branch = make_sub_account(container, owner, "Austin")
+    person = make_user(container, owner.id, DANA, password=None)
+    until = clock.now() + timedelta(days=30)
+    token = create(
+        container,
+        owner,
+        Actor(DANA, person_id=person),
+        scopes=["orders:read", "send:write", "orders:read"],
+        sub_account_id=branch,
+        expires_at=until,
+    )
+    clock.advance(minutes=5)
+    service.authenticate(container.db, token, limit=10, now=container.clock())
+    (seen,) = listed(container, owner)
+    assert (seen.name, seen.mode, seen.hint) == ("Zapier", "test", token[-4:])
+    assert seen.scopes == ["send:write", "orders:read"]
+    assert (seen.sub_account_id, seen.sub_account_title, seen.maker) == (branch, "Austin", DANA)
+    assert (seen.expires_at, seen.last_used_at) == (until, clock.now())
+
+
+def test_one_made_at_the_command_line_is_listed_too_and_nobody_made_it(container: Container, owner: Account) -> None:
+    with container.db.transaction(Tenant(owner.id)) as tx:
+        (seen,) = personal.list_tokens(tx, owner.id)
+    assert (seen.name, seen.hint, seen.maker) == ("test", owner.token[-4:], None)
+
+
+def test_a_token_expires_by_the_clock_and_is_still_listed(container: Container, owner: Account, clock: Clock) -> None:
+    token = create(container, owner, expires_at=clock.now() + timedelta(days=30))
+    clock.advance(days=29, hours=23)
+    assert is_good(container, token)
+    clock.advance(hours=1)
+    assert not is_good(container, token)
+    assert [each.name for each in listed(container, owner)] == ["Zapier"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("name", "", "Give the token a name that says what it is for."),
+        ("name", "x" * 101, "The name has at most 100 characters."),
+        ("name", "two\nlines", "The name is one line of plain text."),
+        (
+            "name",
+            "qp_live_" + "x" * 39,
+            "This name holds a token: choose another, and revoke that token if others may have seen it.",
+        ),
+        ("mode", "production", "Choose test or live."),
+        ("scopes", [], "Choose at least one thing that it may do."),
+        ("scopes", ["send"], f"Unknown scope send. Known scopes: {', '.join(SCOPES)}."),
+        ("sub_account_id", 999_999, "There is no such sub account."),
+    ],
+)
+def test_a_wish_that_cannot_be_is_refused_by_its_field(
+    container: Container, owner: Account, field: str, value: Any, sentence: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        create(container, owner, **{field: value})
+    assert refused.value.fields == {field: [sentence]}
+    assert listed(container, owner) == []
+    assert log_of(container, owner) == []
+
+
+def test_all_faults_are_told_at_once(container: Container, owner: Account, clock: Clock) -> None:
+    with pytest.raises(Invalid) as refused:
+        create(container, owner, name="", mode="", scopes=[], sub_account_id=0, expires_at=clock.now())
+    assert set(refused.value.fields) == {"name", "mode", "scopes", "sub_account_id", "expires_at"}
+
+
+def test_a_sub_account_of_a_stranger_or_one_that_has_gone_is_none(
+    container: Container, owner: Account, stranger: Account
+) -> None:
+    gone = make_sub_account(container, owner, "Closed")
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(sub_accounts).where(sub_accounts.c.id == gone).values(deleted_at=container.clock()))
+    for branch in (gone, make_sub_account(container, stranger, "Theirs")):
+        with pytest.raises(Invalid, match="no such sub account"):
+            create(container, owner, sub_account_id=branch)
+
+
+def test_a_strangers_sub_account_is_none_at_the_command_line_either(
+    container: Container, owner: Account, stranger: Account
+) -> None:
+    theirs = make_sub_account(container, stranger, "Theirs")
+    with (
+        container.db.system_transaction() as tx,
+        pytest.raises(Invalid, match="no such sub account"),
+    ):  # which sees them all
+        personal.create_token(
+            tx, owner.id, name="Zapier", mode="test", scopes=None, sub_account_id=theirs, expires_at=None,
+            actor=Actor(DANA), now=container.clock(),
+        )  # fmt: skip
+
+
+def test_an_account_has_only_so_many(
+    container: Container, owner: Account, stranger: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(personal, "MAX_TOKENS", 2)
+    create(container, owner)
+    with pytest.raises(Invalid, match="at most 2 tokens: revoke those that nobody uses"):
+        create(container, owner)
+    create(container, stranger)
+
+
+def test_a_revoked_token_is_unknown_at_once_and_off_the_list(container: Container, owner: Account) -> None:
+    first, second = create(container, owner), create(container, owner, name="Other")
+    _, zapier = listed(container, owner)
+    revoke(container, owner, zapier.id)
+    assert not is_good(container, first)
+    assert is_good(container, second)
+    assert [each.name for each in listed(container, owner)] == ["Other"]
+
+
+def test_only_a_token_of_ones_own_that_is_in_force_can_be_revoked(
+    container: Container, owner: Account, stranger: Account
+) -> None:
+    token = create(container, owner)
+    (seen,) = listed(container, owner)
+    with pytest.raises(NotFound):
+        revoke(container, stranger, seen.id)
+    with container.db.system_transaction() as tx, pytest.raises(NotFound):  # not for want of sight
+        personal.revoke_token(tx, stranger.id, seen.id, Actor(DANA), now=container.clock())
+    assert is_good(container, token)
+    revoke(container, owner, seen.id)
+    with pytest.raises(NotFound):
+        revoke(container, owner, seen.id)
+    with pytest.raises(NotFound):
+        revoke(container, owner, 999_999)
+    assert [entry.act for entry in log_of(container, owner)] == ["token.revoked", "token.created"]
+    assert log_of(container, stranger) == []
+
+
+def test_a_pages_own_token_is_on_no_list_and_not_for_revoking(container: Container, owner: Account) -> None:
+    person = make_user(container, owner.id, DANA, password=None)
+    now = container.clock()
+    with container.db.system_transaction() as tx:
+        session = tx.execute(
+            sa.insert(sessions)
+            .values(
+                digest=b"1" * 32, person_id=person, mode="test", awaits_code=False,
+                created_at=now, confirmed_at=now, seen_at=now, expires_at=now,
+            )
+            .returning(sessions.c.id)
+        ).scalar_one()  # fmt: skip
+        made, token = insert_token(
+            tx, owner.id, name="page", mode="test", scopes=None, person_id=person, session_id=session, now=now
+        )
+    assert listed(container, owner) == []
+    with pytest.raises(NotFound):
+        revoke(container, owner, made)
+    with container.db.system_transaction() as tx:
+        assert personal.revoke_person_tokens(tx, owner.id, person, now=now) == 0
+    assert is_good(container, token)
+
+
+def test_making_and_revoking_are_noted_without_the_token(container: Container, owner: Account) -> None:
+    branch = make_sub_account(container, owner, "Austin")
+    token = create(container, owner, Actor(DANA, address="192.0.2.7"), sub_account_id=branch)
+    (seen,) = listed(container, owner)
+    revoke(container, owner, seen.id)
+    revoked, created = log_of(container, owner)
+    assert (created.act, created.actor, created.network) == ("token.created", DANA, "192.0.2.7")
+    assert (revoked.act, revoked.actor) == ("token.revoked", DANA)
+    assert created.about == revoked.about == {"id": seen.id, "name": "Zapier", "mode": "test"}
+    assert {created.sub_account_id, revoked.sub_account_id} == {branch}
+    assert token not in f"{created}{revoked}"
+
+
+def test_all_tokens_that_a_person_made_in_an_account_go_and_no_others(
+    container: Container, owner: Account, stranger: Account, clock: Clock
+) -> None:
+    dana, finn = (
+        make_user(container, owner.id, DANA, password=None),
+        make_user(container, owner.id, FINN, password=None),
+    )
+    make_user(container, stranger.id, DANA, password=None)
+    of_dana = Actor(DANA, person_id=dana)
+    gone = [create(container, owner, of_dana), create(container, owner, of_dana, mode="live")]
+    create(container, owner, of_dana, expires_at=clock.now() + timedelta(seconds=1))
+    kept = [create(container, owner, Actor(FINN, person_id=finn)), create(container, stranger, of_dana), owner.token]
+    clock.advance(seconds=1)
+    with container.db.system_transaction() as tx:
+        assert personal.revoke_person_tokens(tx, owner.id, dana, now=container.clock()) == 2
+    assert [is_good(container, token) for token in gone] == [False, False]
+    assert [is_good(container, token) for token in kept] == [True, True, True]

@@ -1,0 +1,36 @@
+"""Processes, homes and a subscriber, for journeys through the whole service."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.event_receiver import EventReceiver
+from support.processes import CommandRunner
+
+
+@pytest.fixture(scope="session")
+def command_runner() -> Iterator[CommandRunner]:
+    folder = Path(tempfile.mkdtemp(prefix="quillpost-nursery-"))
+    command_runner = CommandRunner(folder)
+    yield command_runner
+    command_runner.close()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def receiver() -> Iterator[EventReceiver]:
+    receiver = EventReceiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Not in pytest's own folder, which is closed to the database server's unprivileged user."""
+    home = Path(tempfile.mkdtemp(prefix="quillpost-home-"))
+    home.chmod(0o755)
+    yield home
+    shutil.rmtree(home, ignore_errors=True)

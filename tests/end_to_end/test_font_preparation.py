@@ -1,0 +1,174 @@
+"""A fresh installation: hands get ready while the service answers, through every kind of end."""
+
+import asyncio
+import fcntl
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from quillpost.client import Quillpost
+from quillpost.rendering.handwriting.faces import PreparedFace
+from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES
+from quillpost.web import application
+from support.factories import postcard
+from support.prepared_faces import NO_PACKAGES, file_of, hands_in, stock
+from support.processes import PATIENCE, Command, CommandRunner, answers, free_port, until
+
+MARCO, GRACE = (next(style for style in STYLES if style.name == name) for name in ("Marco", "Grace"))
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found through /proc")
+
+
+class Server:
+    """`quillpost serve` over a database that is there."""
+
+    def __init__(self, command_runner: CommandRunner, settings: dict[str, str], *arguments: str) -> None:
+        port = free_port()
+        self._home = Path(settings["QUILLPOST_HOME"])
+        self.url = f"http://127.0.0.1:{port}"
+        self.command: Command = command_runner.start(
+            "serve", "--welcome", "--port", str(port), *arguments, settings=settings
+        )
+        until(lambda: answers(self.url), what=f"{self.url} ready")
+
+    def preview(self, style: int) -> list[str]:
+        token = (self._home / "first-token").read_text().strip()
+        with Quillpost(token, self.url, timeout=PATIENCE) as client:
+            return client.preview("postcard", **postcard(handwriting_style=style))["data"]["previews"]
+
+
+@pytest.fixture
+def faces(home: Path) -> Path:
+    return home / "faces"
+
+
+@pytest.fixture
+def serve(command_runner: CommandRunner, home: Path, faces: Path, conninfo: str) -> Iterator[Callable[..., Server]]:
+    settings = {
+        "QUILLPOST_HOME": str(home),
+        "QUILLPOST_DATABASE_URL": conninfo,
+        "QUILLPOST_FACES_FOLDER": str(faces),
+        "QUILLPOST_FONT_PACKAGES": str(NO_PACKAGES),
+    }
+    started: list[Server] = []
+
+    def serve(*arguments: str) -> Server:
+        started.append(Server(command_runner, settings, *arguments))
+        return started[-1]
+
+    yield serve
+    for server in started:
+        server.command.stop(signal.SIGKILL)
+    until(lambda: not helpers(faces), what="no helper left behind")
+
+
+def helpers(faces: Path) -> list[int]:
+    """Processes that prepare hands for this folder."""
+    return [int(process.name) for process in Path("/proc").glob("[0-9]*") if _prepares(process, faces)]
+
+
+def _prepares(process: Path, faces: Path) -> bool:
+    try:
+        words = (process / "cmdline").read_bytes().split(b"\0")
+        return b"--prepare" in words and bytes(faces) in (process / "environ").read_bytes()
+    except OSError:
+        return False
+
+
+def test_hands_get_ready_beside_the_service_and_after_a_kill_the_rest_of_them(
+    serve: Callable[..., Server], faces: Path
+) -> None:
+    stock(faces, without=[PLAIN_FACE, MARCO, GRACE])
+    first = serve()
+    until(file_of(PLAIN_FACE, faces).exists, what="the first face ready")
+    first.command.stop(signal.SIGKILL)
+    until(lambda: not helpers(faces), what="the helper gone with its service")
+    missing = hands_in(faces).unprepared_faces()
+    assert missing, "it was killed in the middle of its work"
+    made = file_of(PLAIN_FACE, faces)
+    PreparedFace.from_bytes(made.read_bytes())
+    age = made.stat().st_mtime_ns
+
+    second = serve()
+    until(lambda: helpers(faces), what="a helper that goes on")
+    assert httpx2.get(f"{second.url}/health").status_code == 200
+    until(lambda: hands_in(faces).unprepared_faces() == [], what="all hands ready")
+    for face in missing:
+        PreparedFace.from_bytes(file_of(face, faces).read_bytes())
+    assert made.stat().st_mtime_ns == age, "nothing is made twice"
+    until(lambda: "handwriting.fonts_prepared" in second.command.output, what="the log says so")
+    assert second.command.stop() == 0, second.command.output
+    assert "Traceback" not in second.command.output
+
+
+def test_a_service_that_stops_takes_its_helper_along(serve: Callable[..., Server], faces: Path) -> None:
+    stock(faces, without=[MARCO])
+    server = serve()
+    until(lambda: helpers(faces), what="a helper at work")
+    assert server.command.stop() == 0, server.command.output
+    assert helpers(faces) == []
+    for said in ("handwriting.fonts_prepared", "handwriting.font_preparation_failed", "Traceback"):
+        assert said not in server.command.output
+
+
+def test_a_hand_that_is_not_ready_is_made_for_whoever_sends_with_it(serve: Callable[..., Server], faces: Path) -> None:
+    stock(faces, without=[GRACE])
+    with (faces / ".preparing").open("a") as held:
+        # As if another process prepared for this folder, and never came to this hand.
+        fcntl.flock(held, fcntl.LOCK_EX)
+        server = serve()
+        assert len(server.preview(GRACE.number)) == 2
+        assert hands_in(faces).unprepared_faces() == []
+
+
+def test_a_folder_that_cannot_be_used_is_told_and_does_no_harm(serve: Callable[..., Server], faces: Path) -> None:
+    faces.write_text("a file in the place of the folder")
+    server = serve()
+    until(lambda: "handwriting.font_preparation_failed" in server.command.output, what="the log says so")
+    assert str(faces) in server.command.output
+    assert len(server.preview(GRACE.number)) == 2
+
+
+@pytest.mark.long
+def test_of_several_that_serve_one_prepares_and_none_fails(
+    faces: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("QUILLPOST_FACES_FOLDER", str(faces))
+    monkeypatch.setenv("QUILLPOST_FONT_PACKAGES", str(NO_PACKAGES))
+    monkeypatch.setattr(application, "START_DELAY_SECONDS", 0)
+    stock(faces, without=[MARCO])
+
+    async def serve_twice() -> None:
+        async with (
+            application.prepare_in_background(hands_in(faces)),
+            application.prepare_in_background(hands_in(faces)),
+        ):
+            while hands_in(faces).unprepared_faces() or helpers(faces):
+                await asyncio.sleep(0.3)
+
+    asyncio.run(asyncio.wait_for(serve_twice(), PATIENCE))
+    PreparedFace.from_bytes(file_of(MARCO, faces).read_bytes())
+    assert "handwriting.font_preparation_failed" not in capfd.readouterr().err
+
+
+def test_where_all_hands_are_ready_no_helper_is_started(faces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application, "START_DELAY_SECONDS", 0)
+    started = []
+
+    async def start(*command: str, **_: object) -> None:
+        started.append(command)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    stock(faces, without=[])
+    hands = hands_in(faces)
+
+    async def serve_until_read() -> None:
+        async with application.prepare_in_background(hands):
+            while 1 not in hands._hands:
+                await asyncio.sleep(0.02)
+
+    asyncio.run(asyncio.wait_for(serve_until_read(), PATIENCE))
+    assert started == []

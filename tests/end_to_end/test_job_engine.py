@@ -1,0 +1,254 @@
+"""Jobs: there exactly if their transaction is, run by whoever lives, and forgotten in the end."""
+
+import asyncio
+import gc
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import procrastinate
+import psycopg
+import pytest
+import sqlalchemy as sa
+from procrastinate.worker import Worker
+from structlog.testing import capture_logs
+
+from quillpost.core import jobs
+from quillpost.core.database import Database
+from quillpost.core.database.engine import conninfo_for_role
+from quillpost.core.errors import Unavailable
+from quillpost.core.jobs import JobRunner, Task, WorkerTiming
+from support.processes import until
+
+BREAK_CONNECTIONS = """
+    select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = current_database() and pid <> pg_backend_pid()
+    """
+
+
+@pytest.fixture
+def db(conninfo: str) -> Iterator[Database]:
+    db = Database(conninfo)
+    yield db
+    db.close()
+
+
+@contextmanager
+def running(conninfo: str, *tasks: Task) -> Iterator[None]:
+    """A worker for these tasks, on a thread of its own."""
+    runner = JobRunner(conninfo_for_role(conninfo, "quillpost_worker"), tasks, timing=WorkerTiming(0.2, 1))
+    loop, stop = asyncio.new_event_loop(), asyncio.Event()
+
+    def work() -> None:
+        loop.run_until_complete(runner.run(stop))
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+
+
+def statuses(db: Database, task: str) -> list[str]:
+    with db.system_transaction() as tx:
+        rows = tx.execute(
+            sa.text("select status::text from procrastinate_jobs where task_name = :task order by id"), {"task": task}
+        )
+        return list(rows.scalars())
+
+
+def signalling(event: threading.Event) -> Callable[..., None]:
+    def run(**_arguments: int) -> None:
+        event.set()
+
+    return run
+
+
+def test_a_job_of_a_transaction_that_rolls_back_does_not_exist(db: Database) -> None:
+    def fail_after_deferring() -> None:
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "greet", number=1)
+            jobs.enqueue_unique(tx, "look", at=tx.execute(sa.text("select now()")).scalar_one())
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        fail_after_deferring()
+    assert statuses(db, "greet") == statuses(db, "look") == []
+
+
+def test_a_job_runs_once_its_transaction_has_committed(db: Database, conninfo: str) -> None:
+    ran = threading.Event()
+    with running(conninfo, Task("greet", signalling(ran))):
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "greet", number=1)
+            assert not ran.is_set()
+        assert ran.wait(30)
+        until(lambda: statuses(db, "greet") == ["succeeded"], what="the job done")
+
+
+def test_a_periodic_task_runs_by_itself(conninfo: str) -> None:
+    ran = threading.Event()
+    with running(conninfo, Task("tick", signalling(ran), cron="* * * * * *")):
+        assert ran.wait(30)
+
+
+def test_a_tick_that_finds_the_database_away_is_left_to_the_next(db: Database, conninfo: str) -> None:
+    def find_it_away() -> None:
+        raise Unavailable("The database does not answer.")
+
+    with running(conninfo, Task("tick", find_it_away, cron="* * * * * *")):
+        until(lambda: statuses(db, "tick")[:1] == ["succeeded"], what="a tick done")
+    assert "failed" not in statuses(db, "tick")
+
+
+def test_a_job_that_fails_is_tried_again(db: Database, conninfo: str) -> None:
+    attempts: list[int] = []
+
+    def fail_once(number: int) -> None:
+        attempts.append(number)
+        if len(attempts) == 1:
+            raise InterruptedError
+
+    with running(conninfo, Task("stumble", fail_once)):
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "stumble", number=7)
+        until(lambda: statuses(db, "stumble") == ["succeeded"], what="the job done")
+    assert attempts == [7, 7]
+
+
+@pytest.mark.parametrize("outcome", ["done", "failed"])
+def test_whoever_was_taken_for_dead_and_comes_late_goes_on(
+    db: Database, conninfo: str, outcome: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another worker has done the job meanwhile."""
+    ran = threading.Event()
+
+    def overtaken(**_arguments: int) -> None:
+        with db.system_transaction() as tx:
+            tx.execute(sa.text("update procrastinate_jobs set status = 'succeeded' where task_name = 'slow'"))
+        if outcome == "failed":
+            raise InterruptedError
+
+    with capture_logs() as logs, running(conninfo, Task("slow", overtaken), Task("greet", signalling(ran))):
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "slow", number=1)
+        until(lambda: [line for line in logs if line["event"] == "jobs.ownership_lost"], what="it told")
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "greet", number=1)
+        assert ran.wait(30)
+    gc.collect()  # where nobody has looked at a fault of a task, it is told when the task is forgotten
+    assert statuses(db, "slow") == ["succeeded"]
+    assert "jobs.worker_interrupted" not in [line["event"] for line in logs]
+    assert "never retrieved" not in caplog.text
+
+
+def test_a_job_whose_workers_keep_dying_is_set_aside(db: Database, conninfo: str) -> None:
+    ran = threading.Event()
+    with db.system_transaction() as tx:
+        jobs.enqueue(tx, "deadly", number=1)
+        tx.execute(sa.text("update procrastinate_jobs set attempts = 5, status = 'doing'"))
+    with running(conninfo, Task("deadly", signalling(ran))):
+        until(lambda: statuses(db, "deadly") == ["failed"], what="the job set aside")
+    assert not ran.is_set()
+
+
+def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(db: Database, conninfo: str) -> None:
+    with db.system_transaction() as tx:
+        for task in ("old", "old_failure", "recent"):
+            jobs.enqueue(tx, task, number=1)
+        for status in ("doing", "succeeded"):
+            tx.execute(
+                sa.text(
+                    """update procrastinate_jobs
+                          set status = case when task_name = 'old_failure' and :status = 'succeeded'
+                                            then 'failed' else :status end::procrastinate_job_status"""
+                ),
+                {"status": status},
+            )
+        tx.execute(
+            sa.text(
+                """update procrastinate_events set at = at - interval '73 hours' where job_id in (
+                       select id from procrastinate_jobs where task_name like 'old%')"""
+            )
+        )
+        jobs.enqueue(tx, "jobs.delete_finished", timestamp=0)
+    with running(conninfo):
+        # For some minutes of every hour the worker books one of its own beside it.
+        until(lambda: statuses(db, "jobs.delete_finished")[:1] == ["succeeded"], what="the tidying done")
+    assert statuses(db, "old") == []
+    assert statuses(db, "old_failure") == ["failed"]
+    assert statuses(db, "recent") == ["succeeded"]
+
+
+def test_a_worker_outlives_broken_connections(db: Database, conninfo: str) -> None:
+    first, second = threading.Event(), threading.Event()
+    with running(conninfo, Task("first", signalling(first)), Task("second", signalling(second))):
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "first", number=1)
+        assert first.wait(30)
+        with psycopg.connect(conninfo) as admin:
+            admin.execute(BREAK_CONNECTIONS)
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "second", number=1)
+        assert second.wait(30)
+
+
+def test_a_cancellation_that_nobody_asked_for_ends_no_worker(
+    db: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, opened = threading.Event(), procrastinate.App.open_async
+    broken = iter([True])
+
+    def open_async(app: procrastinate.App) -> Any:
+        if next(broken, False):
+            raise asyncio.CancelledError
+        return opened(app)
+
+    monkeypatch.setattr(procrastinate.App, "open_async", open_async)
+    with running(conninfo, Task("greet", signalling(done))):
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "greet")
+        assert done.wait(30)
+
+
+def test_a_cancellation_that_is_lost_is_repeated(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stretch of work that does not end would hold up all that follow, and the end of the process."""
+    at_work, lost = threading.Event(), threading.Event()
+
+    async def work_on(_worker: Worker) -> None:
+        at_work.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            lost.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(Worker, "run", work_on)
+    with running(conninfo, Task("greet", signalling(threading.Event()))):
+        assert at_work.wait(30)
+    assert lost.is_set()
+
+
+def test_a_worker_that_takes_nothing_is_started_anew(
+    db: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, stuck = threading.Event(), threading.Event()
+    fetch: Callable[[Worker], Awaitable[None]] = Worker._fetch_and_process_jobs
+
+    async def fetch_or_wait(worker: Worker) -> None:
+        if not stuck.is_set():
+            stuck.set()
+            await asyncio.Event().wait()
+        await fetch(worker)
+
+    monkeypatch.setattr(Worker, "_fetch_and_process_jobs", fetch_or_wait)
+    with running(conninfo, Task("greet", signalling(done))):
+        assert stuck.wait(30)
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "greet")
+        assert done.wait(30)

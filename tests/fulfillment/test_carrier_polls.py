@@ -1,0 +1,185 @@
+"""What a poll makes of the files that a carrier feed has."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Container
+from quillpost.core.ports import FileMissing
+from quillpost.fulfillment.ports import CarrierDown, CarrierReport, RefusedScanFile, ScanFileForbidden
+from quillpost.fulfillment.tracking import queries as tracking_queries
+from quillpost.fulfillment.tracking import service as tracking_service
+from quillpost.fulfillment.tracking.rules import Scan
+from support.carrier_scans import (
+    JOURNEY,
+    carrier_scan_rows,
+    item_statuses_recorded,
+    mailed_order,
+    scan_journey,
+    statuses,
+    tracking_codes,
+)
+from support.orders import open_account
+
+TOLD = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
+
+
+@pytest.fixture
+def owner(container: Container) -> Caller:
+    return open_account(container)
+
+
+class Killed(BaseException):
+    """Nothing runs after it."""
+
+
+class Feed:
+    """A carrier that has the files it was given."""
+
+    def __init__(self, files: dict[str, bytes], *, more: bool = False) -> None:
+        self.files, self._more = files, more
+        self.settled: list[str] = []
+        self.refused: dict[str, str] = {}
+
+    def poll(self, *, now: datetime) -> CarrierReport:
+        return CarrierReport(list(self.files), expects_more=self._more)
+
+    def fetch(self, name: str) -> bytes:
+        if not self.files[name]:
+            raise FileMissing(name)
+        return self.files[name]
+
+    def settle(self, name: str) -> None:
+        self.settled.append(name)
+
+    def refuse(self, name: str, reason: str) -> None:
+        self.refused[name] = reason
+
+    def set_aside(self) -> Sequence[RefusedScanFile]:
+        return ()
+
+
+def poll(container: Container, feed: Feed) -> None:
+    """Once the journey of what was mailed is over."""
+    now = container.clock() + timedelta(days=len(JOURNEY))
+    tracking_service.poll_carriers(
+        container.db, {"test": replace(container.environments["test"], carrier=feed)}, now=now
+    )
+
+
+def in_a_file(scans: Sequence[Scan]) -> bytes:
+    return json.dumps([json.loads(each.raw) for each in scans]).encode()
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_a_poll_comes_back_while_pieces_are_on_their_way(container: Container, owner: Caller, more: bool) -> None:
+    order = mailed_order(container, owner)
+    feed = Feed({"page 7": in_a_file(scan_journey(container, *tracking_codes(container, order))[:2])}, more=more)
+    poll(container, feed)
+    assert feed.settled == ["page 7"]
+    assert statuses(container, order) == ["In Local Area"]
+    with container.db.system_transaction() as tx:
+        polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll_carriers'")
+        assert tx.execute(polls).scalar_one() == more
+
+
+def test_a_file_that_is_none_is_set_aside_and_the_others_are_read(container: Container, owner: Caller) -> None:
+    order = mailed_order(container, owner)
+    good = in_a_file(scan_journey(container, *tracking_codes(container, order)))
+    feed = Feed({"letter.txt": b"Dear carrier, ...", "gone": b"", "scans.json": good})
+    poll(container, feed)
+    assert feed.settled == ["scans.json"]
+    assert feed.refused.keys() == {"letter.txt"}
+    assert feed.refused["letter.txt"].startswith("This is no file of scans")
+    assert statuses(container, order) == ["Delivered"]
+
+
+def test_a_file_that_the_database_refuses_keeps_nobody_from_the_others(
+    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = mailed_order(container, owner)
+    good = in_a_file(scan_journey(container, *tracking_codes(container, order)))
+    line = tracking_queries._copy_row
+
+    def odd(row: tuple[bytes, Scan]) -> str:
+        return line(row).replace("2026-", "soon-") if row[1].phase == "99z" else line(row)
+
+    monkeypatch.setattr(tracking_queries, "_copy_row", odd)
+    bad = {"imb": "00310555555000000001", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "99z"}
+    feed = Feed({"a.json": json.dumps([bad]).encode(), "b.json": good})
+    poll(container, feed)
+    assert (feed.settled, list(feed.refused)) == (["b.json"], ["a.json"])
+    assert feed.refused["a.json"].startswith("The database does not take this file: invalid input syntax")
+    assert statuses(container, order) == ["Delivered"]
+
+
+def test_a_file_that_may_not_be_read_keeps_nobody_from_the_others(
+    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = mailed_order(container, owner)
+    feed = Feed({"a.json": b"[]", "b.json": in_a_file(scan_journey(container, *tracking_codes(container, order)))})
+    fetch = feed.fetch
+
+    def barred(name: str) -> bytes:
+        if name == "a.json":
+            raise ScanFileForbidden("a.json cannot be read: Permission denied.")
+        return fetch(name)
+
+    monkeypatch.setattr(feed, "fetch", barred)
+    poll(container, feed)
+    assert (feed.settled, feed.refused) == (["b.json"], {})
+    assert statuses(container, order) == ["Delivered"]
+
+
+def test_rows_that_cannot_be_read_keep_nobody_from_the_rest(container: Container, owner: Caller) -> None:
+    order = mailed_order(container, owner)
+    events = [
+        {"imb": "12"},
+        *(json.loads(each.raw) for each in scan_journey(container, *tracking_codes(container, order))),
+    ]
+    feed = Feed({"scans.json": json.dumps(events).encode()})
+    poll(container, feed)
+    assert (feed.settled, feed.refused) == (["scans.json"], {})
+    assert statuses(container, order) == ["Delivered"]
+
+
+def test_a_file_that_was_stored_and_not_settled_changes_nothing_the_next_time(
+    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = mailed_order(container, owner)
+    feed = Feed({"scans.json": in_a_file(scan_journey(container, *tracking_codes(container, order)))})
+
+    def die(name: str) -> None:
+        raise Killed
+
+    with monkeypatch.context() as dying:
+        dying.setattr(feed, "settle", die)
+        with pytest.raises(Killed):
+            poll(container, feed)
+    poll(container, feed)
+    assert feed.settled == ["scans.json"]
+    assert item_statuses_recorded(container, order) == TOLD
+    assert len(carrier_scan_rows(container)) == 4
+
+
+def test_a_feed_that_is_down_keeps_nobody_from_the_other_world(
+    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = mailed_order(container, owner)
+    good, down = Feed({"scans.json": in_a_file(scan_journey(container, *tracking_codes(container, order)))}), Feed({})
+
+    def fail(*, now: datetime) -> CarrierReport:
+        raise CarrierDown("The folder is not there.")
+
+    monkeypatch.setattr(down, "poll", fail)
+    environments = {
+        "live": replace(container.environments["live"], carrier=down),
+        "test": replace(container.environments["test"], carrier=good),
+    }
+    tracking_service.poll_carriers(container.db, environments, now=container.clock() + timedelta(days=len(JOURNEY)))
+    assert statuses(container, order) == ["Delivered"]

@@ -1,0 +1,227 @@
+"""A batch that one partner was offered, and another partner since: people are mailed once."""
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.app.container import Container
+from quillpost.core.database.tables.fulfillment import batches
+from quillpost.core.errors import Conflict
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.models import HAND_OVER, ProductionContext
+from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintProgress
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.fulfillment.print_room.reports import PartnerReport, record_partner_report
+from support.factories import Clock, person
+from support.orders import open_account
+from support.production import compose_batch, delete_jobs, enqueued_steps
+from support.waiting import wait_until
+
+FORMER, PRESENT = "https://old.example.com/press", "https://new.example.com/press"
+
+
+class Killed(BaseException):
+    """What a process that is killed leaves of a call."""
+
+
+class PrintShop:
+    """A printer who may take a whole job and lose its answer."""
+
+    def __init__(self, *, error: BaseException | None = None) -> None:
+        self.fault = error
+        self.jobs: list[str] = []
+
+    def submit(self, job: PrintJob, *, now: Any) -> None:
+        self.jobs.append(job.reference)
+        if self.fault is not None:
+            raise self.fault
+
+    def progress(self, reference: str, *, now: Any) -> PrintProgress:
+        return PrintProgress()
+
+
+@pytest.fixture
+def batch_id(container: Container, clock: Clock) -> int:
+    return compose_batch(container, clock, open_account(container), [person()])
+
+
+def press_of(container: Container, printer: PrintShop, partner: str) -> ProductionContext:
+    environment = replace(container.environments["test"], printer=printer, partner=partner)
+    return replace(container.production, environments={"test": environment})
+
+
+def read(container: Container, batch_id: int) -> fulfillment_queries.ProductionBatch:
+    with container.db.system_transaction() as tx:
+        return fulfillment_queries.read_batch(tx, batch_id)
+
+
+def offer(container: Container, clock: Clock, batch_id: int, *, error: BaseException | None = None) -> PrintShop:
+    """Offered to the former partner, whose answer is lost."""
+    former = PrintShop(error=error or PartnerDown("It answered with status 504."))
+    batch_tasks.hand_over_batch(press_of(container, former, FORMER), batch_id, now=clock.now())
+    return former
+
+
+def refused_anew(container: Container, batch_id: int) -> str:
+    before = read(container, batch_id)
+    with pytest.raises(Conflict) as refused:
+        print_room_service.retry_batch(container.db, batch_id, reoffer=True)
+    assert read(container, batch_id) == before
+    return refused.value.message
+
+
+def test_whom_a_batch_is_offered_to_is_written_down_before_the_first_file_goes(
+    container: Container, clock: Clock, batch_id: int
+) -> None:
+    known: list[str | None] = []
+
+    class Looking(PrintShop):
+        def submit(self, job: PrintJob, *, now: Any) -> None:
+            known.append(read(container, batch_id).partner)
+
+    batch_tasks.hand_over_batch(press_of(container, Looking(), FORMER), batch_id, now=clock.now())
+    assert known == [FORMER]
+    assert (read(container, batch_id).status, read(container, batch_id).partner) == ("handed", FORMER)
+
+
+def test_a_batch_whose_answer_was_lost_goes_to_no_other_partner(
+    container: Container, clock: Clock, batch_id: int
+) -> None:
+    former, present = offer(container, clock, batch_id), PrintShop()
+    delete_jobs(container)
+    for _ in range(2):
+        batch_tasks.hand_over_batch(press_of(container, present, PRESENT), batch_id, now=clock.now())
+    batch = read(container, batch_id)
+    assert (batch.status, batch.partner) == ("composed", FORMER)
+    assert batch.trouble == (
+        f"It was offered to {FORMER}, who may have it. If so, set QUILLPOST_PRINT_PARTNER back until it is"
+        f" handed over; if not, `quillpost print retry batch-000001 --anew` offers it to {PRESENT}."
+    )
+    with container.db.system_transaction() as tx:
+        assert enqueued_steps(tx) == [(HAND_OVER, {"batch_id": batch_id})]
+    assert (former.jobs, present.jobs) == (["batch-000001"], [])
+
+
+def test_a_process_that_is_killed_before_it_writes_down_the_answer_leaves_the_name(
+    container: Container, clock: Clock, batch_id: int
+) -> None:
+    with pytest.raises(Killed):
+        offer(container, clock, batch_id, error=Killed())
+    present = PrintShop()
+    batch_tasks.hand_over_batch(press_of(container, present, PRESENT), batch_id, now=clock.now())
+    assert (read(container, batch_id).partner, present.jobs) == (FORMER, [])
+
+
+def test_a_partner_who_is_set_back_takes_the_batch(container: Container, clock: Clock, batch_id: int) -> None:
+    former = offer(container, clock, batch_id)
+    batch_tasks.hand_over_batch(press_of(container, PrintShop(), PRESENT), batch_id, now=clock.now())
+    former.fault = None
+    batch_tasks.hand_over_batch(press_of(container, former, FORMER + "/"), batch_id, now=clock.now())
+    batch = read(container, batch_id)
+    assert (batch.status, batch.trouble) == ("handed", None)
+    assert former.jobs == ["batch-000001"] * 2
+
+
+def test_a_retry_alone_changes_nothing_about_the_partner(container: Container, clock: Clock, batch_id: int) -> None:
+    offer(container, clock, batch_id)
+    print_room_service.retry_batch(container.db, batch_id)
+    present = PrintShop()
+    batch_tasks.hand_over_batch(press_of(container, present, PRESENT), batch_id, now=clock.now())
+    assert (read(container, batch_id).partner, present.jobs) == (FORMER, [])
+
+
+def test_a_batch_that_the_former_partner_does_not_have_is_offered_anew(
+    container: Container, clock: Clock, batch_id: int
+) -> None:
+    offer(container, clock, batch_id)
+    present = PrintShop()
+    press = press_of(container, present, PRESENT)
+    batch_tasks.hand_over_batch(press, batch_id, now=clock.now())
+    delete_jobs(container)
+    print_room_service.retry_batch(container.db, batch_id, reoffer=True)
+    batch = read(container, batch_id)
+    assert (batch.status, batch.partner, batch.trouble, batch.trouble_at) == ("composed", None, None, None)
+    with container.db.system_transaction() as tx:
+        assert enqueued_steps(tx) == [(HAND_OVER, {"batch_id": batch_id})]
+    batch_tasks.hand_over_batch(press, batch_id, now=clock.now())
+    batch = read(container, batch_id)
+    assert (batch.status, batch.partner, present.jobs) == ("handed", PRESENT, ["batch-000001"])
+
+
+@pytest.mark.parametrize("status", ["new", "handed", "printed"])
+def test_only_what_is_composed_and_not_handed_over_is_offered_anew(
+    container: Container, clock: Clock, batch_id: int, status: str
+) -> None:
+    offer(container, clock, batch_id)
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(batches).values(status=status))
+    assert refused_anew(container, batch_id) == (
+        f"The batch is {status}: only one that is composed, and not handed over yet, can be offered anew."
+    )
+
+
+def test_what_is_in_the_mail_is_not_offered_anew(container: Container, batch_id: int) -> None:
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(batches).values(status="mailed"))
+    assert refused_anew(container, batch_id) == "The batch is in the mail: there is nothing left to do."
+
+
+def test_what_is_being_handed_over_is_not_offered_anew(container: Container, clock: Clock, batch_id: int) -> None:
+    offer(container, clock, batch_id)
+    with container.db.system_transaction() as tx:
+        running = "update procrastinate_jobs set status = 'doing' where task_name = :task"
+        tx.execute(sa.text(running), {"task": HAND_OVER})
+    assert "being handed over at this moment" in refused_anew(container, batch_id)
+
+
+def test_of_two_machines_with_other_settings_one_offers_the_batch(
+    container: Container, clock: Clock, batch_id: int
+) -> None:
+    with container.db.system_transaction() as tx:
+        assert fulfillment_queries.offer_batch(tx, batch_id, partner=FORMER).partner == FORMER
+    with container.db.system_transaction() as tx:
+        assert fulfillment_queries.offer_batch(tx, batch_id, partner=PRESENT).partner == FORMER
+        tx.execute(sa.update(batches).values(status="handed", partner=None))
+    with container.db.system_transaction() as tx:
+        assert fulfillment_queries.offer_batch(tx, batch_id, partner=PRESENT).partner is None
+    assert read(container, batch_id).partner is None
+
+
+def test_a_step_that_begins_while_the_batch_is_taken_back_writes_its_partner_down_again(
+    container: Container, clock: Clock, batch_id: int
+) -> None:
+    former = offer(container, clock, batch_id)
+    press = press_of(container, former, FORMER)
+    step = threading.Thread(target=batch_tasks.hand_over_batch, args=(press, batch_id), kwargs={"now": clock.now()})
+
+    def is_waiting() -> bool:
+        with container.db.system_transaction() as other:
+            return bool(other.execute(sa.text("select 1 from pg_locks where not granted")).first())
+
+    with container.db.system_transaction() as tx:
+        fulfillment_queries.read_batch(tx, batch_id, locked=True)
+        fulfillment_queries.withdraw_offer(tx, batch_id)
+        step.start()
+        wait_until(is_waiting)
+    step.join(timeout=30)
+    assert (read(container, batch_id).partner, len(former.jobs)) == (FORMER, 2)
+
+
+def test_a_partner_whose_address_was_written_otherwise_is_asked_and_believed(
+    container: Container, clock: Clock, batch_id: int
+) -> None:
+    with container.db.system_transaction() as tx:
+        written = "https://OLD.example.com:443/press/"
+        handed = {"status": "handed", "handed_at": clock.now(), "partner": written}
+        tx.execute(sa.update(batches).values(**handed))
+    press = press_of(container, PrintShop(), FORMER)
+    batch_tasks.poll_printer(press, batch_id, now=clock.now())
+    assert read(container, batch_id).trouble is None
+    record_partner_report(
+        container.db, press.environments["test"], PartnerReport("batch-000001", "printed", clock.now()), now=clock.now()
+    )
+    assert read(container, batch_id).status == "printed"

@@ -1,0 +1,360 @@
+"""Live orders and a verifier: what it says reaches the pieces before they are made."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Container
+from quillpost.cli.doctor.operations import check_addresses
+from quillpost.core.database import Tenant
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.review import service as review_service
+from quillpost.orders.tasks import materialize_order, verify_addresses
+from quillpost.privacy import do_not_mail
+from quillpost.privacy.erasure import erase_subject
+from quillpost.privacy.queries import parse_subject
+from quillpost.recipients.rules import SUPPRESSED
+from quillpost.recipients.verification.service import MISSING_UNIT, MOVED_AWAY, NOT_DELIVERED_TO
+from quillpost.recipients.verification.tasks import VERIFY_TASK
+from support.factories import Build, Clock, person, run_due_jobs
+from support.fake_server import respond
+from support.list_rows import ledger_entries, make_list, make_order
+from support.orders import CENTS, balances, create_order, item_rows, open_account, order_row
+from support.production import LIVE_SETTINGS, batch_rows, sweep_due_orders
+from support.verification_server import VerificationServer, place_of
+
+WAIT = 600
+MAIN, ELM, OAK, PINE, ASH = (f"12 {name} St" for name in ("Main", "Elm", "Oak", "Pine", "Ash"))
+
+
+@pytest.fixture
+def house() -> Iterator[VerificationServer]:
+    with VerificationServer() as house:
+        house.knows = {
+            "12 MAIN ST": {"dpv": "Y", "address": place_of("12 MAIN ST", "AUSTIN", "78701-2345")},
+            "12 ELM ST": {"dpv": "N"},
+            "12 OAK ST": {"dpv": "D"},
+            "12 PINE ST": {"dpv": "Y", "moved": {"date": "2026-04", "address": place_of("9 NEW RD")}},
+            "12 ASH ST": {"moved": {"date": "2026-04", "address": None}},
+        }
+        yield house
+
+
+@pytest.fixture
+def container(build: Build, house: VerificationServer) -> Container:
+    return build(**LIVE_SETTINGS, **house.settings, verify_wait_seconds=WAIT, review_undeliverable_percent=100)
+
+
+@pytest.fixture
+def sender(container: Container) -> Caller:
+    return open_account(container, mode="live")
+
+
+def verified(container: Container) -> None:
+    assert container.verification is not None
+    verify_addresses(container.verification)
+
+
+def everyone() -> list[dict[str, Any]]:
+    return [person(address=street) for street in (MAIN, ELM, OAK, PINE, ASH)]
+
+
+def test_an_order_is_made_as_the_verifier_says_and_pays_for_what_is_mailed(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer
+) -> None:
+    order = create_order(container, sender, everyone())
+    verified(container)
+    sweep_due_orders(container, clock)
+    with container.db.system_transaction() as tx:
+        rows = item_rows(tx, order)
+        assert [(row.status, row.failure) for row in rows] == [
+            ("Processing", None),
+            ("Failed", NOT_DELIVERED_TO),
+            ("Processing", None),
+            ("Processing", None),
+            ("Failed", MOVED_AWAY),
+        ]
+        assert rows[0].standard == ["12 MAIN ST", None, "AUSTIN", "TX", "78701-2345"]
+        assert (rows[2].deliverability, rows[2].reasons) == ("doubtful", [MISSING_UNIT])
+        assert (rows[3].address, rows[3].standard[0], rows[3].reasons) == (
+            PINE, "9 NEW RD", ["They have moved: mail goes to their new address in DALLAS TX."],
+        )  # fmt: skip
+        assert balances(tx, order) == {"credit": -3 * CENTS, "held": 3 * CENTS, "earned": 0}
+        [batch] = batch_rows(tx)
+    batch_tasks.compose_batch(container.production, batch.id, now=clock.now())
+    manifest = container.storage.store.get(f"batches/{batch.id}/manifest.csv").decode()
+    assert "9 NEW RD,,DALLAS,TX,75201-0001" in manifest
+    assert "12 MAIN ST,,AUSTIN,TX,78701-2345" in manifest
+    assert len(house.streets) == 5
+
+
+def test_a_due_order_waits_for_answers_and_then_goes_on_without(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer
+) -> None:
+    house.answers = [respond(503, b"down")] * 100
+    order = create_order(container, sender, [person(address=ELM)])
+    sweep_due_orders(container, clock)
+    run_due_jobs(container)
+    clock.advance(seconds=2)
+    run_due_jobs(container)
+    with container.db.system_transaction() as tx:
+        assert (order_row(tx, order).status, batch_rows(tx)) == ("reviewing", [])
+        finding = check_addresses(tx)
+    assert finding.status == "warning"
+    assert "not verified since 2026-05-04 12:00: 127.0.0.1 answered with status 503." in finding.message
+    assert len(house.calls) >= 1
+    clock.advance(seconds=WAIT)
+    review_service.sweep_due_orders(container.production, now=clock.now())
+    with container.db.system_transaction() as tx:
+        assert [row.status for row in item_rows(tx, order)] == ["Processing"]
+        assert order_row(tx, order).status == "processing"
+
+
+def test_answers_that_come_let_the_order_go_at_once(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer
+) -> None:
+    order = create_order(container, sender, [person(address=MAIN)])
+    sweep_due_orders(container, clock)
+    with container.db.system_transaction() as tx:
+        assert order_row(tx, order).status == "reviewing"
+        booked = tx.execute(sa.text("select task_name from procrastinate_jobs where status = 'todo'"))
+        assert VERIFY_TASK in booked.scalars().all()
+    for _ in range(3):
+        clock.advance(seconds=1)
+        run_due_jobs(container)
+    with container.db.system_transaction() as tx:
+        assert order_row(tx, order).status in ("processing", "printing")
+        assert item_rows(tx, order)[0].standard[4] == "78701-2345"
+
+
+def test_nobody_is_asked_about_twice(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer
+) -> None:
+    other = open_account(container, "other@example.com", mode="live")
+    for who in (sender, other):
+        create_order(container, who, [person(address=MAIN), person(address=ELM)])
+        make_list(container, who, [person(address="12 main street")])
+        verified(container)
+    assert sorted(house.streets) == ["12 ELM ST", "12 MAIN ST"]
+    # Somebody else there may have moved, or not.
+    create_order(container, sender, [person(address=MAIN, name="John Roe")])
+    verified(container)
+    assert len(house.streets) == 3
+    clock.advance(days=91)
+    create_order(container, sender, [person(address=MAIN)])
+    verified(container)
+    assert house.streets[3:].count("12 MAIN ST") == 1
+
+
+def test_what_is_only_tried_out_is_not_asked_about(
+    container: Container, clock: Clock, house: VerificationServer
+) -> None:
+    order = create_order(container, open_account(container, mode="test"), everyone())
+    verified(container)
+    sweep_due_orders(container, clock)
+    with container.db.system_transaction() as tx:
+        assert order_row(tx, order).status == "processing"
+    assert house.calls == []
+
+
+def test_who_moved_to_a_barred_address_is_not_mailed(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer
+) -> None:
+    barred = {"address": "9 New Road", "city": "Dallas", "province": "TX", "postal_code": "75201"}
+    make_list(container, sender, [barred], suppresses=True)
+    order = create_order(container, sender, [person(address=PINE), person(address=MAIN)])
+    verified(container)
+    sweep_due_orders(container, clock)
+    with container.db.system_transaction() as tx:
+        found = [(row.status, row.failure) for row in item_rows(tx, order)]
+    assert found == [("Failed", SUPPRESSED), ("Processing", None)]
+
+
+NEW_HOME = {"address": "9 New Road", "city": "Dallas", "province": "TX", "postal_code": "75201"}
+
+
+def found_in(container: Container, order_id: int) -> list[tuple[str, str, str | None]]:
+    query = sa.text("select name, status, failure from items where order_id = :o order by id")
+    with container.db.system_transaction() as tx:
+        return [tuple(row) for row in tx.execute(query, {"o": order_id})]
+
+
+@pytest.mark.parametrize("is_barred_first", [True, False])
+def test_who_moved_before_the_order_is_not_mailed_at_a_barred_address(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer, is_barred_first: bool
+) -> None:
+    """Their list was verified, so the order's piece has the new address from the first."""
+    listed = make_list(container, sender, [person(address=PINE), person(address=MAIN)])
+    verified(container)
+    if is_barred_first:
+        make_list(container, sender, [NEW_HOME], suppresses=True)
+    order = make_order(container, sender, listed, return_address="1 Elm St")
+    materialize_order(container.db, order, now=clock.now())
+    verified(container)
+    if not is_barred_first:
+        make_list(container, sender, [NEW_HOME], suppresses=True)
+    with container.db.system_transaction() as tx:
+        late = tx.execute(sa.text("select count(*) from suppressed_items(:o)"), {"o": [order]}).scalar_one()
+    assert (found_in(container, order)[0][1:], late) == (
+        (("Failed", SUPPRESSED), 0) if is_barred_first else (("Processing", None), 1)
+    )
+    assert found_in(container, order)[1][1] == "Processing"
+
+
+def test_who_moved_and_is_given_another_address_is_known_there_no_more(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer
+) -> None:
+    make_list(container, sender, [person(address=PINE)])
+    verified(container)
+    moved = sa.text("select moved_key is not null from recipients")
+    with container.db.system_transaction() as tx:
+        assert tx.execute(moved).scalar_one()
+        tx.execute(sa.text("update recipients set address_key = 'another', standard[1] = '12 ELM ST'"))
+        assert not tx.execute(moved).scalar_one()
+
+
+def test_whoever_holds_a_piece_that_followed_them_bars_where_it_went(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer
+) -> None:
+    order = create_order(container, sender, [person(address=PINE)])
+    verified(container)
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.text("update items set code = 'ABCDEFGH'"))
+        [piece] = item_rows(tx, order)
+        do_not_mail.record_request(tx, piece.code, now=clock.now())
+    do_not_mail.process_requests(container.db, container.encryptor, clock=clock.now)
+    with container.db.system_transaction() as tx:
+        barred = tx.execute(sa.text("select address, city, address_key from recipients")).one()
+    assert tuple(barred) == ("9 NEW RD", "DALLAS", piece.moved_key)
+    # Who asks to be erased there is found, too.
+    with container.db.system_transaction() as tx:
+        whom = parse_subject({"address": "9 New Road, Dallas, TX 75201"})
+        assert (
+            erase_subject(tx, container.encryptor, Tenant(sender.account_id), whom, now=clock.now()).erased["items"]
+            == 1
+        )
+
+
+def test_who_moved_away_does_not_stand_for_who_moved_in(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer
+) -> None:
+    one = make_list(container, sender, [person(address=ASH)])
+    verified(container)
+    house.knows = {}
+    two = make_list(container, sender, [person(address=ASH, name="New Tenant")])
+    verified(container)
+    order = make_order(container, sender, one, two)
+    materialize_order(container.db, order, now=clock.now())
+    assert found_in(container, order) == [
+        ("Jane Doe", "Failed", MOVED_AWAY), ("New Tenant", "Processing", None),
+    ]  # fmt: skip
+
+
+def test_an_address_that_is_found_for_two_is_given_to_one(
+    build: Build, clock: Clock, house: VerificationServer
+) -> None:
+    container = build(**LIVE_SETTINGS, **house.settings, verifier_appends=True)
+    who = open_account(container, mode="live")
+    for name in ("a", "b"):
+        house.finds[f"{name}@example.com"] = place_of("12 OAK ST")
+    house.finds["c@example.com"] = place_of("12 MAIN ST")
+    house.finds["d@example.com"] = place_of("9 NEW RD")
+    make_list(container, who, [*({"email": f"{name}@example.com"} for name in "abcd"), NEW_HOME])
+    verified(container)
+    with container.db.system_transaction() as tx:
+        found = tx.execute(sa.text("select address, standard[1] from recipients order by id")).all()
+    assert [tuple(row) for row in found] == [
+        ("12 OAK ST", "12 OAK ST"), (None, None), ("12 MAIN ST", "12 MAIN ST"), (None, None),
+        ("9 New Road", "9 NEW RD"),
+    ]  # fmt: skip
+
+
+def test_an_order_of_which_too_much_does_not_arrive_waits_for_an_operator(
+    build: Build, clock: Clock, house: VerificationServer
+) -> None:
+    container = build(**LIVE_SETTINGS, **house.settings)
+    who = open_account(container, mode="live")
+    order = create_order(container, who, [person(address=street) for street in (MAIN, ELM, ASH)])
+    verified(container)
+    sweep_due_orders(container, clock)
+    with container.db.system_transaction() as tx:
+        row = order_row(tx, order)
+    assert row.status == "paused"
+    assert row.hold_reasons[0].startswith("2 of 3 recipients cannot be delivered to, more than 50 %")
+
+
+def test_the_people_of_lists_are_verified_and_found(build: Build, clock: Clock, house: VerificationServer) -> None:
+    container = build(**LIVE_SETTINGS, **house.settings, verifier_appends=True)
+    who = open_account(container, mode="live")
+    house.finds["joe@example.com"] = place_of("12 ELM ST")
+    list_id = make_list(container, who, [person(address=OAK), {"email": "Joe@example.com", "name": "Joe"},
+                                     {"email": "nobody@example.com"}])  # fmt: skip
+    make_list(container, who, [person(address=PINE)], suppresses=True)
+    clock.advance(minutes=1)
+    verified(container)
+    shown = sa.text(
+        "select address, city, deliverability, reasons[1] as why, updated_at from recipients"
+        " where mailing_list_id = :list order by id"
+    )
+    with container.db.system_transaction() as tx:
+        first, found, unknown = tx.execute(shown, {"list": list_id}).all()
+    assert (first.address, first.deliverability, first.why) == (OAK, "doubtful", MISSING_UNIT)
+    assert (first.updated_at, unknown.address, unknown.deliverability) == (clock.now(), None, "undeliverable")
+    assert (found.address, found.city, found.why) == ("12 ELM ST", "DALLAS", "The address was found by the e-mail.")
+    # What was found is an address like any other, and asked about when its turn comes.
+    verified(container)
+    with container.db.system_transaction() as tx:
+        assert tx.execute(shown, {"list": list_id}).all()[1].why == NOT_DELIVERED_TO
+    assert house.streets == ["12 OAK ST", "12 ELM ST"]
+    order_id = make_order(container, who, list_id, mode="live", return_address="1 Elm St")
+    materialize_order(container.db, order_id, now=clock.now())
+    with container.db.system_transaction() as tx:
+        rows = tx.execute(sa.text("select status, standard[1] from items order by id")).all()
+    assert [tuple(row) for row in rows] == [
+        ("Processing", "12 OAK ST"), ("Failed", "12 ELM ST"), ("Failed", None),
+    ]  # fmt: skip
+    assert [cents for _, cents, _ in ledger_entries(container, order_id)] == [CENTS]
+
+
+def test_a_changed_address_is_asked_about_anew(container: Container, sender: Caller, house: VerificationServer) -> None:
+    make_list(container, sender, [person(address=MAIN)])
+    verified(container)
+    change = sa.text("update recipients set address = '12 Elm St', address_key = 'another', standard[1] = '12 ELM ST'")
+    with container.db.system_transaction() as tx:
+        tx.execute(change)
+    verified(container)
+    with container.db.system_transaction() as tx:
+        assert tx.execute(sa.text("select deliverability from recipients")).scalar_one() == "undeliverable"
+        assert tx.execute(sa.text("select count(*) from recipients_to_verify")).scalar_one() == 0
+
+
+def test_one_asks_at_a_time_and_a_dead_one_is_waited_for(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer
+) -> None:
+    create_order(container, sender, [person(address=MAIN)])
+    taken = sa.text("insert into address_passes (name, last_id, leased_until) values ('verify', 0, :until)")
+    with container.db.system_transaction() as tx:
+        tx.execute(taken, {"until": clock.now() + timedelta(minutes=1)})
+    verified(container)
+    assert house.calls == []
+    clock.advance(minutes=2)
+    verified(container)
+    assert len(house.calls) == 1
+
+
+def test_half_answers_are_kept_when_it_breaks_down(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quillpost.recipients.verification.service.QUESTIONS_PER_CALL", 2)
+    create_order(container, sender, everyone())
+    whole = house.hear
+    calls = iter([whole, lambda *_: respond(503), whole, whole, whole])
+    monkeypatch.setattr(house, "hear", lambda *asked: next(calls)(*asked))
+    verified(container)
+    assert len(house.streets) == 2
+    verified(container)
+    assert sorted(house.streets) == sorted({"12 MAIN ST", "12 ELM ST", "12 OAK ST", "12 PINE ST", "12 ASH ST"})

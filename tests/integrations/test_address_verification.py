@@ -1,0 +1,157 @@
+"""The HTTP verifier against a gateway: what it is asked, and what becomes of its answers."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from quillpost.core.errors import NotReady
+from quillpost.integrations.address_verification.http import HttpVerifier, build_http_verifier
+from quillpost.recipients.verification.ports import (
+    AddressQuery,
+    AddressVerification,
+    ChangeOfAddress,
+    PersonQuery,
+    VerifierDown,
+)
+from support.fake_server import respond
+from support.scripted_server import ScriptedServer, reply_with, reset_connection, stay_silent, stream_forever
+from support.verification_server import KEY, VerificationServer, place_of
+
+JANE = AddressQuery("Jane Doe", None, ("12 MAIN ST", None, "AUSTIN", "TX", "78701"))
+NOTHING = AddressVerification()
+
+
+@pytest.fixture
+def house() -> Iterator[VerificationServer]:
+    with VerificationServer() as house:
+        yield house
+
+
+@pytest.fixture
+def verifier(house: VerificationServer) -> HttpVerifier:
+    return HttpVerifier(house.url, key=KEY, can_append=True, seconds=10)
+
+
+def test_every_question_has_its_answer_by_its_number(house: VerificationServer, verifier: HttpVerifier) -> None:
+    told = [
+        {"id": 1, "dpv": "N"},
+        {"id": 0, "dpv": "Y", "vacant": True, "address": place_of("12 Main St")},
+        {"id": 2, "moved": {"date": "2026-05", "address": place_of("9 ELM ST")}},
+        {"id": 3, "moved": {"date": "2026-05-31", "address": None}},
+    ]
+    house.answers = [respond(200, {"answers": told})]
+    first, second, third, fourth, fifth = verifier.verify([JANE] * 5)
+    assert first.corrected == ("12 MAIN ST", None, "DALLAS", "TX", "75201-0001")
+    assert (first.dpv, first.is_vacant, second.dpv, second.corrected) == ("Y", True, "N", None)
+    assert third.moved is not None
+    assert (third.moved.new_address, str(third.moved.moved_on)) == (
+        ("9 ELM ST", None, "DALLAS", "TX", "75201-0001"),
+        "2026-05-01",
+    )
+    assert fourth.moved is not None
+    assert (fourth.moved.new_address, str(fourth.moved.moved_on), fifth) == (None, "2026-05-31", NOTHING)
+
+
+def test_the_gateway_hears_what_the_documentation_says(house: VerificationServer, verifier: HttpVerifier) -> None:
+    verifier.verify([JANE])
+    verifier.verify([JANE])
+    verifier.append([PersonQuery("Jane Doe", "Doe Homes", "jane@example.com")])
+    address = {"address": "12 MAIN ST", "address2": None, "city": "AUSTIN", "state": "TX", "zip": "78701"}
+    asked = {"id": 0, "name": "Jane Doe", "company": None} | address
+    person = {"id": 0, "name": "Jane Doe", "company": "Doe Homes", "email": "jane@example.com"}
+    assert house.asked == [asked, asked, person]
+    assert [path for path, _ in house.calls] == ["/gateway/verify"] * 2 + ["/gateway/append"]
+    first, again, other = (headers["idempotency-key"] for _, headers in house.calls)
+    assert first == again != other
+
+
+def test_an_address_is_found_by_its_email(house: VerificationServer, verifier: HttpVerifier) -> None:
+    house.finds["jane@example.com"] = place_of("9 ELM ST")
+    asked = [PersonQuery(None, None, "joe@example.com"), PersonQuery("Jane", None, "jane@example.com")]
+    assert verifier.append(asked) == [None, ("9 ELM ST", None, "DALLAS", "TX", "75201-0001")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"id": 7, "dpv": "Y"},
+        {"id": "0", "dpv": "Y"},
+        {"id": True, "dpv": "Y"},
+        {"id": 0, "dpv": "X"},
+        {"id": 0, "dpv": ["Y"]},
+        {"id": 0, "address": place_of("12 MAIN ST", code="7870")},
+        {"id": 0, "address": place_of("12 MAIN ST") | {"state": "ZZ"}},
+        {"id": 0, "address": place_of("12 MAIN ST") | {"city": " "}},
+        {"id": 0, "address": place_of("1" * 301)},
+        {"id": 0, "address": place_of("12 MAIN\u202eST")},
+        {"id": 0, "moved": {"address": {"address": "somewhere"}}},
+        {"id": 0, "moved": "yes"},
+        "yes",
+        None,
+    ],
+)
+def test_what_cannot_be_understood_is_no_answer(
+    house: VerificationServer, verifier: HttpVerifier, answer: object
+) -> None:
+    house.answers = [respond(200, {"answers": [answer]})]
+    assert verifier.verify([JANE]) == [NOTHING]
+
+
+def test_a_date_that_is_none_leaves_the_move(house: VerificationServer, verifier: HttpVerifier) -> None:
+    house.answers = [respond(200, {"answers": [{"id": 0, "moved": {"date": "2026-13", "address": None}}]})]
+    assert verifier.verify([JANE]) == [AddressVerification(moved=ChangeOfAddress())]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (401, b"", "does not let us in, it answered with status 401: see QUILLPOST_VERIFIER_KEY."),
+        (302, b"", "redirects to another address: give the final one in QUILLPOST_VERIFIER."),
+        (429, b"secret words", "127.0.0.1 answered with status 429."),
+        (503, b"secret words", "127.0.0.1 answered with status 503."),
+        (200, b"<html>", "The verifier's answer is not JSON."),
+        (200, b"[]", "has no list named answers."),
+        (200, b'{"answers": {}}', "has no list named answers."),
+    ],
+)
+def test_what_it_refuses_it_is_asked_again(
+    house: VerificationServer, verifier: HttpVerifier, status: int, body: bytes, reason: str
+) -> None:
+    house.answers = [respond(status, body)]
+    with pytest.raises(VerifierDown) as down:
+        verifier.verify([JANE])
+    assert str(down.value).endswith(reason)
+    assert verifier.verify([JANE]) == [AddressVerification(dpv="Y")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (stay_silent, "did not answer within 0.2 seconds"),
+        (reset_connection, "closed the connection"),
+        (stream_forever, "answered with more than 4,000,000 bytes"),
+        (reply_with("HTTP/1.1 200 OK\nContent-Length: 900", b"{"), "broke off in the middle"),
+    ],
+)
+def test_whatever_goes_wrong_on_the_way_is_told(answer: object, reason: str) -> None:
+    seconds = 0.2 if answer is stay_silent else 10
+    with ScriptedServer(answer) as server:  # type: ignore[arg-type]
+        verifier = HttpVerifier(server.url(), key=KEY, seconds=seconds)
+        with pytest.raises(VerifierDown, match=reason):
+            verifier.verify([JANE])
+
+
+@pytest.mark.parametrize(
+    ("address", "key", "error"),
+    [
+        ("verify.example.com", KEY, "must be an address such as https://host/path"),
+        ("ftp://verify.example.com", KEY, "must be an address such as"),
+        ("https://verify.example.com/?a=b", KEY, "must be an address such as"),
+        ("https://[", KEY, "is not an address that we can read"),
+        ("https://user:pass@verify.example.com", KEY, "must not hold a user or a password"),
+        ("https://verify.example.com", None, "QUILLPOST_VERIFIER_KEY must be set too"),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_told(address: str, key: str | None, error: str) -> None:
+    with pytest.raises(NotReady, match=error):
+        build_http_verifier(address, key=key, can_append=False)

@@ -1,0 +1,147 @@
+"""Sources of addresses: the port's contract for both, and what becomes of a provider's answers."""
+
+import base64
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.app.container import Container
+from quillpost.core.database.tables.recipients import lead_purchases
+from quillpost.core.errors import NotReady
+from quillpost.integrations.leads.http import BASE_RESPONSE_BYTES, MAX_BYTES_PER_RECORD, HttpLeadProvider
+from quillpost.integrations.leads.table import TableLeadProvider
+from quillpost.recipients.leads.ports import LeadProvider, LeadProviderDown, LeadQuery
+from quillpost.recipients.leads.service import enqueue_unreported_purchases
+from quillpost.web.application import create_app
+from support.factories import Account, Build, make_account, run_due_jobs
+from support.fake_server import respond
+from support.lead_server import SECRET, LeadServer, record
+from support.radius_addresses import CENTRE, make_address, radius_search, store_addresses
+from support.test_client import TestClient
+
+COUNT, BUY = "/mailing-lists-utils/count-radius-search", "/mailing-lists-utils/buy-radius-search"
+OTHER = "whsec_" + base64.b64encode(b"of somebody else, also 32 bytes.").decode()
+ASKED = LeadQuery(latitude=30.27, longitude=-97.74, count=3, address=CENTRE)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@pytest.fixture
+def lead_house() -> Iterator[LeadServer]:
+    with LeadServer([record(n) for n in range(1, 8)]) as opened:
+        yield opened
+
+
+def http_leads(lead_house: LeadServer, secret: str = SECRET) -> HttpLeadProvider:
+    return HttpLeadProvider(lead_house.url, secrets=[secret], clock=now, seconds=5)
+
+
+@pytest.mark.parametrize("kind", ["table", "http"])
+def test_every_source_keeps_the_contract(kind: str, container: Container, lead_house: LeadServer) -> None:
+    store_addresses(container, [make_address(number) for number in range(100, 107)])
+    provider: LeadProvider = (
+        TableLeadProvider(container.db, use_samples=True, clock=now) if kind == "table" else http_leads(lead_house)
+    )
+    few, all_of_them = provider.search(ASKED), provider.search(LeadQuery(30.27, -97.74, 100))
+    assert len(few) == 3
+    assert len(all_of_them) == 7
+    assert [lead.id for lead in few] == [lead.id for lead in all_of_them[:3]]
+    assert len({lead.id for lead in all_of_them}) == 7
+    assert all(lead.resident.address for lead in all_of_them)
+    for _ in range(2):
+        provider.confirm_purchase("0e4b5c1e-3c1d-4c8e-9d53-2f8a4c1b7a10", [lead.id for lead in few], now=now())
+    assert len(lead_house.purchases) == (0 if kind == "table" else 1)
+
+
+def test_a_provider_is_told_where_and_what_is_searched(lead_house: LeadServer) -> None:
+    http_leads(lead_house).search(ASKED)
+    assert lead_house.searches == [
+        {
+            "latitude": 30.27, "longitude": -97.74, "count": 3, "record_types": ["all"], "address": CENTRE,
+            "include_condos": True, "include_businesses": True, "within_miles": None,
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (500, b""), (302, b""), (200, b"<html>"), (200, b"[]"), (200, b'{"records": {}}'),
+        (200, b'{"records": [{"address": "1 Oak St"}]}'), (200, b'{"records": [{"id": ""}]}'),
+        (200, b'{"records": [{"id": "a"}, {"id": "a"}]}'),
+        (200, b" " * (BASE_RESPONSE_BYTES + 3 * MAX_BYTES_PER_RECORD + 1)),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_none_is_told_in_a_sentence(lead_house: LeadServer, answer: tuple[int, bytes]) -> None:
+    lead_house.answers = [respond(*answer)]
+    with pytest.raises(LeadProviderDown, match=r"127\.0\.0\.1.*\.$"):
+        http_leads(lead_house).search(ASKED)
+
+
+def test_who_signs_with_another_secret_is_not_heard_and_settings_are_checked(lead_house: LeadServer) -> None:
+    with pytest.raises(LeadProviderDown, match="401"):
+        http_leads(lead_house, OTHER).search(ASKED)
+    for url in ("ftp://host", "https://", "https://me:secret@host", "https://host/?x=1"):
+        with pytest.raises(NotReady, match="QUILLPOST_LEADS"):
+            HttpLeadProvider(url, secrets=[SECRET], clock=now)
+    with pytest.raises(NotReady, match="QUILLPOST_LEADS_SECRET"):
+        HttpLeadProvider("https://host", secrets=[], clock=now)
+
+
+@pytest.fixture
+def seller(build: Build, lead_house: LeadServer) -> Iterator[tuple[Container, Account]]:
+    container = build(leads=lead_house.url, leads_secret=SECRET)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        yield container, make_account(container, http, "live@example.com", mode="live")
+
+
+def test_what_is_bought_is_told_to_its_provider_once(seller: tuple[Container, Account], lead_house: LeadServer) -> None:
+    parts, live = seller
+    lead_house.records[1] |= {"address": None}  # nobody can be mailed to there
+    lead_house.records[2] |= {"name": "\x00", "country": 7}
+    bought = live.post(BUY, radius_search(3))
+    assert bought.status_code == 200, bought.json()
+    assert lead_house.purchases == {}
+    lead_house.answers = [respond(503)]
+    with pytest.raises(LeadProviderDown):
+        run_due_jobs(parts)
+    with parts.db.system_transaction() as tx:  # as where a worker has died over it
+        tx.execute(sa.text("delete from procrastinate_jobs"))
+    for _ in range(2):
+        enqueue_unreported_purchases(parts.db)
+        run_due_jobs(parts)
+    [ids] = lead_house.purchases.values()
+    assert ids == ["r-1", "r-3", "r-4"]
+    with parts.db.system_transaction() as tx:
+        purchase = tx.execute(sa.select(lead_purchases)).one()
+    assert (purchase.lead_ids, str(purchase.reference)) == (None, *lead_house.purchases)
+    rows = live.get(f"/mailing-lists/{bought.json()['mailing_list_id']}/recipients").json()["data"]
+    assert [row["name"] for row in rows] == ["Person 1", "Current Resident", "Person 4"]
+
+
+def test_nobody_is_bought_beyond_the_distance_though_a_provider_does_not_know_it(
+    seller: tuple[Container, Account], lead_house: LeadServer
+) -> None:
+    _, live = seller
+    near, far = {"latitude": 30.27, "longitude": -97.74}, {"latitude": 30.9, "longitude": -97.74}
+    lead_house.records[:] = [record(1, **near), record(2), record(3, **far), record(4, **near)]
+    found = live.post(COUNT, radius_search(10, distance_miles=5))
+    assert found.json() == {"message": "success", "count": 2, "leads_fee": 10}
+    assert live.post(COUNT, radius_search(10)).json()["count"] == 4
+    assert [search["within_miles"] for search in lead_house.searches] == [5, None]
+
+
+def test_a_provider_that_is_down_is_a_503_and_leaves_nothing(
+    seller: tuple[Container, Account], lead_house: LeadServer
+) -> None:
+    parts, live = seller
+    lead_house.answers = [respond(500, {"secret": "of theirs"})]
+    answer = live.post(BUY, radius_search(3))
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert "secret" not in answer.text
+    with parts.db.system_transaction() as tx:
+        assert tx.execute(sa.select(lead_purchases)).all() == []

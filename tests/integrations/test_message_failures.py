@@ -1,0 +1,200 @@
+"""What mail servers and text message services say when something is wrong: whose fault it is, and in words
+that no database can store."""
+
+import json
+import re
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import structlog
+
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Container
+from quillpost.core import outbox
+from quillpost.integrations.email.smtp import MailServer, SmtpNotifier
+from quillpost.notifications.ports import MessageRejected, NotifierDown, OutgoingMessage
+from quillpost.notifications.sender import UNEXPECTED_ERROR
+from support.factories import Clock
+from support.notifications import (
+    PHONE,
+    enqueue_notification,
+    message_sender,
+    notification_rows,
+    send_all_due,
+    sms_notifier,
+)
+from support.orders import open_account
+from support.scripted_server import ScriptedServer, reply_with
+
+ZERO, HALF = "a \\u0000 zero", "half a \\ud83d character"
+
+
+@pytest.fixture
+def caller(container: Container) -> Caller:
+    return open_account(container)
+
+
+@contextmanager
+def mail_server(rcpt: bytes) -> Iterator[SmtpNotifier]:
+    """One that answers to each recipient with these bytes."""
+
+    class Talk(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"220 hello\r\n")
+            for line in self.rfile:
+                self.wfile.write((rcpt if line.upper().startswith(b"RCPT") else b"250 fine") + b"\r\n")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Talk) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        place = MailServer("127.0.0.1", server.server_address[1], "plain")
+        try:
+            yield SmtpNotifier(place, sender_name="Quillpost", sender="mail@quillpost.example")
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def answer(status: str, code: object, sentence: str = "No.") -> Any:
+    body = f'{{"code": {json.dumps(code)}, "message": "{sentence}"}}'.encode()
+    return reply_with(f"HTTP/1.1 {status}\nContent-Length: {len(body)}", body)
+
+
+class Odd:
+    """A notifier that fails in its own way."""
+
+    def __init__(self, error: Exception) -> None:
+        self._fault = error
+        self.asked = 0
+
+    async def send(self, message: OutgoingMessage) -> None:
+        self.asked += 1
+        raise self._fault
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def test_a_mail_server_that_speaks_no_utf8_is_understood(container: Container, caller: Caller) -> None:
+    enqueue_notification(container, caller.account_id)
+    with mail_server("550 Empfänger \0 unbekannt".encode("latin-1")) as mailer:
+        send_all_due(message_sender(container, mailer))
+    [row] = notification_rows(container)
+    assert (row.status, row.attempts) == ("failed", 1)
+    assert row.error.endswith("does not take mail for this address: 550 Empf\ufffdnger \ufffd unbekannt")
+
+
+@pytest.mark.parametrize(("sentence", "shown"), [(ZERO, "a \ufffd zero"), (HALF, "half a \ufffd character")])
+def test_a_text_service_s_words_are_stored(container: Container, caller: Caller, sentence: str, shown: str) -> None:
+    enqueue_notification(container, caller.account_id, PHONE)
+    with ScriptedServer(answer("400 Bad", 21211, sentence)) as service:
+        send_all_due(message_sender(container, text=sms_notifier(service.url(""))))
+    [row] = notification_rows(container)
+    assert (row.status, row.attempts) == ("failed", 1)
+    assert row.error == f"The text message service refused it: 400 {shown}"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("dana@example.com"), MessageRejected("half a \ud83d character"), NotifierDown("a \0 zero")],
+    ids=["sending", "words of a refusal", "words of one that is down"],
+)
+def test_what_nobody_foresaw_counts_and_comes_to_an_end(
+    container: Container, caller: Caller, clock: Clock, error: Exception
+) -> None:
+    enqueue_notification(container, caller.account_id)
+    odd = Odd(error)
+    one = message_sender(container, odd)
+    with structlog.testing.capture_logs() as lines:
+        for attempts, wait in enumerate(outbox.RETRY_DELAYS, 1):
+            send_all_due(one)
+            [row] = notification_rows(container)
+            assert (row.status, row.attempts, row.error) == ("pending", attempts, UNEXPECTED_ERROR)
+            assert wait <= row.next_at - clock.now() <= wait * 1.1
+            clock.advance(seconds=(row.next_at - clock.now()).total_seconds())
+        send_all_due(one)
+    [row] = notification_rows(container)
+    assert (row.status, row.attempts, row.error) == ("failed", odd.asked, UNEXPECTED_ERROR)
+    assert odd.asked == len(outbox.RETRY_DELAYS) + 1
+    stumbles = [line for line in lines if line["event"] == "notifications.attempt_crashed"]
+    assert [line["notification"] for line in stumbles] == [row.id] * odd.asked
+    assert "dana" not in str(stumbles)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ("400 Bad", 21212),  # the sender is no number
+        ("400 Bad", 21606),  # it cannot send
+        ("400 Bad", "21606"),  # others write it in quotes
+        ("400 Bad", 21611),  # its queue is full
+        ("400 Bad", 21659),  # it is somebody else's
+        ("400 Bad", 21660),
+        ("400 Bad", 21703),  # the messaging service has no number
+        ("400 Bad", 20003),
+        ("403 Forbidden", 20003),
+        ("403 Forbidden", 20005),  # the account is suspended
+        ("403 Forbidden", None),
+        ("402 Pay", None),
+        ("404 Where?", 20404),  # no such account
+        ("405 How?", None),
+        ("301 There", None),
+        ("401 Who?", 21610),
+    ],
+)
+def test_what_only_the_operator_can_mend_loses_nothing(
+    container: Container, caller: Caller, clock: Clock, status: str, code: object
+) -> None:
+    for number in range(3):
+        enqueue_notification(container, caller.account_id, PHONE, key=f"k{number}")
+    with ScriptedServer(answer(status, code)) as service:
+        one = message_sender(container, text=sms_notifier(service.url("")))
+        for _ in range(4):
+            send_all_due(one)
+            clock.advance(minutes=6)
+        assert len(service.requests) >= 4
+    assert {(row.status, row.attempts) for row in notification_rows(container)} == {("pending", 0)}
+    made = reply_with("HTTP/1.1 201 Created\nContent-Length: 2", b"{}")
+    with ScriptedServer(made) as service:
+        send_all_due(message_sender(container, text=sms_notifier(service.url(""))))
+    assert {row.status for row in notification_rows(container)} == {"sent"}
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        ("400 Bad", 21211),  # no number
+        ("400 Bad", 21614),  # no mobile phone
+        ("400 Bad", [21606]),
+        ("400 Bad", None),
+        ("403 Forbidden", 21610),  # they have said STOP
+        ("403 Forbidden", 21408),  # a country that we do not send to
+    ],
+)
+def test_what_is_wrong_with_one_message_fails_that_one(
+    container: Container, caller: Caller, status: str, code: object
+) -> None:
+    enqueue_notification(container, caller.account_id, PHONE)
+    with ScriptedServer(answer(status, code)) as service:
+        send_all_due(message_sender(container, text=sms_notifier(service.url(""))))
+    [row] = notification_rows(container)
+    assert (row.status, row.attempts, row.next_at) == ("failed", 1, None)
+
+
+def test_a_service_that_is_down_may_name_whom_it_was_for_and_the_log_does_not(
+    container: Container, caller: Caller
+) -> None:
+    enqueue_notification(container, caller.account_id, PHONE)
+    with (
+        ScriptedServer(answer("400 Bad", 21606, "Not from this number to +15125550100.")) as service,
+        structlog.testing.capture_logs() as lines,
+    ):
+        send_all_due(message_sender(container, text=sms_notifier(service.url(""))))
+    [warning] = [line for line in lines if line["event"] == "notifications.channel_unavailable"]
+    assert warning["error"].endswith("400 Not from this number to +[address].")
+    assert not re.search("5550100", str(lines))
+    assert "to +15125550100" in notification_rows(container)[0].error

@@ -1,0 +1,367 @@
+"""The outbox: who is told of what, in which order, and by whom."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.accounts.models import Caller
+from quillpost.accounts.service import build_tenant
+from quillpost.app.container import Container
+from quillpost.core.database.tables.base import items, mailing_lists, orders, sub_accounts
+from quillpost.core.database.tables.notifications import deliveries, webhooks
+from quillpost.core.errors import NotFound
+from quillpost.core.paging import PageRequest
+from quillpost.notifications.webhooks import fan_out as fanning
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks.rules import DELIVERED_EVENT, SCAN_EVENT
+from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT as ITEM
+from quillpost.notifications.webhooks.rules import ORDER_STATUS_EVENT as ORDER
+from quillpost.orders.items.service import StatusChange, change_item_statuses
+from quillpost.orders.models import Order
+from quillpost.orders.rules import ItemStatus
+from support.factories import Clock, people, person
+from support.orders import create_order, end_review, item_ids, open_account
+from support.tenant_rows import insert_least
+from support.waiting import wait_until
+from support.webhook_outbox import (
+    LEASE,
+    claim_deliveries,
+    complete_deliveries,
+    delivery_rows,
+    event_types,
+    fan_out,
+    has_lock_waiter,
+    payload_data,
+    queue_row,
+    queue_wakeups,
+    set_columns,
+    subscribe,
+)
+
+SCANNED = sa.text(
+    """
+    with fact as (
+        insert into facts (account_id, mode, kind, order_id, item_id, order_status, current, at, scans)
+        select account_id, mode, 'item.scan', order_id, id, 'reviewing', status, :now, :scans
+          from items where order_id = :order returning id)
+    insert into fact_queue select id from fact
+    """
+)
+
+
+@pytest.fixture
+def owner(container: Container) -> Caller:
+    return open_account(container)
+
+
+def deliver_piece(container: Container, order: Order) -> None:
+    with container.db.system_transaction() as tx:
+        [item_id] = item_ids(tx, order)
+        for to in (ItemStatus.PRINTED, ItemStatus.DELIVERED):
+            change_item_statuses(tx, [StatusChange(item_id, to, delivery_date=date(2026, 5, 9))], now=container.clock())
+
+
+def make(container: Container, caller: Caller, table: sa.Table) -> int:
+    """Some row of theirs."""
+    with container.db.system_transaction() as tx:
+        return int(insert_least(tx, table, {"account_id": caller.account_id}))
+
+
+def test_a_delivery_is_told_twice_the_status_first(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner)
+    order = create_order(container, owner)
+    end_review(container, order)
+    deliver_piece(container, order)
+    fan_out(container)
+    assert event_types(container, hook) == [ORDER, ITEM, ITEM, ITEM, DELIVERED_EVENT, ORDER, ORDER]
+
+
+@pytest.mark.parametrize(("kind", "told"), [(ORDER, 3), (ITEM, 3), (DELIVERED_EVENT, 1), ("scans.scan_update", 0)])
+def test_a_subscription_is_told_of_its_own_type_alone(
+    container: Container, owner: Caller, kind: str, told: int
+) -> None:
+    hook = subscribe(container, owner, type=kind)
+    order = create_order(container, owner)
+    end_review(container, order)
+    deliver_piece(container, order)
+    fan_out(container)
+    assert event_types(container, hook) == [kind] * told
+
+
+def test_nobody_is_told_of_a_stranger_s_order(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, open_account(container, "stranger@example.com"))
+    create_order(container, owner)
+    fan_out(container)
+    assert event_types(container, hook) == []
+
+
+def test_test_and_live_are_told_apart(container: Container, owner: Caller) -> None:
+    test, live = subscribe(container, owner), subscribe(container, replace(owner, mode="live"))
+    create_order(container, replace(owner, mode="live"))
+    fan_out(container)
+    assert (event_types(container, test), event_types(container, live)) == ([], [ORDER, ITEM])
+
+
+def test_a_sub_account_s_subscription_is_told_of_that_one_alone(container: Container, owner: Caller) -> None:
+    branch = make(container, owner, sub_accounts)
+    narrow, wide = subscribe(container, owner, sub_account_id=branch), subscribe(container, owner)
+    create_order(container, owner)
+    create_order(container, owner, sub_account_id=branch)
+    fan_out(container)
+    assert (len(event_types(container, narrow)), len(event_types(container, wide))) == (2, 4)
+
+
+def test_a_list_s_subscription_is_told_of_the_orders_to_it_and_the_pieces_from_it_alone(
+    container: Container, owner: Caller
+) -> None:
+    mine, others = (make(container, owner, mailing_lists) for _ in range(2))
+    hook = subscribe(container, owner, mailing_list_id=mine)
+    order = create_order(container, owner, people(3))
+    create_order(container, owner)
+    with container.db.system_transaction() as tx:
+        first, second, _ = item_ids(tx, order)  # the third was named in the call, and is of no list
+    set_columns(container, orders, order.id, mailing_list_ids=[others, mine])
+    set_columns(container, items, first, mailing_list_id=mine)
+    set_columns(container, items, second, mailing_list_id=others)
+    fan_out(container)
+    assert [(row.event_type, row.stream) for row in delivery_rows(container, hook)] == [
+        (ORDER, f"order:{order.id}"),
+        (ITEM, f"item:{first}"),
+    ]
+
+
+def test_a_scan_is_told_as_a_scan_with_the_count_that_it_made(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner, type=SCAN_EVENT)
+    order = create_order(container, owner)
+    with container.db.system_transaction() as tx:
+        for count in (1, 2):
+            tx.execute(SCANNED, {"order": order.id, "scans": count, "now": container.clock()})
+    fan_out(container)
+    assert event_types(container, hook) == [SCAN_EVENT, SCAN_EVENT]
+    [first] = claim_deliveries(container)
+    complete_deliveries(container, [first])
+    [second] = claim_deliveries(container)
+    told = [payload_data(due) for due in (first, second)]
+    assert [each["order_item.scans"] for each in told] == [1, 2]
+    statuses = {(each["order_item.previous_status"], each["order_item.current_status"]) for each in told}
+    assert statuses == {(None, "Processing")}
+
+
+@pytest.mark.parametrize(("status", "told"), [("active", 2), ("failing", 2), ("paused", 2), ("disabled", 0)])
+def test_only_a_subscription_that_is_disabled_misses_anything(
+    container: Container, owner: Caller, status: str, told: int
+) -> None:
+    hook = subscribe(container, owner)
+    set_columns(container, webhooks, hook.id, status=status)
+    create_order(container, owner)
+    fan_out(container)
+    assert len(event_types(container, hook)) == told
+
+
+def test_every_fact_is_taken_once(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner)
+    create_order(container, owner, people(2))
+    assert [fan_out(container, most=2), fan_out(container), fan_out(container)] == [2, 1, 0]
+    assert event_types(container, hook) == [ORDER, ITEM, ITEM]
+
+
+def test_a_fan_out_that_comes_to_nothing_leaves_its_facts_to_the_next(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner)
+    create_order(container, owner)
+    with container.db.system_transaction() as tx:
+        assert fanning.fan_out_facts(tx, limit=10, now=container.clock()) == 2
+        tx.rollback()
+    assert (event_types(container, hook), queue_row(container, hook).due_at) == ([], None)
+    assert [fan_out(container), fan_out(container)] == [2, 0]
+    assert event_types(container, hook) == [ORDER, ITEM]
+
+
+def test_of_two_fan_outs_at_once_one_leaves_it_to_the_other(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner)
+    create_order(container, owner)
+    with container.db.system_transaction() as tx:
+        assert fanning.fan_out_facts(tx, limit=1, now=container.clock()) == 1
+        assert fan_out(container) == 0
+    assert fan_out(container) == 1
+    assert event_types(container, hook) == [ORDER, ITEM]
+
+
+def test_facts_wake_the_lanes_that_they_lead_to_and_no_other(container: Container, clock: Clock, owner: Caller) -> None:
+    told, resting, other = (
+        subscribe(container, owner),
+        subscribe(container, owner),
+        subscribe(container, owner, type=SCAN_EVENT),
+    )
+    set_columns(container, webhooks, resting.id, status="paused")
+    create_order(container, owner)
+    fan_out(container)
+    assert [queue_wakeups(container, hook) for hook in (told, resting, other)] == [
+        (container.clock(), 1),
+        (container.clock(), 1),
+        (None, 0),
+    ]
+    earlier = container.clock()
+    clock.advance(seconds=5)
+    create_order(container, owner)
+    fan_out(container)
+    assert queue_wakeups(container, told) == (earlier, 2)
+
+
+def test_whoever_resumes_while_facts_are_told_waits_for_them_and_leaves_nothing_behind(
+    container: Container, owner: Caller
+) -> None:
+    hook = subscribe(container, owner)
+    with container.db.transaction(build_tenant(owner)) as tx:
+        webhook_service.pause_webhook(tx, hook.id, now=container.clock())
+    create_order(container, owner)
+
+    def resume() -> None:
+        with container.db.transaction(build_tenant(owner)) as tx:
+            webhook_service.resume_webhook(tx, hook.id, now=container.clock())
+
+    with ThreadPoolExecutor(1) as pool:
+        with container.db.system_transaction() as tx:
+            fanning.fan_out_facts(tx, limit=10, now=container.clock())
+            resumed = pool.submit(resume)
+            wait_until(lambda: has_lock_waiter(container))
+        resumed.result()
+    assert [row.next_at for row in delivery_rows(container, hook)] == [container.clock()] * 2
+    assert len(claim_deliveries(container)) == 2
+
+
+def test_a_fact_that_was_rolled_back_is_told_to_nobody(container: Container, owner: Caller) -> None:
+    order = create_order(container, owner)
+    end_review(container, order)
+    fan_out(container)
+    with container.db.system_transaction() as tx:
+        change_item_statuses(tx, [StatusChange(item_ids(tx, order)[0], ItemStatus.PRINTED)], now=container.clock())
+        tx.rollback()
+    assert fan_out(container) == 0
+
+
+def test_a_later_event_of_a_piece_waits_for_the_earlier(container: Container, owner: Caller) -> None:
+    subscribe(container, owner)
+    order = create_order(container, owner)
+    end_review(container, order)
+    deliver_piece(container, order)
+    fan_out(container)
+    seen = []
+    while dues := claim_deliveries(container):
+        streams = [due.stream for due in dues]
+        assert len(set(streams)) == len(streams), "two of one stream were in the air together"
+        seen += [
+            (json.loads(due.payload)["event_type"], payload_data(due)["order_item.current_status"])
+            for due in dues
+            if due.stream.startswith("item:")
+        ]
+        complete_deliveries(container, dues)
+    assert seen == [(ITEM, "Processing"), (ITEM, "Printed"), (ITEM, "Delivered"), (DELIVERED_EVENT, "Delivered")]
+
+
+def test_one_piece_s_trouble_holds_up_no_other(container: Container, owner: Caller) -> None:
+    subscribe(container, owner, type=ITEM)
+    order = create_order(container, owner, people(2))
+    end_review(container, order)
+    with container.db.system_transaction() as tx:
+        moves = [StatusChange(item_id, ItemStatus.PRINTED) for item_id in item_ids(tx, order)]
+        change_item_statuses(tx, moves, now=container.clock())
+    fan_out(container)
+    stuck, fine = claim_deliveries(container)
+    complete_deliveries(container, [stuck], "pending", next_at=container.clock() + timedelta(hours=1))
+    complete_deliveries(container, [fine])
+    [after] = claim_deliveries(container)
+    assert payload_data(after)["order_item.id"] == payload_data(fine)["order_item.id"]
+
+
+def test_a_claimed_delivery_is_not_claimed_again_before_its_lease_ends(
+    container: Container, clock: Clock, owner: Caller
+) -> None:
+    subscribe(container, owner, type=ORDER)
+    create_order(container, owner)
+    fan_out(container)
+    [first] = claim_deliveries(container)
+    assert claim_deliveries(container) == []
+    clock.advance(seconds=LEASE.seconds)
+    [again] = claim_deliveries(container)
+    assert (again.id, again.event_id, again.payload, again.attempts) == (first.id, first.event_id, first.payload, 0)
+
+
+def test_a_success_counts_and_heals_the_subscription(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner, type=ORDER)
+    create_order(container, owner)
+    fan_out(container)
+    set_columns(container, webhooks, hook.id, status="failing")
+    complete_deliveries(container, claim_deliveries(container))
+    with container.db.system_transaction() as tx:
+        healed = webhook_queries.read_webhook(tx, hook.id)
+        [row] = tx.execute(sa.select(deliveries)).all()
+    assert (healed.status, healed.invoke_count) == ("active", 1)
+    assert (row.status, row.delivered_at, row.response_status) == ("delivered", container.clock(), 200)
+
+
+def test_a_failure_is_kept_with_its_answer_and_counts_for_nothing(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner, type=ORDER)
+    create_order(container, owner)
+    fan_out(container)
+    complete_deliveries(
+        container, claim_deliveries(container), "failed", response_status=500, response_body="oops", error="gave up"
+    )
+    assert claim_deliveries(container) == []
+    with container.db.system_transaction() as tx:
+        [row] = tx.execute(sa.select(deliveries)).all()
+        assert webhook_queries.read_webhook(tx, hook.id).invoke_count == 0
+    assert (row.status, row.response_body, row.error) == ("failed", "oops", "gave up")
+
+
+def test_an_outcome_that_comes_after_the_lease_does_not_undo_a_success(container: Container, owner: Caller) -> None:
+    subscribe(container, owner, type=ORDER)
+    create_order(container, owner)
+    fan_out(container)
+    dues = claim_deliveries(container)
+    complete_deliveries(container, dues)
+    complete_deliveries(container, dues, "pending", next_at=container.clock())
+    assert claim_deliveries(container) == []
+
+
+def test_what_is_told_is_what_was_so_at_that_moment(container: Container, owner: Caller) -> None:
+    subscribe(container, owner)
+    order = create_order(
+        container, owner, [person(custom1="blue")], metadata='{"a":1.0}', qrcode_url="https://x.test/%CUSTOM1%"
+    )
+    end_review(container, order)
+    deliver_piece(container, order)
+    fan_out(container)
+    dues = claim_deliveries(container)
+    creation, first = (payload_data(due) for due in dues)
+    assert (creation["order.previous_status"], creation["order.current_status"]) == (None, "reviewing")
+    assert (first["order_item.previous_status"], first["order_item.current_status"]) == (None, "Processing")
+    assert (first["order.status"], first["qrcode.url"]) == ("Reviewing", "https://x.test/blue")
+    assert all('"order.metadata":{"a":1.0}}' in due.payload for due in dues)
+
+
+def test_a_secret_is_sealed_and_opens_for_its_own_subscription(container: Container, owner: Caller) -> None:
+    with container.db.transaction(build_tenant(owner)) as tx:
+        hook, secret = webhook_service.create_webhook(
+            tx, owner, container.encryptor, url="https://example.com", type="*", now=container.clock()
+        )
+        sealed = bytes(tx.execute(sa.select(webhooks.c.secret_sealed)).scalar_one())
+    assert secret.encode() not in sealed
+    assert webhook_service.decrypt_secret(container.encryptor, hook.id, sealed) == secret
+
+
+def test_a_stranger_neither_reads_nor_deletes_a_subscription(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner)
+    stranger = open_account(container, "stranger@example.com")
+    with container.db.transaction(build_tenant(stranger)) as tx:
+        assert webhook_queries.list_webhooks(tx, PageRequest(), sub_account_id=None).total == 0
+        for do in (webhook_queries.read_webhook, webhook_queries.delete_webhook):
+            with pytest.raises(NotFound):
+                do(tx, hook.id)
+    with container.db.transaction(build_tenant(owner)) as tx:
+        webhook_queries.delete_webhook(tx, hook.id)
+        assert webhook_queries.list_webhooks(tx, PageRequest(), sub_account_id=None).rows == []

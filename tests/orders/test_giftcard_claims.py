@@ -1,0 +1,306 @@
+"""A claim opens one card, once and for all: against voiding, reports, and servers that die in between."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.app.container import Container
+from quillpost.core import outbox
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import ledger_moves
+from quillpost.core.database.tables.notifications import notices
+from quillpost.core.database.tables.orders import giftcards
+from quillpost.core.encryption import DecryptionFailed
+from quillpost.notifications import service as notification_service
+from quillpost.notifications.messages import NotificationReader, compose_message
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards import service as giftcard_service
+from quillpost.orders.giftcards import tasks as giftcard_tasks
+from quillpost.orders.giftcards.ports import CardSecret
+from quillpost.orders.giftcards.service import REPORT_REASONS, CardReport, ClaimState, ClaimView, RevealedCard
+from support.browser_sessions import make_user
+from support.factories import Account, Clock, people
+from support.giftcard_orders import BRAND, VALUE, card_row, issue_order_cards, read_claim, send_giftcards
+from support.waiting import wait_until
+
+SHOP = "https://shop.example/thanks"
+NEVER_TOLD = "2" * 26
+WAITING = sa.text("select count(*) from pg_locks where not granted")
+
+
+def look(container: Container, claim: str, *, notes: bool = True) -> ClaimView:
+    with container.db.system_transaction() as tx:
+        found = giftcard_service.open_claim_page(tx, claim, records_opening=notes, now=container.clock())
+    assert found is not None
+    return found
+
+
+def visit(container: Container, claim: str) -> None:
+    with container.db.system_transaction() as tx:
+        giftcard_service.visit_landing_page(tx, claim, now=container.clock())
+
+
+def have_shown(container: Container, claim: str) -> RevealedCard:
+    with container.db.system_transaction() as tx:
+        found = giftcard_service.claim_card(tx, container.encryptor, claim, now=container.clock())
+    assert found is not None
+    return found
+
+
+def report(container: Container, claim: str, said: str = "lost") -> CardReport:
+    with container.db.system_transaction() as tx:
+        found = giftcard_service.report_card(tx, claim, said, now=container.clock())
+        assert found is not None
+        if found.is_new:
+            notification_service.notify_of_giftcard_report(tx, found.view, now=container.clock())
+    return found
+
+
+def void(container: Container, item_id: int) -> int:
+    with container.db.system_transaction() as tx:
+        return giftcard_tasks.void_cards(tx, [item_id], reason="Lost", now=container.clock())
+
+
+def one_piece(container: Container, sender: Account, **changes: Any) -> tuple[int, str]:
+    """A piece with a good card, and what is printed on it."""
+    [piece] = issue_order_cards(container, send_giftcards(sender, **changes))
+    return piece, read_claim(container, piece)
+
+
+def true_card(container: Container, item_id: int) -> CardSecret:
+    sealed = bytes(card_row(container, item_id).card_sealed)
+    return issuance.decrypt_card(container.encryptor, issuance.card_context(item_id), sealed)
+
+
+def letters(container: Container) -> list[Any]:
+    with container.db.system_transaction() as tx:
+        return list(tx.execute(sa.select(notices).order_by(notices.c.address)))
+
+
+def test_each_step_is_noted_once_and_in_its_turn(container: Container, clock: Clock, owner: Account) -> None:
+    piece, claim = one_piece(container, owner, landing_page_url=SHOP)
+    look(container, claim, notes=False)
+    assert card_row(container, piece).opened_at is None
+    at = {}
+    steps: dict[str, Callable[[], object]] = {
+        "opened_at": lambda: look(container, claim),
+        "visited_at": lambda: visit(container, claim),
+        "claimed_at": lambda: have_shown(container, claim),
+    }
+    for name, step in steps.items():
+        clock.advance(minutes=1)
+        at[name] = clock.now()
+        step()
+    for step in steps.values():
+        clock.advance(minutes=1)
+        step()
+    row = card_row(container, piece)
+    assert {name: getattr(row, name) for name in steps} == at
+
+
+def test_the_code_is_shown_after_the_visit_and_not_before(container: Container, owner: Account) -> None:
+    piece, claim = one_piece(container, owner, landing_page_url=SHOP)
+    refused = have_shown(container, claim)
+    assert (refused.card, refused.view.state) == (None, ClaimState.VISIT_FIRST)
+    assert card_row(container, piece).claimed_at is None
+    visit(container, claim)
+    assert look(container, claim).state is ClaimState.READY
+    shown = have_shown(container, claim)
+    assert (shown.card, shown.view.state) == (true_card(container, piece), ClaimState.CLAIMED)
+
+
+def test_a_card_is_shown_again_to_whoever_missed_the_answer(container: Container, owner: Account) -> None:
+    """As after a server that died between the row and the page."""
+    piece, claim = one_piece(container, owner)
+    first, again = have_shown(container, claim), have_shown(container, claim)
+    assert first.card == again.card == true_card(container, piece)
+
+
+def test_a_claim_shows_its_own_card_and_no_other(container: Container, owner: Account, stranger: Account) -> None:
+    pieces = issue_order_cards(container, send_giftcards(owner, recipients=people(2))) + issue_order_cards(
+        container, send_giftcards(stranger)
+    )
+    shown = [have_shown(container, read_claim(container, piece)) for piece in pieces]
+    assert [each.view.item_id for each in shown] == pieces
+    assert [each.card for each in shown] == [true_card(container, piece) for piece in pieces]
+    assert len({each.card.code for each in shown if each.card}) == 3
+
+
+def test_a_claim_that_nobody_has_finds_nothing_and_changes_nothing(container: Container, owner: Account) -> None:
+    piece, _ = one_piece(container, owner)
+    before = card_row(container, piece)
+    with container.db.system_transaction() as tx:
+        now = container.clock()
+        assert giftcard_service.open_claim_page(tx, NEVER_TOLD, records_opening=True, now=now) is None
+        assert giftcard_service.visit_landing_page(tx, NEVER_TOLD, now=now) is None
+        assert giftcard_service.claim_card(tx, container.encryptor, NEVER_TOLD, now=now) is None
+        assert giftcard_service.report_card(tx, NEVER_TOLD, "lost", now=now) is None
+    assert card_row(container, piece) == before
+
+
+def test_a_card_whose_seal_does_not_open_is_not_claimed(container: Container, owner: Account) -> None:
+    """Its sender can still take it back."""
+    pieces = issue_order_cards(container, send_giftcards(owner, recipients=people(2)))
+    with container.db.system_transaction() as tx:
+        of = sa.select(giftcards.c.card_sealed).where(giftcards.c.item_id == pieces[1])
+        spoil = sa.update(giftcards).where(giftcards.c.item_id == pieces[0])
+        tx.execute(spoil.values(card_sealed=of.scalar_subquery()))
+    with pytest.raises(DecryptionFailed):
+        have_shown(container, read_claim(container, pieces[0]))
+    assert card_row(container, pieces[0]).claimed_at is None
+    assert void(container, pieces[0]) == 1
+
+
+def test_a_void_card_and_one_that_is_not_issued_yet_are_not_shown(container: Container, owner: Account) -> None:
+    piece, claim = one_piece(container, owner)
+    assert void(container, piece) == 1
+    shown = have_shown(container, claim)
+    assert (shown.card, shown.view.state) == (None, ClaimState.VOID)
+    assert report(container, claim).is_new is False
+    with container.db.system_transaction() as tx:
+        reset = {"status": "asked", "voided_at": None, "void_reason": None}
+        tx.execute(sa.update(giftcards).where(giftcards.c.item_id == piece).values(reset))
+    shown = have_shown(container, claim)
+    assert (shown.card, shown.view.state) == (None, ClaimState.NOT_YET)
+    assert look(container, claim).state is ClaimState.NOT_YET
+    assert card_row(container, piece).opened_at is None
+
+
+def test_a_void_waits_for_a_claim_and_then_comes_too_late(container: Container, owner: Account) -> None:
+    piece, claim = one_piece(container, owner)
+    with ThreadPoolExecutor(1) as thread:
+        with container.db.system_transaction() as tx:
+            shown = giftcard_service.claim_card(tx, container.encryptor, claim, now=container.clock())
+            late = thread.submit(void, container, piece)
+            wait_until(lambda: is_someone_waiting(tx))
+        assert late.result() == 0
+    assert shown is not None
+    assert shown.card is not None
+    assert_money_fits(container, [piece])
+
+
+def test_a_claim_waits_for_a_void_and_then_shows_nothing(container: Container, owner: Account) -> None:
+    piece, claim = one_piece(container, owner)
+    with ThreadPoolExecutor(1) as thread:
+        with container.db.system_transaction() as tx:
+            assert giftcard_tasks.void_cards(tx, [piece], reason="Lost", now=container.clock()) == 1
+            late = thread.submit(have_shown, container, claim)
+            wait_until(lambda: is_someone_waiting(tx))
+        assert (late.result().card, late.result().view.state) == (None, ClaimState.VOID)
+    assert_money_fits(container, [piece])
+
+
+def test_of_a_claim_and_a_void_at_the_same_moment_one_wins(container: Container, owner: Account) -> None:
+    pieces = issue_order_cards(container, send_giftcards(owner, recipients=people(25)))
+    claims = [read_claim(container, piece) for piece in pieces]
+    begin = Barrier(2)
+
+    def void_each() -> list[bool]:
+        return [begin.wait() >= 0 and void(container, piece) == 1 for piece in pieces]
+
+    def claim_each() -> list[bool]:
+        return [begin.wait() >= 0 and have_shown(container, claim).card is not None for claim in claims]
+
+    with ThreadPoolExecutor(2) as threads:
+        voided, claimed = threads.submit(void_each), threads.submit(claim_each)
+    assert [a != b for a, b in zip(voided.result(), claimed.result(), strict=True)] == [True] * len(pieces)
+    assert_money_fits(container, pieces)
+
+
+def test_one_that_is_reported_unclaimed_is_locked_for_everybody(container: Container, owner: Account) -> None:
+    piece, claim = one_piece(container, owner)
+    found = report(container, claim)
+    assert (found.is_new, found.view.state, found.view.report) == (True, ClaimState.LOCKED, REPORT_REASONS["lost"])
+    assert have_shown(container, claim).card is None
+    assert report(container, claim, "broken").is_new is False
+    row = card_row(container, piece)
+    assert (row.claimed_at, row.report) == (None, REPORT_REASONS["lost"])
+    assert void(container, piece) == 1, "its sender decides"
+
+
+def test_a_claim_waits_for_a_report_and_then_shows_nothing(container: Container, owner: Account) -> None:
+    piece, claim = one_piece(container, owner)
+    with ThreadPoolExecutor(1) as thread:
+        with container.db.system_transaction() as tx:
+            giftcard_service.report_card(tx, claim, "lost", now=container.clock())
+            late = thread.submit(have_shown, container, claim)
+            wait_until(lambda: is_someone_waiting(tx))
+        assert (late.result().card, late.result().view.state) == (None, ClaimState.LOCKED)
+    assert card_row(container, piece).claimed_at is None
+
+
+def test_one_that_is_reported_after_it_was_shown_stays_as_it_is(container: Container, owner: Account) -> None:
+    piece, claim = one_piece(container, owner)
+    have_shown(container, claim)
+    found = report(container, claim, "broken")
+    assert (found.is_new, found.view.state) == (True, ClaimState.CLAIMED)
+    assert have_shown(container, claim).card == true_card(container, piece)
+    [letter] = letters(container)
+    assert "Its code has been shown already" in letter.words
+
+
+def test_those_who_look_after_the_order_hear_of_a_report_once(
+    container: Container, owner: Account, stranger: Account
+) -> None:
+    make_user(container, owner.id, "boss@example.com")
+    make_user(container, owner.id, "clerk@example.com", role="member")
+    make_user(container, stranger.id, "nosy@example.com")
+    told = ["Boss@example.com", "desk@example.com", "+15125550100@sms", "enough@example.com"]
+    with container.db.system_transaction() as tx:
+        notification_service.unsubscribe(tx, NotificationReader(owner.id, "enough@example.com"), now=container.clock())
+    piece, claim = one_piece(container, owner, notification_emails=told)
+    order_id = card_row(container, piece).order_id
+    for _ in range(2):
+        report(container, claim, "not_mine")
+    posted = letters(container)
+    assert [each.address for each in posted] == ["+15125550100@sms", "boss@example.com", "desk@example.com"]
+    text, letter, _ = posted
+    card = "Brindlewick Coffee over $25.00"
+    assert text.words == f"Gift card reported: order {order_id}, piece {piece}, {card}. It is not mine."
+    for word in (f"piece {piece} of your order {order_id}", card, "- It is not mine",
+                 f"PUT /order-items/{piece}/invalidate-giftcard", '{"reissue": true}'):  # fmt: skip
+        assert word in letter.words
+    with container.db.system_transaction() as tx:
+        later = container.clock()
+        [_, mail] = [*outbox.claim_due_notifications(tx, "text", limit=9, leased_until=later, now=later),
+                     *outbox.claim_due_notifications(tx, "mail", limit=1, leased_until=later, now=later)]  # fmt: skip
+    written = compose_message(mail, build_link=lambda _: "", now=container.clock())
+    assert "You get this because you look after the account Dana Whitfield" in written.text
+    assert written.unsubscribe_url is None
+    for each in posted:
+        assert claim not in str(each)
+
+
+def test_without_owners_the_account_itself_is_told(container: Container, owner: Account) -> None:
+    _, claim = one_piece(container, owner)
+    report(container, claim)
+    assert [each.address for each in letters(container)] == ["owner@example.com"]
+
+
+def test_no_repr_shows_a_code(container: Container, owner: Account) -> None:
+    piece, claim = one_piece(container, owner)
+    shown, card = have_shown(container, claim), true_card(container, piece)
+    for text in (repr(shown), str(shown), repr(report(container, claim))):
+        assert claim not in text
+        assert str(card.code) not in text
+        assert f"pin='{card.pin}'" not in text
+    assert BRAND.title() in repr(shown)
+
+
+def is_someone_waiting(tx: Tx) -> bool:
+    return int(tx.execute(WAITING).scalar_one()) > 0
+
+
+def assert_money_fits(container: Container, pieces: list[int]) -> None:
+    """What became cards and did not come back is what the good cards hold; and those are the claimed ones."""
+    with container.db.system_transaction() as tx:
+        rows = tx.execute(sa.select(giftcards).where(giftcards.c.item_id.in_(pieces))).all()
+        moves = tx.execute(sa.select(ledger_moves.c.kind, ledger_moves.c.cents)).all()
+    good = [row for row in rows if row.status == "issued"]
+    assert all((row.claimed_at is not None) == (row.status == "issued") for row in rows)
+    assert sum(cents for kind, cents in moves if kind == "issue") == len(pieces) * VALUE
+    assert sum(cents for kind, cents in moves if kind == "return") == (len(pieces) - len(good)) * VALUE

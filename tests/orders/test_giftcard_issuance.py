@@ -1,0 +1,251 @@
+"""Cards are issued when a batch is composed: one for each piece, ever, and its claim is what is printed."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.app.container import Container
+from quillpost.core.database.tables.base import ledger_moves
+from quillpost.core.database.tables.orders import giftcards
+from quillpost.core.encryption import Encryptor
+from quillpost.core.errors import Conflict, Unavailable
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.files import redraw_batch_files
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards.ports import CardRequest, CardSecret, IssuerDown
+from quillpost.orders.giftcards.tasks import CardReturns
+from quillpost.orders.rules import ItemStatus
+from support.factories import Account, Clock, people
+from support.giftcard_orders import card_row, item_ids_of, move_items, send_giftcards
+from support.giftcard_production import (
+    VALUE,
+    Answers,
+    Issuer,
+    assert_all_is_well,
+    assert_books_agree,
+    assert_printed_as_issued,
+    batches_of,
+    claims_on_paper,
+    compose_all,
+    end_reviews,
+    free_in_stock,
+    load_stock,
+    print_file,
+    production_with,
+    statuses,
+    stock_of,
+)
+
+# On paper
+
+
+def test_every_piece_is_printed_with_the_claim_of_its_own_card(
+    container: Container, clock: Clock, owner: Account
+) -> None:
+    order = send_giftcards(owner, recipients=people(3))
+    end_reviews(container.production, container, clock)
+    assert owner.get(f"/orders/{order}/items").json()["data"][0]["giftcard"] is None
+    compose_all(container.production, container)
+    assert batches_of(container) == [("composed", 3, None)]
+    assert_all_is_well(container)
+    assert_printed_as_issued(container)
+    shown = [item["giftcard"] for item in owner.get(f"/orders/{order}/items").json()["data"]]
+    assert shown == [{"brand": "brindlewick", "amount": VALUE}] * 3
+    with container.db.system_transaction() as tx:
+        moves = tx.execute(sa.select(ledger_moves).where(ledger_moves.c.kind == "issue")).all()
+    assert [(row.source, row.target, row.cents) for row in moves] == [("held", "gifts", 3 * VALUE)]
+
+
+def test_a_batch_is_made_again_to_the_byte_when_a_card_is_void_or_the_keys_have_changed(
+    container: Container, clock: Clock, owner: Account
+) -> None:
+    order = send_giftcards(owner, recipients=people(2))
+    [batch] = end_reviews(container.production, container, clock)
+    compose_all(container.production, container)
+    printed = print_file(container, batch)
+    move_items(container, item_ids_of(container, order)[:1], ItemStatus.FAILED)
+    assert statuses(container) == ["void", "issued"]
+    old = container.encryptor
+    assert isinstance(old, Encryptor)
+    with container.db.system_transaction() as tx:
+        known = fulfillment_queries.read_batch(tx, batch)
+    assert redraw_batch_files(container.production, known)["print.pdf"] == printed
+    _seal_anew(container, newer := Encryptor({"2": b"2" * 32}, "2"))
+    assert redraw_batch_files(replace(container.production, encryptor=newer), known)["print.pdf"] == printed
+
+
+def _seal_anew(container: Container, newer: Encryptor) -> None:
+    with container.db.system_transaction() as tx:
+        for row in tx.execute(sa.select(giftcards.c.item_id, giftcards.c.claim_sealed)).all():
+            context = f"giftcards:{row.item_id}:claim"
+            sealed = newer.encrypt(
+                container.encryptor.decrypt(bytes(row.claim_sealed), context=context), context=context
+            )
+            tx.execute(sa.update(giftcards).where(giftcards.c.item_id == row.item_id).values(claim_sealed=sealed))
+
+
+def test_a_claim_that_is_no_longer_kept_is_printed_never_again(
+    container: Container, clock: Clock, owner: Account
+) -> None:
+    send_giftcards(owner, recipients=people(2))
+    [batch] = end_reviews(container.production, container, clock)
+    compose_all(container.production, container)
+    batch_tasks.hand_over_batch(container.production, batch, now=container.clock())
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(giftcards).values(claim_sealed=None))
+        known = fulfillment_queries.read_batch(tx, batch)
+    with pytest.raises(Unavailable, match="claims of its gift cards are forgotten"):
+        redraw_batch_files(container.production, known)
+    with pytest.raises(Conflict, match="None of these pieces"):
+        print_room_service.reprint_items(
+            container.db, container.environments["test"], batch, positions=[1], reason="torn", now=container.clock()
+        )
+
+
+def test_a_reprint_has_the_same_claim_and_no_second_card(container: Container, clock: Clock, owner: Account) -> None:
+    send_giftcards(owner, recipients=people(2))
+    [batch] = end_reviews(container.production, container, clock)
+    compose_all(container.production, container)
+    first = claims_on_paper(container, batch)
+    batch_tasks.hand_over_batch(container.production, batch, now=container.clock())
+    environment = container.environments["test"]
+    again = print_room_service.reprint_items(
+        container.db, environment, batch, positions=[2], reason="torn", now=container.clock()
+    )
+    compose_all(container.production, container)
+    [(item, claim)] = claims_on_paper(container, again.batch_id).items()
+    assert first[item] == claim
+    assert_all_is_well(container)
+
+
+@pytest.mark.parametrize("table", ["orders", "giftcards"])
+def test_cards_are_sealed_once_it_is_their_turn(
+    table: str, container: Container, clock: Clock, owner: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they could wait for it under a key that is forgotten meanwhile."""
+    seal = issuance.encrypt_cards
+    sealed: list[int] = []
+
+    def looks(encryptor: Encryptor, cards: Mapping[int, CardSecret]) -> list[issuance.EncryptedCard]:
+        with pytest.raises(Unavailable) as waits, container.db.system_transaction() as tx:
+            tx.execute(sa.text(f"select from {table} for no key update nowait"))
+        assert "could not obtain lock" in str(waits.value.__cause__)
+        sealed.extend(cards)
+        return seal(encryptor, cards)
+
+    monkeypatch.setattr(issuance, "encrypt_cards", looks)
+    order = send_giftcards(owner)
+    end_reviews(container.production, container, clock)
+    compose_all(container.production, container)
+    assert sealed == item_ids_of(container, order)
+
+
+def test_words_that_do_not_fit_give_the_card_back(
+    container: Container, clock: Clock, owner: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = send_giftcards(owner, recipients=people(1), message="Fine")
+    bad = send_giftcards(owner, recipients=people(1), message="Unlucky")
+    draw = container.production.renderer.compose
+
+    def draws(designs: Any, copies: Any, **how: Any) -> Any:
+        if any(design.message == "Unlucky" for design in designs.values()):
+            raise ValueError("no such thing can be drawn")
+        return draw(designs, copies, **how)
+
+    monkeypatch.setattr(type(container.production.renderer), "compose", lambda _self, *what, **how: draws(*what, **how))
+    end_reviews(container.production, container, clock)
+    compose_all(container.production, container)
+    assert [card_row(container, item_ids_of(container, order)[0]).status for order in (good, bad)] == ["issued", "void"]
+    CardReturns(container.db, container.production.giftcard_issuers).return_cards(now=container.clock())
+    assert_all_is_well(container)
+    assert_printed_as_issued(container)
+
+
+# Everything at once
+
+
+def test_two_who_compose_a_batch_at_once_issue_each_card_once(
+    container: Container, clock: Clock, owner: Account
+) -> None:
+    send_giftcards(owner, recipients=people(4))
+    load_stock(container, 8)
+    both = threading.Barrier(2, timeout=20)
+
+    def together(_asked: Sequence[CardRequest], answers: Answers) -> Answers:
+        both.wait()
+        return answers
+
+    press = production_with(container, Issuer(stock_of(container), together))
+    [batch] = end_reviews(press, container, clock)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: batch_tasks.compose_batch(press, batch, now=container.clock()), range(2)))
+    assert free_in_stock(container) == 4
+    assert_all_is_well(container)
+    assert_printed_as_issued(container)
+
+
+class Trouble:
+    """While cards are asked for: answers are lost, wholly or in part, and pieces fail."""
+
+    def __init__(self, container: Container, chance: Random, pieces: Sequence[int]) -> None:
+        self._parts, self._chance, self._pieces = container, chance, list(pieces)
+        self.is_over = False
+
+    def __call__(self, asked: Sequence[CardRequest], answers: Answers) -> Answers:
+        what = "nothing" if self.is_over else self._chance.choice(
+            ("nothing", "down", "death", "part", "failing", "failing")
+        )  # fmt: skip
+        if what == "down":
+            raise IssuerDown("Not now.")
+        if what == "death":
+            raise ConnectionResetError
+        if what == "failing":
+            move_items(self._parts, self._chance.sample(self._pieces, 1), ItemStatus.FAILED)
+        if what == "part":
+            kept = self._chance.sample(list(answers), len(answers) // 2)
+            return {reference: answers[reference] for reference in kept}
+        return answers
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 20))])
+def test_whatever_happens_meanwhile_each_piece_has_one_card_or_none(
+    seed: int, container: Container, clock: Clock, owner: Account
+) -> None:
+    chance = Random(seed)
+    sent = [send_giftcards(owner, recipients=people(4)) for _ in range(2)]
+    trouble = Trouble(container, chance, [piece for order in sent for piece in item_ids_of(container, order)])
+    production = production_with(container, Issuer(stock_of(container), trouble))
+    end_reviews(container.production, container, clock)
+    returns = CardReturns(container.db, production.giftcard_issuers)
+
+    def compose() -> None:
+        with suppress(ConnectionResetError):  # the job is tried again
+            compose_all(production, container)
+
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(4):
+            load_stock(container, chance.randrange(3))
+            for done in [pool.submit(compose) for _ in range(2)]:
+                done.result()
+            returns.return_cards(now=container.clock())
+            with container.db.system_transaction() as tx:
+                assert_books_agree(tx)
+    trouble.is_over = True
+    load_stock(container, 8)
+    for _ in range(3):
+        compose_all(production, container)
+        returns.return_cards(now=container.clock())
+    with container.db.system_transaction() as tx:
+        assert tx.execute(sa.select(giftcards).where(giftcards.c.status == "asked")).all() == []
+    assert {status for status, *_ in batches_of(container)} <= {"composed", "mailed"}
+    assert_all_is_well(container)
+    assert_printed_as_issued(container)

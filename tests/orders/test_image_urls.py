@@ -1,0 +1,115 @@
+"""What a URL with variables may look like, and how many pictures it may name."""
+
+from typing import Any
+
+import pytest
+
+from quillpost.core.errors import Invalid
+from quillpost.integrations.http.guard import OutboundGuard
+from quillpost.orders.models import ContentSource, ResolvedRequest
+from quillpost.orders.products import POSTCARD
+from quillpost.orders.validation import validate_request
+from quillpost.rendering.handwriting.models import STYLES
+from support.factories import people, person
+
+FIELDS = {"front": "front_image_url", "background": "custom_background_image", "qrcode_url": "qrcode_url"}
+PICTURES = list(FIELDS)[:2]
+HANDS = {style.number: style for style in STYLES}
+
+
+def faults(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
+    """What is wrong with a postcard that is good but for the changes."""
+    sources: dict[str, Any] = {
+        name: ContentSource(FIELDS[name], value) if name in PICTURES else value for name, value in changes.items()
+    }
+    if "qrcode_url" in sources:
+        sources["qr_source"] = ContentSource("qrcode_url", sources["qrcode_url"])
+    order_request = ResolvedRequest(
+        product=POSTCARD,
+        size="4x6",
+        recipients=audience or [person()],
+        message="Hi!",
+        style=1,
+        handwriting_color="blue",
+        handwriting_realism=True,
+        font_size="auto",
+        **sources,
+    )
+    try:
+        validate_request(order_request, styles=HANDS, check_url=OutboundGuard().check_url, known_errors={})
+    except Invalid as invalid:
+        return invalid.fields
+    return {}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://pictures.example/~FIRST_NAME~.png",
+        "https://pictures.example/%FIRST_NAME|dear friend%.png",
+        "https://pictures.example/~first_name~.png?for=~YOUR_COMPANY~",
+        "https://~CITY~.pictures.example/a.png",
+        "https://~YOUR_COMPANY~.pictures.example/a.png",
+        "https://pictures.example/caf%C3%A9/%E2%82%AC/~FIRST_NAME~%20.png",
+        "https://pictures.example/%DFEN%20.png",
+    ],
+)
+def test_a_good_url_is_taken(field: str, url: str) -> None:
+    assert faults(**{field: url}) == {}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("name", ["SURNAME", "DATE", "ADRESS", "FAX"])
+@pytest.mark.parametrize("sign", ["%", "~"])
+def test_an_unknown_variable_is_refused_with_the_known_ones(field: str, name: str, sign: str) -> None:
+    found = faults(**{field: f"https://pictures.example/caf%C3%A9/{sign}{name}{sign}.png"})
+    assert list(found) == [FIELDS[field]]
+    assert found[FIELDS[field]][0].startswith(f"Unknown variable %{name}%. Known variables: %FIRST_NAME%")
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    ("url", "value", "reason"),
+    [
+        ("https://~CUSTOM1~/a.png", "localhost", "localhost is not a public address."),
+        ("https://~CUSTOM1~/a.png", "10.0.0.1", "10.0.0.1 is not a public address."),
+        ("https://pictures.example/" + 9 * "~CUSTOM1~", 250 * "x", "The URL is longer than 2048 characters."),
+    ],
+)
+def test_a_url_is_judged_as_it_is_filled(field: str, url: str, value: str, reason: str) -> None:
+    audience = [person(custom1="pictures.example"), person(address="9 Oak Ave", custom1=value)]
+    assert faults(audience[:1], **{field: url}) == {}
+    assert faults(audience, **{field: url}) == {FIELDS[field]: [f"{reason} (for recipient 1)"]}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_value_is_never_a_whole_url(field: str) -> None:
+    found = faults([person(custom1="https://pictures.example/a.png")], **{field: "~CUSTOM1~"})
+    assert found == {FIELDS[field]: ["The URL must start with http:// or https://. (for recipient 0)"]}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_url_that_is_too_long_before_it_is_filled_is_refused(field: str) -> None:
+    url = "https://pictures.example/~NAME|" + 3_000 * "x" + "~"
+    assert faults(**{field: url}) == {FIELDS[field]: ["The URL is longer than 2048 characters."]}
+
+
+@pytest.mark.parametrize("field", PICTURES)
+def test_fifty_pictures_are_taken_and_one_more_is_refused(field: str) -> None:
+    url = "https://pictures.example/~ADDRESS~.png"
+    assert faults(people(50), **{field: url}) == {}
+    assert faults([*people(50), *people(50)], **{field: url}) == {}, "doubles are not mailed"
+    assert faults([*people(50), {"email": "only@example.com"}], **{field: url}) == {}
+    assert faults(people(51), **{field: url}) == {
+        FIELDS[field]: ["The URL names 51 different pictures: at most 50 in one call."]
+    }
+
+
+def test_qr_codes_may_lead_everyone_to_a_page_of_their_own() -> None:
+    assert faults(people(200), qrcode_url="https://pages.example/~ADDRESS~") == {}
+
+
+def test_faults_of_people_and_of_a_plain_url_are_told_together() -> None:
+    found = faults([person(postal_code="1")], front="nowhere", qrcode_url="https://x.test/~NAME~")
+    assert list(found) == ["recipients.0.postal_code", "front_image_url"]

@@ -1,0 +1,271 @@
+"""Somebody is written wherever the service keeps people, erased, and looked for in every column and file."""
+
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import erasures
+from quillpost.core.database.tables.base import items
+from quillpost.privacy.erasure import SECOND_PASS_DELAY
+from quillpost.privacy.service import STATUS_FILES
+from support.factories import Account, Clock, make_account, person, run_due_jobs
+from support.tenant_rows import insert_least, metadata
+from support.test_client import TestClient
+
+NAME, STREET, EMAIL = "Perpetua Quillfeather", "77 Marrowbone Ln", "perpetua@quillfeather.test"
+JANE = person(
+    name=NAME, address=STREET, city="Austin", province="TX", postal_code="78701", email=EMAIL,
+    phone="+1 512 555 0177", company="Quillfeather Pens", custom1="Perpetua's custom words",
+)  # fmt: skip
+TELLING = ("perpetua", "quillfeather", "marrowbone", "5550177")
+"""In small letters, without blanks: whatever of this is found tells of her."""
+
+TEXTUAL = ("text", "jsonb", "json", "bytea", "ARRAY", "character varying", "USER-DEFINED")
+
+WRITTEN = {
+    "recipients", "items", "facts", "deliveries", "visits", "visit_inbox", "carrier_scans", "notices",
+    "automation_sent", "stored_sends", "idempotency_keys", "imports", "received_events", "address_verdicts",
+    "giftcards",
+}  # fmt: skip
+"""Where this test writes her, in every column that could hold her."""
+
+NOBODY = {
+    "accounts": "the senders themselves",
+    "sub_accounts": "the senders themselves",
+    "tokens": "names of tokens",
+    "people": "whoever signs in, for the senders",
+    "memberships": "roles",
+    "sessions": "the browsers of those who sign in",
+    "recovery_codes": "digests",
+    "search_backlog": "ids",
+    "password_resets": "digests",
+    "invitations": "whom the senders invited to work with them",
+    "oauth_clients": "an account's own words about its programs",
+    "oauth_grants": "scopes",
+    "oauth_codes": "digests, addresses of programs, scopes",
+    "refresh_tokens": "digests",
+    "audit_log": "what the senders did, and of whom they erased only that they did",
+    "mailing_lists": "an account's own words about a list",
+    "files": "keys and digests; what is in the files is looked for in the store",
+    "image_templates": "an account's own words",
+    "message_templates": "an account's own words",
+    "orders": "the sender's own words, and metadata as it was submitted",
+    "order_counts": "counters",
+    "prices": "prices",
+    "ledger_moves": "money, and an operator's note",
+    "account_credit": "counters",
+    "account_spending": "counters",
+    "hourly_counts": "counters",
+    "rate_windows": "counters by token, key or digest of an address on the network",
+    "webhooks": "an account's own receivers",
+    "webhook_replays": "times",
+    "news_threads": "whom the sender wants to be told",
+    "notice_refusals": "whom the sender wanted to be told",
+    "automations": "an account's own words",
+    "batches": "barcodes, marks, a printer's troubles",
+    "batch_files": "names and digests of files",
+    "prints": "barcodes",
+    "mailers": "numbers",
+    "order_verdicts": "operators' words about orders",
+    "barred_digests": "digests: they bar her and do not tell who she is",
+    "erasures": "sealed until it is done, then nothing",
+    "erasing_files": "keys of files",
+    "import_rejects": "reasons",
+    "lead_sources": "the operator's addresses that can be bought: no tenant's",
+    "lead_files": "the operator's",
+    "leads": "the operator's",
+    "lead_purchases": "counters and ids",
+    "giftcard_brands": "the operator's catalog",
+    "giftcard_stock": "the operator's cards: sealed, and whose they became only by a number",
+    "address_passes": "how far a job has come",
+    "do_not_mail_inbox": "short codes and digests",
+}
+"""Every other table with words in it, and whose they are."""
+
+
+def columns(tx: sa.Connection) -> dict[str, list[str]]:
+    """Of each table of ours the columns that could hold a word."""
+    rows = tx.execute(
+        sa.text(
+            """
+            select c.table_name, c.column_name from information_schema.columns c
+              join pg_class t on t.relname = c.table_name and t.relkind in ('r', 'p') and not t.relispartition
+             where c.table_schema = 'public' and c.data_type = any(:textual)
+               and c.table_name !~ '^(procrastinate|alembic)_' and c.is_generated = 'NEVER'
+             order by 1, 2
+            """
+        ),
+        {"textual": list(TEXTUAL)},
+    )
+    found: dict[str, list[str]] = {}
+    for table, column in rows:
+        found.setdefault(table, []).append(column)
+    return found
+
+
+def places(container: Container, conninfo: str) -> set[str]:
+    """Tables and files that tell of her."""
+    told = set()
+    with psycopg.connect(conninfo) as admin:
+        tables = admin.execute(
+            "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'"
+        ).fetchall()
+        for (table,) in tables:
+            for (row,) in admin.execute(f'select t::text from "{table}" t'):
+                # Bytes are written as hexadecimal digits.
+                plain = row + " ".join(_bytes_in(row))
+                if any(word in plain.lower().replace(" ", "") for word in TELLING):
+                    told.add("deliveries" if table.startswith("deliveries") else table)
+    store = container.storage.store
+    for key in store.keys(""):
+        data = store.get(key)
+        if any(word.encode() in data.lower().replace(b" ", b"") for word in TELLING):
+            told.add(key.split("/")[0])
+    return told
+
+
+def _bytes_in(row: str) -> list[str]:
+    found = []
+    for piece in row.split("\\x")[1:]:
+        digits = piece[: len(piece) - len(piece.lstrip("0123456789abcdef"))]
+        found.append(bytes.fromhex(digits[: len(digits) // 2 * 2]).decode("utf-8", "replace"))
+    return found
+
+
+@pytest.fixture
+def stranger_too(container: Container, http: TestClient) -> Account:
+    return make_account(container, http, "elsewhere@example.com")
+
+
+def write_everywhere(container: Container, clock: Clock, owner: Account) -> int:
+    """She gets a piece, which is mailed, and is written wherever else people are kept; the order's id."""
+    made = owner.post("/mailing-lists", {"description": "Visitors"}).json()["id"]
+    assert owner.post("/recipients", {"mailing_list_id": made, **JANE}).status_code == 201
+    barred = owner.post("/mailing-lists", {"description": "No", "is_suppression_list": True}).json()["id"]
+    sent = owner.send(
+        recipients=[JANE], qrcode_url="https://shop.example.com/hi", headers={}, message="Hi %FIRST_NAME%!"
+    )
+    assert sent.status_code == 200, sent.text
+    # From here on nobody mails her: the order above is under way already.
+    for seconds in (11, 1, 2, 2):
+        clock.advance(seconds=seconds)
+        run_due_jobs(container)
+    assert owner.post("/recipients", {"mailing_list_id": barred, **JANE}).status_code == 201
+    keep = {"Idempotency-Key": "one"}
+    assert owner.post("/recipients/lookup", {"email": EMAIL}, headers=keep).status_code == 200
+    kept = owner.post("/stored_send/postcard", {"recipients": [JANE, person(name="Jo")], "message": "Hi"})
+    assert kept.status_code == 200, kept.text
+    order_id = int(sent.json()["id"])
+    _write_beside(container, owner, order_id, made)
+    return order_id
+
+
+def _write_beside(container: Container, owner: Account, order_id: int, list_id: int) -> None:
+    """What takes receivers, scans, carriers or files to come about."""
+    words = f"{NAME} of {STREET} <{EMAIL}>"
+    picture = uuid4()
+    with container.db.system_transaction() as tx:
+        [item] = tx.execute(sa.select(items).where(items.c.order_id == order_id))
+        whose = {"account_id": owner.id, "sub_account_id": None, "mode": "test", "mailing_list_id": list_id}
+        known: dict[str, Any] = {**whose, "order_id": order_id, "item_id": item.id}
+        fact = tx.execute(sa.text("select min(id) from facts where item_id = :i"), {"i": item.id}).scalar_one()
+        event = tx.execute(sa.text("select event_id from facts where id = :f"), {"f": fact}).scalar_one()
+
+        def write(table: str, **values: Any) -> None:
+            insert_least(tx, metadata.tables[table], {**known, **values})
+
+        for status in ("pending", "delivered"):
+            row = {"fact_id": fact, "event_id": event, "webhook_id": 0, "status": status, "body": words}
+            told = {"response_body": words, "error": words, "created_at": container.clock()}
+            tx.execute(sa.insert(metadata.tables["deliveries"]).values(
+                account_id=owner.id, mode="test", event_type="x", stream="item", attempts=1, **row, **told
+            ))  # fmt: skip
+        tx.execute(sa.text("update facts set place = :w, reason = :w where id = :f"), {"w": words, "f": fact})
+        write("visits", agent=words)
+        write("visit_inbox", kind="person", agent=words)
+        tx.execute(sa.update(items).where(items.c.id == item.id).values(scans=1, front_file_id=None))
+        write("carrier_scans", raw={"who": words}, place=words)
+        for status in ("pending", "sent"):
+            key = f"scans:{order_id}:{status}:a@example.com"
+            write("notices", kind="scans", channel="mail", key=key, status=status, subject=words, words=words)
+        automation = insert_least(tx, metadata.tables["automations"], known)
+        for key in (item.address_key, f"email {EMAIL}"):
+            write("automation_sent", automation_id=automation, person_key=key, recipient_id=None)
+        write("received_events", event_id=str(event), event_type="x", body=words)
+        write("giftcards", void_reason=words)
+        write("address_verdicts", address_key=item.address_key, standard=[STREET], reasons=[])
+        answered = {"answer_status": 200, "answer_body": words.encode(), "answer_type": "x"}
+        write("idempotency_keys", path="* * /api/v2/orders", **answered)
+        for purpose, key in (("preview", "preview/2026-05-04/p"), ("creative", "creative/2026-05-04/c")):
+            number = uuid4() if purpose == "preview" else picture
+            write("files", id=number, purpose=purpose, key=key, content_type="x")
+            container.storage.store.put(key, words.encode())
+        tx.execute(sa.update(items).where(items.c.id == item.id).values(front_file_id=picture))
+        sample = [{"column": "Name", "sample": NAME, "field": "name"}]
+        write("imports", file_name="people.csv", file_key="imports/1/people.csv", columns=sample)
+        tx.execute(sa.update(metadata.tables["imports"]).values(status="done"))
+        container.storage.store.put("imports/1/people.csv", words.encode())
+
+
+def books(container: Container, owner: Account, order_id: int) -> dict[str, Any]:
+    """What must stay as it was."""
+    with container.db.system_transaction() as tx:
+        money = tx.execute(sa.text("select count(*), sum(cents) from ledger_moves")).one()
+        item = tx.execute(sa.text("select status, scans, price_cents from items")).all()
+    shown = owner.get(f"/orders/{order_id}").json()
+    kept = {name: shown[name] for name in shown if "total" in name or name in ("metadata", "status", "items_count")}
+    return {
+        "money": tuple(money), "items": [tuple(row) for row in item], "order": kept,
+        "stats": owner.get(f"/orders/{order_id}/stats").json(),
+        "account": owner.get("/account").json(),
+    }  # fmt: skip
+
+
+def test_nothing_tells_of_somebody_who_was_erased(
+    container: Container, clock: Clock, owner: Account, stranger_too: Account, conninfo: str
+) -> None:
+    order_id = write_everywhere(container, clock, owner)
+    before = books(container, owner, order_id)
+    assert places(container, conninfo) >= WRITTEN | {"batches", "print-jobs", "preview", "creative", "imports"}
+
+    said = stranger_too.post("/recipients/erase", {"address": f"{STREET}, Austin, TX 78701", "email": EMAIL})
+    assert set(said.json()["erased"].values()) == {0}
+    done = owner.post("/recipients/erase", {"address": f"{STREET}, Austin, TX 78701"})
+    assert (done.status_code, done.json()["waiting"]) == (200, 0), done.text
+    erased = done.json()["erased"]
+    assert {name for name, n in erased.items() if n == 0} <= {"automation_due"}
+    clock.advance(seconds=2)
+    run_due_jobs(container)
+
+    assert places(container, conninfo) == set()
+    # What is drawn cannot be looked through: no such file may be left. The simulated mail knows barcodes.
+    left = [key for key in container.storage.store.keys("") if not key.startswith("sandbox/mailbox/")]
+    assert {key.split("/")[-1] for key in left} <= STATUS_FILES | {"statement.json"}
+    assert books(container, owner, order_id) == before
+    [shown] = owner.get(f"/orders/{order_id}/items").json()["data"]
+    assert {name: value for name, value in shown["recipient"].items() if value} == {"country": "US"}
+
+    clock.advance(seconds=SECOND_PASS_DELAY.seconds + 5)
+    run_due_jobs(container)
+    with container.db.system_transaction() as tx:
+        done_rows = tx.execute(sa.select(erasures).where(erasures.c.account_id == owner.id)).all()
+    assert [(row.whom_sealed, row.done_at is not None) for row in done_rows] == [(None, True)]
+
+
+def test_every_table_with_words_is_known_to_hold_people_or_not(container: Container, clock: Clock) -> None:
+    """Whoever adds a table writes her into it above, or says here whose words it holds."""
+    with container.db.system_transaction() as tx:
+        found = set(columns(tx))
+    assert found - WRITTEN - NOBODY.keys() == set()
+    assert (WRITTEN | NOBODY.keys()) - found == set()
+
+
+def test_whoever_was_barred_and_erased_stays_barred(container: Container, clock: Clock, owner: Account) -> None:
+    write_everywhere(container, clock, owner)
+    owner.post("/recipients/erase", {"email": EMAIL.upper()})
+    sent = owner.send(recipients=[JANE], allow_duplicates=True)
+    assert "suppression" in str(sent.headers.get("X-Warnings", "")) + sent.text

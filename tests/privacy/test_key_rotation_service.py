@@ -1,0 +1,349 @@
+"""The key is changed, and everything is sealed anew, while all else goes on."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from threading import Event
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from quillpost.accounts.users import passwords
+from quillpost.app.container import Container
+from quillpost.core import outbox
+from quillpost.core.database import Tenant, encrypted_columns
+from quillpost.core.database.encrypted_columns import EncryptedColumn, RotationCount, has_outdated_values
+from quillpost.core.database.tables.accounts import erasing_files
+from quillpost.core.database.tables.notifications import webhooks
+from quillpost.core.database.tables.orders import giftcard_stock, giftcards
+from quillpost.core.encryption import LEGACY_KEY_ID, DecryptionFailed, Encryptor, KeyFile, key_fingerprint
+from quillpost.fulfillment.batches.files import BatchFileStorage
+from quillpost.notifications.webhooks.service import secret_context
+from quillpost.orders.giftcards import issuance
+from quillpost.privacy import erasure
+from quillpost.privacy.key_rotation import ENCRYPTED_COLUMNS, PRINT_FILES, count_all_by_key, reencrypt_all
+from quillpost.privacy.queries import parse_subject
+from support.browser_sessions import make_user
+from support.bulk_giftcards import code_of, make_many
+from support.encrypted_files import encrypted_file
+from support.factories import Account, make_inline_recipients
+from support.giftcard_orders import (
+    claim_card,
+    end_review_of,
+    issue_cards,
+    issue_order_cards,
+    item_ids_of,
+    send_giftcards,
+)
+from support.sign_in import DANA, enroll_second_factor
+
+CARD = next(column for column in ENCRYPTED_COLUMNS if str(column) == "giftcards.card_sealed")
+WAITING = """select count(*) from pg_stat_activity
+              where datname = current_database() and state = 'idle in transaction'"""
+HOOK = next(column for column in ENCRYPTED_COLUMNS if str(column) == "webhooks.secret_sealed")
+
+
+@pytest.fixture
+def key_file(container: Container, tmp_path: Path) -> KeyFile:
+    return KeyFile(tmp_path / "home" / "secret.key")
+
+
+def files_of(container: Container) -> BatchFileStorage:
+    return BatchFileStorage(container.storage.store, container.encryptor)
+
+
+def counts(container: Container) -> dict[str, dict[str, int]]:
+    return {place: dict(found) for place, found in count_all_by_key(container.db, files_of(container)).items()}
+
+
+def reseal_everything(container: Container) -> RotationCount:
+    done = RotationCount()
+    for _, step in reencrypt_all(container.db, files_of(container), now=container.clock()):
+        done.reencrypted += step.reencrypted
+        done.failed += step.failed
+    return done
+
+
+def sealed_by(column: EncryptedColumn, container: Container) -> dict[tuple[object, ...], tuple[str, bytes]]:
+    """Every value of the column with its context, by its row."""
+    keys, bound = len(column.primary_key), [column.table.c[name] for name in column.context_columns]
+    wanted = sa.select(*(each.label(None) for each in (*column.primary_key, *bound, column.column)))
+    with container.db.system_transaction() as tx:
+        rows = [tuple(row) for row in tx.execute(wanted.where(column.is_encrypted))]
+    return {row[:keys]: (column.context(*row[keys:-1]), bytes(row[-1])) for row in rows}
+
+
+def subscribe(owner: Account) -> int:
+    made = owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"})
+    assert made.status_code == 201, made.text
+    return int(made.json()["id"])
+
+
+@pytest.fixture
+def everything(container: Container, owner: Account) -> None:
+    """Something is sealed in every place that there is."""
+    hook = subscribe(owner)
+    again = {"Idempotency-Key": "once"}
+    assert owner.post(f"/webhooks/{hook}/rotate-secret", headers=again).status_code == 200
+    assert owner.post("/mailing-lists", {"name": "Neighbours"}).status_code in (200, 201)
+    person = make_user(container, owner.id, DANA)
+    enroll_second_factor(container, person)
+    passwords.request_reset(
+        container.sign_in_context, DANA, base_url=container.base_url, address="192.0.2.1", now=container.clock()
+    )
+    whom = parse_subject({"email": "jane@example.com", "address": None})
+    with container.db.system_transaction() as tx:
+        erasure.erase_subject(tx, container.encryptor, Tenant(owner.id), whom, now=container.clock())
+    issue_order_cards(container, send_giftcards(owner))
+
+
+def test_every_sealed_column_of_the_schema_is_known(conninfo: str) -> None:
+    with psycopg.connect(conninfo) as connection:
+        found = connection.execute(
+            """select table_name || '.' || column_name from information_schema.columns
+                where table_schema = 'public' and data_type = 'bytea' and column_name like '%sealed%'"""
+        ).fetchall()
+        flagged = connection.execute(
+            """select table_name from information_schema.columns
+                where table_schema = 'public' and data_type = 'boolean' and column_name = 'sealed'"""
+        ).fetchall()
+    known = {str(column) for column in ENCRYPTED_COLUMNS}
+    assert known == {name for [name] in found} | {"idempotency_keys.answer_body"}
+    assert flagged == [("idempotency_keys",)], "another table says of a column whether it is sealed"
+
+
+@pytest.mark.usefixtures("everything")
+def test_everything_opens_under_the_new_key_alone_and_nothing_under_the_old(
+    container: Container, key_file: KeyFile
+) -> None:
+    before = counts(container)
+    [old] = key_file.read_keys()
+    assert before.keys() == {str(column) for column in ENCRYPTED_COLUMNS}, "nothing is sealed in one of the places"
+    plain = {
+        str(column): {key: container.encryptor.decrypt(value, context=where) for key, (where, value) in found.items()}
+        for column in ENCRYPTED_COLUMNS
+        if (found := sealed_by(column, container))
+    }
+    new = key_file.add_key()
+    done = reseal_everything(container)
+    how_many = sum(found[key_fingerprint(old)] for found in before.values())
+    assert (done.reencrypted, done.failed) == (how_many, 0)
+    assert counts(container) == {place: {new: found[key_fingerprint(old)]} for place, found in before.items()}
+    alone = Encryptor.from_keys([key_file.read_keys()[0]])
+    for column in ENCRYPTED_COLUMNS:
+        for key, (where, value) in sealed_by(column, container).items():
+            assert alone.decrypt(value, context=where) == plain[str(column)][key]
+            with pytest.raises(DecryptionFailed):
+                Encryptor.from_keys([old]).decrypt(value, context=where)
+    assert reseal_everything(container) == RotationCount(), "what was done is done again"
+
+
+def test_what_earlier_releases_sealed_is_given_the_name_of_its_key(
+    container: Container, owner: Account, key_file: KeyFile
+) -> None:
+    hook = subscribe(owner)
+    [key] = key_file.read_keys()
+    nameless = Encryptor({LEGACY_KEY_ID: key}, LEGACY_KEY_ID).encrypt(b"whsec_x", context=secret_context(hook))
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(webhooks).values(secret_sealed=nameless))
+    assert counts(container)["webhooks.secret_sealed"] == {LEGACY_KEY_ID: 1}
+    assert reseal_everything(container).reencrypted == 1
+    assert counts(container)["webhooks.secret_sealed"] == {key_fingerprint(key): 1}
+
+
+def test_a_value_that_was_changed_meanwhile_is_left_alone(
+    container: Container, owner: Account, key_file: KeyFile
+) -> None:
+    subscribe(owner)
+    key_file.add_key()
+
+    class Interrupted(Encryptor):
+        def encrypt(self, plain: bytes, *, context: str) -> bytes:
+            with container.db.system_transaction() as tx:
+                tx.execute(sa.update(webhooks).values(secret_sealed=b"changed meanwhile"))
+            return super().encrypt(plain, context=context)
+
+    [done] = encrypted_columns.reencrypt(container.db, Interrupted.from_keys(key_file.read_keys()), HOOK)
+    assert (done.reencrypted, done.skipped) == (0, 1)
+    with container.db.system_transaction() as tx:
+        assert bytes(tx.execute(sa.select(webhooks.c.secret_sealed)).scalar_one()) == b"changed meanwhile"
+
+
+def test_nobody_is_waited_for_but_at_the_end(container: Container, owner: Account, key_file: KeyFile) -> None:
+    subscribe(owner)
+    held, other = subscribe(owner), subscribe(owner)
+    key_file.add_key()
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.select(webhooks.c.id).where(webhooks.c.id == held).with_for_update())
+        [done] = encrypted_columns.reencrypt(container.db, container.encryptor, HOOK)
+        assert (done.reencrypted, done.skipped) == (2, 1)
+        with ThreadPoolExecutor() as pool:
+            waits = pool.submit(reseal_everything, container)
+            tx.execute(sa.update(webhooks).where(webhooks.c.id == held).values(description="mine"))
+            tx.commit()
+            assert waits.result().reencrypted == 1
+    assert other
+    with container.db.system_transaction() as tx:
+        assert not has_outdated_values(tx, HOOK, container.encryptor.current_header)
+
+
+def test_what_no_key_opens_stays_and_is_counted(container: Container, owner: Account, key_file: KeyFile) -> None:
+    first, second = subscribe(owner), subscribe(owner)
+    strange = Encryptor.from_keys([b"?" * 32]).encrypt(b"x", context=secret_context(first))
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(webhooks).where(webhooks.c.id == first).values(secret_sealed=strange))
+    key_file.add_key()
+    assert reseal_everything(container) == RotationCount(reencrypted=1, failed=1)
+    assert sealed_by(HOOK, container)[(first,)][1] == strange
+    assert container.encryptor.decrypt(sealed_by(HOOK, container)[(second,)][1], context=secret_context(second))
+
+
+def test_every_row_is_met_once_however_many_there_are(
+    container: Container, owner: Account, key_file: KeyFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        subscribe(owner)
+        again = {"Idempotency-Key": f"key {number}"}
+        owner.post("/webhooks", {"url": "https://example.com/again", "type": "*"}, headers=again)
+    monkeypatch.setattr(encrypted_columns, "BATCH_SIZE", 2)
+    key_file.add_key()
+    ended_early = reencrypt_all(container.db, files_of(container), now=container.clock())
+    steps = [next(ended_early)]
+    ended_early.close()  # type: ignore[attr-defined]
+    steps += reencrypt_all(container.db, files_of(container), now=container.clock())
+    by_place = {place: [d.reencrypted for at, d in steps if at == place] for place, _ in steps}
+    assert by_place == {"webhooks.secret_sealed": [2] * 4, "idempotency_keys.answer_body": [2, 2]}
+
+
+def test_a_sealed_print_file_is_sealed_anew(container: Container, key_file: KeyFile) -> None:
+    batch = encrypted_file(container)
+    [old] = key_file.read_keys()
+    new = key_file.add_key()
+    assert counts(container) == {PRINT_FILES: {key_fingerprint(old): 1}}
+    assert reseal_everything(container).reencrypted == 1
+    assert counts(container) == {PRINT_FILES: {new: 1}}
+    alone = BatchFileStorage(container.storage.store, Encryptor.from_keys(key_file.read_keys()[:1]))
+    assert alone.read_file(batch, "print.pdf", is_secret=True) == b"%PDF"
+
+
+def test_no_transaction_waits_for_the_file_store(
+    container: Container, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encrypted_file(container)
+    waiting: list[int] = []
+
+    def look(self: BatchFileStorage, batch_id: int, name: str) -> bytes:
+        with psycopg.connect(conninfo) as other:
+            [found] = other.execute(WAITING).fetchall()
+        waiting.append(found[0])
+        return self.encryptor.current_header
+
+    monkeypatch.setattr(BatchFileStorage, "read_header", look)
+    assert counts(container) == {PRINT_FILES: {container.encryptor.current_key_id: 1}}
+    assert waiting == [0]
+
+
+def test_a_print_file_whose_time_came_while_it_was_sealed_is_removed_again(
+    container: Container, key_file: KeyFile
+) -> None:
+    batch = encrypted_file(container)
+    key_file.add_key()
+
+    class Interrupted(Encryptor):
+        def encrypt(self, plain: bytes, *, context: str) -> bytes:
+            with container.db.system_transaction() as tx:
+                tx.execute(sa.text("delete from batch_files"))
+            container.storage.store.delete(f"batches/{batch}/print.pdf")
+            return super().encrypt(plain, context=context)
+
+    files = BatchFileStorage(container.storage.store, Interrupted.from_keys(key_file.read_keys()))
+    assert [place for place, _ in reencrypt_all(container.db, files, now=container.clock())] == [PRINT_FILES]
+    with container.db.system_transaction() as tx:
+        queued = list(tx.execute(sa.select(erasing_files.c.key)).scalars())
+    assert queued == [f"batches/{batch}/print.pdf"]
+
+
+def test_whoever_writes_is_waited_for_and_not_for_ever(
+    container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscribe(owner)
+    monkeypatch.setattr(encrypted_columns, "LOCK_TIMEOUT", "50ms")
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(webhooks).values(description="being written"))
+        assert not encrypted_columns.wait_for_writers(container.db, webhooks)
+    assert encrypted_columns.wait_for_writers(container.db, webhooks)
+
+
+CARDS = 60
+"""`test_key_rotation.py` does the same over a hundred thousand."""
+
+
+def test_cards_are_sent_issued_and_claimed_while_the_key_is_changed(
+    container: Container, owner: Account, key_file: KeyFile, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encrypted_columns, "BATCH_SIZE", 15)
+    order_id = send_giftcards(owner, recipients=make_inline_recipients(7))
+    end_review_of(container, order_id)
+    first, *others = item_ids_of(container, order_id)
+    issue_cards(container, [first])
+    [old] = key_file.read_keys()
+    claims = make_many(conninfo, container.encryptor, first, CARDS)
+    begun = Event()
+
+    def go_on() -> None:
+        """Cards are issued and shown, from before the key is changed until after all is sealed anew."""
+        for item_id in others:
+            issue_cards(container, [item_id])
+            begun.set()
+        for item_id in [*others, *islice(claims, 20)]:
+            claim_card(container, item_id)
+
+    with ThreadPoolExecutor() as pool:
+        going = pool.submit(go_on)
+        assert begun.wait(30)
+        new = key_file.add_key()
+        at_once = [pool.submit(reseal_everything, container) for _ in range(2)]
+        for each in at_once:
+            assert each.result().failed == 0
+        going.result()
+    reseal_everything(container)  # what was sealed before the change, and written after its turn
+
+    how_many = CARDS + 1 + len(others)
+    seen = counts(container)
+    assert {place: seen[place] for place in seen if place.startswith("gift")} == {
+        "giftcards.claim_sealed": {new: how_many},
+        "giftcards.card_sealed": {new: how_many},
+        "giftcard_stock.card_sealed": {new: how_many},
+    }
+    alone, former = Encryptor.from_keys(key_file.read_keys()[:1]), Encryptor.from_keys([old])
+    with container.db.system_transaction() as tx:
+        cards = tx.execute(sa.select(giftcards)).all()
+        stock = tx.execute(sa.select(giftcard_stock)).all()
+    for row in cards:
+        card = issuance.decrypt_card(alone, issuance.card_context(row.item_id), bytes(row.card_sealed))
+        spoken = issuance.decrypt_claim(alone, row.item_id, bytes(row.claim_sealed))
+        if row.item_id in claims:
+            assert (card.code, spoken) == (code_of(row.item_id), claims[row.item_id])
+        with pytest.raises(DecryptionFailed):
+            issuance.decrypt_claim(former, row.item_id, bytes(row.claim_sealed))
+    assert sum(row.claimed_at is not None for row in cards) == 20 + len(others)
+    for row in stock:
+        assert issuance.decrypt_card(alone, issuance.stock_context(row.id), bytes(row.card_sealed)).code
+
+
+def test_a_letter_that_is_tried_again_does_not_bring_an_old_seal_back(
+    container: Container, owner: Account, key_file: KeyFile
+) -> None:
+    make_user(container, owner.id, DANA)
+    passwords.request_reset(
+        container.sign_in_context, DANA, base_url=container.base_url, address="192.0.2.1", now=container.clock()
+    )
+    now = container.clock()
+    with container.db.system_transaction() as tx:
+        [notice] = outbox.claim_due_notifications(tx, "mail", limit=1, leased_until=now, now=now)
+    new = key_file.add_key()
+    reseal_everything(container)
+    with container.db.system_transaction() as tx:
+        outbox.record_failure(tx, notice, error="nobody there", next_at=now)
+    assert counts(container)["notices.secret_sealed"] == {new: 1}

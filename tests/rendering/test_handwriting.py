@@ -1,0 +1,313 @@
+"""Handwriting on finished pieces, read back from the print files."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+from unicodedata import combining, normalize
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from quillpost.rendering.handwriting.hand import Hand, HandGlyphs
+from quillpost.rendering.layout.paragraphs import DoesNotFit
+from quillpost.rendering.models import Box, Design
+from quillpost.rendering.text.variables import compile_template
+from support.designs import (
+    HAIR,
+    HANDS,
+    INTERNATIONAL,
+    JENNY,
+    JOINED,
+    ONE_SHAPE,
+    OUTLINES,
+    PIECES,
+    QR_URL,
+    STROKES,
+    compose_item,
+    copy,
+    design,
+    make_renderer,
+)
+from support.page_reader import Glyph, Pages
+
+INK = (0.8, 0.2, 0.2)
+
+AI_HANDS = (STROKES, OUTLINES, JOINED)
+HINDI = 18
+ODD_PARTS = (
+    *(" ", "  ", "\n", "\n\n\n", "\t", "\r\n", "\u2028", "\x00", "\x85", "\u3000", "\u200f", "\u202e", "\xad"),
+    *("e\u0301", "\u0301", "a\u0323\u0302", "q\u0308\u0304", "Ö", "ß", "ﬁ", "ffi", "fj", "Ǆ", "½", "№", "Ω", "µ"),
+    *("Ж", "李", "مرحبا", "שלום", "नमस्ते", "😀", "👩\u200d👩\u200d👧", "🇦🇹", "\ue000", "\ud800", "\uffff"),
+    *("%FIRST_NAME%", "%FIRST_NAME|friend%", "100%", "O'Brien", "(\\)", "WAVE", "Supercalifragilistic"),
+    *("the quick brown fox", "jumps over", "a lazy dog. ", "“Quoted!”", "x" * 300, "_" * 40, "j" * 60),
+)
+parts = st.one_of(
+    st.sampled_from(ODD_PARTS), st.text(max_size=12), st.text("abcdefghijlmnopqrstuwyzABJQÅ.,", min_size=1, max_size=14)
+)
+# Left alone, messages would be short: most are said again and again.
+messages = st.builds(
+    lambda found, between, times: (between.join(found * times))[:2000],
+    st.lists(parts, max_size=25),
+    st.sampled_from([" ", " ", "", "\n"]),
+    st.sampled_from([1, 3, 10, 100]),
+)
+
+
+@settings(max_examples=200, deadline=None)
+# A letter whose outline is bent by points that lie above its ink.
+@example(
+    message="o 00Sr o 00Sr o 00Sr",
+    piece="postcard-4x6",
+    hand=ONE_SHAPE,
+    font_size="auto",
+    realism=False,
+    qr=False,
+    item_id=0,
+)
+@given(
+    message=messages,
+    piece=st.sampled_from(list(PIECES)),
+    hand=st.sampled_from(HANDS),
+    font_size=st.sampled_from(["auto", "large", "medium", "small"]),
+    realism=st.booleans(),
+    qr=st.booleans(),
+    item_id=st.integers(0, 10**12),
+)
+def test_any_message_is_written_whole_inside_its_box_or_refused_with_its_excess(
+    message: str, piece: str, hand: int, font_size: str, realism: bool, qr: bool, item_id: int
+) -> None:
+    look = design(piece, message, hand=hand, font_size=font_size, realism=realism, ink=INK)
+    one = copy(item_id, qr_url=QR_URL if qr else None)
+    refusal = make_renderer().find_misfits(look, [JENNY], qr=qr).messages.get(0)
+    if refusal:
+        assert refusal.overflow_lines >= 1
+        with pytest.raises(DoesNotFit) as again:
+            compose_item(look, [one])
+        assert again.value.message == refusal.message
+        return
+    side = PIECES[piece].message_side
+    box = side.message_box(qr=qr)
+    assert box
+    written = Pages(compose_item(look, [one]).sheets).written(PIECES[piece].sides.index(side), INK)
+    writer = make_renderer().hands.hand(hand)
+    own_words = compile_template(message).fill(JENNY, look.sender)
+    # A ligature may be read as the one letter that Unicode has for it.
+    drawn, asked = "".join(glyph.text for glyph in written), "".join(reading(writer, own_words).split())
+    assert normalize("NFKC", drawn) == normalize("NFKC", asked)
+    assert strays(written, box) == []
+
+
+def reading(hand: Hand, text: str) -> str:
+    """The text as it can be read back: of letters with one shape, the first is meant."""
+    faces = [hand.prepared, *(face.prepared for face in hand.fallback_faces.values())]
+
+    def read(letter: str) -> str:
+        face = next((face for face in faces if letter in face.letters), None)
+        alike = [other for other, base in face.letters.items() if base == face.letters[letter]] if face else []
+        return min(alike, default=letter)
+
+    return "".join(map(read, hand.make_legible(text)))
+
+
+def strays(written: list[Glyph], box: Box) -> list[tuple[str, Box | None]]:
+    """Letters without ink, and letters whose ink is not inside the box."""
+    paper = box.expand(HAIR)
+    return [(g.text, g.ink) for g in written if g.ink is None or not paper.contains(g.ink)]
+
+
+@pytest.mark.parametrize("hand", AI_HANDS)
+def test_no_letter_ever_has_the_shape_that_it_had_before(hand: int) -> None:
+    uses = shapes_used(hand, pieces=200)
+    assert sorted(uses) == list(range(8))
+    fair = sum(uses.values()) / 8
+    assert fair > 10_000
+    assert all(0.9 * fair < count < 1.1 * fair for count in uses.values())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_no_letter_ever_has_the_shape_that_it_had_before_in_any_hand() -> None:
+    for style in make_renderer().hands.styles.values():
+        if style.kind == "AI":
+            assert sorted(shapes_used(style.number, pieces=200)) == list(range(8)), style.name
+
+
+def shapes_used(hand: int, *, pieces: int) -> Counter[int]:
+    """How often each shape occurs on so many letters, of which no two successive ones look alike."""
+    looks = dict(enumerate(long_designs(hand, pieces)))
+    file = Pages(compose_item(looks, [copy(number, design=number) for number in looks]).sheets)
+    shapes = make_renderer().hands.hand(hand).prepared.takes + 1
+    uses: Counter[int] = Counter()
+    for page in range(pieces):
+        last: dict[int, int] = {}
+        for number in file.numbers(page, "/F1"):
+            letter, take = divmod(number - 1, shapes)
+            if letter == make_renderer().hands.hand(hand).prepared.letters[" "]:
+                continue
+            assert last.get(letter) != take, f"a letter of piece {page} looks as it did the last time"
+            last[letter] = take
+            uses[take] += 1
+    return uses
+
+
+def long_designs(hand: int, count: int) -> Iterator[Design]:
+    random = Random(hand)
+    words = [
+        "a",
+        "the",
+        "of",
+        "and",
+        "to",
+        "in",
+        "is",
+        "it",
+        "you",
+        "that",
+        "he",
+        "was",
+        "for",
+        "on",
+        "are",
+        "with",
+        "as",
+        "I",
+        "his",
+        "they",
+        "be",
+        "at",
+        "one",
+        "have",
+        "this",
+    ]
+    words += [
+        "mississippi",
+        "eel",
+        "needle",
+        "letterbox",
+        "bookkeeper",
+        "zzz",
+        "illicit",
+        "pizzazz",
+        "oooh!",
+        "11,111",
+        "abcdefghijklmnopqrst",
+    ]
+    for _ in range(count):
+        yield design("windowlessletter", " ".join(random.choices(words, k=120)), hand=hand)
+
+
+@pytest.mark.parametrize("hand", AI_HANDS)
+def test_without_realism_every_letter_has_its_true_shape_on_even_lines(hand: int) -> None:
+    look = replace(next(long_designs(hand, 1)), realism=False, ink=INK)
+    one, other = (Pages(compose_item(look, [copy(number)]).sheets) for number in (1, 2))
+    written = one.written(0, INK)
+    takes = make_renderer().hands.hand(hand).prepared.takes
+    assert {(glyph.number - 1) % (takes + 1) for glyph in written if glyph.font == "/F1"} == {takes}
+    assert {(glyph.lean, glyph.colour) for glyph in written} == {(0, INK)}
+    assert len({glyph.size for glyph in written}) == 1
+    baselines = sorted({round(glyph.baseline, 2) for glyph in written}, reverse=True)
+    steps = [upper - lower for upper, lower in pairwise(baselines)]
+    assert len(steps) > 5
+    assert max(steps) - min(steps) < 0.11
+    assert one.streams(0) == other.streams(0)
+
+
+@pytest.mark.parametrize("hand", AI_HANDS)
+def test_with_realism_words_differ_in_size_lean_ink_and_height(hand: int) -> None:
+    written = Pages(compose_item(replace(next(long_designs(hand, 1)), ink=INK)).sheets).written(0, INK)
+    assert len({glyph.colour for glyph in written}) == 3
+    assert len({round(glyph.lean, 3) for glyph in written}) > 5
+    assert 1.01 < max(g.size for g in written) / min(g.size for g in written) < 1.05
+    assert len({glyph.baseline for glyph in written}) > 50
+
+
+def test_a_hand_of_one_shape_a_letter_knows_neither_sizes_nor_realism() -> None:
+    looks = [
+        design("postcard-6x9", hand=ONE_SHAPE, font_size=size, realism=realism)
+        for size, realism in (("auto", True), ("small", True), ("large", False))
+    ]
+    first, *others = (Pages(compose_item(look).sheets).streams(1) for look in looks)
+    assert others == [first, first]
+
+
+@pytest.mark.parametrize("hand", HANDS)
+def test_the_hand_inks_every_letter_that_it_claims(hand: int) -> None:
+    prepared = make_renderer().hands.hand(hand).prepared
+    boxes = {letter: prepared.boxes[base] for letter, base in prepared.letters.items()}
+    assert [letter for letter, box in boxes.items() if box[0] >= box[2] and letter != " "] == []
+
+
+def test_letters_of_no_face_are_reported_once_each() -> None:
+    hand = make_renderer().hands.hand(STROKES)
+    assert hand.find_missing_chars("Ünïcode ’quoted’ 李 Жук 😀 李\u200d\ufe0f e\u0301\n") == ["李", "😀"]
+    assert hand.find_borrowed_chars("Жук, José 李") == ["Ж", "у", "к", "李"]
+
+
+def test_letters_of_no_face_are_never_blank() -> None:
+    assert make_renderer().hands.hand(STROKES).make_legible("a李①㏄e\u0301\u200d\nb") == "aLi1ccé\nb"
+
+
+@pytest.mark.parametrize("beside", ["я", "№", "李"])
+def test_figures_keep_their_distance_beside_a_borrowed_letter(beside: str) -> None:
+    hand = make_renderer().hands.hand(STROKES)
+    assert hand.style.figure_gap
+
+    def moves(word: str) -> list[int]:
+        return [move for part in hand.spell(word).parts if isinstance(part, HandGlyphs) for move in part.x_offsets]
+
+    assert moves("1200") == [0, *[hand.style.figure_gap] * 3]
+    assert moves(f"1200{beside}")[:4] == moves("1200")
+
+
+def test_a_letter_without_a_sound_of_its_own_is_left_out() -> None:
+    assert make_renderer().hands.hand(STROKES).make_legible("مرحبا, Dana") == "mrhb, Dana"
+
+
+@pytest.mark.parametrize("word", ["n\u0302", "s\u0308", "as\u0308b", "李à\u0308", "s\u0308李", "(ā\u0301)"])
+def test_accents_that_no_letter_has_built_in_stand_over_it(word: str) -> None:
+    file = Pages(compose_item(design(message=word, hand=INTERNATIONAL, ink=INK)).sheets)
+    written = file.written(1, INK)
+    letters = make_renderer().hands.hand(INTERNATIONAL).make_legible(word)
+    assert "".join(glyph.text for glyph in written) == letters
+    place = next(place for place, letter in enumerate(letters) if combining(letter))
+    letter, accent = written[place - 1].ink, written[place].ink
+    assert letter
+    assert accent
+    assert accent.bottom > letter.bottom + letter.height / 2
+    assert letter.left < accent.left + accent.width / 2 < letter.right
+
+
+@pytest.mark.parametrize("words", ["नमस्ते दुनिया", "क्ष त्र ज्ञ र्क", "ि ् ्क ािी", "प्रिय राम"])
+def test_an_indian_hand_writes_hindi_in_its_own_letters(words: str) -> None:
+    look = design("postcard-6x9", words, hand=HINDI, ink=INK)
+    written = Pages(compose_item(look).sheets).written(1, INK)
+    assert written
+    assert {glyph.font for glyph in written} == {"/F1"}
+    assert [glyph for glyph in written if glyph.ink is None] == []
+
+
+@pytest.mark.parametrize("letter", ["ﷺ", "😀", "한"])
+def test_a_word_that_grows_when_it_is_spelt_is_refused_in_good_time(letter: str) -> None:
+    found = make_renderer().find_misfits(design(message=letter * 5_000), [JENNY], qr=False)
+    assert found.messages or letter == "😀"
+
+
+def test_a_message_that_grows_without_end_is_refused_unseen() -> None:
+    whom = replace(JENNY, custom=("word " * 60,) + (None,) * 9)
+    found = make_renderer().find_misfits(design(message="%CUSTOM1% " * 500), [whom] * 3, qr=False)
+    assert "far too many" in found.messages[0].message
+    assert found.messages[0].overflow_lines > 1_000
+
+
+@pytest.mark.parametrize("hand", AI_HANDS)
+def test_one_piece_alone_takes_the_same_shapes_as_among_many(hand: int) -> None:
+    words = "Supercalifragilisticexpialidocious abracadabra, aaaa bbb a b a b! "
+    look = design("postcard-6x11", words * 3 + "Dear %CITY%", hand=hand, ink=INK)
+    copies = [copy(number, replace(JENNY, city=f"Town {number}")) for number in range(1, 31)]
+    among_many = Pages(compose_item(look, copies).sheets)
+    for place in (0, 13, 29):
+        alone = Pages(compose_item(look, [copies[place]]).sheets)
+        assert alone.written(1, INK) == among_many.written(2 * place + 1, INK)

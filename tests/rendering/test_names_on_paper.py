@@ -1,0 +1,198 @@
+"""Names and addresses as people have them, from the order to the paper."""
+
+import unicodedata
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quillpost.rendering.layout.paragraphs import DoesNotFit
+from quillpost.rendering.models import Addressee, ReturnAddress, SenderName
+from quillpost.rendering.rules import Misfits
+from quillpost.rendering.service import PrintFiles
+from support.designs import (
+    HAIR,
+    HANDS,
+    JENNY,
+    JOINED,
+    ONE_SHAPE,
+    OUTLINES,
+    PIECES,
+    STROKES,
+    compose_item,
+    copy,
+    design,
+    make_renderer,
+    page_text,
+)
+from support.page_reader import Pages
+
+INK = (0.8, 0.2, 0.2)
+GREETING = "Dear %FIRST_NAME|friend%, this is for %FULL_NAME|you% of %COMPANY|your house%. Bye!"
+NAMES = {
+    "O'Brien": ("Pat O'Brien", "Dear Pat, this is for Pat O'Brien of", "PAT O'BRIEN"),
+    "curly apostrophe": ("Pat O’Brien", "Dear Pat, this is for Pat O’Brien of", "PAT O’BRIEN"),
+    "accents composed": ("José Núñez", "Dear José, this is for José Núñez of", "JOSÉ NÚÑEZ"),
+    "accents apart": (unicodedata.normalize("NFD", "José Núñez"), "Dear José, this is for José Núñez of", "JOSÉ NÚÑEZ"),
+    "capitals": ("JANE DOE", "Dear Jane, this is for Jane Doe of", "JANE DOE"),
+    "nobody": (None, "Dear friend, this is for you of", ""),
+    "only spaces": ("  \t ", "Dear friend, this is for you of", ""),
+    "German": ("JÜRGEN WEIß", "Dear Jürgen, this is for Jürgen Weiß of", "JÜRGEN WEISS"),
+    "Polish": ("Łukasz Żółć", "Dear Łukasz, this is for Łukasz Żółć of", "ŁUKASZ ŻÓŁĆ"),
+    "Vietnamese": ("Nguyễn Thị Hằng", None, "NGUYỄN THỊ HẰNG"),
+    "Russian": ("Иван Петров", "Dear Иван, this is for Иван Петров of", "ИВАН ПЕТРОВ"),
+    "Greek": ("Ελένη Παππά", "Dear Ελένη, this is for Ελένη Παππά of", "ΕΛΈΝΗ ΠΑΠΠΆ"),
+    "Chinese": ("李", None, None),
+    "Chinese with Latin": ("李 Wei", None, None),
+    "Arabic": ("محمد علي", None, None),
+    "Hebrew": ("דוד לוי", None, None),
+    "Hindi": ("राम शर्मा", None, None),
+    "emoji": ("Zoë 😀👩\u200d👩\u200d👧", None, None),
+    "control characters": ("Ja\x00ne\x1b[31m D\x07oe\r", None, None),
+    "marks of direction": ("\u202eJane\u202c D\u200boe", "Dear Jane, this is for Jane Doe of", None),
+    "a variable": ("%FIRST_NAME%", None, None),
+    "another variable": ("~YOUR_NAME~ %COMPANY%", None, None),
+    "syntax": ("(Jane\\) Doe (Tj <</ ET", None, None),
+    "blanks": ("Jane\u2800\u3164 Doe\ufe0f", "Dear Jane, this is for Jane Doe of", None),
+}
+
+
+@pytest.mark.parametrize(("name", "greeting", "address"), NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize(
+    ("piece", "hand"),
+    [("postcard-6x9", STROKES), ("postcard-6x9", ONE_SHAPE), ("notecard", OUTLINES), ("notecard", JOINED)],
+)
+def test_any_name_is_written_and_addressed(
+    name: str | None, greeting: str | None, address: str | None, piece: str, hand: int
+) -> None:
+    look = design(piece, GREETING, hand=hand, ink=INK)
+    printed = compose_item(look, [copy(addressee=replace(JENNY, name=name, company=None))])
+    assert_sound(printed)
+    message = Pages(printed.sheets).text(1, INK)
+    if greeting is not None:
+        assert message.startswith(greeting)
+    assert message.startswith("Dear ")
+    assert message.endswith(" of your house. Bye!")
+    assert not any(mark in message for mark in "%~")
+    outside = page_text(printed.envelopes, 0) if printed.envelopes else page_text(printed.sheets, 1)
+    assert not any(mark in outside for mark in "%~")
+    if address is not None and piece == "postcard-6x9":
+        lines = f"{address}\n8380 HARMON UNDERPASS\nPORT STEVENBURY SD 98227-5874"
+        assert lines.strip() in page_text(printed.sheets, 1)
+
+
+def assert_sound(printed: PrintFiles) -> None:
+    """Nothing blank, no box for a letter that is missing, nothing that cannot be read."""
+    for pdf in filter(None, (printed.sheets, printed.envelopes)):
+        file = Pages(pdf)
+        for page in range(len(file)):
+            glyphs = [glyph for glyph in file.glyphs(page) if glyph.font != "/F3"]
+            assert [glyph for glyph in glyphs if glyph.number == 0] == []
+            assert [g for g in glyphs if g.ink is None and not g.text.isspace()] == []
+            text = page_text(pdf, page)
+            assert "\ufffd" not in text
+            unseen = {letter for letter in text if unicodedata.category(letter) in ("Cc", "Cf", "Cn", "Co")}
+            assert unseen <= {"\n"}
+
+
+def test_a_name_in_letters_of_no_face_is_spelt_in_latin_ones() -> None:
+    printed = compose_item(design("notecard", GREETING, ink=INK), [copy(addressee=replace(JENNY, name="李 Wei"))])
+    assert "Li" in Pages(printed.sheets).text(1, INK)
+    assert printed.envelopes
+    assert "LiWei" in Pages(printed.envelopes).text(0, INK).replace(" ", "")
+
+
+def test_an_addressee_of_whom_nothing_is_known_gets_a_piece_too() -> None:
+    for piece in PIECES:
+        look = design(piece, GREETING, return_address=ReturnAddress(), sender=SenderName())
+        assert make_renderer().find_misfits(look, [Addressee()], qr=False) == Misfits(None, {}, {})
+        printed = compose_item(look, [copy(addressee=Addressee(), tracking=None)])
+        assert_sound(printed)
+        side = PIECES[piece].sides.index(PIECES[piece].message_side)
+        assert "Dear friend, this is for you of your house. Bye!" in " ".join(page_text(printed.sheets, side).split())
+
+
+@pytest.mark.parametrize("hand", HANDS)
+@pytest.mark.parametrize("letter", ["w", "é", "Ж", "m'"])
+def test_a_word_of_300_letters_is_broken_over_lines_and_stays_whole(hand: int, letter: str) -> None:
+    word = (letter * 300)[:300]
+    look = design("postcard-6x11", "Dear %CUSTOM1%. Bye!", hand=hand, ink=INK, font_size="small")
+    addressee = replace(JENNY, custom=(word,) * 10)
+    assert make_renderer().find_misfits(look, [addressee], qr=False).messages == {}
+    written = Pages(compose_item(look, [copy(addressee=addressee)]).sheets).written(1, INK)
+    assert "".join(glyph.text for glyph in written) == f"Dear{word}.Bye!"
+    box = PIECES["postcard-6x11"].message_side.message
+    assert box
+    assert [g for g in written if g.ink is None or not box.expand(HAIR).contains(g.ink)] == []
+
+
+def test_a_name_of_300_letters_is_too_long_for_a_printed_address_and_is_refused() -> None:
+    look, long = design(message="Hi!"), replace(JENNY, name="w" * 300)
+    refusal = make_renderer().find_misfits(look, [JENNY, long], qr=False)
+    assert list(refusal.addresses) == [1]
+    assert refusal.addresses[1].overflow_lines >= 1
+    with pytest.raises(DoesNotFit, match="The address is too long"):
+        compose_item(look, [copy(addressee=long)])
+
+
+fragments = st.one_of(
+    st.none(),
+    st.text(max_size=60),
+    st.lists(st.text("abcdefgHIJKLMNOPQ'-.ÄØéŁ", min_size=1, max_size=14), max_size=6).map(" ".join),
+    st.sampled_from(
+        ["\u0301", "e\u0301" * 20, "\r\n\r\n", "\u202eabc", "مرحبا", "李小龍", "👩\u200d👩\u200d👧", "%NAME%"]
+    ),
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.builds(
+        Addressee,
+        name=fragments,
+        company=fragments,
+        address=fragments,
+        address2=fragments,
+        city=fragments,
+        province=fragments,
+        postal_code=fragments,
+        country=fragments,
+        or_current_resident=st.booleans(),
+    ),
+    st.sampled_from(["postcard-4x6", "letter", "notecard"]),
+    st.sampled_from([STROKES, OUTLINES]),
+    st.integers(0, 10**9),
+)
+def test_any_address_is_inside_its_box_or_refused(addressee: Addressee, piece: str, hand: int, item_id: int) -> None:
+    sender = ReturnAddress(name=addressee.company, address=addressee.address, city=addressee.city)
+    look = design(piece, "", hand=hand, ink=INK, return_address=sender)
+    misfits = make_renderer().find_misfits(look, [addressee], qr=False)
+    if misfits.addresses or misfits.sender:
+        refusals = [*misfits.addresses.values(), *filter(None, [misfits.sender])]
+        assert min(refusal.overflow_lines for refusal in refusals) >= 1
+        with pytest.raises(DoesNotFit):
+            compose_item(look, [copy(item_id, addressee)])
+        return
+    printed = compose_item(look, [copy(item_id, addressee)])
+    assert_inside(piece, printed)
+
+
+def assert_inside(piece: str, printed: PrintFiles) -> None:
+    side = next(side for side in PIECES[piece].all_sides() if side.address)
+    file = Pages(printed.envelopes if side.name == "envelope" and printed.envelopes else printed.sheets)
+    page = 1 if side.name == "back" else 0
+    # Plain type is fitted by its capitals: an accent on one, or a tail, may stand a little outside.
+    across, up = (HAIR, HAIR) if side.handwritten else (1.0, 3.5)
+    boxes = [box.expand_sides(across, up) for box in (side.address, side.return_address) if box]
+    boxes += [side.indicia] if side.indicia else []
+    glyphs = [glyph for glyph in file.glyphs(page) if glyph.font != "/F3" and not glyph.text.isspace()]
+    assert [g for g in glyphs if g.ink is None or not any(box.contains(g.ink) for box in boxes)] == []
+
+
+def test_a_handwritten_return_address_that_is_too_long_is_the_senders_fault() -> None:
+    far = ReturnAddress("Dana " * 60, "PO Box 1180 " * 20, None, "Austin", "TX", "78701")
+    found = make_renderer().find_misfits(design("notecard", return_address=far), [JENNY, JENNY], qr=False)
+    assert found.sender is not None
+    assert "return address" in found.sender.message
+    assert found.addresses == {}

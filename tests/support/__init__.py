@@ -1,0 +1,1 @@
+"""What tests share: factories, fake servers, readers of what came out."""

@@ -1,0 +1,142 @@
+"""Sample designs, copies and pictures for the tests of finished pieces, and the studio that makes them."""
+
+import io
+import os
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pypdfium2 as pdfium
+from PIL import Image
+
+from quillpost.integrations.storage.objects import FaceFolder
+from quillpost.rendering.decoder.service import DecoderSandbox
+from quillpost.rendering.handwriting.service import FontSources, Hands
+from quillpost.rendering.layout.templates import load_shipped_products
+from quillpost.rendering.models import (
+    INCH,
+    Addressee,
+    Box,
+    Copy,
+    Design,
+    Giftcard,
+    GiftcardClaim,
+    ReturnAddress,
+    SenderName,
+    parse_color,
+)
+from quillpost.rendering.service import PrintFiles, Renderer
+
+PIECES = load_shipped_products()
+POSTCARDS = ("postcard-4x6", "postcard-6x9", "postcard-6x11", "magnacard")
+
+# Of each engine one AI hand, a joined one among them, a hand of one shape a letter, and one with
+# accents that stand by themselves.
+STROKES, OUTLINES, JOINED, ONE_SHAPE, INTERNATIONAL = 1, 4, 6, 13, 19
+HANDS = (STROKES, OUTLINES, JOINED, ONE_SHAPE, INTERNATIONAL)
+
+MESSAGE = (
+    "Hi %FIRST_NAME|there%,\nI was walking past your place last week and just had to write."
+    " Two of your neighbors sold in under ten days, and I still have a family hoping for a"
+    " home like yours. Call or text me any time!\nWarmly, %YOUR_NAME%"
+)
+SHORT_MESSAGE = "Hi %FIRST_NAME|there%,\nTwo of your neighbors sold in under ten days!\nWarmly, %YOUR_NAME%"
+JENNY = Addressee(
+    name="JENNY SKINNER",
+    company="Skinner & Söhne",
+    address="8380 Harmon Underpass",
+    city="Port Stevenbury",
+    province="SD",
+    postal_code="98227-5874",
+)
+TRACKING = "00270123456000000017"
+ROUTING = "98227587412"
+QR_URL = "https://q.example.com/s/AbC123"
+# A tenth of a millimetre in points: places are rounded to tenths of a point, and leanings a little as well.
+HAIR = 0.3
+MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
+
+
+@cache
+def make_renderer() -> Renderer:
+    """With the hands that every installation has, kept where all tests find them."""
+    return Renderer(
+        Hands(FontSources(None), FaceFolder(Path(os.environ["QUILLPOST_FACES_FOLDER"]))),
+        PIECES,
+        sandbox=DecoderSandbox(),
+    )
+
+
+def design(piece: str = "postcard-4x6", message: str = MESSAGE, **changes: Any) -> Design:
+    own: dict[str, Any] = {
+        "product": piece,
+        "message": message,
+        "ink": parse_color("blue").ink,
+        "sender": SenderName("Dana", "Maple & Main Realty"),
+        "return_address": ReturnAddress("Dana Whitfield", "PO Box 1180", None, "Austin", "TX", "78701"),
+        "giftcard": Giftcard("Acorn Coffee", 2500) if piece == "giftcard" else None,
+    }
+    return Design(**own | changes)
+
+
+def copy(
+    item_id: int = 7,
+    addressee: Addressee = JENNY,
+    *,
+    design: int = 0,
+    tracking: str | None = TRACKING,
+    qr_url: str | None = None,
+    claim: GiftcardClaim | None = None,
+    opt_out: str | None = None,
+) -> Copy:
+    return Copy(item_id, design, addressee, tracking, ROUTING if tracking else "", qr_url, claim, opt_out)
+
+
+def compose_item(
+    looks: Design | Mapping[Any, Design], copies: Sequence[Copy] | None = None, made_at: datetime = MADE_AT
+) -> PrintFiles:
+    designs = {0: looks} if isinstance(looks, Design) else looks
+    return make_renderer().compose(designs, copies or [copy()], title="A batch", made_at=made_at)
+
+
+def picture(
+    file_format: str = "JPEG", mode: str = "RGB", size: tuple[int, int] = (60, 40), colour: object = "black"
+) -> bytes:
+    file = io.BytesIO()
+    Image.new(mode, size, colour).save(file, file_format)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
+def page_text(pdf: bytes, page: int) -> str:
+    with pdfium.PdfDocument(pdf) as document:
+        return str(document[page].get_textpage().get_text_bounded()).replace("\r\n", "\n")
+
+
+def image_of(png: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(png)).convert("RGB")
+
+
+def full_sheet(pdf: bytes, page: int, dpi: int) -> Image.Image:
+    """A page as it comes from the press, bleed and all."""
+    with pdfium.PdfDocument(pdf) as document:
+        sheet: Image.Image = document[page].render(scale=dpi / INCH).to_pil()
+        return sheet.convert("RGB")
+
+
+def cropped(picture: Image.Image, box: Box, dpi: int) -> Image.Image:
+    """The part of a page's picture inside the box, which is in points from the lower left."""
+    scale = dpi / INCH
+    return picture.crop(
+        (
+            round(box.left * scale),
+            round(picture.height - box.top * scale),
+            round(box.right * scale),
+            round(picture.height - box.bottom * scale),
+        )
+    )
+
+
+def count_colors(picture: Image.Image) -> set[object]:
+    return set(picture.get_flattened_data())

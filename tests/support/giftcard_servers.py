@@ -1,0 +1,183 @@
+"""Houses that issue gift cards, on loopback, as Tremendous and Tango document theirs."""
+
+import base64
+import json
+import threading
+from abc import abstractmethod
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from support.fake_server import FakeResponse, FakeServer, respond
+
+TREMENDOUS_KEY = "TEST_key-of-tremendous"
+TANGO_KEY = "QuillpostTest:key-of-tango"
+FUNDING_SOURCE, CUSTOMER, ACCOUNT = "GCTHLCMFVYMD", "quillpost", "cards"
+
+
+class GiftcardServer(FakeServer):
+    """Makes a card for each reference, once. `answers` are given before its own, in turn; of the next `lost`
+    it makes the card and hangs up; while `is_silent` it says nothing."""
+
+    authorization: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.orders: dict[str, dict[str, Any]] = {}
+        self.calls: list[tuple[str, str]] = []
+        self.lost = 0
+        self.is_silent = False
+        self._numbers = count(1)
+        self._lock = threading.Lock()
+
+    @property
+    @abstractmethod
+    def secrets(self) -> list[str]:
+        """All that nobody but whoever claims may see."""
+
+    @abstractmethod
+    def answer(self, method: str, path: str, query: dict[str, str], told: dict[str, Any]) -> FakeResponse: ...
+
+    def hear(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> FakeResponse | None:
+        if self.is_silent:
+            self.closing.wait()
+            return None
+        with self._lock:
+            place = urlsplit(target)
+            self.calls.append((method, place.path))
+            if self.answers:
+                return self.answers.pop(0)
+            if headers.get("authorization") != self.authorization:
+                return respond(401, {"errors": {"message": "Unauthorized access"}})
+            query = {name: values[0] for name, values in parse_qs(place.query).items()}
+            answer = self.answer(method, place.path, query, json.loads(body or b"{}"))
+            if method == "POST" and self.lost:
+                self.lost -= 1
+                return None
+            return answer
+
+    def number(self) -> str:
+        return f"{next(self._numbers):06d}"
+
+
+class TremendousServer(GiftcardServer):
+    """`status` is that of new orders; a reward can be cancelled while `cancels`, and has its link at once
+    unless it `links_later`."""
+
+    authorization = f"Bearer {TREMENDOUS_KEY}"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.status, self.cancels, self.links_later = "EXECUTED", True, False
+
+    @property
+    def secrets(self) -> list[str]:
+        return [_link(order) for order in self.orders.values()]
+
+    def answer(self, method: str, path: str, query: dict[str, str], told: dict[str, Any]) -> FakeResponse:
+        match method, path.removeprefix("/api/v2/").split("/"):
+            case "POST", ["orders"]:
+                return self._order(told)
+            case "GET", ["orders"]:
+                found = self.orders.get(query["external_id"])
+                return respond(200, {"orders": [found] if found else [], "total_count": int(found is not None)})
+            case "POST", ["rewards", id_, "generate_link"]:
+                return respond(200, {"reward": {"id": id_, "link": _link(self._by_reward(id_))}})
+            case "POST", ["rewards", id_, "cancel"]:
+                if not self.cancels:
+                    return respond(422, {"errors": {"message": "Only rewards with a delivery failure"}})
+                self._by_reward(id_)["status"] = "CANCELED"
+                return respond(200, {})
+            case "GET", ["funding_sources"]:
+                sources = [{"method": "balance", "id": FUNDING_SOURCE, "status": "active"}]
+                return respond(200, {"funding_sources": sources})
+        return respond(404, {})
+
+    def _order(self, told: dict[str, Any]) -> FakeResponse:
+        reference, reward = told["external_id"], told["reward"]
+        if reference in self.orders:
+            return respond(201, {"order": self._shown(self.orders[reference])})
+        assert told["payment"] == {"funding_source_id": FUNDING_SOURCE}
+        assert (reward["delivery"], reward["value"]["currency_code"]) == ({"method": "LINK"}, "USD")
+        if reward["products"] == ["UNKNOWN"]:
+            return respond(422, {"errors": {"message": "Order failed", "payload": {"products": "unknown"}}})
+        number = self.number()
+        made = {"id": f"RW{number}", "order_id": f"OR{number}", "value": reward["value"]}
+        made["delivery"] = {"method": "LINK", "status": "SUCCEEDED"}
+        self.orders[reference] = {
+            "id": f"OR{number}", "external_id": reference, "status": self.status, "rewards": [made],
+        }  # fmt: skip
+        return respond(200, {"order": self._shown(self.orders[reference])})
+
+    def _shown(self, order: dict[str, Any]) -> dict[str, Any]:
+        if self.links_later or order["status"] != "EXECUTED":
+            return order
+        [reward] = order["rewards"]
+        delivery = reward["delivery"] | {"link": _link(order)}
+        return order | {"rewards": [reward | {"delivery": delivery}]}
+
+    def _by_reward(self, id_: str) -> dict[str, Any]:
+        return next(order for order in self.orders.values() if order["rewards"][0]["id"] == id_)
+
+
+class TangoServer(GiftcardServer):
+    """A reference that it knows is answered with the first order, or refused while `refuses_again`."""
+
+    authorization = f"Basic {base64.b64encode(TANGO_KEY.encode()).decode()}"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refuses_again = False
+        self.is_late = False
+
+    @property
+    def secrets(self) -> list[str]:
+        made = (order["reward"]["credentialList"] for order in self.orders.values())
+        return [credential["value"] for each in made for credential in each]
+
+    def answer(self, method: str, path: str, query: dict[str, str], told: dict[str, Any]) -> FakeResponse:
+        match method, path.removeprefix("/raas/v2/").split("/"):
+            case "POST", ["orders"]:
+                return self._order(told)
+            case "GET", ["orders"]:
+                found = self.orders.get(query["externalRefID"])
+                brief = {name: value for name, value in (found or {}).items() if name != "reward"}
+                return respond(200, {"page": {"number": 0}, "orders": [brief] if found else []})
+            case "GET", ["orders", id_]:
+                return respond(200, self._shown(id_))
+            case "GET", ["accounts", name] if name == ACCOUNT:
+                return respond(200, {"accountIdentifier": ACCOUNT, "currentBalance": 100.0})
+        return respond(404, {"httpCode": 404, "httpPhrase": "Not Found"})
+
+    def _order(self, told: dict[str, Any]) -> FakeResponse:
+        reference = told["externalRefID"]
+        if reference in self.orders:
+            if self.refuses_again:
+                return respond(409, {"httpCode": 409, "errors": [{"path": "externalRefID"}]})
+            return respond(200, self._shown(self.orders[reference]["referenceOrderID"]))
+        assert (told["customerIdentifier"], told["accountIdentifier"]) == (CUSTOMER, ACCOUNT)
+        assert told["sendEmail"] is False
+        if told["utid"] == "UNKNOWN":
+            return respond(422, {"httpCode": 422, "errors": [{"path": "utid"}]})
+        number = self.number()
+        credentials = [
+            {"label": "Gift Code", "value": f"TANGO-{number}-SECRET", "type": "text"},
+            {"label": "PIN", "value": f"9{number}", "type": "text"},
+        ]
+        self.orders[reference] = {
+            "referenceOrderID": f"RA{number[:3]}-{number[3:]}", "externalRefID": reference,
+            "status": "COMPLETE", "denomination": {"value": told["amount"], "currencyCode": "USD"},
+            "reward": {"credentialList": credentials},
+        }  # fmt: skip
+        return respond(201, self._shown(self.orders[reference]["referenceOrderID"]))
+
+    def _shown(self, id_: str) -> dict[str, Any]:
+        order = next(order for order in self.orders.values() if order["referenceOrderID"] == id_)
+        if not self.is_late:
+            return order
+        return {name: value for name, value in order.items() if name != "reward"} | {"status": "PENDING"}
+
+
+def _link(order: dict[str, Any]) -> str:
+    return f"https://reward.example/r/{order['id']}-SECRET"

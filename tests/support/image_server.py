@@ -1,0 +1,47 @@
+"""A web server with pictures and letters, for sends that name their creative by address."""
+
+import socket
+from io import BytesIO
+
+import pikepdf
+from PIL import Image
+
+from support.scripted_server import ScriptedServer
+
+SHARP = (1875, 1275)
+
+
+def make_picture(colour: str = "teal", size: tuple[int, int] = SHARP) -> bytes:
+    buffer = BytesIO()
+    Image.new("RGB", size, colour).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def make_letter(pages: int = 2) -> bytes:
+    buffer = BytesIO()
+    with pikepdf.new() as pdf:
+        for _ in range(pages):
+            pdf.add_blank_page(page_size=(612, 792)).obj["/Contents"] = pdf.make_stream(b"72 72 99 99 re f")
+        pdf.save(buffer)
+    return buffer.getvalue()
+
+
+class ImageServer(ScriptedServer):
+    """Answers `/teal.png` with a teal picture, `/3.pdf` with a letter of three pages, `/gone` not at all."""
+
+    def __init__(self) -> None:
+        super().__init__(self._show)
+
+    def picture(self, colour: str = "teal") -> str:
+        return self.url(f"/{colour}.png")
+
+    def letter(self, pages: int = 2) -> str:
+        return self.url(f"/{pages}.pdf")
+
+    def _show(self, connection: socket.socket) -> None:
+        name, _, kind = self.requests[-1].split(b" ")[1].decode().removeprefix("/").partition(".")
+        if kind not in ("png", "pdf"):
+            connection.sendall(b"HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n")
+            return
+        body = make_picture(name) if kind == "png" else make_letter(int(name))
+        connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)

@@ -1,0 +1,47 @@
+"""A provider of addresses on loopback, as docs/leads.md asks of one."""
+
+import base64
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from standardwebhooks import Webhook
+
+from support.fake_server import FakeResponse, FakeServer, respond
+
+SECRET = "whsec_" + base64.b64encode(b"lead house secret, 32 bytes.....").decode()
+
+
+def record(number: int, **more: Any) -> dict[str, Any]:
+    known = {"city": "Austin", "province": "TX", "postal_code": "78701"}
+    return {"id": f"r-{number}", "name": f"Person {number}", "address": f"{number} Oak St", **known, **more}
+
+
+class LeadServer(FakeServer):
+    """Believes only what is signed. A reference that it knows is no other purchase."""
+
+    path = "/v1"
+
+    def __init__(self, records: list[dict[str, Any]]) -> None:
+        super().__init__()
+        self.records = records
+        self.searches: list[dict[str, Any]] = []
+        self.purchases: dict[str, list[str]] = {}
+        self.calls = 0
+
+    def hear(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> FakeResponse:
+        self.calls += 1
+        at = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)  # the test's own time
+        if Webhook(SECRET).sign(headers["webhook-id"], at, body.decode()) != headers["webhook-signature"]:
+            return respond(401, {})
+        asked = json.loads(body)
+        if self.answers:
+            return self.answers.pop(0)
+        if target == "/v1/search":
+            self.searches.append(asked)
+            return respond(200, {"records": self.records[: asked["count"]]})
+        if target == "/v1/purchases" and headers["idempotency-key"] == asked["reference"]:
+            self.purchases.setdefault(asked["reference"], asked["ids"])
+            return respond(200, {})
+        return respond(404, {})

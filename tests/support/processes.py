@@ -1,0 +1,189 @@
+"""`quillpost` as processes of their own: started, watched, stopped, killed."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx2
+
+from support.crash_points import CrashPoint
+
+FAST = {
+    "QUILLPOST_TEST_REVIEW_SECONDS": "1",
+    "QUILLPOST_TEST_JOURNEY_SECONDS": "2",
+    "QUILLPOST_JOB_HEARTBEAT_SECONDS": "0.5",
+    "QUILLPOST_JOB_STALL_SECONDS": "3",
+    "QUILLPOST_ALLOW_PRIVATE_URLS": "true",
+    "QUILLPOST_CALLS_A_MINUTE": "100000",
+}
+"""Settings under which an order is delivered in seconds, and a dead worker is missed as soon."""
+
+OUR_PROGRAM = (sys.executable, "-c", "from quillpost.cli import main; main()")
+PATIENCE = 60.0
+T = TypeVar("T")
+
+
+def until(look: Callable[[], T | None], *, what: str, seconds: float = PATIENCE) -> T:
+    """The first look that finds something; a test that waits in vain fails with what it waited for."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain: {what}"
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(url: str, path: str = "/ready") -> bool:
+    try:
+        return httpx2.get(url + path, timeout=5).status_code == 200
+    except httpx2.TransportError:
+        return False
+
+
+class Service:
+    """`quillpost serve` as a person starts it."""
+
+    def __init__(
+        self,
+        output: Path,
+        *arguments: str,
+        port: int,
+        settings: Mapping[str, str],
+        closed_output: bool = False,
+        program: Sequence[str] = OUR_PROGRAM,
+    ) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self._output = output
+        with output.open("ab") as file:
+            self._process = subprocess.Popen(
+                [*program, "serve", "--port", str(port), *arguments],
+                env={**_with_kept_bytecode(), **FAST, **settings},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                preexec_fn=_close_output if closed_output else None,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text()
+
+    def ready(self) -> "Service":
+        """The same, once it says that it is ready."""
+        until(self._ready_or_dead, what=f"{self.url} ready")
+        return self
+
+    def stop(self, number: int = signal.SIGINT, *, within: float = PATIENCE) -> int:
+        """Its exit code."""
+        self._process.send_signal(number)
+        return self._process.wait(within)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def _ready_or_dead(self) -> bool:
+        assert self._process.poll() is None, f"it ended with {self._process.returncode}:\n{self.output}"
+        return answers(self.url)
+
+
+def _close_output() -> None:
+    os.close(1)
+    os.close(2)
+
+
+def _with_kept_bytecode() -> dict[str, str]:
+    """Our environment; what a first start compiles a later one finds, as in an installation."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+class CommandRunner:
+    """Where commands are started cheaply; see `command_runner.py`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._started = 0
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("command_forker.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def start(
+        self, *arguments: str, settings: Mapping[str, str], crash: CrashPoint | None = None, user: int | None = None
+    ) -> "Command":
+        self._started += 1
+        output = self._folder / f"{self._started}.log"
+        pid = self.ask(
+            start=arguments,
+            environment={**FAST, **settings},
+            output=str(output),
+            crash=None if crash is None else asdict(crash),
+            user=user,
+        )
+        return Command(self, int(pid), output)
+
+    def ask(self, **request: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """The processes that are left end too."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+
+class Command:
+    """One command that the command_runner started."""
+
+    def __init__(self, command_runner: CommandRunner, pid: int, output: Path) -> None:
+        self._nursery = command_runner
+        self._output = output
+        self.pid = pid
+        self._status: int | None = None
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text() if self._output.exists() else ""
+
+    def wait(self, seconds: float = PATIENCE) -> int:
+        """Its exit status; negative: the signal that ended it."""
+        if self._status is None:
+            self._status = self._nursery.ask(wait=self.pid, seconds=seconds)
+        assert self._status is not None, f"still alive after {seconds:.0f} s:\n{self.output}"
+        return self._status
+
+    def has_ended(self) -> bool:
+        if self._status is None:
+            self._status = self._nursery.ask(wait=self.pid, seconds=0)
+        return self._status is not None
+
+    def stop(self, number: int = signal.SIGTERM, *, within: float = PATIENCE) -> int:
+        if not self.has_ended():
+            os.kill(self.pid, number)
+        return self.wait(within)

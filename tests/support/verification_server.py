@@ -1,0 +1,53 @@
+"""A gateway to a licensed address service, on loopback, as our documentation asks of one."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from support.fake_server import FakeResponse, FakeServer, respond
+
+KEY = "a key of the gateway"
+
+
+class VerificationServer(FakeServer):
+    """Knows of a street what it is told in `knows` and `finds`; all others it delivers to."""
+
+    path = "/gateway"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.knows: dict[str, dict[str, Any]] = {}
+        self.finds: dict[str, dict[str, Any]] = {}
+        self.asked: list[dict[str, Any]] = []
+        self.calls: list[tuple[str, Mapping[str, str]]] = []
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"verifier": self.url, "verifier_key": KEY}
+
+    @property
+    def streets(self) -> list[str]:
+        """What it was asked about, call after call."""
+        return [question["address"] for question in self.asked if "address" in question]
+
+    def hear(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> FakeResponse:
+        self.calls.append((target, headers))
+        if self.answers:
+            return self.answers.pop(0)
+        if headers.get("authorization") != f"Bearer {KEY}":
+            return respond(401, {})
+        told = json.loads(body)
+        questions = told["addresses" if target.endswith("/verify") else "people"]
+        self.asked += questions
+        found = [self._of(question) for question in questions]
+        return respond(200, {"answers": [answer for answer in found if answer]})
+
+    def _of(self, question: dict[str, Any]) -> dict[str, Any] | None:
+        if "email" in question:
+            found = self.finds.get(question["email"])
+            return found and {"id": question["id"], "address": found}
+        return {"id": question["id"]} | self.knows.get(question["address"], {"dpv": "Y"})
+
+
+def place_of(street: str, city: str = "DALLAS", code: str = "75201-0001") -> dict[str, Any]:
+    return {"address": street, "address2": None, "city": city, "state": "TX", "zip": code}

@@ -1,0 +1,167 @@
+"""Subscriptions and deliveries as the pump sees them, step by step."""
+
+import json
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import sqlalchemy as sa
+
+from quillpost.accounts.models import Caller
+from quillpost.accounts.service import build_tenant
+from quillpost.app.container import Container
+from quillpost.core.database.tables.notifications import deliveries, webhook_lanes
+from quillpost.notifications.webhooks import fan_out as fanning
+from quillpost.notifications.webhooks import outcomes, payloads
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
+from quillpost.notifications.webhooks.payloads import QUEUE_START, DueDelivery, InvalidDelivery, QueueRead
+
+LEASE = timedelta(seconds=60)
+
+
+def subscribe(container: Container, caller: Caller, **how: Any) -> webhook_queries.WebhookSubscription:
+    wanted = {"url": "https://example.com/hook", "type": "*"} | how
+    with container.db.transaction(build_tenant(caller)) as tx:
+        return webhook_service.create_webhook(tx, caller, container.encryptor, now=container.clock(), **wanted)[0]
+
+
+def fan_out(container: Container, most: int = 1_000) -> int:
+    with container.db.system_transaction() as tx:
+        return fanning.fan_out_facts(tx, limit=most, now=container.clock())
+
+
+class LeaseHolder:
+    """A pump's, without the air: it holds lanes, and remembers what it has taken from them."""
+
+    def __init__(self, container: Container) -> None:
+        self.parts = container
+        self.id = uuid4()
+        self.lanes: dict[int, webhook_queries.Lease] = {}
+        self.taken: set[int] = set()
+
+    def lease(self, most: int = 100) -> list[int]:
+        """The subscriptions whose lanes it got."""
+        now = self.parts.clock()
+        with self.parts.db.system_transaction() as tx:
+            leased = webhook_queries.lease_queues(tx, self.id, limit=most, until=now + LEASE, now=now)
+        self.lanes |= {held.webhook_id: held for held in leased}
+        return [held.webhook_id for held in leased]
+
+    def read(self, most: int = 100, settled: Collection[DueDelivery] = ()) -> list[DueDelivery | InvalidDelivery]:
+        asks = [QueueRead(held, QUEUE_START, most) for held in self.lanes.values() if held.is_active]
+        with self.parts.db.system_transaction() as tx:
+            reading = payloads.read_batch(
+                tx,
+                asks if not settled else [],
+                finished_streams=[(self.lanes[due.webhook_id], due.stream) for due in settled],
+                unacknowledged_ids=list(self.taken),
+                now=self.parts.clock(),
+            )
+        self.taken |= {due.id for due in reading.deliveries}
+        return reading.deliveries
+
+    def record(self, *all_: DeliveryOutcome) -> list[DeliveryOutcome]:
+        """Which of them were news."""
+        with self.parts.db.system_transaction() as tx:
+            recorded = outcomes.record_outcomes(tx, self.id, all_, {}, now=self.parts.clock())
+        self.taken -= {each.delivery.id for each in all_ if each.delivery.webhook_id not in recorded.blocked_ids}
+        return recorded.recorded
+
+    def leave(self, hooks: Collection[int] | None = None) -> set[int]:
+        """Which of the lanes, or of all, are left: they were as they had been seen."""
+        seen = {hook: self.lanes[hook].woken for hook in (self.lanes if hooks is None else hooks)}
+        with self.parts.db.system_transaction() as tx:
+            left = webhook_queries.release_empty_queues(tx, self.id, seen, now=self.parts.clock())
+        self.lanes = {hook: held for hook, held in self.lanes.items() if hook not in left}
+        return left
+
+    def look(self) -> set[int]:
+        """The lanes that are still in it."""
+        with self.parts.db.system_transaction() as tx:
+            self.lanes = {held.webhook_id: held for held in webhook_queries.read_leases(tx, self.id, list(self.lanes))}
+        return set(self.lanes)
+
+
+_HOLDERS: dict[int, LeaseHolder] = {}
+
+
+def claim_deliveries(container: Container, most: int = 100) -> list[DueDelivery]:
+    """What may go out now, into the hand of one who has nothing to do with those before."""
+    hand = LeaseHolder(container)
+    hand.lease()
+    found = hand.read(most)
+    hand.record(*(outcomes.fail_invalid(lost) for lost in found if isinstance(lost, InvalidDelivery)))
+    dues = [due for due in found if isinstance(due, DueDelivery)]
+    _HOLDERS.update(dict.fromkeys((due.id for due in dues), hand))
+    busy = {due.webhook_id for due in dues}
+    if set(hand.lanes) - busy:
+        hand.leave(set(hand.lanes) - busy)
+    return dues
+
+
+def complete_deliveries(
+    container: Container, dues: Sequence[DueDelivery], status: str = "delivered", **how: Any
+) -> None:
+    """What came of the attempts; whoever made them lets go of their lanes."""
+    answered = {"response_status": 200} | how
+    for hand in {_HOLDERS[due.id] for due in dues}:
+        theirs = [due for due in dues if _HOLDERS[due.id] is hand]
+        hand.record(*(DeliveryOutcome(due, status, **answered) for due in theirs))
+        with container.db.system_transaction() as tx:
+            webhook_queries.release_queues(tx, hand.id, list(hand.lanes), now=container.clock())
+
+
+def payload_data(due: DueDelivery) -> dict[str, Any]:
+    """What it tells."""
+    return dict(json.loads(due.payload)["data"])
+
+
+def event_types(container: Container, hook: webhook_queries.WebhookSubscription) -> list[str]:
+    """The types of the events that the subscription is to be told, in their order."""
+    with container.db.system_transaction() as tx:
+        found = tx.execute(
+            sa.select(deliveries.c.event_type).where(deliveries.c.webhook_id == hook.id).order_by(deliveries.c.id)
+        )
+        return list(found.scalars())
+
+
+def set_columns(container: Container, table: sa.Table, row_id: int, **values: object) -> None:
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(table).where(table.c.id == row_id).values(**values))
+
+
+def delivery_rows(container: Container, hook: webhook_queries.WebhookSubscription) -> list[sa.Row[Any]]:
+    with container.db.system_transaction() as tx:
+        found = sa.select(deliveries).where(deliveries.c.webhook_id == hook.id).order_by(deliveries.c.id)
+        return list(tx.execute(found).all())
+
+
+def has_lock_waiter(container: Container) -> bool:
+    """Whether a transaction waits for another's lock."""
+    with container.db.system_transaction() as tx:
+        waiting = "select count(*) from pg_locks where not granted"
+        return bool(tx.execute(sa.text(waiting)).scalar_one() > 0)
+
+
+def queue_row(container: Container, hook: webhook_queries.WebhookSubscription) -> sa.Row[Any]:
+    with container.db.system_transaction() as tx:
+        return tx.execute(sa.select(webhook_lanes).where(webhook_lanes.c.webhook_id == hook.id)).one()
+
+
+def queue_wakeups(container: Container, hook: webhook_queries.WebhookSubscription) -> tuple[datetime | None, int]:
+    """When somebody is to look at the lane, and how often it was woken."""
+    row = queue_row(container, hook)
+    return row.due_at, row.woken
+
+
+def health(container: Container, hook: webhook_queries.WebhookSubscription) -> webhook_queries.EndpointHealth:
+    row = queue_row(container, hook)
+    return webhook_queries.EndpointHealth(row.failures, row.troubled_since, row.resting_until)
+
+
+def lease_owner(container: Container, hook: webhook_queries.WebhookSubscription) -> tuple[UUID | None, datetime | None]:
+    row = queue_row(container, hook)
+    return row.leased_by, row.leased_until

@@ -1,0 +1,303 @@
+"""Machine-made calls after the API's own description: none crashes, each answer is a described one.
+
+`make fuzz` makes thousands; FUZZ_EXAMPLES in the environment says how many for each operation.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pytest
+import schemathesis
+from schemathesis.engine import Status, events, from_schema
+
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from support.described_operations import JSON, MAKERS, OPERATIONS, DescribedService, Operation, described_service
+from support.factories import make_account
+
+pytestmark = pytest.mark.costly
+
+IS_LONG = "FUZZ_EXAMPLES" in os.environ
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "4"))
+CHAINS = int(os.environ.get("FUZZ_EXAMPLES", "3"))
+TAGS = sorted({tag for operation in OPERATIONS for tag in operation.described["tags"]})
+
+# A send has sixty fields, and each is tried at its every edge: once is enough where time is short.
+SENT_ALIKE = re.compile(r"/(estimate|stored_send)/|/send/(?!postcard)")
+
+ACCEPTED = ("2xx", "401", "403", "404", "409", "429")
+# What only the service can tell of a call that its schema allows. All other calls must be accepted.
+LEEWAY: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    (
+        "whether the sub account, list or order that a query names exists",
+        ("400",),
+        "list_orders list_order_items list_mailing_lists list_recipients list_image_templates"
+        " list_message_templates list_webhooks list_recipients_of",
+    ),
+    ("the same, and whether anything is looked for at all", ("400", "422"), "search_orders"),
+    ("the same, and whether the end is before the start", ("400", "422"), "read_stats"),
+    ("whether the ids exist, and the account lists the site", ("400", "422"), "create_embed"),
+    ("whether the list to merge into exists and is another", ("400", "422"), "merge_mailing_list"),
+    (
+        "whether the ids of a body exist, and a URL is a public one",
+        ("400", "422"),
+        "create_mailing_list change_mailing_list create_webhook change_webhook",
+    ),
+    (
+        "whether a colour is one, a URL is a public one, and an address is whole",
+        ("422",),
+        "create_sub_account change_sub_account",
+    ),
+    (
+        "whether the list exists, and an address can be mailed to and is not on it yet",
+        ("400", "422"),
+        "create_recipient change_recipient delete_by_address",
+    ),
+    (
+        "whether ids exist, a picture can be fetched and printed, and the settings go with the piece",
+        ("400", "422"),
+        "create_image_template update_image_template create_message_template update_message_template",
+    ),
+    (
+        "whether ids exist, the piece has all that it needs, and the message fits on it",
+        ("400", "422"),
+        " ".join(
+            f"{verb}_{piece}"
+            for verb in ("send", "estimate", "store")
+            for piece in ("postcard", "windowed_letter", "windowless_letter", "notecard", "giftcard", "magnacard")
+        ),
+    ),
+    ("whether the list or sub account that a query names exists", ("400",), "list_automations"),
+    (
+        "whether the piece brings a card, and whether that can be taken back",
+        ("400",),
+        "invalidate_giftcard_put invalidate_giftcard_patch",
+    ),
+    (
+        "whether the subscription rests, and a time range is of the last 30 days and ends after its start",
+        ("400", "422"),
+        "replay_webhook retry_delivery try_webhook",
+    ),
+    (
+        "whether ids exist, the trigger has what it needs, and the send within is one that would go",
+        ("400", "422"),
+        "create_automation change_automation preview_automation",
+    ),
+    ("whether the order still waits", ("400",), "cancel_order_put cancel_order_post cancel_order_delete"),
+    ("whether the order waits or was mailed, and the new message fits", ("400", "422"), "change_order replay_order"),
+    (
+        "whether an order that waits needs it still",
+        ("400",),
+        "delete_mailing_list delete_image_template delete_message_template delete_sub_account",
+    ),
+    ("whether a batch holds these pieces, and a time lies in the past", ("422",), "mark_print_batch reprint_pieces"),
+    ("whether the orders exist", ("422",), "rush_orders"),
+    ("whether the import has ended", ("400",), "read_rejected_rows"),
+    (
+        "whether an address is known, and anybody lives around it",
+        ("400", "422"),
+        "count_radius_search buy_radius_search",
+    ),
+    ("whether anybody is named", ("422",), "erase_person"),
+    (
+        "whether it is a code, a colour is one, amounts ascend, and a new brand has all that it needs",
+        ("422",),
+        "put_giftcard_brand",
+    ),
+)
+
+
+ANY_TEXT = ("import_into_mailing_list", "preview_import")
+"""Operations whose body may be any text at all: whatever is put in place of one is one too."""
+
+
+def plan(token: str, *phases: str, mode: str = "all") -> schemathesis.Config:
+    """Every check, in these phases alone."""
+    known = ("examples", "coverage", "fuzzing")
+    how: dict[str, Any] = {
+        "headers": {"Authorization": f"Bearer {token}"},
+        "generation": {
+            "mode": mode,
+            "max-examples": EXAMPLES,
+            "deterministic": not IS_LONG,
+            "no-shrink": not IS_LONG,
+            "database": "none",
+        },
+        "checks": {"positive_data_acceptance": {"expected-statuses": ACCEPTED}},
+        "operations": [
+            {
+                "include-operation-id": operations.split(),
+                "checks": {"positive_data_acceptance": {"expected-statuses": [*ACCEPTED, *statuses]}},
+            }
+            for _, statuses, operations in LEEWAY
+        ]
+        + [
+            {
+                "include-operation-id": list(ANY_TEXT),
+                "checks": {
+                    "negative_data_rejection": {"enabled": False},
+                    "positive_data_acceptance": {"expected-statuses": [*ACCEPTED, "400", "415", "422"]},
+                },
+            }
+        ],
+        "phases": {name: {"enabled": name in phases} for name in known}
+        | {"stateful": {"enabled": "stateful" in phases, "max-steps": 8, "generation": {"max-examples": CHAINS}}},
+    }
+    return schemathesis.Config.from_dict(how if IS_LONG else how | {"seed": 4711})
+
+
+@dataclass(slots=True)
+class Seen:
+    """Which operations were called, with which success, and what was wrong with the answers."""
+
+    called: set[str] = field(default_factory=set)
+    wrong: list[str] = field(default_factory=list)
+    fates: dict[str, list[str]] = field(default_factory=dict)
+    """By the URL of a thing: the methods that have succeeded with it, POST first where it was made."""
+
+
+def run(schema: Any) -> Seen:
+    seen = Seen()
+    for event in from_schema(schema).execute():
+        if isinstance(event, events.NonFatalError):
+            seen.wrong.append(f"{event.label}: {event.info.format()}")
+        if isinstance(event, events.FatalError):
+            raise event.exception
+        if isinstance(event, events.ScenarioFinished):
+            _note(event.recorder, seen)
+    return seen
+
+
+def _note(recorder: Any, seen: Seen) -> None:
+    seen.called |= {node.value.operation.label for node in recorder.cases.values()}
+    seen.wrong += [
+        f"{recorder.label}: {check.failure_info.failure}\n{check.failure_info.code_sample}"
+        for checks in recorder.checks.values()
+        for check in checks
+        if check.status is Status.FAILURE and check.failure_info is not None
+    ]
+    for found in recorder.interactions.values():
+        if found.response is not None and found.response.status_code in (200, 201):
+            path = found.request.uri.partition("?")[0]
+            made = found.response.json() if found.response.status_code == 201 else None
+            if isinstance(made, dict):
+                path += f"/{made['id']}"
+            seen.fates.setdefault(path, []).append(found.request.method)
+
+
+@pytest.fixture(scope="module")
+def service(
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DescribedService]:
+    with described_service(postgres, template, tmp_path_factory.mktemp("fuzz")) as environment:
+        yield environment
+
+
+@pytest.fixture
+def environment(service: DescribedService, request: pytest.FixtureRequest) -> DescribedService:
+    """An account of its own for each test, so that none finds what another left."""
+    name = re.sub(r"\W+", "-", request.node.name)
+    environment = DescribedService(
+        service.container, make_account(service.container, service.caller.http, f"{name}@example.com")
+    )
+    environment.fill()
+    return environment
+
+
+def described(environment: DescribedService, *phases: str, of: set[str], mode: str = "all") -> Any:
+    """These operations alone: where some have settings of their own, all are included from the start."""
+    config = plan(environment.caller.token, *phases, mode=mode)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", environment.caller.http.app, config=config)
+
+    return schema.exclude(lambda found: found.operation.label not in of)
+
+
+def test_only_what_is_there_is_given_leeway() -> None:
+    named = [name for _, _, operations in LEEWAY for name in operations.split()]
+    assert len(set(named)) == len(named)
+    assert set(named) < {operation.described["operationId"] for operation in OPERATIONS}
+
+
+def tagged(tag: str) -> set[str]:
+    return {operation.label for operation in OPERATIONS if tag in operation.described["tags"]}
+
+
+@pytest.mark.timeout(7_200 if IS_LONG else 600)
+@pytest.mark.parametrize("tag", TAGS)
+def test_no_call_surprises_us(environment: DescribedService, tag: str) -> None:
+    seen = run(described(environment, "examples", "fuzzing", of=tagged(tag)))
+    assert not seen.wrong, "\n\n".join(seen.wrong[:5])
+    assert seen.called == tagged(tag)
+
+
+@pytest.mark.long  # `test_oddities.py` tries odd values in every field, in every run
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("tag", TAGS)
+def test_no_edge_of_a_field_surprises_us(environment: DescribedService, tag: str) -> None:
+    edgy = {label for label in tagged(tag) if IS_LONG or not SENT_ALIKE.search(label)}
+    seen = run(described(environment, "coverage", of=edgy))
+    assert not seen.wrong, "\n\n".join(seen.wrong[:5])
+
+
+# Where something is made, read, changed and removed; and the field by which it differs from its like.
+COLLECTIONS = {
+    "/api/v2/mailing-lists": "description",
+    "/api/v2/recipients": "address",
+    "/api/v2/message-templates": "name",
+    "/api/v2/sub-accounts": "title",
+    "/api/v2/webhooks": "description",
+}
+
+
+def links_of(maker: Operation) -> dict[str, Operation]:
+    """The calls to which the description leads from there, by their method: those about the thing itself."""
+    linked = maker.described["responses"]["201"]["links"]
+    named = (operation for operation in OPERATIONS if operation.described["operationId"] in linked)
+    return {found.method: found for found in named if found.path.endswith("}")}
+
+
+@pytest.mark.parametrize("collection", COLLECTIONS)
+def test_what_is_made_can_be_read_changed_and_removed_along_the_links(
+    environment: DescribedService, collection: str
+) -> None:
+    maker = MAKERS[collection]
+    steps = links_of(maker)
+    schema = described(environment, of={maker.label, *(step.label for step in steps.values())})
+
+    def call(operation: Operation, **how: Any) -> Any:
+        body = {} if operation.body_schema is None else {"body": environment.body(operation), "media_type": JSON}
+        case = schema[operation.path][operation.method].Case(**body, **how)
+        return case.call_and_validate(headers={"Authorization": f"Bearer {environment.caller.token}"})
+
+    def follow(method: str) -> Any:
+        return call(steps[method], path_parameters={steps[method].parameters[0]: made["id"]})
+
+    made = call(maker).json()
+    assert follow("GET").json()["id"] == made["id"]
+    changed = follow("PUT").json()
+    assert changed["id"] == made["id"]
+    assert follow("GET").json() == changed != made
+    assert follow("DELETE").json() == {"message": "success"}
+    assert follow("GET").status_code == 404
+
+
+@pytest.mark.timeout(7_200 if IS_LONG else 600)
+@pytest.mark.parametrize("collection", COLLECTIONS)
+def test_no_chain_of_calls_surprises_us(environment: DescribedService, collection: str) -> None:
+    """In any order, often after it is gone. What the calls say is good: it is their order that is tried."""
+    steps = [MAKERS[collection], *links_of(MAKERS[collection]).values()]
+    good = {step.label: environment.body(step) for step in steps if step.body_schema is not None}
+    schema = described(environment, "stateful", of={step.label for step in steps}, mode="positive")
+    numbers = count(1)
+
+    @schema.hook  # type: ignore[untyped-decorator]
+    def map_body(context: Any, body: Any) -> Any:
+        return good[context.operation.label] | {COLLECTIONS[collection]: f"{next(numbers)} Elm St"}
+
+    seen = run(schema)
+    assert not seen.wrong, "\n\n".join(seen.wrong[:5])
+    fates = seen.fates.values()
+    assert any(fate[0] == "POST" and fate[-1] == "DELETE" and "PUT" in fate for fate in fates)

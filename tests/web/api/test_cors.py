@@ -1,0 +1,113 @@
+"""Web pages of other sites may call the API with a token, and nothing else of the service."""
+
+from collections.abc import Mapping
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.accounts import service as account_service
+from quillpost.app.container import Container
+from quillpost.core.errors import Unavailable
+from quillpost.web.application import create_app
+from quillpost.web.middleware.methods import EXPOSED_HEADERS
+from support.factories import Account, Build
+from support.test_client import TestClient
+
+PAGE = {"Origin": "https://shop.example"}
+ASKS = {**PAGE, "Access-Control-Request-Method": "POST"}
+OUTSIDE = ("/", "/health", "/sign-in", "/docs", "/openapi.json", "/nowhere", "/api", "/api/v20/ping", "/q/none")
+OAUTH = ("/oauth/token", "/oauth/revoke", "/oauth/authorize", "/.well-known/oauth-authorization-server")
+
+
+def shared(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items() if name.lower().startswith("access-control")}
+
+
+def assert_readable(headers: Mapping[str, str]) -> None:
+    assert headers["Access-Control-Allow-Origin"] == "*"
+    assert "Access-Control-Allow-Credentials" not in headers
+    exposed = headers["Access-Control-Expose-Headers"].split(", ")
+    assert {"X-Request-Id", "X-RateLimit-Limit", "X-RateLimit-Remaining", "Retry-After"} <= set(exposed)
+    assert {"X-Warnings", "X-Ignored-Fields"} <= set(exposed) == set(EXPOSED_HEADERS)
+
+
+@pytest.mark.parametrize("path", ["/api/v2/send/postcard", "/api/v2/orders/1/cancel", "/api/v2", "/api/v2/nowhere"])
+def test_a_preflight_is_answered_without_a_token(http: TestClient, path: str) -> None:
+    asked = http.options(path, headers={**ASKS, "Access-Control-Request-Headers": "authorization,content-type"})
+    assert (asked.status_code, asked.content) == (204, b"")
+    assert_readable(asked.headers)
+    allowed = asked.headers["Access-Control-Allow-Headers"].split(", ")
+    assert {"Authorization", "Content-Type", "Idempotency-Key", "*"} <= set(allowed)
+    assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= set(asked.headers["Access-Control-Allow-Methods"].split(", "))
+    assert int(asked.headers["Access-Control-Max-Age"]) > 0
+    assert asked.headers["X-Request-Id"]
+
+
+def test_a_preflight_asks_the_database_nothing(build: Build) -> None:
+    container = build()
+    asked: list[str] = []
+    note = lambda *about: asked.append(about[2])  # noqa: E731
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    try:
+        with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+            asked.clear()
+            assert http.options("/api/v2/send/postcard", headers=ASKS).status_code == 204
+            assert asked == []
+            http.get("/api/v2/ping", headers={"Authorization": "Bearer none"})
+            assert asked != []
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", note)
+
+
+def test_options_that_is_no_preflight_still_needs_a_token(http: TestClient, owner: Account) -> None:
+    for headers in (PAGE, {"Access-Control-Request-Method": "POST"}):
+        refused = http.options("/api/v2/send/postcard", headers=headers)
+        assert refused.status_code == 401
+        assert_readable(refused.headers)
+    assert owner.call("OPTIONS", "/send/postcard").headers["Allow"] == "POST, OPTIONS"
+
+
+def test_answers_and_refusals_are_readable_by_a_page(http: TestClient, owner: Account) -> None:
+    answers = {
+        200: owner.get("/ping", headers=PAGE),
+        401: http.get("/api/v2/ping", headers=PAGE),
+        404: owner.get("/orders/1", headers=PAGE),
+        405: owner.put("/ping", headers=PAGE),
+        415: owner.post("/send/postcard", headers={**PAGE, "Content-Type": "text/csv"}, content="a"),
+        422: owner.post("/send/postcard", {}, headers=PAGE),
+    }
+    for status, answer in answers.items():
+        assert answer.status_code == status, answer.text
+        assert_readable(answer.headers)
+
+
+def test_too_many_calls_are_told_readably_too(build: Build) -> None:
+    with TestClient(create_app(build(calls_a_minute=1)), base_url="http://quillpost.test") as http:
+        answers = [http.get("/api/v2/ping", headers=PAGE) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [401, 429]
+    assert_readable(answers[1].headers)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(Unavailable("The database does not answer."), 503), (RuntimeError(), 500)]
+)
+def test_so_are_our_own_faults(
+    container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(account_service, "authenticate", fail)
+    app = create_app(container)
+    with TestClient(app, base_url="http://quillpost.test", raise_server_exceptions=False) as http:
+        headers = {**PAGE, "Authorization": f"Bearer {owner.token}"}
+        answer = http.get("/api/v2/ping", headers=headers)
+    assert answer.status_code == status
+    assert_readable(answer.headers)
+
+
+@pytest.mark.parametrize("path", [*OUTSIDE, *OAUTH])
+def test_nothing_outside_the_api_is_shared(http: TestClient, path: str) -> None:
+    assert shared(http.get(path, headers=PAGE).headers) == {}
+    assert shared(http.options(path, headers=ASKS).headers) == {}
+    assert shared(http.post(path, headers=PAGE, data={"grant_type": "refresh_token"}).headers) == {}

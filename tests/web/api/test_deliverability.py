@@ -1,0 +1,121 @@
+"""How sure it is that mail arrives: on recipients, in estimates and in the warnings of sends."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.app.container import Container
+from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.recipients.addresses.rules import INCOMPLETE_ADDRESS, NO_ADDRESS
+from support.factories import person
+from support.mailing_lists import ListOwner
+from support.shared_lists import shared_lists
+
+# A ZIP code of Texas, a city of Maine.
+ELSEWHERE = {"city": "Portland", "province": "TX", "postal_code": "78701"}
+
+
+@pytest.fixture(scope="module")
+def shared(
+    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ListOwner, Container]]:
+    with shared_lists(postgres, template, tmp_path_factory.mktemp("deliverability")) as found:
+        yield found
+
+
+@pytest.fixture
+def lists(shared: tuple[ListOwner, Container]) -> ListOwner:
+    return shared[0]
+
+
+def verdict(recipient: dict[str, Any]) -> tuple[str, bool, list[str]]:
+    return recipient["deliverability"], recipient["can_deliver"], recipient["deliverability_reasons"]
+
+
+def doubt(lists: ListOwner) -> str:
+    """What is said of an address whose parts do not belong together."""
+    made = lists.add(lists.make(), **ELSEWHERE).json()
+    assert made["deliverability"] == "doubtful"
+    return str(made["deliverability_reasons"][0])
+
+
+def test_a_recipient_says_whether_mail_arrives_and_why_not(lists: ListOwner) -> None:
+    into = lists.make()
+    assert verdict(lists.add(into).json()) == ("deliverable", True, [])
+    half = {"address": "9 Elm St", "city": None, "province": None, "postal_code": None}
+    assert verdict(lists.add(into, **half).json()) == ("undeliverable", False, [INCOMPLETE_ADDRESS])
+    email = lists.who.post("/recipients", {"mailing_list_id": into, "email": "e@example.com"}).json()
+    assert verdict(email) == ("undeliverable", False, [NO_ADDRESS])
+    doubtful = lists.add(into, address="7 Oak St", **ELSEWHERE).json()
+    assert verdict(doubtful) == ("doubtful", True, [doubt(lists)])
+    assert [verdict(row)[0] for row in lists.on(into)] == [
+        "deliverable", "undeliverable", "undeliverable", "doubtful",
+    ]  # fmt: skip
+
+
+def test_a_recipient_shows_the_address_as_it_was_given(lists: ListOwner) -> None:
+    made = lists.add(lists.make(), address="12 Main Street", city="austin").json()
+    assert (made["address"], made["city"]) == ("12 Main Street", "austin")
+    whole = {"address": "12 Oak Street", "city": "Austin"}
+    changed = lists.put(f"/recipients/{made['id']}", whole | {"postal_code": "78702"}).json()
+    assert (changed["address"], changed["deliverability"]) == ("12 Oak Street", "deliverable")
+
+
+def test_a_send_warns_of_doubtful_addresses_in_few_words(lists: ListOwner) -> None:
+    whom = [person(address=f"{n} Oak St", **ELSEWHERE) for n in range(2)]
+    told = f"2 addresses are doubtful: {doubt(lists)}"
+    body = {"recipients": [person(), *whom], "message": "Hi!", "allow_duplicates": True}
+    assert told in lists.who.post("/estimate/postcard", body).json()["data"]["warnings"]
+    sent = lists.who.post("/send/postcard", body)
+    assert told in sent.headers["X-Warnings"]
+    assert told in lists.who.get(f"/orders/{sent.json()['id']}").json()["warnings"]
+
+
+def test_a_list_is_counted_and_its_doubts_are_told(lists: ListOwner) -> None:
+    into = lists.make()
+    for n in range(3):
+        lists.add(into, address=f"{n} Oak St", **ELSEWHERE)
+    lists.add(into, address="1 Elm St")
+    lists.add_email(into, "e@example.com")
+    body = {"mailing_list_ids": [into], "message": "Hello!"}
+    data = lists.who.post("/estimate/postcard", body).json()["data"]
+    assert (data["total_recipients"], data["undeliverable"]) == (4, 1)
+    assert f"3 addresses are doubtful: {doubt(lists)}" in data["warnings"]
+
+
+def test_many_reasons_make_few_warnings(shared: tuple[ListOwner, Container]) -> None:
+    """What is wrong may name the very address: then every one has words of its own."""
+    lists, parts = shared
+    into = lists.make()
+    lists.fill(into, *(f"{n} Ash St" for n in range(20)))
+    own_words = sa.text(
+        """update recipients
+              set deliverability = case when id % 2 = 0 then 'doubtful' else 'undeliverable' end,
+                  reasons = array['Nobody knows ' || address || '.']
+            where mailing_list_id = :list"""
+    )
+    with parts.db.system_transaction() as tx:
+        tx.execute(own_words, {"list": into})
+    body = {"mailing_list_ids": [into], "message": "Hello!"}
+    data = lists.who.post("/estimate/postcard", body).json()["data"]
+    assert (data["total_recipients"], data["undeliverable"]) == (10, 10)
+    [doubts] = [told for told in data["warnings"] if "doubtful" in told]
+    assert doubts.startswith("10 addresses are doubtful: Nobody knows ")
+    assert doubts.count("Nobody knows") == 3
+
+
+def test_a_row_that_nobody_has_judged_yet_counts_as_deliverable_if_it_is_whole(
+    shared: tuple[ListOwner, Container],
+) -> None:
+    lists, parts = shared
+    into = lists.make()
+    lists.add(into)
+    lists.add_email(into, "e@example.com")
+    with parts.db.system_transaction() as tx:
+        tx.execute(
+            sa.text("update recipients set deliverability = null, reasons = null where mailing_list_id = :l"),
+            {"l": into},
+        )
+    assert [verdict(row) for row in lists.on(into)] == [("deliverable", True, []), ("undeliverable", False, [])]

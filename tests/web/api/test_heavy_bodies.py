@@ -1,0 +1,200 @@
+"""Heavy bodies take turns apart from the loop: light calls go on, and nobody works for someone who left."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import Any
+
+import pytest
+from starlette.types import Message
+
+from quillpost.app.container import Container
+from quillpost.core import exact_json
+from quillpost.recipients.webhooks import rules as webhook_rules
+from quillpost.web.api import requests
+from quillpost.web.api.bodies import Body
+from quillpost.web.api.errors import RequestAborted
+from quillpost.web.api.requests import BodyReadQueue, ShouldStop, run_while_connected
+from quillpost.web.application import create_app
+from support.factories import Account, people
+from support.list_webhook import create_list_webhook
+from support.raw_http import real_server, send_request
+from support.traces import JSON, capture_logs, traces
+
+PATIENCE = 30
+
+
+def heavy() -> bytes:
+    body = json.dumps({"recipients": people(3), "message": "Hello", "padding": "x" * 60_000}).encode()
+    assert len(body) > requests.LARGE_BODY_BYTES
+    return body
+
+
+def head(owner: Account, path: str, body: bytes, method: str = "POST") -> bytes:
+    lines = [
+        f"{method} {path} HTTP/1.1", "Host: quillpost.test", f"Authorization: Bearer {owner.token}",
+        f"Content-Type: {JSON}", f"Content-Length: {len(body)}", "Connection: close",
+    ]  # fmt: skip
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+class Held:
+    """Keeps whoever parses a heavy body until it is let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.may_end, self.times = Event(), Event(), 0
+        read = exact_json.parse_json
+
+        def held(source: bytes, **how: Any) -> Any:
+            if len(source) > requests.LARGE_BODY_BYTES:
+                self.times += 1
+                self.begun.set()
+                assert self.may_end.wait(PATIENCE)
+            return read(source, **how)
+
+        monkeypatch.setattr(exact_json, "parse_json", held)
+
+
+def test_a_light_call_is_answered_while_a_heavy_one_is_held(
+    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, body = Held(monkeypatch), heavy()
+    hook = create_list_webhook(owner)
+    with real_server(create_app(container)) as port, ThreadPoolExecutor(2) as others:
+        sends = others.submit(send_request, port, head(owner, "/api/v2/estimate/postcard", body) + body)
+        assert held.begun.wait(PATIENCE)
+        hooked = json.dumps([{"email": "jane@example.com", "note": "x" * 60_000}]).encode()
+        waits = others.submit(send_request, port, head(owner, hook.path, hooked) + hooked)
+        for path, method, light in (
+            ("/api/v2/ping", "GET", b""),
+            ("/api/v2/mailing-lists", "POST", b'{"description": "Friends"}'),
+            ("/health", "GET", b""),
+        ):
+            assert send_request(port, head(owner, path, light, method) + light).status in (200, 201), path
+        assert (held.times, sends.done(), waits.done()) == (1, False, False)
+        held.may_end.set()
+        assert (sends.result(PATIENCE).status, waits.result(PATIENCE).status) == (200, 200)
+
+
+@pytest.mark.parametrize("path", ["/api/v2/send/postcard", "hook"])
+def test_a_call_whose_client_has_gone_stops(
+    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Between two stages: what was parsed for nobody is neither validated nor done."""
+    held, body, looked = Held(monkeypatch), heavy(), list[object]()
+    address = create_list_webhook(owner).path if path == "hook" else path
+    monkeypatch.setattr(Body, "validated", looked.append)
+    monkeypatch.setattr(webhook_rules, "read_person", lambda row, **_: looked.append(row))
+    before = traces(container)
+    app = create_app(container)
+    with capture_logs() as lines, real_server(app) as port:
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line:
+            line.sendall(head(owner, address, body) + body)
+            assert held.begun.wait(PATIENCE)
+        while not (gone := [each for each in lines() if each["event"] == "requests.completed"]):
+            assert send_request(port, head(owner, "/health", b"", "GET")).status == 200
+        assert [each["status"] for each in gone] == [499]
+        held.may_end.set()
+        requests._READERS.submit(len, "whatever was read is read").result(PATIENCE)
+    assert looked == []
+    assert traces(container) == before
+
+
+def test_what_waits_for_its_turn_is_never_begun_when_its_client_goes() -> None:
+    async def run() -> tuple[list[str], list[str]]:
+        in_turn, begun, gone = BodyReadQueue(), list[str](), list[str]()
+        may_end, leaves = Event(), asyncio.Event()
+
+        def work(name: str) -> Callable[[ShouldStop], str]:
+            def do(stops: ShouldStop) -> str:
+                begun.append(name)
+                assert may_end.wait(PATIENCE)
+                return name
+
+            return do
+
+        async def receive() -> Message:
+            await leaves.wait()
+            return {"type": "http.disconnect"}
+
+        async def never() -> Message:
+            await asyncio.Event().wait()
+            return {}
+
+        first = asyncio.create_task(run_while_connected(never, in_turn.run(1, work("first"))))
+        leaver = asyncio.create_task(run_while_connected(receive, in_turn.run(2, work("leaver"))))
+        last = asyncio.create_task(run_while_connected(never, in_turn.run(3, work("last"))))
+        while not begun:
+            await asyncio.sleep(0)
+        leaves.set()
+        try:
+            await leaver
+        except RequestAborted:
+            gone.append("leaver")
+        may_end.set()
+        assert [await first, await last] == ["first", "last"]
+        return begun, gone
+
+    assert asyncio.run(run()) == (["first", "last"], ["leaver"])
+
+
+def test_work_is_asked_to_stop_and_the_next_begins_when_it_has() -> None:
+    async def run() -> list[str]:
+        in_turn, told, is_running = BodyReadQueue(), list[str](), Event()
+        may_look = Event()
+
+        def stopping(stops: ShouldStop) -> None:
+            is_running.set()
+            assert may_look.wait(PATIENCE)
+            told.append("stopped" if stops() else "went on")
+
+        cancelled = asyncio.create_task(in_turn.run(1, stopping))
+        after = asyncio.create_task(in_turn.run(1, lambda _: told.append("next")))
+        while not is_running.is_set():
+            await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait({cancelled})
+        may_look.set()
+        await after
+        return told
+
+    assert asyncio.run(run()) == ["stopped", "next"]
+
+
+def noting(order: list[str], who: str) -> Callable[[ShouldStop], None]:
+    return lambda _: order.append(who)
+
+
+def test_callers_take_turns_whoever_sends_most() -> None:
+    async def run() -> list[str]:
+        in_turn, order, may_begin = BodyReadQueue(), list[str](), Event()
+
+        def first(_: ShouldStop) -> None:
+            assert may_begin.wait(PATIENCE)
+
+        waiting = [asyncio.create_task(in_turn.run("flood", first))]
+        for who in ("flood", "flood", "flood", "flood", "one", "two", "two"):
+            waiting.append(asyncio.create_task(in_turn.run(who, noting(order, who))))
+        await asyncio.sleep(0)
+        may_begin.set()
+        await asyncio.gather(*waiting)
+        return order
+
+    assert asyncio.run(run()) == ["flood", "one", "two", "flood", "two", "flood", "flood"]
+
+
+def test_a_failure_is_told_and_the_next_has_its_turn() -> None:
+    async def run() -> str:
+        in_turn = BodyReadQueue()
+
+        def fails(_: ShouldStop) -> None:
+            raise ValueError("wrong")
+
+        with pytest.raises(ValueError, match="wrong"):
+            await in_turn.run(1, fails)
+        return await in_turn.run(1, lambda _: "next")
+
+    assert asyncio.run(run()) == "next"

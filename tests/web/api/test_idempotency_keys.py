@@ -1,0 +1,288 @@
+"""A call made twice with one Idempotency-Key happens once and is answered twice."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from fastapi import Response as Answer
+from httpx2 import Response
+
+from quillpost.accounts import service as account_service
+from quillpost.accounts.models import Caller
+from quillpost.accounts.service import mint_token
+from quillpost.app.container import Container
+from quillpost.core.database.engine import lock_number
+from quillpost.core.database.tables.base import idempotency_keys, tokens
+from quillpost.core.errors import Conflict, Unavailable
+from quillpost.web.api import idempotency
+from quillpost.web.api.idempotency import create_claim
+from quillpost.web.application import create_app
+from support.factories import Account, Build, Clock, count_rows, make_account, make_sub_account, make_teammate, postcard
+from support.test_client import TestClient
+from support.traces import traces
+
+# Each process has one session for the keys of its calls, and holds nothing else by it.
+END_HOLDERS = """
+    select pg_terminate_backend(l.pid, 5000) from pg_locks l join pg_database d on d.oid = l.database
+     where l.locktype = 'advisory' and d.datname = current_database() group by l.pid
+"""
+HOOK = {"url": "https://example.com/hook", "type": "*"}
+
+
+def keyed(who: Account, path: str, body: Any, key: str = "order-1") -> Response:
+    return who.post(path, body, headers={"Idempotency-Key": key})
+
+
+def send(who: Account, key: str = "order-1", **changes: Any) -> Response:
+    return keyed(who, "/send/postcard", postcard(**changes), key)
+
+
+def kept(container: Container) -> int:
+    with container.db.system_transaction() as tx:
+        return int(tx.execute(sa.select(sa.func.count()).select_from(idempotency_keys)).scalar_one())
+
+
+def test_the_second_call_gets_the_first_answer_and_makes_nothing(owner: Account, container: Container) -> None:
+    first = send(owner, typo=1)
+    before = traces(container)
+    second = send(owner, typo=1)
+    assert (second.status_code, second.content) == (first.status_code, first.content)
+    assert second.headers["Content-Type"] == first.headers["Content-Type"]
+    assert second.headers["X-Ignored-Fields"] == "typo"
+    assert second.headers["X-Request-Id"] != first.headers["X-Request-Id"]
+    assert traces(container) == before
+
+
+def test_without_a_key_each_call_counts(owner: Account) -> None:
+    assert owner.send().json()["id"] != owner.send().json()["id"]
+
+
+def test_the_same_key_with_another_body_is_a_conflict(owner: Account, container: Container) -> None:
+    send(owner)
+    before = traces(container)
+    refused = send(owner, message="Something else")
+    assert refused.status_code == 409
+    assert list(refused.json()) == ["message"]
+    assert "Retry-After" not in refused.headers
+    assert traces(container) == before
+
+
+def test_keys_are_per_account_and_per_path(owner: Account, stranger: Account) -> None:
+    mine, theirs = send(owner), send(stranger)
+    assert mine.json()["id"] != theirs.json()["id"]
+    assert keyed(owner, "/webhooks", HOOK).status_code == 201
+    assert send(owner, key="order-2").json()["id"] != mine.json()["id"]
+    assert keyed(owner, "/send/postcard/", postcard()).content == mine.content
+
+
+def test_keys_are_per_sub_account_and_per_scope(owner: Account, container: Container) -> None:
+    branches = [make_teammate(container, owner, make_sub_account(container, owner, title)) for title in "AB"]
+    with container.db.system_transaction() as tx:
+        limited = mint_token(tx, owner.id, mode="test", name="x", scopes=["send:write"], now=container.clock())
+    callers = [owner, *branches, replace(owner, token=limited)]
+    assert len({send(caller).json()["id"] for caller in callers}) == len(callers)
+
+
+def test_keys_are_per_mode(owner: Account, container: Container) -> None:
+    assert send(owner).status_code == 200
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(tokens).where(tokens.c.account_id == owner.id).values(mode="live"))
+    assert send(owner).status_code == 422  # live mail needs a return address: not the kept answer
+
+
+def test_a_key_is_forgotten_after_a_day(owner: Account, clock: Clock, container: Container) -> None:
+    first = send(owner).json()["id"]
+    clock.advance(hours=24)
+    assert send(owner).json()["id"] == first
+    clock.advance(seconds=1)
+    assert send(owner).json()["id"] != first
+    clock.advance(days=2)
+    account_service.delete_expired_idempotency_keys(container.db, now=clock.now())
+    assert kept(container) == 0
+
+
+def test_a_refusal_is_kept(owner: Account, container: Container) -> None:
+    refused = send(owner, message="")
+    again = send(owner, message="")
+    assert (refused.status_code, again.content) == (422, refused.content)
+    assert send(owner).status_code == 409
+    assert keyed(owner, "/orders/77/cancel", None, "c").status_code == 404
+    assert keyed(owner, "/orders/77/cancel", None, "c").json() == {"message": "Not Found"}
+    assert kept(container) == 2
+
+
+def test_a_body_that_cannot_be_read_is_answered_alike_twice(owner: Account) -> None:
+    headers = {"Idempotency-Key": "k", "Content-Type": "application/json"}
+    first, second = (owner.call("POST", "/send/postcard", content=b"{", headers=headers) for _ in range(2))
+    assert (first.status_code, second.content) == (422, first.content)
+
+
+def test_calls_that_came_to_nothing_are_not_kept(owner: Account, container: Container, build: Build) -> None:
+    def failing(url: str) -> str | None:
+        raise Unavailable("Not now.")
+
+    def crashing(url: str) -> str | None:
+        raise RuntimeError("never")
+
+    for error, status in ((failing, 503), (crashing, 500)):
+        broken = create_app(replace(build(), check_url=error))
+        with TestClient(broken, raise_server_exceptions=False) as http:
+            assert keyed(replace(owner, http=http), "/webhooks", HOOK).status_code == status
+        assert kept(container) == 0
+    unknown = replace(owner, token="qp_test_unknown")
+    assert keyed(unknown, "/webhooks", HOOK).status_code == 401
+    assert kept(container) == 0
+    assert keyed(owner, "/webhooks", HOOK).status_code == 201
+
+
+def test_a_throttled_call_is_not_kept(build: Build) -> None:
+    container = build(calls_a_minute=1)
+    with TestClient(create_app(container)) as http:
+        owner = make_account(container, http, "owner@example.com")
+        owner.get("/ping")
+        assert send(owner).status_code == 429
+    assert kept(container) == 0
+
+
+def test_which_answers_are_kept() -> None:
+    statuses = (200, 201, 400, 401, 402, 403, 404, 415, 422, 429, 500, 503)
+    assert [s for s in statuses if idempotency.is_stored(s)] == [200, 201, 400, 403, 404, 415, 422]
+
+
+def run_slowly(owner: Account, build: Build, meanwhile: Callable[[], Response]) -> tuple[Response, Response]:
+    """A call that is held up until another was answered."""
+    entered, go_on = Event(), Event()
+
+    def slow(url: str) -> str | None:
+        entered.set()
+        assert go_on.wait(30)
+        return None
+
+    with TestClient(create_app(replace(build(), check_url=slow))) as http, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(keyed, replace(owner, http=http), "/webhooks", HOOK)
+        assert entered.wait(30)
+        try:
+            other = meanwhile()
+        finally:
+            go_on.set()
+        return first.result(30), other
+
+
+def test_a_second_call_while_the_first_runs_is_told_to_wait(owner: Account, container: Container, build: Build) -> None:
+    answered, second = run_slowly(owner, build, lambda: keyed(owner, "/webhooks", HOOK))
+    assert second.status_code == 409
+    assert second.headers["Retry-After"] == "1"
+    assert answered.status_code == 201
+    assert keyed(owner, "/webhooks", HOOK).content == answered.content
+    assert count_rows(container)["webhooks"] == 1
+
+
+def end_sessions_that_hold_keys(container: Container) -> int:
+    """As if their processes had died, or lost the database."""
+    with psycopg.connect(container.db.conninfo) as administrator:
+        return len(administrator.execute(END_HOLDERS).fetchall())
+
+
+def test_a_key_whose_holder_is_gone_is_free_at_once(owner: Account, container: Container) -> None:
+    """A process took it, and died."""
+    claim = create_claim(Caller(owner.id, "test"), "/api/v2/webhooks", "order-1", b"")
+    with psycopg.connect(container.db.worker_conninfo, autocommit=True) as holder:
+        lock = lock_number(idempotency.IdempotencyLock(container.db, claim).name)
+        holder.execute("select pg_advisory_lock(%s)", [lock])
+        refused = keyed(owner, "/webhooks", HOOK)
+        assert (refused.status_code, refused.headers["Retry-After"]) == (409, "1")
+        holder.execute("select pg_advisory_unlock(%s)", [lock])
+    assert keyed(owner, "/webhooks", HOOK).status_code == 201
+
+
+def test_a_call_that_lost_its_session_has_no_effect_beside_the_one_that_took_over(
+    owner: Account, container: Container, build: Build
+) -> None:
+    def take_over() -> Response:
+        assert end_sessions_that_hold_keys(container) == 1
+        return keyed(owner, "/webhooks", HOOK)
+
+    late, second = run_slowly(owner, build, take_over)
+    assert (second.status_code, late.status_code) == (201, 409)
+    assert late.headers["Retry-After"] == "1"
+    assert count_rows(container)["webhooks"] == 1
+    assert keyed(owner, "/webhooks", HOOK).content == second.content
+
+
+def test_a_process_that_lost_its_session_opens_another(owner: Account, container: Container) -> None:
+    assert send(owner, key="one").status_code == 200
+    container.db.locks.acquire("a call that runs")
+    assert end_sessions_that_hold_keys(container) == 1
+    assert send(owner, key="two").status_code == 200
+    assert end_sessions_that_hold_keys(container) == 1, "what still runs is held again"
+    container.db.locks.release("a call that runs")
+
+
+def test_an_answer_that_says_that_we_failed_keeps_no_key(
+    owner: Account, container: Container, build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is returned, not raised."""
+    monkeypatch.setattr(idempotency, "UNSTORED_STATUSES", frozenset({201}))
+    assert keyed(owner, "/webhooks", HOOK).status_code == 201
+    assert kept(container) == 0
+
+
+def test_an_answer_is_kept_once(owner: Account, container: Container, clock: Clock) -> None:
+    claim = create_claim(Caller(owner.id, "test"), "/path", "k", b"")
+    answer = owner.get("/ping")
+    shown = Answer(answer.content, media_type="application/json")
+    with container.db.system_transaction() as tx:
+        idempotency.store_response(tx, container.encryptor, claim, shown, now=clock.now())
+    with container.db.system_transaction() as tx, pytest.raises(Conflict):
+        idempotency.store_response(tx, container.encryptor, claim, shown, now=clock.now())
+
+
+def test_a_secret_is_answered_again_for_ten_minutes_and_lies_sealed_meanwhile(
+    owner: Account, container: Container, clock: Clock
+) -> None:
+    first = keyed(owner, "/webhooks", HOOK)
+    secret = first.json()["secret"]
+    clock.advance(minutes=10)
+    second = keyed(owner, "/webhooks", HOOK)
+    assert second.content == first.content
+    assert first.headers["Cache-Control"] == second.headers["Cache-Control"] == "no-store"
+    assert "x-holds-secret" not in first.headers
+    assert "x-holds-secret" not in second.headers
+    with container.db.system_transaction() as tx:
+        row = tx.execute(sa.select(idempotency_keys)).one()
+    assert row.sealed
+    assert secret.encode() not in b"".join(bytes(str(value), "utf-8") for value in row)
+    assert secret.removeprefix("whsec_").encode() not in bytes(row.answer_body)
+    assert b"example.com" not in bytes(row.answer_body)
+    clock.advance(seconds=1)
+    third = keyed(owner, "/webhooks", HOOK)
+    assert third.json()["id"] != first.json()["id"]
+    assert third.json()["secret"] != secret
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "tab\there"])
+def test_a_key_that_cannot_be_kept_is_refused(owner: Account, container: Container, key: str) -> None:
+    before = traces(container)
+    refused = send(owner, key=key)
+    assert refused.status_code == 422
+    assert list(refused.json()["errors"]) == ["Idempotency-Key"]
+    assert traces(container) == before
+
+
+def test_a_cancel_is_answered_again(owner: Account) -> None:
+    order_id = owner.send().json()["id"]
+    first = keyed(owner, f"/orders/{order_id}/cancel", None, "c")
+    assert first.status_code == 200
+    assert keyed(owner, f"/orders/{order_id}/cancel", None, "c").content == first.content
+    assert owner.post(f"/orders/{order_id}/cancel").status_code == 400
+
+
+@pytest.mark.parametrize("number", ["%00", "9" * 9_000, "%C3%A9"])
+def test_an_odd_path_with_a_key_is_simply_not_found(owner: Account, number: str) -> None:
+    answer = owner.post(f"/orders/{number}/replay", headers={"Idempotency-Key": "odd"})
+    assert (answer.status_code, answer.json()) == (404, {"message": "Not Found"})

@@ -1,0 +1,70 @@
+"""What the tests' own eye for traces sees."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import psycopg
+import sqlalchemy as sa
+
+from quillpost.app.container import Container
+from quillpost.core.database.tables.base import accounts, mailing_lists
+from support.factories import Account
+from support.trace_watch import TraceWatch
+from support.traces import traces
+
+# Into the part of its table where those lie that wait, as only the schema's own functions may.
+A_DELIVERY = """
+    insert into deliveries_pending
+           (account_id, mode, webhook_id, fact_id, event_id, event_type, stream, status, created_at)
+    values (1, 'test', 1, 1, gen_random_uuid(), 'x', 'x', 'pending', now())
+"""
+
+
+def test_a_row_that_was_changed_or_added_is_seen_in_any_table(owner: Account, container: Container) -> None:
+    seen = [traces(container)]
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(accounts).values(company="Another"))
+    seen.append(traces(container))
+    owner.post("/mailing-lists", {"description": "Visitors"})
+    seen.append(traces(container))
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(mailing_lists).values(description="Friends"))
+    seen.append(traces(container))
+    assert all(before != after for before, after in pairwise(seen))
+
+
+def test_what_only_reads_leaves_none(owner: Account, container: Container) -> None:
+    owner.send()
+    before = traces(container)
+    assert owner.get("/orders").status_code == 200
+    assert traces(container) == before
+
+
+def test_who_watches_sees_what_a_look_at_every_table_shows(owner: Account, container: Container) -> None:
+    """Also what a key or a trigger changes in another table, what a table in parts has, and files."""
+    watch = TraceWatch(container)
+    changes: list[Callable[[psycopg.Connection], object]] = [
+        lambda db: owner.post("/mailing-lists", {"description": "Visitors"}),
+        lambda db: owner.send(),
+        lambda db: db.execute("update accounts set company = 'Another'"),
+        lambda db: db.execute(A_DELIVERY),
+        lambda db: container.storage.store.put("a/file", b"x"),
+        lambda db: db.execute("delete from accounts"),
+        lambda db: db.execute("truncate prices cascade"),
+    ]
+    seen = [watch.traces()]
+    for change in changes:
+        with psycopg.connect(container.db.conninfo) as db:
+            change(db)
+        seen.append(watch.traces())
+        assert seen[-1] == traces(container)
+    assert all(before != after for before, after in pairwise(seen))
+
+
+def test_who_watches_sees_nothing_of_what_was_undone(owner: Account, container: Container) -> None:
+    watch = TraceWatch(container)
+    before = watch.traces()
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(accounts).values(company="Another"))
+        tx.rollback()
+    assert watch.traces() == before == traces(container)

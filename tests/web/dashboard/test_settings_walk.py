@@ -1,0 +1,165 @@
+"""All settings pages in a real browser: an owner's walk from a new token to the line that says it is gone."""
+
+import re
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from playwright.sync_api import Page, expect
+from test_app_pages import connect
+
+from quillpost.app.container import Container
+from quillpost.web.security import SESSION
+from support.account_pages import MEMBER, AccountPages
+from support.chromium import new_page
+from support.raw_http import real_server
+
+pytestmark = pytest.mark.costly
+
+PAGES = ("", "/people", "/people/invite", "/tokens", "/tokens/new", "/clients", "/clients/new", "/apps", "/audit")
+
+
+@pytest.mark.long
+def test_an_owner_does_everything_by_hand_and_the_policy_refuses_nothing(
+    container: Container, http: Any, app: FastAPI
+) -> None:
+    house = AccountPages(container, http)
+    house.member  # noqa: B018 (is there by now)
+    connect(house, house.account, MEMBER, "Newsletter Robot")
+    with real_server(app) as port, new_page(width=390) as page:
+        settings = f"http://127.0.0.1:{port}/settings"
+        cookie = house.owner.cookie(SESSION)
+        page.context.add_cookies([{"name": SESSION, "value": str(cookie), "url": settings}])
+        fits_a_phone(page, settings)
+        the_menu_closes(page)
+        token = make_token(page, settings)
+        assert house.ping(token) == 200
+        revoke_token(page)
+        assert house.ping(token) == 401
+        register_and_delete_a_client(page, settings)
+        disconnect_an_app(page, settings)
+        invite_and_take_back(page, settings)
+        page.goto(f"{settings}/audit")
+        for words in ("made a token: Shop (live)", "revoked a token: Shop", "deleted an OAuth client: Bridge",
+                      "disconnected an app: Newsletter Robot", "took an invitation back"):  # fmt: skip
+            expect(page.get_by_text(words).first).to_be_visible()
+        long_words_break(page, settings, house)
+
+
+def long_words_break(page: Page, settings: str, house: AccountPages) -> None:
+    """A name that is one long word makes no page wider than its screen."""
+    name = "W" * 100
+    house.owner.post("/settings/tokens/new", name=name, mode="live", limits="some", scopes=["orders:read"], lasts="30")
+    house.owner.post(
+        "/settings/clients/new", name=name, redirect_uris="https://app.example/b", kind="public", limits="all"
+    )
+    connect(house, house.account, MEMBER, name)
+    for width in (390, 900, 1200):
+        page.set_viewport_size({"width": width, "height": 900})
+        for path in PAGES:
+            page.goto(settings + path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (width, path)
+
+
+def fits_a_phone(page: Page, settings: str) -> None:
+    """Nothing is wider than the screen, each page says in its list of sections where one is, and each field
+    has a label."""
+    for path in PAGES:
+        page.goto(settings + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
+        expect(page.locator("nav.sections [aria-current=page]")).to_have_count(1)
+        expect(page.locator("h1")).to_have_count(1)
+        unnamed = page.locator("input:not([type=hidden], [hidden]), select, textarea").evaluate_all(
+            "fields => fields.filter(each => each.labels.length === 0).map(each => each.name)"
+        )
+        assert unnamed == [], path
+
+
+def the_menu_closes(page: Page) -> None:
+    """By Escape, which leads back to where it was opened, and by a click anywhere else, but not within."""
+    menu, opened = page.locator("details.me"), page.locator("details.me[open]")
+    menu.locator("summary").click()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Escape")
+    expect(opened).to_have_count(0)
+    expect(menu.locator("summary")).to_be_focused()
+    menu.locator("summary").click()
+    menu.locator(".panel strong").click()
+    expect(opened).to_have_count(1)
+    page.locator("h1").click()
+    expect(opened).to_have_count(0)
+
+
+def copied(page: Page) -> str:
+    """What the button beside a secret puts into the clipboard."""
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("status")).to_have_text("Copied.")
+    return str(page.evaluate("navigator.clipboard.readText()"))
+
+
+def make_token(page: Page, settings: str) -> str:
+    page.goto(f"{settings}/tokens")
+    page.get_by_role("link", name="New token").click()
+    expect(page.get_by_label("Name")).to_be_focused()
+    page.get_by_label("Name").fill("Shop")
+    page.get_by_role("radio", name="Live").check()
+    tick = page.get_by_role("checkbox", name=re.compile("See your orders"))
+    expect(tick).to_be_hidden()
+    page.get_by_role("radio", name="Only what is ticked").check()
+    page.get_by_role("button", name="Make the token").click()
+    expect(page.get_by_role("alert")).to_have_text("Choose at least one thing that it may do.")
+    expect(page.get_by_label("Name")).to_have_value("Shop")
+    expect(page.get_by_role("radio", name="Live")).to_be_checked()
+    tick.check()
+    page.get_by_role("button", name="Make the token").click()
+    assert copied(page) == page.locator(".secret").inner_text().strip()
+    return copied(page)
+
+
+def revoke_token(page: Page) -> None:
+    page.get_by_role("link", name="I have copied it").click()
+    expect(page.locator("main")).not_to_contain_text("qp_live_")
+    page.get_by_role("link", name="Revoke Shop").click()
+    page.get_by_role("button", name="Revoke it").click()
+    expect(page.get_by_role("status")).to_have_text("The token is revoked.")
+
+
+def register_and_delete_a_client(page: Page, settings: str) -> None:
+    page.goto(f"{settings}/clients")
+    page.get_by_role("link", name="Register a client").click()
+    page.get_by_label("Name").fill("Bridge")
+    page.get_by_label("Redirect addresses").fill("https://bridge.example.com/back\nhttps://bridge.example.com/2")
+    page.get_by_role("button", name="Register it").click()
+    assert page.locator(".secret").inner_text().strip().startswith("qp_secret_")
+    page.get_by_role("link", name="Change").click()
+    expect(page.get_by_label("Redirect addresses")).to_have_value(
+        "https://bridge.example.com/back\nhttps://bridge.example.com/2"
+    )
+    page.get_by_label("Website").fill("https://bridge.example.com")
+    page.get_by_role("button", name="Change it").click()
+    expect(page.get_by_role("status")).to_have_text("The client is changed.")
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_role("button", name="Delete it").click()
+    expect(page.get_by_text("There is no client yet.")).to_be_visible()
+
+
+def disconnect_an_app(page: Page, settings: str) -> None:
+    page.goto(f"{settings}/apps")
+    page.get_by_text("What it may do").click()
+    expect(page.get_by_text("Everything that this account can do by the API")).to_be_visible()
+    page.get_by_role("link", name="Disconnect Newsletter Robot").click()
+    page.get_by_role("button", name="Disconnect it").click()
+    expect(page.get_by_role("status")).to_have_text("The app is disconnected.")
+
+
+def invite_and_take_back(page: Page, settings: str) -> None:
+    page.goto(f"{settings}/people")
+    page.get_by_role("link", name="Invite somebody").click()
+    page.get_by_label("E-mail").fill("kim@example.com")
+    page.get_by_label("Limited to").select_option(label="Dallas")
+    page.get_by_role("button", name="Make the link").click()
+    expect(page.locator(".secret")).to_contain_text("/join/qp_invitation_")
+    page.get_by_role("link", name="I have handed it over").click()
+    page.get_by_role("button", name="Take back the invitation to kim@example.com").click()
+    expect(page.get_by_role("status")).to_have_text("The invitation is taken back.")

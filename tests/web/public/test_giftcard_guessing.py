@@ -1,0 +1,269 @@
+"""Thousands of guesses: nearly all are refused unlooked at, none finds anything, and holders come in."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from statistics import median
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.accounts.models import RateLimitStatus, get_network
+from quillpost.app.container import Container
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards import service as giftcard_service
+from quillpost.orders.giftcards.rules import format_claim
+from quillpost.web.application import create_app
+from quillpost.web.public import giftcards
+from quillpost.web.public.giftcards import (
+    EXTRA_LOOKUPS_PER_SECOND,
+    MAX_PER_NETWORK,
+    MAX_SAVED_SECONDS,
+    RETRY_SECONDS,
+    ClaimRateLimit,
+)
+from support.factories import Account, snapshot_rows
+from support.giftcard_orders import issue_order_cards, read_claim, send_giftcards
+from support.test_client import TestClient
+
+GUESSER = NEIGHBOUR = "203.0.113.7"
+ELSEWHERE = "198.51.100.9"
+NO_DATABASE: Any = None
+
+
+class Ticks:
+    """Seconds as the test says."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def ticks() -> Ticks:
+    return Ticks()
+
+
+class Counter:
+    """Counts as the database does, in a window that lasts as long as the test."""
+
+    def __init__(self) -> None:
+        self.used: dict[str, int] = {}
+
+    def __call__(self, _db: object, _door: str, address: str | None, *, limit: int) -> RateLimitStatus:
+        key = "all" if address is None else get_network(address)
+        self.used[key] = self.used.get(key, 0) + 1
+        return RateLimitStatus(limit, self.used[key], 10_000)
+
+
+@pytest.fixture
+def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
+    """Instead of the database: for what is tried a hundred thousand times."""
+    counter = Counter()
+    monkeypatch.setattr(giftcards, "count_public_call", counter)
+    return counter
+
+
+@pytest.fixture
+def claim(container: Container, owner: Account) -> str:
+    [piece] = issue_order_cards(container, send_giftcards(owner))
+    return read_claim(container, piece)
+
+
+def knock(container: Container, guesses: ClaimRateLimit, code: str, address: str) -> bool | None:
+    """As the door does it: whether the claim was found, None if it was not looked for."""
+    if guesses.seconds_to_wait(code, address):
+        return None
+    with container.db.system_transaction() as tx:
+        is_right = giftcard_service.open_claim_page(tx, code, records_opening=False, now=container.clock()) is not None
+    if is_right:
+        guesses.record_valid(code)
+    else:
+        guesses.record_invalid(code, address)
+    return is_right
+
+
+@contextmanager
+def statements(container: Container) -> Iterator[list[str]]:
+    """What the database is asked meanwhile, by either role."""
+    asked: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        asked.append(statement)
+
+    engines = [container.db._app, container.db._worker]
+    for engine in engines:
+        sa.event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield asked
+    finally:
+        for engine in engines:
+            sa.event.remove(engine, "before_cursor_execute", note)
+
+
+def visitor(container: Container, address: str, ticks: Ticks) -> TestClient:
+    app = create_app(container)
+    app.state.claim_rate_limit = ClaimRateLimit(container.db, monotonic=ticks)
+    return TestClient(app, client=(address, 50_000))
+
+
+def guess(guesses: ClaimRateLimit, code: str, address: str) -> bool:
+    """A wrong one, without a database: whether it was looked for."""
+    if guesses.seconds_to_wait(code, address):
+        return False
+    guesses.record_invalid(code, address)
+    return True
+
+
+def test_of_the_guesses_of_a_network_a_few_are_looked_at_and_no_more_are_counted(
+    container: Container, ticks: Ticks, claim: str
+) -> None:
+    guesses = ClaimRateLimit(container.db, monotonic=ticks)
+    before, found = snapshot_rows(container), []
+    with statements(container) as asked:
+        for _ in range(1_000):
+            found.append(knock(container, guesses, issuance.new_claim(), GUESSER))
+            ticks.now += 0.001
+    looks = sum("claim_digest" in each for each in asked)
+    # The minute's allowance and the one too many, what was saved up, and one in each fiftieth of a second.
+    spare = EXTRA_LOOKUPS_PER_SECOND * (MAX_SAVED_SECONDS + 1)
+    assert MAX_PER_NETWORK + EXTRA_LOOKUPS_PER_SECOND <= looks == found.count(False) <= MAX_PER_NETWORK + 1 + spare
+    assert found.count(None) == 1_000 - looks
+    assert sum("count_call" in each for each in asked) == 2 * (MAX_PER_NETWORK + 1)
+    assert snapshot_rows(container) == before
+    assert knock(container, guesses, claim, ELSEWHERE) is True
+
+
+@pytest.mark.parametrize("networks", [1, 1_000])
+def test_guesses_cost_so_many_looks_a_second_from_however_many_networks(
+    ticks: Ticks, counter: Counter, networks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(giftcards, "MAX_TOTAL", 100)
+    guesses, looks, seconds = ClaimRateLimit(NO_DATABASE, monotonic=ticks), 0, 4
+    for n in range(500 * seconds):
+        looks += guess(guesses, f"{n:026}", f"2001:{n % networks:x}::1")
+        ticks.now += 1 / 500
+    limit = MAX_PER_NETWORK if networks == 1 else 100
+    assert looks <= limit + 1 + EXTRA_LOOKUPS_PER_SECOND * (MAX_SAVED_SECONDS + seconds)
+    assert counter.used["all"] == limit + 1
+
+
+def test_all_networks_of_a_site_are_one(ticks: Ticks, counter: Counter) -> None:
+    guesses = ClaimRateLimit(NO_DATABASE, monotonic=ticks)
+    looks = sum(guess(guesses, f"{n:026}", f"2001:db8:7:{n:x}::1") for n in range(200))
+    assert looks <= MAX_PER_NETWORK + 1 + EXTRA_LOOKUPS_PER_SECOND * MAX_SAVED_SECONDS
+    assert guesses.seconds_to_wait(issuance.new_claim(), "2001:db8:8::1") == 0
+    assert guesses.seconds_to_wait(issuance.new_claim(), "no/address") == 0
+
+
+@pytest.mark.parametrize(("a_second", "half_in", "all_in"), [(2, 0, 0), (20, 0, 0), (100, 5, 20), (300, 15, 90)])
+def test_holders_behind_a_guessers_address_come_in_soon(
+    ticks: Ticks, counter: Counter, a_second: int, half_in: int, all_in: int
+) -> None:
+    """Twenty of them, who try again when they are told to, or a little later, as people do."""
+    guesses, chance, numbers = ClaimRateLimit(NO_DATABASE, monotonic=ticks), random.Random(9), count()
+    for _ in range(MAX_PER_NETWORK + 1 + 2 * a_second):
+        guess(guesses, f"{next(numbers):026}", GUESSER)
+        ticks.now += 1 / a_second
+    waits = []
+    for n in range(20):
+        holder, began = f"7{n:025}", ticks.now
+        due = began + chance.random()
+        while ticks.now < due or guesses.seconds_to_wait(holder, NEIGHBOUR):
+            if ticks.now >= due:
+                due = ticks.now + RETRY_SECONDS + 2 * chance.random()
+            guess(guesses, f"{next(numbers):026}", GUESSER)
+            ticks.now += chance.expovariate(a_second)
+        guesses.record_valid(holder)
+        assert guesses.seconds_to_wait(holder, NEIGHBOUR) == 0, "never again"
+        waits.append(ticks.now - began)
+    # They come within a second, and are seen when the guesser guesses next.
+    assert median(waits) <= 2 + half_in
+    assert max(waits) <= 6 + all_in
+
+
+def test_every_wrong_claim_is_answered_alike_and_costs_the_same(container: Container, ticks: Ticks, claim: str) -> None:
+    http = visitor(container, GUESSER, ticks)
+    close = claim[:-1] + ("0" if claim[-1] != "0" else "1")
+    seen = []
+    for code in (issuance.new_claim(), close, "0" * 26, "Z" * 26):
+        with statements(container) as asked:
+            answer = http.get(f"/gift/{code}")
+        headers = {name: value for name, value in answer.headers.items() if name != "x-request-id"}
+        typed = answer.text.replace(format_claim(code), "")
+        seen.append((answer.status_code, headers, typed, tuple(asked)))
+    assert seen.count(seen[0]) == len(seen)
+    assert seen[0][0] == 404
+
+
+def test_beyond_the_limit_the_database_is_not_asked_and_the_page_says_when(
+    container: Container, ticks: Ticks, claim: str
+) -> None:
+    http = visitor(container, GUESSER, ticks)
+    app: Any = http.app
+    app.state.claim_rate_limit._all_limited_until = ticks.now + 60
+    for _ in range(int(EXTRA_LOOKUPS_PER_SECOND * MAX_SAVED_SECONDS) + 1):
+        app.state.claim_rate_limit.seconds_to_wait(issuance.new_claim(), GUESSER)
+    for method, path in (("GET", ""), ("POST", "/claim"), ("GET", "/visit"), ("POST", "/report")):
+        with statements(container) as asked:
+            refused = http.request(method, f"/gift/{issuance.new_claim()}{path}", data={"what": "lost"})
+        assert (refused.status_code, asked) == (429, [])
+        assert int(refused.headers["Retry-After"]) == RETRY_SECONDS
+        assert "One moment, please." in refused.text
+    assert visitor(container, ELSEWHERE, ticks).post(f"/gift/{claim}/claim").status_code == 200
+
+
+def test_two_servers_count_together(container: Container, ticks: Ticks) -> None:
+    first, second = (ClaimRateLimit(container.db, monotonic=ticks) for _ in range(2))
+    for _ in range(MAX_PER_NETWORK // 2):
+        for server in (first, second):
+            assert knock(container, server, issuance.new_claim(), GUESSER) is False
+    for server in (first, second):
+        assert GUESSER not in server._limited_until
+        knock(container, server, issuance.new_claim(), GUESSER)
+        assert GUESSER in server._limited_until
+
+
+def test_many_networks_together_are_slowed_down_until_their_minute_is_over(
+    container: Container, ticks: Ticks, claim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(giftcards, "MAX_TOTAL", 20)
+    monkeypatch.setattr(giftcards, "EXTRA_LOOKUPS_PER_SECOND", 1)
+    guesses = ClaimRateLimit(container.db, monotonic=ticks)
+    for n in range(21):
+        assert knock(container, guesses, issuance.new_claim(), f"192.0.2.{n}") is False
+    while knock(container, guesses, issuance.new_claim(), "192.0.2.99") is not None:
+        pass
+    assert knock(container, guesses, claim, ELSEWHERE) is None
+    ticks.now += 1
+    assert knock(container, guesses, claim, ELSEWHERE) is True
+    assert knock(container, guesses, issuance.new_claim(), ELSEWHERE) is None
+    ticks.now += 60
+    for _ in range(5):
+        assert guesses.seconds_to_wait(issuance.new_claim(), "192.0.2.99") == 0
+
+
+def test_what_is_remembered_does_not_grow_without_end(
+    ticks: Ticks, counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(giftcards, "MAX_REMEMBERED", 5)
+    monkeypatch.setattr(giftcards, "MAX_PER_NETWORK", 0)
+    guesses = ClaimRateLimit(NO_DATABASE, monotonic=ticks)
+    for n in range(12):
+        guess(guesses, issuance.new_claim(), f"192.0.2.{n}")
+        guesses.record_valid(issuance.new_claim())
+    assert [len(each) for each in (guesses._limited_until, guesses._valid_digests)] == [5, 5]
+    assert "192.0.2.11" in guesses._limited_until
+
+
+def test_a_claim_that_is_right_no_more_counts_as_any_other(ticks: Ticks, counter: Counter) -> None:
+    guesses, gone = ClaimRateLimit(NO_DATABASE, monotonic=ticks), issuance.new_claim()
+    guesses.record_valid(gone)
+    while guess(guesses, issuance.new_claim(), GUESSER):
+        pass
+    assert guess(guesses, gone, GUESSER) is True
+    assert guess(guesses, gone, GUESSER) is False

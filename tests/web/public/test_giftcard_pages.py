@@ -1,0 +1,409 @@
+"""Whoever holds a piece comes to its gift card, and nobody else; no page says more than it should."""
+
+import io
+import re
+import secrets
+from html import unescape
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+import structlog
+from httpx2 import Response
+
+from quillpost.app.container import Container
+from quillpost.core.database.tables.notifications import notices
+from quillpost.core.database.tables.orders import giftcards
+from quillpost.core.telemetry import configure_logging
+from quillpost.core.tokens import hide_secrets
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards import tasks as giftcard_tasks
+from quillpost.orders.giftcards.ports import CardSecret
+from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, encode_claim, format_claim, parse_claim
+from quillpost.web.application import create_app
+from quillpost.web.rendering import CONTENT_SECURITY_POLICY
+from support.factories import Account, Build, Clock, count_rows, people, snapshot_rows
+from support.giftcard_orders import card_row, issue_order_cards, read_claim, send_giftcards
+from support.test_client import TestClient
+
+SHOP = "https://shop.example/thänks?from=mail"
+SHOP_LED_TO = "https://shop.example/th%C3%A4nks?from=mail"
+NOBODYS = "2" * 26
+PHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 Safari/604.1"
+PAGE = {"Accept": "text/html", "User-Agent": PHONE}
+
+
+class Piece:
+    """A piece in somebody's hand."""
+
+    def __init__(self, container: Container, http: TestClient, item_id: int) -> None:
+        self.parts, self.http, self.id = container, http, item_id
+        self.claim = read_claim(container, item_id)
+        self.path = f"/gift/{self.claim}"
+
+    def get(self, path: str = "", **headers: str) -> Response:
+        return self.http.get(self.path + path, headers=PAGE | headers, follow_redirects=False)
+
+    def post(self, path: str, **fields: str) -> Response:
+        return self.http.post(self.path + path, data=fields, headers=PAGE, follow_redirects=False)
+
+    @property
+    def row(self) -> Any:
+        return card_row(self.parts, self.id)
+
+    @property
+    def card(self) -> CardSecret:
+        sealed = bytes(self.row.card_sealed)
+        return issuance.decrypt_card(self.parts.encryptor, issuance.card_context(self.id), sealed)
+
+    def put(self, **columns: Any) -> None:
+        with self.parts.db.system_transaction() as tx:
+            tx.execute(sa.update(giftcards).where(giftcards.c.item_id == self.id).values(columns))
+
+    def put_card(self, card: CardSecret) -> None:
+        self.put(card_sealed=issuance.encrypt_card(self.parts.encryptor, issuance.card_context(self.id), card))
+
+
+def piece_of(container: Container, sender: Account, **changes: Any) -> Piece:
+    [item_id] = issue_order_cards(container, send_giftcards(sender, **changes))
+    return Piece(container, sender.http, item_id)
+
+
+@pytest.fixture
+def piece(container: Container, owner: Account) -> Piece:
+    return piece_of(container, owner)
+
+
+def words(answer: Response) -> str:
+    """What is read on the page."""
+    body = answer.text.partition("<body")[2]
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+@pytest.mark.parametrize(
+    "write", [str, str.lower, format_claim, lambda code: f"  {code[:13]}\n\t{code[13:].lower()}\n"]
+)
+def test_a_code_typed_from_paper_leads_to_its_page(http: TestClient, write: Any) -> None:
+    typed = write("7ZZZ" * 6 + "01")
+    led = http.post("/gift", data={"code": typed}, follow_redirects=False)
+    assert (led.status_code, led.headers["Location"]) == (303, "/gift/" + "7ZZZ" * 6 + "01")
+
+
+@pytest.mark.parametrize("typed", ["", "7ZZZ", "7" * 27, "U" * 26, "é" * 26, "<b>" * 9])
+def test_what_cannot_be_a_code_is_told_so_and_not_looked_for(
+    http: TestClient, container: Container, typed: str
+) -> None:
+    before = snapshot_rows(container)
+    told = http.post("/gift", data={"code": typed}, follow_redirects=False)
+    assert (told.status_code, "That cannot be the code." in told.text) == (422, True)
+    assert "<b>" not in told.text
+    assert http.get("/gift/7ZZZ").status_code == 404
+    assert snapshot_rows(container) == before
+
+
+def test_bodies_that_are_no_form_are_no_code(http: TestClient) -> None:
+    for body in (b"\xff\xfe", b"&" * 500, b"code", b"{}"):
+        assert http.post("/gift", content=body).status_code == 422
+    assert http.post("/gift", content=b"x" * 3_000).status_code == 413
+
+
+def test_the_page_names_the_card_and_its_sender_and_shows_no_code(piece: Piece) -> None:
+    page = piece.get()
+    assert page.status_code == 200
+    for word in ("A gift for you", "Brindlewick Coffee", "$25", "From Dana Whitfield", "Show my gift card",
+                 "Test card: not worth anything."):  # fmt: skip
+        assert word in words(page)
+    assert str(piece.card.code) not in page.text
+    for secret in ("Jane", "12 Main St", "owner@example.com"):
+        assert secret not in page.text
+    assert re.search(r'<rect [^>]*fill="#[0-9a-f]{6}"', page.text)
+
+
+def test_every_page_is_private_and_under_the_policy(http: TestClient, piece: Piece) -> None:
+    answers = [http.get("/gift"), http.get(f"/gift/{NOBODYS}"), piece.get(), piece.get("/report"),
+               piece.post("/claim"), piece.post("/report")]  # fmt: skip
+    for page in answers:
+        assert page.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
+        assert "style=" not in page.text
+        assert "<script>" not in page.text
+        assert not re.search(r"""(src|href)=["']?(https?:)?//""", page.text)
+    failures = [http.request(method, path, content=body, headers=headers)
+                for method, path, body in (("DELETE", piece.path, b""), ("GET", f"{piece.path}/nowhere", b""),
+                                           ("POST", f"{piece.path}/report", b"x" * 3_000))
+                for headers in ({}, PAGE)]  # fmt: skip
+    assert [each.status_code for each in failures] == [405, 405, 404, 404, 413, 413]
+    assert ["<html" in each.text for each in failures] == [False, True] * 3
+    for answer in [*answers, *failures, piece.get("/visit"), http.post("/gift", data={"code": NOBODYS})]:
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Robots-Tag"] == "noindex"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["X-Frame-Options"] == "DENY"
+
+
+def test_the_button_shows_what_the_card_is_redeemed_with_as_often_as_asked(piece: Piece) -> None:
+    shown = piece.post("/claim")
+    card = piece.card
+    assert card.expires_on is not None
+    for word in (str(card.code), f"PIN {card.pin}", "Good until May 4, 2027"):
+        assert word in words(shown)
+    assert "Redeem it now" not in shown.text
+    assert piece.post("/claim").text == shown.text
+    page = piece.get()
+    assert "Show my gift card again" in page.text
+    assert str(card.code) not in page.text
+
+
+def test_a_card_may_be_a_page_of_its_issuer(piece: Piece) -> None:
+    piece.put_card(CardSecret(url="https://issuer.example/c/abc?x=1&y=2"))
+    shown = piece.post("/claim")
+    link = '<a class="button first" href="https://issuer.example/c/abc?x=1&amp;y=2" target="_blank" rel="nor'
+    assert link in shown.text
+    assert "PIN" not in words(shown)
+    piece.put_card(CardSecret(code="<i>1</i>", url="javascript:alert(1)"))
+    shown = piece.post("/claim")
+    assert "&lt;i&gt;1&lt;/i&gt;" in shown.text
+    assert "javascript:" not in shown.text
+
+
+def test_nothing_is_noted_for_programs_that_come_ahead(container: Container, owner: Account) -> None:
+    piece = piece_of(container, owner, landing_page_url=SHOP)
+    before = piece.row
+    for headers in ({"Sec-Purpose": "prefetch;prerender"}, {"Purpose": "prefetch"}, {"X-Moz": "prefetch"},
+                    {"X-Purpose": "preview"}, {"User-Agent": "WhatsApp/2.23.20.0"},
+                    {"User-Agent": "curl/8.5.0"}, {"User-Agent": "Mozilla/5.0 (compatible; bingbot/2.0)"},
+                    {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}):  # fmt: skip
+        assert piece.get(**headers).status_code == 200
+        led = piece.get("/visit", **headers)
+        assert (led.status_code, led.headers["Location"]) == (303, piece.path)
+    for path in ("", "/visit", "/report"):
+        assert piece.http.head(piece.path + path, follow_redirects=False).content == b""
+    assert piece.row == before
+    piece.get(**{"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"})
+    assert piece.row.opened_at is not None
+
+
+def test_a_phone_that_opens_the_shown_card_again_finds_the_way_to_it(piece: Piece) -> None:
+    for method in ("GET", "HEAD"):
+        led = piece.http.request(method, f"{piece.path}/claim", follow_redirects=False)
+        assert (led.status_code, led.headers["Location"]) == (303, piece.path)
+    assert piece.row.claimed_at is None
+    odd = piece.http.get("/gift/%2F%0A..%3F/claim", follow_redirects=False)
+    assert odd.status_code == 404 or odd.headers["Location"].startswith("/gift/%")
+
+
+def test_a_card_whose_seal_does_not_open_has_a_page_that_says_so(piece: Piece) -> None:
+    piece.put(card_sealed=b"no seal at all")
+    told = piece.post("/claim")
+    assert (told.status_code, "Your card cannot be shown just now." in words(told)) == (500, True)
+    assert piece.row.claimed_at is None
+
+
+def test_whoever_must_visit_a_page_first_does_so_and_it_learns_nothing(
+    container: Container, clock: Clock, owner: Account
+) -> None:
+    piece = piece_of(container, owner, landing_page_url=SHOP)
+    page = piece.get()
+    assert "First, visit shop.example ." in words(page)
+    assert f'href="{piece.path}/visit" target="_blank" rel="noreferrer noopener"' in page.text
+    assert f'<form method="get" action="{piece.path}">' in page.text
+    assert "/claim" not in page.text
+    early = piece.post("/claim")
+    assert (early.status_code, "First, visit" in early.text) == (409, True)
+    not_yet = "You have not been at shop.example yet."
+    assert not_yet in words(early)
+    assert not_yet not in words(page)
+    assert not_yet in words(piece.get("?from=here"))
+    assert str(piece.card.code) not in early.text
+    led = piece.get("/visit")
+    assert (led.status_code, led.headers["Location"]) == (303, SHOP_LED_TO)
+    assert led.headers["Referrer-Policy"] == "no-referrer"
+    assert piece.claim not in str(led.headers["Location"])
+    assert piece.row.visited_at == clock.now()
+    assert "Show my gift card" in piece.get().text
+    assert str(piece.card.code) in piece.post("/claim").text
+    assert piece.get("/visit").headers["Location"] == SHOP_LED_TO
+
+
+def test_without_a_page_to_visit_there_is_nothing_to_visit(piece: Piece) -> None:
+    assert piece.get("/visit").headers["Location"] == piece.path
+    assert piece.row.visited_at is None
+
+
+def test_a_card_that_is_no_longer_good_says_whom_to_ask(container: Container, piece: Piece) -> None:
+    with container.db.system_transaction() as tx:
+        giftcard_tasks.void_cards(tx, [piece.id], reason="Lost", now=container.clock())
+    page = piece.get()
+    assert page.status_code == 410
+    assert "This gift card is no longer valid." in words(page)
+    assert "Ask Dana Whitfield:" in words(page)
+    refused = piece.post("/claim")
+    assert (refused.status_code, str(piece.card.code) in refused.text) == (409, False)
+    assert piece.get("/report").headers["Location"] == piece.path
+
+
+@pytest.mark.parametrize("status", ["asked", "refused"])
+def test_a_card_that_is_not_issued_is_not_ready(piece: Piece, status: str) -> None:
+    piece.put(status=status)
+    assert "This card is not ready yet." in words(piece.get())
+    assert piece.post("/claim").status_code == 409
+    assert piece.row.claimed_at is None
+
+
+def test_a_sample_is_told_to_be_one(http: TestClient) -> None:
+    for code in (SPECIMEN_CLAIM, SPECIMEN_CLAIM.lower(), format_claim(SPECIMEN_CLAIM)):
+        page = http.get(f"/gift/{code}")
+        assert (page.status_code, "This is a sample." in page.text) == (200, True)
+        assert http.post(f"/gift/{code}/claim").text == page.text
+
+
+def test_only_testing_mode_says_so(piece: Piece) -> None:
+    assert "not worth anything" in piece.post("/claim").text
+    piece.put(mode="live")
+    assert "not worth anything" not in piece.get().text
+
+
+def test_a_report_locks_a_card_that_nobody_has_seen(container: Container, piece: Piece) -> None:
+    form = piece.get("/report")
+    assert "It was lost or stolen" in form.text
+    assert "The card will be locked." in form.text
+    nothing = piece.post("/report", what="boredom")
+    assert (nothing.status_code, "Choose what is wrong." in nothing.text) == (422, True)
+    assert piece.row.reported_at is None
+    done = piece.post("/report", what="lost")
+    assert (done.status_code, done.headers["Location"]) == (303, piece.path)
+    page = piece.get()
+    assert "It was reported (“It was lost or stolen”)" in words(page)
+    assert "Dana Whitfield has been told" in words(page)
+    refused = piece.post("/claim")
+    assert (refused.status_code, str(piece.card.code) in refused.text) == (409, False)
+    piece.post("/report", what="broken")
+    with container.db.system_transaction() as tx:
+        [letter] = tx.execute(sa.select(notices)).all()
+    assert "It was lost or stolen" in letter.words
+    assert piece.claim not in str(letter)
+
+
+def test_a_report_of_a_card_that_was_shown_is_told_and_no_more(piece: Piece) -> None:
+    code = str(piece.card.code)
+    piece.post("/claim")
+    assert "The card will be locked." not in piece.get("/report").text
+    piece.post("/report", what="broken")
+    assert code in piece.post("/claim").text
+    assert "You reported: “The code does not work”." in words(piece.get())
+    assert piece.get("/report").headers["Location"] == piece.path
+
+
+def test_a_token_changes_nothing_here(container: Container, owner: Account, stranger: Account, piece: Piece) -> None:
+    page = piece.get().text
+    for who in (owner, stranger):
+        assert piece.get(Authorization=f"Bearer {who.token}").text == page
+        unknown = piece.http.get(f"/gift/{NOBODYS}", headers={"Authorization": f"Bearer {who.token}"})
+        assert unknown.status_code == 404
+        assert who.get(f"/gift/{piece.claim}").status_code == 404
+
+
+def test_the_claim_of_one_piece_shows_no_other(container: Container, owner: Account) -> None:
+    first, second = (
+        Piece(container, owner.http, each)
+        for each in issue_order_cards(container, send_giftcards(owner, recipients=people(2)))
+    )
+    shown = first.post("/claim").text
+    assert str(first.card.code) in shown
+    assert str(second.card.code) not in shown
+    assert second.row.claimed_at is second.row.opened_at is None
+
+
+def test_an_unknown_code_can_be_compared_with_the_paper(http: TestClient, container: Container) -> None:
+    before = count_rows(container)
+    page = http.get(f"/gift/{NOBODYS}")
+    assert (page.status_code, format_claim(NOBODYS) in page.text) == (404, True)
+    for answer in (http.get(f"/gift/{NOBODYS}/visit"), http.post(f"/gift/{NOBODYS}/claim"),
+                   http.get(f"/gift/{NOBODYS}/report"),
+                   http.post(f"/gift/{NOBODYS}/report", data={"what": "lost"})):  # fmt: skip
+        assert (answer.status_code, answer.text) == (404, page.text)
+    assert count_rows(container) == before
+
+
+def test_a_code_behind_a_question_mark_is_not_read(http: TestClient, piece: Piece) -> None:
+    page = http.get(f"/gift?code={piece.claim}", follow_redirects=False)
+    assert page.status_code == 200
+    assert piece.claim not in page.text
+    assert piece.row.opened_at is None
+
+
+def test_no_log_line_and_no_metric_has_a_secret(
+    build: Build, owner: Account, piece: Piece, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where the page breaks in the middle."""
+    http = TestClient(create_app(build()), raise_server_exceptions=False)
+    code, pin, lines = str(piece.card.code), str(piece.card.pin), io.StringIO()
+    configure_logging(as_json=True, level="debug")
+    structlog.configure(logger_factory=structlog.WriteLoggerFactory(lines))
+    for path in ("", "/visit", "/report"):
+        http.get(piece.path + path, follow_redirects=False)
+    assert code in http.post(f"{piece.path}/claim").text
+
+    def broken(_sealer: object, context: str, _sealed: bytes) -> CardSecret:
+        raise ValueError(f"{context} of {http.base_url}{piece.path} in {format_claim(piece.claim)}: {piece.claim}")
+
+    monkeypatch.setattr(issuance, "decrypt_card", broken)
+    assert http.post(f"{piece.path}/claim").status_code == 500
+    logged = lines.getvalue()
+    assert '"route": "/gift/{code}/claim"' in logged
+    assert "/gift/[hidden] in [hidden]: [hidden]" in logged
+    metrics = http.get("/metrics").text
+    for secret in (piece.claim, format_claim(piece.claim), code, f'"{pin}"'):
+        assert secret not in logged
+        assert secret not in metrics
+
+
+def test_no_claim_begins_as_the_ids_do_that_logs_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed, good = b"\x01" * 16, b"\x41" * 16
+    assert encode_claim(timed).startswith("01")
+    drawn = iter([timed, timed, good])
+    monkeypatch.setattr(secrets, "token_bytes", lambda _: next(drawn))
+    assert issuance.new_claim() == encode_claim(good)
+
+
+def test_claims_are_hidden_wherever_they_stand_and_nothing_else_is() -> None:
+    for _ in range(100):
+        claim = issuance.new_claim()
+        printed = format_claim(claim)
+        for shown in (claim, claim.lower(), printed, printed.replace("-", " "), f"/gift/{claim[:-3]}",
+                      f"/gift/{printed[:12]}", f"%2Fgift%2F{claim}", f"{printed[:15]} / {printed[16:]}",
+                      f"{printed[:15]}\\n{printed[16:]}", printed.replace("-", "\u2011"),
+                      printed.replace("-", "%20"), printed.replace("-", " - ")):  # fmt: skip
+            told = hide_secrets(f'GET "{shown}" 200')
+            assert told in ('GET "[hidden]" 200', 'GET "/gift/[hidden]" 200', 'GET "%2Fgift%2F[hidden]" 200')
+        assert hide_secrets(f"https://x.example/gift/{claim}/report?a=1") == (
+            "https://x.example/gift/[hidden]/report?a=1"
+        )
+        assert hide_secrets(f"\\n{claim}") == "\\n[hidden]"
+    for text in ("01J9ZQ4Y8V3N6T2K5M7P0R1S4X", "12345678901234567890123456", "/gift/summer-sale", "/gift",
+                 "/gift/{code}/claim", "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "2" * 25 + "A" * 5,
+                 "0123456789abcdef0123456789abcdef", "in 01J9ZQ4Y8V3N6T2K5M7P0R1S4X",
+                 "Request 3f2504e0-4f89-41d3-9a0c-0305e82c3301 failed",
+                 "on a 4x6 postcard that prints at 102", "on a 4x6 card it is 6x9 on a letter",
+                 "over that place with that place", "1763320000000 1763320000001"):  # fmt: skip
+        assert hide_secrets(text) == text
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "7ZK4MB0QWX9TF HN2CVRE5JD8AG",
+        "7ZK4MB0QWX9TF\nHN2CVRE5JD8AG",
+        "7ZK4MB0QWX9TF\\nHN2CVRE5JD8AG",
+        "7ZK4 MB0Q WX9T FHN2 CVRE 5JD8 AG",
+        "7ZK4M-B0QWX-9TFHN-2CVRE-5JD8A-G",
+        "OZK4MB0QWX9TFHN2CVRE5JD8AG",
+        "lzk4-mb0q-wx9tf-hn2c-vre5-jd8ag",
+        " 7ZK4-MB0QWX9TF HN2CVRE5 JD8AG".strip(),
+    ],
+)
+def test_what_can_be_read_as_a_claim_is_hidden_however_it_is_written(written: str) -> None:
+    assert parse_claim("".join(written.replace("\\n", "\n").split())) is not None
+    assert hide_secrets(f'In the letter of May 4 it is "{written}", they say') == (
+        'In the letter of May 4 it is "[hidden]", they say'
+    )
+    assert hide_secrets(f"The code {written} is wrong") == "The code [hidden] is wrong"
