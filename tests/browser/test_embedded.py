@@ -28,9 +28,9 @@ class Product:
     def answer(self, path: str, body: bytes) -> SiteResponse:
         match path:
             case "/our-own/embed-address":
-                return SiteResponse(json.dumps({"url": self.new_frame()}), kind="application/json")
+                return SiteResponse(json.dumps({"url": self.new_frame()}), media_type="application/json")
             case "/our-own/ready":
-                return SiteResponse(json.dumps(self._send(json.loads(body))), kind="application/json")
+                return SiteResponse(json.dumps(self._send(json.loads(body))), media_type="application/json")
         [example] = EXAMPLE.findall((ROOT / "docs" / "embed.md").read_text())
         page = str(example).replace("https://mail.example.com", self.quillpost)
         return SiteResponse(f'<!doctype html><html lang="en"><title>Product</title><h1>Our product</h1>{page}')

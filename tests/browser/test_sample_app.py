@@ -50,7 +50,7 @@ class SampleApp:
         assert self.session is not None
         where = f"{self.quillpost}/oauth/authorize"
         link, self.state = self.session.create_authorization_url(where, code_verifier=VERIFIER)
-        return SiteResponse(goes_on_to=link)
+        return SiteResponse(location=link)
 
     def _come_back(self, path: str) -> SiteResponse:
         assert self.session is not None

@@ -22,9 +22,8 @@ def command_runner() -> Iterator[CommandRunner]:
 
 @pytest.fixture(scope="session")
 def receiver() -> Iterator[EventReceiver]:
-    receiver = EventReceiver()
-    yield receiver
-    receiver.close()
+    with EventReceiver() as receiver:
+        yield receiver
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ def test_from_an_empty_home_to_a_delivered_postcard_and_through_a_crash(
 ) -> None:
     service = start()
     newcomer = Newcomer(service)
-    subscription = newcomer.client.webhooks.create(receiver.url("/first"))
+    subscription = newcomer.client.webhooks.create(receiver.url_of("/first"))
 
     pasted = subprocess.run(["bash", "-c", newcomer.curl], capture_output=True, text=True, check=True)
     first_order = json.loads(pasted.stdout)["id"]
@@ -133,7 +133,7 @@ def test_from_an_empty_home_to_a_delivered_postcard_and_through_a_crash(
     assert_verified(events, subscription["secret"])
     assert_told_in_order(events, first_order)
     assert_told_in_order(events, second_order)
-    told = [event.body for event in events if event.data["order.id"] == second_order]
+    told = [event.body.decode() for event in events if event.data["order.id"] == second_order]
     assert all(f'"order.metadata":{compact(METADATA)}' in compact(body) for body in told)
     shown = httpx2.get(newcomer.receiver_url)
     assert shown.status_code == 200
@@ -175,7 +175,7 @@ def compact(text: str) -> str:
 def assert_verified(events: list[ReceivedEvent], secret: str) -> None:
     """By a package that is not ours, and by our own."""
     for event in events:
-        Webhook(secret).verify(event.body, event.headers)
+        Webhook(secret).verify(event.body, dict(event.headers))
         assert verify_webhook(event.body, event.headers, secret) == event.message
         assert event.message["event_id"] == event.id
 

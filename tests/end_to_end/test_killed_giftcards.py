@@ -139,7 +139,7 @@ def live_office(conninfo: str, home: Path, receiver: EventReceiver, partner: Pat
     settings = LIVE_AT_ONCE | {"QUILLPOST_PRINT_PARTNER": f"file://{partner}"}
     with open_sender_service(conninfo, home, receiver, **settings) as sender_service:
         sender = make_account(sender_service.container, sender_service.sender.http, "live@example.com", mode="live")
-        subscribed = sender.post("/webhooks", {"url": receiver.url(sender_service.path), "type": "*"})
+        subscribed = sender.post("/webhooks", {"url": receiver.url_of(sender_service.path), "type": "*"})
         assert subscribed.status_code == 201, subscribed.text
         yield replace(sender_service, sender=sender)
 

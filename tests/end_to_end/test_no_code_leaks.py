@@ -178,7 +178,7 @@ def test_what_cards_are_claimed_and_redeemed_with_is_nowhere_else(
     journey.stop()
 
     for event in sender_service.received():
-        detector.see("an event", f"{event.headers} {event.body}")
+        detector.see("an event", f"{event.headers} {event.body.decode()}")
     see_tables(detector, conninfo)
     see_folder(detector, Path(sender_service.settings["QUILLPOST_HOME"]))
     see_backup(detector, tmp_path / "monday.qpb")

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from support.browser_sessions import make_user
 from support.crash_points import CrashPoint
 from support.event_receiver import EventReceiver
 from support.factories import make_inline_recipients, people, postcard
+from support.fake_server import FakeRequest, FakeResponse
 from support.processes import PATIENCE, Command, CommandRunner, Service, answers, free_port, until
 from support.sender_office import SenderService, open_sender_service
 
@@ -37,30 +37,20 @@ class SlowReceiver(EventReceiver):
     """Keeps everyone waiting who tells it something, until it may answer."""
 
     def __init__(self) -> None:
-        self.may_answer, self.is_told = threading.Event(), threading.Event()
         super().__init__()
+        self.may_answer, self.is_told = threading.Event(), threading.Event()
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        receiver = self
-
-        class Handler(super()._handler()):  # type: ignore[misc]
-            def do_POST(self) -> None:  # noqa: N802
-                receiver.is_told.set()
-                receiver.may_answer.wait(PATIENCE)
-                try:
-                    super().do_POST()
-                except OSError:  # who told it has gone
-                    self.close_connection = True
-
-        return Handler
+    def handle(self, request: FakeRequest) -> FakeResponse | None:
+        self.is_told.set()
+        self.may_answer.wait(PATIENCE)
+        return super().handle(request)
 
 
 @pytest.fixture
 def slow_receiver() -> Iterator[SlowReceiver]:
-    receiver = SlowReceiver()
-    yield receiver
-    receiver.may_answer.set()
-    receiver.close()
+    with SlowReceiver() as receiver:
+        yield receiver
+        receiver.may_answer.set()
 
 
 @pytest.fixture

@@ -351,9 +351,9 @@ def test_half_answers_are_kept_when_it_breaks_down(
 ) -> None:
     monkeypatch.setattr("quillpost.recipients.verification.service.QUESTIONS_PER_CALL", 2)
     create_order(container, sender, everyone())
-    whole = house.hear
+    whole = house.handle
     calls = iter([whole, lambda *_: respond(503), whole, whole, whole])
-    monkeypatch.setattr(house, "hear", lambda *asked: next(calls)(*asked))
+    monkeypatch.setattr(house, "handle", lambda *asked: next(calls)(*asked))
     verified(container)
     assert len(house.streets) == 2
     verified(container)

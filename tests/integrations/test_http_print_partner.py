@@ -11,6 +11,7 @@ import pytest
 from quillpost.fulfillment.ports import PartnerDown
 from quillpost.integrations.printing.http import HttpPartner
 from quillpost.integrations.printing.models import MAX_MARK_BYTES
+from support.fake_server import respond
 from support.print_partners import FILES, REFERENCE, job, now
 from support.print_server import SECRET, PrintServer
 from support.scripted_server import ScriptedServer, reply_with, stay_silent
@@ -87,7 +88,7 @@ def test_a_signature_that_is_old_is_not_believed(house: PrintServer, partner: Ht
 def test_a_refusal_is_told_in_the_partners_own_words(
     house: PrintServer, partner: HttpPartner, status: int, words: bytes, told: str
 ) -> None:
-    house.answers = [(status, words)]
+    house.answers = [respond(status, words, Location="http://127.0.0.1:9/elsewhere")]
     with pytest.raises(PartnerDown) as down:
         partner.submit(job(), now=now())
     assert told in str(down.value)
@@ -110,7 +111,7 @@ def test_a_refusal_is_told_in_the_partners_own_words(
     ],
 )
 def test_an_answer_that_cannot_be_read_is_trouble(house: PrintServer, partner: HttpPartner, answer: bytes) -> None:
-    house.answers = [(200, answer)]
+    house.answers = [respond(200, answer)]
     with pytest.raises(PartnerDown):
         partner.progress(REFERENCE, now=now())
     partner.submit(job(), now=now())

@@ -15,7 +15,7 @@ from quillpost.core.settings import Settings
 from quillpost.notifications.webhooks.payloads import build_sample_event
 from quillpost.notifications.webhooks.rules import EVENT_TYPES, build_data
 from quillpost.web.application import create_app
-from support.event_sink import EventSink, ReceivedRequest, run_dispatcher
+from support.event_receiver import EventReceiver, ReceivedEvent, run_dispatcher
 from support.factories import Clock, make_account, make_sub_account, person, run_jobs_for
 from support.qr_scans import codes_of, count_scans, scan
 from support.test_client import TestClient
@@ -95,18 +95,18 @@ def test_there_are_no_other_keys(event_type: str) -> None:
 @pytest.fixture(scope="module")
 def arrived(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, list[ReceivedRequest]]]:
+) -> Iterator[dict[str, list[ReceivedEvent]]]:
     """All that is told of two cards, from their order to the scan of their codes, by each verb: one of a sub
     account, to somebody of whom much is known and with metadata, one with nothing that is not needed."""
     name, clock = "told_events_" + tmp_path_factory.getbasetemp().name.replace("-", "_"), Clock()
     usual = {"home": tmp_path_factory.mktemp("told"), "allow_private_urls": True}
-    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin, EventSink() as sink:
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin, EventReceiver() as receiver:
         admin.execute(f'create database "{name}" template {template} strategy file_copy')
         container = bootstrap.build_container(Settings.model_validate(usual), postgres.conninfo(name), clock=clock.now)
         with TestClient(create_app(container), base_url="http://quillpost.test") as http:
             owner = make_account(container, http, "owner@example.com")
             for verb in ("post", "get"):
-                asked = {"url": sink.url(f"/{verb}?key=1"), "type": "*", "verb": verb}
+                asked = {"url": receiver.url_of(f"/{verb}?key=1"), "type": "*", "verb": verb}
                 assert owner.post("/webhooks", asked).status_code == 201
             rich = owner.send(
                 recipients=[person(**JANE)],
@@ -122,12 +122,12 @@ def arrived(
             with container.db.system_transaction() as tx:
                 events = int(tx.exec_driver_sql(HOW_MANY).scalar_one())
             with run_dispatcher(container):
-                yield {verb: sink.wait(f"/{verb}", events) for verb in ("post", "get")}
+                yield {verb: receiver.wait(f"/{verb}", events) for verb in ("post", "get")}
         container.db.close()
         admin.execute(f'drop database "{name}" with (force)')
 
 
-def of_type(arrived: dict[str, list[ReceivedRequest]], verb: str, event_type: str) -> list[ReceivedRequest]:
+def of_type(arrived: dict[str, list[ReceivedEvent]], verb: str, event_type: str) -> list[ReceivedEvent]:
     found = [each for each in arrived[verb] if each.type == event_type]
     assert found
     return found
@@ -135,11 +135,11 @@ def of_type(arrived: dict[str, list[ReceivedRequest]], verb: str, event_type: st
 
 @pytest.mark.parametrize("event_type", TYPES)
 def test_a_receiver_is_told_exactly_these_keys_with_values_of_their_types(
-    arrived: dict[str, list[ReceivedRequest]], event_type: str
+    arrived: dict[str, list[ReceivedEvent]], event_type: str
 ) -> None:
     table = ORDER_PAYLOAD if event_type == TYPES[0] else FLAT_PAYLOAD
     for each in of_type(arrived, "post", event_type):
-        assert (each.verb, each.query, each.headers["content-type"]) == ("POST", "key=1", "application/json")
+        assert (each.method, each.query, each.headers["content-type"]) == ("POST", "key=1", "application/json")
         assert set(each.message) == {"event_type", "event_id", "data", "timestamp", "date_time"}
         assert set(each.data) == set(table)
         assert [key for key, kinds in table.items() if not isinstance(each.data[key], kinds)] == []
@@ -147,12 +147,12 @@ def test_a_receiver_is_told_exactly_these_keys_with_values_of_their_types(
 
 
 @pytest.mark.parametrize("event_type", TYPES)
-def test_by_get_the_same_keys_are_parameters(arrived: dict[str, list[ReceivedRequest]], event_type: str) -> None:
+def test_by_get_the_same_keys_are_parameters(arrived: dict[str, list[ReceivedEvent]], event_type: str) -> None:
     posted = {each.message["event_id"]: each for each in of_type(arrived, "post", event_type)}
     told = {each.message["event_id"]: each for each in of_type(arrived, "get", event_type)}
     assert told.keys() == posted.keys()
     for event_id, each in told.items():
-        assert (each.verb, each.body) == ("GET", b"")
+        assert (each.method, each.body) == ("GET", b"")
         assert each.message == in_texts(posted[event_id].message) | {
             "data": {"key": "1"} | in_texts(posted[event_id].data)
         }
@@ -168,9 +168,7 @@ def in_texts(said: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("event_type", TYPES)
-def test_metadata_is_in_each_event_untouched_or_null(
-    arrived: dict[str, list[ReceivedRequest]], event_type: str
-) -> None:
+def test_metadata_is_in_each_event_untouched_or_null(arrived: dict[str, list[ReceivedEvent]], event_type: str) -> None:
     told = [each.data["order.metadata"] for each in of_type(arrived, "post", event_type)]
     # Only the card with metadata was scanned.
     assert [METADATA in told, None in told] == [True, event_type != TYPES[3]]
@@ -179,7 +177,7 @@ def test_metadata_is_in_each_event_untouched_or_null(
     assert set(texts) == ({written} if event_type == TYPES[3] else {written, ""})
 
 
-def test_the_person_and_the_scan_are_told_as_they_are(arrived: dict[str, list[ReceivedRequest]]) -> None:
+def test_the_person_and_the_scan_are_told_as_they_are(arrived: dict[str, list[ReceivedEvent]]) -> None:
     [scan_told] = of_type(arrived, "post", TYPES[3])
     data = scan_told.data
     assert {

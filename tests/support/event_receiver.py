@@ -1,17 +1,34 @@
-"""Somebody else's server, subscribed to our events."""
+"""A server that subscribes to our events, and the dispatcher that delivers to it, as a worker runs it."""
 
+import asyncio
 import json
-import threading
-from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Condition, Thread
 from typing import Any
+from urllib.parse import parse_qsl
+
+from quillpost.app import bootstrap
+from quillpost.app.container import Container
+from quillpost.core.settings import Settings
+from support.fake_server import FakeRequest, FakeResponse, FakeServer, respond
+
+TIMEOUT_SECONDS = 60
+"""Only a test that fails waits so long."""
+
+HEAD = ("event_type", "event_id", "timestamp", "date_time")
 
 
 @dataclass(frozen=True)
 class ReceivedEvent:
-    headers: dict[str, str]
-    body: str
+    """One request. `body` is as it came."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
 
     @property
     def id(self) -> str:
@@ -19,7 +36,12 @@ class ReceivedEvent:
 
     @property
     def message(self) -> dict[str, Any]:
-        return dict(json.loads(self.body))
+        """The head of an event, and its data. Of a GET all values are texts."""
+        if self.method == "POST":
+            return dict(json.loads(self.body))
+        pairs = dict(parse_qsl(self.query, keep_blank_values=True, strict_parsing=True))
+        head = {name: pairs.pop(name) for name in HEAD}
+        return head | {"data": pairs}
 
     @property
     def type(self) -> str:
@@ -30,38 +52,59 @@ class ReceivedEvent:
         return dict(self.message["data"])
 
 
-class EventReceiver:
-    """Answers 204 to everything, and keeps it by path, in the order in which it came."""
+class EventReceiver(FakeServer):
+    """Answers 204 to everything, and keeps it in the order in which it came."""
 
     def __init__(self) -> None:
-        self._received: dict[str, list[ReceivedEvent]] = defaultdict(list)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
-        self._thread.start()
+        super().__init__()
+        self._received: list[ReceivedEvent] = []
+        self._news = Condition()
 
-    def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}{path}"
+    def handle(self, request: FakeRequest) -> FakeResponse | None:
+        event = ReceivedEvent(request.method, request.path, request.query, request.headers, request.body)
+        with self._news:
+            self._received.append(event)
+            self._news.notify_all()
+        return respond(204)
+
+    def url_of(self, path: str) -> str:
+        return self.url + path
 
     def at(self, path: str) -> list[ReceivedEvent]:
-        return list(self._received[path])
+        with self._news:
+            return self._at(path)
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def wait(self, path: str, how_many: int) -> list[ReceivedEvent]:
+        """What has arrived there, once it is so much."""
+        with self._news:
+            has_arrived = self._news.wait_for(lambda: len(self._at(path)) >= how_many, TIMEOUT_SECONDS)
+            events = self._at(path)
+        assert has_arrived, f"{len(events)} of {how_many} events have arrived at {path}"
+        return events
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        received = self._received
+    def _at(self, path: str) -> list[ReceivedEvent]:
+        return [event for event in self._received if event.path == path]
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                received[self.path].append(ReceivedEvent(headers, body.decode()))
-                self.send_response(204)
-                self.end_headers()
 
-            def log_message(self, *_arguments: object) -> None:
-                """Nothing on the test's output."""
+@contextmanager
+def run_dispatcher(container: Container) -> Iterator[None]:
+    """Meanwhile the dispatcher runs, over real sockets."""
+    stop, started = asyncio.Event(), Condition()
+    settings = Settings.model_validate({"allow_private_urls": True})
+    loops: list[asyncio.AbstractEventLoop] = []
 
-        return Handler
+    async def run() -> None:
+        with started:
+            loops.append(asyncio.get_running_loop())
+            started.notify()
+        await bootstrap.build_dispatcher(settings, container).run(stop)
+
+    thread = Thread(target=asyncio.run, args=(run(),))
+    thread.start()
+    with started:
+        assert started.wait_for(lambda: bool(loops), TIMEOUT_SECONDS)
+    try:
+        yield
+    finally:
+        loops[0].call_soon_threadsafe(stop.set)
+        thread.join()

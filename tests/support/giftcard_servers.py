@@ -4,12 +4,11 @@ import base64
 import json
 import threading
 from abc import abstractmethod
-from collections.abc import Mapping
 from itertools import count
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
-from support.fake_server import FakeResponse, FakeServer, respond
+from support.fake_server import FakeRequest, FakeResponse, FakeServer, respond
 
 TREMENDOUS_KEY = "TEST_key-of-tremendous"
 TANGO_KEY = "QuillpostTest:key-of-tango"
@@ -39,20 +38,19 @@ class GiftcardServer(FakeServer):
     @abstractmethod
     def answer(self, method: str, path: str, query: dict[str, str], told: dict[str, Any]) -> FakeResponse: ...
 
-    def hear(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> FakeResponse | None:
+    def handle(self, request: FakeRequest) -> FakeResponse | None:
         if self.is_silent:
             self.closing.wait()
             return None
         with self._lock:
-            place = urlsplit(target)
-            self.calls.append((method, place.path))
+            self.calls.append((request.method, request.path))
             if self.answers:
                 return self.answers.pop(0)
-            if headers.get("authorization") != self.authorization:
+            if request.headers.get("authorization") != self.authorization:
                 return respond(401, {"errors": {"message": "Unauthorized access"}})
-            query = {name: values[0] for name, values in parse_qs(place.query).items()}
-            answer = self.answer(method, place.path, query, json.loads(body or b"{}"))
-            if method == "POST" and self.lost:
+            query = {name: values[0] for name, values in parse_qs(request.query).items()}
+            answer = self.answer(request.method, request.path, query, json.loads(request.body or b"{}"))
+            if request.method == "POST" and self.lost:
                 self.lost -= 1
                 return None
             return answer

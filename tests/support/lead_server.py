@@ -2,13 +2,12 @@
 
 import base64
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from standardwebhooks import Webhook
 
-from support.fake_server import FakeResponse, FakeServer, respond
+from support.fake_server import FakeRequest, FakeResponse, FakeServer, respond
 
 SECRET = "whsec_" + base64.b64encode(b"lead house secret, 32 bytes.....").decode()
 
@@ -30,18 +29,21 @@ class LeadServer(FakeServer):
         self.purchases: dict[str, list[str]] = {}
         self.calls = 0
 
-    def hear(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> FakeResponse:
+    def handle(self, request: FakeRequest) -> FakeResponse:
         self.calls += 1
-        at = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)  # the test's own time
-        if Webhook(SECRET).sign(headers["webhook-id"], at, body.decode()) != headers["webhook-signature"]:
+        at = datetime.fromtimestamp(int(request.headers["webhook-timestamp"]), UTC)  # the test's own time
+        if (
+            Webhook(SECRET).sign(request.headers["webhook-id"], at, request.body.decode())
+            != request.headers["webhook-signature"]
+        ):
             return respond(401, {})
-        asked = json.loads(body)
+        asked = json.loads(request.body)
         if self.answers:
             return self.answers.pop(0)
-        if target == "/v1/search":
+        if request.target == "/v1/search":
             self.searches.append(asked)
             return respond(200, {"records": self.records[: asked["count"]]})
-        if target == "/v1/purchases" and headers["idempotency-key"] == asked["reference"]:
+        if request.target == "/v1/purchases" and request.headers["idempotency-key"] == asked["reference"]:
             self.purchases.setdefault(asked["reference"], asked["ids"])
             return respond(200, {})
         return respond(404, {})

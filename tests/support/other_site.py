@@ -1,53 +1,41 @@
-"""Somebody else's web server: another site than ours, with whatever pages a test writes."""
+"""Another site than ours in the same browser, with whatever pages a test writes."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from urllib.parse import urlsplit
+
+from support.fake_server import FakeRequest, FakeResponse, FakeServer, respond
 
 
 @dataclass(frozen=True)
 class SiteResponse:
-    """An answer: a page, or where to go on."""
+    """A page, or where to go on."""
 
-    words: str = ""
-    kind: str = "text/html"
-    goes_on_to: str | None = None
+    text: str = ""
+    media_type: str = "text/html"
+    location: str | None = None
 
 
 Answer = Callable[[str, bytes], SiteResponse]
-"""What is told to whoever asks for a path (with its query), and sends these bytes."""
+"""Of a path with its query, and the body."""
+
+
+class _Site(FakeServer):
+    def __init__(self, answer: Answer, host: str) -> None:
+        super().__init__()
+        self._answer, self.host = answer, host
+
+    def handle(self, request: FakeRequest) -> FakeResponse:
+        is_icon = request.path == "/favicon.ico"
+        page = SiteResponse() if is_icon else self._answer(request.target, request.body)
+        headers = {"Content_Type": f"{page.media_type}; charset=utf-8"}
+        if page.location:
+            return respond(303, page.text.encode(), Location=page.location, **headers)
+        return respond(200, page.text.encode(), **headers)
 
 
 @contextmanager
-def other_site(answer: Answer) -> Iterator[str]:
-    """Its address."""
-
-    class Answering(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            is_icon = urlsplit(self.path).path == "/favicon.ico"
-            told = SiteResponse() if is_icon else answer(self.path, body)
-            self.send_response(303 if told.goes_on_to else 200)
-            if told.goes_on_to:
-                self.send_header("Location", told.goes_on_to)
-            self.send_header("Content-Type", f"{told.kind}; charset=utf-8")
-            self.end_headers()
-            self.wfile.write(told.words.encode())
-
-        do_POST = do_GET  # noqa: N815
-
-        def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://localhost:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join(10)
-        server.server_close()
+def other_site(answer: Answer, *, host: str = "localhost") -> Iterator[str]:
+    """Its address. For a browser `localhost` is another site than 127.0.0.1; another port is the same site."""
+    with _Site(answer, host) as site:
+        yield site.url

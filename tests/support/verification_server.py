@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from support.fake_server import FakeResponse, FakeServer, respond
+from support.fake_server import FakeRequest, FakeResponse, FakeServer, respond
 
 KEY = "a key of the gateway"
 
@@ -30,14 +30,14 @@ class VerificationServer(FakeServer):
         """What it was asked about, call after call."""
         return [question["address"] for question in self.asked if "address" in question]
 
-    def hear(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> FakeResponse:
-        self.calls.append((target, headers))
+    def handle(self, request: FakeRequest) -> FakeResponse:
+        self.calls.append((request.target, request.headers))
         if self.answers:
             return self.answers.pop(0)
-        if headers.get("authorization") != f"Bearer {KEY}":
+        if request.headers.get("authorization") != f"Bearer {KEY}":
             return respond(401, {})
-        told = json.loads(body)
-        questions = told["addresses" if target.endswith("/verify") else "people"]
+        asked = json.loads(request.body)
+        questions = asked["addresses" if request.target.endswith("/verify") else "people"]
         self.asked += questions
         found = [self._of(question) for question in questions]
         return respond(200, {"answers": [answer for answer in found if answer]})

@@ -7,7 +7,7 @@ import pytest
 
 from quillpost.app.container import Container
 from quillpost.web.application import create_app
-from support.event_sink import EventSink, run_dispatcher
+from support.event_receiver import EventReceiver, run_dispatcher
 from support.factories import Account, Build, Clock, make_live, make_sub_account, make_teammate, person, run_due_jobs
 from support.test_client import TestClient
 
@@ -24,13 +24,13 @@ def http(container: Container) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def sink() -> Iterator[EventSink]:
-    with EventSink() as sink:
-        yield sink
+def receiver() -> Iterator[EventReceiver]:
+    with EventReceiver() as receiver:
+        yield receiver
 
 
-def subscribe(who: Account, sink: EventSink, path: str, **how: Any) -> int:
-    made = who.post("/webhooks", {"url": sink.url(path), "type": "*"} | how)
+def subscribe(who: Account, receiver: EventReceiver, path: str, **how: Any) -> int:
+    made = who.post("/webhooks", {"url": receiver.url_of(path), "type": "*"} | how)
     assert made.status_code == 201, made.text
     return int(made.json()["id"])
 
@@ -49,24 +49,24 @@ def send(who: Account, **how: Any) -> int:
     return int(sent.json()["id"])
 
 
-def told(sink: EventSink, path: str) -> set[tuple[int, str | None]]:
+def told(receiver: EventReceiver, path: str) -> set[tuple[int, str | None]]:
     """Of which orders, and of whom: nobody, where the order itself is meant."""
-    return {(each.data["order.id"], each.data.get("recipient.name")) for each in sink.at(path)}
+    return {(each.data["order.id"], each.data.get("recipient.name")) for each in receiver.at(path)}
 
 
 def test_each_is_told_of_its_own(
-    owner: Account, stranger: Account, container: Container, clock: Clock, sink: EventSink
+    owner: Account, stranger: Account, container: Container, clock: Clock, receiver: EventReceiver
 ) -> None:
     branch = make_sub_account(container, owner)
     teammate = make_teammate(container, owner, branch)
     friends, others = make_list(owner, "Ann", "Bert"), make_list(owner, "Constance")
-    subscribe(owner, sink, "/account")
-    subscribe(owner, sink, "/orders", type="order.status_update")
-    subscribe(owner, sink, "/branch", sub_account_id=branch)
-    subscribe(teammate, sink, "/teammate")
-    subscribe(owner, sink, "/friends", mailing_list_id=friends)
-    subscribe(make_live(container, owner), sink, "/live")
-    subscribe(stranger, sink, "/stranger")
+    subscribe(owner, receiver, "/account")
+    subscribe(owner, receiver, "/orders", type="order.status_update")
+    subscribe(owner, receiver, "/branch", sub_account_id=branch)
+    subscribe(teammate, receiver, "/teammate")
+    subscribe(owner, receiver, "/friends", mailing_list_id=friends)
+    subscribe(make_live(container, owner), receiver, "/live")
+    subscribe(stranger, receiver, "/stranger")
 
     plain = send(owner)
     ours = send(owner, sub_account_id=branch)
@@ -78,34 +78,34 @@ def test_each_is_told_of_its_own(
     }  # fmt: skip
     with run_dispatcher(container):
         for path, how_many in (("/account", 9), ("/orders", 3), ("/branch", 2), ("/friends", 3)):
-            sink.wait(path, how_many)
-        sink.wait("/teammate", 2)
-    assert told(sink, "/account") == everything
-    assert told(sink, "/orders") == {(order, None) for order in (plain, ours, both)}
-    assert told(sink, "/branch") == told(sink, "/teammate") == {(ours, None), (ours, "Jane Doe")}
-    assert told(sink, "/friends") == {(both, None), (both, "Ann"), (both, "Bert")}
-    assert told(sink, "/live") == told(sink, "/stranger") == set()
+            receiver.wait(path, how_many)
+        receiver.wait("/teammate", 2)
+    assert told(receiver, "/account") == everything
+    assert told(receiver, "/orders") == {(order, None) for order in (plain, ours, both)}
+    assert told(receiver, "/branch") == told(receiver, "/teammate") == {(ours, None), (ours, "Jane Doe")}
+    assert told(receiver, "/friends") == {(both, None), (both, "Ann"), (both, "Bert")}
+    assert told(receiver, "/live") == told(receiver, "/stranger") == set()
 
 
 def test_what_is_asked_for_again_arrives_again(
-    owner: Account, container: Container, clock: Clock, sink: EventSink
+    owner: Account, container: Container, clock: Clock, receiver: EventReceiver
 ) -> None:
-    hook = subscribe(owner, sink, "/hook")
+    hook = subscribe(owner, receiver, "/hook")
     send(owner)
     with run_dispatcher(container):
-        first = sink.wait("/hook", 2)
+        first = receiver.wait("/hook", 2)
     clock.advance(minutes=1)
     log = owner.get(f"/webhooks/{hook}/deliveries?status=delivered").json()["data"]
     assert {row["request_body"] for row in log} == {each.body.decode() for each in first}
     assert {(row["response_status"], row["attempts"]) for row in log} == {(204, 1)}
     assert owner.post(f"/webhooks/{hook}/deliveries/{log[0]['id']}/retry").status_code == 200
     with run_dispatcher(container):
-        assert sink.wait("/hook", 3)[2].body.decode() == log[0]["request_body"]
+        assert receiver.wait("/hook", 3)[2].body.decode() == log[0]["request_body"]
     clock.advance(minutes=1)
     asked = owner.post(f"/webhooks/{hook}/replay", {"from": "2026-05-04T12:00:00Z"})
     assert (asked.status_code, asked.json()["events"]) == (202, 2)
     run_due_jobs(container)
     with run_dispatcher(container):
-        replayed = sink.wait("/hook", 5)[3:]
+        replayed = receiver.wait("/hook", 5)[3:]
     assert sorted(each.body for each in replayed) == sorted(each.body for each in first)
     assert owner.get(f"/webhooks/{hook}").json()["invoke_count"] == 5

@@ -14,7 +14,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from quillpost.app.container import Container
 from quillpost.web.application import create_app
-from support.event_sink import EventSink, ReceivedRequest, run_dispatcher
+from support.event_receiver import EventReceiver, ReceivedEvent, run_dispatcher
 from support.factories import Account, Build, Clock, make_account
 from support.test_client import TestClient
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 METADATA = {"name": "Zoë ✓", "nested": {"a": [1, 2.5, None]}}
 
 
-def by_pypi(secret: str, arrived: ReceivedRequest) -> Any:
+def by_pypi(secret: str, arrived: ReceivedEvent) -> Any:
     """The event, or nothing where the package does not believe it."""
     try:
         return Webhook(secret).verify(arrived.body, dict(arrived.headers))
@@ -30,7 +30,7 @@ def by_pypi(secret: str, arrived: ReceivedRequest) -> Any:
         return None
 
 
-def by_npm(*told: tuple[str, ReceivedRequest]) -> list[Any]:
+def by_npm(*told: tuple[str, ReceivedEvent]) -> list[Any]:
     """The same, by Node.js. Where that is not installed there is nobody to ask; `.ci/run` insists on it."""
     node = shutil.which("node")
     if node is None or not (ROOT / "node_modules" / "standardwebhooks").exists():
@@ -65,26 +65,26 @@ def owner(container: Container) -> Iterator[Account]:
 
 
 @pytest.fixture
-def sink() -> Iterator[EventSink]:
-    with EventSink() as sink:
-        yield sink
+def receiver() -> Iterator[EventReceiver]:
+    with EventReceiver() as receiver:
+        yield receiver
 
 
-def subscribe(who: Account, sink: EventSink, **how: Any) -> tuple[int, str]:
-    made = who.post("/webhooks", {"url": sink.url("/hook"), "type": "*"} | how)
+def subscribe(who: Account, receiver: EventReceiver, **how: Any) -> tuple[int, str]:
+    made = who.post("/webhooks", {"url": receiver.url_of("/hook"), "type": "*"} | how)
     assert made.status_code == 201, made.text
     return made.json()["id"], made.json()["secret"]
 
 
 @pytest.mark.parametrize("verify", ["pypi", "npm"])
 def test_an_event_is_believed_with_its_secret_alone(
-    owner: Account, container: Container, sink: EventSink, verify: str
+    owner: Account, container: Container, receiver: EventReceiver, verify: str
 ) -> None:
-    _, secret = subscribe(owner, sink)
-    _, another = subscribe(owner, sink, url=sink.url("/other"))
+    _, secret = subscribe(owner, receiver)
+    _, another = subscribe(owner, receiver, url=receiver.url_of("/other"))
     assert owner.send(metadata=METADATA).status_code == 200
     with run_dispatcher(container):
-        first, _ = sink.wait("/hook", 2)
+        first, _ = receiver.wait("/hook", 2)
     believed, not_believed = (
         by_npm((secret, first), (another, first))
         if verify == "npm"
@@ -98,10 +98,10 @@ def test_an_event_is_believed_with_its_secret_alone(
 
 @pytest.mark.parametrize("verify", ["pypi", "npm"])
 def test_for_a_day_both_secrets_are_good_and_then_the_new_one_alone(
-    owner: Account, container: Container, sink: EventSink, clock: Clock, verify: str
+    owner: Account, container: Container, receiver: EventReceiver, clock: Clock, verify: str
 ) -> None:
     clock.advance(hours=-24)
-    hook, oldest = subscribe(owner, sink)
+    hook, oldest = subscribe(owner, receiver)
     old = owner.post(f"/webhooks/{hook}/rotate-secret").json()["secret"]
     clock.advance(seconds=1)
     new = owner.post(f"/webhooks/{hook}/rotate-secret").json()["secret"]
@@ -109,7 +109,7 @@ def test_for_a_day_both_secrets_are_good_and_then_the_new_one_alone(
     for number in (1, 2):
         assert owner.post(f"/webhooks/{hook}/test").status_code == 200
         with run_dispatcher(container):
-            arrived = sink.wait("/hook", number)[-1]
+            arrived = receiver.wait("/hook", number)[-1]
         told = [(secret, arrived) for secret in (oldest, old, new)]
         answers = by_npm(*told) if verify == "npm" else [by_pypi(*each) for each in told]
         good = [answer is not None for answer in answers]
@@ -118,11 +118,13 @@ def test_for_a_day_both_secrets_are_good_and_then_the_new_one_alone(
         clock.advance(seconds=2)
 
 
-def test_a_delivery_by_get_is_signed_over_an_empty_body(owner: Account, container: Container, sink: EventSink) -> None:
-    hook, secret = subscribe(owner, sink, verb="get")
+def test_a_delivery_by_get_is_signed_over_an_empty_body(
+    owner: Account, container: Container, receiver: EventReceiver
+) -> None:
+    hook, secret = subscribe(owner, receiver, verb="get")
     event = owner.post(f"/webhooks/{hook}/test").json()["event_id"]
     with run_dispatcher(container):
-        [arrived] = sink.wait("/hook", 1)
-    assert (arrived.verb, arrived.body, arrived.message["event_id"]) == ("GET", b"", event)
+        [arrived] = receiver.wait("/hook", 1)
+    assert (arrived.method, arrived.body, arrived.message["event_id"]) == ("GET", b"", event)
     stamp = datetime.fromtimestamp(int(arrived.headers["webhook-timestamp"]), UTC)
     assert Webhook(secret).sign(event, stamp, "") == arrived.headers["webhook-signature"]

@@ -1,10 +1,5 @@
 """One person's way through the pages in a real browser: joining, signing out and in, the second factor."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-
 import pyotp
 import pytest
 from playwright.sync_api import Page, expect
@@ -17,6 +12,7 @@ from support.browser_sessions import PASSWORD as THEIRS
 from support.browser_sessions import make_user
 from support.chromium import new_page
 from support.factories import Account, Clock
+from support.other_site import SiteResponse, other_site
 from support.raw_http import real_server
 
 pytestmark = pytest.mark.costly
@@ -62,7 +58,11 @@ def test_no_other_site_shows_a_page_of_ours_within_its_own(container: Container,
     """Clickjacking. The session's cookie would come along: for a browser another port is the same site."""
     make_user(container, owner.id, "dana@example.com")
     paths, refusals = ("/settings", "/sign-in/confirm", "/"), list[str]()
-    with real_server(create_app(container)) as port, another_site() as elsewhere, new_page(refusals=refusals) as page:
+    with (
+        real_server(create_app(container)) as port,
+        other_site(frame, host="127.0.0.1") as elsewhere,
+        new_page(refusals=refusals) as page,
+    ):
         here = f"http://127.0.0.1:{port}"
         page.goto(f"{here}/sign-in")
         sign_in(page, THEIRS, email="dana@example.com")
@@ -136,28 +136,6 @@ def end_second_factor(page: Page, here: str) -> None:
     expect(page.get_by_role("status")).to_have_text("The second factor is off.")
 
 
-class Framing(BaseHTTPRequestHandler):
+def frame(target: str, _body: bytes) -> SiteResponse:
     """Another site, which lays a page of ours under its own buttons."""
-
-    def do_GET(self) -> None:
-        body = f'<title>Win</title><iframe src="{self.path.partition("?")[2]}"></iframe>'.encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextmanager
-def another_site() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Framing)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return SiteResponse(f'<title>Win</title><iframe src="{target.partition("?")[2]}"></iframe>')

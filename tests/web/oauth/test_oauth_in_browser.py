@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
@@ -15,6 +13,7 @@ from support.browser_sessions import PASSWORD, make_user, sign_in_browser
 from support.chromium import new_page
 from support.factories import Account, make_sub_account
 from support.oauth_app import STATE, VERIFIER, WITH_PKCE, OAuthApp, register_client
+from support.other_site import SiteResponse, other_site
 from support.raw_http import real_server
 from support.test_client import TestClient
 
@@ -33,29 +32,15 @@ class Site:
 def site_of_app() -> Iterator[tuple[Site, str]]:
     site = Site()
 
-    class Answering(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked = urlsplit(self.path)
-            if asked.path == "/back":
-                site.came_back.append(parse_qs(asked.query))
-            words = "<p>Welcome back</p>" if asked.path == "/back" else f'<a href="{site.link}">Connect</a>'
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.end_headers()
-            self.wfile.write(words.encode())
+    def answer(target: str, _body: bytes) -> SiteResponse:
+        asked = urlsplit(target)
+        if asked.path == "/back":
+            site.came_back.append(parse_qs(asked.query))
+            return SiteResponse("<p>Welcome back</p>")
+        return SiteResponse(f'<a href="{site.link}">Connect</a>')
 
-        def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield site, f"http://localhost:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join(10)
-        server.server_close()
+    with other_site(answer) as url:
+        yield site, url
 
 
 def test_from_an_apps_site_to_consent_and_back(container: Container, http: TestClient, owner: Account) -> None:
