@@ -1,6 +1,6 @@
 """The specification's table "Pagination envelopes": the links + meta style of orders and items, row by row.
 
-The page-number style is that of recipients; tests/api/test_page_envelopes.py has it key for key.
+The page-number style is that of recipients; tests/web/api/test_page_envelopes.py has it key for key.
 """
 
 from collections.abc import Iterator
