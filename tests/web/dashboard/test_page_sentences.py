@@ -18,7 +18,7 @@ from quillpost.web.messages import PAGE_SENTENCES, page_text
 
 SOURCE = Path(quillpost.__file__).parent
 DOMAIN = ("accounts", "core", "fulfillment", "orders", "recipients", "rendering")
-OPENAPI = Path(__file__).parent.parent / "interface" / "pinned" / "openapi.json"
+OPENAPI = Path(__file__).parents[2] / "interface" / "pinned" / "openapi.json"
 FRONT, PDF = ContentSource("image_template").label, ContentSource("message_template", part=name_part("pdf_only_url"))
 SENTENCE = re.compile(r"[A-Z]\S* \S+ \S")
 
