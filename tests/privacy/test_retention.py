@@ -53,7 +53,7 @@ def forget(container: Container, **days: int) -> None:
 def replay(container: Container, order: Order) -> None:
     caller = Caller(order.account_id, order.mode)
     with container.db.transaction(build_tenant(caller)) as tx:
-        again = ReplayRequest(order_id=order.id, copy_metadata=True, allow_duplicates=True)
+        again = ReplayRequest(order_id=order.id, copy_metadata=True, allows_repeats=True)
         resolve_replay(tx, caller, again, price_date=container.clock().date())
 
 

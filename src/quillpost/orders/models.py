@@ -228,18 +228,18 @@ class ReplayRequest:
     schedule_for: datetime | None = None
     metadata: str | None = None
     copy_metadata: bool = False
-    allow_duplicates: bool = False
+    allows_repeats: bool = False
 
     @classmethod
     def for_one(cls, order_id: int, recipient: Mapping[str, str | None]) -> Self:
-        return cls(order_id=order_id, recipients=[recipient], copy_metadata=True, allow_duplicates=True)
+        return cls(order_id=order_id, recipients=[recipient], copy_metadata=True, allows_repeats=True)
 
     def options_for(self, order: "Order") -> dict[str, Any]:
         """What it changes, by the names of a request."""
         return {
             "schedule_for": self.schedule_for,
             "metadata": order.metadata if self.copy_metadata else self.metadata,
-            "allow_duplicates": self.allow_duplicates,
+            "allow_duplicates": self.allows_repeats,
         }
 
 

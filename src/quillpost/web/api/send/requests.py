@@ -359,7 +359,7 @@ class Replay(Body):
             schedule_for=parse_schedule(self.schedule_for, errors, now=now),
             metadata=to_metadata_text(self.metadata, limits, errors),
             copy_metadata="metadata" not in self.provided_fields(),
-            allow_duplicates=self.allow_duplicates,
+            allows_repeats=self.allow_duplicates,
         )
         return replay, errors
 

@@ -217,7 +217,7 @@ def _draft_replay(request: Request, form: Form, order: Order, user: SignedInUser
         order_id=order.id,
         schedule_for=parse_moment(form, "send_on", parse_zone(request, form.fields)) if is_later else None,
         copy_metadata=True,
-        allow_duplicates=form.text("repeats") == "on",
+        allows_repeats=form.text("repeats") == "on",
     )
     check_schedule(replay.schedule_for, errors, now=container.clock())
     return order_service.draft_replay(container.orders, user.caller, replay, errors)
