@@ -158,7 +158,7 @@ def test_another_process_with_another_hash_seed_makes_the_same_bytes() -> None:
         "import sys; sys.path[:0] = sys.argv[1:]\n"
         "import hashlib, test_determinism as t\n"
         "looks = t.samples()\n"
-        "made = t.composed(looks, [t.copy_of(key, t.ODD) for key in looks])\n"
+        "made = t.compose_item(looks, [t.copy_of(key, t.ODD) for key in looks])\n"
         "print(hashlib.sha256(made.sheets + made.envelopes).hexdigest())"
     )
     looks = samples()
