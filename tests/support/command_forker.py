@@ -96,6 +96,6 @@ def _wait(pid: int, seconds: float) -> int | None:
         time.sleep(BETWEEN_LOOKS)
 
 
-if __name__ == "__main__":
+def run() -> None:
     warm_up()
     tend()

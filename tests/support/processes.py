@@ -26,6 +26,7 @@ FAST = {
 }
 """Settings under which an order is delivered in seconds, and a dead worker is missed as soon."""
 
+FORK_COMMANDS = "import sys; sys.path.insert(0, sys.argv[1]); from support import command_forker as c; c.run()"
 OUR_PROGRAM = (sys.executable, "-c", "from quillpost.cli import main; main()")
 PATIENCE = 60.0
 T = TypeVar("T")
@@ -117,13 +118,13 @@ def _with_kept_bytecode() -> dict[str, str]:
 
 
 class CommandRunner:
-    """Where commands are started cheaply; see `command_runner.py`."""
+    """Where commands are started cheaply; see `command_forker.py`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._started = 0
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("command_forker.py"))],
+            [sys.executable, "-c", FORK_COMMANDS, str(Path(__file__).parents[1])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
