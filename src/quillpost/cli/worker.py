@@ -22,10 +22,10 @@ from quillpost.core.telemetry import configure_logging
 log = structlog.get_logger(__name__)
 
 # From the signal on:
-RESPONSE_SECONDS = 4  # requests without an answer by then are told to try again (see `core/requests.py`)
+RESPONSE_SECONDS = 4  # requests without an answer by then get one that says to try again (see `core/requests.py`)
 WORKER_STOP_SECONDS = 5.0  # jobs, webhooks and messages are stopped then, and resumed by others or at the next start
 PROCESS_STOP_SECONDS = 6.5  # threads that still compute are cut off then
-PARENT_STOP_SECONDS = 8.0  # the same for whoever waits for server processes of their own
+PARENT_STOP_SECONDS = 8.0  # the same for a command that waits for its server processes
 CLEANUP_SECONDS = 0.7  # for stopping our database
 
 

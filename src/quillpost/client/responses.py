@@ -75,7 +75,7 @@ def next_query(page: ResponseObject) -> str | None:
 
 
 class Pages(Generic[T]):
-    """Every row of a list. Each `for` starts anew from the first page."""
+    """Every row of a list. Each `for` starts again from the first page."""
 
     def __init__(self, fetch: Callable[[str | None], ResponseObject]) -> None:
         self._fetch = fetch
@@ -94,7 +94,7 @@ class Pages(Generic[T]):
 
 
 class AsyncPages(Generic[T]):
-    """Every row of a list. Each `async for` starts anew from the first page."""
+    """Every row of a list. Each `async for` starts again from the first page."""
 
     def __init__(self, fetch: Callable[[str | None], Awaitable[ResponseObject]]) -> None:
         self._fetch = fetch

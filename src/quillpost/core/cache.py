@@ -1,4 +1,4 @@
-"""Caches that threads share, bounded in size and, if told so, in time."""
+"""Caches that threads share, bounded in size and, on request, in time."""
 
 from collections.abc import Callable, Hashable
 from contextlib import suppress

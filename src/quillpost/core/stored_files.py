@@ -52,7 +52,7 @@ SELECT_ORDER_FILES = sa.text("select * from files_of_order(:order_id)")
 
 
 def find_order_files(tx: Tx, order_id: int) -> dict[UUID, StoredFile]:
-    """The files of an order that this transaction has read already, whoever owns them."""
+    """The files of an order that this transaction has read already, of any owner."""
     rows = tx.execute(SELECT_ORDER_FILES, {"order_id": order_id})
     return {row.id: StoredFile(row.id, row.key, bytes(row.sha256).hex()) for row in rows}
 

@@ -200,7 +200,7 @@ def change_status(
     tx: Tx, order_ids: Sequence[int], *, expected: Sequence[OrderStatus], new_status: OrderStatus, now: datetime
 ) -> list[int]:
     """The ids of those that were in an expected status and changed."""
-    # In the order of their ids, as whoever moves items locks them too.
+    # In the order of their ids, as a transaction that moves items locks them too.
     tx.execute(LOCK_ORDERS, {"orders": list(order_ids)})
     return list(
         tx.execute(

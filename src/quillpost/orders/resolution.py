@@ -313,14 +313,14 @@ def _require_pictures(tx: Tx, order: Order) -> None:
 
 
 def _require_gift(tx: Tx, order: Order) -> None:
-    """A card is bought anew for each piece, as the catalog has it today."""
+    """Each piece gets a new card, as the catalog has it today."""
     if order.gift is not None and (errors := validation.check_giftcard(tx, order.gift)):
         [message] = next(iter(errors.values()))
         raise Refused(f"The gift card of this order is offered no more: send it anew with another. {message}")
 
 
 def _read_inline_recipients(tx: Tx, order: Order) -> list[RecipientRow]:
-    """Those whom the call itself named; the lists are asked anew. Of an automation's those whom it mailed: a
+    """Those whom the call itself named; the lists are read again. Of an automation's those whom it mailed: a
     caller would have been refused the others. Whoever was erased is nobody any more."""
     conditions = [*item_queries.inline_item_conditions(order), items.c.person_gone_at.is_(None)]
     if order.method == AUTOMATION_METHOD:

@@ -180,7 +180,7 @@ def _find_existing_keys(tx: Tx, new_members: Iterable[NewMember]) -> set[ListAdd
 def insert_recipients(
     tx: Tx, new_members: Sequence[NewMember], *, are_samples: bool = False, now: datetime
 ) -> list[Recipient]:
-    """In order. The lists are locked, so whoever is new on them is one of these."""
+    """In order. The lists are locked, so everyone new on them is one of these."""
     if not new_members:
         return []
     list_ids = sorted({mailing_list.id for mailing_list, _ in new_members})

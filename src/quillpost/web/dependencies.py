@@ -90,7 +90,7 @@ class AuditWriter:
     """The person, where one does it at a page of ours and not by a token."""
 
     def record(self, tx: Tx, action: str, details: Mapping[str, Any], *, sub_account_id: int | None = None) -> None:
-        """One line; whoever is limited to a sub account writes for that one."""
+        """One line; a caller limited to a sub account writes for that one."""
         audit_service.record_audit_entry(
             tx,
             self.caller.account_id,

@@ -106,7 +106,7 @@ class Dispatcher:
         try:
             result = await asyncio.to_thread(self._run_step, request)
         except BaseException:
-            self._leases.requeue_outcomes(request)  # to be told again
+            self._leases.requeue_outcomes(request)  # to be sent again
             raise
         self._leases.apply_result(request, result, at=_loop_time())
         self._start_ready(self._clock())

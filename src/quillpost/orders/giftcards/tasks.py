@@ -120,7 +120,7 @@ class CardReturns:
         self._resume_after: dict[str, int] = {}
 
     def return_cards(self, *, now: datetime) -> None:
-        """Every void card that its issuer has not been told of."""
+        """Every void card that was not returned to its issuer yet."""
         with self._db.system_transaction() as tx:
             tx.execute(VOID_ENDED_ITEMS, {"why": ITEM_FAILED, "now": now})
         for mode, issuer in self._issuers.items():

@@ -212,7 +212,7 @@ _SESSION_SETTINGS = ("set local work_mem = '64MB'", "set local jit = off")
 
 _REJECT_FILE_DUPLICATES = """
     insert into import_rejects (import_id, place, line, reason)
-    select :id, s.place, s.line, format(:told, d.line)
+    select :id, s.place, s.line, format(:reason, d.line)
       from {staging} s
       join (select {key} as key, told_apart,
                    coalesce(min(place) filter (where deliverability <> :undeliverable), min(place)) as place,
@@ -226,7 +226,7 @@ _REJECT_ADDRESSES_ON_LIST = """
     insert into import_rejects (import_id, place, line, reason)
     select :id, s.place, s.line,
            case when r.deliverability = :undeliverable and s.deliverability <> :undeliverable
-                then format(:told_undeliverable, r.id) else :told end
+                then format(:reason_undeliverable, r.id) else :reason end
       from {staging} s
       join recipients r on r.mailing_list_id = :list and r.address_key = s.address_key
                        and r.told_apart = s.told_apart
@@ -235,7 +235,7 @@ _REJECT_ADDRESSES_ON_LIST = """
 
 _REJECT_EMAILS_ON_LIST = """
     insert into import_rejects (import_id, place, line, reason)
-    select :id, s.place, s.line, :told from {staging} s
+    select :id, s.place, s.line, :reason from {staging} s
      where s.address_key is null
        and exists (select from recipients r
                     where r.account_id = :account and r.email_key = lower(s.email)
@@ -270,7 +270,7 @@ def add_staged_recipients(tx: Tx, import_record: Import, mailing_list: MailingLi
         "list": mailing_list.id,
         "account": mailing_list.account_id,
         "undeliverable": UNDELIVERABLE,
-        "told_undeliverable": UNDELIVERABLE_ON_LIST,
+        "reason_undeliverable": UNDELIVERABLE_ON_LIST,
     }
     duplicates = _reject_duplicates(tx, import_record, bind_values, is_empty=mailing_list.total_recipients == 0)
     if duplicates:
@@ -304,14 +304,14 @@ def _reject_duplicates(tx: Tx, import_record: Import, bind_values: dict[str, obj
     duplicates = 0
     for names, message in ((by_address, SAME_ADDRESS), (by_email, SAME_EMAIL)):
         duplicates += _run_staging_query(
-            tx, import_record, _REJECT_FILE_DUPLICATES, bind_values | {"told": message}, **names
+            tx, import_record, _REJECT_FILE_DUPLICATES, bind_values | {"reason": message}, **names
         )
     if not is_empty:
         for query, message in (
             (_REJECT_ADDRESSES_ON_LIST, f"address: {ALREADY_ON_LIST}"),
             (_REJECT_EMAILS_ON_LIST, EMAIL_ON_LIST),
         ):
-            duplicates += _run_staging_query(tx, import_record, query, bind_values | {"told": message})
+            duplicates += _run_staging_query(tx, import_record, query, bind_values | {"reason": message})
     return duplicates
 
 

@@ -114,7 +114,7 @@ MAX_MEMORY_BYTES = 1_000_000
 """Longer files wait on disk for their reader."""
 
 # A spreadsheet must not take a name for a formula. One more quote is put before those that a value begins
-# with: whoever takes one away, as an import does, has what was there.
+# with: a transaction that removes one, as an import does, has what was there.
 FORMULA_PATTERN = "'*[-=+@\t\r\n＝＋－＠]"
 _FORMULA_START = re.compile(FORMULA_PATTERN)
 _TEXT_EXPRESSION = "case when {column} ~ {formula} then '''' || {column} else {column} end as {column}"

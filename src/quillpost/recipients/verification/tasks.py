@@ -165,7 +165,7 @@ def _build_question(context: VerificationContext, row: sa.Row[Any]) -> Verificat
 
 
 def _record_progress(tx: Tx, ids: Sequence[int], *, only_changed: bool, now: datetime) -> None:
-    """Recorded first: whoever gets another address below is to be verified again."""
+    """Recorded first: people who get another address below are verified again."""
     if only_changed:
         tx.execute(sa.delete(recipients_to_verify).where(recipients_to_verify.c.recipient_id.in_(ids)))
     elif ids:

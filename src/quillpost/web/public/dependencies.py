@@ -21,7 +21,7 @@ def limit_body(max_bytes: int) -> Callable[[Request], Awaitable[bytes]]:
             return await read_whole_body(
                 request.scope, request.receive, max_bytes=max_bytes, report_size=lambda _: None
             )
-        except RequestAborted:  # nobody is there to be told
+        except RequestAborted:  # the caller is gone
             raise Invalid({"body": ["The body breaks off: send it whole."]}) from None
 
     return raw_body

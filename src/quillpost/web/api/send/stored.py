@@ -241,7 +241,7 @@ def create_embed(
     lists = read_usable_lists(tx, body.mailing_list_ids or (), sub_account_id, field_errors)
     if field_errors:
         raise Invalid(field_errors)
-    assert caller.token_id is not None, "whoever calls the API has a token"
+    assert caller.token_id is not None, "every caller of the API has a token"
     expires_at = container.clock() + timedelta(seconds=body.expires_in or MAX_LIFETIME_SECONDS)
     embed_pass = EmbedToken(
         account_id=caller.account_id,

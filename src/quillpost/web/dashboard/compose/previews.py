@@ -185,7 +185,7 @@ def draw_preview(form: Form, caller: Caller, container: Container, zone: ZoneInf
 
 
 def _preview_person(form: Form, caller: Caller, container: Container) -> tuple[Mapping[str, str | None], bool]:
-    """The chosen person, or a made-up one while nobody can be mailed to. The second value: made up."""
+    """The chosen person, or a made-up one while nobody can be mailed to. The second value: whether it is made up."""
     person = recipients.find_preview_person(form, caller, container)
     if person is None:
         return SAMPLE_PERSON, True
