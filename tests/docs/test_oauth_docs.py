@@ -27,7 +27,7 @@ from quillpost.core.database import Tenant
 from quillpost.web import forms as web_forms
 from quillpost.web.oauth import endpoints as oauth_endpoints
 from quillpost.web.oauth import requests
-from quillpost.web.public import leaked_tokens
+from quillpost.web.public.leaked_tokens import endpoints as leaked_token_endpoints
 from support.browser_sessions import Browser, make_user, sign_in_browser
 from support.factories import Account
 from support.oauth_app import hidden_fields
@@ -147,7 +147,7 @@ def test_the_example_in_python_works_as_it_is_written(integrator: Integrator, mo
 
 def test_a_token_is_reported_as_the_page_says(integrator: Integrator, owner: Account) -> None:
     told = json.loads(integrator.run(blocks("shell")["leaked"], LEAKED=owner.token))
-    assert told == {"message": leaked_tokens.DONE_MESSAGE}
+    assert told == {"message": leaked_token_endpoints.DONE_MESSAGE}
     assert owner.get("/ping").status_code == 401
 
 
@@ -203,7 +203,8 @@ def test_no_error_is_documented_that_is_never_told() -> None:
         f"| {web_forms.MAX_FORM_BYTES:,} bytes, {requests.MAX_PARAMETERS} fields, each once |",
         f"at most {redirect_addresses.MAX_REDIRECT_URI_LENGTH:,} characters",
         f'"expires_in": {int(app_tokens.DEFAULT_LIFETIMES.access.total_seconds())}',
-        f"{leaked_tokens.MAX_TOKENS:,} in one report at most, and {leaked_tokens.MAX_PER_NETWORK} reports a minute",
+        f"{leaked_token_endpoints.MAX_TOKENS:,} in one report at most,"
+        f" and {leaked_token_endpoints.MAX_PER_NETWORK} reports a minute",
     ],
 )
 def test_every_number_is_the_real_one(fact: str) -> None:

@@ -15,7 +15,7 @@ from quillpost.accounts.users import invitations, passwords, second_factor, sess
 from quillpost.accounts.users.rules import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
 from quillpost.accounts.users.sign_in import BROWSER_TOKEN_LIFETIME
 from quillpost.core.tokens import SecretKind
-from quillpost.web.dashboard.settings import users
+from quillpost.web.dashboard.settings.users import pages as user_pages
 from quillpost.web.security import KNOWN_BROWSER, SESSION, VISITOR
 from support.test_client import TestClient
 
@@ -48,7 +48,7 @@ def test_no_act_is_documented_that_is_not_noted() -> None:
 def test_every_role_is_a_column(role: str) -> None:
     header = next(line for line in PEOPLE.splitlines() if line.startswith("| may |"))
     assert f" {role} " in header
-    assert role in users.ROLE_DESCRIPTIONS
+    assert role in user_pages.ROLE_DESCRIPTIONS
 
 
 @pytest.mark.parametrize("scope", sorted(OWNER_ONLY_SCOPES))

@@ -54,7 +54,7 @@ SANDBOX = "quillpost.integrations.printing.sandbox:SandboxPrinter"
 HOT_FOLDER = "quillpost.integrations.printing.folder:HotFolder"
 FILES = "quillpost.integrations.storage.objects:_FolderStore"
 GIVING_BACK = "quillpost.orders.giftcards.tasks:CardReturns"
-PAGES = "quillpost.web.public.giftcards"
+PAGES = "quillpost.web.public.giftcards.pages"
 
 
 def steps_to_paper(issuer: str, printer: str) -> list[CrashPoint]:

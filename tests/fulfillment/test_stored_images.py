@@ -24,7 +24,7 @@ from quillpost.orders.templates.images import MAX_FETCHES_PER_CALL, FileToFetch,
 from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.images.models import read_picture
 from quillpost.rendering.images.rules import UnprintableImage
-from quillpost.web.public.files import open_file
+from quillpost.web.public.files.endpoints import open_file
 from support.factories import Clock, people
 from support.orders import REVIEW, create_order, item_rows, open_account, order_row
 

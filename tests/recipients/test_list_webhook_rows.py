@@ -28,7 +28,7 @@ from quillpost.recipients.webhooks.rules import (
 )
 from quillpost.rendering.text import addresses
 from quillpost.rendering.text.addresses import COUNTRY_CODES, country_code_by_name
-from quillpost.web.public.webhooks import nest_fields
+from quillpost.web.public.webhooks.endpoints import nest_fields
 from support.list_webhook_payloads import FORM, PAYLOADS, Payload
 
 OURS = {*TEXT_FIELDS, "dob", "anniversary"}

@@ -35,9 +35,16 @@ from quillpost.web.middleware.load_shedder import LoadSheddingMiddleware
 from quillpost.web.middleware.methods import MethodMiddleware, PreflightMiddleware
 from quillpost.web.middleware.requests import RequestMiddleware
 from quillpost.web.oauth import endpoints as oauth_endpoints
-from quillpost.web.public import files, giftcards, health, leaked_tokens, opt_outs, qr_redirects, receiver, webhooks
-from quillpost.web.public.docs import add_docs_page
-from quillpost.web.public.giftcards import ClaimRateLimit
+from quillpost.web.public.docs.pages import add_docs_page
+from quillpost.web.public.files import endpoints as file_endpoints
+from quillpost.web.public.giftcards import pages as giftcard_pages
+from quillpost.web.public.giftcards.pages import ClaimRateLimit
+from quillpost.web.public.health import endpoints as health_endpoints
+from quillpost.web.public.leaked_tokens import endpoints as leaked_token_endpoints
+from quillpost.web.public.opt_outs import pages as opt_out_pages
+from quillpost.web.public.qr_codes import endpoints as qr_code_endpoints
+from quillpost.web.public.receiver import endpoints as receiver_endpoints
+from quillpost.web.public.webhooks import endpoints as webhook_endpoints
 from quillpost.web.security import SESSION
 
 log = structlog.get_logger(__name__)
@@ -163,9 +170,9 @@ def create_app(container: Container, background: BackgroundRunner | None = None)
     app.state.container = container
     app.state.release = __version__
     app.state.body_queue = BodyReadQueue()
-    app.state.sample_cache = files.create_sample_cache(container.renderer)
-    app.state.front_cache = files.create_front_cache(container.renderer)
-    app.state.brand_cache = files.create_brand_cache(container.renderer)
+    app.state.sample_cache = file_endpoints.create_sample_cache(container.renderer)
+    app.state.front_cache = file_endpoints.create_front_cache(container.renderer)
+    app.state.brand_cache = file_endpoints.create_brand_cache(container.renderer)
     app.state.live_updates = live_updates
     app.state.database_monitor = database_watch
     app.state.order_preview_cache = items.new_picture_cache()
@@ -178,14 +185,14 @@ def create_app(container: Container, background: BackgroundRunner | None = None)
     # Not `include_router`, which builds every route again for each application.
     app.router.routes.extend(api.routes)
     for router in (
-        health.router,
-        files.router,
-        qr_redirects.router,
-        webhooks.router,
-        receiver.router,
-        opt_outs.router,
-        giftcards.router,
-        leaked_tokens.router,
+        health_endpoints.router,
+        file_endpoints.router,
+        qr_code_endpoints.router,
+        webhook_endpoints.router,
+        receiver_endpoints.router,
+        opt_out_pages.router,
+        giftcard_pages.router,
+        leaked_token_endpoints.router,
         oauth_endpoints.router,
         assets.router,
         *ROUTERS,
@@ -208,4 +215,4 @@ def create_app(container: Container, background: BackgroundRunner | None = None)
 
 _AuthMiddleware: Any = AuthMiddleware
 _LoadSheddingMiddleware: Any = LoadSheddingMiddleware
-_ScanMiddleware: Any = qr_redirects.ScanMiddleware
+_ScanMiddleware: Any = qr_code_endpoints.ScanMiddleware

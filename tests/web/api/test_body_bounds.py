@@ -12,9 +12,9 @@ from quillpost.app.container import Container
 from quillpost.core import exact_json
 from quillpost.core.exact_json import MAX_REPORTED_ERRORS
 from quillpost.web import api
-from quillpost.web.api import bodies
-from quillpost.web.api.bodies import Body
+from quillpost.web.api import schemas as api_schemas
 from quillpost.web.api.routes import V2Route
+from quillpost.web.api.schemas import Body
 from quillpost.web.application import create_app
 from support.factories import Account, Build, make_account, people, person
 from support.list_webhook import create_list_webhook
@@ -283,7 +283,7 @@ WRONG: list[Any] = [{}, [], [[]] * 90, [PERSON] * 90, 5, True, None, "?", "\x00"
 def test_no_body_has_more_than_a_hundred_errors(name: str) -> None:
     """Each of its fields wrong, in whatever way, and each of its arrays wrong all through."""
     body = all_bodies()[name]
-    spellings = bodies._field_spellings(body)
+    spellings = api_schemas._field_spellings(body)
     for wrong in WRONG:
         sent = {names[0]: wrong for names in spellings.values()}
         found = body.validated(sent)

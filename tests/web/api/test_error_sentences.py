@@ -7,8 +7,8 @@ import pytest
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, Field, ValidationError
 
-from quillpost.web.api.bodies import Body, Id, Text
 from quillpost.web.api.errors import error_response, to_invalid
+from quillpost.web.api.schemas import Body, Id, Text
 
 
 class Note(Body):

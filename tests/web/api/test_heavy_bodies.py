@@ -15,9 +15,9 @@ from quillpost.app.container import Container
 from quillpost.core import exact_json
 from quillpost.recipients.webhooks import rules as webhook_rules
 from quillpost.web.api import requests
-from quillpost.web.api.bodies import Body
 from quillpost.web.api.errors import RequestAborted
 from quillpost.web.api.requests import BodyReadQueue, ShouldStop, run_while_connected
+from quillpost.web.api.schemas import Body
 from quillpost.web.application import create_app
 from support.factories import Account, people
 from support.list_webhook import create_list_webhook

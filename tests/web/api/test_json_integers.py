@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quillpost.app.container import Container
-from quillpost.web.api.bodies import parse_integer
+from quillpost.web.api.schemas import parse_integer
 from quillpost.web.dependencies import ABOVE_MAX_ID
 from support.factories import Account, make_sub_account, person, postcard
 

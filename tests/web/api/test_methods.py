@@ -15,7 +15,7 @@ from quillpost.core.telemetry import REGISTRY
 from quillpost.fulfillment.qr_scans.service import InvalidCode
 from quillpost.web.application import create_app
 from quillpost.web.middleware.methods import MethodMiddleware
-from quillpost.web.public.qr_redirects import SCAN_FAILURES
+from quillpost.web.public.qr_codes.endpoints import SCAN_FAILURES
 from support.factories import Account, make_account
 from support.raw_http import real_server, send_request
 from support.shared_service import shared_service

@@ -128,7 +128,7 @@ def test_the_proof_of_a_folded_card_ends_with_its_envelopes(owner: Account) -> N
 def test_nothing_is_drawn_for_a_head(owner: Account, http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     order_id = owner.send().json()["id"]
     link = urlsplit(owner.get(f"/orders/{order_id}").json()["high_quality_preview"]).path
-    for module in ("quillpost.web.api.orders.endpoints", "quillpost.web.public.files"):
+    for module in ("quillpost.web.api.orders.endpoints", "quillpost.web.public.files.endpoints"):
         monkeypatch.delattr(f"{module}.draw_proof")
     head = owner.call("HEAD", f"/orders/{order_id}/proof")
     assert (head.status_code, head.headers["Content-Type"], head.content) == (200, "application/pdf", b"")

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from quillpost.app.container import Container
 from quillpost.core.requests import ClientConnection, FairQueue, client_context
 from quillpost.recipients.imports import workbooks
-from quillpost.web.api.uploads import MAX_UPLOADS, MAX_UPLOADS_PER_ACCOUNT
+from quillpost.web.api.imports.files import MAX_UPLOADS, MAX_UPLOADS_PER_ACCOUNT
 from quillpost.web.middleware.admission import MAX_CONCURRENT_REQUESTS, Admission
 from support.factories import Account
 from support.guarded_app import build_guarded_app
@@ -88,7 +88,7 @@ def test_all_together_leave_room_for_other_calls(
     owner: Account, stranger: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MAX_UPLOADS < MAX_CONCURRENT_REQUESTS
-    monkeypatch.setattr("quillpost.web.api.uploads.MAX_UPLOADS_PER_ACCOUNT", MAX_UPLOADS)
+    monkeypatch.setattr("quillpost.web.api.imports.files.MAX_UPLOADS_PER_ACCOUNT", MAX_UPLOADS)
 
     async def crowd() -> list[tuple[int, Any]]:
         works = Works()

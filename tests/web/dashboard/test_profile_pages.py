@@ -10,7 +10,7 @@ from PIL import Image
 
 from quillpost.accounts.audit import service as audit_service
 from quillpost.app.container import Container
-from quillpost.web.dashboard.settings.profile import browser_name, qr_svg
+from quillpost.web.dashboard.settings.profile.pages import browser_name, qr_svg
 from quillpost.web.security import SESSION
 from support.browser_sessions import PASSWORD, Browser, make_user, sign_in_browser, turn_on_second_factor
 from support.factories import Account, Clock

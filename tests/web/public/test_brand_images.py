@@ -9,7 +9,7 @@ from PIL import Image
 from quillpost.app.container import Container
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import GiftcardBrand
-from quillpost.web.public import files as door
+from quillpost.web.public.files import endpoints as door
 from support.factories import Account, snapshot_rows
 from support.test_client import TestClient
 

@@ -11,7 +11,7 @@ from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import do_not_mail_inbox, items, mailing_lists, recipients
 from quillpost.recipients.rules import SUPPRESSED
-from quillpost.web.public import opt_outs
+from quillpost.web.public.opt_outs import pages as opt_out_pages
 from support.factories import (
     Account,
     Clock,
@@ -258,7 +258,7 @@ def test_a_network_may_ask_so_often_and_all_of_them_together(
     http: TestClient, container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = sent(container, owner)
-    for _ in range(opt_outs.MAX_PER_NETWORK):
+    for _ in range(opt_out_pages.MAX_PER_NETWORK):
         assert http.post(f"/stop/{code}", headers=HTML).status_code == 200
     before = snapshot_rows(container)
     for each in (code, NOBODYS):
@@ -268,9 +268,9 @@ def test_a_network_may_ask_so_often_and_all_of_them_together(
         assert "Yours is not noted yet." in refused.text
     assert http.get(f"/stop/{code}", headers=HTML).status_code == 200
     assert snapshot_rows(container) == before
-    monkeypatch.setattr(opt_outs, "MAX_PER_NETWORK", 1_000)
+    monkeypatch.setattr(opt_out_pages, "MAX_PER_NETWORK", 1_000)
     assert http.post(f"/stop/{code}", headers=HTML).status_code == 200
-    monkeypatch.setattr(opt_outs, "MAX_TOTAL", opt_outs.MAX_TOTAL // 100)
+    monkeypatch.setattr(opt_out_pages, "MAX_TOTAL", opt_out_pages.MAX_TOTAL // 100)
     assert http.post(f"/stop/{code}", headers=HTML).status_code == 429
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from quillpost.notifications.webhooks.rules import EVENT_TYPES
-from quillpost.web.public import docs
+from quillpost.web.public.docs import pages as doc_pages
 from support.factories import Account
 from support.page_parser import ParsedPage
 from support.test_client import TestClient
@@ -14,7 +14,7 @@ from support.test_client import TestClient
 def test_every_operation_is_on_the_page(app: FastAPI, http: TestClient, owner: Account) -> None:
     page = http.get("/docs").text
     seen = ParsedPage.of(page)
-    sections = docs.read_sections(app.openapi(), base_url="http://quillpost.test")
+    sections = doc_pages.read_sections(app.openapi(), base_url="http://quillpost.test")
     operations = {(each.method, each.path): each for section in sections for each in section.operations}
     described = {(verb.upper(), path) for path, verbs in app.openapi()["paths"].items() for verb in verbs}
     assert set(operations) == described
@@ -31,7 +31,7 @@ def test_every_operation_is_on_the_page(app: FastAPI, http: TestClient, owner: A
 
 def test_every_event_is_on_the_page_with_its_keys(app: FastAPI, http: TestClient) -> None:
     seen = ParsedPage.of(http.get("/docs").text)
-    events = docs.read_events(app.openapi())
+    events = doc_pages.read_events(app.openapi())
     assert [event.name for event in events] == [*EVENT_TYPES]
     for event in events:
         assert event.anchor in seen.ids
@@ -83,7 +83,7 @@ THING = {"content": {"application/json": {"schema": {"$ref": "#/components/schem
 
 
 def test_fields_are_read_with_their_types_choices_and_what_they_hold() -> None:
-    [section] = docs.read_sections(described(requestBody=THING), base_url="http://here")
+    [section] = doc_pages.read_sections(described(requestBody=THING), base_url="http://here")
     body = {field.name: field for field in section.operations[0].body}
     assert list(body) == ["name", "custom1 … custom2", "parts", "colour"]
     assert body["name"].is_required
@@ -93,13 +93,13 @@ def test_fields_are_read_with_their_types_choices_and_what_they_hold() -> None:
 
 
 def test_a_shape_that_holds_itself_is_described_once() -> None:
-    [section] = docs.read_sections(described(requestBody=THING), base_url="http://here")
+    [section] = doc_pages.read_sections(described(requestBody=THING), base_url="http://here")
     parts = next(field for field in section.operations[0].body if field.name == "parts")
     assert parts.fields == ()
 
 
 def test_an_example_call_survives_the_shell() -> None:
-    [section] = docs.read_sections(described(requestBody=THING), base_url="http://here")
+    [section] = doc_pages.read_sections(described(requestBody=THING), base_url="http://here")
     call = section.operations[0].curl
     assert call.startswith("curl -X PUT \\\n  http://here/api/v2/things/1001 \\\n")
     assert """"it'"'"'s\"""" in call
@@ -107,7 +107,7 @@ def test_an_example_call_survives_the_shell() -> None:
 
 
 def test_a_form_with_a_file_is_a_line_to_paste(app: FastAPI) -> None:
-    sections = docs.read_sections(app.openapi(), base_url="http://here")
+    sections = doc_pages.read_sections(app.openapi(), base_url="http://here")
     [call] = [one for each in sections for one in each.operations if one.path.endswith("}/import")]
     assert [field.name for field in call.body] == ["file", "mapping", "header", "file_name"]
     assert "-X" not in call.curl
@@ -119,6 +119,6 @@ def test_an_answer_of_two_forms_shows_both() -> None:
     thing = {"$ref": "#/components/schemas/Thing"}
     other = {"title": "Other", "type": "object", "properties": {"id": {"type": "integer"}}}
     answer = {"description": "OK", "content": {"application/json": {"schema": {"anyOf": [thing, other]}}}}
-    [section] = docs.read_sections(described(responses={"200": answer}), base_url="http://here")
+    [section] = doc_pages.read_sections(described(responses={"200": answer}), base_url="http://here")
     [found] = section.operations[0].responses
     assert [shape.name for shape in found.shapes] == ["Small thing", "Other"]

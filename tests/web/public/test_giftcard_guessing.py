@@ -16,8 +16,8 @@ from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards.rules import format_claim
 from quillpost.web.application import create_app
-from quillpost.web.public import giftcards
-from quillpost.web.public.giftcards import (
+from quillpost.web.public.giftcards import pages as giftcard_pages
+from quillpost.web.public.giftcards.pages import (
     EXTRA_LOOKUPS_PER_SECOND,
     MAX_PER_NETWORK,
     MAX_SAVED_SECONDS,
@@ -64,7 +64,7 @@ class Counter:
 def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
     """Instead of the database: for what is tried a hundred thousand times."""
     counter = Counter()
-    monkeypatch.setattr(giftcards, "count_public_call", counter)
+    monkeypatch.setattr(giftcard_pages, "count_public_call", counter)
     return counter
 
 
@@ -142,7 +142,7 @@ def test_of_the_guesses_of_a_network_a_few_are_looked_at_and_no_more_are_counted
 def test_guesses_cost_so_many_looks_a_second_from_however_many_networks(
     ticks: Ticks, counter: Counter, networks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(giftcards, "MAX_TOTAL", 100)
+    monkeypatch.setattr(giftcard_pages, "MAX_TOTAL", 100)
     guesses, looks, seconds = ClaimRateLimit(NO_DATABASE, monotonic=ticks), 0, 4
     for n in range(500 * seconds):
         looks += guess(guesses, f"{n:026}", f"2001:{n % networks:x}::1")
@@ -231,8 +231,8 @@ def test_two_servers_count_together(container: Container, ticks: Ticks) -> None:
 def test_many_networks_together_are_slowed_down_until_their_minute_is_over(
     container: Container, ticks: Ticks, claim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(giftcards, "MAX_TOTAL", 20)
-    monkeypatch.setattr(giftcards, "EXTRA_LOOKUPS_PER_SECOND", 1)
+    monkeypatch.setattr(giftcard_pages, "MAX_TOTAL", 20)
+    monkeypatch.setattr(giftcard_pages, "EXTRA_LOOKUPS_PER_SECOND", 1)
     guesses = ClaimRateLimit(container.db, monotonic=ticks)
     for n in range(21):
         assert knock(container, guesses, issuance.new_claim(), f"192.0.2.{n}") is False
@@ -250,8 +250,8 @@ def test_many_networks_together_are_slowed_down_until_their_minute_is_over(
 def test_what_is_remembered_does_not_grow_without_end(
     ticks: Ticks, counter: Counter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(giftcards, "MAX_REMEMBERED", 5)
-    monkeypatch.setattr(giftcards, "MAX_PER_NETWORK", 0)
+    monkeypatch.setattr(giftcard_pages, "MAX_REMEMBERED", 5)
+    monkeypatch.setattr(giftcard_pages, "MAX_PER_NETWORK", 0)
     guesses = ClaimRateLimit(NO_DATABASE, monotonic=ticks)
     for n in range(12):
         guess(guesses, issuance.new_claim(), f"192.0.2.{n}")

@@ -10,8 +10,8 @@ from PIL import Image
 from quillpost.app.container import Container
 from quillpost.core.errors import Unavailable
 from quillpost.rendering import previews
-from quillpost.web.public import files as door
-from quillpost.web.public.files import MAX_WAITING
+from quillpost.web.public.files import endpoints as door
+from quillpost.web.public.files.endpoints import MAX_WAITING
 from support.factories import Account
 from support.test_client import TestClient
 

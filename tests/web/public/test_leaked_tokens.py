@@ -12,13 +12,13 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import audit_log
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.tokens import mint_secret
-from quillpost.web.public import leaked_tokens
+from quillpost.web.public.leaked_tokens import endpoints as leaked_token_endpoints
 from support.browser_sessions import make_user
 from support.factories import Account, make_account, make_sub_account, make_teammate
 from support.test_client import TestClient
 from support.traces import capture_logs
 
-DONE = (202, {"message": leaked_tokens.DONE_MESSAGE})
+DONE = (202, {"message": leaked_token_endpoints.DONE_MESSAGE})
 
 
 def report(http: TestClient, *tokens: Any, **how: Any) -> Response:
@@ -115,14 +115,14 @@ def test_what_is_no_report_is_told_so(http: TestClient, body: bytes, field: str)
 
 
 def test_a_body_without_end_is_not_read(http: TestClient) -> None:
-    told = http.post("/tokens/leaked", content=b" " * (leaked_tokens.MAX_BODY_BYTES + 1))
+    told = http.post("/tokens/leaked", content=b" " * (leaked_token_endpoints.MAX_BODY_BYTES + 1))
     assert told.status_code == 413
 
 
 def test_a_network_that_reports_too_often_waits(
     http: TestClient, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaked_tokens, "MAX_PER_NETWORK", 2)
+    monkeypatch.setattr(leaked_token_endpoints, "MAX_PER_NETWORK", 2)
     assert [report(http, "x").status_code for _ in range(2)] == [202, 202]
     told = report(http, owner.token)
     assert told.status_code == 429

@@ -19,7 +19,7 @@ from quillpost.core.database.tables.fulfillment import batches
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.orders.models import Order
 from quillpost.web.application import create_app
-from quillpost.web.public import webhooks as door
+from quillpost.web.public.webhooks import endpoints as door
 from support.factories import Build, Clock, people
 from support.orders import balances, create_order, item_rows, open_account
 from support.production import LIVE_SETTINGS, batch_rows, compose_batch, print_rows, sweep_due_orders

@@ -14,7 +14,7 @@ from quillpost.client import signatures
 from quillpost.core import exact_json
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.web.application import create_app
-from quillpost.web.public import receiver as door
+from quillpost.web.public.receiver import endpoints as door
 from support.factories import Build, Clock, make_account
 from support.test_client import TestClient
 

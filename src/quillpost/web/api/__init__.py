@@ -5,16 +5,16 @@ from starlette.routing import BaseRoute
 from quillpost.web.api.account import endpoints as account_endpoints
 from quillpost.web.api.automations import endpoints as automation_endpoints
 from quillpost.web.api.giftcards import endpoints as giftcard_endpoints
+from quillpost.web.api.held_orders import endpoints as held_order_endpoints
 from quillpost.web.api.imports import endpoints as import_endpoints
 from quillpost.web.api.mailing_lists import endpoints as mailing_list_endpoints
 from quillpost.web.api.orders import endpoints as order_endpoints
 from quillpost.web.api.orders import items, search
 from quillpost.web.api.print_room import endpoints as print_room_endpoints
-from quillpost.web.api.print_room import held_orders
 from quillpost.web.api.radius import endpoints as radius_endpoints
 from quillpost.web.api.recipients import endpoints as recipient_endpoints
 from quillpost.web.api.send import endpoints as send_endpoints
-from quillpost.web.api.send import stored
+from quillpost.web.api.stored_sends import endpoints as stored_send_endpoints
 from quillpost.web.api.sub_accounts import endpoints as sub_account_endpoints
 from quillpost.web.api.templates import images, messages
 from quillpost.web.api.webhooks import deliveries
@@ -22,10 +22,10 @@ from quillpost.web.api.webhooks import endpoints as webhook_endpoints
 
 RESOURCES = (
     send_endpoints,
-    stored,
+    stored_send_endpoints,
     search,
     order_endpoints,
-    held_orders,
+    held_order_endpoints,
     items,
     radius_endpoints,
     mailing_list_endpoints,

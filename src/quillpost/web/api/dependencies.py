@@ -13,7 +13,7 @@ from quillpost.core.database import Tx
 from quillpost.core.database.search import MAX_QUERY_LENGTH, MAX_QUERY_WORDS
 from quillpost.core.errors import Forbidden, Invalid, Unauthenticated
 from quillpost.core.paging import PageRequest
-from quillpost.web.api.bodies import QueryText, parse_integer, strip_or_none
+from quillpost.web.api.schemas import QueryText, parse_integer, strip_or_none
 from quillpost.web.dependencies import (
     ABOVE_MAX_ID,
     DEFAULT_PAGE_SIZE,

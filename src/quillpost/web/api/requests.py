@@ -19,8 +19,8 @@ from starlette.types import Receive
 from quillpost.core import exact_json
 from quillpost.core.errors import Invalid
 from quillpost.core.exact_json import DEFAULT_BODY_LIMITS, BodyLimits, check_unknown_keys, long_name_error, parse_form
-from quillpost.web.api.bodies import MULTIPART, MULTIPART_BOUNDARY, Body, FormFile, FormText, ValidatedBody
 from quillpost.web.api.errors import RequestAborted, UnreadableBody
+from quillpost.web.api.schemas import MULTIPART, MULTIPART_BOUNDARY, Body, FormFile, FormText, ValidatedBody
 
 MAX_CONCURRENT_READS = 1
 """Two threads that both compute are no faster than one, and leave less for light calls."""

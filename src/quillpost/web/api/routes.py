@@ -15,12 +15,12 @@ from starlette.exceptions import HTTPException
 from quillpost.accounts.service import build_tenant
 from quillpost.core.errors import QuillpostError
 from quillpost.web.api import idempotency
-from quillpost.web.api.bodies import Body
 from quillpost.web.api.dependencies import get_caller, require_scope
 from quillpost.web.api.errors import UnreadableBody, error_responses, respond_to_error
+from quillpost.web.api.imports.files import get_upload
 from quillpost.web.api.requests import BodyReadOptions, ParsedRequest, get_digest_body, parse_request
 from quillpost.web.api.responses import add_ignored_header
-from quillpost.web.api.uploads import get_upload
+from quillpost.web.api.schemas import Body
 from quillpost.web.dependencies import UnitOfWork, get_container
 
 STORED_ERRORS = (QuillpostError, RequestValidationError, HTTPException, UnreadableBody)

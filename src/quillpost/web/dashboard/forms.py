@@ -10,8 +10,8 @@ from fastapi import Request
 
 from quillpost.core.errors import Invalid, QuillpostError
 from quillpost.core.paging import PageRequest
-from quillpost.web.api import bodies
-from quillpost.web.api.bodies import Body
+from quillpost.web.api import schemas as api_schemas
+from quillpost.web.api.schemas import Body
 from quillpost.web.dependencies import DEFAULT_PAGE_SIZE, MAX_PAGE, parse_digits
 from quillpost.web.forms import Form
 from quillpost.web.messages import page_errors
@@ -63,7 +63,7 @@ Read = TypeVar("Read", bound=Body)
 
 def read_body(body_class: type[Read], values: Mapping[str, Any]) -> Read:
     """As the API reads them; `Invalid` by its field names."""
-    return bodies.validate_body(body_class, dict(values))
+    return api_schemas.validate_body(body_class, dict(values))
 
 
 def parse_page(page: str, *, per_page: int = DEFAULT_PAGE_SIZE) -> PageRequest:

@@ -20,7 +20,7 @@ from quillpost.core.errors import QuillpostError, Throttled, Unauthenticated
 from quillpost.core.tokens import hash_token
 from quillpost.web.api.arrival import MAX_LARGE_BODIES, BodyReadThrottle, LargeBodyBudget, ReportSize, read_whole_body
 from quillpost.web.api.errors import RequestAborted, UnreadableBody, error_response
-from quillpost.web.api.uploads import UploadReceiver, is_upload
+from quillpost.web.api.imports.files import UploadReceiver, is_upload
 from quillpost.web.middleware.admission import RequestAdmission
 from quillpost.web.middleware.methods import RefusalHandler, is_api_path, refuse_with_json
 from quillpost.web.middleware.requests import SecretInUrl

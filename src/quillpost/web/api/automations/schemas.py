@@ -13,7 +13,7 @@ from quillpost.core.errors import Invalid
 from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT, MAX_DAILY_LIMIT, MAX_DAYS_OFFSET
 from quillpost.orders.automations.service import ReadStoredSend
 from quillpost.orders.models import FieldErrors, OrderRequest
-from quillpost.web.api.bodies import (
+from quillpost.web.api.schemas import (
     DIGITS,
     NOT_BLANK,
     NULL_MEANS_DEFAULT,

@@ -19,7 +19,6 @@ from quillpost.orders.giftcards.rules import (
     MAX_TITLE_LENGTH,
     GiftcardBrand,
 )
-from quillpost.web.api.bodies import DIGITS, Body, Text, accepts, strip_or_none
 from quillpost.web.api.dependencies import (
     RequestAuditWriter,
     RequestTransaction,
@@ -30,6 +29,7 @@ from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.responses import brand_image_url
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.schemas import DIGITS, Body, Text, accepts, strip_or_none
 from quillpost.web.api.templates.schemas import NOT_NULL
 from quillpost.web.dependencies import Services, base_url
 

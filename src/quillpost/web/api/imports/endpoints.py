@@ -27,13 +27,13 @@ from quillpost.recipients.imports.rules import (
 from quillpost.recipients.imports.service import InspectedImport
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.models import MailingList
-from quillpost.web.api.bodies import MULTIPART
 from quillpost.web.api.dependencies import PathId, RequestTransaction, RequestUnitOfWork, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, UnreadableBody
+from quillpost.web.api.imports.files import UPLOAD_HINT, get_upload
 from quillpost.web.api.mailing_lists.endpoints import CanWrite, ListId
 from quillpost.web.api.responses import add_ignored_header, json_response
 from quillpost.web.api.routes import PREFIX, ApiRouter
-from quillpost.web.api.uploads import UPLOAD_HINT, get_upload
+from quillpost.web.api.schemas import MULTIPART
 from quillpost.web.dependencies import Services, base_url
 
 router = ApiRouter("Imports")

@@ -24,18 +24,6 @@ from quillpost.recipients.lists.queries import read_chunks, write_csv_file
 from quillpost.recipients.lists.service import decrypt_list_key
 from quillpost.recipients.models import MailingList, Person, Recipient
 from quillpost.recipients.rules import person_to_fields
-from quillpost.web.api.bodies import (
-    NOT_BLANK,
-    NULL_MEANS_DEFAULT,
-    Body,
-    Flag,
-    Id,
-    OptionalFlag,
-    QueryText,
-    Text,
-    accepts,
-    strip_or_none,
-)
 from quillpost.web.api.dependencies import (
     PageQuery,
     PathId,
@@ -49,6 +37,18 @@ from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
 from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.schemas import (
+    NOT_BLANK,
+    NULL_MEANS_DEFAULT,
+    Body,
+    Flag,
+    Id,
+    OptionalFlag,
+    QueryText,
+    Text,
+    accepts,
+    strip_or_none,
+)
 from quillpost.web.dependencies import Services
 
 

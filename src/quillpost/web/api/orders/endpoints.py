@@ -22,7 +22,6 @@ from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import FieldErrors
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.stats import sum_orders
-from quillpost.web.api.bodies import Body, Text, accepts
 from quillpost.web.api.dependencies import (
     PageQuery,
     PathId,
@@ -41,6 +40,7 @@ from quillpost.web.api.orders.responses import (
 from quillpost.web.api.orders.search import METADATA_PARAMETER, OrderFilterQuery, TimeQuery, parse_end_time, parse_time
 from quillpost.web.api.responses import json_response, page_of, page_response, without_length
 from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.schemas import Body, Text, accepts
 from quillpost.web.api.send.endpoints import CanSend
 from quillpost.web.api.send.requests import (
     MAX_TEXT_LENGTH,

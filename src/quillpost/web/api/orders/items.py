@@ -20,7 +20,6 @@ from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards.service import MAX_REASON_LENGTH
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import Order
-from quillpost.web.api.bodies import Body, OptionalFlag, Text, accepts
 from quillpost.web.api.dependencies import (
     IdQuery,
     LimitQuery,
@@ -40,6 +39,7 @@ from quillpost.web.api.orders.responses import serialize_item, serialize_item_de
 from quillpost.web.api.orders.search import StatusFilterQuery
 from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.schemas import Body, OptionalFlag, Text, accepts
 from quillpost.web.dependencies import Services
 
 router = ApiRouter("Order items")

@@ -19,11 +19,11 @@ from quillpost.orders.queries import OrderQuery
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.recipients.addresses.keys import normalize_for_key
 from quillpost.recipients.rules import MAX_FIELD_LENGTH, parse_partial_address
-from quillpost.web.api.bodies import Text, strip_or_none
 from quillpost.web.api.dependencies import RequestTransaction, SearchQuery, SubAccountFilter, require_scope
 from quillpost.web.api.orders.responses import serialize_search
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.schemas import Text, strip_or_none
 from quillpost.web.dependencies import Services
 
 router = ApiRouter("Orders")

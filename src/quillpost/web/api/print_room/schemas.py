@@ -10,7 +10,7 @@ from quillpost.client import print_room as wire
 from quillpost.core.errors import Invalid
 from quillpost.fulfillment.print_room.reports import MAX_REPRINTED_ITEMS, BatchSelection, SpoiledItem
 from quillpost.fulfillment.review.service import MAX_REASON_LENGTH
-from quillpost.web.api.bodies import (
+from quillpost.web.api.schemas import (
     DIGITS,
     INTEGER,
     NON_EMPTY_ARRAY,

@@ -9,12 +9,12 @@ from quillpost.app.container import Container
 from quillpost.client import mailing_lists as wire
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.leads.search import LeadSearchResult
-from quillpost.web.api.bodies import strip_or_none
 from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
 from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.schemas import strip_or_none
 from quillpost.web.dependencies import Services
 
 router = ApiRouter("Mailing lists")

@@ -19,7 +19,7 @@ from quillpost.recipients.leads.rules import (
     LeadSearch,
     read_record_types,
 )
-from quillpost.web.api.bodies import (
+from quillpost.web.api.schemas import (
     NOT_BLANK,
     NULL_MEANS_DEFAULT,
     Body,

@@ -22,7 +22,6 @@ from quillpost.recipients.lists.queries import find_lists, read_list, read_lists
 from quillpost.recipients.models import Recipient
 from quillpost.recipients.rules import MAX_FIELD_LENGTH
 from quillpost.recipients.service import RecipientRejection
-from quillpost.web.api.bodies import QueryText, strip_or_none
 from quillpost.web.api.dependencies import (
     IdQuery,
     PathId,
@@ -51,6 +50,7 @@ from quillpost.web.api.recipients.schemas import (
 )
 from quillpost.web.api.responses import json_response, numbered_page_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.schemas import QueryText, strip_or_none
 from quillpost.web.dependencies import Services
 
 router = ApiRouter("Recipients")

@@ -17,7 +17,8 @@ from pydantic import (
 
 from quillpost.client import recipients as wire
 from quillpost.recipients.rules import MAX_FIELD_LENGTH
-from quillpost.web.api.bodies import (
+from quillpost.web.api.errors import to_invalid
+from quillpost.web.api.schemas import (
     Body,
     Id,
     QueryText,
@@ -26,7 +27,6 @@ from quillpost.web.api.bodies import (
     find_ignored_in_rows,
     require_one_text,
 )
-from quillpost.web.api.errors import to_invalid
 from quillpost.web.api.send.schemas import (
     RECIPIENT_FIELDS,
     STATE_DESCRIPTION,

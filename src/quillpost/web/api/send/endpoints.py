@@ -23,12 +23,12 @@ from quillpost.orders.products import (
     WINDOWLESS_LETTER,
     Product,
 )
-from quillpost.web.api.bodies import Body, Text, validate_body
 from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
 from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.requests import ParsedRequest
 from quillpost.web.api.responses import add_ignored_header
 from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.schemas import Body, Text, validate_body
 from quillpost.web.api.send.requests import SendBody, SendCard, SendGiftcard, SendLetter, SendPostcard
 from quillpost.web.api.send.responses import (
     count_response,

@@ -16,7 +16,8 @@ from quillpost.orders.products import Product
 from quillpost.orders.validation import check_schedule
 from quillpost.recipients.rules import check_recipient
 from quillpost.rendering.models import ReturnAddress
-from quillpost.web.api.bodies import (
+from quillpost.web.api.radius.schemas import RadiusCenterFields, RadiusOfSend, find_ignored_in_radius
+from quillpost.web.api.schemas import (
     DIGITS,
     NULL_MEANS_DEFAULT,
     STOP_AT_ERROR_LIMIT,
@@ -30,7 +31,6 @@ from quillpost.web.api.bodies import (
     accepts,
     strip_or_none,
 )
-from quillpost.web.api.radius.schemas import RadiusCenterFields, RadiusOfSend, find_ignored_in_radius
 from quillpost.web.api.send import schemas
 from quillpost.web.api.send.schemas import (
     LEGACY_AMOUNT_FIELD,

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from quillpost.client import recipients as wire
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.recipients.rules import EMAIL_PATTERN, MAX_FIELD_LENGTH
-from quillpost.web.api.bodies import (
+from quillpost.web.api.schemas import (
     BLANK_OR_NULL,
     DIGITS,
     EMPTY_OR_NULL,

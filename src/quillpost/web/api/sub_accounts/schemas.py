@@ -9,7 +9,7 @@ from quillpost.accounts.sub_accounts import BACKGROUND_FIELDS, SubAccount
 from quillpost.client import accounts as wire
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.rendering.models import parse_color
-from quillpost.web.api.bodies import INTEGRAL, NOT_BLANK, Body, Text, accepts, strip_or_none
+from quillpost.web.api.schemas import INTEGRAL, NOT_BLANK, Body, Text, accepts, strip_or_none
 from quillpost.web.dependencies import ABOVE_MAX_ID
 
 MAX_LENGTH = 300

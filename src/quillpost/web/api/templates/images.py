@@ -27,7 +27,6 @@ from quillpost.orders.templates.images import (
 )
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.orders.templates.service import ImageTemplate
-from quillpost.web.api.bodies import MULTIPART, Body, FormFile, Id, accepts
 from quillpost.web.api.dependencies import (
     PageQuery,
     PathId,
@@ -41,6 +40,7 @@ from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.search import TemplateTypesQuery
 from quillpost.web.api.responses import build_warning_header, json_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter, UploadRoute
+from quillpost.web.api.schemas import MULTIPART, Body, FormFile, Id, accepts
 from quillpost.web.api.templates.schemas import NOT_NULL, Name, OptionalText
 from quillpost.web.dependencies import Services, UnitOfWork, base_url
 

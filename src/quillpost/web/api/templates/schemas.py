@@ -8,7 +8,7 @@ from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, 
 from quillpost.client.send import FontSize
 from quillpost.client.templates import MessageTemplateOptions, MessageTemplateType, MessageTemplateUpdate
 from quillpost.orders.templates.rules import CARD_TYPES, GIFTCARD_TYPES, LETTER_TYPES, MAX_URL_LENGTH
-from quillpost.web.api.bodies import (
+from quillpost.web.api.schemas import (
     INTEGER,
     NON_BLANK_TEXT,
     NOT_BLANK,

@@ -14,12 +14,12 @@ from quillpost.core.errors import Invalid
 from quillpost.notifications.webhooks import deliveries, fan_out
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks.rules import EVENT_TYPES
-from quillpost.web.api.bodies import Body
 from quillpost.web.api.dependencies import PageQuery, PathId, RequestTransaction, require_scope
 from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.search import QueryErrors, parse_choice
 from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.schemas import Body
 from quillpost.web.api.webhooks.endpoints import WebhookId
 from quillpost.web.dependencies import Services
 

@@ -18,7 +18,6 @@ from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES, EVENT_TYPES
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
-from quillpost.web.api.bodies import NULL_MEANS_DEFAULT, Body, Id, Text, accepts
 from quillpost.web.api.dependencies import (
     PageQuery,
     PathId,
@@ -31,6 +30,7 @@ from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
 from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.schemas import NULL_MEANS_DEFAULT, Body, Id, Text, accepts
 from quillpost.web.dependencies import Services
 
 router = ApiRouter("Webhooks")

@@ -21,10 +21,10 @@ from quillpost.recipients.lists.queries import read_list
 from quillpost.recipients.models import ADDRESS_FIELDS, CUSTOM_FIELDS, TEXT_FIELDS, MailingList, Recipient
 from quillpost.recipients.queries import read_recipient
 from quillpost.recipients.rules import person_to_fields
-from quillpost.web.api.bodies import strip_or_none
 from quillpost.web.api.mailing_lists.endpoints import serialize_deliverability
 from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.api.recipients.schemas import ChangedRecipient, NewRecipient
+from quillpost.web.api.schemas import strip_or_none
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body
 from quillpost.web.dashboard.lists.pages import (
     find_list,

@@ -14,7 +14,7 @@ from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.queries import PrintedItem, find_printed_items
 from quillpost.web.api.print_room.schemas import Mark, Reprint
 from quillpost.web.dashboard.forms import FormState, parse_moment, parse_zone, read_body
-from quillpost.web.dashboard.print_room.batches import BATCHES_PATH, read_batch_view, render_batch_page
+from quillpost.web.dashboard.print_room.batches.pages import BATCHES_PATH, read_batch_view, render_batch_page
 from quillpost.web.dashboard.print_room.labels import STATUS_LABELS, format_ranges, parse_numbers
 from quillpost.web.dashboard.print_room.pages import audit_writer, render_room_page
 from quillpost.web.dashboard.responses import OperatorContext, PathId, RequestContext

@@ -20,13 +20,13 @@ from quillpost.orders import creation
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
 from quillpost.orders.resolution import read_usable_lists
-from quillpost.web.api.bodies import DIGITS, STOP_AT_ERROR_LIMIT, Body, Id, Text, accepts, strip_or_none, validate_body
 from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork
 from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import STORED_HEADERS
 from quillpost.web.api.requests import ParsedRequest, parse_stored_body
 from quillpost.web.api.responses import add_ignored_header, build_warning_header, json_response, without_length
 from quillpost.web.api.routes import ApiRouter
+from quillpost.web.api.schemas import DIGITS, STOP_AT_ERROR_LIMIT, Body, Id, Text, accepts, strip_or_none, validate_body
 from quillpost.web.api.send.endpoints import (
     SENDABLE_PRODUCTS,
     CanSend,

@@ -20,8 +20,8 @@ from starlette.types import Receive, Scope
 from quillpost.core.errors import Invalid, Unavailable
 from quillpost.core.exact_json import DEFAULT_BODY_LIMITS, BodyLimits, long_name_error
 from quillpost.web.api.arrival import BODY_TIMEOUT_SECONDS, MIN_BYTES_PER_SECOND, require_utf8
-from quillpost.web.api.bodies import MULTIPART, MULTIPART_BOUNDARY
 from quillpost.web.api.errors import RequestAborted, UnreadableBody
+from quillpost.web.api.schemas import MULTIPART, MULTIPART_BOUNDARY
 from quillpost.web.dependencies import parse_digits
 
 UPLOAD_PATH = re.compile(r"/api/v2/(?:mailing-lists/[^/]+/import|imports/preview)")

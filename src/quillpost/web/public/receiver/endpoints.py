@@ -24,7 +24,7 @@ from quillpost.web.api.errors import UnreadableBody
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.send.endpoints import EXAMPLE
 from quillpost.web.dependencies import get_container
-from quillpost.web.public.docs import format_curl
+from quillpost.web.public.docs.pages import format_curl
 from quillpost.web.rendering import render_page
 from quillpost.web.sessions import OptionalUser
 

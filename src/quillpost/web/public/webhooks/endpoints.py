@@ -33,7 +33,6 @@ from quillpost.recipients.service import RecipientRejection
 from quillpost.recipients.webhooks import rules as webhook_rules
 from quillpost.recipients.webhooks.rules import SOURCES, InboundPerson
 from quillpost.recipients.webhooks.service import ListKeyOwner, UpsertOutcome, find_key_owner, upsert_recipients
-from quillpost.web.api.bodies import MULTIPART, STOP_AT_ERROR_LIMIT, Body, FormFile, Id, Text, validate_body
 from quillpost.web.api.errors import UnreadableBody
 from quillpost.web.api.requests import (
     LARGE_BODY_BYTES,
@@ -44,6 +43,7 @@ from quillpost.web.api.requests import (
     run_while_connected,
 )
 from quillpost.web.api.responses import add_ignored_header, json_response
+from quillpost.web.api.schemas import MULTIPART, STOP_AT_ERROR_LIMIT, Body, FormFile, Id, Text, validate_body
 from quillpost.web.dependencies import Services
 from quillpost.web.public.dependencies import limit_body
 from quillpost.web.sessions import get_client_address

@@ -1,0 +1,1 @@
+"""Orders that are held, for operators."""

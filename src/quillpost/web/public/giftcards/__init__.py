@@ -1,0 +1,1 @@
+"""Gift cards, for their recipients."""

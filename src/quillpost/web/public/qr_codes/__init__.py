@@ -1,0 +1,1 @@
+"""QR codes, for those who scan one."""
