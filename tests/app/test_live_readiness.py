@@ -29,7 +29,7 @@ def ready(**chosen: object) -> Readiness:
 
 def test_with_everything_set_there_is_no_gap() -> None:
     assert ready() == Readiness(
-        missing=(), indicia={"first": ("FIRST-CLASS", "PERMIT 1"), "standard": ("PRSRT STD", "PERMIT 1")}
+        gaps=(), indicia={"first": ("FIRST-CLASS", "PERMIT 1"), "standard": ("PRSRT STD", "PERMIT 1")}
     )
 
 

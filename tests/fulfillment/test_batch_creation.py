@@ -14,7 +14,7 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import files, items, orders
 from quillpost.core.database.tables.fulfillment import batches, mailers, prints
-from quillpost.core.errors import Refused
+from quillpost.core.errors import Message, Refused
 from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches import service as batch_service
 from quillpost.fulfillment.batches.rules import SERIAL_REUSE_AFTER, next_cutoff
@@ -348,7 +348,8 @@ def test_a_machine_that_is_not_ready_pools_nothing(build: Any, clock: Clock) -> 
     sweep_due_orders(here, clock)
     clock.advance(days=1)
     batch_service.pool_due_orders(
-        with_world(container, "live", gaps=("No mailer id.",), mailer_id="").production, now=clock.now()
+        with_world(container, "live", gaps=(Message("mailer_id", "No mailer id."),), mailer_id="").production,
+        now=clock.now(),
     )
     with container.db.system_transaction() as tx:
         assert batch_rows(tx) == []

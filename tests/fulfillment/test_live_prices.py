@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, prices
+from quillpost.core.errors import Message
 from quillpost.fulfillment.review.service import find_price_gaps
 from quillpost.orders.items.service import MailItemsStatement, StatusChange, change_item_statuses
 from quillpost.orders.models import Order
@@ -34,7 +35,7 @@ def forget_prices(container: Container, *countries: str, mail_class: str = "firs
         tx.execute(sa.delete(prices).where(prices.c.country.in_(countries), prices.c.mail_class == mail_class))
 
 
-def gaps(container: Container, *several: Order, on: date | None = None) -> dict[int, list[str]]:
+def gaps(container: Container, *several: Order, on: date | None = None) -> dict[int, list[Message]]:
     with container.db.system_transaction() as tx:
         return find_price_gaps(tx, [order.id for order in several], on=on or container.clock().date())
 

@@ -12,7 +12,7 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import mailing_lists
 from quillpost.core.database.tables.fulfillment import batches, prints
-from quillpost.core.errors import Conflict, NotFound, Unavailable
+from quillpost.core.errors import Conflict, Message, NotFound, Unavailable
 from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintProgress
@@ -331,7 +331,7 @@ def test_nothing_is_handed_over_once_the_service_is_no_longer_ready(build: Any, 
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
     batch_tasks.compose_batch(container.production, batch.id, now=clock.now())
-    unready = replace(container.environments["live"], gaps=("The permit has lapsed.",))
+    unready = replace(container.environments["live"], gaps=(Message("permit", "The permit has lapsed."),))
     press = replace(container.production, environments={"live": unready})
     batch_tasks.hand_over_batch(press, batch.id, now=clock.now())
     with container.db.system_transaction() as tx:
@@ -346,7 +346,7 @@ def test_nothing_is_composed_or_reprinted_where_the_service_is_not_ready(build: 
     sweep_due_orders(container, clock)
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    unready = replace(container.environments["live"], gaps=("The permit has lapsed.",))
+    unready = replace(container.environments["live"], gaps=(Message("permit", "The permit has lapsed."),))
     press = replace(container.production, environments={"live": unready})
     batch_tasks.compose_batch(press, batch.id, now=clock.now())
     with container.db.system_transaction() as tx:

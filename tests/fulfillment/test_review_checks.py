@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
+from quillpost.core.errors import Message
 from quillpost.fulfillment.models import ReviewLimits
 from quillpost.fulfillment.review import checks
 from quillpost.fulfillment.review import service as review_service
@@ -28,7 +29,7 @@ def owner(container: Container) -> Caller:
     return open_account(container)
 
 
-def reasons(container: Container, *order_ids: int, limits: ReviewLimits = LIMITS) -> dict[int, list[str]]:
+def reasons(container: Container, *order_ids: int, limits: ReviewLimits = LIMITS) -> dict[int, list[Message]]:
     with container.db.system_transaction() as tx:
         return checks.find_review_reasons(tx, container.renderer, order_ids, limits)
 

@@ -10,12 +10,12 @@ from quillpost.client import signatures
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.encryption import Encryptor
-from quillpost.core.errors import NotReady
+from quillpost.core.errors import Message, NotReady
 from quillpost.core.ports import FileStore
 from quillpost.core.settings import Settings
 from quillpost.core.tokens import SHORT_CODE_LENGTH
 from quillpost.fulfillment.batches.rules import FULL_SERVICE_TYPES, SERVICE_TYPES
-from quillpost.fulfillment.models import Environment, ReadinessGap
+from quillpost.fulfillment.models import Environment
 from quillpost.fulfillment.ports import CarrierFeed, PrintPartner
 from quillpost.fulfillment.print_room.reports import partner_name
 from quillpost.integrations.carriers.folder import CombinedFeed, DropFolder, StoredInbox
@@ -45,12 +45,8 @@ class Readiness:
     """What is missing, and the postage mark by mail class. A mark that does not fit is a gap and left out: no sender
     can fix it, so no send is refused and no item fails because of it."""
 
-    missing: tuple[ReadinessGap, ...]
+    gaps: tuple[Message, ...]
     indicia: Mapping[str, tuple[str, ...]]
-
-    @property
-    def gaps(self) -> tuple[str, ...]:
-        return tuple(gap.for_operator for gap in self.missing)
 
 
 SENDER_MESSAGES: Mapping[str, str] = {
@@ -81,9 +77,7 @@ def check_live_readiness(settings: Settings, renderer: Renderer) -> Readiness:
         "print_partner": None if settings.print_partner else no_partner,
     }
     return Readiness(
-        missing=tuple(
-            ReadinessGap(name, message, SENDER_MESSAGES[name]) for name, message in messages.items() if message
-        ),
+        gaps=tuple(Message(code, text, for_sender=SENDER_MESSAGES[code]) for code, text in messages.items() if text),
         indicia={kind: _split_lines("" if permit_gaps[kind] else text) for kind, text in permits.items()},
     )
 
@@ -270,7 +264,6 @@ def _build_live_environment(settings: Settings, store: FileStore, renderer: Rend
         cutoff=settings.print_cutoff,
         zone=read_time_zone(settings),
         gaps=readiness.gaps,
-        readiness_gaps=readiness.missing,
         infer_delivery_after=timeouts.infer_after,
         infer_unseen_delivery_after=timeouts.infer_unseen_after,
         reroute_timeout=timeouts.reroute_ends,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, time, timedelta, tzinfo
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
 from quillpost.core.encryption import Encryptor
+from quillpost.core.errors import Message
 from quillpost.core.stored_files import FileStorage
 from quillpost.fulfillment.ports import CarrierFeed, PrintPartner
 from quillpost.orders.giftcards.ports import GiftcardIssuer
@@ -32,21 +33,12 @@ class ReviewLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadinessGap:
-    """Something missing before live mail can be printed. The operator's sentence names the setting."""
-
-    name: str
-    for_operator: str
-    for_sender: str
-
-
-@dataclass(frozen=True, slots=True)
 class Environment:
     """The outside as one mode sees it: test orders use a simulated printer and carrier on a fast clock. Orders that
-    meet `gaps` are paused; `readiness_gaps` are the same with sentences for each reader. `indicia` (postage marks) and
-    `service_types` (barcode prefixes) are by mail class. Items are pooled at `cutoff` in `zone`; without one, at once.
-    Without a time, no delivery is inferred. A re-routed item that is not seen for `reroute_timeout` stays so. `feeds`
-    says where carrier scans come from."""
+    meet `gaps` are paused: the sentences are for operators, `for_sender` among their params. `indicia` (postage
+    marks) and `service_types` (barcode prefixes) are by mail class. Items are pooled at `cutoff` in `zone`; without
+    one, at once. Without a time, no delivery is inferred. A re-routed item that is not seen for `reroute_timeout` stays
+    so. `feeds` says where carrier scans come from."""
 
     mode: str
     printer: PrintPartner
@@ -57,8 +49,7 @@ class Environment:
     indicia: Mapping[str, tuple[str, ...]]
     service_types: Mapping[str, str]
     partner: str = ""
-    gaps: tuple[str, ...] = ()
-    readiness_gaps: tuple[ReadinessGap, ...] = ()
+    gaps: tuple[Message, ...] = ()
     cutoff: time | None = None
     zone: tzinfo = UTC
     infer_delivery_after: timedelta | None = None

@@ -46,7 +46,9 @@ REPRICE_ITEMS = sa.text(
     """
 )
 
-MESSAGE_CHANGED_WHILE_HELD = "Its message was changed after that: released, it is reviewed once more."
+MESSAGE_CHANGED_WHILE_HELD = Message(
+    "message_changed", "Its message was changed after that: released, it is reviewed once more."
+)
 """Told to operators."""
 
 MESSAGE_COLUMNS = ("message", "creative_key", "warnings", "hold_reasons")
@@ -68,15 +70,16 @@ class NewMessage:
         if order.message != self.previous_message:
             raise Conflict("Another call changed this order's message meanwhile: try again.", retry_after=1)
         remaining_warnings = [warning for warning in order.warnings if warning not in self.outdated_warnings]
-        changes_held_order = order.status is OrderStatus.PAUSED and self.message != self.previous_message
+        hold_reasons = order.hold_reasons
+        if order.status is OrderStatus.PAUSED and self.message != self.previous_message:
+            other_reasons = [reason for reason in hold_reasons if reason.code != MESSAGE_CHANGED_WHILE_HELD.code]
+            hold_reasons = [*other_reasons, MESSAGE_CHANGED_WHILE_HELD]
         return replace(
             order,
             message=self.message,
             creative_key=self.creative_key,
             warnings=self.warnings + remaining_warnings,
-            hold_reasons=_append_reason(order.hold_reasons, MESSAGE_CHANGED_WHILE_HELD)
-            if changes_held_order
-            else order.hold_reasons,
+            hold_reasons=hold_reasons,
         )
 
 
@@ -233,10 +236,6 @@ def check_new_message(
     )
 
 
-def _append_reason(reasons: Sequence[str], new_reason: str) -> list[str]:
-    return [*(reason for reason in reasons if reason != new_reason), new_reason]
-
-
 def _require_editable(order: Order) -> None:
     if not order.is_cancellable:
         raise Refused(f"This order can no longer be changed: it is {order.status.display}.")
@@ -324,7 +323,7 @@ STOP_ORDER = sa.text(
     """
     update orders
        set n_failed = n_failed + n_processing, n_processing = 0, order_total = 0, gift_total = 0,
-           hold_reasons = '{}', pool_at = null
+           hold_reasons = '[]', pool_at = null
      where id = :order_id
     """
 )

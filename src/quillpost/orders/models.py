@@ -296,7 +296,7 @@ class Order:
     total_scans: int
     multi_scans: int
     warnings: list[Message]
-    hold_reasons: list[str]
+    hold_reasons: list[Message]
     lowest_dpi: int | None
     lowest_contrast: float | None
     schedule_for: datetime | None

@@ -12,6 +12,7 @@ from quillpost.accounts.billing.queries import read_tariff
 from quillpost.core import events, jobs
 from quillpost.core.database import Database, Tx, search
 from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, items, orders
+from quillpost.core.errors import Message
 from quillpost.orders import audience
 from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria
 from quillpost.orders.items import queries as item_queries
@@ -115,14 +116,13 @@ def _pause_unless_covered(tx: Tx, order: sa.Row[Any], total: int, *, now: dateti
     available_credit = billing_service.read_credit(tx, order.mode)
     if available_credit >= extra_cents:
         return
-    reason = sa.cast(
-        [billing_service.format_insufficient_credit(available_credit, extra_cents, billing_service.GROWTH_NOT_COVERED)],
-        orders.c.hold_reasons.type,
-    )
+    sentence = billing_service.GROWTH_NOT_COVERED
+    text = billing_service.format_insufficient_credit(available_credit, extra_cents, sentence)
+    reasons = [*order.hold_reasons, Message("credit_short", text)]
     tx.execute(
         sa.update(orders)
         .where(orders.c.id == order.id)
-        .values(status=OrderStatus.PAUSED.value, hold_reasons=orders.c.hold_reasons + reason, updated_at=now)
+        .values(status=OrderStatus.PAUSED.value, hold_reasons=reasons, updated_at=now)
     )
     if order.status != OrderStatus.PAUSED:
         events.record_order_status_change(tx, [order.id], previous=order.status, now=now)

@@ -720,7 +720,7 @@ create table orders (
     giftcard_title text,
     handwriting_color text not null,
     handwriting_realism boolean not null,
-    hold_reasons text[] default '{}'::text[] not null,
+    hold_reasons jsonb default '[]'::jsonb not null,
     id bigint generated always as identity not null,
     image_template_id bigint,
     landing_page_url text,

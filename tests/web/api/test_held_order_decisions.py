@@ -290,7 +290,7 @@ def test_nothing_is_released_while_live_mail_is_not_ready(
     environment = container.environments["live"]
     gaps = environment.gaps
     assert (order["status"], len(gaps) >= 4) == ("Paused", True)
-    assert {gap.for_sender for gap in environment.readiness_gaps} <= set(order["warnings"])
+    assert {gap.params["for_sender"] for gap in environment.gaps} <= set(order["warnings"])
     answer = operator.post(f"/orders/{order_id}/release")
     assert answer.status_code == 409
     assert all(gap in answer.json()["message"] for gap in gaps)

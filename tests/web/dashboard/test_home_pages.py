@@ -14,6 +14,7 @@ from quillpost.core.database.tables.base import accounts, items, ledger_moves, m
 from quillpost.core.database.tables.notifications import automations, webhooks
 from quillpost.core.database.tables.orders import giftcards, hourly_counts
 from quillpost.core.database.tables.recipients import imports
+from quillpost.core.errors import Message
 from quillpost.web.application import create_app
 from quillpost.web.live_updates import read_versions
 from quillpost.web.security import ZONE_COOKIE as ZONE
@@ -129,7 +130,7 @@ def in_trouble(house: AccountPages, container: Container) -> AccountPages:
     mine: dict[str, Any] = {"account_id": house.account.id, "created_at": now, "updated_at": now}
     hook = {"url": "https://user:pass@hooks.example.com/key-1", "type": "order.status", "verb": "post"}
     with container.db.system_transaction() as tx:
-        held = {"status": "paused", "hold_reasons": ["The address lacks its <ZIP> code."]}
+        held = {"status": "paused", "hold_reasons": [Message("zip", "The address lacks its <ZIP> code.")]}
         tx.execute(sa.update(orders).where(orders.c.id == paused).values(**held))
         broken = {"status": "fulfilled", "n_failed": 1, "n_processing": 0}
         tx.execute(sa.update(orders).where(orders.c.id == failed).values(**broken))

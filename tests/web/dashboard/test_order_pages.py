@@ -158,7 +158,7 @@ def test_why_an_order_waits_and_where_its_pieces_are_is_shown_as_it_changes(hous
         soft = Message(
             "picture_soft", "front_image_url is soft.", file=ContentSource("front_image_url").label, note="is soft."
         )
-        held = {"status": "paused", "hold_reasons": ["Too <large>."], "warnings": [soft]}
+        held = {"status": "paused", "hold_reasons": [Message("large", "Too <large>.")], "warnings": [soft]}
         tx.execute(sa.update(orders).where(orders.c.id == order).values(**held))
     told = house.owner.get(f"/orders/{order}/live").text
     state = told.partition("event: state")[2].partition("event: ")[0]

@@ -1,5 +1,6 @@
 """Gift cards of a batch's items: stock before the review ends, issuing before printing."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
@@ -11,7 +12,7 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.fulfillment import prints
 from quillpost.core.database.tables.orders import giftcards
 from quillpost.core.encryption import DecryptionFailed, Encryptor
-from quillpost.core.errors import Unavailable
+from quillpost.core.errors import Message, Unavailable
 from quillpost.fulfillment.batches import queries
 from quillpost.fulfillment.batches.queries import ProductionBatch
 from quillpost.fulfillment.batches.rules import batch_reference
@@ -34,6 +35,7 @@ CARD_REFUSED = "The gift card of this piece could not be issued"
 CLAIM_UNREADABLE = "the claim to the gift card does not open, as where a key is missing. See `quillpost doctor`."
 NO_ISSUER_RESPONSE = "The issuer has not answered for all of them yet."
 MAX_REASONS = 3
+GIFTCARDS_PENDING = "giftcards_pending"
 
 FIND_WAITING_ITEMS = sa.text("""
     select p.item_id, i.order_id from prints p
@@ -43,17 +45,17 @@ FIND_WAITING_ITEMS = sa.text("""
      order by p.position
 """)
 
-ADD_HOLD_REASONS = sa.text("""
-    update orders o set hold_reasons = o.hold_reasons || t.told
-      from unnest(cast(:orders as bigint[]), cast(:told as text[])) as t (id, told)
-     where o.id = t.id and not t.told = any(o.hold_reasons)
+ADD_HOLD_REASONS = sa.text(f"""
+    update orders o set hold_reasons = o.hold_reasons || t.reason
+      from unnest(cast(:orders as bigint[]), cast(:reasons as jsonb[])) as t (id, reason)
+     where o.id = t.id and not jsonb_path_exists(o.hold_reasons, '$[*] ? (@.code == "{GIFTCARDS_PENDING}")')
 """)
 
 # Other batches may have items of the order that still wait: the last one removes the reason.
-REMOVE_HOLD_REASONS = sa.text("""
-    update orders o set hold_reasons = array_remove(o.hold_reasons, t.told)
-      from unnest(cast(:orders as bigint[]), cast(:told as text[])) as t (id, told)
-     where o.id = t.id and t.told = any(o.hold_reasons)
+REMOVE_HOLD_REASONS = sa.text(f"""
+    update orders o
+       set hold_reasons = jsonb_path_query_array(o.hold_reasons, '$[*] ? (@.code != "{GIFTCARDS_PENDING}")')
+     where o.id = any(:orders) and jsonb_path_exists(o.hold_reasons, '$[*] ? (@.code == "{GIFTCARDS_PENDING}")')
        and not exists (select 1 from giftcards g join items i on i.id = g.item_id
                         where g.order_id = o.id and g.status = 'asked' and i.status = 'Processing')
 """)
@@ -180,15 +182,17 @@ def clear_ended_holds(tx: Tx, batch_id: int) -> None:
 
 def _update_hold_reasons(tx: Tx, orders: Mapping[int, Order], waiting_order_ids: set[int]) -> None:
     reasons = {order.id: waiting_reason(order.gift) for order in orders.values() if order.gift is not None}
-    waiting_reasons = {order_id: reason for order_id, reason in reasons.items() if order_id in waiting_order_ids}
-    tx.execute(ADD_HOLD_REASONS, {"orders": list(waiting_reasons), "told": list(waiting_reasons.values())})
-    tx.execute(REMOVE_HOLD_REASONS, {"orders": list(reasons), "told": list(reasons.values())})
+    waiting_ids = [order_id for order_id in reasons if order_id in waiting_order_ids]
+    documents = [json.dumps(reasons[order_id].to_json()) for order_id in waiting_ids]
+    tx.execute(ADD_HOLD_REASONS, {"orders": waiting_ids, "reasons": documents})
+    tx.execute(REMOVE_HOLD_REASONS, {"orders": list(reasons)})
 
 
-def waiting_reason(gift: GiftcardChoice) -> str:
-    return (
+def waiting_reason(gift: GiftcardChoice) -> Message:
+    return Message(
+        GIFTCARDS_PENDING,
         f"Pieces of this order wait for gift cards of {gift.title} over {format_dollars(gift.cents)} that are not"
-        " issued yet: they are printed as soon as they are."
+        " issued yet: they are printed as soon as they are.",
     )
 
 
@@ -301,9 +305,9 @@ def _count_available(production: ProductionContext, kind: CardKind, issuer_produ
         return max(free - int(tx.execute(COUNT_PROMISED_CARDS, params).scalar_one()), 0)
 
 
-def find_stock_reasons(tx: Tx, stock: CardStock, order_ids: Sequence[int]) -> dict[int, list[str]]:
+def find_stock_reasons(tx: Tx, stock: CardStock, order_ids: Sequence[int]) -> dict[int, list[Message]]:
     """Why these orders should wait, by id; one that waits leaves its cards to the next."""
-    reasons: dict[int, list[str]] = {}
+    reasons: dict[int, list[Message]] = {}
     available = dict(stock)
     for row in tx.execute(READ_NEEDED_CARDS, {"orders": list(order_ids)}).all() if stock else ():
         kind = row.mode, row.brand, row.cents
@@ -312,8 +316,7 @@ def find_stock_reasons(tx: Tx, stock: CardStock, order_ids: Sequence[int]) -> di
         if row.cards <= available[kind]:
             available[kind] -= row.cards
             continue
-        reasons[row.id] = [
-            f"{shortage_text(row.title, row.cents, row.cards, available[kind])}: have it released when there are"
-            " more, or send it with another card."
-        ]
+        shortage = shortage_text(row.title, row.cents, row.cards, available[kind])
+        text = f"{shortage}: have it released when there are more, or send it with another card."
+        reasons[row.id] = [Message("giftcards_short", text)]
     return reasons

@@ -7,6 +7,7 @@ import structlog
 
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import orders
+from quillpost.core.errors import Message
 from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME
 from quillpost.fulfillment.models import ReviewLimits
 from quillpost.orders import designs
@@ -24,7 +25,7 @@ UNDELIVERABLE_REASON = "Undeliverable address"
 
 def find_review_reasons(
     tx: Tx, renderer: Renderer, order_ids: Sequence[int], limits: ReviewLimits
-) -> dict[int, list[str]]:
+) -> dict[int, list[Message]]:
     """Why these orders should be paused, by id; an order without items left to print has no reasons."""
     rows = tx.execute(
         sa.select(orders).where(orders.c.id.in_(order_ids), orders.c.n_processing > 0).order_by(orders.c.id)
@@ -47,24 +48,26 @@ def find_review_reasons(
     return {order_id: messages for order_id, messages in reasons.items() if messages}
 
 
-def _check_message(tx: Tx, renderer: Renderer, order: Order) -> list[str]:
+def _check_message(tx: Tx, renderer: Renderer, order: Order) -> list[Message]:
     if order.style not in renderer.hands.styles:
-        return [
+        text = (
             f"Its handwriting style {order.style} is no longer installed: choose another and send again,"
             " or have it released once it is back."
-        ]
+        )
+        return [Message("style_missing", text)]
     try:
         return _check_message_fit(tx, renderer, order)
     except LookupError as error:
         # Other resources may be gone since. That holds up one order only.
         log.warning("orders.check_failed", order=order.id, error=repr(error))
-        return [
+        text = (
             "What it is drawn with is no longer all installed: have it released once it is back,"
             " or send it again in another way."
-        ]
+        )
+        return [Message("resource_missing", text)]
 
 
-def _check_message_fit(tx: Tx, renderer: Renderer, order: Order) -> list[str]:
+def _check_message_fit(tx: Tx, renderer: Renderer, order: Order) -> list[Message]:
     """Recipients of lists may have changed since the message was laid out."""
     variables = {slot.name for slot in compile_template(order.message).slots}
     if not (order.mailing_list_ids and variables):
@@ -73,31 +76,32 @@ def _check_message_fit(tx: Tx, renderer: Renderer, order: Order) -> list[str]:
     longest_addressees = [designs.build_addressee(recipient) for recipient in longest_in_order(tx, order.id, variables)]
     wordings = renderer.fill_messages(design, longest_addressees)
     misfits = renderer.find_misfits(design, [], qr=order.qrcode_url is not None, messages=wordings)
+    note = "So it is with the longest values of its recipients: printed as it is, the pieces that do not fit fail."
     return [
-        f"{overlong.message} So it is with the longest values of its recipients:"
-        " printed as it is, the pieces that do not fit fail."
-        for overlong in list(misfits.messages.values())[:1]
+        Message("message_too_long", f"{overlong.message} {note}") for overlong in list(misfits.messages.values())[:1]
     ]
 
 
-def _check_resolution(order: Order, limits: ReviewLimits) -> list[str]:
+def _check_resolution(order: Order, limits: ReviewLimits) -> list[Message]:
     if not limits.is_resolution_too_low(order.lowest_dpi):
         return []
-    return [
+    text = (
         f"A picture would print at {order.lowest_dpi} dpi, below the {limits.min_dpi} that are asked for, and"
         " look blurred: send it again with more pixels."
-    ]
+    )
+    return [Message("resolution_low", text)]
 
 
-def _check_contrast(order: Order, limits: ReviewLimits) -> list[str]:
+def _check_contrast(order: Order, limits: ReviewLimits) -> list[Message]:
     is_blank = not (order.message.strip() or order.pdf_only)
     if is_blank or not limits.is_contrast_too_low(order.lowest_contrast):
         return []
-    return [
+    text = (
         f"The handwriting would be nearly invisible: its contrast is {order.lowest_contrast:.1f} to 1, below"
         f" the {limits.min_contrast:g} to 1 that are asked for. Send it again in another color, or on another"
         " picture."
-    ]
+    )
+    return [Message("contrast_low", text)]
 
 
 # Values are stored stripped, so a text that is not empty says something.
@@ -123,7 +127,7 @@ _COUNT_MISSING_VALUES = """
 """
 
 
-def _check_missing_values(tx: Tx, reviewed: Sequence[Order], max_percent: int) -> dict[int, list[str]]:
+def _check_missing_values(tx: Tx, reviewed: Sequence[Order], max_percent: int) -> dict[int, list[Message]]:
     """Orders with too many items whose message would have a gap."""
     variables_by_order = {
         order.id: sorted({slot.name for slot in compile_template(order.message).slots if not slot.fallback})
@@ -157,10 +161,11 @@ def _check_missing_values(tx: Tx, reviewed: Sequence[Order], max_percent: int) -
         if unfilled * 100 > max_percent * item_count:
             variables = " or ".join(f"%{name}%" for name in names)
             noun = "piece has" if item_count == 1 else "pieces have"
-            reasons[order.id] = [
+            text = (
                 f"{unfilled:,} of {item_count:,} {noun} nothing for {variables}:"
                 f" fill it in, or write what to say instead, as in %{names[0]}|friend%."
-            ]
+            )
+            reasons[order.id] = [Message("values_missing", text)]
     return reasons
 
 
@@ -182,7 +187,7 @@ _COUNT_UNDELIVERABLE = sa.text("""
 
 def _check_undeliverable(
     tx: Tx, reviewed: Sequence[Order], verified_ids: Container[int], max_percent: int
-) -> dict[int, list[str]]:
+) -> dict[int, list[Message]]:
     """Orders with too many undeliverable recipients. What verification found fails an item only after the review."""
     order_ids = [order.id for order in reviewed if order.status_counts[ItemStatus.FAILED] or order.id in verified_ids]
     if not order_ids:
@@ -194,24 +199,25 @@ def _check_undeliverable(
         "no_price": NO_PRICE.partition("{}")[0],
         "reserved": UNDELIVERABLE_NAME.lower(),
     }
-    rows = tx.execute(_COUNT_UNDELIVERABLE, params)
-    return {
-        row.order_id: [
-            f"{row.failed:,} of {row.people:,} recipients cannot be delivered to, more than"
-            f" {max_percent} %: complete their addresses and send again, or have the rest released."
-        ]
-        for row in rows
-        if row.failed * 100 > max_percent * row.people
-    }
+    reasons = {}
+    for row in tx.execute(_COUNT_UNDELIVERABLE, params):
+        if row.failed * 100 > max_percent * row.people:
+            text = (
+                f"{row.failed:,} of {row.people:,} recipients cannot be delivered to, more than"
+                f" {max_percent} %: complete their addresses and send again, or have the rest released."
+            )
+            reasons[row.order_id] = [Message("recipients_undeliverable", text)]
+    return reasons
 
 
-def _check_return_address(order: Order) -> list[str]:
+def _check_return_address(order: Order) -> list[Message]:
     return_address = order.return_address
     if not (return_address.address or "").strip():
-        message = "There is no return address: set one in the account, and send again."
-        return [message] if order.mode == "live" else []
+        text = "There is no return address: set one in the account, and send again."
+        return [Message("review_return_address_missing", text)] if order.mode == "live" else []
     parts = {"city": return_address.city, "state": return_address.province, "ZIP code": return_address.postal_code}
     missing_parts = [label for label, text in parts.items() if not (text or "").strip()]
     if not missing_parts:
         return []
-    return [f"The return address lacks its {' and '.join(missing_parts)}: complete it, and send again."]
+    text = f"The return address lacks its {' and '.join(missing_parts)}: complete it, and send again."
+    return [Message("return_address_incomplete", text)]

@@ -22,7 +22,7 @@ from quillpost.fulfillment.batches import queries as batch_queries
 from quillpost.fulfillment.batches.giftcards import CardStock
 from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME, next_cutoff
 from quillpost.fulfillment.batches.service import pool_due_orders
-from quillpost.fulfillment.models import POOL, Environment, ProductionContext, ReadinessGap
+from quillpost.fulfillment.models import POOL, Environment, ProductionContext
 from quillpost.fulfillment.review import checks
 from quillpost.orders import changes
 from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
@@ -55,25 +55,23 @@ FIND_PRICE_GAPS = sa.text(f"""
 """)
 
 HAS_PRICES = sa.text("select exists (select from prices where valid_from <= :on)")
-NO_PRICES_GAP = ReadinessGap(
-    "prices", "No price is in force: set prices at /print-room/prices.", "No prices are in force."
+NO_PRICES_GAP = Message(
+    "prices", "No price is in force: set prices at /print-room/prices.", for_sender="No prices are in force."
 )
-NO_RETURN_ADDRESS_GAP = ReadinessGap(
+NO_RETURN_ADDRESS_GAP = Message(
     "return_address",
     "The account has no return address: set one, or give one with each send.",
-    "Your account has no return address. Add one, or give one with each order.",
+    for_sender="Your account has no return address. Add one, or give one with each order.",
 )
 PAUSE_WARNING = "Live mail isn't ready yet, so this order will be paused when its review ends."
 
 
-def find_service_gaps(tx: Tx, environment: Environment, *, on: date) -> list[ReadinessGap]:
+def find_service_gaps(tx: Tx, environment: Environment, *, on: date) -> list[Message]:
     """What keeps every live order from print that day."""
     if environment.mode != "live":
         return []
-    missing = list(environment.readiness_gaps)
-    if environment.gaps and not missing:
-        missing = [ReadinessGap("settings", " ".join(environment.gaps), "The service is not set up for live mail.")]
-    return missing if tx.execute(HAS_PRICES, {"on": on}).scalar_one() else [*missing, NO_PRICES_GAP]
+    gaps = list(environment.gaps)
+    return gaps if tx.execute(HAS_PRICES, {"on": on}).scalar_one() else [*gaps, NO_PRICES_GAP]
 
 
 def list_pause_warnings(
@@ -87,30 +85,30 @@ def list_pause_warnings(
     return format_pause_warnings(gaps)
 
 
-def format_pause_warnings(gaps: Sequence[ReadinessGap]) -> list[str]:
-    return [" ".join([PAUSE_WARNING, *(gap.for_sender for gap in gaps)])] if gaps else []
+def format_pause_warnings(gaps: Sequence[Message]) -> list[str]:
+    return [" ".join([PAUSE_WARNING, *texts_for_sender(gaps)])] if gaps else []
 
 
-def reasons_for_sender(reasons: Sequence[str], environment: Environment) -> list[str]:
-    """Hold reasons, with operator sentences replaced by those for senders."""
-    sender_texts = {gap.for_operator: gap.for_sender for gap in environment.readiness_gaps}
-    return [sender_texts.get(reason, reason) for reason in reasons]
+def texts_for_sender(reasons: Sequence[Message]) -> list[str]:
+    """What a sender reads of gaps and hold reasons: some have a sentence for those who cannot change a setting."""
+    return [reason.params.get("for_sender", str(reason)) for reason in reasons]
 
 
-def find_price_gaps(tx: Tx, order_ids: Sequence[int], *, on: date) -> dict[int, list[str]]:
+def find_price_gaps(tx: Tx, order_ids: Sequence[int], *, on: date) -> dict[int, list[Message]]:
     """By order, a sentence for each destination without a price."""
-    gaps: dict[int, list[str]] = {}
+    gaps: dict[int, list[Message]] = {}
     for row in tx.execute(FIND_PRICE_GAPS, {"orders": list(order_ids), "on": on}):
         product_label = DISPLAY_TYPES.get((row.type, row.size), row.type)
-        gaps.setdefault(row.id, []).append(
-            f"No price is in force for {product_label} by {row.mail_class} class to {row.country}."
-        )
+        text = f"No price is in force for {product_label} by {row.mail_class} class to {row.country}."
+        gaps.setdefault(row.id, []).append(Message("price_missing", text))
     return gaps
 
 
 ORDERS_PER_TRANSACTION = 1_000
 NEXT_SWEEP_WITHIN = timedelta(minutes=2)
-SET_HOLD_REASONS = sa.text("update orders set hold_reasons = :why where id = :held")
+SET_HOLD_REASONS = (
+    sa.update(orders).where(orders.c.id == sa.bindparam("held")).values(hold_reasons=sa.bindparam("reasons"))
+)
 
 
 def sweep_due_orders(production: ProductionContext, *, now: datetime) -> None:
@@ -145,7 +143,7 @@ def _end_reviews(
 
 def _reasons_to_hold(
     tx: Tx, production: ProductionContext, mode: str, order_ids: Sequence[int], stock: CardStock, *, now: datetime
-) -> dict[int, list[str]]:
+) -> dict[int, list[Message]]:
     gaps = production.environments[mode].gaps
     reasons = {order_id: list(gaps) for order_id in order_ids if gaps}
     sources = [checks.find_review_reasons(tx, production.renderer, order_ids, production.review_limits)]
@@ -195,11 +193,11 @@ def _fail_unmailable_items(tx: Tx, environment: Environment, order_ids: Sequence
     )
 
 
-def _pause_orders(tx: Tx, reasons: Mapping[int, Sequence[str]], *, now: datetime) -> None:
+def _pause_orders(tx: Tx, reasons: Mapping[int, list[Message]], *, now: datetime) -> None:
     if not reasons:
         return
     paused = change_status(tx, list(reasons), expected=[OrderStatus.REVIEWING], new_status=OrderStatus.PAUSED, now=now)
-    tx.execute(SET_HOLD_REASONS, [{"held": order_id, "why": list(reasons[order_id])} for order_id in paused])
+    tx.execute(SET_HOLD_REASONS, [{"held": order_id, "reasons": reasons[order_id]} for order_id in paused])
     events.record_order_status_change(tx, paused, previous=OrderStatus.REVIEWING.value, now=now)
 
 
@@ -222,7 +220,7 @@ def release_order(
     gaps = [*environment.gaps, *price_gaps.get(order.id, ())]
     if gaps:
         raise Conflict(f"This order cannot be released yet. {' '.join(gaps)}")
-    if order.due_at > now or MESSAGE_CHANGED_WHILE_HELD in order.hold_reasons:
+    if order.due_at > now or any(reason.code == MESSAGE_CHANGED_WHILE_HELD.code for reason in order.hold_reasons):
         _resume_review(tx, order, now=now)
     else:
         start_processing(tx, environment, [order.id], expected=OrderStatus.PAUSED, now=now)

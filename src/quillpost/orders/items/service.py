@@ -26,7 +26,7 @@ MARK_MAILED = sa.text(
 )
 MARK_FULFILLED = sa.text(
     f"""
-    update orders o set status = 'fulfilled', hold_reasons = '{{}}', updated_at = :now
+    update orders o set status = 'fulfilled', hold_reasons = '[]', updated_at = :now
       from orders was
      where o.id = any(:orders) and was.id = o.id and o.status = was.status
        and o.status in ('processing', 'printing', 'mailed')

@@ -221,7 +221,7 @@ orders = define_table(
     *nullable_columns("pages_file_id", "logo_file_id", "creative_key", type_=UUID(as_uuid=True)),
     *nullable_columns("branding", type_=JSONB()),
     *required_columns("pdf_only", "audience_pending", type_=Boolean),
-    required_column("hold_reasons", ARRAY(sa.Text())),
+    required_column("hold_reasons", MessageList()),
     *nullable_columns("lowest_dpi", type_=Integer),
     *nullable_columns("lowest_contrast", type_=sa.Double()),
     required_column("rush", Boolean),

@@ -9,7 +9,7 @@ from quillpost.accounts.queries import read_account_usage
 from quillpost.accounts.service import read_sender
 from quillpost.client import accounts as wire
 from quillpost.client.types import Mode
-from quillpost.fulfillment.review.service import NO_RETURN_ADDRESS_GAP, find_service_gaps
+from quillpost.fulfillment.review.service import NO_RETURN_ADDRESS_GAP, find_service_gaps, texts_for_sender
 from quillpost.web.api.dependencies import RequestTransaction, get_caller, require_scope
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import ApiRouter
@@ -55,6 +55,6 @@ def read_account(
             "spent": usage.spent,
         },
         "live_ready": not gaps,
-        "live_readiness": [gap.for_operator if caller.is_operator else gap.for_sender for gap in gaps],
+        "live_readiness": [*gaps] if caller.is_operator else texts_for_sender(gaps),
     }
     return json_response(content)

@@ -14,7 +14,7 @@ from quillpost.client import orders as wire
 from quillpost.client.recipients import MailedRecipient
 from quillpost.client.send import SendResponse
 from quillpost.core.clock import format_iso, format_time
-from quillpost.fulfillment.review.service import reasons_for_sender
+from quillpost.fulfillment.review.service import texts_for_sender
 from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import HistoryStep, ItemSearchResult
 from quillpost.orders.models import Order
@@ -61,7 +61,7 @@ def serialize_order(request: Request, container: Container, order: Order) -> wir
 
 
 def serialize_order_details(request: Request, container: Container, order: Order) -> wire.OrderDetails:
-    reasons = reasons_for_sender(order.hold_reasons, container.environments[order.mode])
+    reasons = texts_for_sender(order.hold_reasons)
     return {**serialize_order(request, container, order), "warnings": [*order.warnings, *reasons]}
 
 

@@ -22,7 +22,7 @@ from quillpost.core.database.tables.notifications import automations, webhooks
 from quillpost.core.database.tables.orders import account_spending, giftcards
 from quillpost.core.database.tables.recipients import imports
 from quillpost.core.paging import Sorting, tenant_conditions
-from quillpost.fulfillment.review.service import find_service_gaps, reasons_for_sender
+from quillpost.fulfillment.review.service import find_service_gaps, texts_for_sender
 from quillpost.orders.automations.rules import has_recovered
 from quillpost.orders.rules import OrderStatus
 from quillpost.web.rendering import format_cents, pluralize
@@ -60,7 +60,7 @@ def list_alerts(tx: Tx, user: SignedInUser, container: Container, *, now: dateti
     return [
         *_readiness_alerts(tx, user, container, now),
         *_credit_alerts(tx, user, container, now),
-        *_paused_order_alerts(tx, tenant_scope, container),
+        *_paused_order_alerts(tx, tenant_scope),
         *_reported_card_alerts(tx, tenant_scope, now),
         *_failed_order_alerts(tx, tenant_scope, now),
         *_automation_alerts(tx, tenant_scope, now),
@@ -76,10 +76,10 @@ def _readiness_alerts(tx: Tx, user: SignedInUser, container: Container, now: dat
         return
     text = "You can send orders. They're paused after their review until this is set up."
     if user.is_operator:
-        gaps_text = " ".join(gap.for_operator for gap in gaps)
+        gaps_text = " ".join(gaps)
         yield SenderAlert(NOT_READY_TITLE, f"{text} {gaps_text}", "/print-room", "Open the print room")
     else:
-        yield SenderAlert(NOT_READY_TITLE, f"{text} {' '.join(gap.for_sender for gap in gaps)}", "", "")
+        yield SenderAlert(NOT_READY_TITLE, f"{text} {' '.join(texts_for_sender(gaps))}", "", "")
 
 
 def _credit_alerts(tx: Tx, user: SignedInUser, container: Container, now: datetime) -> Iterator[SenderAlert]:
@@ -113,13 +113,10 @@ def _max_monthly_spend(tx: Tx, tenant: Tenant, now: datetime) -> int:
     return int(tx.execute(sa.select(sa.func.max(monthly_totals.c.cents))).scalar() or 0)
 
 
-def _paused_order_alerts(tx: Tx, tenant: Tenant, container: Container) -> Iterator[SenderAlert]:
+def _paused_order_alerts(tx: Tx, tenant: Tenant) -> Iterator[SenderAlert]:
     rows = _newest_rows(tx, orders, tenant, orders.c.status == OrderStatus.PAUSED.value)
     for row in rows[:MAX_ALERTS_PER_KIND]:
-        reason = (
-            " ".join(reasons_for_sender(row.hold_reasons, container.environments[row.mode]))
-            or "Somebody looks at it before it is printed."
-        )
+        reason = " ".join(texts_for_sender(row.hold_reasons)) or "Somebody looks at it before it is printed."
         yield SenderAlert(f"Order {row.id} is paused", _shorten(reason), f"/orders/{row.id}", "Open the order")
     if len(rows) > MAX_ALERTS_PER_KIND:
         yield SenderAlert(

@@ -14,7 +14,7 @@ from quillpost.app.container import Container
 from quillpost.core import exact_json
 from quillpost.core.database import Tx
 from quillpost.fulfillment.batches.proofs import draw_proof
-from quillpost.fulfillment.review.service import find_service_gaps, format_pause_warnings, reasons_for_sender
+from quillpost.fulfillment.review.service import find_service_gaps, format_pause_warnings, texts_for_sender
 from quillpost.orders import queries as order_queries
 from quillpost.orders.models import Order
 from quillpost.orders.pricing import NOT_MAILED, RECENTLY_MAILED
@@ -187,7 +187,7 @@ def read_order_view(tx: Tx, container: Container, order_id: int) -> OrderView:
     not_ready: list[str] = []
     if order.status is OrderStatus.REVIEWING:
         not_ready = format_pause_warnings(find_service_gaps(tx, environment, on=container.clock().date()))
-    hold_reasons = reasons_for_sender(order.hold_reasons, environment)
+    hold_reasons = texts_for_sender(order.hold_reasons)
     not_mailed = count_not_mailed(tx, order)
     return OrderView(order, order_queries.list_order_steps(tx, order.id), not_ready, hold_reasons, not_mailed)
 

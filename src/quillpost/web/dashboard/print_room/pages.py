@@ -256,7 +256,7 @@ def _printer_health(
 def _is_printer_missing(context: RequestContext) -> bool:
     """No partner is set for live mail: the stand-in prints nothing."""
     return context.user.mode == "live" and any(
-        "PRINT_PARTNER" in gap for gap in context.container.environments["live"].gaps
+        gap.code == "print_partner" for gap in context.container.environments["live"].gaps
     )
 
 

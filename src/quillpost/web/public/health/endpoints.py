@@ -118,5 +118,5 @@ def ready_live(container: Services, authorization: Annotated[str, Header()] = ""
     content: dict[str, Any] = {"status": "not ready" if gaps else "ready", "live_ready": not gaps}
     token = authorization.removeprefix("Bearer ").strip()
     if token and is_operator_token(container.db, token, now=now):
-        content["missing"] = [{"name": gap.name, "message": gap.for_operator} for gap in gaps]
+        content["missing"] = [{"name": gap.code, "message": gap} for gap in gaps]
     return json_response(content, status=503 if gaps else 200)

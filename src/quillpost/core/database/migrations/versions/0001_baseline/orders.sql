@@ -38,7 +38,7 @@ create table orders (
     -- Mailed: every item that will be mailed was handed to the carrier, or seen by it.
     status text not null check (status in
         ('reviewing', 'processing', 'printing', 'mailed', 'fulfilled', 'cancelled', 'paused', 'error')),
-    hold_reasons text[] not null default '{}',       -- why it waits for an operator
+    hold_reasons jsonb not null default '[]',        -- why it waits for an operator
     warnings jsonb not null default '[]',
     rush boolean not null default false,
     method text not null,
