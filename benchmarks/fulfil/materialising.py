@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from benchmarks.fulfil.office import Office
-from quillpost.orders.audience import PERSON_COLUMNS
+from quillpost.orders.audience.queries import PERSON_COLUMNS
 from quillpost.orders.rules import MATERIALIZE_TASK
 
 _PEOPLE = ", ".join(name for name in PERSON_COLUMNS)

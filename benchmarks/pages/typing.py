@@ -32,7 +32,7 @@ from quillpost.app.container import Container
 from quillpost.cli.server import QuillpostProtocol
 from quillpost.core.settings import Settings
 from quillpost.core.telemetry import configure_logging
-from quillpost.orders.service import build_preview_copy
+from quillpost.orders.drafts.previews import build_preview_copy
 from quillpost.rendering.handwriting.models import DEFAULT_STYLE
 from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS
 from quillpost.web.api.send.responses import draft_from_body

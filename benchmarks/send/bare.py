@@ -13,7 +13,7 @@ from benchmarks.send.service import Service
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.core.database.engine import driver_connection
-from quillpost.orders.creation import new_short_code
+from quillpost.orders.service import new_short_code
 from quillpost.web.api.dependencies import get_caller
 from quillpost.web.dependencies import Services
 

@@ -29,7 +29,7 @@ STEPS = [
     # the same behind as their neighbours do: they are looked at in the long run.
     pytest.param(CrashPoint(f"{SENDING}:_claim_next", "after"), marks=pytest.mark.long),
     CrashPoint(f"{SENDING}:_create_order", "before"),
-    pytest.param(CrashPoint("quillpost.orders.creation:store_order", "after"), marks=pytest.mark.long),
+    pytest.param(CrashPoint("quillpost.orders.service:store_order", "after"), marks=pytest.mark.long),
     pytest.param(CrashPoint(f"{SENDING}:_record_success", "after"), marks=pytest.mark.long),
     CrashPoint(f"{SENDING}:_create_order", "after"),
 ]

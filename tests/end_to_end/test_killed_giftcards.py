@@ -103,7 +103,7 @@ run."""
 # The files of another order are kept, and nothing else; the card is void, and then the other order is there,
 # too, uncommitted. At last all is committed, and the answer is lost.
 TAKEN_BACK_IN_VAIN = [
-    CrashPoint("quillpost.orders.creation:store_files", "after"),
+    CrashPoint("quillpost.orders.service:store_files", "after"),
     CrashPoint("quillpost.orders.giftcards.service:void_card", "after"),
     CrashPoint("quillpost.web.api.dependencies:UnitOfWork.__exit__", "before"),
 ]

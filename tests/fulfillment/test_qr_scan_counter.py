@@ -14,7 +14,7 @@ from quillpost.core.database.tables.base import items
 from quillpost.fulfillment.qr_scans import tasks as tallies
 from quillpost.fulfillment.qr_scans.rules import CODE_PATTERN
 from quillpost.fulfillment.qr_scans.tasks import ScanCounter
-from quillpost.orders.creation import NewItem, insert_items
+from quillpost.orders.service import NewItem, insert_items
 from quillpost.recipients.rules import validate_recipients
 from support.factories import people
 from support.orders import create_order, open_account, order_row

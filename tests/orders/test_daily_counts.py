@@ -9,7 +9,7 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import facts, orders
 from quillpost.core.database.tables.orders import hourly_counts
-from quillpost.orders.stats import DailyActivity, DayActivity, read_daily_activity
+from quillpost.orders.queries import DailyActivity, DayActivity, read_daily_activity
 from support.factories import Account, make_account, make_live, make_sub_account, make_teammate
 from support.test_client import TestClient
 

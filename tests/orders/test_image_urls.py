@@ -8,7 +8,7 @@ from quillpost.core.errors import Invalid
 from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.orders.models import ContentSource, ResolvedRequest
 from quillpost.orders.products import POSTCARD
-from quillpost.orders.validation import validate_request
+from quillpost.orders.requests.rules import validate_request
 from quillpost.rendering.handwriting.models import STYLES
 from support.factories import people, person
 

@@ -15,8 +15,8 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items
-from quillpost.orders import audience
-from quillpost.orders.audience import AudienceCount, AudienceCriteria
+from quillpost.orders.audience import queries as audience_queries
+from quillpost.orders.audience.queries import AudienceCount, AudienceCriteria
 from quillpost.orders.designs import longest_on_lists
 from quillpost.orders.models import Handwriting, ResolvedRequest
 from quillpost.orders.products import GIFTCARD, POSTCARD, Product
@@ -53,12 +53,12 @@ def branch(container: Container, owner: Caller) -> int:
 
 def tally(container: Container, caller: Caller, asked: AudienceCriteria) -> AudienceCount:
     with container.db.transaction(build_tenant(caller)) as tx:
-        return audience.count_audience(tx, asked)
+        return audience_queries.count_audience(tx, asked)
 
 
 def refusals(container: Container, caller: Caller, whom: Sequence[dict[str, Any]], **changes: Any) -> list[str | None]:
     with container.db.transaction(build_tenant(caller)) as tx:
-        judged = audience.refuse_inline_people(
+        judged = audience_queries.refuse_inline_people(
             tx, validate_recipients(whom), audience_criteria(container, caller, **changes), lock=True
         )
     return [someone.refusal for someone in judged]
@@ -147,7 +147,7 @@ def test_a_strangers_list_reaches_nobody(container: Container, owner: Caller) ->
     asked = audience_criteria(container, owner, theirs)
     assert tally(container, owner, asked) == nobody
     with container.db.system_transaction() as tx:  # nor where the database itself would show it
-        assert audience.find_first_mailed(tx, asked) is None
+        assert audience_queries.find_first_mailed(tx, asked) is None
 
 
 def test_the_accounts_own_suppressions_hold_for_a_limited_caller(
@@ -233,7 +233,7 @@ def test_repeats_are_taken_where_duplicates_are_allowed(container: Container, ow
 @pytest.mark.parametrize(("product", "may_repeat"), [(POSTCARD, False), (GIFTCARD, True)])
 def test_a_gift_card_may_follow_another(owner: Caller, product: Product, may_repeat: bool) -> None:
     request = ResolvedRequest(product=product, message="", **Handwriting().column_values())
-    criteria = audience.AudienceCriteria.for_request(
+    criteria = audience_queries.AudienceCriteria.for_request(
         owner, request, creative_key=uuid4(), mails_at=datetime.now(UTC), tariff=Tariff({})
     )
     assert criteria.allows_repeats == may_repeat
@@ -265,7 +265,7 @@ def test_whose_e_mail_is_barred_leaves_the_address_to_the_next(container: Contai
         mailed_items=1, cents=109, undeliverable=0, duplicates=1, suppressed=1
     )
     with container.db.transaction(build_tenant(owner)) as tx:
-        shown = audience.find_first_mailed(tx, asked)
+        shown = audience_queries.find_first_mailed(tx, asked)
     assert shown == validate_recipients([ada])[0]
     assert tally(container, owner, audience_criteria(container, owner, *lists[:2])).mailed_items == 1
     judged = refusals(container, owner, [barred, barred, ada, bob, ada])
@@ -283,7 +283,7 @@ def test_two_sends_at_one_moment_do_not_both_reach_an_address(container: Contain
 
     with ThreadPoolExecutor(1) as meanwhile:
         with container.db.transaction(build_tenant(owner)) as tx:
-            [mine] = audience.refuse_inline_people(
+            [mine] = audience_queries.refuse_inline_people(
                 tx, validate_recipients([person()]), audience_criteria(container, owner), lock=True
             )
             theirs = meanwhile.submit(refusals, container, owner, [person()])
@@ -300,13 +300,13 @@ def test_the_first_who_would_be_mailed_is_shown(container: Container, owner: Cal
         container, owner, make_list(container, owner, [NO_ADDRESS, ABROAD, person(), chosen, ELSEWHERE])
     )
     with container.db.transaction(build_tenant(owner)) as tx:
-        assert audience.find_first_mailed(tx, asked) == validate_recipients([chosen])[0]
+        assert audience_queries.find_first_mailed(tx, asked) == validate_recipients([chosen])[0]
 
 
 def test_of_lists_that_reach_nobody_nobody_is_shown(container: Container, owner: Caller) -> None:
     asked = audience_criteria(container, owner, make_list(container, owner, [NO_ADDRESS]))
     with container.db.transaction(build_tenant(owner)) as tx:
-        assert audience.find_first_mailed(tx, asked) is None
+        assert audience_queries.find_first_mailed(tx, asked) is None
 
 
 def longest(container: Container, caller: Caller, lists: list[int], *variables: str) -> list[Person]:

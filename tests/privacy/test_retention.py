@@ -17,7 +17,7 @@ from quillpost.core.database.tables.fulfillment import batch_files, batches
 from quillpost.core.errors import Refused
 from quillpost.orders.items.queries import list_item_steps, read_item
 from quillpost.orders.models import Order, ReplayRequest
-from quillpost.orders.resolution import resolve_replay
+from quillpost.orders.requests.queries import resolve_replay
 from quillpost.privacy import erasure, retention
 from quillpost.privacy.retention import RETENTION_RULES, RetentionStep
 from support.carrier_scans import ingest, mailed_order, scan_journey

@@ -15,7 +15,7 @@ from quillpost.core import events, jobs
 from quillpost.core.database import Tx
 from quillpost.core.database.engine import insert_rows
 from quillpost.core.database.tables.base import items, ledger_moves, mailing_lists, orders, recipients, sub_accounts
-from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria
+from quillpost.orders.audience.queries import PERSON_COLUMNS, AudienceCriteria
 from quillpost.orders.rules import MATERIALIZE_TASK
 from quillpost.recipients.models import DERIVED_COLUMNS
 from quillpost.recipients.rules import validate_recipient

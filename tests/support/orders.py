@@ -12,15 +12,16 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import facts, items, ledger_moves, orders
-from quillpost.orders import creation, designs
-from quillpost.orders.creation import NewItem
-from quillpost.orders.drafts import OrderDraft
-from quillpost.orders.images import Artwork
+from quillpost.orders import designs
+from quillpost.orders import service as order_service
+from quillpost.orders.audience.service import EMPTY_AUDIENCE_COUNT, Audience
+from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.models import Order, ResolvedRequest
-from quillpost.orders.pricing import EMPTY_AUDIENCE_COUNT, Audience
 from quillpost.orders.products import POSTCARD
 from quillpost.orders.queries import change_status
+from quillpost.orders.requests.files import Artwork
 from quillpost.orders.rules import OrderStatus
+from quillpost.orders.service import NewItem
 from quillpost.recipients.rules import validate_recipients
 from quillpost.rendering.models import ReturnAddress, SenderName
 from support.factories import person
@@ -65,13 +66,13 @@ def create_order(
     reached = Audience(everyone, EMPTY_AUDIENCE_COUNT, sum(piece.cents for piece in pieces), [])
     due_at = max(container.clock() + REVIEW, request.schedule_for or container.clock())
     with container.db.transaction(account_service.build_tenant(caller)) as tx:
-        return creation.store_order(
+        return order_service.store_order(
             tx,
             caller,
             draft,
             reached,
             pieces,
-            creation.OrderFiles(),
+            order_service.OrderFiles(),
             due_at=due_at,
             needs_credit=needs_credit,
             now=container.clock(),

@@ -20,12 +20,12 @@ from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.notifications import service as notification_service
 from quillpost.notifications.webhooks import deliveries, fan_out
 from quillpost.notifications.webhooks import service as webhook_service
-from quillpost.orders import queries as order_queries
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations.service import AutomationContext, ReadStoredSend
 from quillpost.orders.automations.tasks import send_due
 from quillpost.orders.giftcards.tasks import RETURN_CARDS_TASK, CardReturns
 from quillpost.orders.models import FieldErrors, OrderRequest
+from quillpost.orders.requests import service as request_service
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK
 from quillpost.orders.tasks import enqueue_missing_materializations, materialize_order, verify_addresses
 from quillpost.privacy import do_not_mail, erasure, retention
@@ -142,7 +142,7 @@ def build_tasks(container: Container) -> list[Task]:
         ),
         Task(
             "stored_sends.delete_expired",
-            with_retention(order_queries.delete_expired_sends, "keep_stored_sends_days"),
+            with_retention(request_service.delete_expired_sends, "keep_stored_sends_days"),
             cron="41 * * * *",
         ),
         Task("imports.delete_expired", with_current_time(delete_old_imports), cron="47 * * * *"),

@@ -20,17 +20,16 @@ from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Conflict, Invalid, Message, Refused
 from quillpost.core.stored_files import find_order_files
 from quillpost.orders import designs, queries
-from quillpost.orders.audience import AudienceCriteria, count_repeated_items
+from quillpost.orders.audience.queries import AudienceCriteria, count_repeated_items
 from quillpost.orders.designs import longest_in_order, longest_on_lists
-from quillpost.orders.drafts import WrittenMessage, check_fit, handwriting_warnings
-from quillpost.orders.images import hash_creative
+from quillpost.orders.drafts.rules import INK_HARD_TO_READ, WrittenMessage, check_fit, handwriting_warnings
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import FieldErrors, GiftcardChoice, Order
 from quillpost.orders.ports import OrderContext
+from quillpost.orders.requests.files import hash_creative
 from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.orders.templates.rules import variables_error
-from quillpost.orders.validation import INK_HARD_TO_READ
 from quillpost.recipients.models import Person
 from quillpost.rendering.models import Addressee
 from quillpost.rendering.service import Renderer

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items, recipients
-from quillpost.orders.audience import lacks_address_parts_sql
+from quillpost.orders.audience.queries import lacks_address_parts_sql
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import GiftcardChoice, Order, OrderBranding, ResolvedRequest

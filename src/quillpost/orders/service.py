@@ -1,268 +1,310 @@
-"""Previews: how a draft will look, in storage for a week."""
+"""Turns a draft into an order: its files, its row, its items and its hold on the account's credit."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import psycopg
+import sqlalchemy as sa
 
 from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import build_tenant
-from quillpost.core.database import Database, Tx
+from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.core import events, jobs
+from quillpost.core.database import Tenant, Tx
+from quillpost.core.database.engine import insert_rows
+from quillpost.core.database.tables.base import items, orders
+from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NoMatch
-from quillpost.core.stored_files import FileStorage, PendingFile
-from quillpost.core.tokens import PREVIEW_CODE
-from quillpost.orders import audience, designs, pricing
-from quillpost.orders.designs import longest_of_people
-from quillpost.orders.drafts import OrderDraft, prepare_draft
-from quillpost.orders.giftcards.rules import shortage_text
-from quillpost.orders.images import RecipientIndex, preview_recipient_index
-from quillpost.orders.models import FieldErrors, OrderRequest, ReplayRequest, ResolvedRequest
+from quillpost.core.ports import FetchedDocument
+from quillpost.core.stored_files import PendingFile
+from quillpost.core.tokens import create_short_code
+from quillpost.orders import queries
+from quillpost.orders.audience import queries as audience_queries
+from quillpost.orders.audience.service import RECENTLY_MAILED_ALL, Audience, find_audience, find_repeats
+from quillpost.orders.drafts.models import OrderDraft
+from quillpost.orders.items import queries as item_queries
+from quillpost.orders.models import FieldErrors, Order, ResolvedRequest
 from quillpost.orders.ports import OrderContext
-from quillpost.orders.pricing import Audience
-from quillpost.orders.resolution import ResolvedOrder, resolve_replay, resolve_request
-from quillpost.orders.templates.images import limit_heavy_work
-from quillpost.orders.validation import validate_request
-from quillpost.recipients.leads.search import FindExcluded, LeadSearchResult, search_leads
-from quillpost.recipients.models import Person
-from quillpost.rendering.images.rules import UnprintableArt
-from quillpost.rendering.models import Copy, Design
-from quillpost.rendering.service import PreviewImages, Renderer
-from quillpost.rendering.text.variables import compile_template
+from quillpost.orders.requests import rules as request_rules
+from quillpost.orders.requests.files import PictureSet, RecipientIndex
+from quillpost.orders.requests.queries import read_usable_lists
+from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, ItemStatus, OrderStatus
+from quillpost.recipients.leads import service as lead_service
+from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, MailingList, Person
 
-PREVIEW_LIFETIME = timedelta(days=7)
+ITEM_COLUMNS = (
+    "account_id", "sub_account_id", "mode", "order_id", "status", "failure", "scans", "price_cents",
+    "name", "company", "address", "address2", "city", "province", "postal_code", "country",
+    "email", "phone", "dob", "anniversary", *CUSTOM_FIELDS, *DERIVED_COLUMNS, "absentee_address", "creative_key",
+    "code", "front_file_id", "background_file_id", "mailing_list_id", "gift_cents", "created_at", "updated_at",
+)  # fmt: skip
 
 
-def draw_preview(
-    db: Database,
-    renderer: Renderer,
+class NewItem(NamedTuple):
+    person: Person
+    cents: int
+    code: str | None = None
+    front_file_id: UUID | None = None
+    background_file_id: UUID | None = None
+    mailing_list_id: int | None = None
+
+    @property
+    def status(self) -> ItemStatus:
+        return ItemStatus.FAILED if self.person.refusal else ItemStatus.PROCESSING
+
+
+def insert_items(tx: Tx, order: Order, new_items: Sequence[NewItem], *, now: datetime) -> None:
+    if not any(item.code for item in new_items):
+        insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, new_items, now))
+        return
+    try:
+        with tx.begin_nested():
+            insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, new_items, now))
+    except (sa.exc.IntegrityError, psycopg.errors.UniqueViolation):
+        # Two items have drawn the same code: all draw again.
+        recoded_items = [item._replace(code=item.code and new_short_code()) for item in new_items]
+        insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, recoded_items, now))
+
+
+def new_short_code() -> str:
+    return create_short_code(secrets.token_bytes(16))
+
+
+def _item_rows(order: Order, new_items: Sequence[NewItem], now: datetime) -> list[tuple[Any, ...]]:
+    return [
+        (
+            order.account_id, order.sub_account_id, order.mode, order.id,
+            item.status.value, person.refusal, 0, item.cents,
+            person.name, person.company, person.address, person.address2, person.city,
+            person.province, person.postal_code, person.country, person.email, person.phone,
+            person.dob, person.anniversary, *person.custom, *person.derived_values, person.absentee_address,
+            order.creative_key, item.code, item.front_file_id, item.background_file_id,
+            item.mailing_list_id, 0 if person.refusal or order.gift is None else order.gift.cents, now, now,
+        )
+        for item in new_items
+        for person in (item.person,)
+    ]  # fmt: skip
+
+
+REQUEST_COLUMNS = [f.name for f in fields(ResolvedRequest) if f.name in orders.c]
+
+
+@dataclass(frozen=True, slots=True)
+class OrderFiles:
+    """The stored files of an order; those in `new_files` have no rows yet."""
+
+    front: UUID | None = None
+    background: UUID | None = None
+    logo: UUID | None = None
+    pages: UUID | None = None
+    new_files: tuple[PendingFile, ...] = ()
+    personal_files: Mapping[int, tuple[UUID | None, UUID | None]] = field(default_factory=dict)
+    """Front and background of those who have pictures of their own, by their index."""
+
+
+def store_files(context: OrderContext, caller: Caller, draft: OrderDraft) -> OrderFiles:
+    """Store the draft's files before anything is locked, as storage may be slow; a file that the sender has is not
+    stored again."""
+    artwork = draft.artwork
+    distinct: dict[bytes, FetchedDocument] = {
+        picture.body: picture
+        for pictures in (artwork.front, artwork.background, artwork.logo)
+        for picture in pictures.distinct_pictures()
+        if pictures.file is None
+    }
+    if artwork.pages is not None and artwork.pages_file is None:
+        distinct[artwork.pages.body] = artwork.pages
+    file_ids, new_files = dict[bytes, UUID](), dict[bytes, PendingFile]()
+    if distinct:
+        # A file of another sub account is not used: a caller limited to this one could not see it.
+        with context.db.transaction(Tenant(caller.account_id, draft.request.sub_account_id)) as tx:
+            file_ids = context.storage.find_by_content(tx, distinct, purpose="creative")
+        now = context.clock()
+        new_files = {
+            body: context.storage.put(body, purpose="creative", content_type=fetched.content_type, now=now)
+            for body, fetched in distinct.items()
+            if body not in file_ids
+        }
+        file_ids |= {body: new_file.id for body, new_file in new_files.items()}
+
+    def ids_by_recipient(pictures: PictureSet) -> dict[RecipientIndex, UUID]:
+        if pictures.file is not None:
+            return {None: pictures.file.id}
+        return {recipient_index: file_ids[picture.body] for recipient_index, picture in pictures.by_recipient.items()}
+
+    fronts, backgrounds = ids_by_recipient(artwork.front), ids_by_recipient(artwork.background)
+    pages = artwork.pages_file.id if artwork.pages_file else file_ids[artwork.pages.body] if artwork.pages else None
+    return OrderFiles(
+        fronts.get(None),
+        backgrounds.get(None),
+        ids_by_recipient(artwork.logo).get(None),
+        pages,
+        tuple(new_files.values()),
+        {
+            recipient_index: (fronts.get(recipient_index), backgrounds.get(recipient_index))
+            for recipient_index in fronts.keys() | backgrounds.keys()
+            if recipient_index is not None
+        },
+    )
+
+
+def create_order(
+    context: OrderContext, tx: Tx, caller: Caller, draft: OrderDraft, files: OrderFiles
+) -> tuple[Order, Audience]:
+    """Store the order, the rows of its files, its leads and their fee, and the job that materializes its lists.
+
+    Its work starts when the transaction commits. Where credit is needed and does not cover it, it is `Unpaid`.
+    """
+    now, due_at = context.clock(), context.due_at(caller, draft.request)
+    _lock_references(tx, draft)
+    draft, lead_list = _buy_leads(tx, caller, context.encryptor, draft, mails_at=due_at, now=now)
+    reached = find_audience(tx, caller, draft, mails_at=due_at, lock=True)
+    context.storage.record_files(
+        tx, files.new_files, account_id=caller.account_id, sub_account_id=draft.request.sub_account_id, now=now
+    )
+    # The refused are free, and have no paper to put a code on.
+    new_items = [
+        NewItem(
+            person,
+            0 if person.refusal else draft.tariff.unit_cents(person.country) or 0,
+            None if person.refusal else new_short_code(),
+            *files.personal_files.get(index, (None, None)),
+            draft.request.mailing_list_id,
+        )
+        for index, person in enumerate(reached.people)
+    ]
+    needs_credit = context.environments[caller.mode].needs_credit
+    order = store_order(tx, caller, draft, reached, new_items, files, due_at=due_at, needs_credit=needs_credit, now=now)
+    if lead_list is not None and draft.lead_search_result is not None:
+        lead_service.record_purchase(tx, caller, draft.lead_search_result, lead_list, order_id=order.id, now=now)
+    if draft.request.mailing_list_ids:
+        jobs.enqueue(tx, MATERIALIZE_TASK, order_id=order.id)
+    return order, reached
+
+
+def store_order(
+    tx: Tx,
     caller: Caller,
     draft: OrderDraft,
+    reached: Audience,
+    new_items: Sequence[NewItem],
+    files: OrderFiles,
     *,
-    qr_base: str,
-    opt_out: str | None,
+    due_at: datetime,
+    needs_credit: bool,
     now: datetime,
-) -> PreviewImages:
-    """All sides as they would print, for the recipient asked for or the first who can be mailed."""
-    recipient_index, person = _choose_preview_recipient(db, caller, draft, now=now)
-    design, copy = build_preview_copy(draft, recipient_index, person, qr_base=qr_base, opt_out=opt_out)
-    with blame_drawing_on_field(draft.request), limit_heavy_work():
-        return renderer.preview(design, copy)
-
-
-@contextmanager
-def blame_drawing_on_field(request: ResolvedRequest) -> Iterator[None]:
-    """`Invalid` for the field whose art is too heavy to draw: a PDF first, as it can draw anything."""
-    try:
-        yield
-    except UnprintableArt as bad_art:
-        sources = [
-            (request.pages, "PDF"), (request.background, "image"), (request.front, "image"), (request.logo, "image"),
-        ]  # fmt: skip
-        for source, file_kind in sources:
-            if source is not None:
-                raise Invalid({source.field: [f"The {file_kind} cannot be drawn. {bad_art.message}"]}) from None
-        raise
-
-
-def build_preview_copy(
-    draft: OrderDraft, recipient_index: RecipientIndex, person: Person, *, qr_base: str, opt_out: str | None
-) -> tuple[Design, Copy]:
-    """The draft as this person's item."""
-    request, artwork = draft.request, draft.artwork
-    front, background = (artwork.front.picture_for(recipient_index), artwork.background.picture_for(recipient_index))
-    design = replace(
-        draft.design,
-        front=front.body if front else None,
-        background=background.body if background else None,
-        pages=artwork.pages.body if artwork.pages else None,
-        branding=designs.build_branding(request.brand, next((p.body for p in artwork.logo.distinct_pictures()), None)),
+) -> Order:
+    """The order with its items, its hold, its first facts, and the job that ends its review."""
+    leads_fee = draft.lead_search_result.cents if draft.lead_search_result else 0
+    total_cents = reached.total_cents + leads_fee + reached.gift_total
+    values = {
+        **_draft_values(draft),
+        "account_id": caller.account_id,
+        "mode": caller.mode,
+        "status": OrderStatus.REVIEWING.value,
+        "front_file_id": files.front,
+        "background_file_id": files.background,
+        "pages_file_id": files.pages,
+        "logo_file_id": files.logo,
+        "audience_pending": bool(draft.request.mailing_list_ids),
+        "total_estimated_recipients": reached.mailed_items,
+        "recipient_count": len(new_items) + reached.listed_people,
+        **{f"n_{status.count_name}": n for status, n in Counter(item.status for item in new_items).items()},
+        "authorization_total": total_cents,
+        "order_total": reached.total_cents,
+        "leads_fee": leads_fee,
+        "gift_total": reached.gift_total,
+        "warnings": [*draft.warnings, *reached.warnings],
+        "due_at": due_at,
+        "created_at": now,
+        "updated_at": now,
+    }
+    order = queries.insert_order(tx, values)
+    insert_items(tx, order, new_items, now=now)
+    if needs_credit:
+        billing_service.require_credit(tx, caller.account_id, caller.mode, cents=total_cents)
+    billing_service.authorize_order(
+        tx,
+        account_id=caller.account_id,
+        sub_account_id=draft.request.sub_account_id,
+        mode=caller.mode,
+        order_id=order.id,
+        cents=total_cents,
+        now=now,
     )
-    copy = designs.build_specimen(
-        person,
-        request,
-        qr_url=f"{qr_base}/q/{PREVIEW_CODE}" if request.qrcode_url else None,
-        opt_out=f"{opt_out}{PREVIEW_CODE}" if opt_out else None,
-        claim=designs.build_specimen_claim(request.gift, qr_base=qr_base),
-    )
-    return design, copy
+    events.record_order_status_change(tx, [order.id], previous=None, now=now)
+    item_queries.append_first_item_facts(tx, order.id, now=now)
+    jobs.enqueue_unique(tx, SWEEP_TASK, at=due_at)
+    return order
 
 
-def store_previews(storage: FileStorage, pictures: Mapping[str, bytes], *, now: datetime) -> dict[str, PendingFile]:
-    expires_at = now + PREVIEW_LIFETIME
+def _draft_values(draft: OrderDraft) -> dict[str, Any]:
+    request, gift, return_address = draft.request, draft.request.gift, draft.return_address
     return {
-        name: storage.put(picture, purpose="preview", content_type="image/png", expires_at=expires_at, now=now)
-        for name, picture in pictures.items()
+        **{name: getattr(request, name) for name in REQUEST_COLUMNS},
+        "type": request.type,
+        "piece": request.piece,
+        "mailing_list_ids": list(request.mailing_list_ids),
+        "notification_emails": list(request.notification_emails),
+        "front_image_url": request.front.url if request.front else None,
+        "background_url": request.background.url if request.background else None,
+        "pages_url": request.pages.url if request.pages else None,
+        "branding": asdict(request.brand) if request.brand else None,
+        "giftcard_brand": gift.brand if gift else None,
+        "giftcard_title": gift.title if gift else None,
+        "giftcard_accent": gift.accent if gift else None,
+        "giftcard_amount": gift.cents if gift else None,
+        "landing_page_url": gift.landing_page_url if gift else None,
+        "return_name": return_address.name,
+        "return_address": return_address.address,
+        "return_address2": return_address.address2,
+        "return_city": return_address.city,
+        "return_province": return_address.province,
+        "return_postal_code": return_address.postal_code,
+        "sender_name": draft.design.sender.name,
+        "sender_company": draft.design.sender.company,
+        "creative_key": draft.creative_key,
+        "lowest_dpi": draft.lowest_dpi,
+        "lowest_contrast": draft.lowest_contrast,
     }
 
 
-def _choose_preview_recipient(
-    db: Database, caller: Caller, draft: OrderDraft, *, now: datetime
-) -> tuple[RecipientIndex, Person]:
-    """Repeats do not matter here: nothing is mailed."""
-    criteria = draft.audience_criteria(caller, mails_at=now).with_repeats()
-    with db.transaction(build_tenant(caller)) as tx:
-        people = audience.refuse_inline_people(tx, draft.people, criteria, lock=False)
-        recipient_index = preview_recipient_index(draft.request, people)
-        if recipient_index is not None:
-            return recipient_index, people[recipient_index]
-        if draft.lead_search_result is not None:
-            return None, draft.lead_search_result.people[0]
-        first_mailed = audience.find_first_mailed(tx, criteria)
-    if first_mailed is None:
-        raise Invalid({"mailing_list_ids": ["There is nobody on these lists who can be mailed to."]})
-    return None, first_mailed
-
-
-@dataclass(frozen=True, slots=True)
-class OrderEstimate:
-    type: str
-    audience: Audience
-    unit_price: int
-    leads_fee: int
-    warnings: list[str]
-
-    @property
-    def total_cents(self) -> int:
-        return self.audience.total_cents + self.leads_fee + self.audience.gift_total
-
-
-@dataclass(frozen=True, slots=True)
-class OrderPreview:
-    """Images of all sides, stored for a week."""
-
-    sides: Mapping[str, PendingFile]
-    envelope: PendingFile | None
-    warnings: list[str]
-
-    @property
-    def files(self) -> list[PendingFile]:
-        return [*self.sides.values(), *([self.envelope] if self.envelope else [])]
-
-
-def draft_order(context: OrderContext, caller: Caller, request: OrderRequest, errors: FieldErrors) -> OrderDraft:
-    """The order, fully checked; nothing is stored, no transaction stays open. `Invalid` includes the known `errors`."""
-    with context.db.transaction(build_tenant(caller)) as tx:
-        resolved = resolve_request(tx, caller, request, errors, price_date=context.clock().date())
-    return draft_resolved_order(context, caller, resolved, errors)
-
-
-def draft_replay(context: OrderContext, caller: Caller, replay: ReplayRequest, errors: FieldErrors) -> OrderDraft:
-    with context.db.transaction(build_tenant(caller)) as tx:
-        resolved = resolve_replay(tx, caller, replay, price_date=context.clock().date())
-    return draft_resolved_order(context, caller, resolved, errors)
-
-
-def draft_resolved_order(
-    context: OrderContext, caller: Caller, resolved: ResolvedOrder, errors: FieldErrors
-) -> OrderDraft:
-    """The rest of the checks for a request that is looked up already."""
-    request, people = validate_request(
-        resolved.request, styles=context.renderer.hands.styles, check_url=context.check_url, known_errors=errors
+def _buy_leads(
+    tx: Tx, caller: Caller, encryptor: Encryptor, draft: OrderDraft, *, mails_at: datetime, now: datetime
+) -> tuple[OrderDraft, MailingList | None]:
+    """Put the leads of its search on a list that the draft goes to. Those who were sent the same while it was
+    prepared are not bought."""
+    request = draft.request
+    if draft.lead_search_result is None or request.radius_search is None:
+        return draft, None
+    audience_queries.lock_creative(tx, draft.audience_criteria(caller, mails_at=mails_at))
+    repeated_positions = find_repeats(draft, caller, mails_at=mails_at)(tx, draft.lead_search_result.people)
+    new_leads = draft.lead_search_result.without(
+        {draft.lead_search_result.people[position - 1].address_key for position in repeated_positions}
     )
-    leads = _find_leads(context, caller, request)
-    draft = replace(
-        _prepare_draft(context, caller, resolved, request, people, leads),
-        pause_warnings=context.list_pause_warnings(caller),
-        cards_in_stock=context.count_available_cards(caller.mode, request.gift) if request.gift is not None else None,
+    if not new_leads.people:
+        raise NoMatch(RECENTLY_MAILED_ALL)
+    mailing_list = lead_service.create_lead_list(
+        tx, caller, encryptor, request.radius_search, sub_account_id=request.sub_account_id, now=now
     )
-    if leads is None:
-        return draft
-    # Which creative it is, is known when its pictures are at hand; it is rare that somebody had it just now.
-    repeats = pricing.find_repeats(draft, caller, mails_at=context.due_at(caller, draft.request))
-    with context.db.transaction(build_tenant(caller)) as tx:
-        is_first_mailing = not repeats(tx, leads.people)
-    if is_first_mailing:
-        return draft
-    try:
-        remaining_leads = _find_leads(context, caller, request, repeats=repeats)
-    except NoMatch:
-        raise NoMatch(pricing.RECENTLY_MAILED_ALL) from None
+    lead_service.add_to_list(tx, mailing_list, new_leads, now=now)
     return replace(
-        _prepare_draft(context, caller, resolved, request, people, remaining_leads),
-        pause_warnings=draft.pause_warnings,
-        cards_in_stock=draft.cards_in_stock,
-    )
+        draft, lead_search_result=new_leads, request=replace(request, mailing_list_ids=[mailing_list.id])
+    ), mailing_list
 
 
-def estimate_order(context: OrderContext, caller: Caller, draft: OrderDraft) -> OrderEstimate:
-    """The audience, the price and all warnings of a draft."""
-    with context.db.transaction(build_tenant(caller)) as tx:
-        audience = pricing.find_audience(tx, caller, draft, mails_at=context.due_at(caller, draft.request), lock=False)
-    domestic_price = draft.tariff.unit_cents("US") or 0
-    unit_price = round(audience.total_cents / audience.mailed_items) if audience.mailed_items else domestic_price
-    leads_fee = draft.lead_search_result.cents if draft.lead_search_result is not None else 0
-    warnings = [*draft.pause_warnings, *draft.warnings, *audience.warnings, *list_stock_warnings(draft, audience)]
-    return OrderEstimate(draft.request.type, audience, unit_price, leads_fee, warnings)
-
-
-def list_credit_warnings(context: OrderContext, caller: Caller, cents: int) -> list[str]:
-    """A warning where the credit does not cover this amount."""
-    if not context.environments[caller.mode].needs_credit:
-        return []
-    with context.db.transaction(build_tenant(caller)) as tx:
-        available = billing_service.read_credit(tx, caller.mode)
-    return [billing_service.format_insufficient_credit(available, cents)] if 0 < cents > available else []
-
-
-def list_stock_warnings(draft: OrderDraft, audience: Audience) -> list[str]:
-    """A warning where gift cards are short. It is not stored: the review checks the stock again."""
-    gift, available = draft.request.gift, draft.cards_in_stock
-    if gift is None or available is None or audience.mailed_items <= available:
-        return []
-    shortage = shortage_text(gift.title, gift.cents, audience.mailed_items, available)
-    return [f"{shortage}: it will be held until there are more."]
-
-
-def preview_order(context: OrderContext, caller: Caller, draft: OrderDraft) -> OrderPreview:
-    """Draws and stores the images; `record_preview` adds their rows."""
-    now = context.clock()
-    images = draw_preview(
-        context.db, context.renderer, caller, draft, qr_base=context.qr_base, opt_out=context.opt_out, now=now
-    )
-    sides = store_previews(context.storage, images.sides, now=now)
-    envelopes = store_previews(context.storage, {"": images.envelope} if images.envelope else {}, now=now)
-    return OrderPreview(sides, envelopes.get(""), [*draft.pause_warnings, *draft.warnings])
-
-
-def record_preview(context: OrderContext, tx: Tx, caller: Caller, draft: OrderDraft, preview: OrderPreview) -> None:
-    context.storage.record_files(
-        tx,
-        preview.files,
-        account_id=caller.account_id,
-        sub_account_id=draft.request.sub_account_id,
-        now=context.clock(),
-    )
-
-
-def _prepare_draft(
-    context: OrderContext,
-    caller: Caller,
-    resolved: ResolvedOrder,
-    request: ResolvedRequest,
-    people: list[Person],
-    leads: LeadSearchResult | None,
-) -> OrderDraft:
-    if leads is not None:
-        variables = {slot.name for slot in compile_template(request.message).slots}
-        resolved = replace(resolved, longest_people=longest_of_people(leads.people, variables))
-    draft = prepare_draft(context, caller, resolved, request, people)
-    return replace(draft, lead_search_result=leads)
-
-
-def _find_leads(
-    context: OrderContext, caller: Caller, request: ResolvedRequest, *, repeats: FindExcluded | None = None
-) -> LeadSearchResult | None:
-    """The result of the request's radius search, if it has one."""
-    if request.radius_search is None:
-        return None
-    return search_leads(
-        context.db,
-        context.lead_providers[caller.mode],
-        caller,
-        request.radius_search,
-        sub_account_id=request.sub_account_id,
-        find_repeats=repeats,
-        prefix=f"{request.radius_search.field}.",
-        now=context.clock(),
-    )
+def _lock_references(tx: Tx, draft: OrderDraft) -> None:
+    """What was looked up may have changed meanwhile; from here on it stays."""
+    sub_account_id, errors = draft.request.sub_account_id, FieldErrors()
+    if sub_account_id is not None:
+        require_sub_account(tx, sub_account_id)
+    read_usable_lists(tx, draft.request.mailing_list_ids, sub_account_id, errors, locked=True)
+    if draft.request.gift is not None:
+        errors |= request_rules.check_giftcard(tx, draft.request.gift)
+    if errors:
+        raise Invalid(errors)

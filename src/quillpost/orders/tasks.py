@@ -13,8 +13,8 @@ from quillpost.core import events, jobs
 from quillpost.core.database import Database, Tx, search
 from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, items, orders
 from quillpost.core.errors import Message
-from quillpost.orders import audience
-from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria
+from quillpost.orders.audience import queries as audience_queries
+from quillpost.orders.audience.queries import PERSON_COLUMNS, AudienceCriteria
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.recipients.addresses.rules import HOME_COUNTRY
@@ -38,7 +38,7 @@ SET_ACCOUNT = sa.text("select set_config('app.account_id', :account, true)")
 # Sorted apart, the refusal is found once for each; and items lie in the order of their lists.
 INSERT_ITEMS = sa.text(
     f"""
-    with {audience.CLASSIFIED_SQL}
+    with {audience_queries.CLASSIFIED_SQL}
     insert into items (account_id, sub_account_id, mode, order_id, creative_key, mailing_list_id,
                        status, failure, scans, price_cents, gift_cents, code, {", ".join(PERSON_COLUMNS)},
                        moved_key, created_at, updated_at)
@@ -66,9 +66,10 @@ def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[s
             return
         tx.execute(SET_ACCOUNT, {"account": str(order.account_id)})
         criteria = _audience_criteria(tx, order)
-        audience.lock_creative(tx, criteria)
+        audience_queries.lock_creative(tx, criteria)
         inserted = tx.execute(
-            INSERT_ITEMS, audience.query_values(criteria) | {"gift_cents": order.giftcard_amount or 0, "now": now}
+            INSERT_ITEMS,
+            audience_queries.query_values(criteria) | {"gift_cents": order.giftcard_amount or 0, "now": now},
         )
         tx.execute(item_queries.COUNT_ITEMS, {"order_id": order_id})
         cost = item_queries.read_live_cost(tx, order_id)

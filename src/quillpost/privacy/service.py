@@ -12,8 +12,8 @@ from quillpost.core.database.tables.fulfillment import prints
 from quillpost.fulfillment.batches.files import batch_file_key
 from quillpost.fulfillment.batches.rules import SECRET_FILES_NOTE, batch_reference
 from quillpost.fulfillment.print_room.queries import STATEMENT_FILE
+from quillpost.orders.audience.service import ADDRESSES_DOUBTFUL
 from quillpost.orders.giftcards.tasks import ITEM_FAILED
-from quillpost.orders.pricing import ADDRESSES_DOUBTFUL
 
 SELECT_ORDER_FILES = sa.text("""
     select distinct f from orders o cross join lateral (

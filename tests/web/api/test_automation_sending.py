@@ -15,7 +15,7 @@ from quillpost.accounts.billing import service as billing_service
 from quillpost.app import tasks as app_tasks
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import automation_due, automations, notices
-from quillpost.orders import creation
+from quillpost.orders import service as order_service
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations import rules as automation_rules
 from quillpost.orders.automations import tasks as automation_tasks
@@ -269,14 +269,14 @@ def test_what_its_owner_changes_while_it_prepares_holds(
     visitors = lists.make()
     automation = flow.make(plan(visitors))
     lists.fill(visitors, "1 Main St")
-    keep = creation.store_files
+    keep = order_service.store_files
 
     def meanwhile(*given: Any, **more: Any) -> Any:
         assert flow.put(automation, **change).status_code == 200
         return keep(*given, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(creation, "store_files", meanwhile)
+        patch.setattr(order_service, "store_files", meanwhile)
         found = claimed(flow, automation)
         automation_tasks._process(means(flow), found, now=flow.clock.now())
     assert flow.orders() == []

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from quillpost.app.container import Container
-from quillpost.orders import creation
-from quillpost.orders.creation import OrderFiles
+from quillpost.orders import service as order_service
+from quillpost.orders.service import OrderFiles
 from support.factories import Account, make_sub_account, person, snapshot_rows
 
 
@@ -23,14 +23,14 @@ def test_a_send_to_such_a_list_is_refused_as_if_it_came_later(
 ) -> None:
     number = make_list(owner)
     becomes = make_sub_account(container, owner) if change == "sub_account_id" else True
-    keep_files, before = creation.store_files, snapshot_rows(container)
+    keep_files, before = order_service.store_files, snapshot_rows(container)
 
     def meanwhile(*what: Any, **how: Any) -> OrderFiles:
         changed = owner.put(f"/mailing-lists/{number}", {"description": "Friends", change: becomes})
         assert changed.status_code == 200, changed.text
         return keep_files(*what, **how)
 
-    monkeypatch.setattr(creation, "store_files", meanwhile)
+    monkeypatch.setattr(order_service, "store_files", meanwhile)
     crossed = owner.send(recipients=None, mailing_list_ids=[number])
     monkeypatch.undo()
     later = owner.send(recipients=None, mailing_list_ids=[number])

@@ -10,7 +10,7 @@ from quillpost.accounts.billing import service as billing_service
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, ledger_moves, recipients
 from quillpost.core.database.tables.recipients import lead_purchases
-from quillpost.orders import creation
+from quillpost.orders import service as order_service
 from quillpost.recipients.leads.rules import RECORD_TYPES
 from quillpost.web.application import create_app
 from support.factories import (
@@ -305,7 +305,7 @@ def test_who_was_sent_the_same_while_a_send_was_prepared_is_not_bought(
     container: Container, dana: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the search and the order the same goes to two of the three."""
-    keep_files = creation.store_files
+    keep_files = order_service.store_files
 
     def meanwhile(*args: Any, **named: Any) -> Any:
         monkeypatch.undo()
@@ -313,7 +313,7 @@ def test_who_was_sent_the_same_while_a_send_was_prepared_is_not_bought(
         run_due_jobs(container)
         return keep_files(*args, **named)
 
-    monkeypatch.setattr(creation, "store_files", meanwhile)
+    monkeypatch.setattr(order_service, "store_files", meanwhile)
     sent = dana.post("/send/postcard", once_card(3)).json()
     assert (sent["total_estimated_recipients"], sent["leads_fee"]) == (1, 5)
     assert doors(dana, int(sent["mailing_list_ids_used"])) == ["103"]

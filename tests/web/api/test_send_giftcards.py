@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from quillpost.app.container import Container
-from quillpost.orders import creation
-from quillpost.orders.creation import OrderFiles
+from quillpost.orders import service as order_service
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.queries import read_order
+from quillpost.orders.service import OrderFiles
 from support.automations import AutomationDriver, plan
 from support.factories import GIFT, Account, Build, Clock, make_operator, people, person, postcard, run_jobs_for
 from support.image_server import ImageServer
@@ -309,13 +309,13 @@ def test_a_brand_that_goes_while_its_send_is_prepared_is_refused(
     owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look at the catalogue and the order lies all that is fetched and drawn."""
-    keep = creation.store_files
+    keep = order_service.store_files
 
     def keep_while_an_operator_works(*what: Any, **how: Any) -> OrderFiles:
         retire(container, "brindlewick")
         return keep(*what, **how)
 
-    monkeypatch.setattr(creation, "store_files", keep_while_an_operator_works)
+    monkeypatch.setattr(order_service, "store_files", keep_while_an_operator_works)
     refused = owner.send("giftcard")
     assert (refused.status_code, list(refused.json()["errors"])) == (422, ["giftcard_brand"])
     assert owner.get("/orders").json()["meta"]["total"] == 0

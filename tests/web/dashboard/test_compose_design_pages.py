@@ -13,7 +13,7 @@ from PIL import Image
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
-from quillpost.orders import service as true_previews
+from quillpost.orders.drafts import previews as order_previews
 from quillpost.orders.models import CARD_BUILDER_METHOD
 from quillpost.orders.templates.images import PreviewFetchCache
 from quillpost.rendering.decoder.service import DecoderSandbox
@@ -114,7 +114,7 @@ def test_the_picture_is_the_true_one_and_is_kept_nowhere(house: AccountPages, co
     made = compose_send(form(), container, UTC)
     drafted = draft_from_body(made.offer.product, made.body, caller, container)
     production = container.production
-    drawn = true_previews.draw_preview(
+    drawn = order_previews.draw_preview(
         container.db,
         container.renderer,
         caller,

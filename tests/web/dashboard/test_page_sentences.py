@@ -10,8 +10,8 @@ import pytest
 
 import quillpost
 from quillpost.core.errors import Message, add_note
+from quillpost.orders.audience.service import RECENTLY_MAILED_ALL
 from quillpost.orders.models import ContentSource, name_part
-from quillpost.orders.pricing import RECENTLY_MAILED_ALL
 from quillpost.orders.templates.rules import GIFT_REQUIRED, variables_error
 from quillpost.recipients.leads.search import UNKNOWN_ADDRESS
 from quillpost.web.messages import PAGE_SENTENCES, page_text

@@ -16,7 +16,7 @@ from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment.qr_scans import queries
 from quillpost.fulfillment.qr_scans.service import ScanRecorder
-from quillpost.orders.audience import PERSON_COLUMNS
+from quillpost.orders.audience.queries import PERSON_COLUMNS
 from quillpost.recipients.lists import service as list_service
 
 # One process counts at a time; the others do not wait.

@@ -13,7 +13,7 @@ from quillpost.core.database.tables.base import items, recipients
 from quillpost.core.database.tables.notifications import automation_due, automation_sent, automations, visits
 from quillpost.core.errors import NotFound
 from quillpost.core.paging import Page, PageRequest
-from quillpost.orders.audience import PERSON_COLUMNS, lacks_address_parts_sql, read_person
+from quillpost.orders.audience.queries import PERSON_COLUMNS, lacks_address_parts_sql, read_person
 from quillpost.orders.automations import rules
 from quillpost.recipients.addresses.rules import HOME_COUNTRY
 from quillpost.recipients.models import Person

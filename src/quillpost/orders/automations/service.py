@@ -10,15 +10,16 @@ from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core import jobs
 from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid, Message, Refused
-from quillpost.orders import designs, drafts
+from quillpost.orders import designs
 from quillpost.orders.automations import queries, rules
 from quillpost.orders.automations.queries import Automation
-from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.drafts import service as draft_service
+from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.models import AUTOMATION_METHOD, FieldErrors, OrderRequest, ResolvedRequest
 from quillpost.orders.ports import OrderContext
-from quillpost.orders.resolution import ResolvedOrder, read_usable_lists, resolve_request
+from quillpost.orders.requests.queries import ResolvedOrder, read_usable_lists, resolve_request
+from quillpost.orders.requests.rules import validate_request
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
-from quillpost.orders.validation import validate_request
 from quillpost.recipients.addresses.rules import INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.recipients.models import Person
 from quillpost.recipients.rules import NO_PRICE
@@ -236,13 +237,13 @@ def _prepare_with_refusals(
     checked_people = [replace(person, refusal=_find_refusal(person, resolved.tariff)) for person in people]
     mailable, refused = _split_by_refusal(checked_people)
     try:
-        draft = drafts.prepare_draft(context, caller, resolved, request, mailable)
+        draft = draft_service.prepare_draft(context, caller, resolved, request, mailable)
     except Invalid:
         # Only now is it worth asking whose words or address it is.
         mailable, misfits = _split_by_refusal(_refuse_misfits(context, caller, resolved, request, mailable))
         if not misfits:
             raise
-        draft, refused = drafts.prepare_draft(context, caller, resolved, request, mailable), [*misfits, *refused]
+        draft, refused = draft_service.prepare_draft(context, caller, resolved, request, mailable), [*misfits, *refused]
     return replace(draft, people=[*mailable, *refused])
 
 
@@ -267,7 +268,7 @@ def _refuse_misfits(
     design = designs.build_design(
         request,
         sender=rendering_models.SenderName(resolved.sender.name, resolved.sender.company),
-        return_address=drafts.choose_return_address(request, resolved.sender),
+        return_address=draft_service.choose_return_address(request, resolved.sender),
         indicia=context.environments[caller.mode].indicia[request.mail_class],
     )
     addressees = [designs.build_addressee(candidate, request) for candidate in people]

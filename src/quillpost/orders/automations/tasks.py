@@ -15,12 +15,12 @@ from quillpost.core.database.engine import insert_rows
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.database.tables.notifications import automation_due, automation_sent, automations
 from quillpost.core.errors import Invalid, NotFound, QuillpostError, Unavailable
-from quillpost.orders import creation
+from quillpost.orders import service as order_service
 from quillpost.orders.automations import queries, rules
 from quillpost.orders.automations.queries import COLUMNS, Automation, DueRecipient, read_automation_row
 from quillpost.orders.automations.service import AutomationContext, prepare_draft, resolve_send
-from quillpost.orders.creation import OrderFiles
-from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.drafts.models import OrderDraft
+from quillpost.orders.service import OrderFiles
 from quillpost.orders.tasks import SET_ACCOUNT
 
 log = structlog.get_logger(__name__)
@@ -203,7 +203,7 @@ def _process(context: AutomationContext, automation: Automation, *, now: datetim
         )
     people = [recipient.person for recipient in unmailed_recipients]
     order_draft = prepare_draft(context, caller, resolved, errors, people, mailing_list_id=automation.mailing_list_id)
-    files = creation.store_files(context.orders, caller, order_draft)
+    files = order_service.store_files(context.orders, caller, order_draft)
     _create_order(context, caller, automation, order_draft, files, due_recipients, unmailed_recipients, now=now)
 
 
@@ -226,7 +226,7 @@ def _create_order(
         if current.plan != automation.plan or not queries.lock_due(tx, due_ids):
             return
         tx.execute(SET_ACCOUNT, {"account": str(automation.account_id)})
-        order, audience = creation.create_order(context.orders, tx, caller, order_draft, files)
+        order, audience = order_service.create_order(context.orders, tx, caller, order_draft, files)
         rows = [
             (automation.id, recipient.person_key, recipient.year, recipient.recipient_id, order.id, now)
             for recipient in unmailed_recipients

@@ -15,11 +15,10 @@ from quillpost.accounts.service import build_tenant
 from quillpost.core.database import Tx
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Refused
-from quillpost.orders import creation, resolution
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
-from quillpost.orders.creation import OrderFiles
-from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.drafts import service as draft_service
+from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.giftcards import issuance, tasks
 from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.giftcards.queries import ItemGiftcard, read_card, record_reissue
@@ -28,8 +27,10 @@ from quillpost.orders.items import queries as item_queries
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import FieldErrors, Order, ReplayRequest
 from quillpost.orders.ports import OrderContext
-from quillpost.orders.resolution import ResolvedOrder
+from quillpost.orders.requests import queries as request_queries
+from quillpost.orders.requests.queries import ResolvedOrder
 from quillpost.orders.rules import ItemStatus
+from quillpost.orders.service import OrderFiles
 
 REPORT_REASONS: Mapping[str, str] = {
     "not_mine": "It is not mine",
@@ -236,10 +237,10 @@ def resolve_reissue(tx: Tx, caller: Caller, voidable: VoidableCard, *, price_dat
     """The request for another card to the same recipient."""
     if voidable.item.address is None:
         raise Refused(RECIPIENT_ERASED)
-    if resolution.is_unmailed(voidable.order):
+    if request_queries.is_unmailed(voidable.order):
         raise Refused(NOT_PRINTED_YET)
-    reissue = ReplayRequest.for_one(voidable.order.id, resolution.recipient_row(voidable.item))
-    return resolution.resolve_replay(tx, caller, reissue, price_date=price_date)
+    reissue = ReplayRequest.for_one(voidable.order.id, request_queries.recipient_row(voidable.item))
+    return request_queries.resolve_replay(tx, caller, reissue, price_date=price_date)
 
 
 def void_card(tx: Tx, voidable: VoidableCard, *, reason: str | None, now: datetime) -> bool:
@@ -255,8 +256,8 @@ def prepare_reissue(context: OrderContext, caller: Caller, item_id: int) -> tupl
         if voidable.card.reissued_as is not None:
             return None
         resolved = resolve_reissue(tx, caller, voidable, price_date=context.clock().date())
-    draft = order_service.draft_resolved_order(context, caller, resolved, FieldErrors())
-    return draft, creation.store_files(context, caller, draft)
+    draft = draft_service.draft_resolved_order(context, caller, resolved, FieldErrors())
+    return draft, order_service.store_files(context, caller, draft)
 
 
 def take_back_card(
@@ -294,7 +295,7 @@ def take_back_card(
 def _send_reissue(
     context: OrderContext, tx: Tx, caller: Caller, voidable: VoidableCard, draft: OrderDraft, files: OrderFiles
 ) -> int:
-    order, audience = creation.create_order(context, tx, caller, draft, files)
+    order, audience = order_service.create_order(context, tx, caller, draft, files)
     if not audience.mailed_items:
         refusals = " ".join(person.refusal for person in audience.people if person.refusal)
         raise Refused(f"Another card cannot be sent to this recipient: {refusals}")

@@ -21,9 +21,9 @@ from quillpost.orders.automations import rules as automation_rules
 from quillpost.orders.automations import service as automation_service
 from quillpost.orders.automations.queries import Automation
 from quillpost.orders.automations.service import SAMPLE_RECIPIENT, AutomationPlan, resolve_send
-from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.drafts.models import OrderDraft
+from quillpost.orders.drafts.service import draft_resolved_order
 from quillpost.orders.models import FieldErrors, OrderRequest
-from quillpost.orders.service import draft_resolved_order
 from quillpost.recipients.lists.queries import read_lists
 from quillpost.recipients.models import Person
 from quillpost.recipients.queries import read_recipient

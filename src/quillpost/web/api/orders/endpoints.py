@@ -15,13 +15,13 @@ from quillpost.core.errors import Invalid
 from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.orders import changes as order_changes
 from quillpost.orders import queries as order_queries
-from quillpost.orders import service as order_service
 from quillpost.orders.changes import OrderEdit
-from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.drafts import service as draft_service
+from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import FieldErrors
+from quillpost.orders.queries import sum_orders
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.stats import sum_orders
 from quillpost.web.api.dependencies import (
     PageQuery,
     PathId,
@@ -249,4 +249,4 @@ def replay_order(
 
 def draft_replay(order_id: int, body: Replay, caller: Caller, container: Container) -> OrderDraft:
     replay, errors = body.to_replay_request(order_id, container.limits, now=container.clock())
-    return order_service.draft_replay(container.orders, caller, replay, errors)
+    return draft_service.draft_replay(container.orders, caller, replay, errors)

@@ -19,8 +19,8 @@ from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import HistoryStep, ItemSearchResult
 from quillpost.orders.models import Order
 from quillpost.orders.products import format_type
+from quillpost.orders.queries import OrderTotals
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.stats import OrderTotals
 from quillpost.recipients.models import Person
 from quillpost.web.api.responses import raw_json
 from quillpost.web.api.sub_accounts.endpoints import serialize_sub_account

@@ -13,7 +13,7 @@ from quillpost.client.orders import ReplayOptions
 from quillpost.core import exact_json
 from quillpost.orders.models import FIELD_ATTRIBUTES, FieldErrors, OrderRequest, ReplayRequest
 from quillpost.orders.products import Product
-from quillpost.orders.validation import check_schedule
+from quillpost.orders.requests.rules import check_schedule
 from quillpost.recipients.rules import check_recipient
 from quillpost.rendering.models import ReturnAddress
 from quillpost.web.api.radius.schemas import RadiusCenterFields, RadiusOfSend, find_ignored_in_radius

@@ -10,12 +10,14 @@ from quillpost.accounts.sub_accounts import read_sub_account
 from quillpost.app.container import Container
 from quillpost.client import send as wire
 from quillpost.client.mailing_lists import RadiusPreview, RadiusPreviewData
-from quillpost.orders import creation
 from quillpost.orders import service as order_service
-from quillpost.orders.creation import OrderFiles
-from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.drafts import previews
+from quillpost.orders.drafts import service as draft_service
+from quillpost.orders.drafts.models import OrderDraft
+from quillpost.orders.drafts.previews import PREVIEW_LIFETIME
+from quillpost.orders.drafts.service import OrderEstimate
 from quillpost.orders.products import Product
-from quillpost.orders.service import PREVIEW_LIFETIME, OrderEstimate
+from quillpost.orders.service import OrderFiles
 from quillpost.web.api.orders.responses import serialize_send
 from quillpost.web.api.responses import build_warning_header, json_response
 from quillpost.web.api.send.requests import SendBody
@@ -25,11 +27,11 @@ from quillpost.web.dependencies import UnitOfWork, base_url
 def draft_from_body(product: Product, body: SendBody, caller: Caller, container: Container) -> OrderDraft:
     """The body's order, checked in every respect."""
     request, errors = body.to_order_request(product, container.limits, now=container.clock())
-    return order_service.draft_order(container.orders, caller, request, errors)
+    return draft_service.draft_order(container.orders, caller, request, errors)
 
 
 def estimate_response(draft: OrderDraft, caller: Caller, container: Container) -> Response:
-    estimate = order_service.estimate_order(container.orders, caller, draft)
+    estimate = draft_service.estimate_order(container.orders, caller, draft)
     warnings = list_estimate_warnings(estimate, caller, container)
     audience = estimate.audience
     data: wire.EstimateData = {
@@ -50,12 +52,12 @@ def estimate_response(draft: OrderDraft, caller: Caller, container: Container) -
 
 
 def list_estimate_warnings(estimate: OrderEstimate, caller: Caller, container: Container) -> list[str]:
-    return [*estimate.warnings, *order_service.list_credit_warnings(container.orders, caller, estimate.total_cents)]
+    return [*estimate.warnings, *draft_service.list_credit_warnings(container.orders, caller, estimate.total_cents)]
 
 
 def count_response(draft: OrderDraft, caller: Caller, container: Container) -> Response:
     assert draft.lead_search_result is not None
-    estimate = order_service.estimate_order(container.orders, caller, draft)
+    estimate = draft_service.estimate_order(container.orders, caller, draft)
     data: RadiusPreviewData = {
         "count": len(draft.lead_search_result.people),
         "leads_fee": estimate.leads_fee,
@@ -78,8 +80,8 @@ def create_and_respond(
 ) -> Response:
     """Create the order and answer with it; its `files` may be in storage already."""
     context = container.orders
-    files = files or creation.store_files(context, caller, draft)
-    order, audience = creation.create_order(context, unit_of_work.tx, caller, draft, files)
+    files = files or order_service.store_files(context, caller, draft)
+    order, audience = order_service.create_order(context, unit_of_work.tx, caller, draft, files)
     content = serialize_send(
         request,
         container,
@@ -87,7 +89,7 @@ def create_and_respond(
         people=audience.people,
         sub_account=read_sub_account(unit_of_work.tx, order.sub_account_id),
     )
-    warnings = [*draft.pause_warnings, *order.warnings, *order_service.list_stock_warnings(draft, audience)]
+    warnings = [*draft.pause_warnings, *order.warnings, *draft_service.list_stock_warnings(draft, audience)]
     return json_response(content, headers=build_warning_header(warnings))
 
 
@@ -101,8 +103,8 @@ def preview_response(
     extra_data: Mapping[str, Any] | None = None,
 ) -> Response:
     """Draw the piece and answer with links to the pictures; `extra_data` is in the data as well."""
-    preview = order_service.preview_order(container.orders, caller, draft)
-    order_service.record_preview(container.orders, unit_of_work.tx, caller, draft, preview)
+    preview = previews.preview_order(container.orders, caller, draft)
+    previews.record_preview(container.orders, unit_of_work.tx, caller, draft, preview)
     expires_at = container.clock() + PREVIEW_LIFETIME
     urls = {
         file.id: base_url(request) + container.storage.signed_path(file.id, expires_at=expires_at)

@@ -16,10 +16,10 @@ from quillpost.client.mailing_lists import RadiusPreview
 from quillpost.client.types import MessageResponse
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound
-from quillpost.orders import creation
-from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
-from quillpost.orders.resolution import read_usable_lists
+from quillpost.orders.drafts import service as draft_service
+from quillpost.orders.requests import service as request_service
+from quillpost.orders.requests.queries import read_usable_lists
 from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork
 from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import STORED_HEADERS
@@ -67,13 +67,13 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         unit_of_work: RequestUnitOfWork,
     ) -> Response:
         draft = draft_from_body(product, body, caller, container)
-        estimate = order_service.estimate_order(container.orders, caller, draft)
+        estimate = draft_service.estimate_order(container.orders, caller, draft)
         warnings = list_estimate_warnings(estimate, caller, container)
         sub_account_id = draft.request.sub_account_id
         if sub_account_id is not None:
             # It may have gone meanwhile; from here on it stays.
             require_sub_account(unit_of_work.tx, sub_account_id)
-        stored_id = order_queries.store_send(
+        stored_id = request_service.store_send(
             unit_of_work.tx,
             caller,
             piece=name,
@@ -90,7 +90,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
     ) -> Response:
         parsed_id = _parse_id(stored_id)
         with container.db.transaction(build_tenant(caller)) as tx:
-            stored_send = order_queries.read_stored_send(tx, parsed_id, piece=name)
+            stored_send = request_service.read_stored_send(tx, parsed_id, piece=name)
         if any("prefetch" in request.headers.get(header, "").lower() for header in PREFETCH_HEADERS):
             return json_response(NOTHING_SENT)
         if stored_send.answer_body is not None:
@@ -108,17 +108,17 @@ def _add_endpoints(sendable: SendableProduct) -> None:
                 if is_count
                 else preview_response(request, draft, caller, container, unit_of_work)
             )
-            order_queries.extend_lifetime(unit_of_work.tx, parsed_id, now=container.clock())
+            request_service.extend_lifetime(unit_of_work.tx, parsed_id, now=container.clock())
             return add_ignored_header(preview, ignored)
         # Whoever turns out to be the second has put files away for nothing: they are swept up as orphans.
-        files = creation.store_files(container.orders, caller, draft)
+        files = order_service.store_files(container.orders, caller, draft)
         # Two who open it at the same moment take turns here; the second finds the first one's answer.
-        stored_send = order_queries.read_stored_send(unit_of_work.tx, parsed_id, piece=name, locked=True)
+        stored_send = request_service.read_stored_send(unit_of_work.tx, parsed_id, piece=name, locked=True)
         if stored_send.answer_body is not None:
             return _stored_response(stored_send)
         created = create_and_respond(request, draft, caller, container, unit_of_work, files=files)
         response = add_ignored_header(created, ignored)
-        order_queries.store_response(
+        request_service.store_response(
             unit_of_work.tx,
             parsed_id,
             body=bytes(response.body),
@@ -133,7 +133,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
 
     def head(stored_id: StoredId, caller: CanSend, container: Services) -> Response:
         with container.db.transaction(build_tenant(caller)) as tx:
-            order_queries.read_stored_send(tx, _parse_id(stored_id), piece=name)
+            request_service.read_stored_send(tx, _parse_id(stored_id), piece=name)
         return without_length(json_response(NOTHING_SENT))
 
     for path in product.paths:
@@ -184,7 +184,7 @@ def _parse_id(text: str) -> UUID:
         raise NotFound from None
 
 
-def _stored_response(stored_send: order_queries.PendingSend) -> Response:
+def _stored_response(stored_send: request_service.PendingSend) -> Response:
     return Response(stored_send.answer_body, headers=stored_send.answer_headers, media_type="application/json")
 
 

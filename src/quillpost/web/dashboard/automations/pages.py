@@ -12,13 +12,13 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.core.paging import PageRequest
-from quillpost.orders import service as order_service
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations import service as automation_service
 from quillpost.orders.automations.queries import Automation
 from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT
 from quillpost.orders.automations.service import AutomationPlan
 from quillpost.orders.automations.tasks import error_message
+from quillpost.orders.drafts import previews
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from quillpost.recipients.lists.queries import find_lists, read_list_page
@@ -276,7 +276,7 @@ def _draw_preview(automation: Automation, user: SignedInUser, container: Contain
     try:
         person = find_preview_person(automation, coming, user.caller, container)
         order_draft = draft_automation_order(AutomationPlan.of(automation), user.caller, container, person=person)
-        rendered = order_service.draw_preview(
+        rendered = previews.draw_preview(
             container.db,
             container.renderer,
             user.caller,

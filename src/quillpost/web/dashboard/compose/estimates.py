@@ -13,8 +13,8 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, Refused
-from quillpost.orders import service as order_service
-from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.drafts import service as draft_service
+from quillpost.orders.drafts.models import OrderDraft
 from quillpost.web.dashboard.compose import forms, recipients
 from quillpost.web.dashboard.compose.forms import (
     ComposedSend,
@@ -119,7 +119,7 @@ def estimate_form(form: Form, caller: Caller, container: Container, zone: ZoneIn
 
 
 def estimate_draft(order_draft: OrderDraft, caller: Caller, container: Container) -> PriceEstimate:
-    order_estimate = order_service.estimate_order(container.orders, caller, order_draft)
+    order_estimate = draft_service.estimate_order(container.orders, caller, order_draft)
     audience, total = order_estimate.audience, order_estimate.total_cents
     excluded_counts = {
         "on a suppression list": audience.suppressed,

@@ -10,8 +10,8 @@ from quillpost.accounts.service import build_tenant, read_sender
 from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, Refused
-from quillpost.orders import service as order_service
-from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.drafts import service as draft_service
+from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.models import CARD_BUILDER_METHOD, REALISM_FIELD
 from quillpost.orders.products import SuppliedFields, check_required_fields
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
@@ -287,7 +287,7 @@ def draft_composed_order(composed_send: ComposedSend, caller: Caller, container:
     try:
         product, body = composed_send.offer.product, composed_send.body
         request, errors = body.to_order_request(product, container.limits, now=container.clock())
-        return order_service.draft_order(container.orders, caller, replace(request, method=CARD_BUILDER_METHOD), errors)
+        return draft_service.draft_order(container.orders, caller, replace(request, method=CARD_BUILDER_METHOD), errors)
     except (Invalid, Refused) as error:
         raise to_form_errors(error, composed_send.form) from None
 

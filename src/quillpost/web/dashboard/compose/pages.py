@@ -13,12 +13,12 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, NotFound, Refused, Unpaid
-from quillpost.orders import creation
-from quillpost.orders.creation import OrderFiles
-from quillpost.orders.drafts import OrderDraft
+from quillpost.orders import service as order_service
+from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.models import Order
 from quillpost.orders.queries import read_order
+from quillpost.orders.service import OrderFiles
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.rendering.previews import sample_version
@@ -311,7 +311,7 @@ def send_order(request: Request, user: CurrentUser, form: PostedLargeForm, conta
         if not user.caller.is_testing and form.text(AGREED_FIELD) != estimate.agreement:
             return _render_confirmation(request, user, form, container, order_draft, estimate, zone)
         try:
-            files = creation.store_files(container.orders, user.caller, order_draft)
+            files = order_service.store_files(container.orders, user.caller, order_draft)
             order = _create_order(user, form, container, order_draft, files, estimate)
         except AgreementChanged:
             estimate = estimate_draft(order_draft, user.caller, container)
@@ -352,7 +352,7 @@ def _create_order(
     """One form makes one order, however often it is sent."""
     with container.db.transaction(build_tenant(user.caller)) as tx:
         _claim_form(tx, user, form)
-        order, audience = creation.create_order(container.orders, tx, user.caller, order_draft, files)
+        order, audience = order_service.create_order(container.orders, tx, user.caller, order_draft, files)
         if not user.caller.is_testing and audience.mailed_items != estimate.pieces:
             raise AgreementChanged
     return order

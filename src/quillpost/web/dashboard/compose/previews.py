@@ -20,12 +20,13 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.cache import SharedCache
 from quillpost.core.errors import Invalid, Refused
-from quillpost.orders.drafts import OrderDraft, prepare_draft
-from quillpost.orders.images import fetch_artwork
-from quillpost.orders.resolution import resolve_request
-from quillpost.orders.service import blame_drawing_on_field, build_preview_copy
+from quillpost.orders.drafts.models import OrderDraft
+from quillpost.orders.drafts.previews import blame_drawing_on_field, build_preview_copy
+from quillpost.orders.drafts.service import prepare_draft
+from quillpost.orders.requests.files import fetch_artwork
+from quillpost.orders.requests.queries import resolve_request
+from quillpost.orders.requests.rules import validate_request
 from quillpost.orders.templates.images import PreviewFetchCache, limit_heavy_work
-from quillpost.orders.validation import validate_request
 from quillpost.recipients.rules import validate_recipients
 from quillpost.rendering.models import INCH, Copy, Design
 from quillpost.rendering.previews import shrink_picture

@@ -25,7 +25,7 @@ from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, QuillpostError, Refused, Throttled
-from quillpost.orders.queries import store_send
+from quillpost.orders.requests.service import store_send
 from quillpost.web import security
 from quillpost.web.api.errors import UnreadableBody, respond_to_error
 from quillpost.web.dashboard.compose import forms as compose_forms

@@ -17,8 +17,7 @@ from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.paging import PageRequest
 from quillpost.core.text import is_loopback_host
-from quillpost.orders.queries import OrderQuery, list_orders
-from quillpost.orders.stats import read_daily_activity
+from quillpost.orders.queries import OrderQuery, list_orders, read_daily_activity
 from quillpost.web import rendering
 from quillpost.web.api.errors import respond_to_error
 from quillpost.web.dashboard.home.queries import (

@@ -11,13 +11,13 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, Refused, Unpaid
 from quillpost.orders import changes as order_changes
-from quillpost.orders import creation
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
 from quillpost.orders.changes import OrderEdit
-from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.drafts import service as draft_service
+from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.models import FieldErrors, Order, ReplayRequest
-from quillpost.orders.validation import check_schedule
+from quillpost.orders.requests.rules import check_schedule
 from quillpost.web import security
 from quillpost.web.dashboard.compose.estimates import estimate_draft
 from quillpost.web.dashboard.forms import (
@@ -194,12 +194,12 @@ def resend_order(request: Request, order_id: str, user: CurrentUser, form: Poste
             raise Refused(NO_RECIPIENTS)
         if form.text(AGREED_FIELD) != price.agreement:
             raise Refused(PRICE_CHANGED)
-        files = creation.store_files(container.orders, user.caller, draft)
+        files = order_service.store_files(container.orders, user.caller, draft)
         with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
             use_one_time_key(
                 unit_of_work.tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_SENT, result_path="/orders"
             )
-            new_order, _ = creation.create_order(container.orders, unit_of_work.tx, user.caller, draft, files)
+            new_order, _ = order_service.create_order(container.orders, unit_of_work.tx, user.caller, draft, files)
     except (Invalid, Refused, Unpaid) as error:
         return _render_resend_page(
             request,
@@ -220,7 +220,7 @@ def _draft_replay(request: Request, form: Form, order: Order, user: SignedInUser
         allows_repeats=form.text("repeats") == "on",
     )
     check_schedule(replay.schedule_for, errors, now=container.clock())
-    return order_service.draft_replay(container.orders, user.caller, replay, errors)
+    return draft_service.draft_replay(container.orders, user.caller, replay, errors)
 
 
 def _to_form_errors(error: Invalid | Refused | Unpaid) -> Invalid:

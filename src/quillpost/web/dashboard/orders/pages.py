@@ -16,11 +16,10 @@ from quillpost.core.database import Tx
 from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.fulfillment.review.service import find_service_gaps, format_pause_warnings, texts_for_sender
 from quillpost.orders import queries as order_queries
+from quillpost.orders.audience.service import NOT_MAILED, RECENTLY_MAILED
 from quillpost.orders.models import Order
-from quillpost.orders.pricing import NOT_MAILED, RECENTLY_MAILED
-from quillpost.orders.queries import OrderStep
+from quillpost.orders.queries import NotMailedCount, OrderStep, count_not_mailed
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.stats import NotMailedCount, count_not_mailed
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.web import rendering
 from quillpost.web.dashboard.forms import parse_page

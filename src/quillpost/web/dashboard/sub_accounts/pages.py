@@ -25,9 +25,9 @@ from quillpost.core.cache import SharedCache
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, Refused, Unavailable
 from quillpost.orders import designs
-from quillpost.orders.images import build_branding, logo_source
 from quillpost.orders.models import Handwriting
 from quillpost.orders.queries import count_orders_by_sub_account
+from quillpost.orders.requests.files import build_branding, logo_source
 from quillpost.orders.templates.images import FetchedPicture, FileToFetch, fetch_images, limit_heavy_work
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.models import INCH, Addressee, Copy, Design, parse_color

@@ -67,7 +67,7 @@ create index automation_sent_recipient on automation_sent (automation_id, recipi
 create index automation_sent_at on automation_sent (automation_id, at);
 create index automation_sent_order on automation_sent (order_id);
 
--- Whether an address has all that mail needs: `lacks_address_parts_sql` in orders/audience.py says the same.
+-- Whether an address has all that mail needs: `lacks_address_parts_sql` in orders/audience/queries.py says the same.
 create function is_whole(address text, city text, province text, postal_code text, country text) returns boolean
 language sql immutable as $$
     select address is not null and city is not null

@@ -8,9 +8,9 @@ from datetime import datetime
 from quillpost.accounts.models import Caller
 from quillpost.core.database import Tx
 from quillpost.core.errors import Message
-from quillpost.orders import audience
-from quillpost.orders.audience import AudienceCount, AudienceCriteria
-from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.audience import queries
+from quillpost.orders.audience.queries import AudienceCount, AudienceCriteria
+from quillpost.orders.drafts.models import OrderDraft
 from quillpost.recipients import rules as recipient_rules
 from quillpost.recipients.addresses.rules import DOUBTFUL
 from quillpost.recipients.leads.search import FindExcluded, LeadSearchResult
@@ -82,10 +82,10 @@ class Audience:
 def find_audience(tx: Tx, caller: Caller, draft: OrderDraft, *, mails_at: datetime, lock: bool) -> Audience:
     """Who is mailed; `lock`, nobody else sends this creative until the transaction ends."""
     criteria = draft.audience_criteria(caller, mails_at=mails_at)
-    people = audience.refuse_inline_people(tx, draft.people, criteria, lock=lock)
+    people = queries.refuse_inline_people(tx, draft.people, criteria, lock=lock)
     mailed_keys = [person.address_key for person in people if person.address_key and not person.refusal]
     list_count = (
-        audience.count_audience(tx, replace(criteria, inline_keys=mailed_keys))
+        queries.count_audience(tx, replace(criteria, inline_keys=mailed_keys))
         if criteria.list_ids
         else EMPTY_AUDIENCE_COUNT
     )
@@ -102,7 +102,7 @@ def _count_leads(
     tx: Tx, draft: OrderDraft, search_result: LeadSearchResult, criteria: AudienceCriteria
 ) -> AudienceCount:
     """The leads of a search, who are on no list yet."""
-    people = audience.refuse_inline_people(tx, search_result.people, criteria, lock=False)
+    people = queries.refuse_inline_people(tx, search_result.people, criteria, lock=False)
     prices = [draft.tariff.unit_cents(person.country) for person in people if not person.refusal]
     available_prices = [cents for cents in prices if cents is not None]
     refusals = Counter(person.refusal for person in people if person.refusal)
@@ -120,7 +120,7 @@ def find_repeats(draft: OrderDraft, caller: Caller, *, mails_at: datetime) -> Fi
     criteria = draft.audience_criteria(caller, mails_at=mails_at)
 
     def repeated_people(tx: Tx, people: Sequence[Person]) -> set[int]:
-        checked_people = audience.refuse_inline_people(tx, people, criteria, lock=False)
+        checked_people = queries.refuse_inline_people(tx, people, criteria, lock=False)
         return {
             position
             for position, person in enumerate(checked_people, start=1)
@@ -161,7 +161,7 @@ def _doubt_warnings(people: Sequence[Person], list_count: AudienceCount) -> list
     reasons = dict.fromkeys(
         [*(reason for person in doubtful for reason in person.reasons[:1]), *list_count.doubt_reasons]
     )
-    reasons_text = " ".join(list(reasons)[: audience.MAX_DOUBT_REASONS])
+    reasons_text = " ".join(list(reasons)[: queries.MAX_DOUBT_REASONS])
     count_text = "1 address is" if doubtful_count == 1 else f"{doubtful_count:,} addresses are"
     return [Message(ADDRESSES_DOUBTFUL, f"{count_text} doubtful: {reasons_text}", count_text=count_text)]
 

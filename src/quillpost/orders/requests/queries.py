@@ -16,23 +16,8 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Message, Refused
 from quillpost.core.stored_files import StoredFile, find_order_files
-from quillpost.orders import queries, validation
+from quillpost.orders import queries
 from quillpost.orders.designs import longest_on_lists
-from quillpost.orders.images import (
-    BACKGROUND_FIELD,
-    FRONT_FIELD,
-    IMAGE_TEMPLATE_FIELD,
-    LISTS_FIELD,
-    MESSAGE_FIELD,
-    MESSAGE_TEMPLATE_FIELD,
-    PAGES_FIELD,
-    background_source,
-    build_branding,
-    front_source,
-    logo_source,
-    pages_source,
-    pdf_only_source,
-)
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import (
@@ -48,6 +33,23 @@ from quillpost.orders.models import (
     name_part,
 )
 from quillpost.orders.products import Product, SuppliedFields, check_required_fields, find_product
+from quillpost.orders.requests import rules
+from quillpost.orders.requests.files import (
+    BACKGROUND_FIELD,
+    FRONT_FIELD,
+    IMAGE_TEMPLATE_FIELD,
+    LISTS_FIELD,
+    MESSAGE_FIELD,
+    MESSAGE_TEMPLATE_FIELD,
+    PAGES_FIELD,
+    background_source,
+    build_branding,
+    front_source,
+    logo_source,
+    pages_source,
+    pdf_only_source,
+)
+from quillpost.orders.requests.rules import choose_giftcard, landing_page_source
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.templates.service import (
     IMAGE_TEMPLATES,
@@ -58,7 +60,6 @@ from quillpost.orders.templates.service import (
     MessageTemplate,
     MessageTemplateValues,
 )
-from quillpost.orders.validation import choose_giftcard, landing_page_source
 from quillpost.recipients.lists.queries import UNKNOWN_LIST, read_lists
 from quillpost.recipients.models import CUSTOM_FIELDS, TEXT_FIELDS, MailingList, Person
 from quillpost.rendering.text.variables import compile_template, has_variables
@@ -314,7 +315,7 @@ def _require_pictures(tx: Tx, order: Order) -> None:
 
 def _require_gift(tx: Tx, order: Order) -> None:
     """Each piece gets a new card, as the catalog has it today."""
-    if order.gift is not None and (errors := validation.check_giftcard(tx, order.gift)):
+    if order.gift is not None and (errors := rules.check_giftcard(tx, order.gift)):
         [message] = next(iter(errors.values()))
         raise Refused(f"The gift card of this order is offered no more: send it anew with another. {message}")
 

@@ -1,153 +1,103 @@
-"""Everything that can still refuse a sound request: what has to be fetched or laid out."""
+"""What must fit on the paper, and what a sender is warned of."""
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from uuid import UUID
 
-from quillpost.accounts.billing.rules import Tariff
-from quillpost.accounts.models import Caller
-from quillpost.accounts.service import SenderProfile
 from quillpost.core.errors import Invalid, Message, add_note
-from quillpost.core.ports import Fetcher, FileStore
 from quillpost.orders import designs
-from quillpost.orders.audience import AudienceCriteria
-from quillpost.orders.images import Artwork, PictureSet, compute_creative_key, recipient_label
-from quillpost.orders.images import fetch_artwork as fetch_artwork_uncached
 from quillpost.orders.models import ContentSource, ResolvedRequest
-from quillpost.orders.ports import OrderContext
-from quillpost.orders.resolution import ResolvedOrder
-from quillpost.orders.validation import InkContrast, check_ink_contrast
-from quillpost.recipients.leads.search import LeadSearchResult
+from quillpost.orders.requests.files import Artwork, PictureSet, RecipientIndex, recipient_label
+from quillpost.orders.templates.images import FetchedPicture, measure_tones
 from quillpost.recipients.models import Person
 from quillpost.rendering import models as rendering_models
-from quillpost.rendering.images.models import MIN_SHARP_DPI, printed_whole_dpi, resolution_note
+from quillpost.rendering.images.models import MIN_SHARP_DPI, PictureTones, printed_whole_dpi, resolution_note
+from quillpost.rendering.layout.models import ProductLayout, Side
 from quillpost.rendering.layout.paragraphs import FIXED_SIZES
+from quillpost.rendering.layout.rules import MIN_READABLE_CONTRAST, WHITE, contrast_over, contrast_ratio
+from quillpost.rendering.models import Design
 from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import has_variables
 
-FetchArtwork = Callable[[Fetcher, FileStore, ResolvedRequest, Sequence[Person], rendering_models.SenderName], Artwork]
+INK_HARD_TO_READ = "ink_hard_to_read"
 
-RETURN_ADDRESS_REQUIRED = Message(
-    "return_address_missing", "Live mail needs a return address: in the call or in the account."
-)
+
+MeasureTones = Callable[[FetchedPicture], PictureTones | None]
+
+
+@dataclass(frozen=True, slots=True)
+class InkContrast:
+    """`lowest` is set where something is hard to read: from 1 (invisible) to 21 (black on white)."""
+
+    lowest: float | None
+    warnings: list[Message]
+
+
+def check_ink_contrast(
+    layout: ProductLayout,
+    design: Design,
+    pictures: Mapping[FetchedPicture, RecipientIndex],
+    *,
+    picture_label: str,
+    has_qr: bool,
+    measure: MeasureTones = measure_tones,
+) -> InkContrast:
+    """The contrast of the handwriting; `pictures` lie under the message. A blank message gives no warning, but counts:
+    it may be changed later."""
+    message_contrasts: list[tuple[float, Message]] = []
+    envelope_contrasts: list[tuple[float, Message]] = []
+    on_white = contrast_ratio(design.ink, WHITE), Message("on_white_paper", "on white paper: choose a darker color.")
+    if not design.pdf_only and pictures:
+        message_contrasts = _contrast_on_pictures(layout.message_side, design, pictures, picture_label, has_qr, measure)
+    elif not design.pdf_only:
+        message_contrasts = [on_white]
+    if layout.envelope is not None and layout.envelope.handwritten:
+        envelope_contrasts = [on_white]
+    visible_contrasts = [*(message_contrasts if design.message.strip() else ()), *envelope_contrasts]
+    warnings = [
+        _contrast_warning(value, surface)
+        for value, surface in dict.fromkeys(visible_contrasts)
+        if value < MIN_READABLE_CONTRAST
+    ]
+    lowest = min([MIN_READABLE_CONTRAST, *(value for value, _ in [*message_contrasts, *envelope_contrasts])])
+    return InkContrast(lowest if lowest < MIN_READABLE_CONTRAST else None, warnings)
+
+
+def _contrast_warning(value: float, surface: Message) -> Message:
+    contrast = f"Its contrast is {value:.1f} to 1; {MIN_READABLE_CONTRAST:g} to 1 reads well."
+    text = f"The handwriting_color is hard to read {surface} {contrast}"
+    return Message(INK_HARD_TO_READ, text, surface=surface, contrast=contrast)
+
+
+def _contrast_on_pictures(
+    side: Side,
+    design: Design,
+    pictures: Mapping[FetchedPicture, RecipientIndex],
+    picture_label: str,
+    has_qr: bool,
+    measure: MeasureTones,
+) -> list[tuple[float, Message]]:
+    area, box = side.art_area, side.message_box(qr=has_qr)
+    if area is None or box is None:
+        return []
+    worst: tuple[float, Message] | None = None
+    for picture, recipient_index in pictures.items():
+        tones = measure(picture)
+        if tones is None:
+            continue
+        value = contrast_over(design.ink, tones, area, box)
+        if worst is None or value < worst[0]:
+            picture_text = add_note(picture_label, recipient_label(recipient_index))
+            surface = f"on {picture_text}: choose another color or another picture."
+            worst = (value, Message("on_picture", surface, picture=picture_text))
+    return [worst] if worst else []
+
+
 BLANK_MESSAGE_WARNING = Message("message_blank", "The message is blank: nothing is written over the custom background.")
 
 READABLE_POINTS = FIXED_SIZES["medium"]
 
 _LONGEST_VALUES_NOTE = " (with the longest values on the lists)"
-
-
-@dataclass(frozen=True, slots=True)
-class OrderDraft:
-    """A fully checked request with its pictures fetched and nothing stored. The design has no pictures, as they may
-    differ by recipient. `lowest_dpi` and `lowest_contrast` are set where pictures look soft or ink is hard to read.
-    `cards_in_stock` and `pause_warnings` are not stored: the review checks them again."""
-
-    request: ResolvedRequest
-    people: list[Person]
-    tariff: Tariff
-    return_address: rendering_models.ReturnAddress
-    artwork: Artwork
-    design: rendering_models.Design
-    creative_key: UUID
-    warnings: list[Message]
-    lowest_dpi: int | None = None
-    lowest_contrast: float | None = None
-    lead_search_result: LeadSearchResult | None = None
-    cards_in_stock: int | None = None
-    pause_warnings: Sequence[str] = ()
-
-    def audience_criteria(self, caller: Caller, *, mails_at: datetime) -> AudienceCriteria:
-        return AudienceCriteria.for_request(
-            caller, self.request, creative_key=self.creative_key, mails_at=mails_at, tariff=self.tariff
-        )
-
-
-def prepare_draft(
-    context: OrderContext,
-    caller: Caller,
-    resolved: ResolvedOrder,
-    request: ResolvedRequest,
-    people: list[Person],
-    *,
-    needs_return_address: bool = True,
-    fetch_artwork: FetchArtwork = fetch_artwork_uncached,
-) -> OrderDraft:
-    """Check everything outside the request; the network comes last. No transaction is open meanwhile."""
-    renderer, return_address = context.renderer, choose_return_address(request, resolved.sender)
-    if needs_return_address and not caller.is_testing and return_address.address is None:
-        raise Invalid({"return_address": ["Live mail needs a return address: in the call or in the account."]})
-    _check_prices(people, resolved.tariff, request)
-    design = designs.build_design(
-        request,
-        sender=rendering_models.SenderName(resolved.sender.name, resolved.sender.company),
-        return_address=return_address,
-        indicia=context.environments[caller.mode].indicia[request.mail_class],
-    )
-    addressees = [designs.build_addressee(person, request) for person in people]
-    written_message = check_fit(
-        renderer,
-        design,
-        addressees,
-        longest_people=resolved.longest_people,
-        has_qr=request.qrcode_url is not None,
-        message_field=request.message_field,
-        may_be_blank=request.background is not None,
-    )
-    artwork = fetch_artwork(context.fetcher, context.storage.store, request, people, design.sender)
-    ink = _check_ink(renderer, design, artwork, request)
-    warnings = [
-        *handwriting_warnings(renderer, design, written_message),
-        *ink.warnings,
-        *_picture_warnings(renderer, design, artwork.front, "front", request.front),
-        *_picture_warnings(renderer, design, artwork.background, "background", request.background),
-        *_page_warnings(artwork, request),
-    ]
-    key = compute_creative_key(request, artwork)
-    lowest_dpi = _lowest_dpi(renderer, design, artwork)
-    return OrderDraft(
-        request,
-        people,
-        resolved.tariff,
-        return_address,
-        artwork,
-        design,
-        key,
-        warnings,
-        lowest_dpi=lowest_dpi,
-        lowest_contrast=ink.lowest,
-    )
-
-
-def choose_return_address(request: ResolvedRequest, sender: SenderProfile) -> rendering_models.ReturnAddress:
-    """The call's own if complete, else the sender's."""
-    if request.return_address.address is not None:
-        return request.return_address
-    return rendering_models.ReturnAddress(
-        name=request.return_address.name or sender.return_name,
-        address=sender.return_address,
-        address2=sender.return_address2,
-        city=sender.return_city,
-        province=sender.return_province,
-        postal_code=sender.return_postal_code,
-    )
-
-
-def _check_prices(people: list[Person], tariff: Tariff, request: ResolvedRequest) -> None:
-    errors: dict[str, list[str]] = {}
-    for index, person in enumerate(people):
-        if tariff.unit_cents(person.country) is None:
-            product_label = "standard mail" if request.mail_class == "standard" else "this piece"
-            hint = "use first class" if request.mail_class == "standard" else "ask the operator"
-            errors[f"recipients.{index}.country"] = [
-                f"There is no price for {product_label} to {person.country}: {hint}."
-            ]
-    if request.mailing_list_ids and not tariff.by_country:
-        errors["mailing_list_ids"] = ["There is no price for this piece: ask the operator."]
-    if errors:
-        raise Invalid(errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +154,7 @@ def _recipient_note(design: rendering_models.Design, index: int) -> str:
     return f" (for recipient {index})" if has_variables(design.message) else ""
 
 
-def _picture_warnings(
+def picture_warnings(
     renderer: Renderer, design: rendering_models.Design, art: PictureSet, kind: str, source: ContentSource | None
 ) -> list[Message]:
     """What was changed to make pictures printable, and which look soft; each once."""
@@ -225,7 +175,7 @@ def _file_note(label: str, note: str) -> Message:
     return Message("file_note", f"{label}: {note}", file=label, note=note)
 
 
-def _check_ink(
+def check_ink(
     renderer: Renderer, design: rendering_models.Design, artwork: Artwork, request: ResolvedRequest
 ) -> InkContrast:
     """How well the handwriting stands out from the picture under it."""
@@ -237,7 +187,7 @@ def _check_ink(
     return check_ink_contrast(layout, design, pictures, picture_label=label, has_qr=has_qr)
 
 
-def _lowest_dpi(renderer: Renderer, design: rendering_models.Design, artwork: Artwork) -> int | None:
+def find_lowest_dpi(renderer: Renderer, design: rendering_models.Design, artwork: Artwork) -> int | None:
     """The resolution of the softest picture; None where all are sharp."""
     layout = renderer.products[design.product]
     resolutions = [
@@ -249,7 +199,7 @@ def _lowest_dpi(renderer: Renderer, design: rendering_models.Design, artwork: Ar
     return min((dpi for dpi in resolutions if dpi < MIN_SHARP_DPI), default=None)
 
 
-def _page_warnings(artwork: Artwork, request: ResolvedRequest) -> list[Message]:
+def page_warnings(artwork: Artwork, request: ResolvedRequest) -> list[Message]:
     notes = artwork.pages.notes if artwork.pages else ()
     warnings = [_file_note(ContentSource(request.pages.field).label, note) for note in notes if request.pages]
     if "message" in request.unused_fields:

@@ -1,12 +1,11 @@
 """Everything that can be wrong with a request by itself, found all at once."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Message, add_note
-from quillpost.orders import images
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import (
     GiftcardBrand,
@@ -16,10 +15,9 @@ from quillpost.orders.giftcards.rules import (
     find_offered_brand,
     unknown_brand_error,
 )
-from quillpost.orders.images import RecipientIndex, recipient_label
 from quillpost.orders.models import ContentSource, FieldErrors, GiftcardChoice, OrderRequest, ResolvedRequest, name_part
 from quillpost.orders.products import GIFTCARD
-from quillpost.orders.templates.images import FetchedPicture, measure_tones
+from quillpost.orders.requests import files
 from quillpost.orders.templates.rules import (
     MAX_URL_LENGTH,
     SAMPLE_SENDER,
@@ -32,10 +30,7 @@ from quillpost.orders.templates.service import MessageTemplate
 from quillpost.recipients.models import Person
 from quillpost.recipients.rules import validate_recipients
 from quillpost.rendering.handwriting.models import Style
-from quillpost.rendering.images.models import PictureTones
-from quillpost.rendering.layout.models import ProductLayout, Side
-from quillpost.rendering.layout.rules import MIN_READABLE_CONTRAST, WHITE, contrast_over, contrast_ratio
-from quillpost.rendering.models import Design, parse_color
+from quillpost.rendering.models import parse_color
 from quillpost.rendering.text.variables import has_variables
 
 MAX_PERSONAL_PICTURES = 50
@@ -102,11 +97,11 @@ def _url_error(
         return check_url(url)
     if len(url) > MAX_URL_LENGTH:
         return f"The URL is longer than {MAX_URL_LENGTH} characters."
-    recipients_by_url = images.first_recipient_by_url(images.fill_urls(url, request, people, SAMPLE_SENDER))
+    recipients_by_url = files.first_recipient_by_url(files.fill_urls(url, request, people, SAMPLE_SENDER))
     for filled_url, recipient_index in recipients_by_url.items():
         message = check_url(filled_url)
         if message is not None:
-            return f"{message} ({images.recipient_label(recipient_index)})"
+            return f"{message} ({files.recipient_label(recipient_index)})"
     if is_picture and len(recipients_by_url) > MAX_PERSONAL_PICTURES:
         return (
             f"The URL names {len(recipients_by_url):,} different pictures: at most {MAX_PERSONAL_PICTURES} in one call."
@@ -145,79 +140,6 @@ def _parse_color(text: str, errors: FieldErrors) -> str:
     except ValueError as invalid_color:
         errors["handwriting_color"] = [str(invalid_color)]
         return text
-
-
-INK_HARD_TO_READ = "ink_hard_to_read"
-
-MeasureTones = Callable[[FetchedPicture], PictureTones | None]
-
-
-@dataclass(frozen=True, slots=True)
-class InkContrast:
-    """`lowest` is set where something is hard to read: from 1 (invisible) to 21 (black on white)."""
-
-    lowest: float | None
-    warnings: list[Message]
-
-
-def check_ink_contrast(
-    layout: ProductLayout,
-    design: Design,
-    pictures: Mapping[FetchedPicture, RecipientIndex],
-    *,
-    picture_label: str,
-    has_qr: bool,
-    measure: MeasureTones = measure_tones,
-) -> InkContrast:
-    """The contrast of the handwriting; `pictures` lie under the message. A blank message gives no warning, but counts:
-    it may be changed later."""
-    message_contrasts: list[tuple[float, Message]] = []
-    envelope_contrasts: list[tuple[float, Message]] = []
-    on_white = contrast_ratio(design.ink, WHITE), Message("on_white_paper", "on white paper: choose a darker color.")
-    if not design.pdf_only and pictures:
-        message_contrasts = _contrast_on_pictures(layout.message_side, design, pictures, picture_label, has_qr, measure)
-    elif not design.pdf_only:
-        message_contrasts = [on_white]
-    if layout.envelope is not None and layout.envelope.handwritten:
-        envelope_contrasts = [on_white]
-    visible_contrasts = [*(message_contrasts if design.message.strip() else ()), *envelope_contrasts]
-    warnings = [
-        _contrast_warning(value, surface)
-        for value, surface in dict.fromkeys(visible_contrasts)
-        if value < MIN_READABLE_CONTRAST
-    ]
-    lowest = min([MIN_READABLE_CONTRAST, *(value for value, _ in [*message_contrasts, *envelope_contrasts])])
-    return InkContrast(lowest if lowest < MIN_READABLE_CONTRAST else None, warnings)
-
-
-def _contrast_warning(value: float, surface: Message) -> Message:
-    contrast = f"Its contrast is {value:.1f} to 1; {MIN_READABLE_CONTRAST:g} to 1 reads well."
-    text = f"The handwriting_color is hard to read {surface} {contrast}"
-    return Message(INK_HARD_TO_READ, text, surface=surface, contrast=contrast)
-
-
-def _contrast_on_pictures(
-    side: Side,
-    design: Design,
-    pictures: Mapping[FetchedPicture, RecipientIndex],
-    picture_label: str,
-    has_qr: bool,
-    measure: MeasureTones,
-) -> list[tuple[float, Message]]:
-    area, box = side.art_area, side.message_box(qr=has_qr)
-    if area is None or box is None:
-        return []
-    worst: tuple[float, Message] | None = None
-    for picture, recipient_index in pictures.items():
-        tones = measure(picture)
-        if tones is None:
-            continue
-        value = contrast_over(design.ink, tones, area, box)
-        if worst is None or value < worst[0]:
-            picture_text = add_note(picture_label, recipient_label(recipient_index))
-            surface = f"on {picture_text}: choose another color or another picture."
-            worst = (value, Message("on_picture", surface, picture=picture_text))
-    return [worst] if worst else []
 
 
 BRAND_FIELD, AMOUNT_FIELD, LANDING_PAGE_FIELD, MESSAGE_TEMPLATE_FIELD = (

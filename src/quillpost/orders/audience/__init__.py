@@ -1,0 +1,1 @@
+"""Who is mailed, who is not and why, and what that costs."""

@@ -1,0 +1,1 @@
+"""From a request to an order that is fully checked and not stored."""

@@ -1,0 +1,42 @@
+"""X."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from quillpost.accounts.billing.rules import Tariff
+from quillpost.accounts.models import Caller
+from quillpost.core.errors import Message
+from quillpost.orders.audience.queries import AudienceCriteria
+from quillpost.orders.models import ResolvedRequest
+from quillpost.orders.requests.files import Artwork
+from quillpost.recipients.leads.search import LeadSearchResult
+from quillpost.recipients.models import Person
+from quillpost.rendering import models as rendering_models
+
+
+@dataclass(frozen=True, slots=True)
+class OrderDraft:
+    """A fully checked request with its pictures fetched and nothing stored. The design has no pictures, as they may
+    differ by recipient. `lowest_dpi` and `lowest_contrast` are set where pictures look soft or ink is hard to read.
+    `cards_in_stock` and `pause_warnings` are not stored: the review checks them again."""
+
+    request: ResolvedRequest
+    people: list[Person]
+    tariff: Tariff
+    return_address: rendering_models.ReturnAddress
+    artwork: Artwork
+    design: rendering_models.Design
+    creative_key: UUID
+    warnings: list[Message]
+    lowest_dpi: int | None = None
+    lowest_contrast: float | None = None
+    lead_search_result: LeadSearchResult | None = None
+    cards_in_stock: int | None = None
+    pause_warnings: Sequence[str] = ()
+
+    def audience_criteria(self, caller: Caller, *, mails_at: datetime) -> AudienceCriteria:
+        return AudienceCriteria.for_request(
+            caller, self.request, creative_key=self.creative_key, mails_at=mails_at, tariff=self.tariff
+        )
