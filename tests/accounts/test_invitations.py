@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from quillpost.accounts.audit.service import COMMAND_LINE_NAME, Actor
-from quillpost.accounts.sub_accounts import remove_sub_account
+from quillpost.accounts.sub_accounts.service import remove_sub_account
 from quillpost.accounts.users import invitations
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant

@@ -13,7 +13,8 @@ from quillpost.accounts import service
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth import clients
 from quillpost.accounts.oauth.clients import ClientRegistration
-from quillpost.accounts.sub_accounts import lock_sub_account, remove_sub_account
+from quillpost.accounts.sub_accounts.queries import lock_sub_account
+from quillpost.accounts.sub_accounts.service import remove_sub_account
 from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.users import invitations
 from quillpost.accounts.users import service as user_service

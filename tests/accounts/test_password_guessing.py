@@ -4,7 +4,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from quillpost.accounts.rate_limits import FullBucketCache, RateLimitBucket
+from quillpost.accounts.rate_limits.service import FullBucketCache, RateLimitBucket
 from quillpost.accounts.users.sign_in import SignInVisitor, sign_in
 from quillpost.app.container import Container
 from support.browser_sessions import make_user

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import sqlalchemy as sa
 
-from quillpost.accounts.rate_limits import delete_expired_rate_limits
+from quillpost.accounts.rate_limits.service import delete_expired_rate_limits
 from quillpost.accounts.users import passwords
 from quillpost.accounts.users.passwords import Hasher
 from quillpost.accounts.users.sign_in import SignInResult, confirm_password, sign_in

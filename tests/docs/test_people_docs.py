@@ -9,7 +9,7 @@ import pytest
 
 from quillpost.accounts.audit.service import ACTION_LABELS
 from quillpost.accounts.models import Role
-from quillpost.accounts.rate_limits import get_email_buckets, get_network_buckets
+from quillpost.accounts.rate_limits.service import get_email_buckets, get_network_buckets
 from quillpost.accounts.tokens.rules import OWNER_ONLY_SCOPES
 from quillpost.accounts.users import invitations, passwords, second_factor, sessions, sign_in
 from quillpost.accounts.users.rules import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH

@@ -2,8 +2,14 @@
 
 import pytest
 
-from quillpost.recipients.addresses.keys import AMBIGUOUS_KEY_SUFFIX
-from quillpost.recipients.addresses.rules import DELIVERABLE, DOUBTFUL, NO_NUMBER, StandardizedAddress, standardize
+from quillpost.recipients.addresses.rules import (
+    AMBIGUOUS_KEY_SUFFIX,
+    DELIVERABLE,
+    DOUBTFUL,
+    NO_NUMBER,
+    StandardizedAddress,
+    standardize,
+)
 from quillpost.recipients.rules import check_recipient, parse_partial_address, validate_recipient, validate_recipients
 
 TOWN = {"city": "Austin", "province": "TX", "postal_code": "78701"}

@@ -6,7 +6,6 @@ from benchmarks.audience.addresses import NAMES, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.recipients.addresses.keys import extract_surname
 from quillpost.recipients.addresses.parser import parse_with_library, split_address_line
 from quillpost.recipients.addresses.rules import ADDRESS_PARTS, DELIVERABILITIES, StandardizedAddress, standardize
 from quillpost.recipients.addresses.streets import read_delivery_point
@@ -18,6 +17,7 @@ from quillpost.recipients.addresses.text import (
     ROUTE_KINDS,
     STREET_SUFFIXES,
     UNITS,
+    extract_surname,
     split_segments,
 )
 

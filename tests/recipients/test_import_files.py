@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quillpost.core.errors import Invalid
-from quillpost.recipients.imports import rows as reading
-from quillpost.recipients.imports.rows import FileRecord, read_records
-from quillpost.recipients.imports.rules import MAX_CELL_LENGTH, MAX_COLUMNS, choose_columns, require_address_or_email
-from quillpost.recipients.imports.sniffer import SniffedFile, sniff
+from quillpost.recipients.imports import files
+from quillpost.recipients.imports.files import UNCLOSED_QUOTE, read_records, sniff
+from quillpost.recipients.imports.models import MAX_CELL_LENGTH, MAX_COLUMNS, FileRecord, SniffedFile
+from quillpost.recipients.imports.rules import choose_columns, require_address_or_email
 
 HEAD = "Name,Street,City,State,Zip\n"
 JANE = "Jane Doe,12 Main St,Austin,TX,78701\n"
@@ -116,7 +116,7 @@ def test_blank_lines_and_rows_of_blank_cells_are_passed_over() -> None:
 
 def test_a_quote_that_is_never_closed_is_told_where_it_opens() -> None:
     found = rows(HEAD + JANE + '"Jane Doe,12 Main St,Austin,TX,78701\n' + JANE)
-    assert [(row.line, row.error) for row in found] == [(2, None), (3, reading.UNCLOSED_QUOTE)]
+    assert [(row.line, row.error) for row in found] == [(2, None), (3, UNCLOSED_QUOTE)]
 
 
 def test_a_quote_in_the_middle_of_a_cell_is_a_letter() -> None:
@@ -130,7 +130,7 @@ def test_a_cell_beyond_all_measure_costs_its_row_alone() -> None:
 
 
 def test_a_row_without_end_is_no_trap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_ROW_LENGTH", 10_000)
+    monkeypatch.setattr(files, "MAX_ROW_LENGTH", 10_000)
     found = rows(HEAD + JANE * 300 + 'a,"\n' + '",b,"\n' * 5_000)
     assert any(row.error for row in found[300:])
     assert max(sum(map(len, row.cells)) for row in found) <= 10_000

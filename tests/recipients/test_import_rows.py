@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from quillpost.recipients.imports.rows import RowPlan, RowReader, _format_array, examine_rows
+from quillpost.recipients.imports.models import RowPlan
+from quillpost.recipients.imports.rules import RowReader, _format_array, examine_rows
 from quillpost.recipients.lists.queries import escape_formula
 from quillpost.recipients.models import BY_ADDRESS, Person
 from quillpost.recipients.rules import INEFFECTIVE_ENTRY, check_recipient

@@ -13,9 +13,9 @@ from quillpost.core.database.tables.notifications import automation_due, automat
 from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import tasks as import_tasks
+from quillpost.recipients.imports.models import RowChunk, RowPlan
 from quillpost.recipients.imports.process_pool import MAX_PROCESSES, ExaminerDied, ExaminerPool
 from quillpost.recipients.imports.queries import SAME_ADDRESS, UNDELIVERABLE_ON_LIST, StagedRowsLost
-from quillpost.recipients.imports.rows import RowChunk, RowPlan
 from quillpost.recipients.imports.tasks import IMPORTS_FOLDER
 from quillpost.recipients.service import ALREADY_ON_LIST
 from support.factories import Account, Clock

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.recipients.addresses.keys import extract_surname
+from quillpost.recipients.addresses.text import extract_surname
 
 
 @pytest.mark.parametrize(

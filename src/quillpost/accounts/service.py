@@ -10,8 +10,8 @@ from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.models import Caller, RateLimitStatus
 from quillpost.accounts.queries import AccountProfile, insert_token, read_account_profile
-from quillpost.accounts.rate_limits import WINDOW_SECONDS
-from quillpost.accounts.sub_accounts import read_sub_account
+from quillpost.accounts.rate_limits.service import WINDOW_SECONDS
+from quillpost.accounts.sub_accounts.queries import read_sub_account
 from quillpost.accounts.tokens.rules import find_scope_error
 from quillpost.core import tokens
 from quillpost.core.database import Database, Tenant, Tx

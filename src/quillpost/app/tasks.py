@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import cache, partial
 
 from quillpost.accounts import service as account_service
-from quillpost.accounts.rate_limits import delete_expired_rate_limits
+from quillpost.accounts.rate_limits.service import delete_expired_rate_limits
 from quillpost.accounts.users.tasks import delete_expired_access
 from quillpost.app.container import Container, Limits
 from quillpost.core.database import search

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.models import Caller
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.core import events, jobs
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.engine import insert_rows

@@ -14,8 +14,7 @@ from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.tables.base import stored_sends
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid
-from quillpost.recipients.addresses.keys import AMBIGUOUS_KEY_SUFFIX
-from quillpost.recipients.addresses.rules import DOUBTFUL, HOME_COUNTRY
+from quillpost.recipients.addresses.rules import AMBIGUOUS_KEY_SUFFIX, DOUBTFUL, HOME_COUNTRY
 from quillpost.recipients.models import ADDRESS_FIELDS, TEXT_FIELDS, Person
 from quillpost.recipients.rules import EMAIL_PATTERN, check_recipient
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from quillpost.recipients.addresses.keys import AMBIGUOUS_KEY_SUFFIX
-from quillpost.recipients.addresses.rules import DELIVERABLE, HOME_COUNTRY, StandardParts
+from quillpost.recipients.addresses.rules import AMBIGUOUS_KEY_SUFFIX, DELIVERABLE, HOME_COUNTRY, StandardParts
 
 CUSTOM_FIELDS = tuple(f"custom{n}" for n in range(1, 11))
 

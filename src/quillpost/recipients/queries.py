@@ -13,8 +13,8 @@ from quillpost.core.database.search import read_search_page, select_matching_rec
 from quillpost.core.database.tables.base import mailing_lists, recipients
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.core.paging import NEWEST_FIRST, OLDEST_FIRST, Page, PageRequest, Sorting, read_page, tenant_conditions
-from quillpost.recipients.addresses.keys import get_street, normalize_for_key
-from quillpost.recipients.addresses.rules import DELIVERABLE
+from quillpost.recipients.addresses.rules import DELIVERABLE, get_street
+from quillpost.recipients.addresses.text import normalize_for_key
 from quillpost.recipients.models import (
     CUSTOM_FIELDS,
     DERIVED_COLUMNS,

@@ -8,17 +8,25 @@ from operator import itemgetter
 
 from quillpost.core.errors import Invalid, Message
 from quillpost.core.exact_json import MAX_REPORTED_ERRORS
-from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_state_code, format_zip, restore_zip
-from quillpost.recipients.addresses.keys import AMBIGUOUS_KEY_SUFFIX, extract_surname, get_street, get_unit
+from quillpost.recipients.addresses.cities import (
+    ZIP_PATTERN,
+    find_state_code,
+    format_zip,
+    is_canadian,
+    restore_zip,
+    split_canadian_address,
+)
 from quillpost.recipients.addresses.parser import split_address_line
 from quillpost.recipients.addresses.rules import (
+    AMBIGUOUS_KEY_SUFFIX,
     CANADA,
     HOME_COUNTRY,
     UNDELIVERABLE,
-    is_canadian,
-    split_canadian_address,
+    get_street,
+    get_unit,
     standardize,
 )
+from quillpost.recipients.addresses.text import extract_surname
 from quillpost.recipients.models import (
     ADDRESS_FIELDS,
     BY_EMAIL,

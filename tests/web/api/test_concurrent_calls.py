@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from quillpost.accounts.sub_accounts import remove_sub_account
+from quillpost.accounts.sub_accounts.service import remove_sub_account
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import files, image_templates, items, orders, stored_sends

@@ -8,7 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from quillpost.accounts import service as account_service
-from quillpost.accounts.sub_accounts import read_sub_account, remove_sub_account, require_sub_account
+from quillpost.accounts.sub_accounts.queries import read_sub_account, require_sub_account
+from quillpost.accounts.sub_accounts.service import remove_sub_account
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import metadata, orders, sub_accounts, tokens

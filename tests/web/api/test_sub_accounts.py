@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from quillpost.accounts import sub_accounts as store
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import read_sender
+from quillpost.accounts.sub_accounts.queries import BACKGROUND_FIELDS
+from quillpost.accounts.sub_accounts.service import MAX_SUB_ACCOUNTS
 from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.base import sub_accounts
@@ -60,7 +61,7 @@ def test_a_title_is_enough_and_the_rest_is_null(owner: Account) -> None:
         "title": "Branch",
         "name": "Branch",
         **dict.fromkeys(HOME),
-        **dict.fromkeys(store.BACKGROUND_FIELDS),
+        **dict.fromkeys(BACKGROUND_FIELDS),
         "branding_fields": dict.fromkeys(Branding.model_fields),
         "created_at": "2026-05-04 12:00:00",
         "updated_at": "2026-05-04 12:00:00",
@@ -71,7 +72,7 @@ def test_a_title_is_enough_and_the_rest_is_null(owner: Account) -> None:
 def test_all_that_is_given_comes_back(owner: Account) -> None:
     order_request = {
         **HOME,
-        **{name: f"https://example.com/{name}.png" for name in store.BACKGROUND_FIELDS},
+        **{name: f"https://example.com/{name}.png" for name in BACKGROUND_FIELDS},
         "branding_fields": {
             **{name: f"some {name}" for name in Branding.model_fields},
             "accentColor": "#1f4e79",
@@ -124,7 +125,7 @@ def test_what_is_ignored_is_named_within_the_branding_too(owner: Account) -> Non
             for name, text in HOME.items()
             if name not in ("return_name", "return_address")
         ),
-        *(({name: "http://127.0.0.1/x.png"}, {name: [NOWHERE[0]]}) for name in store.BACKGROUND_FIELDS),
+        *(({name: "http://127.0.0.1/x.png"}, {name: [NOWHERE[0]]}) for name in BACKGROUND_FIELDS),
         ({"message_background_url": "x.png"}, {"message_background_url": [NOWHERE[1]]}),
         ({"branding_fields": "red"}, {"branding_fields": None}),
         ({"branding_fields": {"accentColor": "mauve-ish"}}, {"branding_fields.accentColor": None}),
@@ -249,7 +250,7 @@ def test_an_account_has_so_many_and_no_more(owner: Account, container: Container
                 """insert into sub_accounts (account_id, title, created_at, updated_at)
                    select :account, 'Branch', now(), now() from generate_series(2, :most)"""
             ),
-            {"account": owner.id, "most": store.MAX_SUB_ACCOUNTS},
+            {"account": owner.id, "most": MAX_SUB_ACCOUNTS},
         )
     assert create(owner).status_code == 201
     refused = create(owner)

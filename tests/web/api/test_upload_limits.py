@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.app.container import Container
 from quillpost.core.requests import ClientConnection, FairQueue, client_context
-from quillpost.recipients.imports import workbooks
+from quillpost.recipients.imports import files
 from quillpost.web.api.imports.files import MAX_UPLOADS, MAX_UPLOADS_PER_ACCOUNT
 from quillpost.web.middleware.admission import MAX_CONCURRENT_REQUESTS, Admission
 from support.factories import Account
@@ -107,7 +107,7 @@ def test_all_together_leave_room_for_other_calls(
 def test_one_workbook_of_an_account_is_read_at_a_time(
     owner: Account, stranger: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workbooks, "reader_queue", FairQueue(workbooks.MAX_CONCURRENT, workbooks.MAX_PER_ACCOUNT, 0.01))
+    monkeypatch.setattr(files, "reader_queue", FairQueue(files.MAX_CONCURRENT, files.MAX_PER_ACCOUNT, 0.01))
     importer = Importer(ListOwner(owner), container)
     people = workbook([["Name", "Email"], ["Jane Doe", "jane@example.com"]])
 
@@ -116,7 +116,7 @@ def test_one_workbook_of_an_account_is_read_at_a_time(
     def preview(whose: Importer) -> Response:
         return whose.upload(0, people, name="people.xlsx", to="/imports/preview")
 
-    with client_context(ClientConnection(lambda: owner.id)), workbooks.reader_queue.slot(""):
+    with client_context(ClientConnection(lambda: owner.id)), files.reader_queue.slot(""):
         busy, other = preview(importer), preview(others)
-    assert (busy.status_code, busy.json()) == (503, {"message": workbooks.READER_BUSY})
+    assert (busy.status_code, busy.json()) == (503, {"message": files.READER_BUSY})
     assert (other.status_code, preview(importer).status_code) == (200, 200)

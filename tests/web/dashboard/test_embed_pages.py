@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi import Response as Empty
 from httpx2 import Response
 
-from quillpost.accounts.embeds import normalize_origin
+from quillpost.accounts.embeds.service import normalize_origin
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, stored_sends, tokens
 from quillpost.web.dashboard.embed import pages as embed_pages

@@ -11,7 +11,7 @@ from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth.service import end_grants
 from quillpost.accounts.queries import insert_token
 from quillpost.accounts.service import lock_account_row, require_owner
-from quillpost.accounts.sub_accounts import share_lock_sub_account
+from quillpost.accounts.sub_accounts.queries import share_lock_sub_account
 from quillpost.accounts.tokens.rules import find_scope_error, sort_scopes
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tx

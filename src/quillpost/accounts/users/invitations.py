@@ -8,12 +8,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
-from quillpost.accounts import rate_limits
 from quillpost.accounts.audit.service import Actor, record_audit_entry
 from quillpost.accounts.models import Role
-from quillpost.accounts.rate_limits import RateLimitBucket
+from quillpost.accounts.rate_limits import service as rate_limits
+from quillpost.accounts.rate_limits.service import RateLimitBucket
 from quillpost.accounts.service import require_owner
-from quillpost.accounts.sub_accounts import share_lock_sub_account
+from quillpost.accounts.sub_accounts.queries import share_lock_sub_account
 from quillpost.accounts.users import emails as user_emails
 from quillpost.accounts.users import rules
 from quillpost.accounts.users.passwords import SignInContext

@@ -14,10 +14,10 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from argon2.profiles import RFC_9106_LOW_MEMORY
 
-from quillpost.accounts import rate_limits
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.models import get_network
-from quillpost.accounts.rate_limits import FullBucketCache, RateLimitBucket
+from quillpost.accounts.rate_limits import service as rate_limits
+from quillpost.accounts.rate_limits.service import FullBucketCache, RateLimitBucket
 from quillpost.accounts.users import emails as user_emails
 from quillpost.accounts.users import rules, second_factor
 from quillpost.accounts.users.queries import record_person_entry

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from quillpost.accounts.audit.service import ACTION_LABELS, MAX_ACTOR_LENGTH, Actor
 from quillpost.accounts.models import Role, get_network
-from quillpost.accounts.sub_accounts import share_lock_sub_account
+from quillpost.accounts.sub_accounts.queries import share_lock_sub_account
 from quillpost.accounts.users import rules
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import people

@@ -11,7 +11,7 @@ from quillpost.accounts.audit.service import Actor, record_audit_entry
 from quillpost.accounts.models import Role
 from quillpost.accounts.oauth import service as oauth_service
 from quillpost.accounts.service import require_owner
-from quillpost.accounts.sub_accounts import share_lock_sub_account
+from quillpost.accounts.sub_accounts.queries import share_lock_sub_account
 from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.tokens.service import revoke_leaked_tokens
 from quillpost.accounts.users import emails, invitations

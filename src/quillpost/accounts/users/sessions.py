@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.models import Caller, Role, get_network
 from quillpost.accounts.queries import insert_token
-from quillpost.accounts.sub_accounts import share_lock_sub_account
+from quillpost.accounts.sub_accounts.queries import share_lock_sub_account
 from quillpost.accounts.tokens.rules import get_role_scopes
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Database, Tenant, Tx

@@ -8,9 +8,9 @@ from typing import Literal
 
 import sqlalchemy as sa
 
-from quillpost.accounts import rate_limits
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.rate_limits import RateLimitBucket
+from quillpost.accounts.rate_limits import service as rate_limits
+from quillpost.accounts.rate_limits.service import RateLimitBucket
 from quillpost.accounts.users import emails as user_emails
 from quillpost.accounts.users import rules, second_factor
 from quillpost.accounts.users.passwords import Hasher, SignInContext

@@ -9,7 +9,7 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.client import signatures
 from quillpost.core import outbox
 from quillpost.core.clock import format_time

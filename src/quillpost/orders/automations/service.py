@@ -6,7 +6,7 @@ from datetime import date, datetime, tzinfo
 
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.core import jobs
 from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid, Message, Refused

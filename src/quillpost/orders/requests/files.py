@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
-from quillpost.accounts.sub_accounts import SubAccount
+from quillpost.accounts.sub_accounts.queries import SubAccount
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Message
 from quillpost.core.ports import Fetcher, FileStore

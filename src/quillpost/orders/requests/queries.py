@@ -11,7 +11,7 @@ from quillpost.accounts import service as account_service
 from quillpost.accounts.billing.queries import read_tariff
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
-from quillpost.accounts.sub_accounts import SubAccount, read_sub_account, require_sub_account
+from quillpost.accounts.sub_accounts.queries import SubAccount, read_sub_account, require_sub_account
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Message, Refused

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.queries import refuse_if_used_by_automation
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.core.database import Tx
 from quillpost.core.database.search import matches_words
 from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, image_templates, message_templates, orders

@@ -1,5 +1,5 @@
-"""ZIP codes, cities and states. The library's look-up reads its whole table every time, and its list takes 100 MB. So
-the table is read once, at the first use, and stored as one short text for each ZIP code."""
+"""ZIP codes, cities and states; provinces of Canada. The library's look-up reads its whole table every time, and its
+list takes 100 MB. So the table is read once, at the first use, and stored as one short text for each ZIP code."""
 
 import re
 import threading
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 
-from quillpost.recipients.addresses.keys import normalize_for_key
 from quillpost.recipients.addresses.text import (
     DIRECTIONS,
+    PROVINCES,
     STANDARD_SPELLINGS,
     STATE_CODES_BY_NAME,
     STREET_SUFFIXES,
+    normalize_for_key,
     standardize_text,
 )
 
@@ -167,3 +168,37 @@ def find_state_code(text: str) -> str | None:
         return text
     state = " ".join(text.upper().replace(".", "").split())
     return state if state in STATE_CODES else STATE_CODES_BY_NAME.get(state)
+
+
+_PROVINCE_CODES = frozenset(PROVINCES.values())
+_POSTAL_CODE = re.compile(r"[ABCEGHJ-NPRSTVXY]\d[A-Z][ -]?\d[A-Z]\d", re.IGNORECASE)
+_CANADIAN_ADDRESS = re.compile(
+    r"(?P<street>[^,]+(?:,[^,]+)?),\s*(?P<city>[^,\d]+),\s*(?P<province>[^,\d]+?),?\s+"
+    rf"(?P<code>{_POSTAL_CODE.pattern})(?P<country>,?\s+Canada)?[.,]?",
+    re.IGNORECASE,
+)
+
+
+def is_canadian(province: str | None, postal_code: str | None) -> bool:
+    """Whether one of them is Canadian; no US state has the name of a province."""
+    return _find_canadian_province(province or "") is not None or _POSTAL_CODE.fullmatch(postal_code or "") is not None
+
+
+def split_canadian_address(line: str) -> tuple[dict[str, str], bool] | None:
+    """Street, city, province and postal code, and whether the line names the country; or None."""
+    match = _CANADIAN_ADDRESS.fullmatch(", ".join(" ".join(part.split()) for part in line.strip().splitlines()))
+    province = match and _find_canadian_province(match["province"])
+    if match is None or province is None:
+        return None
+    parts = {
+        "address": match["street"].strip(),
+        "city": match["city"].strip(),
+        "province": province,
+        "postal_code": match["code"].upper(),
+    }
+    return parts, match["country"] is not None
+
+
+def _find_canadian_province(text: str) -> str | None:
+    normalized = text.replace(".", "").strip().upper()
+    return normalized if normalized in _PROVINCE_CODES else PROVINCES.get(normalized)

@@ -1,5 +1,7 @@
-"""The standard form of an address, its key, and whether mail can reach it."""
+"""The standard form of an address, its key (one for every way to write a delivery point), and whether mail can reach
+it."""
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -7,11 +9,123 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from quillpost.recipients.addresses.cities import MILITARY_CITIES, find_standard_city, find_state_and_city, format_zip
-from quillpost.recipients.addresses.domestic import ParsedAddress, parse_address
-from quillpost.recipients.addresses.keys import build_address_key, normalize_for_key
-from quillpost.recipients.addresses.text import MEANINGLESS_PHRASES, PROVINCES, UNNUMBERED_UNITS, standardize_text
-from quillpost.recipients.addresses.units import UNKNOWN_DESIGNATOR
+from quillpost.recipients.addresses.parser import parse_address
+from quillpost.recipients.addresses.streets import (
+    GENERAL_DELIVERY,
+    UNKNOWN_DESIGNATOR,
+    DeliveryPoint,
+    read_simple_address,
+)
+from quillpost.recipients.addresses.text import (
+    BUILDING_WORDS,
+    COMPANY_WORDS,
+    DIRECTION_CODES,
+    INTERCHANGEABLE_UNITS,
+    MEANINGLESS_PHRASES,
+    NOTE_WORDS,
+    REQUEST_WORDS,
+    SPELLED_ORDINALS,
+    SPELLED_TENS,
+    STANDARD_SPELLINGS,
+    STANDARD_STREET_SUFFIXES,
+    UNITS,
+    UNNUMBERED_UNITS,
+    normalize_for_key,
+    split_delivery_line,
+    standardize_text,
+)
 from quillpost.rendering.text.addresses import CountryAddressRules, country_name, find_country_rules, normalize_province
+
+MAX_KEY_LENGTH = 500
+"""Fits into an index in any script."""
+LONG_KEY_PREFIX_LENGTH = 300
+AMBIGUOUS_KEY_SUFFIX = "|?"
+"""Ends the key of an address that may be in many places; no address contains it."""
+KnownDetails = tuple[str | None, ...]
+"""City, province, e-mail; and of what is no delivery point, the ZIP code and the name."""
+CARE_OF_WORDS = frozenset({"C/O", "ATTN", "ATTENTION"})
+
+
+def build_address_key(street: str, unit: str, locality: str, country: str, *, known_details: KnownDetails) -> str:
+    """`STREET|UNIT|PLACE|COUNTRY`, of parts normalized for keys; the place is a postal code, else a city. Without a
+    place it is no delivery point: all known details tell people apart."""
+    key_parts = [street, unit, locality, country]
+    if locality:
+        return _shorten_key("|".join(key_parts))
+    city, province, email, *more_details = known_details
+    detail_parts = [
+        normalize_for_key(city),
+        normalize_for_key(province),
+        (email or "").lower(),
+        *map(normalize_for_key, more_details),
+    ]
+    return _shorten_key("|".join([*key_parts, *detail_parts])) + AMBIGUOUS_KEY_SUFFIX
+
+
+def get_street(key: str) -> str:
+    return key.split("|", 1)[0]
+
+
+def get_unit(key: str) -> str:
+    return key.split("|", 2)[1]
+
+
+def _shorten_key(key: str) -> str:
+    if len(key) <= MAX_KEY_LENGTH:
+        return key
+    return f"{key[:LONG_KEY_PREFIX_LENGTH]}|{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def _build_street_key(street: str) -> str:
+    """`12 N ASH ST`, `12NASH ST`: directions and the suffix are apart, other words joined. People write Lake Shore and
+    Lakeshore for one street; but W Alton and Walton are two, and so are Fore St and Forest."""
+    words = street.split()
+    end = len(words)
+    while end > 0 and words[end - 1] in DIRECTION_CODES:
+        end -= 1
+    suffix = end - 1 if end > 2 and words[end - 1] in STANDARD_STREET_SUFFIXES else -1
+    key, needs_space = "", False
+    for index, word in enumerate(_ordinals_to_digits(words)):
+        key_word = word if word.isascii() and word.isalnum() else normalize_for_key(word)
+        if not key_word:
+            continue
+        is_direction = word in DIRECTION_CODES
+        if key and (needs_space or is_direction or index == suffix or (key[-1].isdigit() and key_word[0].isdigit())):
+            key += " "
+        key += key_word
+        needs_space = is_direction
+    return key
+
+
+def _ordinals_to_digits(words: list[str]) -> list[str]:
+    """Each word in its standard spelling; as many as there were."""
+    spellings = [STANDARD_SPELLINGS.get(word, word) for word in words]
+    for index, word in enumerate(words):
+        tens, hyphen, ones = word.partition("-")
+        if tens not in SPELLED_TENS:
+            continue
+        next_word = words[index + 1] if not hyphen and index + 1 < len(words) else ""
+        ordinal = SPELLED_ORDINALS.get(ones or next_word, "")
+        if len(ordinal) == 3:  # 1ST to 9TH
+            spellings[index] = SPELLED_TENS[tens] + ordinal
+            if not hyphen:
+                spellings[index + 1] = ""
+    return spellings
+
+
+def _build_second_line_key(second_line: str) -> str:
+    """What tells delivery points of one number apart: a building, a box; not a person, or how to get in."""
+    words = second_line.split()
+    care_of_index = next((index for index, word in enumerate(words) if word in CARE_OF_WORDS), len(words))
+    words = words[:care_of_index]
+    if not words:
+        return ""
+    if BUILDING_WORDS.isdisjoint(words) and UNITS.keys().isdisjoint(words):
+        is_note = words[0] in REQUEST_WORDS or not NOTE_WORDS.isdisjoint(words)
+        if is_note or not COMPANY_WORDS.isdisjoint(words):
+            return ""
+    return normalize_for_key(" ".join(words))
+
 
 _CANADIAN_POSTAL_CODE = re.compile(r"([A-Z]\d[A-Z])[ -]?(\d[A-Z]\d)")
 _SPACES = re.compile(r"\s+")
@@ -74,40 +188,6 @@ def _describe_example(rules: CountryAddressRules) -> str:
 
 
 CANADA = "CA"
-_PROVINCE_CODES = frozenset(PROVINCES.values())
-_POSTAL_CODE = re.compile(r"[ABCEGHJ-NPRSTVXY]\d[A-Z][ -]?\d[A-Z]\d", re.IGNORECASE)
-_CANADIAN_ADDRESS = re.compile(
-    r"(?P<street>[^,]+(?:,[^,]+)?),\s*(?P<city>[^,\d]+),\s*(?P<province>[^,\d]+?),?\s+"
-    rf"(?P<code>{_POSTAL_CODE.pattern})(?P<country>,?\s+Canada)?[.,]?",
-    re.IGNORECASE,
-)
-
-
-def is_canadian(province: str | None, postal_code: str | None) -> bool:
-    """Whether one of them is Canadian; no US state has the name of a province."""
-    return _find_canadian_province(province or "") is not None or _POSTAL_CODE.fullmatch(postal_code or "") is not None
-
-
-def split_canadian_address(line: str) -> tuple[dict[str, str], bool] | None:
-    """Street, city, province and postal code, and whether the line names the country; or None."""
-    match = _CANADIAN_ADDRESS.fullmatch(", ".join(" ".join(part.split()) for part in line.strip().splitlines()))
-    province = match and _find_canadian_province(match["province"])
-    if match is None or province is None:
-        return None
-    parts = {
-        "address": match["street"].strip(),
-        "city": match["city"].strip(),
-        "province": province,
-        "postal_code": match["code"].upper(),
-    }
-    return parts, match["country"] is not None
-
-
-def _find_canadian_province(text: str) -> str | None:
-    normalized = text.replace(".", "").strip().upper()
-    return normalized if normalized in _PROVINCE_CODES else PROVINCES.get(normalized)
-
-
 MILITARY_STATES = frozenset({"AA", "AE", "AP"})
 MAX_MILITARY_CITY_LENGTH = len("A. P. O.")
 NO_NUMBER = "The address has neither a house number nor a box."
@@ -116,7 +196,7 @@ MILITARY_BOX_REQUIRED = "Mail to the armed forces goes to a PSC, a CMR or a UNIT
 
 
 def find_domestic_doubts(
-    parsed: ParsedAddress, city: str, state: str, zip5: str, *, is_city_known: bool
+    parsed: DeliveryPoint, city: str, state: str, zip5: str, *, is_city_known: bool
 ) -> tuple[str, ...]:
     """The most serious first."""
     doubts = _find_zip_doubts(city, state, zip5, is_city_known=is_city_known)
@@ -146,7 +226,7 @@ def _find_zip_doubts(city: str, state: str, zip5: str, *, is_city_known: bool) -
     return []
 
 
-def _find_military_doubts(parsed: ParsedAddress, city: str, state: str) -> list[str]:
+def _find_military_doubts(parsed: DeliveryPoint, city: str, state: str) -> list[str]:
     if not _is_military(city):
         return [f"In {state} the city is APO, FPO or DPO, not {city}."]
     if state not in MILITARY_STATES:
@@ -162,7 +242,6 @@ HOME_COUNTRY = "US"
 DELIVERABLE, DOUBTFUL, UNDELIVERABLE = "deliverable", "doubtful", "undeliverable"
 DELIVERABILITIES = (DELIVERABLE, DOUBTFUL, UNDELIVERABLE)
 """What is doubtful is mailed, and the sender is warned."""
-
 NO_ADDRESS = "There is no mailing address, only an e-mail."
 INCOMPLETE_ADDRESS = "The address lacks its city, state or ZIP code."
 ADDRESS_PARTS = ("address", "address2", "city", "province", "postal_code")
@@ -199,10 +278,21 @@ def _standardize_domestic(
     address: str, second_line: str | None, parts: Mapping[str, str | None], email: str | None, name: str | None
 ) -> StandardizedAddress:
     city, state, code = parts["city"], parts["province"], parts["postal_code"]
-    parsed = parse_address(address, second_line, state)
-    street, unit = parsed.key
+    first_segments = split_delivery_line(address, state)
+    second_segments = split_delivery_line(second_line, state) if second_line else []
+    parsed = read_simple_address(first_segments, second_segments) or parse_address(
+        first_segments, second_segments, state
+    )
+    unit_keys = [
+        # Only the number for designators that people interchange.
+        normalize_for_key(number if designator in INTERCHANGEABLE_UNITS and number else f"{designator} {number}")
+        for designator, number in parsed.units
+    ]
+    if parsed.second_line and (second_line_key := _build_second_line_key(parsed.second_line)):
+        unit_keys.append(second_line_key)
+    street, unit = _build_street_key(parsed.street), ",".join(unit_keys)
     zip_code = format_zip(code or "")
-    if parsed.is_delivery_point:
+    if parsed.has_number and not parsed.is_missing_box and parsed.street != GENERAL_DELIVERY:
         key = build_address_key(street, unit, zip_code[:5], HOME_COUNTRY, known_details=(city, state, email))
     else:
         key = build_address_key(street, unit, "", HOME_COUNTRY, known_details=(city, state, email, zip_code[:5], name))
@@ -212,7 +302,7 @@ def _standardize_domestic(
     doubts = find_domestic_doubts(parsed, city, state, zip_code[:5], is_city_known=standard_city is not None)
     standard = (
         parsed.line,
-        parsed.second_line,
+        parsed.second_line or None,
         standard_city or standardize_text(city),
         state if state.isupper() else standardize_text(state),
         zip_code,

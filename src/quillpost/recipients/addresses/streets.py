@@ -1,9 +1,10 @@
-"""Delivery lines parsed by the tables of Publication 28: streets, boxes, routes."""
+"""Delivery lines parsed by the tables of Publication 28: streets, boxes, routes, and the units that follow them."""
 
 import re
 from typing import NamedTuple
 
 from quillpost.recipients.addresses.text import (
+    AMBIGUOUS_UNITS,
     BOX_KINDS,
     BOX_STARTS,
     DIRECTIONS,
@@ -11,22 +12,170 @@ from quillpost.recipients.addresses.text import (
     HIGHWAY_KINDS,
     HIGHWAY_PREFIXES,
     HIGHWAY_STARTS,
+    INTERCHANGEABLE_UNITS,
     MILITARY_KINDS,
     NAME_PREFIXES,
+    NUMBERED_UNITS,
     ROUTE_KINDS,
     SPELLED_NUMBERS,
+    SPELLED_ORDINALS,
     STREET_SUFFIXES,
     UNAMBIGUOUS_STREET_SUFFIXES,
     UNITS,
-)
-from quillpost.recipients.addresses.units import (
-    UNKNOWN_DESIGNATOR,
-    AddressUnit,
+    UNNUMBERED_UNITS,
     has_digit,
     is_ordinal,
-    read_units,
-    split_units,
 )
+
+AddressUnit = tuple[str, str]
+"""A designator and its number; either may be empty."""
+UNKNOWN_DESIGNATOR = "#"
+"""As the USPS writes an unknown designator."""
+MAX_UNIT_NUMBER_LENGTH = 6
+
+
+GENERAL_DELIVERY = "GENERAL DELIVERY"
+
+
+class DeliveryPoint(NamedTuple):
+    street: str
+    """Or a box."""
+    units: list[AddressUnit]
+    has_number: bool
+    """Whether there is a house number, a box, or another place for the mail."""
+    second_line: str = ""
+    """A building, an urbanization, in whose care."""
+    is_military: bool = False
+    has_unlabeled_number: bool = False
+    is_missing_box: bool = False
+    """Whether it is only the route, of everyone along it."""
+
+    @property
+    def line(self) -> str:
+        """The street and its units, as they are printed."""
+        return " ".join([self.street, *(f"{designator} {number}".strip() for designator, number in self.units)])
+
+
+def read_simple_address(first_segments: list[list[str]], second_segments: list[list[str]]) -> DeliveryPoint | None:
+    """Most addresses: a street that the tables know, and units."""
+    if len(first_segments) == 2 and not second_segments:
+        # The comma stands where a second line would begin.
+        first_segments, second_segments = first_segments[:1], first_segments[1:]
+    if len(first_segments) != 1 or len(second_segments) > 1 or not is_street(first_segments[0]):
+        return None
+    delivery_point = read_delivery_point(first_segments[0])
+    if delivery_point is None or delivery_point.has_unlabeled_number:
+        return None
+    if not second_segments:
+        return delivery_point
+    units = read_units(second_segments[0], previous_word=first_segments[0][-1])
+    return None if units is None or delivery_point.units else delivery_point._replace(units=units)
+
+
+def is_street(words: list[str]) -> bool:
+    """Whether the line begins with a house number or a box."""
+    if has_digit(words[0]) and not is_ordinal(words[0]) and len(words) > 1:
+        return True
+    return words == ["GENERAL", "DELIVERY"] or read_box(words) is not None
+
+
+def split_units(words: list[str], first_index: int) -> tuple[int, list[AddressUnit]]:
+    """The index where the units at the end of a line begin, at `first_index` or later, and the units."""
+    for start in range(first_index, len(words)):
+        word = words[start]
+        if word in UNITS or (start + 1 < len(words) and is_floor(word, words[start + 1])):
+            units = read_units(words[start:], previous_word=words[start - 1] if start else None)
+            if units is not None:
+                return start, units
+    return len(words), []
+
+
+def is_floor(word: str, next_word: str) -> bool:
+    """`2ND FLOOR` and `SECOND FLOOR`"""
+    return NUMBERED_UNITS.get(next_word) == "FL" and (is_ordinal(word) or word in SPELLED_ORDINALS)
+
+
+def read_units(words: list[str], *, previous_word: str | None = None) -> list[AddressUnit] | None:
+    """These words if they are only units, else None. `previous_word` is before them on their line."""
+    units: list[AddressUnit] = []
+    index, count = 0, len(words)
+    while index < count:
+        word = words[index]
+        next_word = words[index + 1] if index + 1 < count else None
+        if next_word is not None and is_floor(word, next_word):
+            units.append(("FL", SPELLED_ORDINALS.get(word, word)[:-2]))
+            index += 2
+            continue
+        designator = UNITS.get(word)
+        if designator is None:
+            return None
+        if next_word is not None and _is_unit_number(
+            next_word, word, is_after_street=bool(units) or _ends_street(previous_word)
+        ):
+            end = index + 2
+            while end < count and _continues_number(words[end], words[end + 1] if end + 1 < count else None):
+                end += 1
+            first_part = next_word[:-2] if designator == "FL" and is_ordinal(next_word) else next_word
+            units.append((designator, " ".join([first_part, *words[index + 2 : end]])))
+            index = end
+        elif (
+            next_word is not None
+            and NUMBERED_UNITS.get(next_word) == UNKNOWN_DESIGNATOR
+            and word in NUMBERED_UNITS
+            and designator != UNKNOWN_DESIGNATOR
+            and index + 2 < count
+        ):
+            words = [*words[:index], word, *words[index + 2 :]]  # APT #4 and APT NO 4 are APT 4
+            count -= 1
+        elif designator in INTERCHANGEABLE_UNITS and next_word in UNNUMBERED_UNITS:
+            index += 1  # APT UPPER is UPPER
+        elif word == UNKNOWN_DESIGNATOR and (next_word is None or next_word in UNITS):
+            index += 1  # the sign alone says nothing
+        elif word in UNNUMBERED_UNITS or next_word is None or next_word in UNITS:
+            if word in AMBIGUOUS_UNITS and not units and not _ends_street(previous_word):
+                return None
+            units.append((designator, ""))
+            index += 1
+        else:
+            return None
+    return units
+
+
+def _is_unit_number(word: str, designator: str, *, is_after_street: bool) -> bool:
+    if has_digit(word):
+        return True
+    if word in UNITS or not word.isalpha():
+        return False
+    if len(word) == 1:
+        return is_after_street or designator not in STREET_SUFFIXES or word not in DIRECTIONS  # 12 LOCUST KEY E
+    is_weak = designator in AMBIGUOUS_UNITS or designator in UNNUMBERED_UNITS
+    return not is_weak and word not in STREET_SUFFIXES and word not in DIRECTIONS
+
+
+def _continues_number(word: str, next_word: str | None) -> bool:
+    """`APT 4 B`: a further letter or number belongs to the number before it."""
+    if next_word is not None and is_floor(word, next_word):
+        return False
+    return word not in UNITS and len(word) <= MAX_UNIT_NUMBER_LENGTH and (has_digit(word) or len(word) == 1)
+
+
+def _ends_street(word: str | None) -> bool:
+    """Whether a street may end with this word; None: the line is the unit's own."""
+    return word is None or word in STREET_SUFFIXES or word in DIRECTIONS
+
+
+def read_unlabeled_unit(words: list[str]) -> AddressUnit | None:
+    """A lone number, as people write it into the second line."""
+    if len(words) != 1:
+        return None
+    [word] = words
+    is_number = has_digit(word) or (len(word) == 1 and word.isalpha())
+    return (
+        (UNKNOWN_DESIGNATOR, word)
+        if is_number and len(word) <= MAX_UNIT_NUMBER_LENGTH and not is_ordinal(word)
+        else None
+    )
+
 
 MAX_BOX_KIND_WORDS = 4
 AMBIGUOUS_ROUTE_WORDS = frozenset({"RD", "R D", "RT", "RTE", "ROUTE"})
@@ -35,22 +184,13 @@ _JOINED_BOX = re.compile(r"(RR|HC|PSC|CMR|RFD|RT|RTE|UNIT|BOX|HCR|POB|POBOX)-?(\
 _LEADING_ZEROS = re.compile(r"^0+(?=\d)")
 
 
-class PostBox(NamedTuple):
-    line: str
-    units: list[AddressUnit]
-    is_military: bool = False
-    is_missing_box: bool = False
-    """Whether it is only the route, of everyone along it."""
-
-
-def may_begin_box(word: str) -> bool:
-    if word in BOX_STARTS:
-        return True
-    return word[0].isalpha() and not word.isalpha() and _JOINED_BOX.fullmatch(word) is not None
-
-
-def read_box(words: list[str]) -> PostBox | None:
+def read_box(words: list[str]) -> DeliveryPoint | None:
     """None unless the line is only a box or a route."""
+    first_word = words[0]
+    if first_word not in BOX_STARTS and (
+        first_word[0].isdigit() or first_word.isalpha() or not _JOINED_BOX.fullmatch(first_word)
+    ):
+        return None
     words = _split_joined_boxes(words)
     for count in range(min(MAX_BOX_KIND_WORDS, len(words) - 1), 0, -1):
         kind = " ".join(words[:count])
@@ -72,57 +212,48 @@ def _split_joined_boxes(words: list[str]) -> list[str]:
     return split_words
 
 
-def _read_post_office_box(kind: str, remaining_words: list[str]) -> PostBox | None:
+def _read_post_office_box(kind: str, remaining_words: list[str]) -> DeliveryPoint | None:
     standard = BOX_KINDS.get(kind)
     if standard is None or not (
         has_digit(remaining_words[0]) or (len(remaining_words[0]) == 1 and remaining_words[0].isalpha())
     ):
         return None
     units = read_units(remaining_words[1:])
-    return None if units is None else PostBox(f"{standard} {remaining_words[0]}", units)
+    return None if units is None else DeliveryPoint(f"{standard} {remaining_words[0]}", units, True)
 
 
-def _read_route(kind: str, remaining_words: list[str]) -> PostBox | None:
+def _read_route(kind: str, remaining_words: list[str]) -> DeliveryPoint | None:
     standard = ROUTE_KINDS.get(kind) or MILITARY_KINDS.get(kind)
     if standard is None or not has_digit(remaining_words[0]):
         return None
     is_military = kind in MILITARY_KINDS
     number = remaining_words[0] if is_military else _LEADING_ZEROS.sub("", remaining_words[0])
     if len(remaining_words) > 2 and remaining_words[1] == "BOX":
-        box_words, units = remaining_words[2:], None
+        box_words = remaining_words[2:]
         if box_words[0] == "#" and len(box_words) > 1:
             box_words = box_words[1:]
         units = read_units(box_words[1:])
-        return None if units is None else PostBox(f"{standard} {number} BOX {box_words[0]}", units, is_military)
+        return (
+            None
+            if units is None
+            else DeliveryPoint(f"{standard} {number} BOX {box_words[0]}", units, True, is_military=is_military)
+        )
     if len(remaining_words) == 3 and remaining_words[1] == "#" and not is_military:
-        return PostBox(f"{standard} {number} BOX {remaining_words[2]}", [])
+        return DeliveryPoint(f"{standard} {number} BOX {remaining_words[2]}", [], True)
     if len(remaining_words) == 1 and kind not in AMBIGUOUS_ROUTE_WORDS and standard != "UNIT":
-        return PostBox(f"{standard} {number}", [], is_military, is_missing_box=True)
+        return DeliveryPoint(f"{standard} {number}", [], True, is_military=is_military, is_missing_box=True)
     return None
 
 
-GENERAL_DELIVERY = "GENERAL DELIVERY"
 MAX_HIGHWAY_WORDS = 4
 _JOINED_HIGHWAY = re.compile(r"(I|IH|US|SR|CR|SH|FM|RM|HWY|HIGHWAY|RT|RTE|ROUTE)-?(\d+[A-Z]?)")
-
-
-class DeliveryPoint(NamedTuple):
-    street: str
-    units: list[AddressUnit]
-    has_number: bool
-    """Whether there is a house number, a box, or another place for the mail."""
-    second_line: str = ""
-    """What was on the line and is no part of the street."""
-    is_military: bool = False
-    has_unlabeled_number: bool = False
-    is_missing_box: bool = False
 
 
 def read_delivery_point(words: list[str]) -> DeliveryPoint | None:
     """The words of one line (at least one); None if the tables cannot tell."""
     first_word = words[0]
-    if may_begin_box(first_word) and (box := read_box(words)):
-        return DeliveryPoint(box.line, box.units, True, is_military=box.is_military, is_missing_box=box.is_missing_box)
+    if (box := read_box(words)) is not None:
+        return box
     if first_word == "GENERAL" and words == ["GENERAL", "DELIVERY"]:
         return DeliveryPoint(GENERAL_DELIVERY, [], True)
     if not has_digit(first_word) or is_ordinal(first_word):
@@ -145,11 +276,8 @@ def _begins_with_spelled_number(words: list[str]) -> bool:
         return False
     if words[-1] not in STREET_SUFFIXES and (words[-1] not in DIRECTIONS or words[-2] not in STREET_SUFFIXES):
         return False
-    return not any(map(has_digit, words)) and (words[0] == "ONE" or not _is_plural(words[1]))
-
-
-def _is_plural(word: str) -> bool:
-    return len(word) > 2 and word.endswith("S")
+    is_plural = len(words[1]) > 2 and words[1].endswith("S")
+    return not any(map(has_digit, words)) and (words[0] == "ONE" or not is_plural)
 
 
 def _read_numbered(number: str, words: list[str]) -> DeliveryPoint | None:

@@ -17,7 +17,8 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import IO, Any, Self
 
-from quillpost.recipients.imports.rows import ExaminedChunk, RowChunk, RowPlan, RowReader, examine_rows
+from quillpost.recipients.imports.models import ExaminedChunk, RowChunk, RowPlan
+from quillpost.recipients.imports.rules import RowReader, examine_rows
 
 FRAME_HEADER = struct.Struct("<Q")
 RESPONSE_HEADER = struct.Struct("<QQQQ")

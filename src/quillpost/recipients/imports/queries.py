@@ -13,8 +13,7 @@ from quillpost.core.database import Tx, driver_connection
 from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.core.errors import NotFound
 from quillpost.recipients.addresses.rules import UNDELIVERABLE
-from quillpost.recipients.imports.rows import ExaminedChunk
-from quillpost.recipients.imports.rules import FileLayout, MappedColumn
+from quillpost.recipients.imports.models import ExaminedChunk, FileLayout, MappedColumn
 from quillpost.recipients.lists.queries import update_list
 from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, MailingList
 from quillpost.recipients.service import ALREADY_ON_LIST

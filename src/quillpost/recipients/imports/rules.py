@@ -1,48 +1,33 @@
-"""How a file is divided, and which column holds what."""
+"""Which column of a file holds what, and the recipient in each row."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
 from quillpost.core.errors import Invalid
 from quillpost.core.exact_json import MAX_REPORTED_ERRORS
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_state_code
 from quillpost.recipients.addresses.parser import split_address_line
-from quillpost.recipients.field_names import FieldMeaning, find_field_meaning, normalize_name
-from quillpost.recipients.models import TEXT_FIELDS
-from quillpost.recipients.rules import EMAIL_PATTERN
+from quillpost.recipients.field_names import (
+    FieldMeaning,
+    combine_street,
+    find_field_meaning,
+    normalize_date,
+    normalize_name,
+)
+from quillpost.recipients.imports.models import (
+    IGNORED_FIELD,
+    IMPORT_FIELDS,
+    INTERNAL_FIELD_NAMES,
+    FileLayout,
+    MappedColumn,
+    RowPlan,
+)
+from quillpost.recipients.models import Person, get_distinguishing_key
+from quillpost.recipients.rules import EMAIL_PATTERN, check_recipient, find_suppression_error
+from quillpost.rendering.text.addresses import country_code_by_name
 
-MAX_COLUMNS = 1_000
-MAX_CELL_LENGTH = 131_072
-MAX_LINE_BYTES = 1_000_000
 MAX_COLUMN_NAME_LENGTH = 100
-SINGLE_COLUMN_DELIMITER = "\x1f"
-"""The delimiter of a file with one column: a character that no one types."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileLayout:
-    encoding: str
-    delimiter: str
-    has_header: bool
-    names: tuple[str, ...]
-    """Of its columns; those without a name are numbered."""
-    is_workbook: bool = False
-    """Whether it was converted from a workbook, so that rows are counted and not lines."""
-
-    @property
-    def width(self) -> int:
-        return len(self.names)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(**{**values, "names": tuple(values["names"])})
-
-
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -58,10 +43,6 @@ def build_column_names(header: list[str] | None, width: int) -> tuple[str, ...]:
     )
 
 
-INTERNAL_FIELD_NAMES = {"full_address": "whole", "street_name": "route", "street_number": "number"}
-"""Fields that become others, and their internal names."""
-IMPORT_FIELDS = (*TEXT_FIELDS, "dob", "anniversary", "first_name", "last_name", *INTERNAL_FIELD_NAMES)
-IGNORED_FIELD = ""
 MAX_NAMES_LISTED = 30
 MAX_SAMPLE_LENGTH = 100
 _PUBLIC_FIELD_NAMES = {within: field for field, within in INTERNAL_FIELD_NAMES.items()}
@@ -71,31 +52,6 @@ _IDENTIFYING_FIELDS = _MAILABLE_FIELDS | {"email"}
 _HOUSE_AND_STREET = re.compile(r"\d+\S*\s+\S.*|P\.?\s*O\.?\s+Box\s.*", re.IGNORECASE)
 _SEVERAL_WORDS = re.compile(r"[^\W\d_]+[.,'’-]?(?:[\s-]+[^\W\d_]+[.,'’]?)+")
 _PHONE = re.compile(r"\+?[\d\s().-]{10,20}")
-
-
-@dataclass(frozen=True, slots=True)
-class MappedColumn:
-    name: str
-    sample: str
-    field: str
-    """One of `IMPORT_FIELDS`, or `IGNORED_FIELD`."""
-    is_excluded: bool = False
-    """Whether the sender excluded it."""
-
-    def to_dict(self) -> dict[str, str]:
-        return {"column": self.name, "sample": self.sample, "field": self.field}
-
-    def to_stored(self) -> dict[str, Any]:
-        return {**self.to_dict(), "unwanted": self.is_excluded}
-
-    @classmethod
-    def from_stored(cls, stored: Mapping[str, Any]) -> "MappedColumn":
-        return cls(stored["column"], stored["sample"], stored["field"], stored.get("unwanted", False))
-
-    @property
-    def is_overlooked(self) -> bool:
-        """Whether it is ignored, not empty, and not excluded by the sender."""
-        return self.field == IGNORED_FIELD and self.sample != "" and not self.is_excluded
 
 
 def choose_columns(
@@ -293,3 +249,136 @@ def _matching_share(rows: Sequence[Sequence[str]], index: int, cell_test: CellTe
 def _find_sample(rows: Sequence[Sequence[str]], index: int) -> str:
     cells = (" ".join(row[index].split()) for row in rows if index < len(row))
     return next((cell[:MAX_SAMPLE_LENGTH] for cell in cells if cell), "").replace("\x00", "\ufffd")
+
+
+BROKEN_CHARACTER = "{} holds a broken character: save the file as UTF-8 and import this row again."
+NUL_CHARACTER = "{} holds a NUL character, which cannot be printed or stored."
+TOO_WIDE = (
+    "The row has {} cells, and there are {} columns: a cell that holds the sign between them needs quotes around it."
+)
+ESCAPED_FORMULA = re.compile("'+[-=+@\t\r\n＝＋－＠]")
+"""How an export begins a value that a spreadsheet would take for a formula."""
+_UNSTORABLE = re.compile(r"[\ufffd\x00]")
+
+
+class RowReader:
+    def __init__(self, plan: RowPlan) -> None:
+        self._plan = plan
+        self._fields = plan.internal_fields
+        self._width = plan.width
+        names = {field for _, field in self._fields}
+        self._has_dates = bool(names & {"dob", "anniversary"})
+        self._is_plain = not names & {"first_name", "last_name", "country", *INTERNAL_FIELD_NAMES.values()}
+
+    def read_person(self, cells: Sequence[str]) -> Person | str:
+        """Someone for a list; or why not, in one sentence."""
+        fields = self.read_fields(cells)
+        if isinstance(fields, str):
+            return fields
+        person, errors = check_recipient(fields, allow_incomplete=True)
+        for field, sentences in errors.items():
+            return f"{field}: {sentences[0]}"
+        if (error := find_suppression_error(self._plan.suppress_by, person)) is not None:
+            return ": ".join(error)
+        return person
+
+    def read_fields(self, cells: Sequence[str]) -> dict[str, str] | str:
+        """The fields by our names, not validated yet; or why the row cannot be read."""
+        count = len(cells)
+        if count > self._width and any(map(str.strip, cells[self._width :])):
+            return TOO_WIDE.format(count, self._width)
+        fields: dict[str, str] = {}
+        for index, field in self._fields:
+            if index < count and (text := cells[index].strip()):
+                if text[0] == "'" and ESCAPED_FORMULA.match(text):
+                    text = text[1:]
+                if (not text.isascii() or "\x00" in text) and (match := _UNSTORABLE.search(text)) is not None:
+                    return (NUL_CHARACTER if match[0] == "\x00" else BROKEN_CHARACTER).format(
+                        _PUBLIC_FIELD_NAMES.get(field, field)
+                    )
+                fields[field] = text
+        self._complete_fields(fields)
+        return fields
+
+    def get_distinguishing_key(self, person: Person) -> str:
+        return get_distinguishing_key(self._plan.suppress_by or "", person)
+
+    def _complete_fields(self, fields: dict[str, str]) -> None:
+        """By our names only, as in webhooks."""
+        if not self._is_plain:
+            first, last = fields.pop("first_name", None), fields.pop("last_name", None)
+            if first and last:
+                fields["name"] = f"{first} {last}"
+            elif (first or last) and "name" not in fields:
+                fields["name"] = first or last or ""
+            if "country" in fields:
+                fields["country"] = country_code_by_name(fields["country"])
+        if not self._is_plain or "\n" in fields.get("address", "") or "  " in fields.get("address", ""):
+            combine_street(fields)
+        if self._has_dates:
+            for name in ("dob", "anniversary"):
+                if name in fields and (parsed_date := normalize_date(fields[name])) is not None:
+                    fields[name] = parsed_date
+
+
+NULL = "\\N"
+_NULL_PLACEHOLDER = "\x1f"
+_QUOTED_NULL_PLACEHOLDER = f'"{_NULL_PLACEHOLDER}"'
+_COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_ARRAY_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"'})
+
+
+def examine_rows(
+    reader: RowReader,
+    import_id: int,
+    first_row: int,
+    lines: Sequence[int],
+    rows: Sequence[Sequence[str]],
+    errors: dict[int, str],
+) -> tuple[list[str], list[str]]:
+    """Lines for the staging table, and for the table of rejected rows."""
+    people, rejects = [], []
+    for index, cells in enumerate(rows):
+        row_number, line = first_row + index, lines[index]
+        person_or_reason = errors[index] if index in errors else reader.read_person(cells)
+        if isinstance(person_or_reason, str):
+            rejects.append(f"{import_id}\t{row_number}\t{line}\t{_escape_copy_value(person_or_reason)}\n")
+        else:
+            people.append(
+                _format_copy_line(row_number, line, person_or_reason, reader.get_distinguishing_key(person_or_reason))
+            )
+    return people, rejects
+
+
+def _format_copy_line(row_number: int, line: int, person: Person, distinguishing_key: str) -> str:
+    """In the order of the staging table's columns."""
+    values = (
+        str(row_number), str(line),
+        person.name, person.company, person.address, person.address2, person.city, person.province,
+        person.postal_code, person.country, person.email, person.phone,
+        str(person.dob) if person.dob else None, str(person.anniversary) if person.anniversary else None,
+        *person.custom, person.surname, person.address_key, _format_array(person.standard),
+        person.deliverability, _format_array(person.reasons), distinguishing_key,
+    )  # fmt: skip
+    # Nearly every line is plain: one look at the whole tells, and one pass writes what is null.
+    line_text = "\t".join([_NULL_PLACEHOLDER if value is None else value for value in values])
+    is_plain = line_text.count("\t") == len(values) - 1 and line_text.count(_NULL_PLACEHOLDER) == values.count(None)
+    if is_plain and not ("\\" in line_text or "\n" in line_text or "\r" in line_text):
+        return line_text.replace(_NULL_PLACEHOLDER, NULL) + "\n"
+    return "\t".join(map(_escape_copy_value, values)) + "\n"
+
+
+def _escape_copy_value(text: str | None) -> str:
+    return NULL if text is None else text.translate(_COPY_ESCAPES)
+
+
+def _format_array(texts: Sequence[str | None] | None) -> str | None:
+    if texts is None:
+        return None
+    if not texts:
+        return "{}"
+    inner = '","'.join([_NULL_PLACEHOLDER if text is None else text for text in texts])
+    if "\\" not in inner and inner.count('"') == 2 * len(texts) - 2:
+        return f'{{"{inner}"}}'.replace(_QUOTED_NULL_PLACEHOLDER, "NULL")
+    quoted = ["NULL" if text is None else f'"{text.translate(_ARRAY_ESCAPES)}"' for text in texts]
+    return f"{{{','.join(quoted)}}}"

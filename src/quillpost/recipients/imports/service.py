@@ -19,12 +19,11 @@ from quillpost.core.database.tables.recipients import import_rejects
 from quillpost.core.errors import Conflict, NotFound, Refused
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.recipients.imports import queries
+from quillpost.recipients.imports.files import convert_to_csv, is_workbook, read_records, sniff
+from quillpost.recipients.imports.models import FileLayout, MappedColumn
 from quillpost.recipients.imports.queries import Import
-from quillpost.recipients.imports.rows import read_records
-from quillpost.recipients.imports.rules import FileLayout, MappedColumn, choose_columns, require_address_or_email
-from quillpost.recipients.imports.sniffer import sniff
+from quillpost.recipients.imports.rules import choose_columns, require_address_or_email
 from quillpost.recipients.imports.tasks import FILE_GONE, IMPORT_QUEUE, IMPORT_TASK, IMPORTS_FOLDER, end_import
-from quillpost.recipients.imports.workbooks import convert_to_csv, is_workbook
 from quillpost.recipients.lists.queries import OPT_OUT_LIST_REFUSED, escape_formula, lock_lists, update_list
 from quillpost.recipients.models import MailingList
 

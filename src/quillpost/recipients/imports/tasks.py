@@ -21,17 +21,11 @@ from quillpost.core.database import Database, Tx, search
 from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.recipients.imports import queries
+from quillpost.recipients.imports.files import read_records
+from quillpost.recipients.imports.models import ExaminedChunk, FileRecord, RowChunk, RowPlan
 from quillpost.recipients.imports.process_pool import ExaminerPool
 from quillpost.recipients.imports.queries import Import, add_staged_recipients
-from quillpost.recipients.imports.rows import (
-    ExaminedChunk,
-    FileRecord,
-    RowChunk,
-    RowPlan,
-    RowReader,
-    examine_rows,
-    read_records,
-)
+from quillpost.recipients.imports.rules import RowReader, examine_rows
 from quillpost.recipients.lists.queries import lock_lists, update_list
 from quillpost.recipients.models import MailingList
 

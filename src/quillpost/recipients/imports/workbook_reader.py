@@ -12,7 +12,7 @@ from typing import IO
 
 from python_calamine import CalamineWorkbook, SheetVisibleEnum
 
-from quillpost.recipients.imports.workbooks import REFUSED_EXIT_CODE, TOO_LARGE
+from quillpost.recipients.imports.files import REFUSED_EXIT_CODE, TOO_LARGE
 
 MAX_MEMORY_BYTES = 1_500_000_000
 MAX_CPU_SECONDS = 60

@@ -18,8 +18,8 @@ from quillpost.accounts.service import build_tenant
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.recipients import lead_sources, leads
 from quillpost.core.errors import Invalid, Message, NoMatch, Unavailable
-from quillpost.recipients.addresses.keys import extract_surname
 from quillpost.recipients.addresses.rules import HOME_COUNTRY, UNDELIVERABLE, StandardParts
+from quillpost.recipients.addresses.text import extract_surname
 from quillpost.recipients.leads.ports import Lead, LeadProvider, LeadProviderDown, LeadQuery, Resident
 from quillpost.recipients.leads.rules import (
     MAX_MILES,

@@ -9,7 +9,7 @@ from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.rules import format_dollars
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import recipients

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.queries import refuse_if_used_by_automation
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.core import tokens
 from quillpost.core.clock import Clock
 from quillpost.core.database import Tx

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.recipients import address_passes, recipients_to_verify
-from quillpost.recipients.addresses.keys import extract_surname
 from quillpost.recipients.addresses.rules import ADDRESS_PARTS, HOME_COUNTRY, standardize
+from quillpost.recipients.addresses.text import extract_surname
 from quillpost.recipients.lists.queries import lock_lists
 from quillpost.recipients.verification.ports import AddressQuery, PersonQuery
 from quillpost.recipients.verification.service import (

@@ -19,7 +19,7 @@ from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import mailing_lists
 from quillpost.core.errors import NotFound
 from quillpost.recipients import rules as recipient_rules
-from quillpost.recipients.addresses.keys import get_street
+from quillpost.recipients.addresses.rules import get_street
 from quillpost.recipients.lists.queries import lock_lists, update_list
 from quillpost.recipients.models import (
     CUSTOM_FIELDS,

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.accounts import service as account_service
 from quillpost.accounts.models import RateLimitStatus, get_network
-from quillpost.accounts.rate_limits import count_anonymous_call
+from quillpost.accounts.rate_limits.service import count_anonymous_call
 from quillpost.app.container import Container
 from quillpost.core.errors import QuillpostError, Throttled, Unauthenticated
 from quillpost.core.tokens import hash_token

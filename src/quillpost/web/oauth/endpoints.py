@@ -11,8 +11,8 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from quillpost.accounts.oauth import clients, tokens
 from quillpost.accounts.oauth.clients import OAuthClient
-from quillpost.accounts.rate_limits import count_public_call
-from quillpost.accounts.sub_accounts import label_sub_accounts
+from quillpost.accounts.rate_limits.service import count_public_call
+from quillpost.accounts.sub_accounts.queries import label_sub_accounts
 from quillpost.accounts.tokens.rules import SCOPES, describe_scopes, sort_scopes
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container

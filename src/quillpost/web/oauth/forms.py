@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth.service import AppGrant
-from quillpost.accounts.sub_accounts import SubAccount, list_sub_accounts
+from quillpost.accounts.sub_accounts.queries import SubAccount, list_sub_accounts
 from quillpost.accounts.tokens.rules import get_role_scopes
 from quillpost.accounts.users.sessions import SignedInUser, UserMembership
 from quillpost.app.container import Container

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from fastapi import Request, Response
 
-from quillpost.accounts.rate_limits import count_public_call
+from quillpost.accounts.rate_limits.service import count_public_call
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
 from quillpost.web import rendering

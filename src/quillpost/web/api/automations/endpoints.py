@@ -10,7 +10,7 @@ from fastapi import Depends, Path, Query, Request, Response
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import automations as wire
 from quillpost.client.types import MessageResponse

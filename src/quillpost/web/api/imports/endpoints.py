@@ -16,14 +16,9 @@ from quillpost.core.errors import Conflict, Invalid
 from quillpost.core.exact_json import BodyLimits, check_json_limits
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import service as import_service
+from quillpost.recipients.imports.models import IMPORT_FIELDS, MappedColumn
 from quillpost.recipients.imports.queries import Import
-from quillpost.recipients.imports.rules import (
-    IMPORT_FIELDS,
-    MappedColumn,
-    build_warnings,
-    clean_column_name,
-    require_address_or_email,
-)
+from quillpost.recipients.imports.rules import build_warnings, clean_column_name, require_address_or_email
 from quillpost.recipients.imports.service import InspectedImport
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.models import MailingList

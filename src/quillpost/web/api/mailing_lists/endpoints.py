@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, AliasChoices, Field
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import recipients as wire
 from quillpost.client.mailing_lists import DedupeResponse, ListUpdate

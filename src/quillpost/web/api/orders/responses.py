@@ -8,7 +8,7 @@ from urllib.parse import quote
 from fastapi import Request
 
 from quillpost.accounts.billing.rules import format_dollars
-from quillpost.accounts.sub_accounts import SubAccount
+from quillpost.accounts.sub_accounts.queries import SubAccount
 from quillpost.app.container import Container
 from quillpost.client import orders as wire
 from quillpost.client.recipients import MailedRecipient

@@ -9,7 +9,7 @@ from pydantic import WithJsonSchema
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.client import orders as wire
 from quillpost.core.errors import Invalid
 from quillpost.orders import rules
@@ -17,7 +17,7 @@ from quillpost.orders.items.queries import ItemQuery, search_by_recipient
 from quillpost.orders.products import PRODUCT_FAMILIES, ProductFamily
 from quillpost.orders.queries import OrderQuery
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.recipients.addresses.keys import normalize_for_key
+from quillpost.recipients.addresses.text import normalize_for_key
 from quillpost.recipients.rules import MAX_FIELD_LENGTH, parse_partial_address
 from quillpost.web.api.dependencies import RequestTransaction, SearchQuery, SubAccountFilter, require_scope
 from quillpost.web.api.orders.responses import serialize_search

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import Request, Response
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.sub_accounts import read_sub_account
+from quillpost.accounts.sub_accounts.queries import read_sub_account
 from quillpost.app.container import Container
 from quillpost.client import send as wire
 from quillpost.client.mailing_lists import RadiusPreview, RadiusPreviewData

@@ -8,9 +8,9 @@ from uuid import UUID
 from fastapi import Depends, Path, Request, Response
 from pydantic import Field
 
-from quillpost.accounts.embeds import EmbedToken, issue_embed_token, normalize_origin, read_embed_origins
+from quillpost.accounts.embeds.service import EmbedToken, issue_embed_token, normalize_origin, read_embed_origins
 from quillpost.accounts.service import build_tenant
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.client import send as wire
 from quillpost.client.mailing_lists import RadiusPreview
 from quillpost.client.types import MessageResponse

@@ -4,9 +4,8 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Response
 
-from quillpost.accounts import sub_accounts
 from quillpost.accounts.models import Caller
-from quillpost.accounts.sub_accounts import remove_sub_account
+from quillpost.accounts.sub_accounts import queries, service
 from quillpost.client import accounts as wire
 from quillpost.client.types import MessageResponse
 from quillpost.core.clock import format_time
@@ -25,7 +24,7 @@ CanWrite = Annotated[Caller, Depends(require_scope("account:write"))]
 SubAccountId = Annotated[PathId, Path(description="The sub account's id.")]
 
 
-def serialize_sub_account(sub_account: sub_accounts.SubAccount) -> wire.SubAccount:
+def serialize_sub_account(sub_account: queries.SubAccount) -> wire.SubAccount:
     backgrounds = sub_account.backgrounds
     branding: Any = {name: sub_account.branding.get(name) for name in Branding.model_fields}
     return {
@@ -61,11 +60,7 @@ def list_sub_accounts(tx: RequestTransaction, search: SearchQuery) -> Response:
     """All of them at once. A token that is limited to one sees that one alone. `search` looks at titles,
     names, companies, e-mails and return addresses."""
     return json_response(
-        {
-            "data": [
-                serialize_sub_account(sub_account) for sub_account in sub_accounts.list_sub_accounts(tx, search=search)
-            ]
-        }
+        {"data": [serialize_sub_account(sub_account) for sub_account in queries.list_sub_accounts(tx, search=search)]}
     )
 
 
@@ -77,7 +72,7 @@ def create_sub_account(
     message says `%YOUR_NAME%` and `%YOUR_COMPANY%`."""
     if field_errors := body.find_errors(container.check_url):
         raise Invalid(field_errors)
-    sub_account = sub_accounts.create_sub_account(tx, caller, body.columns(), now=container.clock())
+    sub_account = service.create_sub_account(tx, caller, body.columns(), now=container.clock())
     audit.record(
         tx, "sub_account.created", {"title": sub_account.title, "id": sub_account.id}, sub_account_id=sub_account.id
     )
@@ -89,7 +84,7 @@ def create_sub_account(
 )
 def read_sub_account(sub_account_id: SubAccountId, tx: RequestTransaction) -> Response:
     """Whatever is not set is null."""
-    return json_response(serialize_sub_account(sub_accounts.find_sub_account(tx, sub_account_id)))
+    return json_response(serialize_sub_account(queries.find_sub_account(tx, sub_account_id)))
 
 
 @router.put(
@@ -104,10 +99,10 @@ def change_sub_account(
 ) -> Response:
     """What is not named stays, within `branding_fields` too; null clears. Orders that are placed already
     keep the sender that they had."""
-    before = sub_accounts.lock_sub_account(tx, sub_account_id)
+    before = queries.lock_sub_account(tx, sub_account_id)
     if field_errors := body.find_errors(container.check_url, before):
         raise Invalid(field_errors)
-    changed = sub_accounts.update_sub_account(tx, before.id, body.columns(before), now=container.clock())
+    changed = service.update_sub_account(tx, before.id, body.columns(before), now=container.clock())
     return json_response(serialize_sub_account(changed))
 
 
@@ -120,6 +115,6 @@ def delete_sub_account(
     if caller.sub_account_id is not None:
         raise Forbidden("This token is limited to one sub account: it cannot delete any.")
     with container.db.transaction(Tenant(caller.account_id)) as tx:
-        deleted = remove_sub_account(tx, sub_account_id, now=container.clock())
+        deleted = service.remove_sub_account(tx, sub_account_id, now=container.clock())
         audit.record(tx, "sub_account.deleted", {"title": deleted.title, "id": deleted.id}, sub_account_id=deleted.id)
     return json_response({"message": "success"})

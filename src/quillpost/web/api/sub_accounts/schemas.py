@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AliasChoices, Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-from quillpost.accounts.sub_accounts import BACKGROUND_FIELDS, SubAccount
+from quillpost.accounts.sub_accounts.queries import BACKGROUND_FIELDS, SubAccount
 from quillpost.client import accounts as wire
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.rendering.models import parse_color

@@ -7,7 +7,7 @@ from pydantic import AliasChoices, Field, PlainValidator
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import templates as wire
 from quillpost.client.templates import ImageTemplateType

@@ -6,7 +6,7 @@ from typing import Annotated, Any, cast
 from fastapi import Depends, Path, Request, Response
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import templates as wire
 from quillpost.client.types import MessageResponse

@@ -7,7 +7,7 @@ from fastapi import Depends, Path, Request, Response
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import webhooks as wire
 from quillpost.client.types import MessageResponse

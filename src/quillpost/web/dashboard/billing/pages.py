@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from quillpost.accounts.billing import queries as billing_queries
 from quillpost.accounts.billing.queries import LedgerFilter, LedgerMove, list_prices
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, LEAD_CENTS, UnitPrice
-from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
+from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.web.dashboard.billing.labels import KIND_LABELS, csv_lines, describe_move

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant, read_sender
-from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
+from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.drafts import service as draft_service

@@ -10,9 +10,9 @@ from typing import Final
 
 from quillpost.core.errors import Invalid
 from quillpost.recipients.field_names import find_field_meaning, normalize_name
-from quillpost.recipients.imports.rows import RowPlan, RowReader, read_records
-from quillpost.recipients.imports.rules import FileLayout, MappedColumn, choose_columns
-from quillpost.recipients.imports.sniffer import sniff
+from quillpost.recipients.imports.files import read_records, sniff
+from quillpost.recipients.imports.models import FileLayout, MappedColumn, RowPlan
+from quillpost.recipients.imports.rules import RowReader, choose_columns
 from quillpost.recipients.models import RecipientFields
 from quillpost.recipients.rules import EMAIL_PATTERN
 

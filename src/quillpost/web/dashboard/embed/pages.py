@@ -10,7 +10,7 @@ from uuid import UUID
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
-from quillpost.accounts.embeds import (
+from quillpost.accounts.embeds.service import (
     KEY_PURPOSE,
     MAX_ORIGINS,
     EmbedToken,
@@ -20,9 +20,9 @@ from quillpost.accounts.embeds import (
     verify_embed_token,
 )
 from quillpost.accounts.models import RateLimitStatus
-from quillpost.accounts.rate_limits import count_embed_call, count_embed_guest_call, count_stored_send
+from quillpost.accounts.rate_limits.service import count_embed_call, count_embed_guest_call, count_stored_send
 from quillpost.accounts.service import build_tenant
-from quillpost.accounts.sub_accounts import require_sub_account
+from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, QuillpostError, Refused, Throttled
 from quillpost.orders.requests.service import store_send

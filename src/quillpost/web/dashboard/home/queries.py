@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.queries import read_account_profile
 from quillpost.accounts.service import build_tenant
-from quillpost.accounts.sub_accounts import read_sub_account
+from quillpost.accounts.sub_accounts.queries import read_sub_account
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import RECEIVER_KEY_DIGITS, Container
 from quillpost.core.database import Database, Tenant, Tx

@@ -13,14 +13,9 @@ from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import service as import_service
+from quillpost.recipients.imports.models import IGNORED_FIELD, IMPORT_FIELDS
 from quillpost.recipients.imports.queries import Import
-from quillpost.recipients.imports.rules import (
-    IGNORED_FIELD,
-    IMPORT_FIELDS,
-    build_warnings,
-    has_street_column,
-    require_address_or_email,
-)
+from quillpost.recipients.imports.rules import build_warnings, has_street_column, require_address_or_email
 from quillpost.recipients.imports.service import InspectedImport
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service

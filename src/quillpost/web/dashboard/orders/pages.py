@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from quillpost.accounts.service import build_tenant
-from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts, read_sub_account
+from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts, read_sub_account
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core import exact_json

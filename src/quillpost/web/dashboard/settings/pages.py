@@ -12,7 +12,7 @@ from quillpost.accounts.audit.labels import describe_entry, generate_csv
 from quillpost.accounts.audit.service import AuditEntry, list_audit_entries
 from quillpost.accounts.queries import AccountProfile, read_account_profile
 from quillpost.accounts.service import update_account_profile
-from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
+from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts
 from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.tokens.rules import SCOPE_LABELS, format_scopes
 from quillpost.accounts.users.sessions import SignedInUser

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quillpost.accounts.sub_accounts import BACKGROUND_FIELDS, SubAccount
+from quillpost.accounts.sub_accounts.queries import BACKGROUND_FIELDS, SubAccount
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.web.api.sub_accounts.schemas import MAX_LENGTH, MAX_TEXT_LENGTH

@@ -11,15 +11,13 @@ from fastapi import APIRouter, Header, Response
 from quillpost import __version__
 from quillpost.accounts.billing.queries import sum_spending_by_sub_account
 from quillpost.accounts.service import read_sender
-from quillpost.accounts.sub_accounts import (
+from quillpost.accounts.sub_accounts.queries import (
     SubAccount,
-    create_sub_account,
     find_sub_account,
     lock_sub_account,
     read_sub_account_page,
-    remove_sub_account,
-    update_sub_account,
 )
+from quillpost.accounts.sub_accounts.service import create_sub_account, remove_sub_account, update_sub_account
 from quillpost.app.container import Container
 from quillpost.core.cache import SharedCache
 from quillpost.core.database import Tenant

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.service import build_tenant
-from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
+from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx

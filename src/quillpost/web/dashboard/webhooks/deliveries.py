@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Response
 
-from quillpost.accounts.sub_accounts import read_sub_account
+from quillpost.accounts.sub_accounts.queries import read_sub_account
 from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.notifications.webhooks import deliveries, fan_out
 from quillpost.notifications.webhooks import queries as webhook_queries

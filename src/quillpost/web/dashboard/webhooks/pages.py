@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Response
 
-from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
+from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import PageRequest

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from quillpost.accounts.billing.rules import format_dollars
 from quillpost.accounts.models import get_network
-from quillpost.accounts.rate_limits import count_public_call
+from quillpost.accounts.rate_limits.service import count_public_call
 from quillpost.app.container import Container
 from quillpost.core.database import Database, Tx
 from quillpost.core.encryption import DecryptionFailed

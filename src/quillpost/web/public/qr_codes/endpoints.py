@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quillpost.accounts.models import get_network
-from quillpost.accounts.rate_limits import count_anonymous_call
+from quillpost.accounts.rate_limits.service import count_anonymous_call
 from quillpost.app.container import Container
 from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.telemetry import REQUEST_SECONDS, REQUESTS

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
 
-from quillpost.accounts.rate_limits import count_anonymous_call, count_list_call
+from quillpost.accounts.rate_limits.service import count_anonymous_call, count_list_call
 from quillpost.app.container import Container, Limits
 from quillpost.client import signatures
 from quillpost.core import jobs

@@ -1,26 +1,37 @@
-"""Detect the encoding, delimiter and header of an uploaded file."""
+"""Uploaded files: detect their encoding, delimiter and header, and read their rows. The first sheet of a workbook
+(.xlsx) becomes a CSV file, in a process with limited memory and time."""
 
 import codecs
+import csv
 import io
+import os
 import re
+import subprocess
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import IO
 
 from quillpost.core.errors import Invalid
+from quillpost.core.requests import ClientDisconnected, FairQueue, current_client
 from quillpost.recipients.field_names import find_field_meaning, normalize_name
-from quillpost.recipients.imports.rows import FileRecord, parse_records
-from quillpost.recipients.imports.rules import MAX_COLUMNS, MAX_LINE_BYTES, FileLayout, build_column_names
+from quillpost.recipients.imports.models import (
+    MAX_CELL_LENGTH,
+    MAX_COLUMNS,
+    MAX_LINE_BYTES,
+    FileLayout,
+    FileRecord,
+    SniffedFile,
+)
+from quillpost.recipients.imports.rules import build_column_names
 
 CHUNK_BYTES = 1_000_000
 HEAD_BYTES = 64 * 1024
 MAX_SAMPLE_ROWS = 200
 MAX_SAMPLE_CHARACTERS = 4_000_000
-
 DELIMITERS = (",", "\t", ";", "|")
-
 _SIGNATURES = (
     (b"%PDF", "a PDF"),
     (b"\x89PNG", "a PNG picture"),
@@ -40,12 +51,6 @@ _ACCEPTED_FILES = "Send a CSV, TSV or .xlsx file."
 _BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _MEANINGLESS_CHARACTERS = " \t\r\n\0\"'\ufeff\ufffd" + "".join(DELIMITERS)
 _CONTROL_BYTES = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-
-
-@dataclass(frozen=True, slots=True)
-class SniffedFile:
-    layout: FileLayout
-    rows: Sequence[Sequence[str]]
 
 
 def build_file_error(sentence: str) -> Invalid:
@@ -199,3 +204,141 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
         return True
     has_digits = any(any(map(str.isdigit, cell)) for cell in first_cells)
     return not has_digits and any(any(map(str.isdigit, cell)) for row in rows[1:20] for cell in row)
+
+
+SINGLE_COLUMN_DELIMITER = "\x1f"
+"""The delimiter of a file with one column: a character that no one types."""
+UNCLOSED_QUOTE = 'A quote (") is opened here and not closed: nothing from here to the end of the file was read.'
+MAX_ROW_LENGTH = 4_000_000
+"""In quotes a row can go on for any number of lines."""
+TOO_LONG = (
+    f'A cell is longer than {MAX_CELL_LENGTH:,} characters, or the row than can be: perhaps a quote (") is not'
+    " closed."
+    " The lines to {last} were not read."
+)
+TOO_MANY_COLUMNS = f"The row has {{width:,}} columns, and may have {MAX_COLUMNS:,}. Leave some out."
+READ_AHEAD_BYTES = 256 * 1024
+
+
+class _LineReader:
+    """The lines of a text, and whether more were requested than there are."""
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text = text
+        self.has_ended = False
+        self.length = 0
+        """Characters since it was last set to nothing."""
+
+    def __iter__(self) -> "_LineReader":
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline()
+        if not line:
+            self.has_ended = True
+            raise StopIteration
+        self.length += len(line)
+        if self.length > MAX_ROW_LENGTH:
+            raise csv.Error
+        return line
+
+
+def read_records(source: IO[bytes], layout: FileLayout) -> Iterator[FileRecord]:
+    """The rows below the header that are not blank. A broken character becomes U+FFFD. The source is closed with
+    them."""
+    records = _read_all_records(source, layout)
+    if layout.has_header:
+        next(records, None)
+    return records
+
+
+def _read_all_records(source: IO[bytes], layout: FileLayout) -> Iterator[FileRecord]:
+    text = io.TextIOWrapper(source, encoding=layout.encoding, errors="replace", newline="")
+    return parse_records(text, layout.delimiter, is_workbook=layout.is_workbook)
+
+
+def parse_records(text: io.TextIOWrapper, delimiter: str, *, is_workbook: bool = False) -> Iterator[FileRecord]:
+    """Every row of a text that is not blank, including the header."""
+    lines = _LineReader(text)
+    reader = csv.reader(lines, delimiter=delimiter or SINGLE_COLUMN_DELIMITER)
+    row_number = 0
+    while True:
+        line_number = reader.line_num + 1
+        row_number += 1
+        lines.length = 0
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            yield FileRecord(row_number if is_workbook else line_number, [], TOO_LONG.format(last=reader.line_num))
+            continue
+        if len(cells) > MAX_COLUMNS:  # not kept: a short line of commas would be a long list
+            yield FileRecord(
+                row_number if is_workbook else line_number, [], TOO_MANY_COLUMNS.format(width=len(cells)), len(cells)
+            )
+        elif any(map(str.strip, cells)):
+            # Only within quotes does the reader ask for a line beyond the last.
+            error = UNCLOSED_QUOTE if lines.has_ended else None
+            yield FileRecord(row_number if is_workbook else line_number, cells, error)
+
+
+ZIP_SIGNATURE = b"PK\x03\x04"
+TIMEOUT_SECONDS = 75.0
+MAX_CONCURRENT = 2
+"""A sheet is in memory while it is read: about a megabyte for a thousand rows."""
+MAX_PER_ACCOUNT = 1
+MAX_WAIT_SECONDS = 10.0
+READER_BUSY = "Another workbook is being read. Send this one again in a moment, or save the sheet as CSV and send that."
+REFUSED_EXIT_CODE = 3
+"""The process wrote the reason to its standard error."""
+TOO_LARGE = "The workbook is damaged, or too large to be read: save the sheet as CSV and send that."
+_ENVIRONMENT_NAMES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "PYTHONPYCACHEPREFIX")
+reader_queue = FairQueue(MAX_CONCURRENT, MAX_PER_ACCOUNT, MAX_WAIT_SECONDS)
+
+
+def is_workbook(file: IO[bytes]) -> bool:
+    """By its first bytes; `convert_to_csv` rejects other zip archives."""
+    file.seek(0)
+    first_bytes = file.read(len(ZIP_SIGNATURE))
+    file.seek(0)
+    return first_bytes == ZIP_SIGNATURE
+
+
+def convert_to_csv(file: IO[bytes]) -> IO[bytes]:
+    """The first sheet that is not empty, as CSV in UTF-8, including blank rows."""
+    file.flush()
+    os.lseek(file.fileno(), 0, os.SEEK_SET)
+    csv_file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (whoever looks at it closes it)
+    try:
+        with reader_queue.slot(READER_BUSY):
+            _run_reader(file, csv_file)
+    except BaseException:
+        csv_file.close()
+        raise
+    return csv_file
+
+
+def _run_reader(file: IO[bytes], csv_file: IO[bytes]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "quillpost.recipients.imports.workbook_reader"],
+        stdin=file.fileno(),
+        stdout=csv_file.fileno(),
+        stderr=subprocess.PIPE,
+        env={name: os.environ[name] for name in _ENVIRONMENT_NAMES if name in os.environ},
+        cwd="/",
+    )
+    with process:
+        try:
+            with current_client().on_disconnect(process.kill):
+                _, error_output = process.communicate(timeout=TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise build_file_error(TOO_LARGE) from None
+        finally:
+            process.kill()
+    if current_client().is_disconnected:
+        raise ClientDisconnected
+    if process.returncode == REFUSED_EXIT_CODE:
+        raise build_file_error(error_output.decode(errors="replace")[:300])
+    if process.returncode != 0:
+        raise build_file_error(TOO_LARGE)

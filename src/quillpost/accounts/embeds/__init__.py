@@ -1,0 +1,1 @@
+"""The composer embedded in other sites."""

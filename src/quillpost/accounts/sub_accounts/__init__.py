@@ -1,0 +1,1 @@
+"""Sub accounts: clients of an account, with their own branding and return address."""
