@@ -119,7 +119,7 @@ def _known(service: Service) -> Admit:
     caller, allowance = Caller(row.account_id, "test", token_id=row.id), RateLimitStatus(10**9, 1, _WINDOW)
 
     async def admit(_gate: AuthMiddleware, scope: Scope) -> RateLimitStatus:
-        scope["state"]["who"], scope["state"]["allowance"] = caller, allowance
+        scope["state"]["caller"], scope["state"]["allowance"] = caller, allowance
         return allowance
 
     return admit
@@ -173,8 +173,8 @@ def _by_authlib(service: Service) -> Admit:
         return caller, RateLimitStatus(10**9, used.used, used.resets_in)
 
     async def admit(_gate: AuthMiddleware, scope: Scope) -> RateLimitStatus:
-        who, allowance = await run_in_threadpool(recognise, Headers(scope=scope))
-        scope["state"]["who"], scope["state"]["allowance"] = who, allowance
+        caller, allowance = await run_in_threadpool(recognise, Headers(scope=scope))
+        scope["state"]["caller"], scope["state"]["allowance"] = caller, allowance
         return allowance
 
     return admit

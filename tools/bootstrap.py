@@ -106,7 +106,7 @@ def main(kind: str, folder: str = "dist") -> None:
             f"Quillpost needs Python 3.11 or newer, and {sys.executable} is {version}: "
             "name another one, as in `make PYTHON=python3.12 run`."
         )
-    if _missing(kind) or NODE_PACKAGES.are_wanted():
+    if _missing(kind) or NODE_PACKAGES.are_missing():
         TOOLS.mkdir(exist_ok=True)
         with (TOOLS / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -144,11 +144,11 @@ def _uv() -> Path:
     folder = TOOLS / "uv"
     pins = REQUIREMENTS / "uv.txt"
     program, stamp = folder / "bin" / "uv", folder / "made-of"
-    wanted = hashlib.sha256(pins.read_bytes()).hexdigest()
-    if not (program.exists() and stamp.exists() and stamp.read_text() == wanted):
+    digest = hashlib.sha256(pins.read_bytes()).hexdigest()
+    if not (program.exists() and stamp.exists() and stamp.read_text() == digest):
         print(f"  {folder.relative_to(ROOT)}: the installer ...", flush=True)
         first_installer.install_uv(pins, folder)
-        stamp.write_text(wanted)
+        stamp.write_text(digest)
     return program
 
 

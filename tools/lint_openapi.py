@@ -32,15 +32,15 @@ def description() -> Json:
     return build_description(api.routes)
 
 
-def faults(described: Json) -> Iterator[str]:
+def find_errors(described: Json) -> Iterator[str]:
     """Everything that is wrong with a description, a sentence each."""
     seen: dict[str, str] = {}
     for name, operation in operations(described):
-        for error in _operation_faults(described, name, operation):
+        for error in _operation_errors(described, name, operation):
             yield f"{name}: {error}"
         if (first := seen.setdefault(operation.get("operationId", name), name)) != name:
             yield f"{name}: has the operationId of {first}"
-    yield from _component_faults(described)
+    yield from _component_errors(described)
 
 
 def operations(described: Json) -> Iterator[tuple[str, Json]]:
@@ -49,20 +49,20 @@ def operations(described: Json) -> Iterator[tuple[str, Json]]:
             yield f"{method.upper()} {path}", operation
 
 
-def _operation_faults(described: Json, name: str, operation: Json) -> Iterator[str]:
+def _operation_errors(described: Json, name: str, operation: Json) -> Iterator[str]:
     yield from (f"has no {field}" for field in PROSE if not operation.get(field))
     its_id = operation.get("operationId", "")
     if its_id and not (OPERATION_ID.fullmatch(its_id) and len(its_id) <= LONGEST_ID):
         yield f"operationId {its_id} is not a short name in snake_case"
     if not operation.get("security", described.get("security")):
         yield "has no security"
-    yield from _parameter_faults(described, name, operation)
-    yield from _body_faults(described, operation)
-    yield from _success_faults(described, operation)
-    yield from _failure_faults(name, operation)
+    yield from _parameter_errors(described, name, operation)
+    yield from _body_errors(described, operation)
+    yield from _success_errors(described, operation)
+    yield from _failure_errors(name, operation)
 
 
-def _parameter_faults(described: Json, name: str, operation: Json) -> Iterator[str]:
+def _parameter_errors(described: Json, name: str, operation: Json) -> Iterator[str]:
     declared = operation.get("parameters", [])
     for parameter in declared:
         if not parameter.get("description"):
@@ -74,12 +74,12 @@ def _parameter_faults(described: Json, name: str, operation: Json) -> Iterator[s
     yield from (f"path parameter {p} is not declared" for p in set(re.findall(r"{(\w+)}", name)) - in_path)
 
 
-def _body_faults(described: Json, operation: Json) -> Iterator[str]:
+def _body_errors(described: Json, operation: Json) -> Iterator[str]:
     for kind, media in operation.get("requestBody", {}).get("content", {}).items():
-        yield from _media_faults(described, media, f"request body ({kind})")
+        yield from _media_errors(described, media, f"request body ({kind})")
 
 
-def _success_faults(described: Json, operation: Json) -> Iterator[str]:
+def _success_errors(described: Json, operation: Json) -> Iterator[str]:
     good = {status: answer for status, answer in operation["responses"].items() if status.startswith("2")}
     if not good:
         yield "has no answer of success"
@@ -88,10 +88,10 @@ def _success_faults(described: Json, operation: Json) -> Iterator[str]:
             yield f"answer {status} has neither a schema nor a media type"
         for kind, media in answer.get("content", {}).items():
             if kind.endswith("json"):
-                yield from _media_faults(described, media, f"answer {status}")
+                yield from _media_errors(described, media, f"answer {status}")
 
 
-def _media_faults(described: Json, media: Json, where: str) -> Iterator[str]:
+def _media_errors(described: Json, media: Json, where: str) -> Iterator[str]:
     schema = media.get("schema")
     if not schema:
         yield f"{where} has no schema"
@@ -104,9 +104,9 @@ def _media_faults(described: Json, media: Json, where: str) -> Iterator[str]:
         yield from _mismatch(described, schema, example, where)
 
 
-def _failure_faults(name: str, operation: Json) -> Iterator[str]:
-    wanted = ALWAYS | (WITH_BODY if "requestBody" in operation else set()) | ({"404"} if "{" in name else set())
-    yield from (f"does not declare {status}" for status in sorted(wanted - set(operation["responses"])))
+def _failure_errors(name: str, operation: Json) -> Iterator[str]:
+    expected = ALWAYS | (WITH_BODY if "requestBody" in operation else set()) | ({"404"} if "{" in name else set())
+    yield from (f"does not declare {status}" for status in sorted(expected - set(operation["responses"])))
     for status, answer in operation["responses"].items():
         if status.startswith("2"):
             continue
@@ -115,7 +115,7 @@ def _failure_faults(name: str, operation: Json) -> Iterator[str]:
             yield f"answer {status} is not of the shape {shape}"
 
 
-def _component_faults(described: Json) -> Iterator[str]:
+def _component_errors(described: Json) -> Iterator[str]:
     schemas = described["components"]["schemas"]
     used = {reference.removeprefix(COMPONENT) for reference in _references(described)}
     yield from (f"component {name}: nothing uses it" for name in sorted(schemas.keys() - used))
@@ -192,7 +192,7 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def main() -> int:
-    found = list(faults(description()))
+    found = list(find_errors(description()))
     for error in found:
         print(error)
     return 1 if found else 0

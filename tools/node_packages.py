@@ -42,13 +42,13 @@ class NodePackages:
         self._note = notes / "node-packages-tried"
         self._own_npm = own_npm
 
-    def are_wanted(self) -> bool:
+    def are_missing(self) -> bool:
         """Whether they are missing or outdated, and were not tried for in vain just now."""
         return not self._are_ready() and not self._was_tried_lately()
 
     def install(self) -> None:
         """Fetch them with npm; where that cannot be, say what is missing, and let life go on."""
-        if not self.are_wanted():  # another process has done it while we waited
+        if not self.are_missing():  # another process has done it while we waited
             return
         if trouble := self._trouble():
             print(trouble, flush=True)
@@ -101,9 +101,9 @@ class NodePackages:
         return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def _gist(said: str) -> str:
+def _gist(output: str) -> str:
     """The line of npm's that says most."""
-    lines = [line.removeprefix("npm error ").strip() for line in said.splitlines()]
+    lines = [line.removeprefix("npm error ").strip() for line in output.splitlines()]
     telling = [line for line in lines if line and not line.startswith("A complete log")]
     named = [line for line in telling if line.startswith(("network", "code "))]
     return (named or telling or ["it did not say why"])[0]

@@ -27,15 +27,15 @@ UV_NAMES_AN_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL")
 
 def pip_option(name: str) -> list[str]:
     """The values of one of pip's options, from its variable or the last of its files to say so."""
-    said = os.environ.get("PIP_" + name.upper().replace("-", "_"))
+    value = os.environ.get("PIP_" + name.upper().replace("-", "_"))
     for file in _pip_files():
-        if said is not None:
+        if value is not None:
             break
         settings = configparser.RawConfigParser(strict=False)
         settings.read(file, encoding="utf-8")
         for section in ("install", "global"):
-            said = settings.get(section, name, fallback=said)
-    return (said or "").split()
+            value = settings.get(section, name, fallback=value)
+    return (value or "").split()
 
 
 def variables_for_uv() -> dict[str, str]:
@@ -65,8 +65,8 @@ def fetch(package: str, file_name: str) -> bytes:
 
 
 def _index_address() -> str:
-    said_to_uv = [os.environ[name] for name in UV_NAMES_AN_INDEX if os.environ.get(name)]
-    addresses = pip_option("index-url") + said_to_uv
+    uv_indexes = [os.environ[name] for name in UV_NAMES_AN_INDEX if os.environ.get(name)]
+    addresses = pip_option("index-url") + uv_indexes
     if not addresses:
         raise OSError("no package index is named")
     return addresses[0]

@@ -85,8 +85,8 @@ def _routes(found: Sequence[Any], prefix: str = "") -> Iterator[str]:
 
 def cli_help(_service: Service) -> str:
     """What `--help` shows of the program, of every group and of every command."""
-    asked = [[], *_commands(get_group(build_full_app()).commands)]
-    return "\n".join(f"$ quillpost {' '.join([*command, '--help'])}\n{_help(command)}" for command in asked)
+    commands = [[], *_commands(get_group(build_full_app()).commands)]
+    return "\n".join(f"$ quillpost {' '.join([*command, '--help'])}\n{_help(command)}" for command in commands)
 
 
 def _commands(found: Mapping[str, Any], group: Sequence[str] = ()) -> Iterator[list[str]]:
@@ -107,10 +107,10 @@ def settings(_service: Service) -> str:
     """Every setting by the name that it has in the environment, with all that is known of it."""
     prefix = Settings.model_config["env_prefix"]
     known = Settings.model_json_schema()["properties"]
-    return "\n".join(f"{prefix}{name.upper()}\n{_told(known[name])}" for name in sorted(known))
+    return "\n".join(f"{prefix}{name.upper()}\n{_format_setting(known[name])}" for name in sorted(known))
 
 
-def _told(setting: Mapping[str, Any]) -> str:
+def _format_setting(setting: Mapping[str, Any]) -> str:
     facts = {"default": "(none)", **setting}
     del facts["title"]
     return "".join(f"    {fact}: {json.dumps(facts[fact], ensure_ascii=False)}\n" for fact in sorted(facts))
@@ -120,10 +120,10 @@ def webhook_bodies(_service: Service) -> str:
     """The sample of each event: as a body, as the query of a GET, and what signs it."""
     found = {}
     for event_type in EVENT_TYPES:
-        told = build_sample_event(event_type, EVENT_ID, sub_account_id=None, at=AT)
-        said = build_body(told)
-        headers = sign([SECRET], message_id=EVENT_ID, at=AT, body=said)
-        found[event_type] = {"headers": headers, "body": json.loads(said), "query": build_query(told)}
+        event = build_sample_event(event_type, EVENT_ID, sub_account_id=None, at=AT)
+        body = build_body(event)
+        headers = sign([SECRET], message_id=EVENT_ID, at=AT, body=body)
+        found[event_type] = {"headers": headers, "body": json.loads(body), "query": build_query(event)}
     return as_json(found)
 
 

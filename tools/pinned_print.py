@@ -69,5 +69,5 @@ def _unpacked(thing: Any) -> Iterator[bytes]:
 def digest_of_picture(png: bytes) -> str:
     """The same for pictures of one size and density with the same pixels."""
     with Image.open(io.BytesIO(png)) as picture:
-        told = f"{picture.mode} {picture.size} {picture.info.get('dpi')} ".encode()
-        return hashlib.sha256(told + picture.tobytes()).hexdigest()
+        details = f"{picture.mode} {picture.size} {picture.info.get('dpi')} ".encode()
+        return hashlib.sha256(details + picture.tobytes()).hexdigest()

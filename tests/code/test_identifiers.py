@@ -4,6 +4,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import quillpost
@@ -23,8 +24,16 @@ NOUNS_IN_ING = frozenset({"handwriting", "logging", "paging", "pricing", "render
 """Nouns of the field, not doings."""
 
 
+ROOT = Path(__file__).resolve().parents[2]
+
+
 def modules() -> Iterator[Path]:
     return PACKAGE.rglob("*.py")
+
+
+def helpers() -> Iterator[Path]:
+    """What tests are written with, and the tools of developers."""
+    return chain.from_iterable((ROOT / folder).rglob("*.py") for folder in ("tests/support", "tools"))
 
 
 def words_of(name: str) -> list[str]:
@@ -45,8 +54,8 @@ def stored_names() -> set[str]:
 def test_no_identifier_is_made_of_a_private_word() -> None:
     kept = stored_names()
     found = {
-        f"{module.relative_to(PACKAGE)}: {name}"
-        for module in modules()
+        f"{module}: {name}"
+        for module in chain(modules(), helpers())
         for name in names_in(module) - kept
         if PRIVATE_WORDS.intersection(words_of(name))
     }

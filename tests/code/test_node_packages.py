@@ -64,10 +64,10 @@ def test_npm_installs_what_is_locked_once_and_runs_no_scripts(
 ) -> None:
     put_npm(programs, NPM_THAT_INSTALLS)
     packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
-    assert packages.are_wanted()
+    assert packages.are_missing()
     packages.install()
     packages.install()
-    assert not packages.are_wanted()
+    assert not packages.are_missing()
     assert calls(checkout) == 1
     asked = (checkout / "asked").read_text().split()
     assert asked[0] == "ci"
@@ -80,7 +80,7 @@ def test_a_changed_lock_is_installed_again(node_packages: ModuleType, checkout: 
     packages.install()
     with (checkout / "package-lock.json").open("a") as lock:
         lock.write("\n")
-    assert packages.are_wanted()
+    assert packages.are_missing()
     packages.install()
     assert calls(checkout) == 2
 
@@ -102,9 +102,9 @@ def test_without_any_npm_one_sentence_says_what_is_missing(
 def test_npm_that_appears_is_used_at_once(node_packages: ModuleType, checkout: Path, programs: Path) -> None:
     packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
     packages.install()
-    assert not packages.are_wanted()
+    assert not packages.are_missing()
     put_npm(programs, NPM_THAT_INSTALLS)
-    assert packages.are_wanted()
+    assert packages.are_missing()
 
 
 def test_a_failure_is_told_and_not_repeated_within_the_hour(
@@ -118,7 +118,7 @@ def test_a_failure_is_told_and_not_repeated_within_the_hour(
     assert "code ENOTFOUND" in capsys.readouterr().out
     note = checkout / ".tools" / "node-packages-tried"
     os.utime(note, (0, 0))
-    assert packages.are_wanted()
+    assert packages.are_missing()
 
 
 def test_without_an_npm_ours_is_used(node_packages: ModuleType, checkout: Path, programs: Path) -> None:
@@ -126,7 +126,7 @@ def test_without_an_npm_ours_is_used(node_packages: ModuleType, checkout: Path, 
     ours = (programs / "npm").rename(programs / "our-npm")
     packages = node_packages.NodePackages(checkout, checkout / ".tools", lambda: [str(ours), "cli"])
     packages.install()
-    assert not packages.are_wanted()
+    assert not packages.are_missing()
     assert (checkout / "asked").read_text().split()[:2] == ["cli", "ci"]
 
 
@@ -149,7 +149,7 @@ def test_the_setup_asks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     asked = []
     monkeypatch.setattr(bootstrap, "TOOLS", tmp_path)
     monkeypatch.setattr(bootstrap, "_missing", lambda kind: [])
-    monkeypatch.setattr(bootstrap.NODE_PACKAGES, "are_wanted", lambda: True)
+    monkeypatch.setattr(bootstrap.NODE_PACKAGES, "are_missing", lambda: True)
     monkeypatch.setattr(bootstrap.NODE_PACKAGES, "install", lambda: asked.append("packages"))
     bootstrap.main("run")
     assert asked == ["packages"]

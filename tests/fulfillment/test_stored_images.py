@@ -50,13 +50,13 @@ class Shop:
         self._lock = Lock()
         self._inside = 0
         self.most_at_once = 0
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def fetch(self, url: str, *, max_bytes: int) -> FetchedDocument:
         with self._lock:
             self._inside += 1
             self.most_at_once = max(self.most_at_once, self._inside)
-            self.asked.append(url)
+            self.requests.append(url)
         try:
             if url not in self._goods:
                 raise FetchFailed(f"{url} is sold out.")
@@ -75,7 +75,7 @@ def test_pictures_come_in_the_order_asked_for_a_few_at_a_time() -> None:
     shop = Shop(goods)
     found = fetch_images(shop, wanted(list(goods)))
     assert [one.body for one in found] == list(goods.values())
-    assert sorted(shop.asked) == sorted(goods)
+    assert sorted(shop.requests) == sorted(goods)
     assert shop.most_at_once <= MAX_FETCHES_PER_CALL
 
 
@@ -84,7 +84,7 @@ def test_the_first_fault_in_order_is_told_and_the_rest_is_not_asked_for() -> Non
     with pytest.raises(Invalid) as refusal:
         fetch_images(shop, wanted([f"{n}" for n in range(50)]))
     assert refusal.value.fields == {FIELD: ["The image could not be fetched: 1 is sold out. (for recipient 1)"]}
-    assert len(shop.asked) <= 2 + MAX_FETCHES_PER_CALL
+    assert len(shop.requests) <= 2 + MAX_FETCHES_PER_CALL
 
 
 def test_a_picture_that_is_none_is_told_with_its_recipient() -> None:

@@ -59,7 +59,7 @@ def test_the_gateway_hears_what_the_documentation_says(house: VerificationServer
     address = {"address": "12 MAIN ST", "address2": None, "city": "AUSTIN", "state": "TX", "zip": "78701"}
     asked = {"id": 0, "name": "Jane Doe", "company": None} | address
     person = {"id": 0, "name": "Jane Doe", "company": "Doe Homes", "email": "jane@example.com"}
-    assert house.asked == [asked, asked, person]
+    assert house.requests == [asked, asked, person]
     assert [path for path, _ in house.calls] == ["/gateway/verify"] * 2 + ["/gateway/append"]
     first, again, other = (headers["idempotency-key"] for _, headers in house.calls)
     assert first == again != other

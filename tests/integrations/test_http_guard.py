@@ -127,7 +127,7 @@ def test_a_public_name_that_leads_to_loopback_is_refused() -> None:
         with pytest.raises(aiohttp.ClientConnectorError) as refusal:
             reach(OutboundGuard(), server.url(host="pictures.example.com"), resolver)
         assert isinstance(refusal.value.os_error, AddressRefused)
-        assert resolver.asked == ["pictures.example.com"]
+        assert resolver.requests == ["pictures.example.com"]
         assert server.requests == []
 
 

@@ -33,7 +33,7 @@ def partner(house: PrintServer) -> HttpPartner:
 def test_the_ticket_comes_last_and_every_file_before_it(house: PrintServer, partner: HttpPartner) -> None:
     partner.submit(job(), now=now())
     paths = [f"put /press/jobs/{REFERENCE}/{name}" for name in FILES]
-    assert house.asked == [*paths, f"put /press/jobs/{REFERENCE}"]
+    assert house.requests == [*paths, f"put /press/jobs/{REFERENCE}"]
 
 
 def test_said_again_every_byte_is_the_same(house: PrintServer, partner: HttpPartner) -> None:
@@ -94,7 +94,7 @@ def test_a_refusal_is_told_in_the_partners_own_words(
     assert told in str(down.value)
     assert len(str(down.value)) < 400
     assert SECRET not in str(down.value)
-    assert len(house.asked) == 1
+    assert len(house.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -142,4 +142,4 @@ def test_a_partner_without_a_certificate_is_not_spoken_to(house: PrintServer) ->
     partner = HttpPartner(address, secrets=[SECRET], seconds=5, tls=ssl.create_default_context())
     with pytest.raises(PartnerDown):
         partner.submit(job(), now=now())
-    assert house.asked == []
+    assert house.requests == []

@@ -69,10 +69,10 @@ class Odd:
 
     def __init__(self, error: Exception) -> None:
         self._fault = error
-        self.asked = 0
+        self.requests = 0
 
     async def send(self, message: OutgoingMessage) -> None:
-        self.asked += 1
+        self.requests += 1
         raise self._fault
 
     async def close(self) -> None:
@@ -118,10 +118,10 @@ def test_what_nobody_foresaw_counts_and_comes_to_an_end(
             clock.advance(seconds=(row.next_at - clock.now()).total_seconds())
         send_all_due(one)
     [row] = notification_rows(container)
-    assert (row.status, row.attempts, row.error) == ("failed", odd.asked, UNEXPECTED_ERROR)
-    assert odd.asked == len(outbox.RETRY_DELAYS) + 1
+    assert (row.status, row.attempts, row.error) == ("failed", odd.requests, UNEXPECTED_ERROR)
+    assert odd.requests == len(outbox.RETRY_DELAYS) + 1
     stumbles = [line for line in lines if line["event"] == "notifications.attempt_crashed"]
-    assert [line["notification"] for line in stumbles] == [row.id] * odd.asked
+    assert [line["notification"] for line in stumbles] == [row.id] * odd.requests
     assert "dana" not in str(stumbles)
 
 

@@ -40,7 +40,7 @@ def test_a_silent_receiver_silences_nobody_else(container: Container, owner: Cal
         receivers = Receivers(answer)
 
         def told() -> Counter[str]:
-            return Counter(url for url, _ in receivers.asked)
+            return Counter(url for url, _ in receivers.requests)
 
         silent: list[int] = []
 
@@ -61,7 +61,7 @@ def test_a_receiver_that_is_gone_is_told_nothing_more(container: Container, owne
 
     async def journey() -> None:
         receivers = Receivers(responding(*[410] * 12))
-        await run_dispatcher(container, receivers, lambda: bool(receivers.asked), lambda: None)
+        await run_dispatcher(container, receivers, lambda: bool(receivers.requests), lambda: None)
 
     asyncio.run(journey())
     with container.db.system_transaction() as tx:
@@ -76,10 +76,10 @@ def test_what_was_sent_once_is_sent_again_to_the_letter(
     hook = subscribe(container, owner, type=ITEM_STATUS_EVENT, verb=verb, url="https://example.com/hook?a=1")
     order = create_order(container, owner, metadata='{"note":"' + "x" * 3_000 + '"}')
 
-    [first] = deliver(container, 500).asked
+    [first] = deliver(container, 500).requests
     rename_everyone(container, order.id)
     clock.advance(seconds=10)
-    assert deliver(container, 200).asked == [first]
+    assert deliver(container, 200).requests == [first]
     [row] = delivery_rows(container, hook)
     assert (row.status, row.attempts) == ("delivered", 2)
     assert row.body == (first[0] if verb == "get" else first[1].decode())

@@ -56,7 +56,7 @@ def pump_of(container: Container, receivers: Receivers) -> Dispatcher:
 
 
 def heard(receivers: Receivers) -> list[dict[str, Any]]:
-    return [json.loads(body) for _, body in receivers.asked]
+    return [json.loads(body) for _, body in receivers.requests]
 
 
 def ways(events: list[dict[str, Any]]) -> dict[int, list[str]]:
@@ -80,7 +80,7 @@ def test_each_piece_s_events_arrive_in_their_order(container: Container, owner: 
 
     async def journey() -> list[dict[str, Any]]:
         receivers = Receivers(always)
-        await run_dispatcher(container, receivers, lambda: len(receivers.asked) == 30 * len(WAY), lambda: None)
+        await run_dispatcher(container, receivers, lambda: len(receivers.requests) == 30 * len(WAY), lambda: None)
         return heard(receivers)
 
     events = asyncio.run(journey())
@@ -101,7 +101,7 @@ def test_a_piece_whose_event_fails_holds_up_its_own_later_ones_alone(
 
     async def journey(count: int) -> list[dict[str, Any]]:
         receivers = Receivers(answer)
-        await run_dispatcher(container, receivers, lambda: len(receivers.asked) == count, lambda: None)
+        await run_dispatcher(container, receivers, lambda: len(receivers.requests) == count, lambda: None)
         return heard(receivers)
 
     first = asyncio.run(journey(1 + 2 * len(WAY)))
@@ -121,12 +121,12 @@ def test_two_pumps_beside_each_other_tell_everything_once(container: Container, 
         receivers, stop = Receivers(always), asyncio.Event()
         pumps = [asyncio.create_task(pump_of(container, receivers).run(stop)) for _ in range(2)]
         async with asyncio.timeout(20):
-            while len(receivers.asked) < whole:
+            while len(receivers.requests) < whole:
                 await receivers.heard.wait()
                 receivers.heard.clear()
         stop.set()
         await asyncio.gather(*pumps)
-        return Counter(url for url, _ in receivers.asked)
+        return Counter(url for url, _ in receivers.requests)
 
     assert asyncio.run(journey()) == {hook.url: 5 * len(WAY) for hook in hooks}
     assert {row.status for hook in hooks for row in delivery_rows(container, hook)} == {"delivered"}
@@ -149,7 +149,7 @@ def test_what_a_dead_pump_had_in_the_air_goes_again_when_its_lease_ends(
         receivers = Receivers(answer)
         running = asyncio.create_task(pump_of(container, receivers).run(asyncio.Event()))
         async with asyncio.timeout(20):
-            while len(receivers.asked) < 2:
+            while len(receivers.requests) < 2:
                 await receivers.heard.wait()
                 receivers.heard.clear()
         everything = asyncio.all_tasks() - {asyncio.current_task()}
@@ -219,7 +219,7 @@ def test_a_receiver_that_asks_for_time_gets_it(container: Container, clock: Cloc
 
     async def journey() -> None:
         receivers = Receivers(busy)
-        await run_dispatcher(container, receivers, lambda: bool(receivers.asked), lambda: None)
+        await run_dispatcher(container, receivers, lambda: bool(receivers.requests), lambda: None)
 
     asyncio.run(journey())
     again = container.clock() + timedelta(seconds=90)
@@ -227,7 +227,7 @@ def test_a_receiver_that_asks_for_time_gets_it(container: Container, clock: Cloc
     assert (row.status, row.next_at) == ("pending", again)
     assert queue_row(container, hook).resting_until == again
     clock.advance(seconds=90)
-    assert len(deliver(container, 200).asked) == 1
+    assert len(deliver(container, 200).requests) == 1
 
 
 @pytest.mark.parametrize("status", [301, 302, 400, 404, 500])
@@ -247,7 +247,7 @@ def test_a_pump_that_is_stopped_gives_its_lanes_back_at_once(container: Containe
 
     async def journey(least: int) -> list[dict[str, Any]]:
         receivers = Receivers(always)
-        await run_dispatcher(container, receivers, lambda: len(receivers.asked) >= least, lambda: None)
+        await run_dispatcher(container, receivers, lambda: len(receivers.requests) >= least, lambda: None)
         return heard(receivers)
 
     first = asyncio.run(journey(30))
@@ -271,7 +271,7 @@ def test_a_pump_that_is_stopped_waits_for_no_receiver_that_hangs(
 
     async def journey() -> None:
         receivers = Receivers(answer)
-        await run_dispatcher(container, receivers, lambda: len(receivers.asked) == 2, lambda: None)
+        await run_dispatcher(container, receivers, lambda: len(receivers.requests) == 2, lambda: None)
 
     asyncio.run(journey())
     assert [row.status for row in delivery_rows(container, lively)] == ["delivered"]
@@ -294,7 +294,7 @@ def test_one_that_is_paused_while_it_is_told_hears_no_more(container: Container,
                 await asyncio.sleep(0.02)
         stop.set()
         await running
-        return len(receivers.asked)
+        return len(receivers.requests)
 
     def pause() -> None:
         with container.db.transaction(build_tenant(owner)) as tx:

@@ -105,7 +105,7 @@ def test_whoever_leaves_a_lane_does_not_read_what_waits_in_another(
         admin.execute("analyze deliveries_pending")
     with container.db.system_transaction() as tx:
         before = tx.execute(READ_WHOLE).scalar_one()
-        order_request = leases.StepRequest(empty_queues={hook.id: hand.lanes[hook.id].woken})
+        order_request = leases.StepRequest(empty_queues={hook.id: hand.leases[hook.id].woken})
         found = leases.run_step(
             tx, hand.id, order_request, lease_until=container.clock() + LEASE, now=container.clock()
         )

@@ -60,7 +60,7 @@ def test_after_the_last_try_the_subscription_is_failing_and_its_owner_is_told(
     create_order(container, owner)
     begun = container.clock()
     for wait in webhook_rules.RETRY_DELAYS:
-        assert len(deliver(container, 500).asked) == 1
+        assert len(deliver(container, 500).requests) == 1
         assert (row_of(container, hook).status, told(container)) == ("active", [])
         clock.advance(seconds=wait.total_seconds() * 1.2)
     deliver(container, 500)
@@ -164,7 +164,7 @@ def test_after_failures_in_a_row_the_receiver_is_left_alone_and_then_tried_with_
     lane = queue_row(container, hook)
     assert (lane.failures, lane.resting_until) == (6, container.clock() + 2 * webhook_rules.MIN_BACKOFF)
     clock.advance(seconds=10)
-    assert len(deliver(container, *[200] * 10).asked) == 10
+    assert len(deliver(container, *[200] * 10).requests) == 10
     assert {row.status for row in delivery_rows(container, hook)} == {"delivered"}
 
 

@@ -253,5 +253,5 @@ def test_a_name_that_comes_to_mean_our_own_machine_is_not_followed(
             wait_until(lambda: tried(container, hook))
         first, _ = by_place(container, hook)
         assert {row.error for row in first} == {"hooks.example.com is not a public address."}
-        assert rebinding.asked
+        assert rebinding.requests
         assert inside.server.requests == []

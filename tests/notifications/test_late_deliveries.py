@@ -130,14 +130,14 @@ def test_what_a_slow_call_holds_up_is_written_down_after_it_and_sent_once(
             webhook_queries.read_webhook(changing, slow.id, locked=True)
             running = asyncio.create_task(pump_to(container, receivers).run(stop))
             await asyncio.to_thread(wait_until, lambda: count_told(container, fine) == pieces)
-            assert 0 < len([url for url, _ in receivers.asked if url == slow.url]) < pieces
+            assert 0 < len([url for url, _ in receivers.requests if url == slow.url]) < pieces
             if ends_meanwhile:
                 stop.set()
         if not ends_meanwhile:
             await asyncio.to_thread(wait_until, lambda: count_told(container, slow) == pieces)
             stop.set()
         await running
-        return Counter(url for url, _ in receivers.asked)
+        return Counter(url for url, _ in receivers.requests)
 
     asked = asyncio.run(journey())
     assert asked == {slow.url: count_told(container, slow), fine.url: pieces}

@@ -167,7 +167,7 @@ def test_what_still_waits_goes_out_to_where_the_subscription_leads_now(
     deliver(container, 500)
     moved = change(container, owner, hook, **becomes)
     clock.advance(seconds=10)
-    [(url, body)] = deliver(container, 200).asked
+    [(url, body)] = deliver(container, 200).requests
     assert url.startswith(moved.url)
     assert bool(body) == (moved.verb == "post")
     assert ("event_id=" in url) == (moved.verb == "get")

@@ -58,7 +58,7 @@ def send_sample(container: Container, caller: Caller, hook: webhook_queries.Webh
 
 def only_message(receiver: Webhook, told: Receivers) -> dict[str, Any]:
     """What arrived, once, if its signature is good."""
-    [(_, body)] = told.asked
+    [(_, body)] = told.requests
     return dict(receiver.verify(body, dict(told.headers[0])))
 
 
@@ -79,7 +79,7 @@ def test_a_sample_of_the_subscribed_type_arrives_and_verifies(
     assert set(message["data"]) == (ORDER_KEYS if event_type == ORDER_STATUS_EVENT else FLAT_KEYS)
     assert {message["data"][key] for key in message["data"] if key.endswith(".id")} == {0}
     [row] = delivery_rows(container, hook)
-    assert (row.status, row.body) == ("delivered", told.asked[0][1].decode())
+    assert (row.status, row.body) == ("delivered", told.requests[0][1].decode())
 
 
 def test_a_delivered_sample_has_its_date_and_a_scanned_one_its_scan(container: Container, owner: Caller) -> None:
@@ -97,7 +97,7 @@ def test_a_sample_goes_out_as_a_query_where_that_is_asked_for(container: Contain
     hook, _ = subscribe(container, owner, type=DELIVERED_EVENT, verb="get")
     event_id, _ = send_sample(container, owner, hook)
     told = deliver(container, 200)
-    [(url, body)] = told.asked
+    [(url, body)] = told.requests
     query = parse_qs(urlsplit(url).query)
     assert (query["event_id"], query["order.id"], query["recipient.name"]) == ([event_id], ["0"], ["Jane Doe"])
     assert body == b""
@@ -110,7 +110,7 @@ def test_a_sample_that_fails_is_sent_again_to_the_letter(container: Container, c
     first = deliver(container, 500)
     clock.advance(seconds=10)
     again = deliver(container, 200)
-    assert again.asked == first.asked
+    assert again.requests == first.requests
     assert only_message(receiver, again)["event_type"] == DELIVERED_EVENT
 
 

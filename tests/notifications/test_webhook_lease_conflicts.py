@@ -112,7 +112,7 @@ def test_facts_that_are_told_while_a_subscription_is_disabled_wait_for_nobody_an
         webhook_service.disable_webhook(disabling, hook.id, reason="It is gone.", now=container.clock())
         assert fan_out(container) == 2
     assert [row.status for row in delivery_rows(container, hook)] == ["pending"]
-    assert [url for url, _ in deliver(container, 200).asked] == [other.url]
+    assert [url for url, _ in deliver(container, 200).requests] == [other.url]
     assert [(row.status, row.error) for row in delivery_rows(container, hook)] == [
         ("failed", webhook_service.GONE_ERROR)
     ]

@@ -139,13 +139,13 @@ class Life(LifecycleSetup):
         order = self.order(which, OrderStatus.PAUSED)
         with _refused(Conflict, order.status not in HELD_BACK), self.parts.db.system_transaction() as tx:
             who = self.owner.account_id
-            verdicts.refuse_order(tx, self.world(), order.id, operator_id=who, reason="No", now=self.now)
+            verdicts.refuse_order(tx, self.environment(), order.id, operator_id=who, reason="No", now=self.now)
             order.stop(OrderStatus.ERROR)
 
     @for_orders(OrderStatus.PAUSED)
     @rule(which=WHICH, how=HOW)
     def release(self, which: int, how: str) -> None:
-        order, environment = self.order(which, OrderStatus.PAUSED), self.world(how)
+        order, environment = self.order(which, OrderStatus.PAUSED), self.environment(how)
         is_vain = order.status is not OrderStatus.PAUSED or bool(environment.gaps)
         with _refused(Conflict, is_vain), self.parts.db.system_transaction() as tx:
             verdicts.release_order(tx, environment, order.id, operator_id=self.owner.account_id, now=self.now)
@@ -168,7 +168,7 @@ class Life(LifecycleSetup):
     @rule(how=HOW)
     def end_reviews(self, how: str) -> None:
         self.clock.advance(seconds=REVIEW.seconds)
-        environment = self.world(how)
+        environment = self.environment(how)
         review_service.sweep_due_orders(self.press(how), now=self.now)
         for order in self.model.orders.values():
             if order.status is OrderStatus.REVIEWING and order.due_at <= self.now:
@@ -221,7 +221,7 @@ class Life(LifecycleSetup):
     def hand_over_batch(self, batch: ModelBatch, how: str) -> None:
         for _ in range(2):
             batch_tasks.hand_over_batch(self.press(how), batch.id, now=self.now)
-        if batch.status == "composed" and not self.world(how).gaps:
+        if batch.status == "composed" and not self.environment(how).gaps:
             batch.status, batch.is_handed = "handed", True
             for order in self.model.orders_of(batch):
                 if order.status is OrderStatus.PROCESSING:
@@ -230,7 +230,7 @@ class Life(LifecycleSetup):
     @for_batches("composed")
     @rule(which=WHICH)
     def die_handing_over(self, which: int) -> None:
-        batch, environment = self.batch(which, "composed"), self.world()
+        batch, environment = self.batch(which, "composed"), self.environment()
         environments = {"test": replace(environment, printer=CrashingPrinter(environment.printer))}
         with suppress(ProcessDied):
             batch_tasks.hand_over_batch(replace(self.press(), environments=environments), batch.id, now=self.now)
@@ -282,7 +282,7 @@ class Life(LifecycleSetup):
         again = batch.again(positions) if batch.is_handed else []
         with _refused(Conflict, not again):
             print_room_service.reprint_items(
-                self.parts.db, self.world(), batch.id, positions=sorted(positions), reason="Jam", now=self.now
+                self.parts.db, self.environment(), batch.id, positions=sorted(positions), reason="Jam", now=self.now
             )
         for edition in again:
             edition.is_superseded = True
@@ -322,7 +322,7 @@ class Life(LifecycleSetup):
     def wait(self, days: int) -> None:
         self.clock.advance(days=days)
         waiting = self.model.in_the_mail()
-        environment = replace(self.world(), **PATIENT)
+        environment = replace(self.environment(), **PATIENT)
         for _ in range(2):
             tracking_tasks.close_items(self.parts.db, {"test": environment}, now=self.now)
         if days < FOREVER:

@@ -151,7 +151,7 @@ def test_who_is_cancelled_while_at_work_finds_out_and_tidies_up(
 ) -> None:
     list_id = importer.lists.make()
     begun = importer.upload(list_id, people()).json()
-    broken_after(monkeypatch, 2, lambda: importer.lists.who.post(f"/imports/{begun['id']}/cancel"))
+    broken_after(monkeypatch, 2, lambda: importer.lists.account.post(f"/imports/{begun['id']}/cancel"))
     done = importer.fill(begun["id"])
     assert (done["status"], done["rows_imported"]) == ("cancelled", 0)
     assert (importer.names(list_id), staging_tables(importer.container)) == ([], [])
@@ -249,7 +249,7 @@ def test_files_and_reports_are_removed_after_their_time(importer: Importer, cloc
     assert importer.files == []
     shown = importer.read(done["id"])
     assert (shown["rejected_url"], shown["columns"], counts(shown)) == (None, [], (2, 1, 1, 1))
-    assert importer.lists.who.get(f"/imports/{done['id']}/rejected.csv").status_code == 400
+    assert importer.lists.account.get(f"/imports/{done['id']}/rejected.csv").status_code == 400
     with importer.container.db.system_transaction() as tx:
         assert tx.execute(sa.select(import_rejects)).all() == []
 
@@ -303,7 +303,7 @@ def test_who_is_there_as_undeliverable_is_named_to_whom_comes_with_the_whole_add
 def test_newcomers_of_a_file_are_due_for_the_automations_of_their_list(importer: Importer, clock: Clock) -> None:
     list_id = importer.lists.make()
     with importer.container.db.system_transaction() as tx:
-        known: dict[str, object] = {"account_id": importer.lists.who.id, "sub_account_id": None, "mode": "test"}
+        known: dict[str, object] = {"account_id": importer.lists.account.id, "sub_account_id": None, "mode": "test"}
         row = least_row(automations, known | {"mailing_list_id": list_id})
         row |= {"enabled": True, "trigger": "list_entry", "mailing_list_id": list_id, "enabled_at": clock.now()}
         tx.execute(sa.insert(automations).values(**row))

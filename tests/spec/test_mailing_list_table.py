@@ -71,9 +71,9 @@ def shown(lists: ListOwner) -> Shown:
     return {
         "recipient": lists.add(list_id).json()["mailing-list"],
         "read": lists.read(list_id),
-        "list": lists.who.get("/mailing-lists").json()["data"][0],
+        "list": lists.account.get("/mailing-lists").json()["data"][0],
         "change": lists.put(f"/mailing-lists/{list_id}", {"description": "Visitors"}).json(),
-        "rotated": lists.who.post(f"/mailing-lists/{list_id}/rotate-key").json(),
+        "rotated": lists.account.post(f"/mailing-lists/{list_id}/rotate-key").json(),
     }
 
 
@@ -100,7 +100,7 @@ def test_every_type_of_the_table_is_accepted(lists: ListOwner, kind: str) -> Non
 
 def test_both_forms_of_created_at_are_shown(lists: ListOwner) -> None:
     """As a relative text where a list is made, as a date-time where it is read."""
-    made = lists.who.post("/mailing-lists", {"description": "Visitors"}).json()
+    made = lists.account.post("/mailing-lists", {"description": "Visitors"}).json()
     assert re.fullmatch(RELATIVE, made["created_at"])
     assert re.fullmatch(DATE_TIME, lists.read(made["id"])["created_at"])
     assert [field for field in made if field != ADDED] == FIELDS

@@ -79,14 +79,14 @@ def lists(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.Te
 def shown(lists: ListOwner) -> Shown:
     """One recipient wherever the interface shows it."""
     list_id = lists.make()
-    [of_many] = lists.who.post("/recipients_multi", [GIVEN | {"mailing_list_id": lists.make()}]).json()
-    made = lists.who.post("/recipients", GIVEN | {"mailing_list_id": list_id}).json()
+    [of_many] = lists.account.post("/recipients_multi", [GIVEN | {"mailing_list_id": lists.make()}]).json()
+    made = lists.account.post("/recipients", GIVEN | {"mailing_list_id": list_id}).json()
     return {
         "made": made,
         "of many": of_many,
-        "read": lists.who.get(f"/recipients/{made['id']}").json(),
-        "list": lists.who.get("/recipients").json()["data"][0],
-        "lookup": lists.who.post("/recipients/lookup", {"email": GIVEN["email"]}).json(),
+        "read": lists.account.get(f"/recipients/{made['id']}").json(),
+        "list": lists.account.get("/recipients").json()["data"][0],
+        "lookup": lists.account.post("/recipients/lookup", {"email": GIVEN["email"]}).json(),
         "change": lists.put(f"/recipients/{made['id']}", {"name": "Jane Doe"}).json(),
         "page": lists.on(list_id)[0],
     }
@@ -124,7 +124,7 @@ def test_a_list_and_an_address_or_an_email_are_required(lists: ListOwner, given:
     whole = {
         "mailing_list_id": lists.make(), "address": "12 Main St, Austin, TX 78701", "email": "a@example.com",
     }  # fmt: skip
-    answer = lists.who.post("/recipients", {name: whole[name] for name in given})
+    answer = lists.account.post("/recipients", {name: whole[name] for name in given})
     if missing:
         assert set(field_errors(answer)) == missing
     else:

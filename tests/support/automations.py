@@ -30,21 +30,21 @@ def birthday(list_id: int, **changes: Any) -> dict[str, Any]:
 class AutomationDriver:
     """Someone who has things sent."""
 
-    who: Account
+    account: Account
     container: Container
     clock: Clock
 
     def make(self, body: dict[str, Any]) -> int:
-        made = self.who.post("/automations", body)
+        made = self.account.post("/automations", body)
         assert made.status_code == 201, made.text
         return int(made.json()["id"])
 
     def read(self, automation_id: int) -> dict[str, Any]:
-        found: dict[str, Any] = self.who.get(f"/automations/{automation_id}").json()
+        found: dict[str, Any] = self.account.get(f"/automations/{automation_id}").json()
         return found
 
     def put(self, automation_id: int, **changes: Any) -> Response:
-        return self.who.put(f"/automations/{automation_id}", changes)
+        return self.account.put(f"/automations/{automation_id}", changes)
 
     def work(self) -> None:
         """What a minute of a worker does."""
@@ -65,7 +65,7 @@ class AutomationDriver:
 
     def orders(self) -> list[dict[str, Any]]:
         """Oldest first."""
-        found: list[dict[str, Any]] = self.who.get("/orders").json()["data"]
+        found: list[dict[str, Any]] = self.account.get("/orders").json()["data"]
         return found[::-1]
 
     def mailed(self) -> list[list[str]]:
@@ -76,7 +76,7 @@ class AutomationDriver:
         ]
 
     def items(self, order_id: int) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.who.get(f"/orders/{order_id}/items?items_per_page=100").json()["data"]
+        found: list[dict[str, Any]] = self.account.get(f"/orders/{order_id}/items?items_per_page=100").json()["data"]
         return sorted(found, key=lambda item: int(item["id"]))
 
 

@@ -44,14 +44,14 @@ def write_batch(intent: OutputIntent = SRGB) -> PrintMetadata:
     return PrintMetadata("Spring batch (1 of 2): Zoë & Co.", MADE_AT, intent)
 
 
-def sheets(asked: PrintMetadata | None, *, pieces: int = 3, extra: bytes = b"", entries: bytes = b"") -> bytes:
+def sheets(metadata: PrintMetadata | None, *, pieces: int = 3, extra: bytes = b"", entries: bytes = b"") -> bytes:
     """Two pages a piece: one that all share, and one with a name in the hand and a barcode.
 
     `extra` operators and page `entries` go on every second page.
     """
-    pdf = PdfFile(asked)
+    pdf = PdfFile(metadata)
     hand_font, bar_font = pdf.reserve(), embed_barcode_font(pdf)
-    spaces = default_color_spaces(pdf, asked.intent) if asked else b""
+    spaces = default_color_spaces(pdf, metadata.intent) if metadata else b""
     colour_spaces = b"/ColorSpace<<%b>>" % spaces if spaces else b""
     resources = pdf.add(b"<</Font<</H %d 0 R/B %d 0 R>>%b>>" % (hand_font, bar_font, colour_spaces))
     shared = BOXES + b"/Resources %d 0 R" % resources

@@ -72,13 +72,13 @@ class Browser:
         if "csrf" not in fields:
             fields["csrf"] = self.csrf()
         fields.setdefault("once", create_one_time_key())
-        told = {"Accept": ACCEPTS, "Sec-Fetch-Site": "same-origin", "Origin": self.origin} | (headers or {})
+        all_headers = {"Accept": ACCEPTS, "Sec-Fetch-Site": "same-origin", "Origin": self.origin} | (headers or {})
         data = {
             name: value if isinstance(value, (str, int)) else list(value)
             for name, value in fields.items()
             if value is not None
         }
-        answer = self.client.post(path, data=data, headers=told, follow_redirects=follow)
+        answer = self.client.post(path, data=data, headers=all_headers, follow_redirects=follow)
         return self._seen(answer)
 
     def sign_in(self, email: str, password: str = PASSWORD, *, follow: bool = True) -> Response:

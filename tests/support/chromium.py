@@ -34,9 +34,9 @@ def new_page(*, width: int = 1200, refusals: list[str] | None = None, zone: str 
         person = f"Mozilla/5.0 (X11; Linux) AppleWebKit/537.36 Chrome/{browser.version} Safari/537.36"
         page = browser.new_page(viewport={"width": width, "height": 900}, user_agent=person, timezone_id=zone)
         page.set_default_timeout(PATIENCE)
-        page.on("pageerror", lambda fault: troubles.append(str(fault)))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
         refused = troubles if refusals is None else refusals
-        page.on("console", lambda said: refused.append(said.text) if "Security Policy" in said.text else None)
+        page.on("console", lambda message: refused.append(message.text) if "Security Policy" in message.text else None)
         try:
             yield page
         finally:

@@ -165,8 +165,8 @@ class DescribedService:
         return self.ids.get(plural)
 
     def call(self, operation: Operation, *, url: str | None = None, **how: Any) -> Response:
-        who = self.live if operation.path.startswith(BRANDS) else self.caller
-        headers = {"Authorization": f"Bearer {who.token}"} | how.pop("headers", {})
+        account = self.live if operation.path.startswith(BRANDS) else self.caller
+        headers = {"Authorization": f"Bearer {account.token}"} | how.pop("headers", {})
         target = url or self.url(operation)
         return self.caller.http.request(operation.method, target, headers=headers, **how)
 

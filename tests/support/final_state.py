@@ -42,12 +42,12 @@ def assert_all_ended_once(sender_service: SenderService) -> None:
 
 def _assert_pieces_ended(sender_service: SenderService) -> None:
     """Each went along allowed steps to one end; of a cancelled order one fact tells for all its pieces."""
-    told = defaultdict(list)
+    changes = defaultdict(list)
     for item, previous, current, inferred in sender_service.rows(FACTS):
-        told[item].append((previous, current, inferred))
+        changes[item].append((previous, current, inferred))
     cancelled = {order for (order,) in sender_service.rows("select id from orders where status = 'cancelled'")}
     for item, order, status, is_over, _ in sender_service.rows(ITEMS):
-        way = told[item]
+        way = changes[item]
         assert [previous for previous, _, _ in way] == [None, *(current for _, current, _ in way[:-1])]
         for (_, before, was_inferred), (_, after, _) in pairwise(way):
             # A delivery that nobody saw may turn out to be a return.
@@ -65,11 +65,11 @@ def _assert_orders_ended(sender_service: SenderService) -> None:
     items = defaultdict(list)
     for _, order, status, is_over, cents in sender_service.rows(ITEMS):
         items[order].append((status, is_over, cents))
-    for order, status, total, recipients, over, *tally in sender_service.rows(ORDERS.format(counts=counts)):
+    for order, status, total, recipients, over, *status_counts in sender_service.rows(ORDERS.format(counts=counts)):
         pieces = items[order]
         counted = Counter(status for status, _, _ in pieces)
         assert status in ("fulfilled", "cancelled")
-        assert tally == [counted[status.value] for status in ItemStatus]
+        assert status_counts == [counted[status.value] for status in ItemStatus]
         assert (recipients, over) == (len(pieces), sum(is_over for _, is_over, _ in pieces))
         earned = sum(cents for status, _, cents in pieces if status != ItemStatus.FAILED)
         books = Counter(sender_service.books(order))
@@ -100,9 +100,9 @@ def _assert_on_paper_once(sender_service: SenderService) -> None:
             _assert_printed(sender_service.files / "print-jobs" / "test" / batch_reference(batch), lies[batch])
 
 
-def _assert_printed(job: Path, wanted: list[tuple[Any, ...]]) -> None:
+def _assert_printed(job: Path, expected: list[tuple[Any, ...]]) -> None:
     pieces = json.loads((job / "manifest.json").read_text())["pieces"]
-    assert [(piece["position"], piece["item_id"], piece["tracking"]) for piece in pieces] == wanted
+    assert [(piece["position"], piece["item_id"], piece["tracking"]) for piece in pieces] == expected
     pages = [(piece["first_page"], piece["last_page"]) for piece in pieces]
     assert pages[0][0] == 1
     assert all(after[0] == before[1] + 1 for before, after in pairwise(pages))

@@ -42,9 +42,9 @@ def issue_cards(container: Container, item_ids: Sequence[int]) -> None:
     """Each piece that waits for a card has one, of those that testing mode makes up."""
     issuer, now = container.production.giftcard_issuers["test"], container.clock()
     with container.db.system_transaction() as tx:
-        asked = issuance.request_cards(tx, item_ids, issuer=issuer.name, now=now)
-    given = issuer.issue([each.card_request for each in asked], now=now)
-    cards = {each.item_id: given[each.card_request.reference] for each in asked}
+        pending = issuance.request_cards(tx, item_ids, issuer=issuer.name, now=now)
+    given = issuer.issue([each.card_request for each in pending], now=now)
+    cards = {each.item_id: given[each.card_request.reference] for each in pending}
     sealed = issuance.encrypt_cards(
         container.encryptor, {item_id: card for item_id, card in cards.items() if isinstance(card, CardSecret)}
     )

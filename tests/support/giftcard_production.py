@@ -43,11 +43,11 @@ class Issuer:
     """A real one, and what happens to it: `during` is called while it is asked, and sees what it answers."""
 
     real: GiftcardIssuer
-    during: Callable[[Sequence[CardRequest], Answers], Answers] = lambda _asked, answers: answers
+    during: Callable[[Sequence[CardRequest], Answers], Answers] = lambda _card_requests, answers: answers
     name: str = "stock"
 
-    def issue(self, asked: Sequence[CardRequest], *, now: datetime) -> Answers:
-        return self.during(asked, self.real.issue(asked, now=now))
+    def issue(self, card_requests: Sequence[CardRequest], *, now: datetime) -> Answers:
+        return self.during(card_requests, self.real.issue(card_requests, now=now))
 
     def in_stock(self, brand: str, product: str, cents: int) -> int | None:
         return self.real.in_stock(brand, product, cents)

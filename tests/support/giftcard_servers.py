@@ -36,7 +36,7 @@ class GiftcardServer(FakeServer):
         """All that nobody but whoever claims may see."""
 
     @abstractmethod
-    def answer(self, method: str, path: str, query: dict[str, str], told: dict[str, Any]) -> FakeResponse: ...
+    def answer(self, method: str, path: str, query: dict[str, str], content: dict[str, Any]) -> FakeResponse: ...
 
     def handle(self, request: FakeRequest) -> FakeResponse | None:
         if self.is_silent:
@@ -73,10 +73,10 @@ class TremendousServer(GiftcardServer):
     def secrets(self) -> list[str]:
         return [_link(order) for order in self.orders.values()]
 
-    def answer(self, method: str, path: str, query: dict[str, str], told: dict[str, Any]) -> FakeResponse:
+    def answer(self, method: str, path: str, query: dict[str, str], content: dict[str, Any]) -> FakeResponse:
         match method, path.removeprefix("/api/v2/").split("/"):
             case "POST", ["orders"]:
-                return self._order(told)
+                return self._order(content)
             case "GET", ["orders"]:
                 found = self.orders.get(query["external_id"])
                 return respond(200, {"orders": [found] if found else [], "total_count": int(found is not None)})
@@ -92,11 +92,11 @@ class TremendousServer(GiftcardServer):
                 return respond(200, {"funding_sources": sources})
         return respond(404, {})
 
-    def _order(self, told: dict[str, Any]) -> FakeResponse:
-        reference, reward = told["external_id"], told["reward"]
+    def _order(self, content: dict[str, Any]) -> FakeResponse:
+        reference, reward = content["external_id"], content["reward"]
         if reference in self.orders:
             return respond(201, {"order": self._shown(self.orders[reference])})
-        assert told["payment"] == {"funding_source_id": FUNDING_SOURCE}
+        assert content["payment"] == {"funding_source_id": FUNDING_SOURCE}
         assert (reward["delivery"], reward["value"]["currency_code"]) == ({"method": "LINK"}, "USD")
         if reward["products"] == ["UNKNOWN"]:
             return respond(422, {"errors": {"message": "Order failed", "payload": {"products": "unknown"}}})
@@ -134,10 +134,10 @@ class TangoServer(GiftcardServer):
         made = (order["reward"]["credentialList"] for order in self.orders.values())
         return [credential["value"] for each in made for credential in each]
 
-    def answer(self, method: str, path: str, query: dict[str, str], told: dict[str, Any]) -> FakeResponse:
+    def answer(self, method: str, path: str, query: dict[str, str], content: dict[str, Any]) -> FakeResponse:
         match method, path.removeprefix("/raas/v2/").split("/"):
             case "POST", ["orders"]:
-                return self._order(told)
+                return self._order(content)
             case "GET", ["orders"]:
                 found = self.orders.get(query["externalRefID"])
                 brief = {name: value for name, value in (found or {}).items() if name != "reward"}
@@ -148,15 +148,15 @@ class TangoServer(GiftcardServer):
                 return respond(200, {"accountIdentifier": ACCOUNT, "currentBalance": 100.0})
         return respond(404, {"httpCode": 404, "httpPhrase": "Not Found"})
 
-    def _order(self, told: dict[str, Any]) -> FakeResponse:
-        reference = told["externalRefID"]
+    def _order(self, content: dict[str, Any]) -> FakeResponse:
+        reference = content["externalRefID"]
         if reference in self.orders:
             if self.refuses_again:
                 return respond(409, {"httpCode": 409, "errors": [{"path": "externalRefID"}]})
             return respond(200, self._shown(self.orders[reference]["referenceOrderID"]))
-        assert (told["customerIdentifier"], told["accountIdentifier"]) == (CUSTOMER, ACCOUNT)
-        assert told["sendEmail"] is False
-        if told["utid"] == "UNKNOWN":
+        assert (content["customerIdentifier"], content["accountIdentifier"]) == (CUSTOMER, ACCOUNT)
+        assert content["sendEmail"] is False
+        if content["utid"] == "UNKNOWN":
             return respond(422, {"httpCode": 422, "errors": [{"path": "utid"}]})
         number = self.number()
         credentials = [
@@ -165,7 +165,7 @@ class TangoServer(GiftcardServer):
         ]
         self.orders[reference] = {
             "referenceOrderID": f"RA{number[:3]}-{number[3:]}", "externalRefID": reference,
-            "status": "COMPLETE", "denomination": {"value": told["amount"], "currencyCode": "USD"},
+            "status": "COMPLETE", "denomination": {"value": content["amount"], "currencyCode": "USD"},
             "reward": {"credentialList": credentials},
         }  # fmt: skip
         return respond(201, self._shown(self.orders[reference]["referenceOrderID"]))

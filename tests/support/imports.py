@@ -40,7 +40,7 @@ class Importer:
         raw = data.encode() if isinstance(data, str) else data
         path = to or f"/mailing-lists/{list_id}/import"
         files = {"file": (name, raw)}
-        return self.lists.who.call("POST", path, files=files, data=fields, headers=headers or {})
+        return self.lists.account.call("POST", path, files=files, data=fields, headers=headers or {})
 
     def fill(self, import_id: int) -> dict[str, Any]:
         """The import, after its job has run."""
@@ -54,16 +54,16 @@ class Importer:
         return self.fill(begun.json()["id"])
 
     def read(self, import_id: int) -> dict[str, Any]:
-        found: dict[str, Any] = self.lists.who.get(f"/imports/{import_id}").json()
+        found: dict[str, Any] = self.lists.account.get(f"/imports/{import_id}").json()
         return found
 
     def rejected(self, import_id: int) -> list[list[str]]:
-        answer = self.lists.who.get(f"/imports/{import_id}/rejected.csv")
+        answer = self.lists.account.get(f"/imports/{import_id}/rejected.csv")
         assert answer.status_code == 200, answer.text
         return list(csv.reader(io.StringIO(answer.text, newline="")))
 
     def names(self, list_id: int) -> list[str]:
-        found = self.lists.who.get(f"/mailing-lists/{list_id}/recipients?items_per_page=1000").json()
+        found = self.lists.account.get(f"/mailing-lists/{list_id}/recipients?items_per_page=1000").json()
         return [row["name"] for row in found["data"]]
 
     @property

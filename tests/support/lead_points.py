@@ -37,9 +37,9 @@ def brute_force(
     latitude: float, longitude: float, count: int, points: tuple[Floats, Floats, Integers], filters: TagFilters
 ) -> NearestLeads:
     latitudes, longitudes, tags = points
-    wanted = ((tags & filters.any_of) != 0) | (filters.any_of == 0)
-    wanted &= ((tags & filters.all_of) == filters.all_of) & ((tags & filters.none_of) == 0)
-    ids = np.arange(1, len(tags) + 1)[wanted]
-    far = compute_distances(latitude, longitude, latitudes[wanted], longitudes[wanted])
+    is_match = ((tags & filters.any_of) != 0) | (filters.any_of == 0)
+    is_match &= ((tags & filters.all_of) == filters.all_of) & ((tags & filters.none_of) == 0)
+    ids = np.arange(1, len(tags) + 1)[is_match]
+    far = compute_distances(latitude, longitude, latitudes[is_match], longitudes[is_match])
     order = np.lexsort((ids, far))[:count]
     return NearestLeads(ids[order], far[order], np.inf)

@@ -37,13 +37,13 @@ class LeadServer(FakeServer):
             != request.headers["webhook-signature"]
         ):
             return respond(401, {})
-        asked = json.loads(request.body)
+        content = json.loads(request.body)
         if self.answers:
             return self.answers.pop(0)
         if request.target == "/v1/search":
-            self.searches.append(asked)
-            return respond(200, {"records": self.records[: asked["count"]]})
-        if request.target == "/v1/purchases" and request.headers["idempotency-key"] == asked["reference"]:
-            self.purchases.setdefault(asked["reference"], asked["ids"])
+            self.searches.append(content)
+            return respond(200, {"records": self.records[: content["count"]]})
+        if request.target == "/v1/purchases" and request.headers["idempotency-key"] == content["reference"]:
+            self.purchases.setdefault(content["reference"], content["ids"])
             return respond(200, {})
         return respond(404, {})

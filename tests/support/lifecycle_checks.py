@@ -81,8 +81,8 @@ def _check_pieces(rows: Rows, model: LifecycleModel) -> None:
     found = {
         item.id: (item.status, item.is_mailed, item.is_over, item.delivery_inferred) for item in rows.items.values()
     }
-    wanted = {p.id: (p.status.value, p.is_mailed, p.is_over, p.is_inferred) for p in model.pieces.values()}
-    assert found == wanted, _difference(found, wanted)
+    expected = {p.id: (p.status.value, p.is_mailed, p.is_over, p.is_inferred) for p in model.pieces.values()}
+    assert found == expected, _difference(found, expected)
     for item in rows.items.values():
         assert (item.delivery_date is not None) == (item.status == S.DELIVERED)
         assert item.failure is not None or item.status not in (S.FAILED, S.RETURNED_TO_SENDER)
@@ -146,19 +146,19 @@ def _check_histories(rows: Rows) -> None:
         _check_chain(of_orders[order.id])
         assert of_orders[order.id][-1].current == order.status
     for item in rows.items.values():
-        told = of_items[item.id]
-        _check_chain(told)
-        for before, after in pairwise(told):
+        facts = of_items[item.id]
+        _check_chain(facts)
+        for before, after in pairwise(facts):
             is_corrected = before.inferred and after.current == S.RETURNED_TO_SENDER
             assert is_corrected or S(after.current) in NEXT_STATUSES[S(before.current)]
         # That an order is not made is told once, for all its pieces.
         if rows.orders[item.order_id].status not in NOT_MADE:
-            assert told[-1].current == item.status
+            assert facts[-1].current == item.status
 
 
-def _check_chain(told: Sequence[Row]) -> None:
-    assert [fact.previous for fact in told] == [None, *(fact.current for fact in told[:-1])]
-    assert all(fact.previous != fact.current for fact in told)
+def _check_chain(facts: Sequence[Row]) -> None:
+    assert [fact.previous for fact in facts] == [None, *(fact.current for fact in facts[:-1])]
+    assert all(fact.previous != fact.current for fact in facts)
 
 
 def _check_batches(rows: Rows, model: LifecycleModel) -> None:
@@ -169,7 +169,7 @@ def _check_batches(rows: Rows, model: LifecycleModel) -> None:
         row.id: (row.status, row.handed_at is not None, row.reprint_of, row.item_count, inside[row.id])
         for row in rows.batches.values()
     }
-    wanted = {
+    expected = {
         batch.id: (
             batch.status,
             batch.is_handed,
@@ -179,13 +179,13 @@ def _check_batches(rows: Rows, model: LifecycleModel) -> None:
         )
         for batch in model.batches.values()
     }
-    assert found == wanted, _difference(found, wanted)
+    assert found == expected, _difference(found, expected)
 
 
-def _difference(found: Mapping[int, Any], wanted: Mapping[int, Any]) -> str:
+def _difference(found: Mapping[int, Any], expected: Mapping[int, Any]) -> str:
     """Where they differ: what the database has, and what the model."""
-    ids = sorted({*found, *wanted})
-    return "; ".join(f"{n}: {found.get(n)}, not {wanted.get(n)}" for n in ids if found.get(n) != wanted.get(n))
+    ids = sorted({*found, *expected})
+    return "; ".join(f"{n}: {found.get(n)}, not {expected.get(n)}" for n in ids if found.get(n) != expected.get(n))
 
 
 def _check_prints(rows: Rows) -> None:

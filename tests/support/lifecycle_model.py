@@ -171,8 +171,8 @@ class ModelBatch:
 
     def again(self, positions: Iterable[int]) -> list[ModelPrint]:
         """Those of these places that can be printed again."""
-        wanted = set(positions)
-        return [e for e in self.counting if e.position in wanted and e.piece.status in NOT_YET_MAILED]
+        chosen = set(positions)
+        return [e for e in self.counting if e.position in chosen and e.piece.status in NOT_YET_MAILED]
 
 
 @dataclass

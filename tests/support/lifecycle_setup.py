@@ -112,11 +112,11 @@ class LifecycleSetup(RuleBasedStateMachine):
     def now(self) -> datetime:
         return self.clock.now()
 
-    def world(self, how: str = "ready") -> Environment:
+    def environment(self, how: str = "ready") -> Environment:
         return replace(self.parts.environments["test"], **ENVIRONMENTS[how])
 
     def press(self, how: str = "ready", **changes: Any) -> ProductionContext:
-        return replace(self.parts.production, environments={"test": self.world(how)}, **changes)
+        return replace(self.parts.production, environments={"test": self.environment(how)}, **changes)
 
     def order(self, which: int, *statuses: OrderStatus) -> ModelOrder:
         return _pick(which, list(self.model.orders.values()), statuses)
@@ -166,11 +166,11 @@ class LifecycleSetup(RuleBasedStateMachine):
         found = (codes.get(scan.tracking) for scan in ends if scan.at >= since.get(scan.tracking, NEVER))
         return {piece for piece in found if piece is not None}
 
-    def follow(self, who: set[ModelItem]) -> None:
+    def follow(self, items: set[ModelItem]) -> None:
         """The model takes over what became of these pieces: how far they came depends on much. That they went
         along allowed ways is told by their facts."""
         rows = Rows.read(self.parts.db)
-        for piece in who:
+        for piece in items:
             row = rows.items[piece.id]
             assert not piece.is_over or row.is_over
             piece.status = ItemStatus(row.status)

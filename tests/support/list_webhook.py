@@ -22,7 +22,7 @@ class ListWebhook:
 
     @property
     def http(self) -> TestClient:
-        return self.lister.who.http
+        return self.lister.account.http
 
     def send(self, body: Any, query: str = "") -> Response:
         """As JSON; nobody's token is with it."""
@@ -44,7 +44,7 @@ class ListWebhook:
         return self.lister.on(self.list_id)
 
 
-def create_list_webhook(who: Account, description: str = "Visitors", **fields: Any) -> ListWebhook:
-    lister = ListOwner(who)
+def create_list_webhook(account: Account, description: str = "Visitors", **fields: Any) -> ListWebhook:
+    lister = ListOwner(account)
     list_id = lister.make(description, **fields)
     return ListWebhook(lister, list_id, lister.read(list_id)["api_key"])

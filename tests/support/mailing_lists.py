@@ -21,39 +21,39 @@ NO_SUB_ACCOUNT = "Sub Account ID does not exist"
 class ListOwner:
     """Someone who keeps lists."""
 
-    who: Account
+    account: Account
 
     def make(self, description: str = "Visitors", **fields: Any) -> int:
-        made = self.who.post("/mailing-lists", {"description": description} | fields)
+        made = self.account.post("/mailing-lists", {"description": description} | fields)
         assert made.status_code == 201, made.text
         return int(made.json()["id"])
 
     def read(self, list_id: int) -> dict[str, Any]:
-        found: dict[str, Any] = self.who.get(f"/mailing-lists/{list_id}").json()
+        found: dict[str, Any] = self.account.get(f"/mailing-lists/{list_id}").json()
         return found
 
     def add(self, list_id: int, **fields: Any) -> Response:
         """Jane Doe, but for the changes."""
-        return self.who.post("/recipients", person(mailing_list_id=list_id) | fields)
+        return self.account.post("/recipients", person(mailing_list_id=list_id) | fields)
 
     def add_email(self, list_id: int, email: str, **fields: Any) -> int:
         body = {"mailing_list_id": list_id, "email": email} | fields
-        return int(self.who.post("/recipients", body).json()["id"])
+        return int(self.account.post("/recipients", body).json()["id"])
 
     def fill(self, list_id: int, *streets: str) -> list[int]:
         rows = [person(mailing_list_id=list_id, address=street) for street in streets]
-        return [row["id"] for row in self.who.post("/recipients_multi", rows).json()]
+        return [row["id"] for row in self.account.post("/recipients_multi", rows).json()]
 
     def on(self, list_id: int) -> list[dict[str, Any]]:
         """Everyone on the list, as they were added."""
-        found: list[dict[str, Any]] = self.who.get(f"/mailing-lists/{list_id}/recipients").json()["data"]
+        found: list[dict[str, Any]] = self.account.get(f"/mailing-lists/{list_id}/recipients").json()["data"]
         return found
 
     def put(self, path: str, body: dict[str, Any]) -> Response:
-        return self.who.call("PUT", path, json=body)
+        return self.account.call("PUT", path, json=body)
 
     def delete(self, path: str) -> Response:
-        return self.who.call("DELETE", path)
+        return self.account.call("DELETE", path)
 
 
 def message(response: Response) -> tuple[int, str]:
@@ -70,9 +70,11 @@ def ids(rows: Iterable[dict[str, Any]]) -> list[int]:
     return [row["id"] for row in rows]
 
 
-def recipients_of_order(container: Container, who: Account, list_id: int, *, status: str, mode: str = "test") -> int:
+def recipients_of_order(
+    container: Container, account: Account, list_id: int, *, status: str, mode: str = "test"
+) -> int:
     """An order that was sent to this list and stands there."""
-    order_id = int(who.send().json()["id"])
+    order_id = int(account.send().json()["id"])
     with container.db.system_transaction() as tx:
         tx.execute(
             sa.update(orders)
@@ -82,12 +84,12 @@ def recipients_of_order(container: Container, who: Account, list_id: int, *, sta
     return order_id
 
 
-def subscribe_to_list(container: Container, who: Account, list_id: int, sub_account_id: int) -> list[int]:
+def subscribe_to_list(container: Container, account: Account, list_id: int, sub_account_id: int) -> list[int]:
     """Subscriptions to the list's events: in each mode the account's and the sub account's."""
     body = {"url": "https://example.com/hook", "type": "*", "mailing_list_id": list_id}
     made = [
         caller.post("/webhooks", body | {"sub_account_id": home})
-        for caller in (who, make_live(container, who))
+        for caller in (account, make_live(container, account))
         for home in (None, sub_account_id)
     ]
     return [int(answer.json()["id"]) for answer in made]

@@ -68,8 +68,8 @@ class OAuthApp:
             "state": STATE,
             **(WITH_PKCE if self.client.is_public else {}),
         }
-        asked = {name: value for name, value in {**usual, **changes}.items() if value is not None}
-        return f"/oauth/authorize?{urlencode(asked)}"
+        params = {name: value for name, value in {**usual, **changes}.items() if value is not None}
+        return f"/oauth/authorize?{urlencode(params)}"
 
     def consent(
         self, link: str | None = None, *, decision: str = "allow", mode: str | None = "test", **fields: Any
@@ -110,8 +110,8 @@ class OAuthApp:
         """The whole way, from consent to tokens."""
         answer = self.exchange(self.code(link, **fields))
         assert answer.status_code == 200, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        content: dict[str, Any] = answer.json()
+        return content
 
     def ping(self, token: str) -> Response:
         return self.http.get("/api/v2/ping", headers={"Authorization": f"Bearer {token}"})
@@ -142,5 +142,5 @@ def parse_query(answer: Response) -> dict[str, str]:
 
 
 def basic_auth(client_id: str, secret: str) -> dict[str, str]:
-    said = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
-    return {"Authorization": f"Basic {said}"}
+    credentials = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
+    return {"Authorization": f"Basic {credentials}"}

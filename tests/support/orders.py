@@ -48,7 +48,7 @@ def create_order(
 ) -> Order:
     """An order of these people; one of them whom the audience refuses is free."""
     everyone = validate_recipients(people if people is not None else [person()])
-    wanted: dict[str, Any] = {
+    values: dict[str, Any] = {
         "product": POSTCARD,
         "size": size,
         "message": "Hi %FIRST_NAME%!",
@@ -57,7 +57,7 @@ def create_order(
         "handwriting_realism": False,
         "font_size": "medium",
     } | order_request
-    request = ResolvedRequest(**wanted)
+    request = ResolvedRequest(**values)
     sender = SenderName("Dana Whitfield", None)
     address = ReturnAddress(name="Dana", address="1 Elm St", city="Austin", province="TX", postal_code="78702")
     design = designs.build_design(request, sender=sender, return_address=address, indicia=())

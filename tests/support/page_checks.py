@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "out" / "screenshots"
 """Kept when the tests are over: people look at them."""
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
-DESK, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
+DESKTOP, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
 TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 GRAVE = ("serious", "critical")
 FIND = """async ([how, grave]) => {
@@ -26,7 +26,7 @@ FIND = """async ([how, grave]) => {
 def look_at(page: Page, address: str, name: str, *, status: int = 200, without: str | None = None) -> list[str]:
     """Keep pictures of the page by day, by night and on a phone; what somebody would complain about. Of a
     page as long as a book, what is `without` is taken out before."""
-    page.set_viewport_size(DESK)
+    page.set_viewport_size(DESKTOP)
     page.emulate_media(color_scheme="light")
     answer = page.goto(address)
     assert answer is not None
@@ -36,17 +36,17 @@ def look_at(page: Page, address: str, name: str, *, status: int = 200, without: 
     expect(page.locator(".htmx-request")).to_have_count(0)  # no part of it is on its way
     if without:
         page.evaluate("these => document.querySelectorAll(these).forEach(each => each.remove())", without)
-    found = [f"by day: {said}" for said in violations(page)] + find_unfinished_text(page)
+    found = [f"by day: {problem}" for problem in violations(page)] + find_unfinished_text(page)
     picture(page, f"{name}-light")
     page.emulate_media(color_scheme="dark")
-    found += [f"by night: {said}" for said in violations(page, only=["color-contrast"])]
+    found += [f"by night: {problem}" for problem in violations(page, only=["color-contrast"])]
     picture(page, f"{name}-dark")
     page.emulate_media(color_scheme="light")
     page.set_viewport_size(PHONE)
     page.evaluate(TWO_FRAMES)  # until then what is drawn to measure has the width that it had
-    found += [f"on a phone: {said}" for said in find_overflow(page)]
+    found += [f"on a phone: {problem}" for problem in find_overflow(page)]
     picture(page, f"{name}-phone")
-    return [f"{address}: {said}" for said in found]
+    return [f"{address}: {problem}" for problem in found]
 
 
 def picture(page: Page, name: str) -> None:

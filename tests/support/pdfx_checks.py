@@ -40,7 +40,7 @@ PdfErrors = Iterator[str]
 def find_errors(pdf: bytes) -> list[str]:
     """What is wrong with the file, in words; nothing if a press can take it as it is."""
     with pikepdf.open(io.BytesIO(pdf)) as document:
-        found = [*_file_faults(pdf, document), *document.check_pdf_syntax()]
+        found = [*_file_errors(pdf, document), *document.check_pdf_syntax()]
         for rule in _RULES:
             found += rule(document)
     return list(dict.fromkeys(found))
@@ -72,7 +72,7 @@ def second_opinion(pdf: bytes, page: int, dpi: int, folder: Path) -> Image.Image
         return picture.convert("RGB")
 
 
-def _file_faults(pdf: bytes, document: pikepdf.Pdf) -> PdfErrors:
+def _file_errors(pdf: bytes, document: pikepdf.Pdf) -> PdfErrors:
     if not pdf.startswith(b"%PDF-1.6\n%"):
         yield f"version: the header is {pdf[:8]!r}"
     identity = document.trailer.get("/ID")
@@ -82,7 +82,7 @@ def _file_faults(pdf: bytes, document: pikepdf.Pdf) -> PdfErrors:
         yield "encrypted"
 
 
-def _information_faults(document: pikepdf.Pdf) -> PdfErrors:
+def _information_errors(document: pikepdf.Pdf) -> PdfErrors:
     info = document.trailer.get("/Info", pikepdf.Dictionary())
     for key in ("/Title", "/Creator", "/Producer", "/CreationDate", "/ModDate"):
         if not str(info.get(key, "")):
@@ -106,7 +106,7 @@ def _information_faults(document: pikepdf.Pdf) -> PdfErrors:
             yield f"information: {key} is not the {name} of the XMP packet"
 
 
-def _metadata_faults(document: pikepdf.Pdf) -> PdfErrors:
+def _metadata_errors(document: pikepdf.Pdf) -> PdfErrors:
     metadata = document.Root.get("/Metadata")
     if metadata is None:
         yield "metadata: none"
@@ -143,7 +143,7 @@ def _intents(document: pikepdf.Pdf) -> list[pikepdf.Object]:
     return [i for i in document.Root.get("/OutputIntents", ()) if i.get("/S") == "/GTS_PDFX"]
 
 
-def _intent_faults(document: pikepdf.Pdf) -> PdfErrors:
+def _intent_errors(document: pikepdf.Pdf) -> PdfErrors:
     intents = _intents(document)
     if len(intents) != 1:
         yield f"intent: {len(intents)} instead of one"
@@ -169,7 +169,7 @@ def _intent_faults(document: pikepdf.Pdf) -> PdfErrors:
         yield "intent: /N is not the profile's number of components"
 
 
-def _box_faults(document: pikepdf.Pdf) -> PdfErrors:
+def _box_errors(document: pikepdf.Pdf) -> PdfErrors:
     for index, page in enumerate(document.pages):
         boxes = [page.obj[key] for key in ("/MediaBox", "/BleedBox", "/TrimBox") if key in page.obj]
         if len(boxes) < 3:
@@ -182,7 +182,7 @@ def _box_faults(document: pikepdf.Pdf) -> PdfErrors:
                 yield f"boxes: those of page {index} are not nested"
 
 
-def _font_faults(document: pikepdf.Pdf) -> PdfErrors:
+def _font_errors(document: pikepdf.Pdf) -> PdfErrors:
     for font in document.objects:
         if not isinstance(font, pikepdf.Dictionary) or font.get("/Type") != "/Font":
             continue
@@ -198,7 +198,7 @@ def _font_faults(document: pikepdf.Pdf) -> PdfErrors:
             yield f"font {name} is not named as a part of a font"
 
 
-def _colour_faults(document: pikepdf.Pdf) -> PdfErrors:
+def _color_errors(document: pikepdf.Pdf) -> PdfErrors:
     intents = _intents(document)
     if not intents or "/DestOutputProfile" not in intents[0]:
         return
@@ -208,22 +208,22 @@ def _colour_faults(document: pikepdf.Pdf) -> PdfErrors:
         resources = page.obj.get("/Resources", pikepdf.Dictionary())
         contents = page.obj.get("/Contents", pikepdf.Array())
         for stream in contents if isinstance(contents, pikepdf.Array) else [contents]:
-            yield from _stream_faults(stream, resources, components, seen)
+            yield from _stream_errors(stream, resources, components, seen)
 
 
-def _stream_faults(stream: pikepdf.Object, resources: pikepdf.Object, components: int, seen: set[object]) -> PdfErrors:
+def _stream_errors(stream: pikepdf.Object, resources: pikepdf.Object, components: int, seen: set[object]) -> PdfErrors:
     """Device colours that a content stream, its images and its forms use without being entitled to."""
     key = (stream.objgen, resources.objgen)
     if resources.is_indirect and key in seen:
         return
     seen.add(key)
     for space in sorted(_spaces_used(stream)):
-        yield from _space_faults(space, resources, components)
+        yield from _space_errors(space, resources, components)
     for drawn in resources.get("/XObject", pikepdf.Dictionary()).values():
         if drawn.get("/Subtype") == "/Form":
-            yield from _stream_faults(drawn, drawn.get("/Resources", resources), components, seen)
+            yield from _stream_errors(drawn, drawn.get("/Resources", resources), components, seen)
         elif drawn.get("/Subtype") == "/Image" and "/ColorSpace" in drawn:
-            yield from _space_faults(_device_of(drawn.ColorSpace), resources, components)
+            yield from _space_errors(_device_of(drawn.ColorSpace), resources, components)
 
 
 def _spaces_used(stream: pikepdf.Object) -> set[str]:
@@ -246,15 +246,15 @@ def _device_of(space: pikepdf.Object) -> str:
     return str(space)
 
 
-def _space_faults(space: str, resources: pikepdf.Object, components: int) -> PdfErrors:
-    wanted = _DEVICE_SPACES.get(space)
-    if wanted is None or wanted in (1, components):
+def _space_errors(space: str, resources: pikepdf.Object, components: int) -> PdfErrors:
+    space_components = _DEVICE_SPACES.get(space)
+    if space_components is None or space_components in (1, components):
         return
-    if _DEFAULTS[wanted] not in resources.get("/ColorSpace", pikepdf.Dictionary()):
+    if _DEFAULTS[space_components] not in resources.get("/ColorSpace", pikepdf.Dictionary()):
         yield f"colour: {space} where the intent has {components} components"
 
 
-def _forbidden_faults(document: pikepdf.Pdf) -> PdfErrors:
+def _forbidden_errors(document: pikepdf.Pdf) -> PdfErrors:
     for key in _FORBIDDEN_IN_CATALOG:
         if key in document.Root:
             yield f"forbidden: {key} in the catalog"
@@ -284,7 +284,7 @@ def _forbidden_in(thing: pikepdf.Object) -> PdfErrors:
         yield "forbidden: a stream in another file, or by LZW"
 
 
-def _part_faults(document: pikepdf.Pdf) -> PdfErrors:
+def _part_errors(document: pikepdf.Pdf) -> PdfErrors:
     root = document.Root.get("/DPartRoot")
     if root is None or "/DPartRootNode" not in root:
         yield "parts: no tree"
@@ -313,8 +313,8 @@ def _part_faults(document: pikepdf.Pdf) -> PdfErrors:
         following = last + 1
         owners |= dict.fromkeys(range(first, last + 1), leaf.objgen)
     for index, page in enumerate(document.pages):
-        told = page.obj.get("/DPart")
-        if told is None or owners.get(index) != told.objgen:
+        part = page.obj.get("/DPart")
+        if part is None or owners.get(index) != part.objgen:
             yield f"parts: page {index} is not in the part that it names"
 
 
@@ -330,12 +330,12 @@ def _leaves(node: pikepdf.Object, depth: int) -> Iterator[tuple[pikepdf.Object |
 
 
 _RULES: tuple[Callable[[pikepdf.Pdf], PdfErrors], ...] = (
-    _information_faults,
-    _metadata_faults,
-    _intent_faults,
-    _box_faults,
-    _font_faults,
-    _colour_faults,
-    _forbidden_faults,
-    _part_faults,
+    _information_errors,
+    _metadata_errors,
+    _intent_errors,
+    _box_errors,
+    _font_errors,
+    _color_errors,
+    _forbidden_errors,
+    _part_errors,
 )

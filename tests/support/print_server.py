@@ -29,11 +29,11 @@ class PrintServer(FakeServer):
         self.tickets: dict[str, dict[str, Any]] = {}
         self.progress: dict[str, Any] = {}
         self.breaks_off_at: list[str] = []
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.stamps: list[int] = []
 
     def hangs_up_on(self, request: FakeRequest) -> bool:
-        self.asked.append(f"{request.method.lower()} {request.path}")
+        self.requests.append(f"{request.method.lower()} {request.path}")
         self.stamps.append(int(request.headers["webhook-timestamp"]))
         file = _parse_path(request)["file"]
         if file not in self.breaks_off_at:

@@ -163,7 +163,7 @@ class Command:
     """One command that the command_runner started."""
 
     def __init__(self, command_runner: CommandRunner, pid: int, output: Path) -> None:
-        self._nursery = command_runner
+        self._command_runner = command_runner
         self._output = output
         self.pid = pid
         self._status: int | None = None
@@ -175,13 +175,13 @@ class Command:
     def wait(self, seconds: float = PATIENCE) -> int:
         """Its exit status; negative: the signal that ended it."""
         if self._status is None:
-            self._status = self._nursery.ask(wait=self.pid, seconds=seconds)
+            self._status = self._command_runner.ask(wait=self.pid, seconds=seconds)
         assert self._status is not None, f"still alive after {seconds:.0f} s:\n{self.output}"
         return self._status
 
     def has_ended(self) -> bool:
         if self._status is None:
-            self._status = self._nursery.ask(wait=self.pid, seconds=0)
+            self._status = self._command_runner.ask(wait=self.pid, seconds=0)
         return self._status is not None
 
     def stop(self, number: int = signal.SIGTERM, *, within: float = PATIENCE) -> int:

@@ -47,8 +47,8 @@ def list_public_pages(house: SampleAccount) -> dict[str, tuple[str, int]]:
 
 def consent_page(house: SampleAccount) -> str:
     """Where a connected app asks somebody for leave."""
-    asked = {
+    params = {
         "response_type": "code", "client_id": house.ids["client_id"], "state": "a state",
         "redirect_uri": "https://app.example.com/back",
     }  # fmt: skip
-    return f"/oauth/authorize?{urlencode(asked)}"
+    return f"/oauth/authorize?{urlencode(params)}"

@@ -152,8 +152,8 @@ def _send_orders(house: SampleAccount) -> None:
     with gift cards; one on its way; and one that can still be cancelled."""
     ends = [person(name=name, address=f"{n} End St") for n, name in enumerate(ENDINGS, start=1)]
     wide = {"front_image_url": house.art.picture("steelblue"), "qrcode_url": "https://example.com/spring"}
-    told = {"metadata": {"crm_id": 4711, "campaign": {"name": "Spring", "wave": 2}}}
-    arrived = house.account.send(recipients=_people() + ends, **HOME | wide | told)
+    metadata = {"metadata": {"crm_id": 4711, "campaign": {"name": "Spring", "wave": 2}}}
+    arrived = house.account.send(recipients=_people() + ends, **HOME | wide | metadata)
     assert arrived.status_code == 200, arrived.text
     house.ids["order_id"] = arrived.json()["id"]
     gift = house.account.send("giftcard", **HOME)

@@ -95,12 +95,12 @@ class ScriptedResolver(AbstractResolver):
 
     def __init__(self, answers: Sequence[str]) -> None:
         self._answers = list(answers)
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        self.asked.append(host)
+        self.requests.append(host)
         if not self._answers:
             raise OSError("Name or service not known")
         address = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]

@@ -51,7 +51,7 @@ class Cluster:
 
 class ServiceProcesses:
     def __init__(self, sender_service: SenderService, command_runner: CommandRunner, cluster: Cluster) -> None:
-        self._office, self._nursery, self._cluster = sender_service, command_runner, cluster
+        self._office, self._command_runner, self._cluster = sender_service, command_runner, cluster
         self._port = free_port()
         self._server, self._worker = self._serve(), self._work()
         self.in_the_air: list[str] = []
@@ -60,11 +60,11 @@ class ServiceProcesses:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
-    def kill(self, who: Victim) -> None:
+    def kill(self, victim: Victim) -> None:
         """Kill it and start it again. What it was just telling somebody may be told twice."""
-        if who == "database":
+        if victim == "database":
             self._cluster.kill()
-        elif who == "server":
+        elif victim == "server":
             self._server.stop(signal.SIGKILL)
             self._server = self._serve()
         else:
@@ -98,7 +98,7 @@ class ServiceProcesses:
 
     def _serve(self) -> Command:
         port = str(self._port)
-        return self._nursery.start("serve", "--no-jobs", "--port", port, settings=self._office.settings)
+        return self._command_runner.start("serve", "--no-jobs", "--port", port, settings=self._office.settings)
 
     def _work(self) -> Command:
-        return self._nursery.start("work", settings=self._office.settings)
+        return self._command_runner.start("work", settings=self._office.settings)

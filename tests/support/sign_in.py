@@ -39,9 +39,9 @@ def find_user(container: Container, cookie: str | None) -> SignedInUser | None:
 
 def sign_in_user(container: Container, email: str = DANA) -> SignedInUser:
     """Somebody who has signed in."""
-    who = find_user(container, sign_in_as(container, email).cookie)
-    assert who is not None
-    return who
+    user = find_user(container, sign_in_as(container, email).cookie)
+    assert user is not None
+    return user
 
 
 def actor_of(person_id: int, email: str = DANA) -> Actor:

@@ -16,12 +16,12 @@ def assert_all_happened_once(
 ) -> None:
     """One order, one batch. `in_the_air`: the events that dead workers had taken and not recorded."""
     assert list(sender_service.statuses().values()) == [ITEM_WAY] * pieces
-    told = sender_service.rows("select current from facts where item_id is null order by id")
-    assert [status for (status,) in told] == ORDER_WAY
+    statuses = sender_service.rows("select current from facts where item_id is null order by id")
+    assert [status for (status,) in statuses] == ORDER_WAY
     assert sender_service.rows("select status, item_count from batches") == [("mailed", pieces)]
     assert_all_ended_once(sender_service)
     _assert_paid_once(sender_service)
-    _assert_told(sender_service, pieces, in_the_air, deaths)
+    _assert_notified(sender_service, pieces, in_the_air, deaths)
     assert sender_service.value("select count(*) from procrastinate_jobs where status in ('failed', 'doing')") == 0
 
 
@@ -34,7 +34,7 @@ def _assert_paid_once(sender_service: SenderService) -> None:
     assert sender_service.books() == {"credit": -total, "held": 0, "earned": total}
 
 
-def _assert_told(sender_service: SenderService, pieces: int, in_the_air: Sequence[str], deaths: int) -> None:
+def _assert_notified(sender_service: SenderService, pieces: int, in_the_air: Sequence[str], deaths: int) -> None:
     times = assert_all_events_arrived(sender_service, in_the_air=in_the_air)
     assert len(times) == len(ORDER_WAY) + pieces * (len(ITEM_WAY) + 1)
     assert max(times.values()) <= 1 + deaths

@@ -124,9 +124,9 @@ class SmtpServer:
             warnings.simplefilter("ignore")  # it doubts that a test can be in its right mind
             return _Counter(self, tls_context=self._starttls, enable_SMTPUTF8=self._utf8, loop=self._loop, **options)
 
-    def _authenticate(self, _server: Any, _session: Any, _envelope: Any, _how: str, said: Any) -> AuthResult:
-        assert isinstance(said, LoginPassword)
-        is_known = (said.login.decode(), said.password.decode()) == self._user
+    def _authenticate(self, _server: Any, _session: Any, _envelope: Any, _how: str, login: Any) -> AuthResult:
+        assert isinstance(login, LoginPassword)
+        is_known = (login.login.decode(), login.password.decode()) == self._user
         return AuthResult(success=is_known, handled=False)
 
     async def handle_MAIL(  # noqa: N802

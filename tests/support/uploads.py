@@ -31,7 +31,7 @@ def _saved(image: Image.Image, kind: str) -> bytes:
 
 
 def upload(
-    who: Account,
+    account: Account,
     *,
     image: bytes | None = None,
     filename: str = "front.png",
@@ -42,7 +42,7 @@ def upload(
 ) -> Response:
     """The fields and the picture as a form with files; on creation those that are needed are there."""
     needed = {"type": "postcard", "name": "Spring"} if method == "POST" else {}
-    return who.call(
+    return account.call(
         method,
         path,
         data=needed | fields,

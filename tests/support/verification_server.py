@@ -18,7 +18,7 @@ class VerificationServer(FakeServer):
         super().__init__()
         self.knows: dict[str, dict[str, Any]] = {}
         self.finds: dict[str, dict[str, Any]] = {}
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.calls: list[tuple[str, Mapping[str, str]]] = []
 
     @property
@@ -28,7 +28,7 @@ class VerificationServer(FakeServer):
     @property
     def streets(self) -> list[str]:
         """What it was asked about, call after call."""
-        return [question["address"] for question in self.asked if "address" in question]
+        return [question["address"] for question in self.requests if "address" in question]
 
     def handle(self, request: FakeRequest) -> FakeResponse:
         self.calls.append((request.target, request.headers))
@@ -36,9 +36,9 @@ class VerificationServer(FakeServer):
             return self.answers.pop(0)
         if request.headers.get("authorization") != f"Bearer {KEY}":
             return respond(401, {})
-        asked = json.loads(request.body)
-        questions = asked["addresses" if request.target.endswith("/verify") else "people"]
-        self.asked += questions
+        content = json.loads(request.body)
+        questions = content["addresses" if request.target.endswith("/verify") else "people"]
+        self.requests += questions
         found = [self._of(question) for question in questions]
         return respond(200, {"answers": [answer for answer in found if answer]})
 

@@ -12,20 +12,20 @@ from support.webhook_outbox import fan_out
 URL = "https://example.com/hook"
 
 
-def subscribe(who: Account, **changes: Any) -> int:
+def subscribe(account: Account, **changes: Any) -> int:
     """A subscription to everything, but for the changes; its id."""
-    return int(who.post("/webhooks", {"url": URL, "type": "*"} | changes).json()["id"])
+    return int(account.post("/webhooks", {"url": URL, "type": "*"} | changes).json()["id"])
 
 
-def send_orders(container: Container, who: Account, how_many: int = 1) -> None:
+def send_orders(container: Container, account: Account, how_many: int = 1) -> None:
     """Orders of one piece each: two facts an order, that go on their way at once."""
     for _ in range(how_many):
-        assert who.send().status_code == 200
+        assert account.send().status_code == 200
     fan_out(container)
 
 
-def list_deliveries(who: Account, hook: int, **query: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = who.get(f"/webhooks/{hook}/deliveries", params=query).json()["data"]
+def list_deliveries(account: Account, hook: int, **query: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = account.get(f"/webhooks/{hook}/deliveries", params=query).json()["data"]
     return found
 
 
@@ -53,8 +53,8 @@ def back_off(container: Container, hook: int) -> None:
 def is_due_now(container: Container, hook: int) -> bool:
     """Whether whoever delivers looks at the lane at once, as if nothing had been wrong."""
     with container.db.system_transaction() as tx:
-        lane = tx.execute(sa.select(webhook_lanes).where(webhook_lanes.c.webhook_id == hook)).one()
-    return (lane.failures, lane.resting_until, lane.due_at) == (0, None, container.clock())
+        queue = tx.execute(sa.select(webhook_lanes).where(webhook_lanes.c.webhook_id == hook)).one()
+    return (queue.failures, queue.resting_until, queue.due_at) == (0, None, container.clock())
 
 
 def set_status(container: Container, hook: int, status: str, **more: object) -> None:

@@ -23,9 +23,9 @@ LEASE = timedelta(seconds=60)
 
 
 def subscribe(container: Container, caller: Caller, **how: Any) -> webhook_queries.WebhookSubscription:
-    wanted = {"url": "https://example.com/hook", "type": "*"} | how
+    values = {"url": "https://example.com/hook", "type": "*"} | how
     with container.db.transaction(build_tenant(caller)) as tx:
-        return webhook_service.create_webhook(tx, caller, container.encryptor, now=container.clock(), **wanted)[0]
+        return webhook_service.create_webhook(tx, caller, container.encryptor, now=container.clock(), **values)[0]
 
 
 def fan_out(container: Container, most: int = 1_000) -> int:
@@ -39,7 +39,7 @@ class LeaseHolder:
     def __init__(self, container: Container) -> None:
         self.parts = container
         self.id = uuid4()
-        self.lanes: dict[int, webhook_queries.Lease] = {}
+        self.leases: dict[int, webhook_queries.Lease] = {}
         self.taken: set[int] = set()
 
     def lease(self, most: int = 100) -> list[int]:
@@ -47,16 +47,16 @@ class LeaseHolder:
         now = self.parts.clock()
         with self.parts.db.system_transaction() as tx:
             leased = webhook_queries.lease_queues(tx, self.id, limit=most, until=now + LEASE, now=now)
-        self.lanes |= {held.webhook_id: held for held in leased}
+        self.leases |= {held.webhook_id: held for held in leased}
         return [held.webhook_id for held in leased]
 
     def read(self, most: int = 100, settled: Collection[DueDelivery] = ()) -> list[DueDelivery | InvalidDelivery]:
-        asks = [QueueRead(held, QUEUE_START, most) for held in self.lanes.values() if held.is_active]
+        asks = [QueueRead(held, QUEUE_START, most) for held in self.leases.values() if held.is_active]
         with self.parts.db.system_transaction() as tx:
             reading = payloads.read_batch(
                 tx,
                 asks if not settled else [],
-                finished_streams=[(self.lanes[due.webhook_id], due.stream) for due in settled],
+                finished_streams=[(self.leases[due.webhook_id], due.stream) for due in settled],
                 unacknowledged_ids=list(self.taken),
                 now=self.parts.clock(),
             )
@@ -72,17 +72,19 @@ class LeaseHolder:
 
     def leave(self, hooks: Collection[int] | None = None) -> set[int]:
         """Which of the lanes, or of all, are left: they were as they had been seen."""
-        seen = {hook: self.lanes[hook].woken for hook in (self.lanes if hooks is None else hooks)}
+        seen = {hook: self.leases[hook].woken for hook in (self.leases if hooks is None else hooks)}
         with self.parts.db.system_transaction() as tx:
             left = webhook_queries.release_empty_queues(tx, self.id, seen, now=self.parts.clock())
-        self.lanes = {hook: held for hook, held in self.lanes.items() if hook not in left}
+        self.leases = {hook: held for hook, held in self.leases.items() if hook not in left}
         return left
 
     def look(self) -> set[int]:
         """The lanes that are still in it."""
         with self.parts.db.system_transaction() as tx:
-            self.lanes = {held.webhook_id: held for held in webhook_queries.read_leases(tx, self.id, list(self.lanes))}
-        return set(self.lanes)
+            self.leases = {
+                held.webhook_id: held for held in webhook_queries.read_leases(tx, self.id, list(self.leases))
+            }
+        return set(self.leases)
 
 
 _HOLDERS: dict[int, LeaseHolder] = {}
@@ -97,8 +99,8 @@ def claim_deliveries(container: Container, most: int = 100) -> list[DueDelivery]
     dues = [due for due in found if isinstance(due, DueDelivery)]
     _HOLDERS.update(dict.fromkeys((due.id for due in dues), hand))
     busy = {due.webhook_id for due in dues}
-    if set(hand.lanes) - busy:
-        hand.leave(set(hand.lanes) - busy)
+    if set(hand.leases) - busy:
+        hand.leave(set(hand.leases) - busy)
     return dues
 
 
@@ -111,7 +113,7 @@ def complete_deliveries(
         theirs = [due for due in dues if _HOLDERS[due.id] is hand]
         hand.record(*(DeliveryOutcome(due, status, **answered) for due in theirs))
         with container.db.system_transaction() as tx:
-            webhook_queries.release_queues(tx, hand.id, list(hand.lanes), now=container.clock())
+            webhook_queries.release_queues(tx, hand.id, list(hand.leases), now=container.clock())
 
 
 def payload_data(due: DueDelivery) -> dict[str, Any]:

@@ -16,12 +16,12 @@ class Receivers:
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
-        self.asked: list[tuple[str, bytes]] = []
+        self.requests: list[tuple[str, bytes]] = []
         self.headers: list[Mapping[str, str]] = []
         self.heard = asyncio.Event()
 
     async def post(self, url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostResult:
-        self.asked.append((url, body))
+        self.requests.append((url, body))
         self.headers.append(headers)
         self.heard.set()
         return await self._answer(url)
@@ -34,10 +34,10 @@ async def run_dispatcher(
 ) -> None:
     """Run a pump until it has come so far, then do the rest and let it end."""
     stop = asyncio.Event()
-    pump = Dispatcher(
+    dispatcher = Dispatcher(
         container.db, container.encryptor, receivers, container.clock, response_timeout=timedelta(seconds=15)
     )
-    running = asyncio.create_task(pump.run(stop))
+    running = asyncio.create_task(dispatcher.run(stop))
     async with asyncio.timeout(20):
         while not until():
             await receivers.heard.wait()
@@ -62,7 +62,7 @@ def deliver(container: Container, *statuses: int) -> Receivers:
 
     async def journey() -> Receivers:
         receivers = Receivers(responding(*statuses))
-        await run_dispatcher(container, receivers, lambda: len(receivers.asked) == len(statuses), lambda: None)
+        await run_dispatcher(container, receivers, lambda: len(receivers.requests) == len(statuses), lambda: None)
         return receivers
 
     return asyncio.run(journey())

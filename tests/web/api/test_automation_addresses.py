@@ -28,7 +28,7 @@ def by_call(flow: AutomationDriver, lists: ListOwner, visitors: int, eve: int) -
 
 def by_hook(flow: AutomationDriver, lists: ListOwner, visitors: int, eve: int) -> None:
     key, body = lists.read(visitors)["api_key"], WHERE | {"email": "eve@example.com"}
-    [row] = flow.who.http.post(f"/hooks/lists/{key}", json=body).json()
+    [row] = flow.account.http.post(f"/hooks/lists/{key}", json=body).json()
     assert (row["id"], row["result"]) == (eve, "changed")
 
 

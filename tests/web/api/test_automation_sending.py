@@ -54,7 +54,7 @@ def paying(build: Build, clock: Clock) -> Iterator[AutomationDriver]:
 def pay_in(flow: AutomationDriver, cents: int) -> None:
     with flow.container.db.system_transaction() as tx:
         key = secrets.token_hex(8)
-        billing_service.deposit(tx, flow.who.id, cents=cents, key=key, note=None, now=flow.clock.now())
+        billing_service.deposit(tx, flow.account.id, cents=cents, key=key, note=None, now=flow.clock.now())
 
 
 def told(container: Container) -> list[tuple[str, str]]:
@@ -65,9 +65,9 @@ def told(container: Container) -> list[tuple[str, str]]:
 
 
 def test_what_the_credit_does_not_cover_waits_until_it_does(paying: AutomationDriver) -> None:
-    visitors = ListOwner(paying.who).make()
+    visitors = ListOwner(paying.account).make()
     automation = paying.make(plan(visitors, send=SEND | HOME))
-    ListOwner(paying.who).fill(visitors, "1 Main St", "2 Main St")
+    ListOwner(paying.account).fill(visitors, "1 Main St", "2 Main St")
     before = count_rows(paying.container)
     paying.work()
     known = paying.read(automation)
@@ -84,13 +84,13 @@ def test_what_the_credit_does_not_cover_waits_until_it_does(paying: AutomationDr
     known = paying.read(automation)
     assert (known["sent_count"], known["waiting"], known["last_error"]) == (2, 0, None)
     assert told(paying.container) == [("owner@example.com", f'Automation {automation} ("Welcome") cannot send')]
-    assert paying.who.get("/account").json()["credit"] == 0
+    assert paying.account.get("/account").json()["credit"] == 0
 
 
 def test_it_tries_more_and_more_rarely_and_then_is_switched_off(paying: AutomationDriver) -> None:
-    visitors = ListOwner(paying.who).make()
+    visitors = ListOwner(paying.account).make()
     automation = paying.make(plan(visitors, send=SEND | HOME))
-    ListOwner(paying.who).fill(visitors, "1 Main St", "2 Main St")
+    ListOwner(paying.account).fill(visitors, "1 Main St", "2 Main St")
     tried: list[datetime] = []
     while (row := paying.row(automation)).enabled:
         paying.clock.advance(seconds=(row.next_at - paying.clock.now()).total_seconds() - 1)
@@ -111,7 +111,7 @@ def test_it_tries_more_and_more_rarely_and_then_is_switched_off(paying: Automati
 
 
 def test_a_trouble_that_ended_with_those_who_waited_counts_no_more(paying: AutomationDriver) -> None:
-    lists = ListOwner(paying.who)
+    lists = ListOwner(paying.account)
     visitors = lists.make()
     automation = paying.make(plan(visitors, send=SEND | HOME))
     [jane] = lists.fill(visitors, "1 Main St")
@@ -128,13 +128,13 @@ def test_a_trouble_that_ended_with_those_who_waited_counts_no_more(paying: Autom
 
 
 def test_what_its_owner_mends_is_tried_at_once(paying: AutomationDriver, art: ImageServer) -> None:
-    visitors = ListOwner(paying.who).make()
+    visitors = ListOwner(paying.account).make()
     pay_in(paying, 10 * CENTS)
     automation = paying.make(plan(visitors, send=SEND | HOME | {"front_image_url": art.picture()}))
     with paying.container.db.system_transaction() as tx:  # a picture that goes away after it was checked
         kept = sa.func.replace(automations.c.send, art.picture(), art.url("/gone"))
         tx.execute(sa.update(automations).values(send=kept))
-    ListOwner(paying.who).fill(visitors, "1 Main St")
+    ListOwner(paying.account).fill(visitors, "1 Main St")
     paying.work()
     assert paying.read(automation)["last_error"].startswith("send.front_image_url: ")
     assert paying.read(automation)["waiting"] == 1
@@ -204,7 +204,7 @@ def test_a_raised_limit_counts_at_once(flow: AutomationDriver, lists: ListOwner)
 def test_a_piece_by_hand_within_36_hours_is_not_repeated(flow: AutomationDriver, lists: ListOwner) -> None:
     visitors = lists.make()
     flow.make(plan(visitors))
-    flow.who.send(recipients=[person()], message=SEND["message"])
+    flow.account.send(recipients=[person()], message=SEND["message"])
     lists.fill(visitors, "12 Main St")
     flow.work()
     [item] = flow.items(flow.orders()[-1]["id"])
@@ -347,7 +347,7 @@ def test_a_list_that_is_deleted_meanwhile_waits_for_the_order(flow: AutomationDr
 def test_a_template_is_not_deleted_while_an_automation_that_names_it_is_made(
     flow: AutomationDriver, lists: ListOwner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    template = flow.who.post(
+    template = flow.account.post(
         "/message-templates", {"type": "postcard", "name": "Hi", "content": "Hi!", "handwriting_style_id": 1}
     ).json()["id"]
     visitors = lists.make()
@@ -357,7 +357,7 @@ def test_a_template_is_not_deleted_while_an_automation_that_names_it_is_made(
     with ThreadPoolExecutor(1) as pool:
 
         def meanwhile(*given: Any, **more: Any) -> Any:
-            deleted.append(pool.submit(flow.who.delete, f"/message-templates/{template}"))
+            deleted.append(pool.submit(flow.account.delete, f"/message-templates/{template}"))
             wait_until(lambda: someone_waits(flow.container) or deleted[0].done())
             return insert(*given, **more)
 
@@ -379,7 +379,7 @@ def test_an_import_of_many_is_due_in_one_statement_and_mailed_in_orders_of_five_
     automation = flow.make(birthday(visitors, daily_limit=7_000))
     rows = [each | {"mailing_list_id": visitors, "dob": "1990-05-04"} for each in people(8_000)]
     for start in (0, 4_000):
-        flow.who.post("/recipients_multi", rows[start : start + 4_000])
+        flow.account.post("/recipients_multi", rows[start : start + 4_000])
     flow.work()
     assert [order["recipient_count"] for order in flow.orders()] == [5_000, 2_000]
     assert flow.read(automation)["waiting"] == 1_000

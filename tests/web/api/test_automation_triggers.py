@@ -41,7 +41,7 @@ def test_whoever_comes_onto_the_list_is_mailed_once(flow: AutomationDriver, list
     assert flow.mailed() == [["Ann One"]]
     [order] = flow.orders()
     assert (order["method"], order["status"]) == ("Campaign", "Reviewing")
-    assert '"metadata":{"n":1.0,"flow":"hi"}' in flow.who.get(f"/orders/{order['id']}").text
+    assert '"metadata":{"n":1.0,"flow":"hi"}' in flow.account.get(f"/orders/{order['id']}").text
     known = flow.read(automation)
     assert (known["sent_count"], known["waiting"], known["last_error"]) == (1, 0, None)
     assert (known["last_sent_at"], known["last_order_id"]) == ("2026-05-04T12:00:00Z", order["id"])
@@ -117,7 +117,7 @@ def test_a_merged_list_brings_its_automations_and_no_newcomers(flow: AutomationD
     small, large = lists.make("Small"), lists.make("Large")
     of_small, of_large = flow.make(plan(small, name="S")), flow.make(plan(large, name="L"))
     lists.fill(small, "1 Main St")
-    assert flow.who.post(f"/mailing-lists/{small}/merge", {"into": large}).status_code == 200
+    assert flow.account.post(f"/mailing-lists/{small}/merge", {"into": large}).status_code == 200
     assert [flow.read(each)["mailing_list_id"] for each in (of_small, of_large)] == [large, large]
     assert [flow.read(each)["waiting"] for each in (of_small, of_large)] == [1, 0]
     flow.work()
@@ -131,7 +131,7 @@ def test_whoever_waits_on_a_merged_list_goes_on_waiting_also_where_they_were_on_
     lists.fill(large, "1 Main St", "2 Main St", "3 Main St")
     of_small = flow.make(plan(small))
     lists.fill(small, "1 Main St", "2 Main St", "4 Main St")
-    assert flow.who.post(f"/mailing-lists/{small}/merge", {"into": large}).status_code == 200
+    assert flow.account.post(f"/mailing-lists/{small}/merge", {"into": large}).status_code == 200
     assert flow.read(of_small)["waiting"] == 3
     flow.work()
     assert (flow.read(of_small)["sent_count"], lists.read(large)["total_recipients"]) == (3, 4)
@@ -144,9 +144,9 @@ def test_a_list_hook_and_a_merge_aside_every_way_onto_the_list_counts(flow: Auto
     visitors = lists.make()
     flow.make(plan(visitors))
     lists.add(visitors, name="By Call")
-    flow.who.post("/recipients_multi", [person(mailing_list_id=visitors, name="By Many", address="2 Main St")])
+    flow.account.post("/recipients_multi", [person(mailing_list_id=visitors, name="By Many", address="2 Main St")])
     key = lists.read(visitors)["api_key"]
-    hooked = flow.who.http.post(f"/hooks/lists/{key}", json=person(name="By Hook", address="3 Main St"))
+    hooked = flow.account.http.post(f"/hooks/lists/{key}", json=person(name="By Hook", address="3 Main St"))
     assert hooked.status_code == 200, hooked.text
     flow.work()
     assert flow.mailed() == [["By Call", "By Many", "By Hook"]]
@@ -158,7 +158,7 @@ def test_who_scans_is_mailed_and_machines_are_not(
     flow.make(plan(None, name="Scanned", trigger="scan"))
     names = ("Ann", "Bot", "Cid")
     everyone = [person(name=name, address=f"{n} Main St") for n, name in enumerate(names, 1)]
-    order = flow.who.send(recipients=everyone, qrcode_url="https://example.com").json()["id"]
+    order = flow.account.send(recipients=everyone, qrcode_url="https://example.com").json()["id"]
     ann, bot, _ = (item["id"] for item in flow.items(order))
     scan(container, ann)
     scan(container, ann)
@@ -191,10 +191,10 @@ def test_the_list_of_those_who_scanned_has_automations_like_any_other(
     flow: AutomationDriver, container: Container
 ) -> None:
     both = [person(name=name, address=f"{name} St") for name in ("Ann", "Ben")]
-    order = flow.who.send(recipients=both, qrcode_url="https://example.com").json()["id"]
+    order = flow.account.send(recipients=both, qrcode_url="https://example.com").json()["id"]
     ann, ben = (item["id"] for item in flow.items(order))
     scan(container, ann)
-    [scanned] = [each["id"] for each in flow.who.get("/mailing-lists").json()["data"] if each["type"] == "qrscans"]
+    [scanned] = [each["id"] for each in flow.account.get("/mailing-lists").json()["data"] if each["type"] == "qrscans"]
     flow.make(plan(scanned))
     scan(container, ben)
     scan(container, ben)
@@ -207,7 +207,7 @@ def test_a_scan_in_the_other_mode_or_of_another_account_is_none_of_its_business(
 ) -> None:
     automation = flow.make(plan(None, name="Scanned", trigger="scan"))
     address = {"return_address": "1 Elm St, Austin, TX 78702"}
-    for who in (make_live(container, flow.who), stranger):
+    for who in (make_live(container, flow.account), stranger):
         order = who.send(**address).json()["id"]
         scan(container, who.get(f"/orders/{order}/items").json()["data"][0]["id"])
     assert flow.read(automation)["waiting"] == 0
@@ -305,7 +305,7 @@ def test_a_day_begins_where_the_service_is(build: Build, clock: Clock) -> None:
     container = build(timezone="Pacific/Auckland")
     with TestClient(create_app(container), base_url="http://quillpost.test") as http:
         flow = AutomationDriver(make_account(container, http, "owner@example.com"), container, clock)
-        lists = ListOwner(flow.who)
+        lists = ListOwner(flow.account)
         friends = lists.make()
         lists.add(friends, name="Ann", dob="1990-05-05")
         clock.advance(minutes=-1)
@@ -320,7 +320,7 @@ def test_a_day_begins_where_the_service_is(build: Build, clock: Clock) -> None:
 def test_an_automation_of_a_sub_account_sends_for_it(
     flow: AutomationDriver, lists: ListOwner, container: Container
 ) -> None:
-    branch = make_sub_account(container, flow.who)
+    branch = make_sub_account(container, flow.account)
     visitors = lists.make(sub_account_id=branch)
     flow.make(plan(visitors, send=SEND | {"sub_account_id": branch}))
     lists.fill(visitors, "1 Main St")
@@ -332,7 +332,7 @@ def test_an_automation_of_a_sub_account_sends_for_it(
 def test_test_and_live_mail_to_one_list_each_in_their_own_way(
     flow: AutomationDriver, lists: ListOwner, container: Container, clock: Clock
 ) -> None:
-    live = AutomationDriver(make_live(container, flow.who), container, clock)
+    live = AutomationDriver(make_live(container, flow.account), container, clock)
     visitors = lists.make()
     home = {"return_address": "1 Elm St, Austin, TX 78702"}
     flow.make(plan(visitors))
@@ -353,10 +353,10 @@ def test_an_order_of_an_automation_can_be_replayed_and_changed(
     lists.add(visitors, name="Bob Barred", address="5 Main St")
     flow.work()
     [order] = flow.orders()
-    too_long = flow.who.put(f"/orders/{order['id']}", {"message": "%NAME% " + "very long words " * 200})
+    too_long = flow.account.put(f"/orders/{order['id']}", {"message": "%NAME% " + "very long words " * 200})
     assert too_long.status_code == 422, too_long.text
     assert list(too_long.json()["errors"]) == ["message"], "fitted to its own people"
     run_jobs_for(container, clock, seconds=60)
-    again = flow.who.post(f"/orders/{order['id']}/replay")
+    again = flow.account.post(f"/orders/{order['id']}/replay")
     assert again.status_code == 200, again.text
     assert [each["name"] for each in again.json()["recipients"]] == ["Jane Doe"]

@@ -88,23 +88,23 @@ def test_it_is_switched_off_unless_someone_says_so(flow: AutomationDriver, lists
 def test_they_are_listed_newest_first_by_list_and_sub_account(
     flow: AutomationDriver, lists: ListOwner, container: Container
 ) -> None:
-    branch = make_sub_account(container, flow.who)
+    branch = make_sub_account(container, flow.account)
     visitors, others = lists.make(), lists.make()
     first, second = flow.make(plan(visitors)), flow.make(plan(others))
     third = flow.make(plan(visitors, send=SEND | {"sub_account_id": branch}))
     lists.fill(visitors, "1 Main St")
 
     def listed(query: str = "") -> list[tuple[int, int]]:
-        page = flow.who.get(f"/automations{query}").json()
+        page = flow.account.get(f"/automations{query}").json()
         assert page["meta"]["total"] == len(page["data"])
         return [(each["id"], each["waiting"]) for each in page["data"]]
 
     assert listed() == [(third, 1), (second, 0), (first, 1)]
     assert listed(f"?mailing_list_id={visitors}") == [(third, 1), (first, 1)]
     assert listed(f"?sub_account_id={branch}") == [(third, 1)]
-    assert message(flow.who.get("/automations?mailing_list_id=999")) == (400, NO_LIST)
-    assert message(flow.who.get("/automations?sub_account_id=999")) == (400, NO_SUB_ACCOUNT)
-    assert field_errors(flow.who.get("/automations?mailing_list_id=x")).keys() == {"mailing_list_id"}
+    assert message(flow.account.get("/automations?mailing_list_id=999")) == (400, NO_LIST)
+    assert message(flow.account.get("/automations?sub_account_id=999")) == (400, NO_SUB_ACCOUNT)
+    assert field_errors(flow.account.get("/automations?mailing_list_id=x")).keys() == {"mailing_list_id"}
 
 
 @pytest.mark.parametrize(
@@ -261,24 +261,24 @@ def test_deleted_it_sends_nothing_more(flow: AutomationDriver, lists: ListOwner)
     visitors = lists.make()
     automation = flow.make(plan(visitors))
     lists.fill(visitors, "1 Main St")
-    assert flow.who.delete(f"/automations/{automation}").json() == {"message": "success"}
+    assert flow.account.delete(f"/automations/{automation}").json() == {"message": "success"}
     flow.work()
     assert flow.orders() == []
-    for call in (flow.who.get, flow.who.delete):
+    for call in (flow.account.get, flow.account.delete):
         assert call(f"/automations/{automation}").status_code == 404
 
 
 def test_what_it_uses_stays_while_it_is_switched_on(
     flow: AutomationDriver, lists: ListOwner, container: Container
 ) -> None:
-    branch = make_sub_account(container, flow.who)
-    template = flow.who.post(
+    branch = make_sub_account(container, flow.account)
+    template = flow.account.post(
         "/message-templates", {"type": "postcard", "name": "Hi", "content": "Hi!", "handwriting_style_id": 1}
     ).json()["id"]
     visitors = lists.make()
     send = {"piece": "postcard", "message": "Hi", "message_template": template, "sub_account_id": branch}
     automation = flow.make(plan(visitors, name="Greet", send=send))
-    live = make_live(container, flow.who)
+    live = make_live(container, flow.account)
 
     def tries() -> dict[str, tuple[int, str]]:
         """By a token of the other mode, which does not see the automation."""
@@ -299,8 +299,8 @@ def test_what_it_uses_stays_while_it_is_switched_on(
         assert told == (400, sentence)
     assert snapshot_rows(container) == before
     flow.put(automation, enabled=False)
-    assert flow.who.delete(f"/message-templates/{template}").status_code == 200
-    assert flow.who.delete(f"/mailing-lists/{visitors}").status_code == 200
+    assert flow.account.delete(f"/message-templates/{template}").status_code == 200
+    assert flow.account.delete(f"/mailing-lists/{visitors}").status_code == 200
     assert message(flow.put(automation, enabled=True)) == (400, NO_LIST)
     assert flow.put(automation, name="Still there").status_code == 200
     other = lists.make()
@@ -308,12 +308,12 @@ def test_what_it_uses_stays_while_it_is_switched_on(
     mended = flow.put(automation, mailing_list_id=other, send=SEND | {"sub_account_id": branch}, enabled=True)
     assert mended.json()["enabled"] is True
     flow.put(automation, enabled=False)
-    assert flow.who.delete(f"/sub-accounts/{branch}").status_code == 200
-    assert flow.who.get(f"/automations/{automation}").status_code == 404
+    assert flow.account.delete(f"/sub-accounts/{branch}").status_code == 200
+    assert flow.account.get(f"/automations/{automation}").status_code == 404
 
 
 def test_an_image_template_stays_too(flow: AutomationDriver, lists: ListOwner) -> None:
-    made = flow.who.call(
+    made = flow.account.call(
         "POST",
         "/image-templates",
         data={"type": "postcard", "name": "Front"},
@@ -321,22 +321,22 @@ def test_an_image_template_stays_too(flow: AutomationDriver, lists: ListOwner) -
     )
     image = made.json()["id"]
     automation = flow.make(plan(lists.make(), send=SEND | {"image_template_id": image}))
-    status, told = message(flow.who.delete(f"/image-templates/{image}"))
+    status, told = message(flow.account.delete(f"/image-templates/{image}"))
     assert (status, told.startswith(f"Automation {automation} ")) == (400, True)
     flow.put(automation, send=SEND)
-    assert flow.who.delete(f"/image-templates/{image}").status_code == 200
+    assert flow.account.delete(f"/image-templates/{image}").status_code == 200
 
 
 def test_a_list_is_not_merged_into_one_that_its_automation_cannot_use(
     flow: AutomationDriver, lists: ListOwner, container: Container
 ) -> None:
-    branch = make_sub_account(container, flow.who)
+    branch = make_sub_account(container, flow.account)
     visitors, of_branch = lists.make(), lists.make(sub_account_id=branch)
     automation = flow.make(plan(visitors))
-    status, told = message(flow.who.post(f"/mailing-lists/{visitors}/merge", {"into": of_branch}))
+    status, told = message(flow.account.post(f"/mailing-lists/{visitors}/merge", {"into": of_branch}))
     assert (status, f'Automation {automation} ("Welcome")' in told) == (400, True)
     flow.put(automation, enabled=False)
-    assert flow.who.post(f"/mailing-lists/{visitors}/merge", {"into": of_branch}).status_code == 200
+    assert flow.account.post(f"/mailing-lists/{visitors}/merge", {"into": of_branch}).status_code == 200
     assert flow.read(automation)["mailing_list_id"] == of_branch
     assert message(flow.put(automation, enabled=True)) == (400, NO_LIST)
 
@@ -418,7 +418,7 @@ def test_a_preview_shows_the_piece_and_who_is_next(
     lists.add_email(friends, "eve@example.com", dob="1990-05-06")
     automation = flow.make(birthday(friends, send=SEND | {"piece": "windowless-letter"}, enabled=False))
     before = but_files(container)
-    shown = flow.who.post(f"/automations/{automation}/preview")
+    shown = flow.account.post(f"/automations/{automation}/preview")
     assert shown.status_code == 200, shown.text
     data = shown.json()["data"]
     assert {"previews", "sides", "envelope"} <= data.keys()
@@ -428,7 +428,7 @@ def test_a_preview_shows_the_piece_and_who_is_next(
         {"date": "2026-06-03", "recipients": 1},
     ]
     assert (data["coming_total"], data["waiting"]) == (4, 0)
-    assert flow.who.http.get(data["previews"][0]).headers["Content-Type"] == "image/png"
+    assert flow.account.http.get(data["previews"][0]).headers["Content-Type"] == "image/png"
     assert but_files(container) == before
 
 
@@ -438,8 +438,8 @@ def test_a_preview_is_drawn_for_whoever_waits(flow: AutomationDriver, lists: Lis
     automation = flow.make(plan(visitors))
 
     def back() -> bytes:
-        data = flow.who.post(f"/automations/{automation}/preview").json()["data"]
-        return flow.who.http.get(data["previews"][1]).content
+        data = flow.account.post(f"/automations/{automation}/preview").json()["data"]
+        return flow.account.http.get(data["previews"][1]).content
 
     nobody_waits = back()
     joan = lists.add(visitors, name="Joan Waits", address="2 Main St").json()["id"]
@@ -457,7 +457,7 @@ def test_a_preview_needs_nobody(flow: AutomationDriver, lists: ListOwner, trigge
     list_id = lists.make() if trigger == "list_entry" else None
     automation = flow.make(plan(list_id, trigger=trigger))
     for street in ("1 Main St", "2 Main St"):
-        data = flow.who.post(f"/automations/{automation}/preview").json()["data"]
+        data = flow.account.post(f"/automations/{automation}/preview").json()["data"]
         assert (data["sides"], data["coming"]) == (["front", "back"], [])
         if list_id is not None:
             lists.fill(list_id, street)
@@ -467,7 +467,7 @@ def test_a_form_changes_single_values(flow: AutomationDriver, lists: ListOwner) 
     automation = flow.make(birthday(lists.make()))
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     path, content = f"/automations/{automation}", "days_offset=-7&enabled=false&daily_limit=10"
-    changed = flow.who.call("PUT", path, content=content, headers=form).json()
+    changed = flow.account.call("PUT", path, content=content, headers=form).json()
     assert (changed["days_offset"], changed["enabled"], changed["daily_limit"]) == (-7, False, 10)
 
 
@@ -478,7 +478,7 @@ def test_a_list_of_scans_is_for_automations_of_its_mode_alone(
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(mailing_lists).where(mailing_lists.c.id == scanned).values(kept_for="test"))
     home = {"return_address": "1 Elm St, Austin, TX 78702"}
-    refused = make_live(container, flow.who).post("/automations", plan(scanned, send=SEND | home))
+    refused = make_live(container, flow.account).post("/automations", plan(scanned, send=SEND | home))
     assert field_errors(refused) == {
         "mailing_list_id": ["The service keeps this list of those who scanned test mail: use a test token."]
     }

@@ -29,7 +29,7 @@ def lists(service: tuple[ListOwner, Container]) -> ListOwner:
 
 
 def remove(lists: ListOwner, list_id: int, **given: Any) -> Response:
-    return lists.who.post(PATHS[0], {"mailing_list_id": list_id} | given)
+    return lists.account.post(PATHS[0], {"mailing_list_id": list_id} | given)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_one_who_matches_leaves(lists: ListOwner, path: str, given: dict[str
     list_id = lists.make()
     jane = lists.add(list_id, email="jane@example.com").json()["id"]
     [stays] = lists.fill(list_id, "12 Main Ave")
-    answer = lists.who.post(path, {"mailing_list": list_id} | given)
+    answer = lists.account.post(path, {"mailing_list": list_id} | given)
     assert (answer.status_code, answer.json()) == (200, {"status": f"Recipient {jane} Deleted"})
     assert ids(lists.on(list_id)) == [stays]
 
@@ -119,7 +119,7 @@ def test_a_wrong_question_is_named(lists: ListOwner, given: dict[str, Any], fiel
 
 
 def test_another_accounts_list_is_unknown(lists: ListOwner, service: tuple[ListOwner, Container]) -> None:
-    other = ListOwner(make_account(service[1], lists.who.http, "stranger@example.com"))
+    other = ListOwner(make_account(service[1], lists.account.http, "stranger@example.com"))
     list_id = lists.make()
     lists.add(list_id)
     assert message(remove(other, list_id, address="12 Main St")) == (400, NO_LIST)

@@ -46,7 +46,7 @@ def test_a_recipient_says_whether_mail_arrives_and_why_not(lists: ListOwner) -> 
     assert verdict(lists.add(into).json()) == ("deliverable", True, [])
     half = {"address": "9 Elm St", "city": None, "province": None, "postal_code": None}
     assert verdict(lists.add(into, **half).json()) == ("undeliverable", False, [INCOMPLETE_ADDRESS])
-    email = lists.who.post("/recipients", {"mailing_list_id": into, "email": "e@example.com"}).json()
+    email = lists.account.post("/recipients", {"mailing_list_id": into, "email": "e@example.com"}).json()
     assert verdict(email) == ("undeliverable", False, [NO_ADDRESS])
     doubtful = lists.add(into, address="7 Oak St", **ELSEWHERE).json()
     assert verdict(doubtful) == ("doubtful", True, [doubt(lists)])
@@ -67,10 +67,10 @@ def test_a_send_warns_of_doubtful_addresses_in_few_words(lists: ListOwner) -> No
     whom = [person(address=f"{n} Oak St", **ELSEWHERE) for n in range(2)]
     told = f"2 addresses are doubtful: {doubt(lists)}"
     body = {"recipients": [person(), *whom], "message": "Hi!", "allow_duplicates": True}
-    assert told in lists.who.post("/estimate/postcard", body).json()["data"]["warnings"]
-    sent = lists.who.post("/send/postcard", body)
+    assert told in lists.account.post("/estimate/postcard", body).json()["data"]["warnings"]
+    sent = lists.account.post("/send/postcard", body)
     assert told in sent.headers["X-Warnings"]
-    assert told in lists.who.get(f"/orders/{sent.json()['id']}").json()["warnings"]
+    assert told in lists.account.get(f"/orders/{sent.json()['id']}").json()["warnings"]
 
 
 def test_a_list_is_counted_and_its_doubts_are_told(lists: ListOwner) -> None:
@@ -80,7 +80,7 @@ def test_a_list_is_counted_and_its_doubts_are_told(lists: ListOwner) -> None:
     lists.add(into, address="1 Elm St")
     lists.add_email(into, "e@example.com")
     body = {"mailing_list_ids": [into], "message": "Hello!"}
-    data = lists.who.post("/estimate/postcard", body).json()["data"]
+    data = lists.account.post("/estimate/postcard", body).json()["data"]
     assert (data["total_recipients"], data["undeliverable"]) == (4, 1)
     assert f"3 addresses are doubtful: {doubt(lists)}" in data["warnings"]
 
@@ -99,7 +99,7 @@ def test_many_reasons_make_few_warnings(shared: tuple[ListOwner, Container]) -> 
     with parts.db.system_transaction() as tx:
         tx.execute(own_words, {"list": into})
     body = {"mailing_list_ids": [into], "message": "Hello!"}
-    data = lists.who.post("/estimate/postcard", body).json()["data"]
+    data = lists.account.post("/estimate/postcard", body).json()["data"]
     assert (data["total_recipients"], data["undeliverable"]) == (10, 10)
     [doubts] = [told for told in data["warnings"] if "doubtful" in told]
     assert doubts.startswith("10 addresses are doubtful: Nobody knows ")

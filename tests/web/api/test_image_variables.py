@@ -34,7 +34,7 @@ class Gallery(ScriptedServer):
         super().__init__(self._show)
 
     @property
-    def asked(self) -> list[str]:
+    def paths(self) -> list[str]:
         """The paths asked for, in any order, as they were written."""
         return sorted(request.split(b" ")[1].decode() for request in self.requests)
 
@@ -107,7 +107,7 @@ def test_each_piece_is_printed_with_its_own_front(
     sent = owner.send(recipients=fond_of("red", "blue", None, "red"), front_image_url=url)
     assert sent.status_code == 200, sent.text
     assert sent.json()["front_image"] == url
-    assert gallery.asked == ["/blue.png", "/green.png", "/red.png"]
+    assert gallery.paths == ["/blue.png", "/green.png", "/red.png"]
     assert len(list(container.storage.store.keys("creative/"))) == 3
     order_id = sent.json()["id"]
     fronts = [row.front_file_id for row in files_of_items(container, order_id)]
@@ -179,7 +179,7 @@ def test_who_cannot_be_mailed_needs_no_picture(owner: Account, container: Contai
     audience = [*fond_of("red"), {"email": "only@example.com", "custom1": "missing"}]
     sent = owner.send(recipients=audience, front_image_url=gallery.url("/~CUSTOM1~.png"))
     assert sent.status_code == 200, sent.text
-    assert gallery.asked == ["/red.png"]
+    assert gallery.paths == ["/red.png"]
     mailed, refused = files_of_items(container, sent.json()["id"])
     assert mailed.front_file_id is not None
     assert refused.front_file_id is None
@@ -189,8 +189,8 @@ def test_a_value_stays_one_part_of_the_address(owner: Account, gallery: Gallery)
     value = "../secret?a=1&b=%41#é"
     url = gallery.url("/a/~CUSTOM1~.png?who=~CUSTOM1~&size=2")
     assert owner.send(recipients=fond_of(value), front_image_url=url).status_code == 422
-    (asked,) = gallery.asked
-    path, _, query = asked.partition("?")
+    (requested,) = gallery.paths
+    path, _, query = requested.partition("?")
     folder, name = path.removeprefix("/").split("/")
     assert (folder, unquote(name)) == ("a", value + ".png")
     assert parse_qs(query) == {"who": [value], "size": ["2"]}
@@ -218,7 +218,7 @@ def test_more_than_fifty_pictures_are_refused_before_any_is_fetched(
     assert refused.json()["errors"] == {
         "front_image_url": ["The URL names 51 different pictures: at most 50 in one call."]
     }
-    assert gallery.requests == []
+    assert gallery.paths == []
     assert traces(container) == before
 
 
@@ -247,7 +247,7 @@ def test_a_retry_with_the_same_key_fetches_and_keeps_nothing(
     before = traces(container)
     second = owner.post("/send/postcard", body, headers={"Idempotency-Key": "k"})
     assert (second.status_code, second.content) == (200, first.content)
-    assert gallery.asked == ["/blue.png", "/red.png"]
+    assert gallery.paths == ["/blue.png", "/red.png"]
     assert traces(container) == before
 
 

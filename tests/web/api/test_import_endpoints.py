@@ -138,7 +138,7 @@ def test_what_cannot_be_imported_is_refused_and_leaves_nothing(importer: Importe
     assert told in refused["file"][0]
     assert importer.files == []
     assert importer.lists.read(list_id)["processed"]
-    assert importer.lists.who.get(f"/mailing-lists/{list_id}/imports").json() == {"data": []}
+    assert importer.lists.account.get(f"/mailing-lists/{list_id}/imports").json() == {"data": []}
 
 
 def test_a_workbook_that_swells_is_refused(importer: Importer) -> None:
@@ -197,7 +197,7 @@ def test_without_a_header_the_first_row_is_a_person(importer: Importer) -> None:
 
 def test_the_body_may_be_the_file_itself(importer: Importer) -> None:
     list_id = importer.lists.make()
-    begun = importer.lists.who.call(
+    begun = importer.lists.account.call(
         "POST",
         f"/mailing-lists/{list_id}/import?file_name=crm.csv",
         content=(HEAD + JANE).encode("utf-16"),
@@ -211,11 +211,11 @@ def test_the_body_may_be_the_file_itself(importer: Importer) -> None:
 def test_no_file_is_told_how_to_send_one(importer: Importer) -> None:
     list_id = importer.lists.make()
     path = f"/mailing-lists/{list_id}/import"
-    status, told = message(importer.lists.who.post(path, {"file": "x"}))
+    status, told = message(importer.lists.account.post(path, {"file": "x"}))
     assert (status, "multipart/form-data in the field `file`" in told) == (415, True)
-    named = importer.lists.who.call("POST", path, files={"data": ("a.csv", b"x")})
+    named = importer.lists.account.call("POST", path, files={"data": ("a.csv", b"x")})
     assert list(field_errors(named)) == ["file"]
-    cut = importer.lists.who.call(
+    cut = importer.lists.account.call(
         "POST",
         path,
         content=b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nName',
@@ -236,7 +236,7 @@ def test_only_a_file_may_be_larger_than_other_bodies(build: Build, owner: Accoun
         told = message(who.upload(list_id, large))
         assert told == (413, "The file is larger than this service accepts (50,000 bytes).")
         assert who.upload(list_id, HEAD + JANE + "x" * 30_000 + "\n").status_code == 202
-        assert who.lists.who.post("/mailing-lists", {"description": "x" * 30_000}).status_code == 413
+        assert who.lists.account.post("/mailing-lists", {"description": "x" * 30_000}).status_code == 413
 
 
 def test_the_same_key_is_the_same_import(importer: Importer) -> None:
@@ -260,12 +260,12 @@ def test_one_file_at_a_time(importer: Importer) -> None:
 def test_a_cancelled_import_puts_nobody_on_the_list(importer: Importer) -> None:
     list_id = importer.lists.make()
     begun = importer.upload(list_id).json()
-    cancelled = importer.lists.who.post(f"/imports/{begun['id']}/cancel")
+    cancelled = importer.lists.account.post(f"/imports/{begun['id']}/cancel")
     assert (cancelled.status_code, cancelled.json()["status"]) == (200, "cancelled")
     assert importer.lists.read(list_id)["processed"]
     assert importer.fill(begun["id"])["status"] == "cancelled"
     assert importer.names(list_id) == []
-    assert message(importer.lists.who.post(f"/imports/{begun['id']}/cancel")) == (
+    assert message(importer.lists.account.post(f"/imports/{begun['id']}/cancel")) == (
         409,
         "This import is cancelled already.",
     )
@@ -275,11 +275,11 @@ def test_nothing_is_sent_to_a_list_that_is_being_filled(importer: Importer) -> N
     list_id = importer.lists.make()
     begun = importer.upload(list_id).json()
     body = {"recipients": None, "mailing_list_ids": [list_id]}
-    refused = field_errors(importer.lists.who.send(**body))
+    refused = field_errors(importer.lists.account.send(**body))
     told = f"List {list_id} is being filled: send when its processed is true, or cancel the import."
     assert told in [error for found in refused.values() for error in found]
     importer.fill(begun["id"])
-    assert importer.lists.who.send(**body).status_code == 200
+    assert importer.lists.account.send(**body).status_code == 200
 
 
 def test_a_list_that_is_being_filled_stays_what_it_is(importer: Importer) -> None:
@@ -289,8 +289,8 @@ def test_a_list_that_is_being_filled_stays_what_it_is(importer: Importer) -> Non
     told = f"List {list_id} is being filled: wait until its processed is true, or cancel the import."
     for refused in (
         lists.delete(f"/mailing-lists/{list_id}"),
-        lists.who.post(f"/mailing-lists/{list_id}/merge", {"into": other}),
-        lists.who.post(f"/mailing-lists/{other}/merge", {"into": list_id}),
+        lists.account.post(f"/mailing-lists/{list_id}/merge", {"into": other}),
+        lists.account.post(f"/mailing-lists/{other}/merge", {"into": list_id}),
         lists.put(f"/mailing-lists/{list_id}", {"is_suppression_list": True}),
     ):
         assert message(refused) == (400, told)
@@ -301,7 +301,7 @@ def test_a_list_that_is_being_filled_stays_what_it_is(importer: Importer) -> Non
 def test_imports_of_a_list_are_listed_newest_first(importer: Importer) -> None:
     list_id = importer.lists.make()
     ids = [importer.run(list_id, HEAD + row)["id"] for row in (JANE, JOHN)]
-    found = importer.lists.who.get(f"/mailing-lists/{list_id}/imports").json()["data"]
+    found = importer.lists.account.get(f"/mailing-lists/{list_id}/imports").json()["data"]
     assert [each["id"] for each in found] == ids[::-1]
 
 
@@ -309,7 +309,7 @@ def test_an_import_is_its_owners_alone(importer: Importer, stranger: Account, co
     list_id = importer.lists.make()
     done = importer.run(list_id, HEAD + JANE + JANE)
     for path in (f"/imports/{done['id']}", f"/imports/{done['id']}/rejected.csv"):
-        assert importer.lists.who.get(path).status_code == 200
+        assert importer.lists.account.get(path).status_code == 200
         assert stranger.get(path).status_code == 404
     assert stranger.post(f"/imports/{done['id']}/cancel").status_code == 404
     assert Importer(ListOwner(stranger), container).upload(list_id).status_code == 404
@@ -319,8 +319,8 @@ def test_an_import_is_its_owners_alone(importer: Importer, stranger: Account, co
 
 
 def test_a_list_takes_its_imports_into_another_sub_account(importer: Importer, container: Container) -> None:
-    branch = make_sub_account(container, importer.lists.who)
-    mate = make_teammate(container, importer.lists.who, branch)
+    branch = make_sub_account(container, importer.lists.account)
+    mate = make_teammate(container, importer.lists.account, branch)
     list_id = importer.lists.make()
     done = importer.run(list_id, HEAD + JANE)
     assert mate.get(f"/imports/{done['id']}").status_code == 404
@@ -334,7 +334,7 @@ def test_an_export_is_imported_without_loss(importer: Importer) -> None:
     lists.add(here, name='Jane "JD" Doe, Dr.', custom1="=1+1", custom2="'=1+1", custom3="one\ntwo", phone="+1 512")
     lists.add(here, address="14 Rue X", city="Paris", province=None, postal_code="75001", country="FR")
     lists.add_email(here, "jane@example.com", name="-x", dob="02/29/1980")
-    exported = lists.who.get(f"/mailing-lists/{here}/export")
+    exported = lists.account.get(f"/mailing-lists/{here}/export")
     done = importer.run(there, exported.content)
     assert counts(done) == (3, 3, 0, 0)
     told_apart = {"id", "mailing_list_id", "mailing_list", "mailing-list", "created_at", "updated_at"}

@@ -18,7 +18,7 @@ def lists(owner: Account) -> ListOwner:
 
 
 def rows(lists: ListOwner, list_id: int) -> list[dict[str, str]]:
-    answer = lists.who.get(f"/mailing-lists/{list_id}/export")
+    answer = lists.account.get(f"/mailing-lists/{list_id}/export")
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
     assert answer.headers["Content-Disposition"] == f'attachment; filename="mailing-list-{list_id}.csv"'
@@ -38,7 +38,7 @@ def test_a_line_of_names_and_a_line_for_each(lists: ListOwner) -> None:
 
 
 def test_an_empty_list_is_a_line_of_names(lists: ListOwner) -> None:
-    answer = lists.who.get(f"/mailing-lists/{lists.make()}/export")
+    answer = lists.account.get(f"/mailing-lists/{lists.make()}/export")
     assert answer.text == ",".join(list_queries.EXPORT_COLUMNS) + "\n"
 
 
@@ -51,18 +51,18 @@ def test_a_spreadsheet_takes_no_value_for_a_formula(lists: ListOwner, formula: s
 
 
 def test_a_teammate_exports_the_lists_of_one_sub_account(lists: ListOwner, container: Container) -> None:
-    branch = make_sub_account(container, lists.who)
-    mate = ListOwner(make_teammate(container, lists.who, branch))
+    branch = make_sub_account(container, lists.account)
+    mate = ListOwner(make_teammate(container, lists.account, branch))
     mine, everyones = mate.make(), lists.make()
     mate.fill(mine, "1 Main St")
     assert len(rows(mate, mine)) == 1
-    assert mate.who.get(f"/mailing-lists/{everyones}/export").status_code == 404
+    assert mate.account.get(f"/mailing-lists/{everyones}/export").status_code == 404
 
 
 def test_a_long_list_comes_in_pieces_and_whole(lists: ListOwner, container: Container) -> None:
     list_id = lists.make()
     lists.fill(list_id, *(f"{n} Main St" for n in range(1_500)))
-    with container.db.transaction(Tenant(lists.who.id)) as tx:
+    with container.db.transaction(Tenant(lists.account.id)) as tx:
         file = list_queries.write_csv_file(tx, list_id)
     pieces = list(list_queries.read_chunks(file))
     assert len(pieces) > 1
@@ -73,7 +73,7 @@ def test_a_long_list_comes_in_pieces_and_whole(lists: ListOwner, container: Cont
 def test_the_file_of_whoever_stops_reading_is_gone(lists: ListOwner, container: Container) -> None:
     list_id = lists.make()
     lists.fill(list_id, *(f"{n} Main St" for n in range(1_500)))
-    with container.db.transaction(Tenant(lists.who.id)) as tx:
+    with container.db.transaction(Tenant(lists.account.id)) as tx:
         file = list_queries.write_csv_file(tx, list_id)
     reading = list_queries.read_chunks(file)
     next(reading)

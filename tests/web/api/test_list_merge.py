@@ -13,7 +13,7 @@ def lists(owner: Account) -> ListOwner:
 
 
 def test_everyone_goes_over_and_doubles_are_dropped(lists: ListOwner, container: Container, clock: Clock) -> None:
-    branch = make_sub_account(container, lists.who)
+    branch = make_sub_account(container, lists.account)
     source, target = lists.make("Old"), lists.make("New", sub_account_id=branch)
     there = lists.fill(target, "1 Main St")
     there.append(lists.add_email(target, "Jane@example.com"))
@@ -22,29 +22,29 @@ def test_everyone_goes_over_and_doubles_are_dropped(lists: ListOwner, container:
     lists.add_email(source, "jane@EXAMPLE.com")
     moves_too = lists.add_email(source, "joe@example.com")
     clock.advance(minutes=1)
-    merged = lists.who.post(f"/mailing-lists/{source}/merge", {"into": target})
+    merged = lists.account.post(f"/mailing-lists/{source}/merge", {"into": target})
     assert merged.status_code == 200
     assert (merged.json()["id"], merged.json()["total_recipients"]) == (target, 5)
-    assert lists.who.get(f"/mailing-lists/{source}").status_code == 404
+    assert lists.account.get(f"/mailing-lists/{source}").status_code == 404
     assert sorted(ids(lists.on(target))) == sorted([*there, moves, moves_too])
-    moved = lists.who.get(f"/recipients/{moves}").json()
+    moved = lists.account.get(f"/recipients/{moves}").json()
     assert (moved["mailing_list_id"], moved["updated_at"]) == (target, "2026-05-04T12:01:00Z")
-    of_branch = lists.who.get(f"/recipients?sub_account_id={branch}").json()
+    of_branch = lists.account.get(f"/recipients?sub_account_id={branch}").json()
     assert of_branch["meta"]["total"] == len(of_branch["data"]) == 5
 
 
 def test_a_list_is_not_merged_into_itself_or_into_one_of_another_kind(lists: ListOwner) -> None:
     mailed, barred = lists.make(), lists.make(is_suppression_list=True)
     for source, target in ((mailed, mailed), (mailed, barred), (barred, mailed)):
-        answer = lists.who.post(f"/mailing-lists/{source}/merge", {"into": target})
+        answer = lists.account.post(f"/mailing-lists/{source}/merge", {"into": target})
         assert list(field_errors(answer)) == ["into"]
-    assert list(field_errors(lists.who.post(f"/mailing-lists/{mailed}/merge", {}))) == ["into"]
-    assert lists.who.post(f"/mailing-lists/{mailed}/merge", {"into": 999}).status_code == 400
-    assert lists.who.get("/mailing-lists").json()["meta"]["total"] == 2
+    assert list(field_errors(lists.account.post(f"/mailing-lists/{mailed}/merge", {}))) == ["into"]
+    assert lists.account.post(f"/mailing-lists/{mailed}/merge", {"into": 999}).status_code == 400
+    assert lists.account.get("/mailing-lists").json()["meta"]["total"] == 2
 
 
 def dedupe(lists: ListOwner, list_id: int) -> dict[str, object]:
-    answer = lists.who.post(f"/mailing-lists/{list_id}/dedupe")
+    answer = lists.account.post(f"/mailing-lists/{list_id}/dedupe")
     assert answer.status_code == 200
     found: dict[str, object] = answer.json()
     return found
@@ -92,10 +92,10 @@ def test_people_with_half_an_address_are_not_taken_for_one(lists: ListOwner) -> 
         (source, {}),
         (source, {"email": "A@example.com"}),  # the first of them once more
     ):
-        added = lists.who.post("/recipients", half | more | {"mailing_list_id": list_id})
+        added = lists.account.post("/recipients", half | more | {"mailing_list_id": list_id})
         assert added.status_code == 201, added.text
     dedupe(lists, source)
-    lists.who.post(f"/mailing-lists/{source}/merge", {"into": target})
+    lists.account.post(f"/mailing-lists/{source}/merge", {"into": target})
     emails = sorted(str(row["email"]) for row in lists.on(target))
     assert emails == ["None", *(f"{name}@example.com" for name in "aabc")]
 
@@ -112,27 +112,27 @@ def test_other_lists_are_left_alone(lists: ListOwner) -> None:
 def test_subscriptions_to_the_list_go_over_with_it(lists: ListOwner) -> None:
     source, target = lists.make("Old"), lists.make("New")
     body = {"url": "https://example.com/hook", "type": "*", "mailing_list_id": source}
-    hook = lists.who.post("/webhooks", body).json()["id"]
-    lists.who.post(f"/mailing-lists/{source}/merge", {"into": target})
-    assert lists.who.get(f"/webhooks/{hook}").json()["mailing_list_id"] == target
+    hook = lists.account.post("/webhooks", body).json()["id"]
+    lists.account.post(f"/mailing-lists/{source}/merge", {"into": target})
+    assert lists.account.get(f"/webhooks/{hook}").json()["mailing_list_id"] == target
 
 
 def test_subscriptions_of_both_modes_and_of_everyone_go_over(lists: ListOwner, container: Container) -> None:
     """Also those that whoever merges does not see."""
-    here, there = make_sub_account(container, lists.who), make_sub_account(container, lists.who, "Other")
+    here, there = make_sub_account(container, lists.account), make_sub_account(container, lists.account, "Other")
     source, target = lists.make(sub_account_id=here), lists.make(sub_account_id=here)
-    hooks = subscribe_to_list(container, lists.who, source, here)
-    teammate = make_teammate(container, lists.who, here)
+    hooks = subscribe_to_list(container, lists.account, source, here)
+    teammate = make_teammate(container, lists.account, here)
     assert teammate.post(f"/mailing-lists/{source}/merge", {"into": target}).status_code == 200
     assert subscription_scopes(container, hooks) == [(target, None), (target, here)] * 2
     last = lists.make(sub_account_id=there)
-    assert lists.who.post(f"/mailing-lists/{target}/merge", {"into": last}).status_code == 200
+    assert lists.account.post(f"/mailing-lists/{target}/merge", {"into": last}).status_code == 200
     assert subscription_scopes(container, hooks) == [(last, None), (last, here)] * 2
 
 
 def test_a_sub_accounts_subscription_to_a_list_of_all_stays_its_own(lists: ListOwner, container: Container) -> None:
-    branch = make_sub_account(container, lists.who)
+    branch = make_sub_account(container, lists.account)
     source, target = lists.make(), lists.make()
-    hooks = subscribe_to_list(container, lists.who, source, branch)
-    lists.who.post(f"/mailing-lists/{source}/merge", {"into": target})
+    hooks = subscribe_to_list(container, lists.account, source, branch)
+    lists.account.post(f"/mailing-lists/{source}/merge", {"into": target})
     assert subscription_scopes(container, hooks) == [(target, None), (target, branch)] * 2

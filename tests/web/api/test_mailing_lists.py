@@ -60,7 +60,7 @@ def test_a_key_is_unguessable_stored_sealed_and_shown_in_reads(lists: ListOwner,
 def test_a_new_key_ends_the_old_one(lists: ListOwner, container: Container) -> None:
     list_id = lists.make()
     old = lists.read(list_id)["api_key"]
-    rotated = lists.who.post(f"/mailing-lists/{list_id}/rotate-key")
+    rotated = lists.account.post(f"/mailing-lists/{list_id}/rotate-key")
     assert rotated.status_code == 200
     assert rotated.json()["api_key"] == lists.read(list_id)["api_key"] != old
     assert rotated.headers["Cache-Control"] == "no-store"
@@ -73,7 +73,7 @@ def test_lists_are_listed_newest_first_and_found_by_a_part_of_their_name(lists: 
     made = [lists.make(name) for name in ("Spring 50%", "Spring 500", "a_b\\c", "AXB")]
 
     def found(query: str) -> list[int]:
-        return ids(lists.who.get("/mailing-lists", params={"query": query}).json()["data"])
+        return ids(lists.account.get("/mailing-lists", params={"query": query}).json()["data"])
 
     assert found("") == made[::-1]
     assert found("sPRING") == [made[1], made[0]]
@@ -81,7 +81,7 @@ def test_lists_are_listed_newest_first_and_found_by_a_part_of_their_name(lists: 
     assert found("A_b") == [made[2]]
     assert found("b\\C") == [made[2]]
     assert found("nothing") == []
-    page = lists.who.get("/mailing-lists?items_per_page=3&query=s").json()
+    page = lists.account.get("/mailing-lists?items_per_page=3&query=s").json()
     assert (page["meta"]["total"], page["meta"]["per_page"]) == (2, 3)
 
 
@@ -100,9 +100,9 @@ def test_a_change_leaves_what_it_does_not_name(lists: ListOwner, clock: Clock) -
 
 @pytest.mark.parametrize("field", ["type", "is_suppression_list"])
 def test_null_says_nothing_of_a_new_list_and_is_refused_for_one_there_is(lists: ListOwner, field: str) -> None:
-    made = lists.who.post("/mailing-lists", {"description": "A", field: None}).json()
+    made = lists.account.post("/mailing-lists", {"description": "A", field: None}).json()
     assert (made["type"], made["is_suppression_list"]) == ("manual", False)
-    assert list(field_errors(lists.who.put(f"/mailing-lists/{made['id']}", {field: None}))) == [field]
+    assert list(field_errors(lists.account.put(f"/mailing-lists/{made['id']}", {field: None}))) == [field]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_null_says_nothing_of_a_new_list_and_is_refused_for_one_there_is(lists: 
     ],
 )
 def test_a_wrong_field_is_named(lists: ListOwner, fields: dict[str, Any], field: str) -> None:
-    assert list(field_errors(lists.who.post("/mailing-lists", {"description": "A"} | fields))) == [field]
+    assert list(field_errors(lists.account.post("/mailing-lists", {"description": "A"} | fields))) == [field]
     list_id = lists.make()
     assert list(field_errors(lists.put(f"/mailing-lists/{list_id}", fields))) == [field]
     assert lists.read(list_id)["description"] == "Visitors"
@@ -135,34 +135,34 @@ def test_a_list_needs_a_description(owner: Account) -> None:
 
 
 def test_a_lists_people_follow_it_into_another_sub_account(lists: ListOwner, container: Container) -> None:
-    branch = make_sub_account(container, lists.who)
+    branch = make_sub_account(container, lists.account)
     list_id = lists.make()
     lists.fill(list_id, "1 Main St", "2 Main St")
-    teammate = ListOwner(make_teammate(container, lists.who, branch))
-    assert teammate.who.get("/recipients").json()["meta"]["total"] == 0
+    teammate = ListOwner(make_teammate(container, lists.account, branch))
+    assert teammate.account.get("/recipients").json()["meta"]["total"] == 0
     assert lists.put(f"/mailing-lists/{list_id}", {"sub_account": branch}).json()["sub_account_id"] == branch
     assert len(teammate.on(list_id)) == 2
     assert lists.read(list_id)["total_recipients"] == 2
     lists.put(f"/mailing-lists/{list_id}", {"sub_account_id": None})
-    assert teammate.who.get("/recipients").json()["data"] == []
+    assert teammate.account.get("/recipients").json()["data"] == []
 
 
 def test_subscriptions_to_a_list_that_moves_stay_whose_they_are(lists: ListOwner, container: Container) -> None:
-    here, there = make_sub_account(container, lists.who), make_sub_account(container, lists.who, "Other")
+    here, there = make_sub_account(container, lists.account), make_sub_account(container, lists.account, "Other")
     list_id = lists.make(sub_account_id=here)
-    hooks = subscribe_to_list(container, lists.who, list_id, here)
+    hooks = subscribe_to_list(container, lists.account, list_id, here)
     for home in (there, None):
         assert lists.put(f"/mailing-lists/{list_id}", {"sub_account_id": home}).status_code == 200
         assert subscription_scopes(container, hooks) == [(list_id, None), (list_id, here)] * 2
 
 
 def test_the_sub_account_filters_lists(lists: ListOwner, container: Container) -> None:
-    branch = make_sub_account(container, lists.who)
+    branch = make_sub_account(container, lists.account)
     lists.make()
     mine = lists.make(sub_account_id=branch)
     for name in ("sub_account_id", "sub_account"):
-        assert ids(lists.who.get(f"/mailing-lists?{name}={branch}").json()["data"]) == [mine]
-    assert message(lists.who.get("/mailing-lists?sub_account_id=999")) == (400, NO_SUB_ACCOUNT)
+        assert ids(lists.account.get(f"/mailing-lists?{name}={branch}").json()["data"]) == [mine]
+    assert message(lists.account.get("/mailing-lists?sub_account_id=999")) == (400, NO_SUB_ACCOUNT)
 
 
 def test_another_accounts_list_looks_like_none(lists: ListOwner, stranger: Account, container: Container) -> None:
@@ -179,7 +179,7 @@ def test_another_accounts_list_looks_like_none(lists: ListOwner, stranger: Accou
             assert (answer.status_code, answer.text) == (404, '{"message":"Not Found"}'), (method, path)
     assert ids(stranger.get("/mailing-lists").json()["data"]) == [own]
     assert message(stranger.post(f"/mailing-lists/{own}/merge", {"into": list_id}))[0] == 400
-    branch = make_sub_account(container, lists.who)
+    branch = make_sub_account(container, lists.account)
     for refused in (
         stranger.post("/mailing-lists", {"name": "A", "sub_account_id": branch}),
         theirs.put(f"/mailing-lists/{own}", {"sub_account_id": branch}),
@@ -190,16 +190,16 @@ def test_another_accounts_list_looks_like_none(lists: ListOwner, stranger: Accou
 
 
 def test_a_teammate_of_one_sub_account_keeps_lists_within_it(lists: ListOwner, container: Container) -> None:
-    mine, other = make_sub_account(container, lists.who), make_sub_account(container, lists.who)
-    mate = ListOwner(make_teammate(container, lists.who, mine))
+    mine, other = make_sub_account(container, lists.account), make_sub_account(container, lists.account)
+    mate = ListOwner(make_teammate(container, lists.account, mine))
     everyones, others = lists.make(), lists.make(sub_account_id=other)
     own = mate.make()
     assert mate.read(own)["sub_account_id"] == mine
     assert mate.put(f"/mailing-lists/{own}", {"sub_account_id": None}).json()["sub_account_id"] == mine
-    assert ids(mate.who.get("/mailing-lists").json()["data"]) == [own]
-    assert [mate.who.get(f"/mailing-lists/{n}").status_code for n in (everyones, others)] == [404, 404]
+    assert ids(mate.account.get("/mailing-lists").json()["data"]) == [own]
+    assert [mate.account.get(f"/mailing-lists/{n}").status_code for n in (everyones, others)] == [404, 404]
     for refused in (
-        mate.who.post("/mailing-lists", {"name": "A", "sub_account_id": other}),
+        mate.account.post("/mailing-lists", {"name": "A", "sub_account_id": other}),
         mate.put(f"/mailing-lists/{own}", {"sub_account_id": other}),
     ):
         assert message(refused) == (400, NO_SUB_ACCOUNT)
@@ -211,8 +211,8 @@ def test_a_deleted_list_takes_its_people_along(lists: ListOwner) -> None:
     deleted = lists.delete(f"/mailing-lists/{list_id}")
     assert (deleted.status_code, deleted.json()) == (200, {"message": "success"})
     assert lists.delete(f"/mailing-lists/{list_id}").status_code == 404
-    assert lists.who.get(f"/recipients/{recipient}").status_code == 404
-    assert lists.who.get("/recipients").json()["data"] == []
+    assert lists.account.get(f"/recipients/{recipient}").status_code == 404
+    assert lists.account.get("/recipients").json()["data"] == []
 
 
 @pytest.mark.parametrize(
@@ -229,11 +229,11 @@ def test_a_list_that_an_order_waits_for_stays(
     lists: ListOwner, container: Container, status: str, mode: str, answers: int
 ) -> None:
     list_id, other = lists.make(), lists.make()
-    order = recipients_of_order(container, lists.who, list_id, status=status, mode=mode)
+    order = recipients_of_order(container, lists.account, list_id, status=status, mode=mode)
     tries = [
         lists.put(f"/mailing-lists/{list_id}", {"is_suppression_list": True}),
         lists.put(f"/mailing-lists/{list_id}", {"is_suppression_list": False}),
-        lists.who.post(f"/mailing-lists/{list_id}/merge", {"into": other}),
+        lists.account.post(f"/mailing-lists/{list_id}/merge", {"into": other}),
         lists.delete(f"/mailing-lists/{other}"),
     ]
     assert [one.status_code for one in tries] == [answers, 200, answers, 200]
@@ -245,9 +245,9 @@ def test_a_list_that_an_order_waits_for_stays(
 
 def test_after_a_look_at_both_modes_only_the_callers_own_is_seen_again(lists: ListOwner, container: Container) -> None:
     list_id = lists.make()
-    recipients_of_order(container, lists.who, list_id, status="fulfilled", mode="live")
+    recipients_of_order(container, lists.account, list_id, status="fulfilled", mode="live")
     assert lists.delete(f"/mailing-lists/{list_id}").status_code == 200
-    assert lists.who.get("/orders").json()["data"] == []
+    assert lists.account.get("/orders").json()["data"] == []
 
 
 @pytest.mark.parametrize(("scope", "reads", "writes"), [("lists:read", 200, 403), ("lists:write", 403, 201)])

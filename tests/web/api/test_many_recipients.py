@@ -44,10 +44,10 @@ def rows_for(list_id: int, how_many: int) -> list[dict[str, Any]]:
 def test_each_row_is_answered_in_its_order(lists: ListOwner, path: str, wrapped: bool, how_many: int) -> None:
     list_id = lists.make()
     rows = rows_for(list_id, how_many)
-    answer = lists.who.post(path, {"recipients": rows} if wrapped else rows)
+    answer = lists.account.post(path, {"recipients": rows} if wrapped else rows)
     assert answer.status_code == 201
     assert [row["address"] for row in answer.json()] == [row["address"] for row in rows]
-    assert answer.json()[-1] == lists.who.get(f"/recipients/{answer.json()[-1]['id']}").json()
+    assert answer.json()[-1] == lists.account.get(f"/recipients/{answer.json()[-1]['id']}").json()
     assert answer.json()[0]["mailing-list"]["total_recipients"] == how_many
 
 
@@ -68,7 +68,7 @@ def test_a_refused_row_says_why_and_the_rest_are_stored(lists: ListOwner) -> Non
         person(mailing_list_id=list_id, address="2 Elm St", custom1="x" * 301),
         person(mailing_list_id=list_id, address="1 Elm St, Austin, TX 78701", city=None, postal_code=None),
     ]
-    answer = lists.who.post(PATHS[0], rows).json()
+    answer = lists.account.post(PATHS[0], rows).json()
     assert [row.get("error") for row in answer] == [
         None,
         f"address: {TAKEN}",
@@ -91,28 +91,28 @@ def test_a_refused_row_says_why_and_the_rest_are_stored(lists: ListOwner) -> Non
 
 
 def test_another_accounts_list_is_unknown_in_a_row(lists: ListOwner, container: Container) -> None:
-    theirs = ListOwner(make_account(container, lists.who.http, "stranger@example.com")).make()
-    [row] = lists.who.post(PATHS[0], [person(mailing_list_id=theirs)]).json()
+    theirs = ListOwner(make_account(container, lists.account.http, "stranger@example.com")).make()
+    [row] = lists.account.post(PATHS[0], [person(mailing_list_id=theirs)]).json()
     assert row == person(mailing_list_id=theirs) | {"error": NO_LIST}
 
 
 def test_rows_carry_their_lists_sub_account(lists: ListOwner, container: Container) -> None:
-    branch = make_sub_account(container, lists.who)
-    lists.who.post(PATHS[0], rows_for(lists.make(sub_account_id=branch), MAX_PLAIN_INSERTS + 1))
-    found = lists.who.get(f"/recipients?sub_account_id={branch}").json()
+    branch = make_sub_account(container, lists.account)
+    lists.account.post(PATHS[0], rows_for(lists.make(sub_account_id=branch), MAX_PLAIN_INSERTS + 1))
+    found = lists.account.get(f"/recipients?sub_account_id={branch}").json()
     assert found["meta"]["total"] == MAX_PLAIN_INSERTS + 1
 
 
 def test_what_means_nothing_is_named_once(lists: ListOwner) -> None:
     rows = [row | {"fax": "1", "mailing_list": {"id": 5}} for row in rows_for(lists.make(), 2)]
-    answer = lists.who.post(PATHS[0], {"recipients": rows, "source": "x"})
+    answer = lists.account.post(PATHS[0], {"recipients": rows, "source": "x"})
     assert answer.status_code == 201
     assert answer.headers["X-Ignored-Fields"] == "recipients.*.fax, recipients.*.mailing_list, source"
 
 
 def test_the_lists_other_name_is_no_field_that_means_nothing(lists: ListOwner) -> None:
     row = person(mailing_list=lists.make())
-    answer = lists.who.post(PATHS[0], [row, row])
+    answer = lists.account.post(PATHS[0], [row, row])
     assert "X-Ignored-Fields" not in answer.headers
     assert answer.json()[1] == row | {"error": f"address: {TAKEN}"}
 
@@ -128,7 +128,7 @@ def test_the_lists_other_name_is_no_field_that_means_nothing(lists: ListOwner) -
     ],
 )
 def test_what_is_no_array_of_rows_is_refused_whole(lists: ListOwner, body: Any, field: str) -> None:
-    assert list(field_errors(lists.who.post(PATHS[0], body))) == [field]
+    assert list(field_errors(lists.account.post(PATHS[0], body))) == [field]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_row_of_a_wrong_form_is_refused_by_itself(lists: ListOwner, row: Any, 
     good = rows_for(list_id, 2)
     if isinstance(row, dict):
         row = {"mailing_list_id": list_id} | row
-    answer = lists.who.post(PATHS[0], [good[0], row, good[1]])
+    answer = lists.account.post(PATHS[0], [good[0], row, good[1]])
     assert answer.status_code == 201
     first, refused, last = answer.json()
     assert refused["error"].startswith(why)
@@ -156,16 +156,16 @@ def test_a_row_of_a_wrong_form_is_refused_by_itself(lists: ListOwner, row: Any, 
 
 
 def test_no_rows_are_no_fault(lists: ListOwner) -> None:
-    answer = lists.who.post(PATHS[0], [])
+    answer = lists.account.post(PATHS[0], [])
     assert (answer.status_code, answer.json()) == (201, [])
 
 
 def test_more_than_the_limit_is_refused_and_the_limit_is_not(lists: ListOwner, container: Container) -> None:
     list_id, most = lists.make(), container.limits.inline_recipients
-    refused = lists.who.post(PATHS[0], rows_for(list_id, most + 1))
+    refused = lists.account.post(PATHS[0], rows_for(list_id, most + 1))
     assert field_errors(refused) == {"recipients": ["At most 5,000 recipients in one call, please."]}
     assert lists.read(list_id)["total_recipients"] == 0
-    answer = lists.who.post(PATHS[0], rows_for(list_id, most)).json()
+    answer = lists.account.post(PATHS[0], rows_for(list_id, most)).json()
     assert [row["name"] for row in answer] == [f"Person {n}" for n in range(1, most + 1)]
     stored = {row["id"]: row["name"] for row in answer}
     with container.db.system_transaction() as tx:

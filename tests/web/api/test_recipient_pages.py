@@ -35,7 +35,7 @@ def test_a_list_is_paged_in_the_order_in_which_it_grew(lists: ListOwner, path: C
     people = lists.fill(list_id, "1 Main St", "2 Main St", "3 Main St")
     people.append(lists.add_email(list_id, "a@example.com"))
     at = path(list_id)
-    page = lists.who.get(f"{at}?items_per_page=3&page=2").json()
+    page = lists.account.get(f"{at}?items_per_page=3&page=2").json()
     assert ids(page.pop("data")) == people[3:]
     assert page == {
         "current_page": 2,
@@ -50,17 +50,17 @@ def test_a_list_is_paged_in_the_order_in_which_it_grew(lists: ListOwner, path: C
         "to": 4,
         "total": 4,
     }
-    rows = lists.who.get(f"{at}?limit=9").json()["data"]
+    rows = lists.account.get(f"{at}?limit=9").json()["data"]
     assert ids(rows) == people
     assert [row["can_deliver"] for row in rows] == [True, True, True, False]
-    first = lists.who.get(f"/recipients/{people[0]}").json()
+    first = lists.account.get(f"/recipients/{people[0]}").json()
     assert rows[0] == first
-    beyond = lists.who.get(f"{at}?page=9").json()
+    beyond = lists.account.get(f"{at}?page=9").json()
     assert (beyond["data"], beyond["from"], beyond["to"], beyond["total"]) == ([], None, None, 4)
 
 
 def test_an_empty_list_has_one_empty_page(lists: ListOwner) -> None:
-    page = lists.who.get(PATHS[0](lists.make())).json()
+    page = lists.account.get(PATHS[0](lists.make())).json()
     assert (page["data"], page["from"], page["to"], page["last_page"]) == ([], None, None, 1)
 
 
@@ -72,10 +72,10 @@ def test_a_page_may_be_long_but_not_endless(build: Build) -> None:
         lists.fill(list_id, *(f"{n} Main St" for n in range(5)))
         for path in (PATHS[0](list_id), "/recipients"):
             for asked in ("items_per_page=1000000000", "limit=4", ""):
-                answer = lists.who.get(f"{path}?{asked}").json()
+                answer = lists.account.get(f"{path}?{asked}").json()
                 assert len(answer["data"]) == (answer.get("meta") or answer)["per_page"] == 3
             for asked in ("items_per_page=0", "items_per_page=-1", "limit=abc", "page=0"):
-                assert list(field_errors(lists.who.get(f"{path}?{asked}"))) == [asked.split("=")[0]]
+                assert list(field_errors(lists.account.get(f"{path}?{asked}"))) == [asked.split("=")[0]]
 
 
 def test_whoever_follows_a_list_asks_for_what_changed(lists: ListOwner, clock: Clock) -> None:
@@ -85,7 +85,7 @@ def test_whoever_follows_a_list_asks_for_what_changed(lists: ListOwner, clock: C
     lists.put(f"/recipients/{first}", {"name": "Changed"})
 
     def since(text: str, **more: str) -> list[int]:
-        page = lists.who.get(PATHS[0](list_id), params={"updated_since": text, **more}).json()
+        page = lists.account.get(PATHS[0](list_id), params={"updated_since": text, **more}).json()
         assert page["total"] >= len(page["data"])
         return ids(page["data"])
 
@@ -94,7 +94,7 @@ def test_whoever_follows_a_list_asks_for_what_changed(lists: ListOwner, clock: C
     assert since("2026-05-04T12:10:00Z") == since("2026-05-04T14:10:00+02:00") == [first]
     assert since("2026-05-04T12:10:01Z") == []
     assert since("2026-05-04") == [second, third, first]
-    assert list(field_errors(lists.who.get(PATHS[0](list_id) + "?updated_since=yesterday"))) == ["updated_since"]
+    assert list(field_errors(lists.account.get(PATHS[0](list_id) + "?updated_since=yesterday"))) == ["updated_since"]
 
 
 def moved_by(name: str, lists: ListOwner, list_id: int) -> Callable[[], Response]:
@@ -104,10 +104,10 @@ def moved_by(name: str, lists: ListOwner, list_id: int) -> Callable[[], Response
     lists.fill(other, "9 Main St")
     row = person(mailing_list_id=list_id, address="2 Main St")
     calls = {
-        "add": lambda: lists.who.post("/recipients", row),
-        "add many": lambda: lists.who.post("/recipients_multi", [row]),
+        "add": lambda: lists.account.post("/recipients", row),
+        "add many": lambda: lists.account.post("/recipients_multi", [row]),
         "change": lambda: lists.put(f"/recipients/{someone}", {"name": "Changed"}),
-        "merge": lambda: lists.who.post(f"/mailing-lists/{other}/merge", {"into": list_id}),
+        "merge": lambda: lists.account.post(f"/mailing-lists/{other}/merge", {"into": list_id}),
     }
     return calls[name]
 
@@ -128,7 +128,7 @@ def test_a_change_that_waited_for_another_is_later_than_it(
             clock.advance(minutes=1)
             seen = recipient_service.add_recipient(tx, list_id, person(address="3 Main St"), clock=container.clock)
         assert waiting.result().is_success
-    page = lists.who.get(PATHS[0](list_id), params={"updated_since": seen.updated_at.isoformat()}).json()
+    page = lists.account.get(PATHS[0](list_id), params={"updated_since": seen.updated_at.isoformat()}).json()
     assert len(page["data"]) == 2
 
 
@@ -147,7 +147,7 @@ def test_all_recipients_are_listed_newest_first_and_filtered(lists: ListOwner, s
     ListOwner(stranger).add(ListOwner(stranger).make(), email="jane@example.com")
 
     def found(query: str) -> list[int]:
-        page = lists.who.get(f"/recipients?{query}").json()
+        page = lists.account.get(f"/recipients?{query}").json()
         assert page["meta"]["total"] == len(page["data"])
         return ids(page["data"])
 
@@ -158,29 +158,29 @@ def test_all_recipients_are_listed_newest_first_and_filtered(lists: ListOwner, s
     assert found(f"mailing_list_id={one}&mailing_list={two}") == [first]
     assert found(f"mailing_list_id={two}&email=jane@example.com") == [third]
     assert found("email=nobody@example.com") == []
-    page = lists.who.get("/recipients?limit=2&page=2").json()
+    page = lists.account.get("/recipients?limit=2&page=2").json()
     assert ids(page["data"]) == [first]
     assert page["links"]["prev"] == f"{BASE}/recipients?limit=2&page=1"
     assert page["data"][0]["mailing-list"]["id"] == page["data"][0]["mailing_list"]["id"] == one
-    assert list(field_errors(lists.who.get("/recipients?mailing_list_id=x"))) == ["mailing_list_id"]
-    assert list(field_errors(lists.who.get("/recipients?mailing_list=x"))) == ["mailing_list"]
-    assert lists.who.get("/recipients?mailing_list=999").status_code == 400
-    assert list(field_errors(lists.who.get("/recipients?email=%00"))) == ["email"]
+    assert list(field_errors(lists.account.get("/recipients?mailing_list_id=x"))) == ["mailing_list_id"]
+    assert list(field_errors(lists.account.get("/recipients?mailing_list=x"))) == ["mailing_list"]
+    assert lists.account.get("/recipients?mailing_list=999").status_code == 400
+    assert list(field_errors(lists.account.get("/recipients?email=%00"))) == ["email"]
 
 
 def test_the_sub_account_filters_recipients(lists: ListOwner, build: Build) -> None:
     container = build()
-    branch = make_sub_account(container, lists.who)
+    branch = make_sub_account(container, lists.account)
     of_none, of_branch = lists.make(), lists.make(sub_account_id=branch)
     lists.fill(of_none, "1 Main St")
     mine = lists.fill(of_branch, "1 Main St", "2 Main St")
     for name in ("sub_account_id", "sub_account"):
-        page = lists.who.get(f"/recipients?{name}={branch}").json()
+        page = lists.account.get(f"/recipients?{name}={branch}").json()
         assert (ids(page["data"]), page["meta"]["total"]) == (mine[::-1], 2)
         for list_id, total in ((of_none, 0), (of_branch, 2)):
-            page = lists.who.get(f"/mailing-lists/{list_id}/recipients?{name}={branch}").json()
+            page = lists.account.get(f"/mailing-lists/{list_id}/recipients?{name}={branch}").json()
             assert (len(page["data"]), page["total"]) == (total, total)
-    assert message(lists.who.get(f"/mailing-lists/{of_none}/recipients?sub_account_id=999")) == (
+    assert message(lists.account.get(f"/mailing-lists/{of_none}/recipients?sub_account_id=999")) == (
         400, NO_SUB_ACCOUNT,
     )  # fmt: skip
-    assert message(lists.who.get("/recipients?sub_account_id=999")) == (400, NO_SUB_ACCOUNT)
+    assert message(lists.account.get("/recipients?sub_account_id=999")) == (400, NO_SUB_ACCOUNT)

@@ -35,7 +35,7 @@ def container(service: tuple[ListOwner, Container]) -> Container:
 def other(service: tuple[ListOwner, Container]) -> ListOwner:
     """Someone of another account."""
     lists, parts = service
-    return ListOwner(make_account(parts, lists.who.http, "stranger@example.com"))
+    return ListOwner(make_account(parts, lists.account.http, "stranger@example.com"))
 
 
 def test_a_recipient_is_stored_and_shown_with_its_list(lists: ListOwner) -> None:
@@ -47,7 +47,7 @@ def test_a_recipient_is_stored_and_shown_with_its_list(lists: ListOwner) -> None
     assert (body["mailing_list_id"], body["country"], body["email"]) == (list_id, "US", "Jane@example.com")
     assert body["mailing-list"] == body["mailing_list"] == lists.read(list_id)
     assert body["mailing_list"]["total_recipients"] == 1
-    assert lists.who.get(f"/recipients/{body['id']}").json() == body
+    assert lists.account.get(f"/recipients/{body['id']}").json() == body
 
 
 def test_what_was_read_can_be_sent_back(lists: ListOwner) -> None:
@@ -61,12 +61,12 @@ def test_what_was_read_can_be_sent_back(lists: ListOwner) -> None:
 
 def test_the_list_has_two_names(lists: ListOwner) -> None:
     list_id = lists.make()
-    added = lists.who.post("/recipients", person() | {"mailing_list": str(list_id)})
+    added = lists.account.post("/recipients", person() | {"mailing_list": str(list_id)})
     assert (added.status_code, added.json()["mailing_list_id"]) == (201, list_id)
 
 
 def test_a_form_adds_a_recipient_too(lists: ListOwner) -> None:
-    added = lists.who.call(
+    added = lists.account.call(
         "POST",
         "/recipients",
         content=f"mailing_list_id={lists.make()}&email=jane%40example.com&name=Jane".encode(),
@@ -77,7 +77,7 @@ def test_a_form_adds_a_recipient_too(lists: ListOwner) -> None:
 
 def test_an_address_on_one_line_is_taken_apart(lists: ListOwner) -> None:
     body = {"mailing_list_id": lists.make(), "address": "9 Oak Ave, Dallas, Texas 752011234"}
-    added = lists.who.post("/recipients", body).json()
+    added = lists.account.post("/recipients", body).json()
     assert [added[name] for name in ("address", "city", "province", "postal_code")] == [
         "9 Oak Ave", "Dallas", "TX", "75201-1234",
     ]  # fmt: skip
@@ -88,7 +88,7 @@ def test_an_address_on_one_line_is_taken_apart(lists: ListOwner) -> None:
 def test_a_day_is_stored_in_the_iso_form(lists: ListOwner, field: str, text: str) -> None:
     added = lists.add(lists.make(), **{field: text}).json()
     assert added[field] == "1980-02-29"
-    assert lists.who.get(f"/recipients/{added['id']}").json()[field] == "1980-02-29"
+    assert lists.account.get(f"/recipients/{added['id']}").json()[field] == "1980-02-29"
 
 
 @pytest.mark.parametrize("field", ["dob", "anniversary"])
@@ -123,7 +123,7 @@ def test_every_wrong_field_is_named_at_once(lists: ListOwner, fields: dict[str, 
 
 
 def test_a_recipient_needs_a_list(lists: ListOwner) -> None:
-    assert field_errors(lists.who.post("/recipients", person())) == {"mailing_list_id": ["This field is required."]}
+    assert field_errors(lists.account.post("/recipients", person())) == {"mailing_list_id": ["This field is required."]}
 
 
 @pytest.mark.parametrize(
@@ -139,23 +139,23 @@ def test_a_recipient_needs_a_list(lists: ListOwner) -> None:
 def test_an_address_may_lack_what_is_not_known_yet(lists: ListOwner, known: dict[str, str]) -> None:
     """A list and an address are all that is required; it is mailed to once it is whole."""
     list_id = lists.make()
-    added = lists.who.post("/recipients", known | {"mailing_list_id": list_id})
+    added = lists.account.post("/recipients", known | {"mailing_list_id": list_id})
     assert added.status_code == 201, added.text
     place = f"/recipients/{added.json()['id']}"
 
     def can_deliver() -> bool:
-        [row] = lists.who.get(f"/mailing-lists/{list_id}/recipients").json()["data"]
+        [row] = lists.account.get(f"/mailing-lists/{list_id}/recipients").json()["data"]
         return bool(row["can_deliver"])
 
     assert not can_deliver()
-    assert field_errors(lists.who.post("/recipients", known | {"mailing_list_id": list_id})) == {"address": [TAKEN]}
+    assert field_errors(lists.account.post("/recipients", known | {"mailing_list_id": list_id})) == {"address": [TAKEN]}
     rest = {"city": "Paris"} if "country" in known else {"city": "X", "province": "TX", "postal_code": "78701"}
     assert lists.put(place, rest).status_code == 200
     assert can_deliver()
     assert lists.put(place, {"city": None}).status_code == 200
     assert not can_deliver()
     where = {"mailing_list_id": list_id, "address": known["address"]}
-    assert lists.who.post("/recipients/delete-by-address", where).status_code == 200
+    assert lists.account.post("/recipients/delete-by-address", where).status_code == 200
 
 
 def test_an_address_is_on_a_list_once(lists: ListOwner) -> None:
@@ -220,7 +220,7 @@ def test_a_line_replaces_the_whole_address(lists: ListOwner) -> None:
 def test_a_change_is_checked_like_a_new_one(lists: ListOwner, fields: dict[str, Any], named: str) -> None:
     added = lists.add(lists.make()).json()
     assert list(field_errors(lists.put(f"/recipients/{added['id']}", fields))) == [named]
-    assert lists.who.get(f"/recipients/{added['id']}").json() == added
+    assert lists.account.get(f"/recipients/{added['id']}").json() == added
 
 
 def test_a_change_meets_the_addresses_of_the_list(lists: ListOwner) -> None:
@@ -231,7 +231,7 @@ def test_a_change_meets_the_addresses_of_the_list(lists: ListOwner) -> None:
 
 
 def test_someone_moves_to_another_list(lists: ListOwner, container: Container) -> None:
-    branch = make_sub_account(container, lists.who)
+    branch = make_sub_account(container, lists.account)
     old, new, full = lists.make(), lists.make(sub_account_id=branch), lists.make()
     added = lists.add(old).json()
     lists.add(full)
@@ -239,7 +239,7 @@ def test_someone_moves_to_another_list(lists: ListOwner, container: Container) -
     moved = lists.put(f"/recipients/{added['id']}", {"mailing_list": new}).json()
     assert moved["mailing_list_id"] == moved["mailing-list"]["id"] == new
     assert [lists.read(n)["total_recipients"] for n in (old, new, full)] == [0, 1, 1]
-    assert ids(lists.who.get(f"/recipients?sub_account_id={branch}").json()["data"]) == [added["id"]]
+    assert ids(lists.account.get(f"/recipients?sub_account_id={branch}").json()["data"]) == [added["id"]]
     assert message(lists.put(f"/recipients/{added['id']}", {"mailing_list_id": 10**9})) == (400, NO_LIST)
 
 
@@ -249,7 +249,7 @@ def test_a_removed_recipient_is_gone(lists: ListOwner) -> None:
     removed = lists.delete(f"/recipients/{added}")
     assert (removed.status_code, removed.json()) == (200, {"message": "success"})
     assert lists.delete(f"/recipients/{added}").status_code == 404
-    assert lists.who.get(f"/recipients/{added}").status_code == 404
+    assert lists.account.get(f"/recipients/{added}").status_code == 404
     assert lists.read(list_id)["total_recipients"] == 0
     assert lists.add(list_id).status_code == 201
 
@@ -257,11 +257,11 @@ def test_a_removed_recipient_is_gone(lists: ListOwner) -> None:
 def test_someone_is_found_by_email(lists: ListOwner) -> None:
     lists.add_email(lists.make(), "Lookup@example.com")
     newest = lists.add_email(lists.make(), "lookup@example.com")
-    found = lists.who.post("/recipients/lookup", {"email": " LOOKUP@example.com"})
+    found = lists.account.post("/recipients/lookup", {"email": " LOOKUP@example.com"})
     assert (found.status_code, found.json()["id"]) == (200, newest)
-    assert lists.who.post("/recipients/lookup", {"email": "nobody@example.com"}).status_code == 404
+    assert lists.account.post("/recipients/lookup", {"email": "nobody@example.com"}).status_code == 404
     for body in ({}, {"email": ""}, {"email": None}):
-        assert list(field_errors(lists.who.post("/recipients/lookup", body))) == ["email"]
+        assert list(field_errors(lists.account.post("/recipients/lookup", body))) == ["email"]
 
 
 def test_another_accounts_recipient_looks_like_none(lists: ListOwner, other: ListOwner) -> None:
@@ -270,28 +270,28 @@ def test_another_accounts_recipient_looks_like_none(lists: ListOwner, other: Lis
     own = other.add(other.make()).json()["id"]
     for n in (added, added + 10_000, "x", 2**63):
         for method, body in (("GET", None), ("PUT", {"name": "X"}), ("DELETE", None)):
-            answer = other.who.call(method, f"/recipients/{n}", json=body)
+            answer = other.account.call(method, f"/recipients/{n}", json=body)
             assert (answer.status_code, answer.text) == (404, '{"message":"Not Found"}')
-    assert other.who.post("/recipients/lookup", {"email": "mine@example.com"}).status_code == 404
-    assert ids(other.who.get("/recipients").json()["data"]) == [own]
+    assert other.account.post("/recipients/lookup", {"email": "mine@example.com"}).status_code == 404
+    assert ids(other.account.get("/recipients").json()["data"]) == [own]
     for refused in (
         other.add(list_id),
         other.put(f"/recipients/{own}", {"mailing_list_id": list_id}),
-        other.who.get(f"/recipients?mailing_list_id={list_id}"),
+        other.account.get(f"/recipients?mailing_list_id={list_id}"),
     ):
         assert message(refused) == (400, NO_LIST)
-    assert lists.who.get(f"/recipients/{added}").json()["name"] == "Jane Doe"
+    assert lists.account.get(f"/recipients/{added}").json()["name"] == "Jane Doe"
 
 
 def test_a_teammate_of_one_sub_account_keeps_to_its_people(lists: ListOwner, container: Container) -> None:
-    mine = make_sub_account(container, lists.who)
-    mate = ListOwner(make_teammate(container, lists.who, mine))
+    mine = make_sub_account(container, lists.account)
+    mate = ListOwner(make_teammate(container, lists.account, mine))
     everyones = lists.make()
     hidden = lists.add(everyones, email="hidden@example.com").json()["id"]
     own = mate.add(mate.make()).json()["id"]
-    assert ids(mate.who.get("/recipients").json()["data"]) == [own]
-    assert mate.who.get(f"/recipients/{hidden}").status_code == 404
-    assert mate.who.post("/recipients/lookup", {"email": "hidden@example.com"}).status_code == 404
+    assert ids(mate.account.get("/recipients").json()["data"]) == [own]
+    assert mate.account.get(f"/recipients/{hidden}").status_code == 404
+    assert mate.account.post("/recipients/lookup", {"email": "hidden@example.com"}).status_code == 404
     assert message(mate.add(everyones)) == (400, NO_LIST)
     assert message(mate.put(f"/recipients/{own}", {"mailing_list_id": everyones})) == (400, NO_LIST)
 
@@ -300,7 +300,7 @@ def test_an_answer_with_a_lists_key_is_kept_sealed(lists: ListOwner, container: 
     list_id = lists.make()
     key = {"Idempotency-Key": "recipients-1"}
     body = person(mailing_list_id=list_id)
-    first, again = (lists.who.post("/recipients", body, headers=key) for _ in range(2))
+    first, again = (lists.account.post("/recipients", body, headers=key) for _ in range(2))
     assert first.status_code == again.status_code == 201
     assert first.json() == again.json()
     with container.db.system_transaction() as tx:

@@ -26,7 +26,7 @@ def lister(owner: Account) -> ListOwner:
 def fill(lister: ListOwner, **fields: Any) -> tuple[int, list[int]]:
     list_id = lister.make("Visitors", **fields)
     rows = [one | {"mailing_list_id": list_id} for one in PEOPLE]
-    return list_id, [row["id"] for row in lister.who.post("/recipients_multi", rows).json()]
+    return list_id, [row["id"] for row in lister.account.post("/recipients_multi", rows).json()]
 
 
 def found(owner: Account, path: str, search: str, **more: Any) -> list[int]:
@@ -78,7 +78,7 @@ SEARCHES = {
 
 
 def test_people_are_found_by_the_beginnings_of_their_words(lister: ListOwner) -> None:
-    owner = lister.who
+    owner = lister.account
     list_id, ids = fill(lister)
     for search, places in SEARCHES.items():
         wanted = [ids[place] for place in places]
@@ -88,7 +88,7 @@ def test_people_are_found_by_the_beginnings_of_their_words(lister: ListOwner) ->
 
 
 def test_a_blank_search_is_none_and_one_that_is_too_long_is_refused(lister: ListOwner) -> None:
-    owner, (list_id, ids) = lister.who, fill(lister)
+    owner, (list_id, ids) = lister.account, fill(lister)
     paths = (
         "/recipients",
         f"/mailing-lists/{list_id}/recipients",
@@ -110,7 +110,7 @@ def test_a_blank_search_is_none_and_one_that_is_too_long_is_refused(lister: List
 
 
 def test_pages_and_their_links_keep_the_search(lister: ListOwner) -> None:
-    owner, list_id = lister.who, lister.make()
+    owner, list_id = lister.account, lister.make()
     lister.fill(list_id, *(f"{number} Search St" for number in range(1, 8)))
     lister.fill(list_id, "1 Other St")
     for path, sort in (("/recipients", -1), (f"/mailing-lists/{list_id}/recipients", 1)):
@@ -127,7 +127,7 @@ def test_pages_and_their_links_keep_the_search(lister: ListOwner) -> None:
 
 
 def test_a_search_is_one_filter_among_others(lister: ListOwner, container: Container) -> None:
-    owner = lister.who
+    owner = lister.account
     branch = make_sub_account(container, owner)
     _, ids = fill(lister)
     other, others = fill(lister, sub_account_id=branch)
@@ -141,7 +141,7 @@ def test_a_search_is_one_filter_among_others(lister: ListOwner, container: Conta
 
 
 def test_what_changes_is_found_as_it_is_now(lister: ListOwner) -> None:
-    owner, (_, ids) = lister.who, fill(lister)
+    owner, (_, ids) = lister.account, fill(lister)
     owner.put(f"/recipients/{ids[0]}", {"name": "Zelda Quick"})
     assert found(owner, "/recipients", "zel qui") == [ids[0]]
     assert found(owner, "/recipients", "garcia") == []

@@ -27,7 +27,7 @@ def fill(lister: ListOwner) -> tuple[int, list[int]]:
     list_id = lister.make("Visitors")
     others = [{"email": f"q{number}@quiet.test", "name": f"Quincy x{number}"} for number in range(MANY)]
     rows = [one | {"mailing_list_id": list_id} for one in (*PEOPLE, *others)]
-    ids = [row["id"] for row in lister.who.post("/recipients_multi", rows).json()]
+    ids = [row["id"] for row in lister.account.post("/recipients_multi", rows).json()]
     return list_id, ids[: len(PEOPLE)]
 
 
@@ -42,7 +42,7 @@ def total(owner: Account, path: str, search: str) -> int:
 
 
 def test_people_are_found_before_they_are_indexed_and_after(lister: ListOwner, container: Container) -> None:
-    owner = lister.who
+    owner = lister.account
     list_id, ids = fill(lister)
     assert (count(container, "search_backlog"), count(container, "recipient_search")) == (1, 0)
     before = _searches(owner, list_id, ids)
@@ -73,7 +73,7 @@ def test_pieces_are_found_before_they_are_indexed_and_after(owner: Account, cont
 
 
 def test_who_changes_or_leaves_before_that_is_found_as_they_are(lister: ListOwner, container: Container) -> None:
-    owner, (_, ids) = lister.who, fill(lister)
+    owner, (_, ids) = lister.account, fill(lister)
     owner.put(f"/recipients/{ids[0]}", {"name": "Zelda Quick"})
     owner.call("DELETE", f"/recipients/{ids[1]}")
     for _ in range(2):
@@ -87,7 +87,7 @@ def test_who_changes_or_leaves_before_that_is_found_as_they_are(lister: ListOwne
 def test_who_changes_while_they_are_indexed_leaves_no_old_words(
     lister: ListOwner, container: Container, change: str
 ) -> None:
-    owner, (_, ids) = lister.who, fill(lister)
+    owner, (_, ids) = lister.account, fill(lister)
     asked: dict[str, Any] = {
         "renamed": ("PUT", f"/recipients/{ids[1]}", {"json": {"name": "Zelda Quick"}}),
         "deleted": ("DELETE", f"/recipients/{ids[1]}", {}),

@@ -78,7 +78,7 @@ def test_a_subscription_to_all_is_tried_with_any_of_them(owner: Account, contain
     hook = subscribe(owner, type="*")
     tried = owner.post(f"/webhooks/{hook}/test", {"event_type": event_type})
     assert (tried.status_code, tried.json()["event_type"]) == (200, event_type)
-    [(_, body)] = deliver(container, 200).asked
+    [(_, body)] = deliver(container, 200).requests
     assert f'"event_type":"{event_type}"'.encode() in body
 
 
