@@ -34,8 +34,8 @@ from quillpost.core.settings import Settings
 from quillpost.core.telemetry import configure_logging
 from quillpost.orders.drafts.previews import build_preview_copy
 from quillpost.rendering.handwriting.models import DEFAULT_STYLE
-from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS
-from quillpost.web.api.send.responses import draft_from_body
+from quillpost.web.api.send.endpoints import draft_from_body
+from quillpost.web.api.send.requests import SENDABLE_PRODUCTS
 from quillpost.web.application import create_app
 from quillpost.web.security import SESSION
 

@@ -18,7 +18,7 @@ from quillpost.orders.models import CARD_BUILDER_METHOD
 from quillpost.orders.templates.images import PreviewFetchCache
 from quillpost.rendering.decoder.service import DecoderSandbox
 from quillpost.rendering.previews import shrink_picture
-from quillpost.web.api.send.responses import draft_from_body
+from quillpost.web.api.send.endpoints import draft_from_body
 from quillpost.web.application import create_app
 from quillpost.web.dashboard.compose import forms as compose_forms
 from quillpost.web.dashboard.compose import previews

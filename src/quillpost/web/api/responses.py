@@ -23,8 +23,12 @@ IGNORED_HEADER = "X-Ignored-Fields"
 FIRST_ERROR_STATUS = 400
 
 
-def json_response(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(
+    content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None, warnings: Sequence[str] = ()
+) -> Response:
     body = orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
+    if warnings:
+        headers = {**(headers or {}), **build_warning_header(warnings)}
     return Response(
         body if status < FIRST_ERROR_STATUS else _hide_body_secrets(body),
         status_code=status,

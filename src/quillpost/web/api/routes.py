@@ -50,13 +50,19 @@ class V2Route(APIRoute):
             parsed = await parse_request(request, self._read_options(request, body_type))
             if isinstance(parsed, ParsedRequest):
                 request.state.ignored_fields |= parsed.ignored_fields
-            return add_ignored_header(await call_endpoint(parsed), request.state.ignored_fields)
+            response = await call_endpoint(parsed)
+            if request.state.ignored_fields:
+                add_ignored_header(response, request.state.ignored_fields)
+            return response
 
         async def handle(request: Request) -> Response:
             key = request.headers.get("idempotency-key")
-            if key is None or request.method != "POST":
-                return _remove_internal_headers(await run(request))
-            return _remove_internal_headers(await _run_once(run, request, key))
+            is_once = key is not None and request.method == "POST"
+            response = await (_run_once(run, request, str(key)) if is_once else run(request))
+            if idempotency.HOLDS_SECRET_HEADER in response.headers:
+                del response.headers[idempotency.HOLDS_SECRET_HEADER]
+                response.headers["Cache-Control"] = "no-store"
+            return response
 
         return handle
 
@@ -215,10 +221,3 @@ def _store_response(request: Request, claim: idempotency.IdempotencyClaim, respo
     if idempotency.is_stored(response.status_code):
         with container.db.transaction(build_tenant(claim.caller)) as tx:
             idempotency.store_response(tx, container.encryptor, claim, response, now=container.clock())
-
-
-def _remove_internal_headers(response: Response) -> Response:
-    if idempotency.HOLDS_SECRET_HEADER in response.headers:
-        del response.headers[idempotency.HOLDS_SECRET_HEADER]
-        response.headers["Cache-Control"] = "no-store"
-    return response

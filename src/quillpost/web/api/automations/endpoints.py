@@ -48,16 +48,9 @@ from quillpost.web.api.dependencies import (
     require_scope,
 )
 from quillpost.web.api.errors import BODY_ERRORS
-from quillpost.web.api.responses import (
-    add_ignored_header,
-    build_warning_header,
-    json_response,
-    page_of,
-    page_response,
-    raw_json,
-)
+from quillpost.web.api.responses import add_ignored_header, json_response, page_of, page_response, raw_json
 from quillpost.web.api.routes import ApiRouter
-from quillpost.web.api.send.responses import preview_response
+from quillpost.web.api.send.endpoints import preview_response
 from quillpost.web.dependencies import Services
 
 PREVIEW_DAYS = 30
@@ -275,9 +268,7 @@ def create_automation(
     automation = automation_service.create_automation(
         unit_of_work.tx, caller, checked.plan, zone=service_zone(container), now=container.clock()
     )
-    response = json_response(
-        serialize_automation(automation, {}), status=201, headers=build_warning_header(checked.warnings)
-    )
+    response = json_response(serialize_automation(automation, {}), status=201, warnings=checked.warnings)
     return add_ignored_header(response, checked.ignored)
 
 
@@ -312,7 +303,7 @@ def change_automation(
         unit_of_work.tx, before, checked.plan, zone=service_zone(container), now=container.clock()
     )
     content = serialize_automation(changed, automation_queries.count_due(unit_of_work.tx, [changed.id]))
-    return add_ignored_header(json_response(content, headers=build_warning_header(checked.warnings)), checked.ignored)
+    return add_ignored_header(json_response(content, warnings=checked.warnings), checked.ignored)
 
 
 @router.delete(

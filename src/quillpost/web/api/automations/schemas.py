@@ -28,8 +28,7 @@ from quillpost.web.api.schemas import (
     to_integer,
     validate_body,
 )
-from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS, SendableProduct
-from quillpost.web.api.send.requests import SendBody
+from quillpost.web.api.send.requests import SENDABLE_PRODUCTS, SendableProduct, SendBody
 
 MAX_NAME_LENGTH = 200
 MAX_OTHER_BYTES = 100_000

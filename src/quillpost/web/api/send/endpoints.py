@@ -4,40 +4,33 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
 from fastapi import Body as JsonBody
-from fastapi import Depends, Response
+from fastapi import Depends, Request, Response
 from pydantic import AliasChoices, Field
 
 from quillpost.accounts.models import Caller
+from quillpost.accounts.sub_accounts.queries import read_sub_account
 from quillpost.app.container import Container
 from quillpost.client import send as wire
-from quillpost.client.mailing_lists import RadiusPreview
+from quillpost.client.mailing_lists import RadiusPreview, RadiusPreviewData
 from quillpost.core.errors import Invalid
+from quillpost.orders import service as order_service
 from quillpost.orders.automations.service import SAMPLE_RECIPIENT
-from quillpost.orders.products import (
-    GIFTCARD,
-    LETTER,
-    MAGNACARD,
-    NOTECARD,
-    POSTCARD,
-    PRODUCT_FAMILIES,
-    WINDOWLESS_LETTER,
-    Product,
-)
+from quillpost.orders.drafts import previews
+from quillpost.orders.drafts import service as draft_service
+from quillpost.orders.drafts.models import OrderDraft
+from quillpost.orders.drafts.previews import PREVIEW_LIFETIME
+from quillpost.orders.drafts.service import OrderEstimate
+from quillpost.orders.products import POSTCARD, PRODUCT_FAMILIES, Product
+from quillpost.orders.service import OrderFiles
 from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
 from quillpost.web.api.errors import BODY_ERRORS
+from quillpost.web.api.orders.responses import serialize_send
 from quillpost.web.api.requests import ParsedRequest
-from quillpost.web.api.responses import add_ignored_header
+from quillpost.web.api.responses import add_ignored_header, json_response
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.schemas import Body, Text, validate_body
-from quillpost.web.api.send.requests import SendBody, SendCard, SendGiftcard, SendLetter, SendPostcard
-from quillpost.web.api.send.responses import (
-    count_response,
-    create_and_respond,
-    draft_from_body,
-    estimate_response,
-    preview_response,
-)
-from quillpost.web.dependencies import Services, UnitOfWork
+from quillpost.web.api.send.requests import SENDABLE_PRODUCTS, SendableProduct, SendBody, SendGiftcard, SendLetter
+from quillpost.web.dependencies import Services, UnitOfWork, base_url
 
 router = ApiRouter("Send")
 
@@ -72,28 +65,15 @@ GIFT_EXAMPLES: Any = {
 }
 
 
-class SendableProduct(NamedTuple):
-    product: Product
-    title: str
-    body: type[SendBody]
-    parse_body: Callable[..., SendBody]
+def body_parser(sendable: SendableProduct) -> Callable[..., SendBody]:
+    """The dependency that reads the product's body."""
+    body_type: Any = sendable.body
+    examples = {SendLetter: LETTER_EXAMPLES, SendGiftcard: GIFT_EXAMPLES}.get(body_type, EXAMPLES)
 
-
-def _create_sendable(product: Product, title: str, body_type: Any, examples: Any = EXAMPLES) -> SendableProduct:
     def parse_body(body: Annotated[body_type, JsonBody(openapi_examples=examples)]) -> SendBody:
         return cast(SendBody, body)
 
-    return SendableProduct(product, title, body_type, parse_body)
-
-
-SENDABLE_PRODUCTS = (
-    _create_sendable(POSTCARD, "a postcard", SendPostcard),
-    _create_sendable(LETTER, "a letter in a windowed envelope", SendLetter, LETTER_EXAMPLES),
-    _create_sendable(WINDOWLESS_LETTER, "a letter in a closed envelope", SendLetter, LETTER_EXAMPLES),
-    _create_sendable(NOTECARD, "a folded notecard in an envelope", SendCard),
-    _create_sendable(GIFTCARD, "a gift card in a folded card", SendGiftcard, GIFT_EXAMPLES),
-    _create_sendable(MAGNACARD, "a magnet card", SendCard),
-)
+    return parse_body
 
 
 def to_operation_name(path: str) -> str:
@@ -107,7 +87,7 @@ def describe_other_paths(verb: str, product: Product) -> str:
 
 def _add_endpoints(sendable: SendableProduct) -> None:
     """The endpoints of one piece; only the first of its names is described."""
-    product, title, parse_body = sendable.product, sendable.title, sendable.parse_body
+    product, title, parse_body = sendable.product, sendable.title, body_parser(sendable)
 
     def send(
         request: ParsedRequest,
@@ -123,7 +103,9 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             response = preview_response(request, draft, caller, container, unit_of_work)
         else:
             response = create_and_respond(request, draft, caller, container, unit_of_work)
-        return add_ignored_header(response, body.as_spelled(draft.request.unused_fields, request.parsed_body))
+        if unused := draft.request.unused_fields:
+            add_ignored_header(response, body.as_spelled(unused, request.parsed_body))
+        return response
 
     def preview_product(
         request: ParsedRequest,
@@ -255,3 +237,100 @@ def _preview_response(
     draft = draft_from_body(sendable.product, body, caller, container)
     response = preview_response(request, draft, caller, container, unit_of_work)
     return add_ignored_header(response, body.as_spelled(draft.request.unused_fields, request.parsed_body))
+
+
+def draft_from_body(product: Product, body: SendBody, caller: Caller, container: Container) -> OrderDraft:
+    """The body's order, checked in every respect."""
+    request, errors = body.to_order_request(product, container.limits, now=container.clock())
+    return draft_service.draft_order(container.orders, caller, request, errors)
+
+
+def estimate_response(draft: OrderDraft, caller: Caller, container: Container) -> Response:
+    estimate = draft_service.estimate_order(container.orders, caller, draft)
+    warnings = list_estimate_warnings(estimate, caller, container)
+    audience = estimate.audience
+    data: wire.EstimateData = {
+        "type": estimate.type,
+        "total_recipients": audience.mailed_items,
+        "suppressed": audience.suppressed,
+        "duplicates": audience.duplicates,
+        "undeliverable": audience.undeliverable,
+        "unit_price": estimate.unit_price,
+        "leads_fee": estimate.leads_fee,
+        "giftcard_total": audience.gift_total,
+        "authorization_total": estimate.total_cents,
+        "test_mode": caller.is_testing,
+        "warnings": warnings,
+    }
+    content = wire.EstimateResponse(message="OK", data=data)
+    return json_response(content, warnings=warnings)
+
+
+def list_estimate_warnings(estimate: OrderEstimate, caller: Caller, container: Container) -> list[str]:
+    return [*estimate.warnings, *draft_service.list_credit_warnings(container.orders, caller, estimate.total_cents)]
+
+
+def count_response(draft: OrderDraft, caller: Caller, container: Container) -> Response:
+    assert draft.lead_search_result is not None
+    estimate = draft_service.estimate_order(container.orders, caller, draft)
+    data: RadiusPreviewData = {
+        "count": len(draft.lead_search_result.people),
+        "leads_fee": estimate.leads_fee,
+        "unit_price": estimate.unit_price,
+        "estimated_total": estimate.total_cents,
+        "warnings": estimate.warnings,
+    }
+    content = RadiusPreview(success=True, code=200, message="OK", data=data)
+    return json_response(content, warnings=estimate.warnings)
+
+
+def create_and_respond(
+    request: Request,
+    draft: OrderDraft,
+    caller: Caller,
+    container: Container,
+    unit_of_work: UnitOfWork,
+    *,
+    files: OrderFiles | None = None,
+) -> Response:
+    """Create the order and answer with it; its `files` may be in storage already."""
+    context = container.orders
+    files = files or order_service.store_files(context, caller, draft)
+    order, audience = order_service.create_order(context, unit_of_work.tx, caller, draft, files)
+    content = serialize_send(
+        request,
+        container,
+        order,
+        people=audience.people,
+        sub_account=read_sub_account(unit_of_work.tx, order.sub_account_id),
+    )
+    warnings = [*draft.pause_warnings, *order.warnings, *draft_service.list_stock_warnings(draft, audience)]
+    return json_response(content, warnings=warnings)
+
+
+def preview_response(
+    request: Request,
+    draft: OrderDraft,
+    caller: Caller,
+    container: Container,
+    unit_of_work: UnitOfWork,
+    *,
+    extra_data: Mapping[str, Any] | None = None,
+) -> Response:
+    """Draw the piece and answer with links to the pictures; `extra_data` is in the data as well."""
+    preview = previews.preview_order(container.orders, caller, draft)
+    previews.record_preview(container.orders, unit_of_work.tx, caller, draft, preview)
+    expires_at = container.clock() + PREVIEW_LIFETIME
+    urls = {
+        file.id: base_url(request) + container.storage.signed_path(file.id, expires_at=expires_at)
+        for file in preview.files
+    }
+    data: wire.PreviewData = {
+        "previews": [urls[file.id] for file in preview.sides.values()],
+        "sides": list(preview.sides),
+        "warnings": preview.warnings,
+    }
+    if preview.envelope is not None:
+        data["envelope"] = urls[preview.envelope.id]
+    content = {"success": True, "code": 200, "message": "OK", "data": {**data, **(extra_data or {})}}
+    return json_response(content, warnings=preview.warnings)

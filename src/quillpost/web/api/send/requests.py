@@ -1,18 +1,17 @@
 """The bodies of sends, and the calls they make. A field that a piece does not use is not in its body."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 
 from quillpost.app.container import Limits
 from quillpost.client import send as wire
-from quillpost.client.orders import ReplayOptions
 from quillpost.core import exact_json
-from quillpost.orders.models import FIELD_ATTRIBUTES, FieldErrors, OrderRequest, ReplayRequest
-from quillpost.orders.products import Product
+from quillpost.orders.models import FIELD_ATTRIBUTES, FieldErrors, OrderRequest
+from quillpost.orders.products import GIFTCARD, LETTER, MAGNACARD, NOTECARD, POSTCARD, WINDOWLESS_LETTER, Product
 from quillpost.orders.requests.rules import check_schedule
 from quillpost.recipients.rules import check_recipient
 from quillpost.rendering.models import ReturnAddress
@@ -21,7 +20,6 @@ from quillpost.web.api.schemas import (
     DIGITS,
     NULL_MEANS_DEFAULT,
     STOP_AT_ERROR_LIMIT,
-    Body,
     Flag,
     FormText,
     Id,
@@ -29,7 +27,6 @@ from quillpost.web.api.schemas import (
     Text,
     WholeNumber,
     accepts,
-    strip_or_none,
 )
 from quillpost.web.api.send import schemas
 from quillpost.web.api.send.schemas import (
@@ -52,14 +49,19 @@ NO_SUCH_RECIPIENT = (
     "There is no such recipient: only those in recipients are counted, from 0 on; people of lists are not."
 )
 ONE_LINE_HINT = "write it whole on one line in return_address: 12 Main St, Austin, TX 78701."
-RETURN_ADDRESS_PARTS = {
-    "address": ("return_address", "Give the street as well, or none of it: the account's is used then."),
-    "city": ("return_city", f"A return address needs a city, or {ONE_LINE_HINT}"),
-    "province": ("return_state", f"A return address needs a state, or {ONE_LINE_HINT}"),
-    "postal_code": ("return_postal_code", f"A return address needs a ZIP or postal code, or {ONE_LINE_HINT}"),
+RETURN_ADDRESS_FIELDS = {
+    "address": "return_address",
+    "address2": "return_address2",
+    "city": "return_city",
+    "province": "return_state",
+    "postal_code": "return_postal_code",
 }
-"""What no return address is without, and what its field's absence is told with."""
-AUDIENCE_CONFLICT = "A {} stands alone: leave out recipients and mailing_list_ids."
+REQUIRED_ADDRESS_PARTS = {
+    "address": "Give the street as well, or none of it: the account's is used then.",
+    "city": f"A return address needs a city, or {ONE_LINE_HINT}",
+    "province": f"A return address needs a state, or {ONE_LINE_HINT}",
+    "postal_code": f"A return address needs a ZIP or postal code, or {ONE_LINE_HINT}",
+}
 
 PREVIEW = frozenset({"preview"})
 """What a client calls another method for."""
@@ -197,56 +199,49 @@ class SendBody(RadiusCenterFields):
     def to_order_request(self, product: Product, limits: Limits, *, now: datetime) -> tuple[OrderRequest, FieldErrors]:
         """The same in our own terms, and what is wrong with it so far."""
         errors: FieldErrors = {}
-        self._check_recipients(limits, errors)
+        if self.recipients or self.mailing_list_ids:
+            for name in ("radius_search", "radius_center"):
+                if getattr(self, name) is not None:
+                    errors[name] = [f"A {name} stands alone: leave out recipients and mailing_list_ids."]
+        check_recipients(self.recipients, limits, errors)
+        if self.preview_recipient is not None and self.preview_recipient >= max(1, len(self.recipients or ())):
+            errors["preview_recipient"] = [NO_SUCH_RECIPIENT]
         if len(self.message or "") > limits.message_characters:
             errors["message"] = [f"At most {limits.message_characters:,} characters, please."]
-        search = self.radius_search.to_search() if self.radius_search is not None else self.center_search(errors)
-        values = self._shared_values() | {
+        search = None
+        if self.radius_search is not None:
+            search = self.radius_search.to_search()
+        elif self.radius_center is not None or self.radius_distance_miles is not None:
+            search = self.center_search(errors)
+        # What an order request has as well is copied; what the body leaves open is left open there.
+        values: dict[str, Any] = {}
+        for name in type(self).model_fields:
+            attribute, value = FIELD_ATTRIBUTES.get(name, name), getattr(self, name)
+            if attribute in STRIPPED_ATTRIBUTES and value is not None:
+                value = value.strip() or None
+            if attribute in ORDER_ATTRIBUTES and value is not None:
+                values[attribute] = value
+        values |= {
             "radius_search": search,
             "return_address": self._return_address(errors),
             "mail_class": "standard" if self.send_standard_mail else "first",
-            "metadata": to_metadata_text(self.metadata, limits, errors),
-            "schedule_for": parse_schedule(self.schedule_for, errors, now=now),
+            "metadata": None if self.metadata is None else to_metadata_text(self.metadata, limits, errors),
+            "schedule_for": parse_schedule(self.schedule_for, errors, now=now) if self.schedule_for else None,
         }
         return OrderRequest(product=product, **values), errors
 
-    def _shared_values(self) -> dict[str, Any]:
-        """What an order request has as well; what the body leaves open is left open there."""
-        attributes = {name: FIELD_ATTRIBUTES.get(name, name) for name in type(self).model_fields}
-        values = {
-            attribute: strip_or_none(value) if attribute in STRIPPED_ATTRIBUTES else value
-            for name, attribute in attributes.items()
-            if attribute in ORDER_ATTRIBUTES and (value := getattr(self, name)) is not None
-        }
-        return {name: value for name, value in values.items() if value is not None}
-
-    def _check_recipients(self, limits: Limits, errors: FieldErrors) -> None:
-        recipients = self.recipients or []
-        radius_fields = {"radius_search": self.radius_search, "radius_center": self.radius_center}
-        if recipients or self.mailing_list_ids:
-            errors |= {
-                name: [AUDIENCE_CONFLICT.format(name)] for name, value in radius_fields.items() if value is not None
-            }
-        check_recipients(recipients, limits, errors)
-        if self.preview_recipient is not None and self.preview_recipient >= max(1, len(recipients)):
-            errors["preview_recipient"] = [NO_SUCH_RECIPIENT]
-
     def _return_address(self, errors: FieldErrors) -> ReturnAddress:
         """The call's return address: whole, or none of it but a name."""
-        fields = {
-            "address": strip_or_none(self.return_address),
-            "address2": strip_or_none(self.return_address2),
-            "city": strip_or_none(self.return_city),
-            "province": strip_or_none(self.return_state),
-            "postal_code": strip_or_none(self.return_postal_code),
-        }
+        fields = {part: (getattr(self, name) or "").strip() or None for part, name in RETURN_ADDRESS_FIELDS.items()}
         if fields["address"] and not (fields["city"] or fields["postal_code"]):
             # On one line it is read as a recipient's is; else it stays as it came, home or abroad.
             examined, problems = check_recipient(fields)
             fields = fields if problems else {name: getattr(examined, name) for name in fields}
         if any(fields.values()):
-            errors |= {field: [message] for part, (field, message) in RETURN_ADDRESS_PARTS.items() if not fields[part]}
-        return ReturnAddress(name=strip_or_none(self.return_name), **fields)
+            errors |= {
+                RETURN_ADDRESS_FIELDS[part]: [hint] for part, hint in REQUIRED_ADDRESS_PARTS.items() if not fields[part]
+            }
+        return ReturnAddress(name=(self.return_name or "").strip() or None, **fields)
 
 
 @accepts(wire.CardSend, beside=PREVIEW)
@@ -317,51 +312,29 @@ class SendGiftcard(SendBody):
         send_request, errors = super().to_order_request(product, limits, now=now)
         if error := check_legacy_amount(self.giftcard_amount_in_cents, is_allowed=limits.legacy_fields):
             errors[LEGACY_AMOUNT_FIELD] = [error]
+        if self.giftcard_amount is None:
+            send_request = replace(send_request, giftcard_amount=self.giftcard_amount_in_cents)
         return send_request, errors
 
     @classmethod
     def ignored_in(cls, payload: Any) -> set[str]:
         return super().ignored_in(payload) | find_ignored_legacy_amount(payload)
 
-    def _shared_values(self) -> dict[str, Any]:
-        amount = self.giftcard_amount if self.giftcard_amount is not None else self.giftcard_amount_in_cents
-        return super()._shared_values() | ({} if amount is None else {"giftcard_amount": amount})
+
+class SendableProduct(NamedTuple):
+    product: Product
+    title: str
+    body: type[SendBody]
 
 
-@accepts(ReplayOptions)
-class Replay(Body):
-    """Whom to send it to, when, and with which metadata; all of it may be left out."""
-
-    rows: ClassVar[str | None] = "recipients"
-
-    recipients: InlineRecipients | None = Field(
-        None, description="Instead of those whom the order went to, its lists included."
-    )
-    schedule_for: Schedule = None
-    metadata: Metadata = None
-    allow_duplicates: OptionalFlag = Field(
-        True, description="False: addresses that had the same piece within 36 hours are left out."
-    )
-
-    @classmethod
-    def ignored_in(cls, payload: Any) -> set[str]:
-        return super().ignored_in(payload) | find_ignored_in_recipients(payload)
-
-    def to_replay_request(self, order_id: int, limits: Limits, *, now: datetime) -> tuple[ReplayRequest, FieldErrors]:
-        """The same in our own terms, and what is wrong with it so far."""
-        errors: FieldErrors = {}
-        check_recipients(self.recipients, limits, errors)
-        if self.recipients is not None and not self.recipients:
-            errors["recipients"] = ["Give at least one recipient, or leave the field out."]
-        replay = ReplayRequest(
-            order_id=order_id,
-            recipients=self.recipients,  # type: ignore[arg-type]
-            schedule_for=parse_schedule(self.schedule_for, errors, now=now),
-            metadata=to_metadata_text(self.metadata, limits, errors),
-            copy_metadata="metadata" not in self.provided_fields(),
-            allows_repeats=self.allow_duplicates,
-        )
-        return replay, errors
+SENDABLE_PRODUCTS = (
+    SendableProduct(POSTCARD, "a postcard", SendPostcard),
+    SendableProduct(LETTER, "a letter in a windowed envelope", SendLetter),
+    SendableProduct(WINDOWLESS_LETTER, "a letter in a closed envelope", SendLetter),
+    SendableProduct(NOTECARD, "a folded notecard in an envelope", SendCard),
+    SendableProduct(GIFTCARD, "a gift card in a folded card", SendGiftcard),
+    SendableProduct(MAGNACARD, "a magnet card", SendCard),
+)
 
 
 def check_recipients(recipients: Sequence[object] | None, limits: Limits, errors: FieldErrors) -> None:
@@ -369,10 +342,8 @@ def check_recipients(recipients: Sequence[object] | None, limits: Limits, errors
         errors["recipients"] = [SendBody.too_many_message(limits.inline_recipients)]
 
 
-def to_metadata_text(metadata: dict[str, Any] | None, limits: Limits, errors: FieldErrors) -> str | None:
+def to_metadata_text(metadata: dict[str, Any], limits: Limits, errors: FieldErrors) -> str:
     """Metadata as it is kept: as it came, to the letter."""
-    if metadata is None:
-        return None
     text = exact_json.dump_json(metadata)
     size = len(text.encode())
     if size > limits.metadata_bytes:
@@ -380,9 +351,7 @@ def to_metadata_text(metadata: dict[str, Any] | None, limits: Limits, errors: Fi
     return text
 
 
-def parse_schedule(text: str | None, errors: FieldErrors, *, now: datetime) -> datetime | None:
-    if not text:
-        return None
+def parse_schedule(text: str, errors: FieldErrors, *, now: datetime) -> datetime | None:
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

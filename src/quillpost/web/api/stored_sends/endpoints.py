@@ -24,24 +24,21 @@ from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork
 from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import STORED_HEADERS
 from quillpost.web.api.requests import ParsedRequest, parse_stored_body
-from quillpost.web.api.responses import add_ignored_header, build_warning_header, json_response, without_length
+from quillpost.web.api.responses import add_ignored_header, json_response, without_length
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.schemas import DIGITS, STOP_AT_ERROR_LIMIT, Body, Id, Text, accepts, strip_or_none, validate_body
 from quillpost.web.api.send.endpoints import (
-    SENDABLE_PRODUCTS,
     CanSend,
-    SendableProduct,
-    describe_other_paths,
-    to_operation_name,
-)
-from quillpost.web.api.send.requests import SendBody
-from quillpost.web.api.send.responses import (
+    body_parser,
     count_response,
     create_and_respond,
+    describe_other_paths,
     draft_from_body,
     list_estimate_warnings,
     preview_response,
+    to_operation_name,
 )
+from quillpost.web.api.send.requests import SENDABLE_PRODUCTS, SendableProduct, SendBody
 from quillpost.web.dependencies import Services, base_url
 
 router = ApiRouter("Send")
@@ -57,7 +54,7 @@ NOTHING_SENT = {"message": "Nothing was sent: this call only looked ahead. Open 
 
 
 def _add_endpoints(sendable: SendableProduct) -> None:
-    product, parse_body, name = sendable.product, sendable.parse_body, sendable.product.paths[0]
+    product, parse_body, name = sendable.product, body_parser(sendable), sendable.product.paths[0]
 
     def store(
         request: ParsedRequest,
@@ -82,7 +79,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             now=container.clock(),
         )
         url = f"{base_url(request)}/api/v2/stored_send/{name}/{stored_id}"
-        response = json_response(wire.StoredSend(stored_send_url=url), headers=build_warning_header(warnings))
+        response = json_response(wire.StoredSend(stored_send_url=url), warnings=warnings)
         return add_ignored_header(response, body.as_spelled(draft.request.unused_fields, request.parsed_body))
 
     def send(

@@ -38,7 +38,7 @@ from quillpost.web.api.dependencies import (
 )
 from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.search import TemplateTypesQuery
-from quillpost.web.api.responses import build_warning_header, json_response, page_of, page_response
+from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter, UploadRoute
 from quillpost.web.api.schemas import MULTIPART, Body, FormFile, Id, accepts
 from quillpost.web.api.templates.schemas import NOT_NULL, Name, OptionalText
@@ -135,9 +135,8 @@ def _fetch_image(container: Container, source: str | FormFile) -> FetchedPicture
     return fetch_images(container.fetcher, [FileToFetch(source, "image")])[0]
 
 
-def _image_warnings(picture: FetchedPicture | None) -> dict[str, str]:
-    notes = picture.notes if picture is not None else ()
-    return build_warning_header([f"image: {warning}" for warning in notes])
+def _image_warnings(picture: FetchedPicture | None) -> list[str]:
+    return [f"image: {note}" for note in picture.notes] if picture is not None else []
 
 
 @router.post(
@@ -157,7 +156,7 @@ def create_image_template(
     """The image comes by its URL, or as a file of a form; it is checked, and kept as it will print."""
     template, picture = save_new_image_template(body, caller, container, unit_of_work)
     return json_response(
-        serialize_image_template(request, container, template), status=201, headers=_image_warnings(picture)
+        serialize_image_template(request, container, template), status=201, warnings=_image_warnings(picture)
     )
 
 
@@ -246,7 +245,7 @@ def update_image_template(
 ) -> Response:
     """What is not named stays. Orders that were made with the earlier image keep it."""
     template, picture = save_changed_image_template(template_id, body, caller, container, unit_of_work)
-    return json_response(serialize_image_template(request, container, template), headers=_image_warnings(picture))
+    return json_response(serialize_image_template(request, container, template), warnings=_image_warnings(picture))
 
 
 def save_changed_image_template(

@@ -16,8 +16,7 @@ from quillpost.orders.models import CARD_BUILDER_METHOD, REALISM_FIELD
 from quillpost.orders.products import SuppliedFields, check_required_fields
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.web.api.schemas import validate_body
-from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS, SendableProduct
-from quillpost.web.api.send.requests import MAX_TEXT_LENGTH, SendBody
+from quillpost.web.api.send.requests import MAX_TEXT_LENGTH, SENDABLE_PRODUCTS, SendableProduct, SendBody
 from quillpost.web.dashboard.compose import recipients
 from quillpost.web.dashboard.forms import parse_moment, send_time_context
 from quillpost.web.dashboard.labels import PRODUCT_NAMES, read_ink

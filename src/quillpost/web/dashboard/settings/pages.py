@@ -19,7 +19,7 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid
 from quillpost.recipients.rules import check_recipient
-from quillpost.web.api.send.requests import RETURN_ADDRESS_PARTS
+from quillpost.web.api.send.requests import REQUIRED_ADDRESS_PARTS
 from quillpost.web.dashboard.forms import FormState
 from quillpost.web.dashboard.responses import (
     CSV_CHUNK_LINES,
@@ -101,7 +101,7 @@ def _read_account_facts(form: Form) -> AccountProfile:
         parsed, unparsed = check_recipient(address)
         if not unparsed:
             address = {part: getattr(parsed, part) for part in RETURN_ADDRESS_FIELDS}
-    if any(address.values()) and (missing_parts := [part for part in RETURN_ADDRESS_PARTS if not address[part]]):
+    if any(address.values()) and (missing_parts := [part for part in REQUIRED_ADDRESS_PARTS if not address[part]]):
         raise Invalid(
             {RETURN_ADDRESS_FIELDS[part]: [MISSING_MESSAGES.get(part, STREET_MISSING)] for part in missing_parts}
         )
