@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks.events.ground import ROOT, on_processor, sink, subscribe, write_bodies
 from benchmarks.fulfil.office import Office
-from quillpost.notifications.webhooks import fan_out
+from quillpost.notifications.webhooks import tasks as webhook_tasks
 
 AT_ONCE = 100
 """Of the bare loop: as many as ours has with five receivers that answer."""
@@ -98,7 +98,7 @@ def _remember(office: Office, facts: int) -> int:
     office.admin.execute("insert into fact_queue select id from facts order by id limit %s", (facts,))
     now = office.parts.clock()
     with office.parts.db.system_transaction() as tx:
-        while fan_out.fan_out_facts(tx, limit=5_000, now=now):
+        while webhook_tasks.fan_out_facts(tx, limit=5_000, now=now):
             pass
     office.admin.execute(_REMEMBER)
     return int(office.one("select count(*) from remembered"))

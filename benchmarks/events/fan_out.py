@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.events.ground import subscribe
 from benchmarks.fulfil.office import Office
-from quillpost.notifications.webhooks import fan_out
+from quillpost.notifications.webhooks import tasks as webhook_tasks
 from quillpost.notifications.webhooks.dispatcher import FACTS_PER_TRANSACTION
 
 _HAPPEN = """
@@ -59,5 +59,5 @@ def _ours(office: Office) -> None:
     """As the pump does it, a transaction for each of some thousand facts."""
     while True:
         with office.parts.db.system_transaction() as tx:
-            if not fan_out.fan_out_facts(tx, limit=FACTS_PER_TRANSACTION, now=office.parts.clock()):
+            if not webhook_tasks.fan_out_facts(tx, limit=FACTS_PER_TRANSACTION, now=office.parts.clock()):
                 return

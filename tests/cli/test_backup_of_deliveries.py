@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
-from quillpost.core.database import dump
+from quillpost.core.database import archive
 from quillpost.core.database.embedded.binaries import find_binaries
 from quillpost.core.settings import Settings
 from quillpost.notifications.webhooks import deliveries
@@ -81,9 +81,9 @@ def test_a_day_that_is_too_old_while_a_backup_runs_is_in_it_and_dropped_afterwar
 ) -> None:
     """The hourly job comes after the snapshot, and before `pg_dump` has looked at anything."""
     later = clock.now() + timedelta(days=31)
-    with dump.hold_snapshot(conninfo) as snapshot:
+    with archive.hold_snapshot(conninfo) as snapshot:
         deliveries.maintain_partitions(container.db, now=later)
-        dump.restore_database(find_binaries(), blank, dump.dump_database(find_binaries(), conninfo, snapshot))
+        archive.restore_database(find_binaries(), blank, archive.dump_database(find_binaries(), conninfo, snapshot))
     with psycopg.connect(blank) as connection:
         assert connection.execute(PLACES).fetchall() == places
     deliveries.maintain_partitions(container.db, now=later)

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from quillpost.app import bootstrap, runtime
 from quillpost.app.container import Container
 from quillpost.app.runtime import read_schema
-from quillpost.core.database import archive, dump
+from quillpost.core.database import archive
 from quillpost.core.database.embedded.binaries import find_binaries
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.notifications import webhooks
@@ -141,7 +141,7 @@ def test_every_mailers_count_goes_on_as_far_as_it_may_have_come(container: Conta
             return [lock_serials(tx, mailer, count=1, now=container.clock()).next for mailer in mailers]
 
     before = counts(known)
-    dump.skip_issued_numbers(conninfo)
+    archive.skip_issued_numbers(conninfo)
     after = counts(known)
     assert [now - then for now, then in zip(after, before, strict=True)] == [10_000_000, 100_000]
     # Mailers that came after the backup: as far, in the six or the nine digits that they have for it.
@@ -212,19 +212,19 @@ def test_files_of_batches_after_the_snapshot_stay_out(
 
 
 def test_gift_cards_are_counted_where_there_are_any(conninfo: str) -> None:
-    with dump.hold_snapshot(conninfo) as snapshot:
+    with archive.hold_snapshot(conninfo) as snapshot:
         assert {"giftcards", "giftcard_stock"} < snapshot.counts.keys()
     with psycopg.connect(conninfo) as connection:  # an older schema, which is saved before it is migrated
         connection.execute("drop table giftcard_stock")
-    with dump.hold_snapshot(conninfo) as snapshot:
-        assert set(dump.COUNTED_TABLES) - snapshot.counts.keys() == {"giftcard_stock"}
+    with archive.hold_snapshot(conninfo) as snapshot:
+        assert set(archive.COUNTED_TABLES) - snapshot.counts.keys() == {"giftcard_stock"}
 
 
 def test_a_dump_shows_the_moment_of_its_snapshot(owner: Account, conninfo: str, blank: str) -> None:
     owner.send()
-    with dump.hold_snapshot(conninfo) as snapshot:
+    with archive.hold_snapshot(conninfo) as snapshot:
         owner.send(size="6x9")
-        dump.restore_database(find_binaries(), blank, dump.dump_database(find_binaries(), conninfo, snapshot))
+        archive.restore_database(find_binaries(), blank, archive.dump_database(find_binaries(), conninfo, snapshot))
     with psycopg.connect(blank) as connection:
         assert connection.execute("select count(*) from orders").fetchone() == (1,)
 
@@ -246,7 +246,7 @@ class Emptiness:
         return {"home": self.home, "database_url": self.database_url}
 
     def is_untouched(self) -> bool:
-        return list(self.home.glob("**/*")) == [] and dump.is_database_empty(self.database_url)
+        return list(self.home.glob("**/*")) == [] and archive.is_database_empty(self.database_url)
 
 
 def test_a_backup_that_is_cut_short_is_refused(saved: Saved, emptiness: Emptiness, quillpost: Quillpost) -> None:

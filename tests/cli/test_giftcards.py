@@ -13,7 +13,7 @@ from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
 from quillpost.cli.doctor.installation import DoctorFinding
 from quillpost.cli.doctor.operations import check_giftcards
-from quillpost.core.database import dump
+from quillpost.core.database import archive
 from quillpost.core.database.tables.orders import giftcard_brands, giftcard_stock, giftcards
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import NotReady
@@ -97,7 +97,7 @@ def test_cards_that_a_restore_has_set_aside_are_given_once_they_are_released(
 ) -> None:
     operator = open_operator(container)
     run("load", file)
-    dump.skip_issued_numbers(conninfo)
+    archive.skip_issued_numbers(conninfo)
     counts = [(storage["free"], storage["set_aside"]) for storage in json.loads(run("stock", "--json").out)]
     assert counts == [(0, 1), (0, 2)]
     assert run("release-stock", "--brand", "nobody").is_one_sentence()

@@ -199,6 +199,6 @@ def test_more_orders_than_a_list_takes_are_counted(
     command: Command, container: Container, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = held(container, clock), held(container, clock, email="second@example.com")
-    monkeypatch.setattr("quillpost.cli.print_orders.MAX_LISTED", 1)
+    monkeypatch.setattr("quillpost.cli.orders.MAX_LISTED", 1)
     assert command("held").out.endswith("\nThese are the oldest 1 of 2.\n")
     assert [order["id"] for order in json.loads(command("held", "--json").out)] == [first.id]

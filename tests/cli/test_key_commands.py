@@ -20,7 +20,7 @@ from quillpost.app.container import Container
 from quillpost.app.runtime import warn_if_key_file_exposed
 from quillpost.cli.doctor.installation import DoctorFinding
 from quillpost.cli.doctor.operations import check_key
-from quillpost.cli.keys import KeyUsage
+from quillpost.cli.privacy import KeyUsage
 from quillpost.core.database import encrypted_columns
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.encryption import LEGACY_KEY_ID, Encryptor, KeyFile, key_fingerprint

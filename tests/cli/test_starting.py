@@ -19,7 +19,7 @@ def loaded():
     return [name for name in {LIBRARIES} if name in sys.modules]
 app(["--help"], standalone_mode=False)
 found = {{"--help": loaded()}}
-for module in ("lists", "worker"):
+for module in ("recipients", "worker"):
     importlib.import_module("quillpost.cli." + module)
     found[module] = loaded()
 print(json.dumps(found), file=sys.stderr)
@@ -52,6 +52,6 @@ def test_a_command_loads_no_library_that_only_others_need() -> None:
     run = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True)
     assert json.loads(run.stderr) == {
         "--help": [],
-        "lists": ["sqlalchemy", "pydantic"],
+        "recipients": ["sqlalchemy", "pydantic"],
         "worker": ["sqlalchemy", "pydantic", "aiohttp", "numpy"],
     }

@@ -11,8 +11,8 @@ from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import files
+from quillpost.core.files import PendingFile, delete_expired_files, delete_orphaned_files
 from quillpost.core.ports import FileMissing
-from quillpost.core.stored_files import PendingFile, delete_expired_files, delete_orphaned_files
 from support.factories import Clock
 from support.orders import open_account
 

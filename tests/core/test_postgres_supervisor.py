@@ -13,8 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.database.embedded.supervisor import PostgresSupervisor, SupervisorTiming
+from quillpost.core.database.embedded.server import EmbeddedPostgres, PostgresSupervisor, SupervisorTiming
 from support.postgres_home import QUICK, ask, make_home, parent_of_a_server, postmaster_of
 from support.processes import until
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quillpost.core.clock import format_time_ago
+from quillpost.core.text import format_time_ago
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 

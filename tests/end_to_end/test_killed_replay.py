@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quillpost.notifications.webhooks.fan_out import FACTS_PER_TRANSACTION
+from quillpost.notifications.webhooks.tasks import FACTS_PER_TRANSACTION
 from support.crash_points import CrashPoint
 from support.event_receiver import EventReceiver
 from support.processes import CommandRunner, until
@@ -28,9 +28,9 @@ IN_ORDER = "select id from facts where at < now() - interval '30 minutes' order 
 
 STEPS = [
     # Taken, and nothing told; all but committed; committed, and more to tell; the same of the second step.
-    pytest.param(CrashPoint("quillpost.notifications.webhooks.fan_out:_lock_replay", "after"), marks=pytest.mark.long),
+    pytest.param(CrashPoint("quillpost.notifications.webhooks.tasks:_lock_replay", "after"), marks=pytest.mark.long),
     CrashPoint("quillpost.notifications.webhooks.queries:schedule_queue", "after"),
-    CrashPoint("quillpost.notifications.webhooks.fan_out:_lock_replay", "before", 2),
+    CrashPoint("quillpost.notifications.webhooks.tasks:_lock_replay", "before", 2),
     pytest.param(
         CrashPoint("quillpost.notifications.webhooks.queries:schedule_queue", "before", 2), marks=pytest.mark.long
     ),

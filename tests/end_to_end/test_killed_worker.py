@@ -97,7 +97,7 @@ FROM_THERE = [
     _long(CrashPoint(f"{CARRIER}.settle", "after")),
     _long(CrashPoint(f"{TRACKING}.service:poll_carriers", "after", call=2)),
     # Telling the subscriber.
-    CrashPoint(f"{WEBHOOKS}.fan_out:fan_out_facts", "after", call=2),
+    CrashPoint(f"{WEBHOOKS}.tasks:fan_out_facts", "after", call=2),
     _long(CrashPoint(f"{POSTER}.post", "before")),
     POSTED,
     _long(NOT_RECORDED),

@@ -22,7 +22,7 @@ from quillpost.accounts.models import Caller
 from quillpost.client import Quillpost, QuillpostError
 from quillpost.client.print_room import ReprintOptions
 from quillpost.core.errors import Unavailable
-from quillpost.core.stored_files import delete_orphaned_files
+from quillpost.core.files import delete_orphaned_files
 from support.event_receiver import EventReceiver
 from support.factories import make_operator, people, person
 from support.final_state import assert_all_ended_once

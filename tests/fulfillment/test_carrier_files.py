@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quillpost.fulfillment.tracking import files as source
-from quillpost.fulfillment.tracking.files import read_scans, read_scans_from_bytes
 from quillpost.fulfillment.tracking.rules import BadScanRow, InvalidScanFile, Scan, UnreadableScan, parse_barcode
+from quillpost.fulfillment.tracking.service import read_scans, read_scans_from_bytes
 
 CODE = "00310999999000000017"
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from quillpost.cli.print_orders import format_waiting
+from quillpost.cli.orders import format_waiting
 from quillpost.fulfillment.batches.service import WaitingOrders
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)

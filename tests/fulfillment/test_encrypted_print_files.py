@@ -32,7 +32,8 @@ from quillpost.integrations.printing.http import HttpPartner
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.rules import ItemStatus
-from quillpost.privacy import erasure, retention
+from quillpost.privacy import tasks as privacy_tasks
+from quillpost.privacy.erasure import service as erasure_service
 from support.factories import Account, Build, Clock, make_account, make_operator, people, run_jobs_for
 from support.giftcard_orders import issue_order_cards, move_items
 from support.print_partners import job, now, printer_of
@@ -297,8 +298,10 @@ class TestDownloads:
 
 class TestRetention:
     def forget(self, container: Container) -> None:
-        retention.delete_overdue(container.db, container.retention_days, now=container.clock())
-        erasure.finish_erasures(container.db, container.encryptor, container.storage.store, now=container.clock())
+        privacy_tasks.delete_overdue(container.db, container.retention_days, now=container.clock())
+        erasure_service.finish_erasures(
+            container.db, container.encryptor, container.storage.store, now=container.clock()
+        )
 
     def test_it_goes_a_while_after_mailing_and_the_claim_with_it(
         self, container: Container, clock: Clock, operator: Account, batch: int
@@ -308,7 +311,7 @@ class TestRetention:
         self.forget(container)
         assert batch_file_key(batch, "print.pdf") in files_of(container, batch)
         clock.advance(days=1, seconds=1)
-        shown = retention.list_retention(container.db, container.retention_days, now=container.clock())
+        shown = privacy_tasks.list_retention(container.db, container.retention_days, now=container.clock())
         late = {(rule.rule.table, rule.rule.setting): rule.overdue_count for rule in shown}
         assert late["batch_files", "keep_giftcard_prints_days"] == 1
         assert late["giftcards", "keep_giftcard_prints_days"] == 2

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.fulfillment.batches.tickets import build_statement, statement_to_json
+from quillpost.fulfillment.batches.rules import build_statement, statement_to_json
 
 MADE = datetime(2026, 5, 4, 12, tzinfo=UTC)
 MAILER = "123456789"

@@ -12,7 +12,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Message
 from quillpost.fulfillment.models import ReviewLimits
-from quillpost.fulfillment.review import checks
+from quillpost.fulfillment.review import queries as review_queries
 from quillpost.fulfillment.review import service as review_service
 from quillpost.orders.models import Order
 from quillpost.orders.tasks import materialize_order
@@ -31,7 +31,7 @@ def owner(container: Container) -> Caller:
 
 def reasons(container: Container, *order_ids: int, limits: ReviewLimits = LIMITS) -> dict[int, list[Message]]:
     with container.db.system_transaction() as tx:
-        return checks.find_review_reasons(tx, container.renderer, order_ids, limits)
+        return review_queries.find_review_reasons(tx, container.renderer, order_ids, limits)
 
 
 def change(container: Container, order: Order, **columns: Any) -> None:
@@ -262,7 +262,7 @@ def test_reserved_names_say_nothing_about_the_rest(container: Container, owner: 
     order = create_order(container, owner, [person(), *reserved])
     with container.db.system_transaction() as tx:
         fails = items.c.order_id == order.id, items.c.name == "Test Undeliverable"
-        tx.execute(sa.update(items).where(*fails).values(status="Failed", failure=checks.UNDELIVERABLE_REASON))
+        tx.execute(sa.update(items).where(*fails).values(status="Failed", failure=review_queries.UNDELIVERABLE_REASON))
         tx.execute(sa.update(orders).values(n_failed=3, n_processing=1))
     assert reasons(container, order.id) == {}
 

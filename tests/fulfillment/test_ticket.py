@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from quillpost.fulfillment.batches.tickets import XJDF_NAMESPACE, JobTicket, TicketFile, build_ticket_files
+from quillpost.fulfillment.batches.rules import XJDF_NAMESPACE, JobTicket, TicketFile, build_ticket_files
 from quillpost.rendering.layout.templates import load_shipped_products
 
 PIECES = load_shipped_products(None)

@@ -17,7 +17,7 @@ from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.orders.rules import ItemStatus
-from quillpost.privacy import retention
+from quillpost.privacy import tasks as privacy_tasks
 from support.factories import Account, Clock, people
 from support.giftcard_orders import card_row, issue_order_cards, item_ids_of, move_items, send_giftcards
 from support.giftcard_production import (
@@ -121,7 +121,7 @@ def test_a_claim_is_not_forgotten_while_it_is_printed_again(container: Container
 
     def meanwhile(_tx: Tx) -> None:
         forgetting_is.append(
-            thread.submit(retention.delete_overdue, container.db, container.retention_days, now=container.clock())
+            thread.submit(privacy_tasks.delete_overdue, container.db, container.retention_days, now=container.clock())
         )
         wait_until(lambda: is_anyone_waiting(container) or forgetting_is[0].done())
         assert not forgetting_is[0].done()

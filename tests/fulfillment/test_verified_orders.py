@@ -14,9 +14,9 @@ from quillpost.core.database import Tenant
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.review import service as review_service
 from quillpost.orders.tasks import materialize_order, verify_addresses
-from quillpost.privacy import do_not_mail
-from quillpost.privacy.erasure import erase_subject
-from quillpost.privacy.queries import parse_subject
+from quillpost.privacy import tasks as privacy_tasks
+from quillpost.privacy.erasure.queries import parse_subject
+from quillpost.privacy.erasure.service import erase_subject
 from quillpost.recipients.rules import SUPPRESSED
 from quillpost.recipients.verification.service import MISSING_UNIT, MOVED_AWAY, NOT_DELIVERED_TO
 from quillpost.recipients.verification.tasks import VERIFY_TASK
@@ -225,8 +225,8 @@ def test_whoever_holds_a_piece_that_followed_them_bars_where_it_went(
     with container.db.system_transaction() as tx:
         tx.execute(sa.text("update items set code = 'ABCDEFGH'"))
         [piece] = item_rows(tx, order)
-        do_not_mail.record_request(tx, piece.code, now=clock.now())
-    do_not_mail.process_requests(container.db, container.encryptor, clock=clock.now)
+        privacy_tasks.record_request(tx, piece.code, now=clock.now())
+    privacy_tasks.process_requests(container.db, container.encryptor, clock=clock.now)
     with container.db.system_transaction() as tx:
         barred = tx.execute(sa.text("select address, city, address_key from recipients")).one()
     assert tuple(barred) == ("9 NEW RD", "DALLAS", piece.moved_key)

@@ -17,7 +17,7 @@ from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.integrations.email.smtp import MailServer, SmtpNotifier
 from quillpost.notifications.ports import MessageRejected, NotifierDown, OutgoingMessage
-from quillpost.notifications.sender import UNEXPECTED_ERROR
+from quillpost.notifications.tasks import UNEXPECTED_ERROR
 from support.factories import Clock
 from support.notifications import (
     PHONE,

@@ -8,9 +8,9 @@ import pytest
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
-from quillpost.core import events
 from quillpost.core.database.tables.base import orders
 from quillpost.notifications.webhooks.queries import WebhookSubscription
+from quillpost.orders.items import queries as item_queries
 from quillpost.recipients.lists.service import change_list, merge_lists
 from support.list_rows import make_list, make_order, make_sub_account
 from support.orders import open_account
@@ -41,7 +41,7 @@ class Town:
     def ship(self, order_id: int, status: str) -> None:
         set_columns(self.container, orders, order_id, status=status)
         with self.container.db.system_transaction() as tx:
-            events.record_order_status_change(tx, [order_id], previous="reviewing", now=self.container.clock())
+            item_queries.record_order_status_change(tx, [order_id], previous="reviewing", now=self.container.clock())
         fan_out(self.container)
 
 

@@ -18,7 +18,7 @@ from quillpost.core.database.tables.notifications import notices
 from quillpost.core.telemetry import configure_logging
 from quillpost.notifications import service as notification_service
 from quillpost.notifications.messages import NotificationReader
-from quillpost.notifications.sender import MAX_IN_FLIGHT
+from quillpost.notifications.tasks import MAX_IN_FLIGHT
 from support.factories import Clock
 from support.notifications import (
     DANA,

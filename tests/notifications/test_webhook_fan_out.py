@@ -15,9 +15,9 @@ from quillpost.core.database.tables.base import items, mailing_lists, orders, su
 from quillpost.core.database.tables.notifications import deliveries, webhooks
 from quillpost.core.errors import NotFound
 from quillpost.core.paging import PageRequest
-from quillpost.notifications.webhooks import fan_out as fanning
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks import tasks as fanning
 from quillpost.notifications.webhooks.rules import DELIVERED_EVENT, SCAN_EVENT
 from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT as ITEM
 from quillpost.notifications.webhooks.rules import ORDER_STATUS_EVENT as ORDER

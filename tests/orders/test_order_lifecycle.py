@@ -21,8 +21,8 @@ from hypothesis.stateful import run_state_machine_as_test as run_lives
 
 from quillpost.app import bootstrap
 from quillpost.core.errors import Conflict, Refused
+from quillpost.core.files import FileStorage
 from quillpost.core.settings import Settings
-from quillpost.core.stored_files import FileStorage
 from quillpost.core.tokens import LinkSigner
 from quillpost.fulfillment.batches import service as batch_service
 from quillpost.fulfillment.batches import tasks as batch_tasks

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import erasures
 from quillpost.core.database.tables.base import items
-from quillpost.privacy.erasure import SECOND_PASS_DELAY
+from quillpost.privacy.erasure.service import SECOND_PASS_DELAY
 from quillpost.privacy.service import STATUS_FILES
 from support.factories import Account, Clock, make_account, person, run_due_jobs
 from support.tenant_rows import insert_least, metadata

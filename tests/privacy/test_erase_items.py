@@ -15,9 +15,10 @@ from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room.reports import BatchSelection
 from quillpost.orders.models import Order
-from quillpost.privacy import do_not_mail, erasure
-from quillpost.privacy.erasure import ERASED_REASON, SECOND_PASS_DELAY, ErasureResult, erase_subject
-from quillpost.privacy.queries import parse_subject
+from quillpost.privacy import tasks as privacy_tasks
+from quillpost.privacy.erasure import service as erasure_service
+from quillpost.privacy.erasure.queries import parse_subject
+from quillpost.privacy.erasure.service import ERASED_REASON, SECOND_PASS_DELAY, ErasureResult, erase_subject
 from quillpost.privacy.service import erase_items
 from support.factories import Account, Clock, make_account, person, postcard, run_due_jobs
 from support.orders import balances, create_order, end_review, item_rows, open_account, order_row
@@ -45,7 +46,7 @@ def forget(container: Container, caller: Tenant | Caller, **whom: str) -> Erasur
 
 
 def finish(container: Container) -> None:
-    erasure.finish_erasures(container.db, container.encryptor, container.storage.store, now=container.clock())
+    erasure_service.finish_erasures(container.db, container.encryptor, container.storage.store, now=container.clock())
 
 
 def rows_of(container: Container, order: Order) -> list[sa.Row[Any]]:
@@ -202,8 +203,8 @@ def test_a_reader_bars_the_address_of_a_piece_whose_recipient_is_forgotten(
         everyone = [row.id for each in (order, tried_out) for row in item_rows(tx, each)]
         erase_items(tx, everyone, now=clock.now())
         for code in ("ABCDEFGL", "ABCDEFGT"):
-            do_not_mail.record_request(tx, code, now=clock.now())
-    do_not_mail.process_requests(container.db, container.encryptor, clock=container.clock)
+            privacy_tasks.record_request(tx, code, now=clock.now())
+    privacy_tasks.process_requests(container.db, container.encryptor, clock=container.clock)
     again = create_order(container, live, [person(name="Bob"), JO])
     with container.db.system_transaction() as tx:
         barred = set(tx.execute(BARRED, {"order": again.id}).scalars())

@@ -21,9 +21,9 @@ from quillpost.core.encryption import LEGACY_KEY_ID, DecryptionFailed, Encryptor
 from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.notifications.webhooks.service import secret_context
 from quillpost.orders.giftcards import issuance
-from quillpost.privacy import erasure
-from quillpost.privacy.key_rotation import ENCRYPTED_COLUMNS, PRINT_FILES, count_all_by_key, reencrypt_all
-from quillpost.privacy.queries import parse_subject
+from quillpost.privacy.erasure import service as erasure_service
+from quillpost.privacy.erasure.queries import parse_subject
+from quillpost.privacy.service import ENCRYPTED_COLUMNS, PRINT_FILES, count_all_by_key, reencrypt_all
 from support.browser_sessions import make_user
 from support.bulk_giftcards import code_of, make_many
 from support.encrypted_files import encrypted_file
@@ -94,7 +94,7 @@ def everything(container: Container, owner: Account) -> None:
     )
     whom = parse_subject({"email": "jane@example.com", "address": None})
     with container.db.system_transaction() as tx:
-        erasure.erase_subject(tx, container.encryptor, Tenant(owner.id), whom, now=container.clock())
+        erasure_service.erase_subject(tx, container.encryptor, Tenant(owner.id), whom, now=container.clock())
     issue_order_cards(container, send_giftcards(owner))
 
 

@@ -15,7 +15,7 @@ from quillpost.core.database.tables.fulfillment import batch_files, batches
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.batches.files import PRINT_FILE
-from quillpost.fulfillment.batches.proofs import draw_proof
+from quillpost.fulfillment.service import draw_proof
 from quillpost.orders import designs
 from quillpost.orders.items.models import Item
 from quillpost.orders.queries import read_order

@@ -18,8 +18,9 @@ from quillpost.core.errors import Refused
 from quillpost.orders.items.queries import list_item_steps, read_item
 from quillpost.orders.models import Order, ReplayRequest
 from quillpost.orders.requests.queries import resolve_replay
-from quillpost.privacy import erasure, retention
-from quillpost.privacy.retention import RETENTION_RULES, RetentionStep
+from quillpost.privacy import tasks as privacy_tasks
+from quillpost.privacy.erasure import service as erasure_service
+from quillpost.privacy.tasks import RETENTION_RULES, RetentionStep
 from support.carrier_scans import ingest, mailed_order, scan_journey
 from support.factories import Build, Clock
 from support.orders import balances, fact_rows, item_rows, open_account, order_row
@@ -47,7 +48,7 @@ def order(container: Container, clock: Clock, owner: Caller) -> Order:
 
 
 def forget(container: Container, **days: int) -> None:
-    retention.delete_overdue(container.db, days, now=container.clock())
+    privacy_tasks.delete_overdue(container.db, days, now=container.clock())
 
 
 def replay(container: Container, order: Order) -> None:
@@ -157,7 +158,7 @@ def test_scans_and_carriers_words_go(container: Container, clock: Clock, order: 
     assert count(container, "carrier_scans") > 0
     clock.advance(days=31)
     days = {"keep_visits_days": 30, "keep_carrier_scans_days": 30, "keep_facts_days": None}
-    found = retention.list_retention(container.db, days, now=clock.now())
+    found = privacy_tasks.list_retention(container.db, days, now=clock.now())
     shown = {kept.rule.table: kept.overdue_count for kept in found}
     assert (shown["visits"], shown["facts"]) == (1, 0)
     assert shown["carrier_scans"] == count(container, "carrier_scans")
@@ -184,7 +185,7 @@ def test_pictures_and_print_files_go_from_the_store_too(
             tx.execute(sa.insert(batch_files).values(batch_id=batch, name=name, size=4, sha256=b"x"))
     clock.advance(days=31)
     forget(container, keep_pictures_days=30, keep_print_files_days=30)
-    erasure.finish_erasures(container.db, container.encryptor, kept, now=clock.now())
+    erasure_service.finish_erasures(container.db, container.encryptor, kept, now=clock.now())
     assert [*kept.keys("creative/"), *kept.keys("batches/")] == [shared, f"batches/{batch}/statement.json"]
     with container.db.system_transaction() as tx:
         assert order_row(tx, order).front_file_id is None
@@ -197,7 +198,7 @@ def test_pictures_and_print_files_go_from_the_store_too(
 def test_what_is_too_much_for_one_step_goes_in_several(
     container: Container, clock: Clock, order: Order, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "BATCH_SIZE", 2)
+    monkeypatch.setattr(privacy_tasks, "BATCH_SIZE", 2)
     with container.db.system_transaction() as tx:
         known = {"account_id": owner.account_id, "mode": "test", "order_id": order.id, "sub_account_id": None}
         for _ in range(5):
@@ -240,5 +241,7 @@ def test_the_time_of_a_stored_send_is_what_is_set(build: Build, clock: Clock) ->
 
 
 def test_every_rule_can_be_counted(container: Container) -> None:
-    shown = retention.list_retention(container.db, {rule.setting: 1 for rule in RETENTION_RULES}, now=container.clock())
+    shown = privacy_tasks.list_retention(
+        container.db, {rule.setting: 1 for rule in RETENTION_RULES}, now=container.clock()
+    )
     assert [(kept.rule.table, kept.overdue_count) for kept in shown] == [(rule.table, 0) for rule in RETENTION_RULES]

@@ -11,11 +11,12 @@ from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.core import events, jobs
+from quillpost.core import jobs
 from quillpost.core.database import Tx
 from quillpost.core.database.engine import insert_rows
 from quillpost.core.database.tables.base import items, ledger_moves, mailing_lists, orders, recipients, sub_accounts
 from quillpost.orders.audience.queries import PERSON_COLUMNS, AudienceCriteria
+from quillpost.orders.items import queries as item_queries
 from quillpost.orders.rules import MATERIALIZE_TASK
 from quillpost.recipients.models import DERIVED_COLUMNS
 from quillpost.recipients.rules import validate_recipient
@@ -139,7 +140,7 @@ def make_order(
         for row in inline:
             insert_item(tx, order_id, row, now=now)
         billing_service.set_order_hold(tx, order_id, cents=authorised, reason="creation", now=now)
-        events.record_order_status_change(tx, [order_id], previous=None, now=now)
+        item_queries.record_order_status_change(tx, [order_id], previous=None, now=now)
         jobs.enqueue(tx, MATERIALIZE_TASK, order_id=order_id)
     return order_id
 

@@ -17,7 +17,7 @@ from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.integrations.sms.twilio import SmsService, TwilioNotifier
 from quillpost.notifications import service as notification_service
 from quillpost.notifications.ports import Notifier
-from quillpost.notifications.sender import MessageSender
+from quillpost.notifications.tasks import MessageSender
 from support.smtp_server import SmtpServer
 
 WINDOW = timedelta(minutes=15)

@@ -24,7 +24,7 @@ from quillpost.core.database.tables.base import items, prices
 from quillpost.core.database.tables.fulfillment import batches
 from quillpost.core.database.tables.notifications import deliveries
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.batches.tickets import TICKET_JSON
+from quillpost.fulfillment.batches.rules import TICKET_JSON
 from quillpost.web.application import create_app
 from support.browser_sessions import make_user
 from support.factories import Account, Clock, make_operator, person, run_due_jobs, run_jobs_for

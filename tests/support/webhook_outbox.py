@@ -12,10 +12,10 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import deliveries, webhook_lanes
-from quillpost.notifications.webhooks import fan_out as fanning
 from quillpost.notifications.webhooks import outcomes, payloads
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks import tasks as fanning
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
 from quillpost.notifications.webhooks.payloads import QUEUE_START, DueDelivery, InvalidDelivery, QueueRead
 

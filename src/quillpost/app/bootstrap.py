@@ -21,14 +21,14 @@ from quillpost.app.environments import (
 )
 from quillpost.app.runtime import build_core_services, get_own_address, now, prepare_database, read_base_url
 from quillpost.app.tasks import build_tasks
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.errors import NotReady
 from quillpost.core.exact_json import BodyLimits
+from quillpost.core.files import FileStorage
 from quillpost.core.jobs import JobRunner, WorkerTiming
 from quillpost.core.outbox import Channel
 from quillpost.core.settings import Settings
-from quillpost.core.stored_files import FileStorage
+from quillpost.core.text import Clock
 from quillpost.core.tokens import LinkSigner
 from quillpost.fulfillment import models as fulfillment_models
 from quillpost.fulfillment.models import ProductionContext, ReviewLimits
@@ -44,10 +44,10 @@ from quillpost.integrations.sms import twilio
 from quillpost.integrations.sms.twilio import TwilioNotifier
 from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.notifications.ports import Notifier
-from quillpost.notifications.sender import MessageSender
+from quillpost.notifications.tasks import MessageSender
 from quillpost.notifications.webhooks.dispatcher import Dispatcher
 from quillpost.orders.designs import opt_out_text
-from quillpost.privacy import retention
+from quillpost.privacy import tasks as privacy_tasks
 from quillpost.recipients.imports import tasks as import_tasks
 from quillpost.recipients.verification.ports import AddressVerifier
 from quillpost.recipients.verification.service import VerificationContext
@@ -243,7 +243,7 @@ def build_container(settings: Settings, conninfo: str, *, clock: Clock = now) ->
         carrier_inbox=StoredInbox(store),
         carrier_token=settings.carrier_token.get_secret_value() if settings.carrier_token else None,
         import_retention=timedelta(days=settings.keep_imports_days),
-        retention_days=retention.read_retention_days(settings),
+        retention_days=privacy_tasks.read_retention_days(settings),
         npm_packages=find_npm_packages(settings),
         scan_recorder=ScanRecorder(
             db, clock, code_lifetime=read_qr_lifetime(settings), max_per_minute=settings.scans_a_minute

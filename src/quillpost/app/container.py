@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 
 from quillpost.accounts.users.passwords import SignInContext
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.encryption import Encryptor
 from quillpost.core.exact_json import DEFAULT_BODY_LIMITS, BodyLimits
+from quillpost.core.files import FileStorage
 from quillpost.core.ports import Fetcher
-from quillpost.core.stored_files import FileStorage
+from quillpost.core.text import Clock
 from quillpost.fulfillment.batches.giftcards import count_available_cards
 from quillpost.fulfillment.models import Environment, ProductionContext
 from quillpost.fulfillment.ports import CarrierInbox

@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from quillpost.client import signatures
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Message, NotReady
 from quillpost.core.ports import FileStore
 from quillpost.core.settings import Settings
+from quillpost.core.text import Clock
 from quillpost.core.tokens import SHORT_CODE_LENGTH
 from quillpost.fulfillment.batches.rules import FULL_SERVICE_TYPES, SERVICE_TYPES
 from quillpost.fulfillment.models import Environment

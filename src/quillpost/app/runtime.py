@@ -13,10 +13,8 @@ import structlog
 from pydantic import ValidationError
 
 from quillpost.accounts.billing.service import load_default_prices
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database
-from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.database.embedded.supervisor import PostgresSupervisor
+from quillpost.core.database.embedded.server import EmbeddedPostgres, PostgresSupervisor
 from quillpost.core.database.encrypted_columns import has_encrypted_values
 from quillpost.core.database.engine import create_admin_engine, require_reachable
 from quillpost.core.database.schema import SchemaState, migrate, read_schema_state, require_current
@@ -25,6 +23,7 @@ from quillpost.core.errors import NotReady
 from quillpost.core.files import FileLock
 from quillpost.core.ports import FileStore
 from quillpost.core.settings import Settings
+from quillpost.core.text import Clock
 from quillpost.integrations.storage.objects import build_folder_store, build_s3_store
 from quillpost.orders.giftcards.queries import load_default_brands
 

@@ -9,8 +9,8 @@ from quillpost.accounts.rate_limits.service import delete_expired_rate_limits
 from quillpost.accounts.users.tasks import delete_expired_access
 from quillpost.app.container import Container, Limits
 from quillpost.core.database import search
+from quillpost.core.files import delete_expired_files, delete_orphaned_files
 from quillpost.core.jobs import Task
-from quillpost.core.stored_files import delete_expired_files, delete_orphaned_files
 from quillpost.fulfillment import models as fulfillment_models
 from quillpost.fulfillment.batches import service as batch_service
 from quillpost.fulfillment.batches import tasks as batch_tasks
@@ -18,8 +18,9 @@ from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.notifications import service as notification_service
-from quillpost.notifications.webhooks import deliveries, fan_out
+from quillpost.notifications.webhooks import deliveries
 from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks import tasks as webhook_tasks
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations.service import AutomationContext, ReadStoredSend
 from quillpost.orders.automations.tasks import send_due
@@ -28,8 +29,9 @@ from quillpost.orders.models import FieldErrors, OrderRequest
 from quillpost.orders.requests import service as request_service
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK
 from quillpost.orders.tasks import enqueue_missing_materializations, materialize_order, verify_addresses
-from quillpost.privacy import do_not_mail, erasure, retention
-from quillpost.privacy.erasure import FINISH_ERASURES
+from quillpost.privacy import tasks as privacy_tasks
+from quillpost.privacy.erasure import service as erasure_service
+from quillpost.privacy.erasure.service import FINISH_ERASURES
 from quillpost.recipients.imports import tasks as import_tasks
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.verification.service import delete_expired_results as delete_expired_verifications
@@ -58,8 +60,8 @@ def build_tasks(container: Container) -> list[Task]:
     delete_old_imports = partial(
         import_tasks.delete_expired_imports, import_context, retention=container.import_retention
     )
-    finish_erasures = with_current_time(erasure.finish_erasures, db, container.encryptor, storage.store)
-    process_do_not_mail = partial(do_not_mail.process_requests, db, container.encryptor, clock=container.clock)
+    finish_erasures = with_current_time(erasure_service.finish_erasures, db, container.encryptor, storage.store)
+    process_do_not_mail = partial(privacy_tasks.process_requests, db, container.encryptor, clock=container.clock)
     find_dates = with_current_time(
         partial(automation_queries.insert_due_dates, db, zone=container.environments["live"].zone)
     )
@@ -87,7 +89,7 @@ def build_tasks(container: Container) -> list[Task]:
         Task(fulfillment_models.POLL_PRINTER, with_current_time(batch_tasks.poll_printer, production_context)),
         Task(tracking_service.POLL_TASK, poll_tracking),
         Task(tracking_tasks.CLOSE_TASK, close_tracking),
-        Task(fan_out.REPLAY_TASK, with_current_time(fan_out.continue_replay, db)),
+        Task(webhook_tasks.REPLAY_TASK, with_current_time(webhook_tasks.continue_replay, db)),
         Task(
             lead_service.REPORT_PURCHASE_TASK,
             with_current_time(lead_service.report_purchase, db, container.lead_providers["live"]),
@@ -104,7 +106,7 @@ def build_tasks(container: Container) -> list[Task]:
         Task(automation_queries.SEND_TASK, send_automations),
         Task(automation_queries.FIND_DATES_TASK, find_dates),
         Task(FINISH_ERASURES, finish_erasures),
-        Task(do_not_mail.PROCESS_REQUESTS, process_do_not_mail),
+        Task(privacy_tasks.PROCESS_REQUESTS, process_do_not_mail),
         # Backstops: whatever a wake-up that was lost should have started.
         Task("orders.resume_materialization", partial(enqueue_missing_materializations, db), cron="* * * * *"),
         Task("imports.resume", partial(import_tasks.resume_imports, import_context), cron="* * * * *"),
@@ -113,7 +115,7 @@ def build_tasks(container: Container) -> list[Task]:
         Task("fulfillment.resume_batches", partial(batch_tasks.resume_batches, production_context), cron="* * * * *"),
         Task("tracking.poll_carriers_periodic", poll_tracking, cron="* * * * *"),
         Task("tracking.close_items_periodic", close_tracking, cron="11 * * * *"),
-        Task("webhooks.resume_replays", partial(fan_out.resume_replays, db), cron="* * * * *"),
+        Task("webhooks.resume_replays", partial(webhook_tasks.resume_replays, db), cron="* * * * *"),
         Task("leads.resume_purchase_reports", partial(lead_service.enqueue_unreported_purchases, db), cron="* * * * *"),
         Task("giftcards.return_void_cards_periodic", return_giftcards, cron="* * * * *"),
         Task("search.index_backlog_periodic", index_search, cron="* * * * *"),
@@ -154,7 +156,7 @@ def build_tasks(container: Container) -> list[Task]:
         ),
         Task(
             "privacy.delete_expired",
-            with_current_time(retention.delete_overdue, db, container.retention_days),
+            with_current_time(privacy_tasks.delete_overdue, db, container.retention_days),
             cron="53 * * * *",
         ),
         Task("users.delete_expired_access", with_current_time(delete_expired_access, db), cron="19 * * * *"),

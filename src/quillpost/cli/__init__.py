@@ -16,9 +16,9 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("server", "Serve the API, the dashboard and, unless --no-jobs, the work behind them."),
     "work": ("worker", "Run jobs and deliver webhooks, and serve nothing."),
     "migrate": ("maintenance", "Bring the database to this release's schema."),
-    "doctor": ("maintenance", "Look at everything that can go wrong, and say what to do about it."),
-    "backup": ("backups", "Write everything into FILE, while the service runs or not."),
-    "restore": ("backups", "Bring a backup back, into an empty home and an empty database."),
+    "doctor": ("doctor", "Look at everything that can go wrong, and say what to do about it."),
+    "backup": ("maintenance", "Write everything into FILE, while the service runs or not."),
+    "restore": ("maintenance", "Bring a backup back, into an empty home and an empty database."),
     "demo": ("demo", "Send one of each piece in testing mode and follow it to the door."),
     "hands": (
         "handwriting",
@@ -38,11 +38,11 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "print": ("print_room", "The print room."),
     "tracking": ("tracking", "What the carrier has seen."),
     "leads": ("leads", "Addresses for radius searches."),
-    "keys": ("keys", "The keys that seal secrets."),
+    "keys": ("privacy", "The keys that seal secrets."),
     "giftcards": ("giftcards", "Gift cards: brands, your own cards, and what became of them."),
-    "lists": ("lists", "Mailing lists from files, and back."),
+    "lists": ("recipients", "Mailing lists from files, and back."),
 }
-"""By name, the module and what `quillpost --help` says of it."""
+"""By name, the module that has it under the same name, and what `quillpost --help` says of it."""
 
 
 class LazyCommandGroup(TyperGroup):
@@ -56,19 +56,23 @@ class LazyCommandGroup(TyperGroup):
         name, placeholder, remaining_args = super().resolve_command(ctx, args)
         if name is None or placeholder is None:
             return name, placeholder, remaining_args
-        command = typer.main.get_group(_build_app(COMMANDS[name][0])).commands[name]
-        return name, command, remaining_args
+        return name, typer.main.get_group(_build_app(name)).commands[name], remaining_args
 
 
 def build_full_app() -> typer.Typer:
     """All commands, with all that they need."""
-    return _build_app(*dict.fromkeys(module for module, _ in COMMANDS.values()))
+    return _build_app(*COMMANDS)
 
 
-def _build_app(*modules: str) -> typer.Typer:
+def _build_app(*names: str) -> typer.Typer:
     app = typer.Typer()
-    for module in modules:
-        importlib.import_module(f"quillpost.cli.{module}").add_to(app)
+    for name in names:
+        module = importlib.import_module(f"quillpost.cli.{COMMANDS[name][0]}")
+        command = getattr(module, "print_" if name == "print" else name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
     return app
 
 

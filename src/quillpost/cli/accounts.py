@@ -25,19 +25,13 @@ from quillpost.accounts.users.queries import record_person_entry
 from quillpost.accounts.users.service import Member
 from quillpost.app.runtime import CoreServices, open_core_services, read_base_url
 from quillpost.cli.console import JsonOption, fit_in_column, format_day, print_json
-from quillpost.core.clock import format_iso
 from quillpost.core.errors import Refused
+from quillpost.core.text import format_iso
 
 AMOUNT_PATTERN = re.compile(r"(\d{1,9})(?:\.(\d{2}))?", re.ASCII)
 
 account = typer.Typer(help="Accounts.", no_args_is_help=True)
 people = typer.Typer(help="People who sign in.", no_args_is_help=True)
-
-
-def add_to(app: typer.Typer) -> None:
-    app.command("audit")(show_audit_log)
-    app.add_typer(account, name="account")
-    app.add_typer(people, name="people")
 
 
 @account.command("create")
@@ -218,7 +212,7 @@ def _invitation_to_json(invitation: Invitation) -> dict[str, object]:
 DEFAULT_ENTRY_COUNT, MAX_ENTRY_COUNT = 100, 100_000
 
 
-def show_audit_log(
+def audit(
     account: Annotated[str, typer.Option(help="The account's e-mail.")],
     before: Annotated[
         int | None,

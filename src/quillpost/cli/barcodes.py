@@ -13,10 +13,6 @@ from quillpost.rendering.codes.barcode import encode_barcode_lines
 STANDARD_INPUT = Path("-")
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(barcode)
-
-
 def barcode(
     files: Annotated[
         list[Path] | None,

@@ -201,10 +201,6 @@ class DemoOrder:
         return sum(item["status"] in FINAL_STATUSES for item in self.items)
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(demo)
-
-
 def demo(
     url: Annotated[
         str | None, typer.Option(help="A service that runs already; without it, one is started for this.")

@@ -22,8 +22,8 @@ from quillpost.cli.console import (
     format_day,
     print_json,
 )
-from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound, NotReady
+from quillpost.core.text import format_iso
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.queries import TIMESTAMP_FIELDS, CardFilter, ListedCard, list_cards
 from quillpost.orders.giftcards.rules import BRAND_GROUPS, DEFAULT_ACCENT, GiftcardBrand
@@ -43,10 +43,6 @@ giftcards = typer.Typer(help="Gift cards: brands, your own cards, and what becam
 BrandArgument = Annotated[
     str, typer.Argument(metavar="BRAND", help="The brand's code, as `giftcards brands` shows it.")
 ]
-
-
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(giftcards, name="giftcards")
 
 
 @giftcards.command("brands")

@@ -135,10 +135,6 @@ LOCK_NAME = ".preparing"
 _PRIORITY_FACES = (PLAIN_FACE, DEFAULT_STYLE)
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(hands)
-
-
 def hands(
     folder: Annotated[
         Path | None, typer.Argument(metavar="FOLDER", help="Draw every hand and every piece into it.")

@@ -32,10 +32,6 @@ REJECTED_FIELDS = ("lon", "lat", "number", "street", "unit", "city", "region", "
 leads = typer.Typer(help="Addresses for radius searches.", no_args_is_help=True)
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(leads, name="leads")
-
-
 @leads.command("import")
 def import_(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="CSV or GeoJSON, packed or not.")],

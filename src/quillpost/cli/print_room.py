@@ -15,19 +15,17 @@ from rich.text import Text
 from quillpost.accounts.audit.service import record_for_operators
 from quillpost.app.bootstrap import open_container
 from quillpost.app.container import Container
-from quillpost.cli import print_orders
 from quillpost.cli.console import MAX_LISTED, JsonOption, format_count, print_json
-from quillpost.cli.print_orders import format_waiting
-from quillpost.core.clock import format_iso
+from quillpost.cli.orders import format_waiting, pool, refuse, release, rush, show_held
 from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound, NotReady, Refused, Unavailable
 from quillpost.core.paging import PageRequest
+from quillpost.core.text import format_iso
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.fulfillment.batches.queries import ProductionBatch
-from quillpost.fulfillment.batches.rules import batch_reference, download_name, parse_batch_reference
+from quillpost.fulfillment.batches.rules import batch_reference, download_name, format_ranges, parse_batch_reference
 from quillpost.fulfillment.batches.service import list_waiting_orders
-from quillpost.fulfillment.batches.tickets import format_ranges
 from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.queries import (
@@ -46,19 +44,13 @@ TIME_FIELDS = (
     "created_at", "composed_at", "handed_at", "acknowledged_at", "printed_at", "mailed_at", "settled_at",
 )  # fmt: skip
 
-app = typer.Typer(help="The print room.", no_args_is_help=True)
+print_ = typer.Typer(help="The print room.", no_args_is_help=True)
 
 BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="Its number, or its reference.")]
 OWNER_ONLY_MODE = 0o600
 
 
-def add_to(parent: typer.Typer) -> None:
-    print_orders.add_to(app)
-    app.command("download")(download)
-    parent.add_typer(app, name="print")
-
-
-@app.command("list")
+@print_.command("list")
 def show_list(
     mode: Annotated[Literal["test", "live"] | None, typer.Option(help="Only this mode.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Those in the mail, too.")] = False,
@@ -93,7 +85,7 @@ def show_list(
             typer.echo("\n".join(f"  {gap}" for gap in environment.gaps))
 
 
-@app.command("show")
+@print_.command("show")
 def show(batch: BatchArgument, machine: JsonOption = False) -> None:
     """Show a batch: its files, its mailing statement, its pieces."""
     with open_container() as (_, container):
@@ -118,7 +110,7 @@ def show(batch: BatchArgument, machine: JsonOption = False) -> None:
         out.print(_statement_table(statement))
 
 
-@app.command("mark")
+@print_.command("mark")
 def mark(
     batch: BatchArgument,
     status: Annotated[Literal["acknowledged", "printed", "mailed", "spoiled"], typer.Argument(help="How far it is.")],
@@ -148,7 +140,7 @@ def mark(
     _run_on_batch(batch, mark_batch)
 
 
-@app.command("reprint")
+@print_.command("reprint")
 def reprint(
     batch: BatchArgument,
     reason: Annotated[str, typer.Option(help="Why.")],
@@ -172,7 +164,7 @@ def reprint(
     _run_on_batch(batch, reprint_batch)
 
 
-@app.command("retry")
+@print_.command("retry")
 def retry(
     batch: BatchArgument,
     anew: Annotated[
@@ -194,7 +186,7 @@ def retry(
     _run_on_batch(batch, retry_batch)
 
 
-@app.command("remake")
+@print_.command("remake")
 def remake(batch: BatchArgument) -> None:
     """Compose a batch's files again, to the same bytes, and put them back where they were lost."""
 
@@ -381,3 +373,11 @@ def _write_files(folder: Path, files: Mapping[Path, bytes]) -> None:
         for path in written:
             path.unlink(missing_ok=True)
         raise NotReady(f"{folder} cannot be written: {error.strerror}.") from None
+
+
+# After the batches' own commands, as `quillpost print --help` lists them.
+for _name, _command in (
+    ("rush", rush), ("pool", pool), ("held", show_held),
+    ("release", release), ("refuse", refuse), ("download", download),
+):  # fmt: skip
+    print_.command(_name)(_command)

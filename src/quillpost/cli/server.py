@@ -164,10 +164,6 @@ def start_deadline_on_signals(deadline: ExitDeadline) -> None:
 THREAD_SWITCH_SECONDS = 0.00005
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(serve)
-
-
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,

@@ -18,19 +18,15 @@ from quillpost.accounts.users.service import revoke_and_report_leaked
 from quillpost.app.runtime import open_core_services
 from quillpost.cli.console import JsonOption, fit_in_column, format_count, format_day, print_json
 from quillpost.core import tokens as token_format
-from quillpost.core.clock import format_iso
 from quillpost.core.database import Tenant
 from quillpost.core.errors import NotFound, Refused
+from quillpost.core.text import format_iso
 
 token = typer.Typer(help="Personal access tokens.", no_args_is_help=True)
 
 REVOKE_BATCH_SIZE = 1_000
 
 AccountOption = Annotated[str, typer.Option(help="The account's e-mail.")]
-
-
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(token, name="token")
 
 
 @token.command("create")

@@ -20,10 +20,6 @@ MAX_SHOWN_ROWS = 10
 tracking = typer.Typer(help="What the carrier has seen.", no_args_is_help=True)
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(tracking, name="tracking")
-
-
 @tracking.callback()
 def _group() -> None:
     """What the carrier has seen."""

@@ -52,10 +52,6 @@ class ExitDeadline:
         os._exit(0)  # as asked: nothing that was accepted is lost by it
 
 
-def add_to(app: typer.Typer) -> None:
-    app.command()(work)
-
-
 def work(
     queues: Annotated[
         str | None, typer.Option(help="Only these of default, compose, hand_over and import, with commas.")

@@ -8,7 +8,7 @@ from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Message
-from quillpost.core.stored_files import FileStorage
+from quillpost.core.files import FileStorage
 from quillpost.fulfillment.ports import CarrierFeed, PrintPartner
 from quillpost.orders.giftcards.ports import GiftcardIssuer
 from quillpost.rendering.service import Renderer

@@ -14,11 +14,11 @@ from quillpost.accounts.billing.queries import read_tariff
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.core import events, jobs
+from quillpost.core import jobs
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Conflict, Invalid, Message, Refused
-from quillpost.core.stored_files import find_order_files
+from quillpost.core.files import find_order_files
 from quillpost.orders import designs, queries
 from quillpost.orders.audience.queries import AudienceCriteria, count_repeated_items
 from quillpost.orders.designs import longest_in_order, longest_on_lists
@@ -344,4 +344,4 @@ def stop_order(tx: Tx, order: Order, *, new_status: OrderStatus, reason: str, no
     tx.execute(FAIL_PROCESSING_ITEMS.where(items.c.order_id == order.id).values(**failed_values))
     tx.execute(STOP_ORDER, {"order_id": order.id})
     billing_service.release_order_hold(tx, order.id, now=now)
-    events.record_order_status_change(tx, [order.id], previous=order.status.value, now=now)
+    item_queries.record_order_status_change(tx, [order.id], previous=order.status.value, now=now)

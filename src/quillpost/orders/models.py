@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from quillpost.core.database.tables.base import orders
 from quillpost.core.errors import Message
-from quillpost.core.stored_files import StoredFile
+from quillpost.core.files import StoredFile
 from quillpost.orders.products import Product
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.recipients.leads.rules import LeadSearch

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from quillpost.accounts.models import Caller
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.encryption import Encryptor
+from quillpost.core.files import FileStorage
 from quillpost.core.ports import Fetcher
-from quillpost.core.stored_files import FileStorage
+from quillpost.core.text import Clock
 from quillpost.orders.models import GiftcardChoice, ResolvedRequest
 from quillpost.orders.templates.rules import CheckUrl
 from quillpost.recipients.leads.ports import LeadProvider

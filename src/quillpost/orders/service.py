@@ -14,14 +14,14 @@ import sqlalchemy as sa
 from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts.queries import require_sub_account
-from quillpost.core import events, jobs
+from quillpost.core import jobs
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.engine import insert_rows
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NoMatch
+from quillpost.core.files import PendingFile
 from quillpost.core.ports import FetchedDocument
-from quillpost.core.stored_files import PendingFile
 from quillpost.core.tokens import create_short_code
 from quillpost.orders import queries
 from quillpost.orders.audience import queries as audience_queries
@@ -237,7 +237,7 @@ def store_order(
         cents=total_cents,
         now=now,
     )
-    events.record_order_status_change(tx, [order.id], previous=None, now=now)
+    item_queries.record_order_status_change(tx, [order.id], previous=None, now=now)
     item_queries.append_first_item_facts(tx, order.id, now=now)
     jobs.enqueue_unique(tx, SWEEP_TASK, at=due_at)
     return order

@@ -9,7 +9,7 @@ import structlog
 
 from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.queries import read_tariff
-from quillpost.core import events, jobs
+from quillpost.core import jobs
 from quillpost.core.database import Database, Tx, search
 from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, items, orders
 from quillpost.core.errors import Message
@@ -126,7 +126,7 @@ def _pause_unless_covered(tx: Tx, order: sa.Row[Any], total: int, *, now: dateti
         .values(status=OrderStatus.PAUSED.value, hold_reasons=reasons, updated_at=now)
     )
     if order.status != OrderStatus.PAUSED:
-        events.record_order_status_change(tx, [order.id], previous=order.status, now=now)
+        item_queries.record_order_status_change(tx, [order.id], previous=order.status, now=now)
 
 
 def _audience_criteria(tx: Tx, order: sa.Row[Any]) -> AudienceCriteria:

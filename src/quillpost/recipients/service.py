@@ -9,11 +9,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
-from quillpost.core.clock import Clock
 from quillpost.core.database import Tx
 from quillpost.core.database.engine import insert_rows
 from quillpost.core.database.tables.base import barred_digests, mailing_lists, recipients
 from quillpost.core.errors import Conflict, Invalid, NotFound, Refused
+from quillpost.core.text import Clock
 from quillpost.recipients import rules
 from quillpost.recipients.lists.queries import OPT_OUT_LIST_REFUSED, UNKNOWN_LIST, find_lists, lock_lists
 from quillpost.recipients.models import (

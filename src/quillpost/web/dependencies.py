@@ -10,8 +10,8 @@ from fastapi import Depends, Request
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.core.clock import Clock
 from quillpost.core.database import Tx
+from quillpost.core.text import Clock
 
 
 def get_container(request: Request) -> Container:

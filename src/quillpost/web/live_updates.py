@@ -25,9 +25,9 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from quillpost.accounts.users.sessions import SignedInUser, check_still_signed_in
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.errors import QuillpostError, Unavailable
+from quillpost.core.text import Clock
 
 TopicKind = Literal["order", "item", "import", "batch", "account"]
 Topic = tuple[TopicKind, int]

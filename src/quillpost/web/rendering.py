@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.core.clock import format_time_ago
+from quillpost.core.text import format_time_ago
 from quillpost.core.tokens import hide_secrets
 from quillpost.rendering.text.addresses import country_name, format_address_lines
 from quillpost.web.assets import asset_path, has_packages

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import recipients
-from quillpost.privacy.erasure import COUNTED_TABLES
+from quillpost.privacy.erasure.service import COUNTED_TABLES
 from support.automations import AutomationDriver, plan
 from support.factories import Account, Clock, make_account, make_sub_account, make_teammate, person, snapshot_rows
 from support.mailing_lists import ListOwner

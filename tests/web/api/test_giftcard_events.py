@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from quillpost.app.container import Container
-from quillpost.core.clock import format_iso
+from quillpost.core.text import format_iso
 from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.rules import ItemStatus
 from support.factories import Account, Clock

@@ -16,7 +16,7 @@ from benchmarks.hostile import files
 from quillpost.app.container import Container
 from quillpost.core.errors import Refused
 from quillpost.core.requests import ClientDisconnected
-from quillpost.fulfillment.batches.proofs import draw_item
+from quillpost.fulfillment.service import draw_item
 from quillpost.orders.items.queries import list_first_items
 from quillpost.orders.queries import read_order
 from quillpost.rendering.decoder import service as decoder_service

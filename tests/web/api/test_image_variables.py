@@ -13,7 +13,7 @@ from PIL import Image
 
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
-from quillpost.core.stored_files import delete_expired_files, delete_orphaned_files
+from quillpost.core.files import delete_expired_files, delete_orphaned_files
 from quillpost.rendering.decoder.tasks import rasterize_pages
 from support.factories import Account, Build, Clock, people, person, postcard, read_warnings, run_jobs_for
 from support.scripted_server import ScriptedServer

@@ -7,9 +7,9 @@ import pytest
 import sqlalchemy as sa
 
 from quillpost.app.container import Container
-from quillpost.core.clock import format_iso
 from quillpost.core.database.tables.base import facts
 from quillpost.core.database.tables.fulfillment import prints
+from quillpost.core.text import format_iso
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room.service import record_printer_progress
 from quillpost.fulfillment.tracking.rules import Scan

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image, ImageOps
 
 from quillpost.app.container import Container
+from quillpost.core.files import delete_expired_files
 from quillpost.core.requests import ClientConnection, client_context
-from quillpost.core.stored_files import delete_expired_files
 from quillpost.orders.templates.images import MAX_HEAVY_WORK, MAX_HEAVY_WORK_PER_ACCOUNT, limit_heavy_work
 from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.handwriting.models import STYLES

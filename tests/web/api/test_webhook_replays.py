@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import deliveries, webhook_replays
-from quillpost.notifications.webhooks import fan_out as replaying
+from quillpost.notifications.webhooks import tasks as replaying
 from support.factories import (
     Account,
     Clock,

@@ -14,8 +14,8 @@ from httpx2 import Response
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.client import signatures
-from quillpost.core.clock import format_iso
 from quillpost.core.database.tables.fulfillment import batches
+from quillpost.core.text import format_iso
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.orders.models import Order
 from quillpost.web.application import create_app

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from quillpost.accounts.audit.service import ACTION_LABELS, APP_ACTOR_NAME, AuditEntry
-from quillpost.core.clock import format_iso
+from quillpost.core.text import format_iso
 
 OBJECT_KEYS = ("name", "email", "title", "amount")
 PLAIN_KEYS = ("mode", "role", "sub_account")

@@ -5,12 +5,11 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from quillpost.core import outbox
-from quillpost.core.clock import format_time
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import memberships, people
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.encryption import Encryptor
-from quillpost.core.text import to_one_line
+from quillpost.core.text import format_time, to_one_line
 
 MAX_NAME_LENGTH = 80
 NO_PERSON_ID = 0

@@ -34,7 +34,7 @@ from quillpost.orders.giftcards import stock
 from quillpost.orders.giftcards.stock import MIN_VALIDITY
 from quillpost.orders.products import DISPLAY_TYPES
 from quillpost.orders.rules import OrderStatus
-from quillpost.privacy.key_rotation import ENCRYPTED_COLUMNS, PRINT_FILES, count_files_by_key
+from quillpost.privacy.service import ENCRYPTED_COLUMNS, PRINT_FILES, count_files_by_key
 
 LATE_JOB_MINUTES = 5
 

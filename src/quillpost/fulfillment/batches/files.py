@@ -20,7 +20,7 @@ from quillpost.core.ports import FileMissing, FileStore
 from quillpost.fulfillment.batches import queries, rules
 from quillpost.fulfillment.batches.giftcards import EncryptedClaims, decrypt_claims, read_claims
 from quillpost.fulfillment.batches.queries import ProductionBatch
-from quillpost.fulfillment.batches.tickets import build_statement, statement_to_json
+from quillpost.fulfillment.batches.rules import build_statement, statement_to_json
 from quillpost.fulfillment.models import ProductionContext
 from quillpost.orders import designs as order_designs
 from quillpost.orders.designs import DesignKey

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from quillpost.core import events, jobs
+from quillpost.core import jobs
 from quillpost.core.database import Tx
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.errors import Unavailable
@@ -14,12 +14,13 @@ from quillpost.core.ports import FileMissing
 from quillpost.fulfillment.batches import files as batch_files
 from quillpost.fulfillment.batches import giftcards, queries, rules
 from quillpost.fulfillment.batches.queries import ProductionBatch
-from quillpost.fulfillment.batches.tickets import JobTicket, TicketFile, build_ticket_files, ticket_to_dict
+from quillpost.fulfillment.batches.rules import JobTicket, TicketFile, build_ticket_files, ticket_to_dict
 from quillpost.fulfillment.models import COMPOSE, HAND_OVER, NEXT_STEP, POLL_PRINTER, ProductionContext, enqueue_step
 from quillpost.fulfillment.ports import PartnerDown, PrintJob
 from quillpost.fulfillment.print_room.reports import is_other_partner
 from quillpost.fulfillment.print_room.service import record_printer_progress
 from quillpost.orders.giftcards.ports import IssuerDown
+from quillpost.orders.items import queries as item_queries
 from quillpost.orders.queries import change_status
 from quillpost.orders.rules import OrderStatus
 
@@ -144,7 +145,7 @@ def hand_over_batch(production: ProductionContext, batch_id: int, *, now: dateti
         printing_ids = change_status(
             tx, order_ids, expected=[OrderStatus.PROCESSING], new_status=OrderStatus.PRINTING, now=now
         )
-        events.record_order_status_change(tx, printing_ids, previous=OrderStatus.PROCESSING.value, now=now)
+        item_queries.record_order_status_change(tx, printing_ids, previous=OrderStatus.PROCESSING.value, now=now)
         enqueue_step(tx, POLL_PRINTER, batch_id, at=now + environment.poll_interval)
         log.info("batches.handed_over", batch=batch_id)
 

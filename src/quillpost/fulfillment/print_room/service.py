@@ -58,7 +58,7 @@ MARK_MAILED = MailItemsStatement("select item_id from prints where batch_id = :b
 RETRIEVE_ITEMS = RetrieveItemsStatement("select item_id from prints where batch_id = :batch")
 ADD_VOID_COUNT = sa.text("update batches set void_count = void_count + :pieces where id = :batch")
 
-# A claim that is printed again is not deleted meanwhile: see privacy/retention.py.
+# A claim that is printed again is not deleted meanwhile: see privacy/tasks.py.
 LOCK_GIFTCARDS = sa.text("""
     select item_id from giftcards
      where item_id in (select p.item_id from prints p

@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 import structlog
 
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.errors import Unavailable
+from quillpost.core.text import Clock
 from quillpost.core.tokens import PREVIEW_CODE
 from quillpost.fulfillment.qr_scans import queries
 from quillpost.fulfillment.qr_scans.queries import NewScan, ScanConnection

@@ -10,10 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Unavailable
+from quillpost.core.text import Clock
 from quillpost.fulfillment.qr_scans import queries
 from quillpost.fulfillment.qr_scans.service import ScanRecorder
 from quillpost.orders.audience.queries import PERSON_COLUMNS

@@ -10,22 +10,23 @@ import sqlalchemy as sa
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.core import events, jobs
-from quillpost.core.clock import Clock
+from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import accounts, facts, orders
 from quillpost.core.database.tables.fulfillment import order_verdicts
 from quillpost.core.errors import Conflict, Message, NotFound
 from quillpost.core.paging import OLDEST_FIRST, Page, PageRequest, select_page_ids
+from quillpost.core.text import Clock
 from quillpost.fulfillment.batches import giftcards
 from quillpost.fulfillment.batches import queries as batch_queries
 from quillpost.fulfillment.batches.giftcards import CardStock
 from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME, next_cutoff
 from quillpost.fulfillment.batches.service import pool_due_orders
 from quillpost.fulfillment.models import POOL, Environment, ProductionContext
-from quillpost.fulfillment.review import checks
+from quillpost.fulfillment.review import queries
 from quillpost.orders import changes
 from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
+from quillpost.orders.items import queries as item_queries
 from quillpost.orders.items.service import StatusChange, advance_orders, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.products import DISPLAY_TYPES
@@ -146,7 +147,7 @@ def _reasons_to_hold(
 ) -> dict[int, list[Message]]:
     gaps = production.environments[mode].gaps
     reasons = {order_id: list(gaps) for order_id in order_ids if gaps}
-    sources = [checks.find_review_reasons(tx, production.renderer, order_ids, production.review_limits)]
+    sources = [queries.find_review_reasons(tx, production.renderer, order_ids, production.review_limits)]
     sources.append(giftcards.find_stock_reasons(tx, stock, order_ids))
     if mode == "live":
         sources.append(find_price_gaps(tx, order_ids, on=now.date()))
@@ -168,7 +169,7 @@ def start_processing(
     started = change_status(tx, order_ids, expected=[expected], new_status=OrderStatus.PROCESSING, now=now)
     if not started:
         return []
-    events.record_order_status_change(tx, started, previous=expected.value, now=now)
+    item_queries.record_order_status_change(tx, started, previous=expected.value, now=now)
     _fail_unmailable_items(tx, environment, started, now=now)
     pool_at = next_cutoff(now, environment.cutoff, environment.zone)
     tx.execute(
@@ -198,7 +199,7 @@ def _pause_orders(tx: Tx, reasons: Mapping[int, list[Message]], *, now: datetime
         return
     paused = change_status(tx, list(reasons), expected=[OrderStatus.REVIEWING], new_status=OrderStatus.PAUSED, now=now)
     tx.execute(SET_HOLD_REASONS, [{"held": order_id, "reasons": reasons[order_id]} for order_id in paused])
-    events.record_order_status_change(tx, paused, previous=OrderStatus.REVIEWING.value, now=now)
+    item_queries.record_order_status_change(tx, paused, previous=OrderStatus.REVIEWING.value, now=now)
 
 
 MAX_REASON_LENGTH = 500
@@ -233,7 +234,7 @@ def _resume_review(tx: Tx, order: Order, *, now: datetime) -> None:
     """The sender postponed it while it was held, or changed its message: it can be canceled as before, and is checked
     again when it is due."""
     resumed = change_status(tx, [order.id], expected=[OrderStatus.PAUSED], new_status=OrderStatus.REVIEWING, now=now)
-    events.record_order_status_change(tx, resumed, previous=OrderStatus.PAUSED.value, now=now)
+    item_queries.record_order_status_change(tx, resumed, previous=OrderStatus.PAUSED.value, now=now)
     jobs.enqueue_unique(tx, SWEEP_TASK, at=order.due_at)
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from io import BytesIO
-from itertools import islice
+from itertools import chain, islice
 from typing import BinaryIO
 
 import psycopg
@@ -18,8 +18,8 @@ from quillpost.core.database import Database
 from quillpost.core.ports import FileMissing
 from quillpost.fulfillment.models import Environment
 from quillpost.fulfillment.ports import CarrierDown, CarrierFeed, ScanFileForbidden, ScanFileTooLarge
-from quillpost.fulfillment.tracking import queries, tasks
-from quillpost.fulfillment.tracking.files import read_scans
+from quillpost.fulfillment.tracking import queries, rules, tasks
+from quillpost.fulfillment.tracking.files import read_csv_rows, read_json_rows, read_text_chunks
 from quillpost.fulfillment.tracking.rules import BadScanRow, InvalidScanFile, Scan
 from quillpost.orders.items.service import MailItemsStatement, MoveItemsStatement
 from quillpost.orders.rules import ItemStatus
@@ -29,6 +29,7 @@ POLL_TASK = "tracking.poll_carriers"
 SCANS_PER_TRANSACTION = 20_000
 MAX_CLOCK_SKEW = timedelta(days=1)  # a scan's time may be local, without a zone
 MAX_LISTED_ROWS = 20
+MAX_COLUMN_SETS = 100  # remembered within one file
 
 # An item that the carrier has seen was printed, even if the printer has not said so yet.
 MOVE_TO_PRINTED = MoveItemsStatement("""
@@ -112,6 +113,48 @@ def import_scan_file(
             # Our own bug, which would repeat each time and hold up all other files.
             raise InvalidScanFile(f"The database does not take this file: {_database_error_text(error)}.") from error
     return totals
+
+
+def read_scans(source: BinaryIO, *, json_only: bool = False) -> Iterator[Scan | BadScanRow]:
+    """Each row of the file as a scan or a bad row; `InvalidScanFile` as soon as that is certain."""
+    chunks = read_text_chunks(source)
+    beginning = ""
+    for chunk in chunks:
+        beginning += chunk
+        if beginning.strip():
+            break
+    is_json = beginning.lstrip()[:1] in ("{", "[")
+    if json_only and not is_json:
+        raise InvalidScanFile("This is not JSON: send an object with an array of events, or the array alone.")
+    rows = (read_json_rows if is_json else read_csv_rows)(chain([beginning], chunks))
+    columns_by_names: dict[tuple[str, ...], rules.ScanColumns] = {}
+    has_scan, first_bad = False, None
+    for row in rows:
+        result: Scan | BadScanRow
+        if isinstance(row, BadScanRow):
+            result = row
+        else:
+            column_names = tuple(row.columns)
+            columns = columns_by_names.get(column_names)
+            if columns is None:
+                columns = rules.ScanColumns(column_names)
+                if len(columns_by_names) < MAX_COLUMN_SETS:
+                    columns_by_names[column_names] = columns
+            try:
+                result = rules.parse_scan(row.columns, columns, row.raw)
+            except rules.UnreadableScan as error:
+                result = BadScanRow(row.row, str(error))
+        if isinstance(result, BadScanRow):
+            first_bad = first_bad or result
+        else:
+            has_scan = True
+        yield result
+    if first_bad and not has_scan:
+        raise InvalidScanFile(f"No row of this file is a scan. Row {first_bad.row}: {first_bad.reason}.")
+
+
+def read_scans_from_bytes(data: bytes, *, json_only: bool = False) -> Iterator[Scan | BadScanRow]:
+    return read_scans(BytesIO(data), json_only=json_only)
 
 
 def _database_error_text(error: Exception) -> str:

@@ -6,9 +6,9 @@ from datetime import date, datetime, timedelta
 
 import sqlalchemy as sa
 
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.encryption import Encryptor
+from quillpost.core.text import Clock
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret
 from quillpost.orders.giftcards.rules import CLAIM_ALPHABET

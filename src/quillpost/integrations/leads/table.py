@@ -6,9 +6,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.recipients import leads
+from quillpost.core.text import Clock
 from quillpost.recipients.leads import rules as lead_rules
 from quillpost.recipients.leads.imports import ensure_sample
 from quillpost.recipients.leads.ports import Lead, LeadQuery, Resident

@@ -12,13 +12,13 @@ import structlog
 
 from quillpost.client import signatures
 from quillpost.client.signatures import Signer
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.core.telemetry import WEBHOOK_ATTEMPTS
+from quillpost.core.text import Clock
 from quillpost.notifications.ports import PostResult, WebhookClient
-from quillpost.notifications.webhooks import fan_out, leases, outcomes, service
+from quillpost.notifications.webhooks import leases, outcomes, service, tasks
 from quillpost.notifications.webhooks.concurrency import EndpointQueue, InFlightDeliveries
 from quillpost.notifications.webhooks.leases import LeaseManager
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
@@ -96,7 +96,7 @@ class Dispatcher:
 
     def _fan_out(self) -> int:
         with self._db.system_transaction() as tx:
-            return fan_out.fan_out_facts(tx, limit=FACTS_PER_TRANSACTION, now=self._clock())
+            return tasks.fan_out_facts(tx, limit=FACTS_PER_TRANSACTION, now=self._clock())
 
     async def _step(self) -> bool:
         """Whether there is more to do at once."""

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from quillpost.core import exact_json
-from quillpost.core.clock import format_time
+from quillpost.core.text import format_time
 from quillpost.orders.rules import OrderStatus
 
 ORDER_STATUS_EVENT, ITEM_STATUS_EVENT = "order.status_update", "order_item.status_update"

@@ -12,11 +12,11 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.client import signatures
 from quillpost.core import outbox
-from quillpost.core.clock import format_time
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, Refused
+from quillpost.core.text import format_time
 from quillpost.notifications.webhooks import queries, rules
 from quillpost.notifications.webhooks.payloads import sample_event_type
 from quillpost.notifications.webhooks.queries import force_index_plans, require_webhook_quota

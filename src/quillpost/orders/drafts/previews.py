@@ -9,7 +9,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.core.database import Database, Tx
 from quillpost.core.errors import Invalid
-from quillpost.core.stored_files import FileStorage, PendingFile
+from quillpost.core.files import FileStorage, PendingFile
 from quillpost.core.tokens import PREVIEW_CODE
 from quillpost.orders import designs
 from quillpost.orders.audience import queries as audience_queries

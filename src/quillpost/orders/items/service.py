@@ -6,9 +6,9 @@ from datetime import date, datetime
 
 import sqlalchemy as sa
 
-from quillpost.core import events
 from quillpost.core.database import Tx
 from quillpost.orders.giftcards import tasks as giftcard_tasks
+from quillpost.orders.items import queries
 from quillpost.orders.queries import change_status, lock_orders_of_items
 from quillpost.orders.rules import FINAL_STATUSES, NEXT_STATUSES, ItemStatus, OrderStatus
 from quillpost.recipients.addresses.rules import HOME_COUNTRY
@@ -44,7 +44,7 @@ def advance_orders(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
         changed_rows = tx.execute(statement, {"orders": list(order_ids), "now": now}).all()
         for previous in {row.previous for row in changed_rows}:
             ids = [row.id for row in changed_rows if row.previous == previous]
-            events.record_order_status_change(tx, ids, previous=previous, now=now)
+            queries.record_order_status_change(tx, ids, previous=previous, now=now)
 
 
 def return_to_printing(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
@@ -52,7 +52,7 @@ def return_to_printing(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> No
     if not order_ids:
         return
     changed_ids = change_status(tx, order_ids, expected=[OrderStatus.MAILED], new_status=OrderStatus.PRINTING, now=now)
-    events.record_order_status_change(tx, changed_ids, previous=OrderStatus.MAILED.value, now=now)
+    queries.record_order_status_change(tx, changed_ids, previous=OrderStatus.MAILED.value, now=now)
 
 
 @dataclass(frozen=True, slots=True)

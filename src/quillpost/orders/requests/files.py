@@ -10,8 +10,8 @@ from uuid import UUID
 from quillpost.accounts.sub_accounts.queries import SubAccount
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Message
+from quillpost.core.files import StoredFile, find_files
 from quillpost.core.ports import Fetcher, FileStore
-from quillpost.core.stored_files import StoredFile, find_files
 from quillpost.orders import designs
 from quillpost.orders.models import ContentSource, OrderBranding, OrderRequest, ResolvedRequest, name_part
 from quillpost.orders.products import FieldRequirement

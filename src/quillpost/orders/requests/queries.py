@@ -15,7 +15,7 @@ from quillpost.accounts.sub_accounts.queries import SubAccount, read_sub_account
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Message, Refused
-from quillpost.core.stored_files import StoredFile, find_order_files
+from quillpost.core.files import StoredFile, find_order_files
 from quillpost.orders import queries
 from quillpost.orders.designs import longest_on_lists
 from quillpost.orders.items import queries as item_queries

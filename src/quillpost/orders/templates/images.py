@@ -19,9 +19,9 @@ from quillpost.core.cache import SharedCache
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import files
 from quillpost.core.errors import Invalid, Unavailable, add_note
+from quillpost.core.files import FileStorage, PendingFile
 from quillpost.core.ports import FetchedDocument, Fetcher, FetchFailed, FileStore
 from quillpost.core.requests import FairQueue
-from quillpost.core.stored_files import FileStorage, PendingFile
 from quillpost.rendering.decoder.service import (
     make_printable_pages_in_sandbox,
     make_printable_picture_in_sandbox,

@@ -8,10 +8,10 @@ from typing import Any
 import sqlalchemy as sa
 from psycopg import sql
 
-from quillpost.core.clock import Clock
 from quillpost.core.database import Tx, driver_connection
 from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.core.errors import NotFound
+from quillpost.core.text import Clock
 from quillpost.recipients.addresses.rules import UNDELIVERABLE
 from quillpost.recipients.imports.models import ExaminedChunk, FileLayout, MappedColumn
 from quillpost.recipients.lists.queries import update_list

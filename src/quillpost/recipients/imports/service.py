@@ -13,11 +13,11 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from quillpost.core import jobs
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.recipients import import_rejects
 from quillpost.core.errors import Conflict, NotFound, Refused
 from quillpost.core.ports import FileMissing, FileStore
+from quillpost.core.text import Clock
 from quillpost.recipients.imports import queries
 from quillpost.recipients.imports.files import convert_to_csv, is_workbook, read_records, sniff
 from quillpost.recipients.imports.models import FileLayout, MappedColumn

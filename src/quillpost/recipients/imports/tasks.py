@@ -16,10 +16,10 @@ import sqlalchemy as sa
 import structlog
 
 from quillpost.core import jobs
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx, search
 from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.core.ports import FileMissing, FileStore
+from quillpost.core.text import Clock
 from quillpost.recipients.imports import queries
 from quillpost.recipients.imports.files import read_records
 from quillpost.recipients.imports.models import ExaminedChunk, FileRecord, RowChunk, RowPlan

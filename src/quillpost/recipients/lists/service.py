@@ -11,7 +11,6 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.queries import refuse_if_used_by_automation
 from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.core import tokens
-from quillpost.core.clock import Clock
 from quillpost.core.database import Tx
 from quillpost.core.database.engine import account_wide_access
 from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, recipients
@@ -19,6 +18,7 @@ from quillpost.core.database.tables.notifications import automations, webhooks
 from quillpost.core.database.tables.recipients import imports
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, Message, NotFound, Refused
+from quillpost.core.text import Clock
 from quillpost.recipients.lists.queries import (
     UNKNOWN_LIST,
     delete_list,

@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database
+from quillpost.core.text import Clock
 from quillpost.recipients.addresses.rules import (
     ADDRESS_PARTS,
     DELIVERABLE,

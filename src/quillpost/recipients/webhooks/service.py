@@ -14,10 +14,10 @@ from operator import attrgetter
 import sqlalchemy as sa
 
 from quillpost.core import tokens
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import mailing_lists
 from quillpost.core.errors import NotFound
+from quillpost.core.text import Clock
 from quillpost.recipients import rules as recipient_rules
 from quillpost.recipients.addresses.rules import get_street
 from quillpost.recipients.lists.queries import lock_lists, update_list

@@ -14,8 +14,8 @@ from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import automations as wire
 from quillpost.client.types import MessageResponse
-from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound
+from quillpost.core.text import format_iso
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations import rules as automation_rules
 from quillpost.orders.automations import service as automation_service

@@ -4,7 +4,7 @@ from fastapi import Request, Response
 
 from quillpost.client import print_room as wire
 from quillpost.client.orders import OrderDetails
-from quillpost.core.clock import format_iso
+from quillpost.core.text import format_iso
 from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.review.service import PausedOrder, list_paused_orders
 from quillpost.web.api.dependencies import (

@@ -11,9 +11,9 @@ from fastapi.responses import StreamingResponse
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.client import imports as wire
-from quillpost.core.clock import format_iso
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.core.exact_json import BodyLimits, check_json_limits
+from quillpost.core.text import format_iso
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import service as import_service
 from quillpost.recipients.imports.models import IMPORT_FIELDS, MappedColumn

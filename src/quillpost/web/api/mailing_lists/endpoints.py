@@ -14,8 +14,8 @@ from quillpost.app.container import Container
 from quillpost.client import recipients as wire
 from quillpost.client.mailing_lists import DedupeResponse, ListUpdate
 from quillpost.client.types import MessageResponse
-from quillpost.core.clock import format_iso, format_time_ago
 from quillpost.core.errors import Invalid
+from quillpost.core.text import format_iso, format_time_ago
 from quillpost.orders.templates.rules import MAX_URL_LENGTH, saved_url_error
 from quillpost.recipients.addresses.rules import UNDELIVERABLE
 from quillpost.recipients.lists import queries as list_queries

@@ -13,7 +13,7 @@ from quillpost.app.container import Limits
 from quillpost.client import orders as wire
 from quillpost.client.send import SendResponse
 from quillpost.core.errors import Invalid
-from quillpost.fulfillment.batches.proofs import draw_proof
+from quillpost.fulfillment.service import draw_proof
 from quillpost.orders import changes as order_changes
 from quillpost.orders import queries as order_queries
 from quillpost.orders.changes import OrderEdit

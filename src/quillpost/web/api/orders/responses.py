@@ -13,7 +13,7 @@ from quillpost.app.container import Container
 from quillpost.client import orders as wire
 from quillpost.client.recipients import MailedRecipient
 from quillpost.client.send import SendResponse
-from quillpost.core.clock import format_iso, format_time
+from quillpost.core.text import format_iso, format_time
 from quillpost.fulfillment.review.service import texts_for_sender
 from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import HistoryStep, ItemSearchResult

@@ -10,8 +10,8 @@ from pydantic import WithJsonSchema
 
 from quillpost.client import print_room as wire
 from quillpost.client.types import Mode
-from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid
+from quillpost.core.text import format_iso
 from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.fulfillment.batches.queries import ProductionBatch
 from quillpost.fulfillment.batches.rules import batch_reference, download_name

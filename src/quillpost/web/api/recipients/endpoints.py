@@ -14,8 +14,8 @@ from quillpost.client.types import MessageResponse
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.core.paging import OLDEST_FIRST, Page
-from quillpost.privacy.erasure import erase_subject
-from quillpost.privacy.queries import parse_subject
+from quillpost.privacy.erasure.queries import parse_subject
+from quillpost.privacy.erasure.service import erase_subject
 from quillpost.recipients import queries as recipient_queries
 from quillpost.recipients import service as recipient_service
 from quillpost.recipients.lists.queries import find_lists, read_list, read_lists

@@ -14,8 +14,8 @@ from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.client import send as wire
 from quillpost.client.mailing_lists import RadiusPreview
 from quillpost.client.types import MessageResponse
-from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound
+from quillpost.core.text import format_iso
 from quillpost.orders import service as order_service
 from quillpost.orders.drafts import service as draft_service
 from quillpost.orders.requests import service as request_service

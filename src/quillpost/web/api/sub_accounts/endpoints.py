@@ -8,9 +8,9 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import queries, service
 from quillpost.client import accounts as wire
 from quillpost.client.types import MessageResponse
-from quillpost.core.clock import format_time
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Forbidden, Invalid
+from quillpost.core.text import format_time
 from quillpost.web.api.dependencies import PathId, RequestAuditWriter, RequestTransaction, SearchQuery, require_scope
 from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.responses import json_response, list_of

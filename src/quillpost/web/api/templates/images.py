@@ -12,9 +12,9 @@ from quillpost.app.container import Container
 from quillpost.client import templates as wire
 from quillpost.client.templates import ImageTemplateType
 from quillpost.client.types import MessageResponse
-from quillpost.core.clock import format_time
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Conflict, Invalid
+from quillpost.core.text import format_time
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.images import (
     FetchedPicture,

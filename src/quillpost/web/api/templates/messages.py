@@ -10,8 +10,8 @@ from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import templates as wire
 from quillpost.client.types import MessageResponse
-from quillpost.core.clock import format_iso
 from quillpost.core.database import Tenant, Tx
+from quillpost.core.text import format_iso
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import amount_error, find_offered_brand, unknown_brand_error
 from quillpost.orders.models import REALISM_FIELD, Handwriting

@@ -9,10 +9,11 @@ from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.client import webhooks as wire
-from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid
-from quillpost.notifications.webhooks import deliveries, fan_out
+from quillpost.core.text import format_iso
+from quillpost.notifications.webhooks import deliveries
 from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks import tasks as webhook_tasks
 from quillpost.notifications.webhooks.rules import EVENT_TYPES
 from quillpost.web.api.dependencies import PageQuery, PathId, RequestTransaction, require_scope
 from quillpost.web.api.errors import BODY_ERRORS
@@ -64,7 +65,7 @@ class EventReplay(Body):
     to: ParsedTime | None = Field(None, description="And before this time; now, if nothing is given.")
 
     def time_range(self, now: datetime) -> tuple[datetime, datetime]:
-        oldest, until = now - fan_out.MAX_REPLAY_AGE, min(self.to or now, now)
+        oldest, until = now - webhook_tasks.MAX_REPLAY_AGE, min(self.to or now, now)
         if self.since < oldest:
             raise Invalid({"from": [f"Events are kept for 30 days: ask for those since {format_iso(oldest)}."]})
         if self.since >= until:
@@ -172,7 +173,7 @@ def replay_webhook(webhook_id: WebhookId, body: EventReplay, tx: RequestTransact
     or not, in its order and under its own event ids. Only one replay of a subscription runs at a time."""
     now = container.clock()
     since, until = body.time_range(now)
-    accepted = fan_out.start_replay(tx, webhook_id, since=since, until=until)
+    accepted = webhook_tasks.start_replay(tx, webhook_id, since=since, until=until)
     content: wire.ReplayAccepted = {
         "message": "success",
         "from": format_iso(accepted.since),

@@ -11,9 +11,9 @@ from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import webhooks as wire
 from quillpost.client.types import MessageResponse
-from quillpost.core.clock import format_iso
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid
+from quillpost.core.text import format_iso
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES, EVENT_TYPES

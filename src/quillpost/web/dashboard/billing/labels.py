@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from quillpost.accounts.billing.queries import LedgerMove
-from quillpost.core.clock import format_iso
+from quillpost.core.text import format_iso
 
 KIND_LABELS: Final[Mapping[str, str]] = {
     "deposit": "Credit added",

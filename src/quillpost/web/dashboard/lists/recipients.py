@@ -10,8 +10,8 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, NotFound, QuillpostError, Refused, Unavailable, Unpaid
 from quillpost.core.paging import PageRequest
-from quillpost.privacy.erasure import erase_subject, preview_erasure
-from quillpost.privacy.queries import ErasureSubject, parse_subject
+from quillpost.privacy.erasure.queries import ErasureSubject, parse_subject
+from quillpost.privacy.erasure.service import erase_subject, preview_erasure
 from quillpost.recipients import service as recipient_service
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.leads.rules import ALL_RECORDS, MAX_RECORDS, MIN_RECORDS

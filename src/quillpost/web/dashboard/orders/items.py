@@ -18,7 +18,7 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
 from quillpost.core.errors import Conflict, Invalid, NotFound, Refused, Unpaid
 from quillpost.core.paging import Page, PageRequest
-from quillpost.fulfillment.batches.proofs import draw_item
+from quillpost.fulfillment.service import draw_item
 from quillpost.orders import designs
 from quillpost.orders import queries as order_queries
 from quillpost.orders.giftcards import service as giftcard_service

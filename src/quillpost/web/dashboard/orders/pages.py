@@ -13,8 +13,8 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core import exact_json
 from quillpost.core.database import Tx
-from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.fulfillment.review.service import find_service_gaps, format_pause_warnings, texts_for_sender
+from quillpost.fulfillment.service import draw_proof
 from quillpost.orders import queries as order_queries
 from quillpost.orders.audience.service import NOT_MAILED, RECENTLY_MAILED
 from quillpost.orders.models import Order

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Response
 
 from quillpost.core.errors import Conflict, Invalid, NotFound
-from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.review.service import list_paused_orders
+from quillpost.fulfillment.service import draw_proof
 from quillpost.orders.models import Order
 from quillpost.orders.queries import read_order
 from quillpost.web.api.print_room.schemas import Refusal, Release

@@ -11,11 +11,11 @@ from fastapi import APIRouter, Response
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core import jobs
-from quillpost.core.clock import format_time_ago
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.fulfillment import batches
 from quillpost.core.errors import Forbidden, Invalid, NotFound, Refused
 from quillpost.core.jobs import StoppedJob
+from quillpost.core.text import format_time_ago
 from quillpost.fulfillment.batches.rules import batch_reference, next_cutoff
 from quillpost.fulfillment.batches.service import read_pooling_backlog
 from quillpost.fulfillment.ports import CarrierDown, RefusedScanFile

@@ -8,9 +8,10 @@ from fastapi import APIRouter, Response
 
 from quillpost.accounts.sub_accounts.queries import read_sub_account
 from quillpost.core.errors import Conflict, Invalid, Refused
-from quillpost.notifications.webhooks import deliveries, fan_out
+from quillpost.notifications.webhooks import deliveries
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks import tasks as webhook_tasks
 from quillpost.notifications.webhooks.deliveries import RecentDeliveryCount, count_recent_deliveries
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES, EVENT_TYPES
 from quillpost.recipients.lists.queries import find_lists
@@ -164,7 +165,7 @@ def replay_events(context: UserContext, webhook_id: PathId, form: PostedForm) ->
             use_one_time_key(
                 tx, context.user, form.one_time_key, hint=ALREADY_REPLAYED, result_path=webhook_path(webhook_id)
             )
-            replay_result = fan_out.start_replay(tx, webhook_id, since=since, until=until)
+            replay_result = webhook_tasks.start_replay(tx, webhook_id, since=since, until=until)
     except DuplicateSubmission:
         raise
     except (Invalid, Refused, Conflict) as error:

@@ -15,9 +15,9 @@ from quillpost.core.database.tables.base import files
 from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.ports import FileMissing
 from quillpost.fulfillment.batches.files import batch_file_key
-from quillpost.fulfillment.batches.proofs import draw_front, draw_proof
 from quillpost.fulfillment.batches.rules import download_name
 from quillpost.fulfillment.print_room.queries import find_file as find_batch_file
+from quillpost.fulfillment.service import draw_front, draw_proof
 from quillpost.orders.giftcards.queries import find_brands
 from quillpost.orders.templates.images import limit_heavy_work
 from quillpost.rendering.models import parse_color

@@ -11,7 +11,7 @@ from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.notifications import service as notification_service
 from quillpost.notifications.messages import NotificationReader
-from quillpost.privacy import do_not_mail
+from quillpost.privacy import tasks as privacy_tasks
 from quillpost.web.api.responses import json_response
 from quillpost.web.dependencies import Services
 from quillpost.web.public.dependencies import is_for_people, limit_body, render_public_page, seconds_to_wait
@@ -32,16 +32,16 @@ USAGE_MESSAGE = "POST to /stop/{code} with the code that is printed on the mail.
 def show_stop_form(request: Request, code: Annotated[str | None, Query(max_length=100)] = None) -> Response:
     if code is None or not code.strip():
         return _respond(request, "ask", USAGE_MESSAGE)
-    if (parsed_code := do_not_mail.parse_code(code)) is None:
+    if (parsed_code := privacy_tasks.parse_code(code)) is None:
         return _invalid_code_response(request, code)
     return Response(status_code=303, headers={"Location": f"/stop/{parsed_code}", **PRIVATE_HEADERS})
 
 
 @router.get("/stop/{code}")
 def show_stop_choice(request: Request, code: str) -> Response:
-    if (parsed_code := do_not_mail.parse_code(code)) is None:
+    if (parsed_code := privacy_tasks.parse_code(code)) is None:
         return _invalid_code_response(request, code)
-    if do_not_mail.is_specimen(parsed_code):
+    if privacy_tasks.is_specimen(parsed_code):
         return _respond(request, "specimen", "This is the code of a preview. Each printed piece has its own.")
     return _respond(request, "choice", CONFIRM_MESSAGE, code=parsed_code)
 
@@ -49,13 +49,13 @@ def show_stop_choice(request: Request, code: str) -> Response:
 @router.post("/stop/{code}")
 def stop_mail(request: Request, code: str, container: Services) -> Response:
     """Stored before it is answered; repeats change nothing."""
-    if (parsed_code := do_not_mail.parse_code(code)) is None or do_not_mail.is_specimen(parsed_code):
+    if (parsed_code := privacy_tasks.parse_code(code)) is None or privacy_tasks.is_specimen(parsed_code):
         return _invalid_code_response(request, code)
     wait = seconds_to_wait(request, container, "stop", max_per_network=MAX_PER_NETWORK, max_total=MAX_TOTAL)
     if wait is not None:
         return _respond(request, "throttled", TOO_MANY_MESSAGE, code=parsed_code, status=429, retry_after=wait)
     with container.db.system_transaction() as tx:
-        do_not_mail.record_request(tx, parsed_code, now=container.clock())
+        privacy_tasks.record_request(tx, parsed_code, now=container.clock())
     return _respond(request, "done", DONE_MESSAGE)
 
 

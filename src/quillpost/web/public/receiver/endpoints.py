@@ -14,11 +14,11 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from quillpost.app.container import Container
 from quillpost.client import signatures
 from quillpost.core import exact_json
-from quillpost.core.clock import format_iso
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.notifications import received_events, webhooks
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.errors import Invalid, NotFound
+from quillpost.core.text import format_iso
 from quillpost.notifications.webhooks.service import decrypt_secret
 from quillpost.web.api.errors import UnreadableBody
 from quillpost.web.api.responses import json_response

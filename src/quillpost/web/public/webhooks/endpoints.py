@@ -25,9 +25,8 @@ from quillpost.fulfillment.print_room.reports import (
     ReportedSpoiledItem,
     record_partner_report,
 )
-from quillpost.fulfillment.tracking.files import read_scans_from_bytes
 from quillpost.fulfillment.tracking.rules import BadScanRow, InvalidScanFile
-from quillpost.fulfillment.tracking.service import POLL_TASK
+from quillpost.fulfillment.tracking.service import POLL_TASK, read_scans_from_bytes
 from quillpost.recipients.field_names import find_field_meaning, normalize_name
 from quillpost.recipients.service import RecipientRejection
 from quillpost.recipients.webhooks import rules as webhook_rules

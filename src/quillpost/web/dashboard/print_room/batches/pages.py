@@ -7,9 +7,16 @@ from fastapi import APIRouter, Response
 
 from quillpost.core.errors import NotFound
 from quillpost.fulfillment.batches.files import BatchFileStorage
-from quillpost.fulfillment.batches.rules import batch_reference, download_name, parse_batch_reference
+from quillpost.fulfillment.batches.rules import (
+    TICKET_JSON,
+    TICKET_XJDF,
+    TicketFile,
+    batch_reference,
+    build_ticket_files,
+    download_name,
+    parse_batch_reference,
+)
 from quillpost.fulfillment.batches.tasks import build_batch_ticket
-from quillpost.fulfillment.batches.tickets import TICKET_JSON, TICKET_XJDF, TicketFile, build_ticket_files
 from quillpost.fulfillment.print_room.queries import (
     BEFORE_MAIL_STATUSES,
     BatchDetails,

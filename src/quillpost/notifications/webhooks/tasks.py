@@ -7,10 +7,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.core import jobs
-from quillpost.core.clock import format_iso
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.notifications import webhook_replays
 from quillpost.core.errors import Conflict, NotFound
+from quillpost.core.text import format_iso
 from quillpost.notifications.webhooks import queries, service
 from quillpost.notifications.webhooks.queries import force_index_plans
 

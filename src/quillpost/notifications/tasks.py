@@ -12,11 +12,11 @@ from datetime import datetime, timedelta, tzinfo
 import structlog
 
 from quillpost.core import outbox
-from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.core.outbox import Channel, ClaimedNotification
+from quillpost.core.text import Clock
 from quillpost.notifications import service
 from quillpost.notifications.messages import NotificationReader, compose_message
 from quillpost.notifications.ports import MessageDeferred, MessageRejected, Notifier, NotifierDown, OutgoingMessage

@@ -14,10 +14,10 @@ from quillpost.accounts.billing.rules import format_dollars
 from quillpost.app.bootstrap import open_container
 from quillpost.app.container import Container
 from quillpost.cli.console import MAX_LISTED, JsonOption, ModeOption, format_count, print_json
-from quillpost.core.clock import format_iso
 from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import PageRequest
+from quillpost.core.text import format_iso
 from quillpost.fulfillment.batches.service import WaitingOrders
 from quillpost.fulfillment.models import Environment
 from quillpost.fulfillment.print_room import service as print_room_service
@@ -29,13 +29,6 @@ from quillpost.orders.queries import read_order
 OrderArgument = Annotated[
     int, typer.Argument(metavar="ORDER", min=1, max=2**63 - 1, help="The order's number.", show_default=False)
 ]
-
-
-def add_to(app: typer.Typer) -> None:
-    for name, command in (
-        ("rush", rush), ("pool", pool), ("held", show_held), ("release", release), ("refuse", refuse),
-    ):  # fmt: skip
-        app.command(name)(command)
 
 
 def show_held(mode: ModeOption = "live", machine: JsonOption = False) -> None:

@@ -18,8 +18,9 @@ from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.ports import FileStore
 from quillpost.fulfillment.models import COMPOSE, enqueue_step
 from quillpost.orders.items.service import MoveItemsStatement
-from quillpost.privacy import queries, service
-from quillpost.privacy.queries import ErasureSubject
+from quillpost.privacy import service
+from quillpost.privacy.erasure import queries
+from quillpost.privacy.erasure.queries import ErasureSubject
 from quillpost.privacy.service import LOCK_ORDERS, STATUS_FILES, erase_ended_items, erase_items
 from quillpost.recipients.lists.queries import lock_lists
 

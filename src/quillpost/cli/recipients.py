@@ -31,12 +31,8 @@ lists = typer.Typer(help="Mailing lists from files, and back.", no_args_is_help=
 TAKEN_OVER_MESSAGE = "Import {} is in other hands: see GET /imports/{}."
 
 
-def add_to(app: typer.Typer) -> None:
-    app.add_typer(lists, name="lists")
-
-
 @lists.command("import")
-def import_(
+def import_list(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV, TSV or a workbook (.xlsx).")],
     account: Annotated[str, typer.Option(help="The account's e-mail.")],
     list_id: Annotated[int | None, typer.Option("--list", help="The list to fill.")] = None,

@@ -1,0 +1,1 @@
+"""Erases a person who asks for it from all that an account keeps."""
