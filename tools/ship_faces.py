@@ -11,9 +11,8 @@ import zlib
 from importlib import resources
 from pathlib import Path
 
-from quillpost.rendering.handwriting.faces import prepare_face, recipe_key
 from quillpost.rendering.handwriting.models import DEFAULT_STYLE
-from quillpost.rendering.handwriting.service import SHIPPED_FACES_FOLDER, FontSources
+from quillpost.rendering.handwriting.service import SHIPPED_FACES_FOLDER, FontSources, prepare_face, recipe_key
 
 FOLDER = (
     Path(__file__).resolve().parent.parent / "src" / "quillpost" / "rendering" / "handwriting" / SHIPPED_FACES_FOLDER

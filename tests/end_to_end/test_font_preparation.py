@@ -10,8 +10,7 @@ import httpx2
 import pytest
 
 from quillpost.client import Quillpost
-from quillpost.rendering.handwriting.faces import PreparedFace
-from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES
+from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES, PreparedFace
 from quillpost.web import application
 from support.factories import postcard
 from support.prepared_faces import NO_PACKAGES, file_of, hands_in, stock

@@ -24,8 +24,8 @@ from quillpost.fulfillment.print_room.service import SPOILED_REASON
 from quillpost.fulfillment.review import service as review_service
 from quillpost.orders import changes
 from quillpost.orders.models import Order
+from quillpost.rendering.files import PrintFiles
 from quillpost.rendering.images.rules import UnprintableImage
-from quillpost.rendering.service import PrintFiles
 from support.factories import Clock, people, person
 from support.orders import REVIEW, balances, create_order, fact_rows, item_rows, open_account, order_row
 from support.production import (

@@ -11,7 +11,7 @@ from quillpost.core.errors import Unavailable
 from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.batches.files import NOT_COMPOSABLE
-from quillpost.rendering.service import PrintFiles
+from quillpost.rendering.files import PrintFiles
 from support.factories import Clock
 from support.orders import create_order, item_rows, open_account
 from support.production import batch_rows, sweep_due_orders

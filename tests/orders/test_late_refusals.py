@@ -22,8 +22,8 @@ from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.review.service import release_order
 from quillpost.orders.tasks import materialize_order
 from quillpost.recipients.rules import SUPPRESSED
+from quillpost.rendering.files import PrintFiles
 from quillpost.rendering.images.rules import UnprintableImage
-from quillpost.rendering.service import PrintFiles
 from support.factories import Clock, people, person
 from support.list_rows import (
     CENTS,

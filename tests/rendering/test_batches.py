@@ -15,7 +15,7 @@ from quillpost.rendering import files
 from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.images.models import Picture, read_picture
 from quillpost.rendering.images.pictures import make_printable_picture
-from quillpost.rendering.layout.paragraphs import DoesNotFit
+from quillpost.rendering.layout.models import DoesNotFit
 from quillpost.rendering.models import ReturnAddress
 from support.designs import (
     JENNY,

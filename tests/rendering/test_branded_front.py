@@ -17,9 +17,8 @@ from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.handwriting.text import CachedFace
 from quillpost.rendering.images.pictures import make_printable_picture
 from quillpost.rendering.layout.fronts import rule_box
-from quillpost.rendering.layout.rules import contrast_ratio
 from quillpost.rendering.layout.text import TextStyle, fit_centered
-from quillpost.rendering.models import INCH, Box, Ink, SenderBranding, SenderName, parse_color
+from quillpost.rendering.models import INCH, Box, Ink, SenderBranding, SenderName, contrast_ratio, parse_color
 from support.designs import (
     HANDS,
     PIECES,

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from quillpost.integrations.storage.objects import FaceFolder
-from quillpost.rendering.handwriting import faces
-from quillpost.rendering.handwriting.faces import PreparedFace, ProgressCallback, prepare_face, recipe_key
-from quillpost.rendering.handwriting.models import DEFAULT_STYLE, STYLES, FaceRecipe
-from quillpost.rendering.handwriting.service import FontSources, Hands
+from quillpost.rendering.handwriting import service as handwriting_service
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE, STYLES, FaceRecipe, PreparedFace
+from quillpost.rendering.handwriting.service import FontSources, Hands, ProgressCallback, prepare_face, recipe_key
 
 DELIUS = next(style for style in STYLES if style.face == "Delius")
 
@@ -27,7 +26,7 @@ def makings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append(face.face)
         return prepare_face(face, raw, tell)
 
-    monkeypatch.setattr(faces, "prepare_face", noted)
+    monkeypatch.setattr(handwriting_service, "prepare_face", noted)
     return made
 
 

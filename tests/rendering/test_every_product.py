@@ -14,12 +14,12 @@ from quillpost.rendering.codes.barcode import encode_barcode
 from quillpost.rendering.codes.qr import QrEncoder
 from quillpost.rendering.decoder.service import DecoderSandbox
 from quillpost.rendering.decoder.tasks import rasterize_pages
+from quillpost.rendering.files import PrintFiles
 from quillpost.rendering.images.pdfs import make_printable_pages
 from quillpost.rendering.layout.models import Side
 from quillpost.rendering.models import INCH, Addressee, Box, Copy, Design, GiftcardClaim, ReturnAddress, SenderName
 from quillpost.rendering.pdf.color import OutputIntent
-from quillpost.rendering.rules import Misfits
-from quillpost.rendering.service import PrintFiles, Renderer
+from quillpost.rendering.service import Misfits, Renderer
 from support.designs import (
     JENNY,
     MADE_AT,
@@ -37,6 +37,7 @@ from support.designs import (
     full_sheet,
     image_of,
     make_renderer,
+    message_box,
     page_text,
     picture,
 )
@@ -153,7 +154,7 @@ def texts_of(piece: str, side: Side) -> dict[str, str]:
 
 
 def box_of(side: Side, name: str) -> Box:
-    box = side.message_box(qr=True) if name == "message" else getattr(side, name)
+    box = message_box(side, qr=True) if name == "message" else getattr(side, name)
     assert box
     return box
 

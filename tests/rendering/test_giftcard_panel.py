@@ -15,9 +15,18 @@ from quillpost.rendering.codes.qr import QrEncoder
 from quillpost.rendering.decoder.service import DecoderSandbox
 from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.layout.giftcards import CardColors, format_dollars
-from quillpost.rendering.layout.rules import MIN_READABLE_CONTRAST, MIN_VISIBLE_CONTRAST, contrast_ratio
 from quillpost.rendering.layout.templates import load_shipped_products
-from quillpost.rendering.models import INCH, Box, Copy, Giftcard, Ink, parse_color
+from quillpost.rendering.models import (
+    INCH,
+    MIN_READABLE_CONTRAST,
+    MIN_VISIBLE_CONTRAST,
+    Box,
+    Copy,
+    Giftcard,
+    Ink,
+    contrast_ratio,
+    parse_color,
+)
 from quillpost.rendering.service import Renderer
 from support.designs import (
     MADE_AT,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from quillpost.rendering.handwriting.hand import Hand, HandGlyphs
-from quillpost.rendering.layout.paragraphs import DoesNotFit
+from quillpost.rendering.handwriting.text import Hand, HandGlyphs
+from quillpost.rendering.layout.models import DoesNotFit
 from quillpost.rendering.models import Box, Design
 from quillpost.rendering.text.variables import compile_template
 from support.designs import (
@@ -30,6 +30,7 @@ from support.designs import (
     copy,
     design,
     make_renderer,
+    message_box,
 )
 from support.page_reader import Glyph, Pages
 
@@ -89,7 +90,7 @@ def test_any_message_is_written_whole_inside_its_box_or_refused_with_its_excess(
         assert again.value.message == refusal.message
         return
     side = PIECES[piece].message_side
-    box = side.message_box(qr=qr)
+    box = message_box(side, qr=qr)
     assert box
     written = Pages(compose_item(look, [one]).sheets).written(PIECES[piece].sides.index(side), INK)
     writer = make_renderer().hands.hand(hand)
@@ -242,8 +243,9 @@ def test_the_hand_inks_every_letter_that_it_claims(hand: int) -> None:
 
 def test_letters_of_no_face_are_reported_once_each() -> None:
     hand = make_renderer().hands.hand(STROKES)
-    assert hand.find_missing_chars("Ünïcode ’quoted’ 李 Жук 😀 李\u200d\ufe0f e\u0301\n") == ["李", "😀"]
-    assert hand.find_borrowed_chars("Жук, José 李") == ["Ж", "у", "к", "李"]
+    borrowed, missing = hand.find_lacking_chars("Ünïcode ’quoted’ 李 Жук 😀 李\u200d\ufe0f e\u0301\n")
+    assert borrowed[-3:] == ["Ж", "у", "к"]
+    assert missing == ["李", "😀"]
 
 
 def test_letters_of_no_face_are_never_blank() -> None:

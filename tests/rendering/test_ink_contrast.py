@@ -8,8 +8,8 @@ from PIL import Image
 from quillpost.rendering.images.models import CELL_BYTES, GRID_CELLS, PictureTones
 from quillpost.rendering.images.pictures import measure_tones
 from quillpost.rendering.images.rules import UnprintableImage
-from quillpost.rendering.layout.rules import contrast_over, contrast_ratio
-from quillpost.rendering.models import Box
+from quillpost.rendering.layout.rules import contrast_over
+from quillpost.rendering.models import Box, contrast_ratio
 
 BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 

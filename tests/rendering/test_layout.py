@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from quillpost.rendering.handwriting.hand import Hand, SpelledWord
+from quillpost.rendering.handwriting.text import Hand, SpelledWord
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
-from quillpost.rendering.layout.paragraphs import (
+from quillpost.rendering.layout.models import (
     FIXED_SIZES,
     MAX_FONT_SIZE,
     MIN_FONT_SIZE,
@@ -15,9 +15,8 @@ from quillpost.rendering.layout.paragraphs import (
     Passage,
     PassageLayout,
     SizeRange,
-    lay_out_passages,
-    misfit_error,
 )
+from quillpost.rendering.layout.paragraphs import lay_out_passages, misfit_error
 from quillpost.rendering.layout.passages import write_passages
 from quillpost.rendering.models import Box
 from support.designs import HANDS, ONE_SHAPE, PIECES, STROKES, make_renderer
@@ -32,7 +31,9 @@ def vocabulary(number: int = STROKES) -> Vocabulary:
 
 
 def passage(text: str, font_size: str = "auto", box: Box = PLACE, seed: int = 1) -> Passage:
-    return Passage("message", text, box, SizeRange.from_name(font_size), (0, 0, 0), seed)
+    fixed = FIXED_SIZES.get(font_size)
+    sizes = SizeRange(fixed or MIN_FONT_SIZE, fixed or MAX_FONT_SIZE)
+    return Passage("message", text, box, sizes, (0, 0, 0), seed)
 
 
 def laid_out(*passages: Passage, words: Vocabulary | None = None) -> PassageLayout:

@@ -18,11 +18,12 @@ from PIL import Image
 from quillpost.orders.giftcards.rules import encode_claim, format_claim
 from quillpost.rendering.codes.barcode import encode_barcode
 from quillpost.rendering.decoder.service import DecoderSandbox
+from quillpost.rendering.files import PrintFiles
 from quillpost.rendering.handwriting.service import FontSources, Hands
 from quillpost.rendering.layout.models import Side
 from quillpost.rendering.layout.templates import load_shipped_products
 from quillpost.rendering.models import INCH, Addressee, Box, Copy, Design, Giftcard, GiftcardClaim, SenderName
-from quillpost.rendering.service import PrintFiles, Renderer
+from quillpost.rendering.service import Renderer
 from support.barcode_reader import Unreadable, decode, read_bars
 
 DPI = 150
@@ -189,7 +190,7 @@ def test_the_reader_reads_what_the_encoder_writes_and_refuses_a_changed_bar() ->
 def _bars(page: Page) -> tuple[str, str]:
     assert page.side.barcode is not None
     # Less than the clear space that the standard asks for above and below the bars.
-    area = page.part(page.side.barcode.expand_sides(0, 0.02 * INCH - QUIET))
+    area = page.part(page.side.barcode.expand(0, 0.02 * INCH - QUIET))
     reading = read_bars(area, dpi=page.dpi)
     return reading.tracking, reading.routing
 

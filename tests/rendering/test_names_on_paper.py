@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.rendering.layout.paragraphs import DoesNotFit
+from quillpost.rendering.files import PrintFiles
+from quillpost.rendering.layout.models import DoesNotFit
 from quillpost.rendering.models import Addressee, ReturnAddress, SenderName
-from quillpost.rendering.rules import Misfits
-from quillpost.rendering.service import PrintFiles
+from quillpost.rendering.service import Misfits
 from support.designs import (
     HAIR,
     HANDS,
@@ -179,12 +179,12 @@ def test_any_address_is_inside_its_box_or_refused(addressee: Addressee, piece: s
 
 
 def assert_inside(piece: str, printed: PrintFiles) -> None:
-    side = next(side for side in PIECES[piece].all_sides() if side.address)
+    side = next(side for side in PIECES[piece].all_sides if side.address)
     file = Pages(printed.envelopes if side.name == "envelope" and printed.envelopes else printed.sheets)
     page = 1 if side.name == "back" else 0
     # Plain type is fitted by its capitals: an accent on one, or a tail, may stand a little outside.
     across, up = (HAIR, HAIR) if side.handwritten else (1.0, 3.5)
-    boxes = [box.expand_sides(across, up) for box in (side.address, side.return_address) if box]
+    boxes = [box.expand(across, up) for box in (side.address, side.return_address) if box]
     boxes += [side.indicia] if side.indicia else []
     glyphs = [glyph for glyph in file.glyphs(page) if glyph.font != "/F3" and not glyph.text.isspace()]
     assert [g for g in glyphs if g.ink is None or not any(box.contains(g.ink) for box in boxes)] == []

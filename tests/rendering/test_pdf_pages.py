@@ -17,8 +17,7 @@ from quillpost.rendering.images.objects import copy_page_forms
 from quillpost.rendering.images.pdfs import make_printable_pages
 from quillpost.rendering.images.rules import UnprintablePdf
 from quillpost.rendering.pdf.color import SRGB, OutputIntent, default_color_spaces
-from quillpost.rendering.pdf.files import PdfFile
-from quillpost.rendering.pdf.metadata import PrintMetadata
+from quillpost.rendering.pdf.files import PdfFile, PrintMetadata
 from support.images import QUARTERS, cmyk_profile, page_picture, saved
 from support.pdf_files import TRIANGLE, Change, drawing, embedded_font, helvetica, image, make_pdf
 from support.pdfx_checks import find_errors

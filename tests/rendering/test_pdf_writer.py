@@ -13,9 +13,8 @@ from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.handwriting.fonts import assemble_font, read_tables, subset_outlines
 from quillpost.rendering.models import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH
 from quillpost.rendering.pdf.color import text_string
-from quillpost.rendering.pdf.files import PdfFile
+from quillpost.rendering.pdf.files import PdfFile, PrintMetadata, information_dictionary, xmp_packet
 from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE, embed_barcode_font, embed_font, shaped_glyph_texts
-from quillpost.rendering.pdf.metadata import PrintMetadata, information_dictionary, xmp_packet
 from support.batch_sheets import BARS, BOXES, hand, shaped, sheets, write_batch
 from support.pdfx_checks import text_of
 

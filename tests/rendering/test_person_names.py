@@ -5,9 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.rendering.text.names import parse_name
+from quillpost.rendering.text import names
+from quillpost.rendering.text.variables import to_one_line
 
 letters = st.characters(codec=None, exclude_categories=())
+
+
+def parse_name(typed: str | None) -> names.PersonName:
+    return names.parse_name(to_one_line(typed))
 
 
 @pytest.mark.parametrize(

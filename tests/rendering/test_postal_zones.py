@@ -159,7 +159,7 @@ def test_a_tapped_letter_shows_its_address_and_barcode_and_nothing_else() -> Non
             for window, expected in zip(ENVELOPE.windows, whole, strict=True):
                 place = over_the_sheet(window, across, up)
                 seen = part(pixels, side, place)
-                inner = part(pixels, side, place.expand_sides(-INCH / 8, -0.028 * INCH))
+                inner = part(pixels, side, place.expand(-INCH / 8, -0.028 * INCH))
                 assert int((seen < INKED).sum()) == int((inner < INKED).sum()) == expected
             shown = over_the_sheet(ENVELOPE.windows[0], across, up)
             bars = replace(shown, bottom=barcode.bottom - 3, height=barcode.height + 5)

@@ -13,17 +13,17 @@ from fontTools.pens.boundsPen import BoundsPen
 from fontTools.ttLib import TTFont
 
 from quillpost.rendering.handwriting import fonts as truetype
-from quillpost.rendering.handwriting.faces import (
+from quillpost.rendering.handwriting.models import (
+    PLAIN_FACE,
+    STYLES,
     TAKES_PER_GLYPH,
+    FaceRecipe,
     InvalidPreparedFace,
     PreparedFace,
-    prepare_chars,
-    prepare_face,
-    recipe_key,
+    Style,
 )
-from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES, FaceRecipe, Style
 from quillpost.rendering.handwriting.outlines import MAX_TAKE_REACH, Contour, make_takes, sample_contour, signed_area
-from quillpost.rendering.handwriting.service import FontSources
+from quillpost.rendering.handwriting.service import FontSources, prepare_face, recipe_key
 
 COMMON = (
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .,:;!?'\"()-/&@#$%+=*"
@@ -46,7 +46,7 @@ def prepared(name: str) -> PreparedFace:
     """A whole hand takes seconds where there are takes to make; the letters that matter do not."""
     style = HANDS[name]
     if style.engine:
-        return prepare_chars(style, raw(style), COMMON + DIFFICULT)
+        return prepare_face(style, raw(style), only_chars=COMMON + DIFFICULT)
     return prepare_face(style, raw(style))
 
 
@@ -207,7 +207,7 @@ def test_the_plain_face_has_the_weight_of_text_and_greek_and_cyrillic() -> None:
 
 
 def test_a_face_that_is_too_big_is_prepared_for_some_letters_only() -> None:
-    face = prepare_chars(PLAIN_FACE, raw(PLAIN_FACE), "añ☃")
+    face = prepare_face(PLAIN_FACE, raw(PLAIN_FACE), only_chars="añ☃")
     assert set(face.letters) == {" ", "a", "ñ"}
     assert len(face.program) < 4000
     assert face.cap_height == prepare_face(PLAIN_FACE, raw(PLAIN_FACE)).cap_height
@@ -236,13 +236,13 @@ def test_damaged_bytes_are_refused() -> None:
 
 @pytest.mark.parametrize("name", IN_TAKES)
 def test_the_same_recipe_gives_the_same_bytes(name: str) -> None:
-    once, again = (prepare_chars(HANDS[name], raw(HANDS[name]), "Quil post") for _ in range(2))
+    once, again = (prepare_face(HANDS[name], raw(HANDS[name]), only_chars="Quil post") for _ in range(2))
     assert once.to_bytes() == again.to_bytes()
 
 
 def test_a_letter_s_takes_do_not_depend_on_the_others() -> None:
     style = HANDS["Kalam Light"]
-    alone, together = (prepare_chars(style, raw(style), letters) for letters in ("xa", "xabcdefg"))
+    alone, together = (prepare_face(style, raw(style), only_chars=letters) for letters in ("xa", "xabcdefg"))
     fonts = [TTFont(io.BytesIO(face.program)) for face in (alone, together)]
     for take in range(TAKES_PER_GLYPH):
         shapes = [

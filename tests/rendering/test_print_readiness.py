@@ -19,8 +19,7 @@ from quillpost.rendering.pdf.color import (
     make_output_profile,
     read_output_intent,
 )
-from quillpost.rendering.pdf.files import PdfFile
-from quillpost.rendering.pdf.metadata import PrintMetadata
+from quillpost.rendering.pdf.files import PdfFile, PrintMetadata
 from support.batch_sheets import BARS, MADE_AT, NAMES, sheets, write_batch
 from support.pdfx_checks import find_errors, find_qpdf_errors, second_opinion, text_of
 

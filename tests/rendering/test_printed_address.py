@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from test_furniture import BACK, COVER, FACE, box_of, text_of
+from test_plain_text import BACK, COVER, FACE, box_of, text_of
 
 from quillpost.orders import designs
 from quillpost.recipients.addresses.rules import standardize_foreign
 from quillpost.recipients.models import Person
 from quillpost.recipients.rules import validate_recipient
-from quillpost.rendering.layout import furniture
+from quillpost.rendering.layout import text
 from quillpost.rendering.models import Addressee, SenderName
-from quillpost.rendering.text.characters import to_mixed_case
+from quillpost.rendering.text.addresses import to_mixed_case
 from quillpost.rendering.text.variables import compile_template
 from support.designs import compose_item, copy, design, page_text
 from support.page_reader import Pages
@@ -29,18 +29,18 @@ JANE = replace(GIVEN, standard=("12 MAIN ST APT 4B", None, "OFALLON", "IL", "622
 
 
 def test_a_typed_block_says_the_standardised_address() -> None:
-    assert furniture.printed_address_lines(JANE, FACE) == [
+    assert text.printed_address_lines(JANE, FACE) == [
         "JANE VAN DOE", "12 MAIN ST APT 4B", "OFALLON IL 62269-1234",
     ]  # fmt: skip
 
 
 def test_a_hand_writes_it_without_shouting() -> None:
-    assert furniture.handwritten_address_lines(JANE) == ["Jane van Doe", "12 Main St Apt 4B", "O'Fallon IL 62269-1234"]
+    assert text.handwritten_address_lines(JANE) == ["Jane van Doe", "12 Main St Apt 4B", "O'Fallon IL 62269-1234"]
 
 
 def test_without_a_standard_both_say_what_was_given() -> None:
-    assert furniture.printed_address_lines(GIVEN, FACE)[1:] == ["12 MAIN STREET", "APARTMENT 4B", "O'FALLON IL 62269"]
-    assert furniture.handwritten_address_lines(GIVEN)[1:] == ["12 Main Street", "Apartment 4b", "O'Fallon IL 62269"]
+    assert text.printed_address_lines(GIVEN, FACE)[1:] == ["12 MAIN STREET", "APARTMENT 4B", "O'FALLON IL 62269"]
+    assert text.handwritten_address_lines(GIVEN)[1:] == ["12 Main Street", "Apartment 4b", "O'Fallon IL 62269"]
 
 
 BESIDE = replace(JANE, company="Acme", standard=("12 MAIN ST APT 4B", "C/O JOE DOE", "OFALLON", "IL", "62269"))
@@ -48,18 +48,18 @@ BESIDE = replace(JANE, company="Acme", standard=("12 MAIN ST APT 4B", "C/O JOE D
 
 def test_what_stands_beside_the_street_is_above_the_delivery_line() -> None:
     """Machines read the line next to the city as the street (Pub. 28, 211)."""
-    assert furniture.printed_address_lines(BESIDE, FACE) == [
+    assert text.printed_address_lines(BESIDE, FACE) == [
         "JANE VAN DOE", "ACME", "C/O JOE DOE", "12 MAIN ST APT 4B", "OFALLON IL 62269",
     ]  # fmt: skip
-    assert furniture.printed_address_lines(BESIDE, FACE, address_format=furniture.AddressFormat.SHORT)[2:] == [
+    assert text.printed_address_lines(BESIDE, FACE, address_format=text.AddressFormat.SHORT)[2:] == [
         "C/O JOE DOE 12 MAIN ST APT 4B", "OFALLON IL 62269",
     ]  # fmt: skip
-    assert furniture.handwritten_address_lines(BESIDE)[2:4] == ["C/o Joe Doe", "12 Main St Apt 4B"]
+    assert text.handwritten_address_lines(BESIDE)[2:4] == ["C/o Joe Doe", "12 Main St Apt 4B"]
 
 
 def test_abroad_the_second_line_stays_the_second() -> None:
     abroad = replace(BESIDE, country="FR", standard=("12 Rue Foch", "Étage 4", "PARIS", None, "75001"))
-    assert furniture.printed_address_lines(abroad, FACE)[2:4] == ["12 RUE FOCH", "ÉTAGE 4"]
+    assert text.printed_address_lines(abroad, FACE)[2:4] == ["12 RUE FOCH", "ÉTAGE 4"]
 
 
 def test_the_message_says_what_was_given() -> None:
@@ -108,10 +108,10 @@ def test_a_city_is_written_as_who_lives_there_does(city: str, given: str, writte
 def test_a_unit_that_has_no_room_beside_its_street_is_above_it() -> None:
     street = "12345 NORTHWEST MARTIN LUTHER KING JUNIOR MEMORIAL BOULEVARD EXTENSION"
     long = replace(JANE, standard=(f"{street} APT 1234", None, "SACRAMENTO", "CA", "95814"))
-    lines = text_of(furniture.draw_address(long, box_of(COVER, "address"), FACE), COVER)
+    lines = text_of(text.draw_address(long, box_of(COVER, "address"), FACE), COVER)
     assert lines[:2] == ["JANE VAN DOE", "APT 1234"]
     assert " ".join(lines[2:-1]) == street
-    short = text_of(furniture.draw_address(JANE, box_of(BACK, "address"), FACE), BACK)
+    short = text_of(text.draw_address(JANE, box_of(BACK, "address"), FACE), BACK)
     assert short[1] == "12 MAIN ST APT 4B"
 
 
@@ -138,8 +138,8 @@ def test_what_a_caller_writes_is_printed_as_the_post_wants_it() -> None:
          "province": "texas", "postal_code": "78701"}
     )  # fmt: skip
     whom = designs.build_addressee(someone)
-    assert furniture.printed_address_lines(whom, FACE)[1:] == ["12 MAIN ST APT 4B", "AUSTIN TX 78701"]
-    assert furniture.handwritten_address_lines(whom)[1:] == ["12 Main St Apt 4B", "Austin TX 78701"]
+    assert text.printed_address_lines(whom, FACE)[1:] == ["12 MAIN ST APT 4B", "AUSTIN TX 78701"]
+    assert text.handwritten_address_lines(whom)[1:] == ["12 Main St Apt 4B", "Austin TX 78701"]
 
 
 ABROAD = {
@@ -165,8 +165,8 @@ def test_the_lines_of_an_address_abroad_are_its_countrys(country: str, is_standa
     if is_standardized:
         place = standardize_foreign(country, city, province, code)
         whom = replace(whom, standard=(street, None, place.city, place.province, place.postal_code))
-    assert furniture.printed_address_lines(whom, FACE)[-len(lines) :] == lines
-    written = furniture.handwritten_address_lines(whom)
+    assert text.printed_address_lines(whom, FACE)[-len(lines) :] == lines
+    written = text.handwritten_address_lines(whom)
     assert [line.upper() for line in written[-len(lines) :]] == [line.upper() for line in lines]
 
 
@@ -183,7 +183,7 @@ def test_an_address_abroad_is_printed_and_written_in_the_same_order() -> None:
 def test_an_address_abroad_with_many_lines_still_shows_in_a_window() -> None:
     """Name, firm, street, house, city, province, code and country: two more than a window takes."""
     moscow = Addressee("Ann", "Lee & Co", "Tverskaya 1", "kv. 2", "Khimki", "Moscow Oblast", "141400", "RU")
-    assert len(furniture.printed_address_lines(moscow, FACE)) == 8
+    assert len(text.printed_address_lines(moscow, FACE)) == 8
     sheet = compose_item(design("letter"), [copy(addressee=moscow, tracking=None)]).sheets
     lines = page_text(sheet, 0).split("\n")
     start = lines.index("TVERSKAYA 1 KV. 2")

@@ -4,12 +4,13 @@ import pytest
 
 from quillpost.rendering.decoder.service import DecoderSandbox
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
-from quillpost.rendering.layout.paragraphs import Passage, SizeRange, lay_out_passages
+from quillpost.rendering.layout.models import Passage, SizeRange
+from quillpost.rendering.layout.paragraphs import lay_out_passages
 from quillpost.rendering.layout.passages import write_passages
 from quillpost.rendering.layout.templates import load_products, read_shipped_toml
 from quillpost.rendering.models import INCH, Box
 from quillpost.rendering.service import Renderer
-from support.designs import HANDS, PIECES, QR_URL, compose_item, copy, design, make_renderer
+from support.designs import HANDS, PIECES, QR_URL, compose_item, copy, design, make_renderer, message_box
 from support.page_reader import Pages
 
 INK = (0.8, 0.2, 0.2)
@@ -29,7 +30,7 @@ def written(piece: str, message: str, hand: int, *, qr: bool, realism: bool = Tr
     ]
     left, bottom = min(ink.left for ink in inks), min(ink.bottom for ink in inks)
     right, top = max(ink.right for ink in inks), max(ink.top for ink in inks)
-    box = side.message_box(qr=qr)
+    box = message_box(side, qr=qr)
     assert box
     return box, Box(left, bottom, right - left, top - bottom)
 
@@ -75,7 +76,7 @@ def test_a_message_that_fills_its_box_stays_where_it_was(piece: str) -> None:
     words = Vocabulary(make_renderer().hands.hand(HANDS[0]))
     unmoved = 0
     for count in range(20, 140, 4):
-        at_top = Passage("message", "some words " * count, box, SizeRange.from_name("auto"), INK, 5)
+        at_top = Passage("message", "some words " * count, box, SizeRange(11.0, 26.0), INK, 5)
         centered = at_top._replace(is_centered=True)
         ((_, layout),) = lay_out_passages(words, [at_top, centered])
         spare = box.height - layout.heights[0]

@@ -9,6 +9,7 @@ from quillpost.rendering.layout.templates import (
     read_shipped_toml,
 )
 from quillpost.rendering.models import INCH, Box
+from support.designs import message_box
 
 PIECES = load_shipped_products()
 PLACES = ("message", "divider", "return_address", "indicia", "address", "barcode", "qr", "card", "opt_out")
@@ -66,7 +67,7 @@ def test_what_is_worked_out_follows_an_override() -> None:
 
 def test_the_place_above_a_qr_code_can_be_given() -> None:
     changed = load_products(read_shipped_toml(), "[postcard-6x9.back]\nmessage_above_qr = [1.5, 0.7, 3, 4.9]")
-    assert close(changed["postcard-6x9"].find_side("back").message_box(qr=True)) == (1.5, 0.7, 3, 4.9)
+    assert close(message_box(changed["postcard-6x9"].find_side("back"), qr=True)) == (1.5, 0.7, 3, 4.9)
 
 
 @pytest.mark.parametrize(

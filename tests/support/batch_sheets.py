@@ -6,13 +6,11 @@ from functools import cache
 import uharfbuzz as hb
 
 from quillpost.rendering.codes.barcode import encode_barcode
-from quillpost.rendering.handwriting.faces import PreparedFace, prepare_chars
-from quillpost.rendering.handwriting.models import STYLES
-from quillpost.rendering.handwriting.service import FontSources
+from quillpost.rendering.handwriting.models import STYLES, PreparedFace
+from quillpost.rendering.handwriting.service import FontSources, prepare_face
 from quillpost.rendering.pdf.color import SRGB, OutputIntent, default_color_spaces
-from quillpost.rendering.pdf.files import PdfFile
+from quillpost.rendering.pdf.files import PdfFile, PrintMetadata
 from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE, embed_barcode_font, embed_font
-from quillpost.rendering.pdf.metadata import PrintMetadata
 
 MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 BARS = encode_barcode("01234567094987654321", "01234567891")
@@ -26,7 +24,7 @@ def hand() -> PreparedFace:
     (caveat,) = (style for style in STYLES if style.face == "Caveat")
     raw = FontSources(None).read_font(caveat)
     assert raw is not None
-    return prepare_chars(caveat, raw, set("".join(NAMES)))
+    return prepare_face(caveat, raw, only_chars="".join(NAMES))
 
 
 def shaped(text: str, take: int) -> list[int]:

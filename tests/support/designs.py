@@ -13,7 +13,9 @@ from PIL import Image
 
 from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.rendering.decoder.service import DecoderSandbox
+from quillpost.rendering.files import PrintFiles
 from quillpost.rendering.handwriting.service import FontSources, Hands
+from quillpost.rendering.layout.models import Side
 from quillpost.rendering.layout.templates import load_shipped_products
 from quillpost.rendering.models import (
     INCH,
@@ -27,7 +29,7 @@ from quillpost.rendering.models import (
     SenderName,
     parse_color,
 )
-from quillpost.rendering.service import PrintFiles, Renderer
+from quillpost.rendering.service import Renderer
 
 PIECES = load_shipped_products()
 POSTCARDS = ("postcard-4x6", "postcard-6x9", "postcard-6x11", "magnacard")
@@ -140,3 +142,8 @@ def cropped(picture: Image.Image, box: Box, dpi: int) -> Image.Image:
 
 def count_colors(picture: Image.Image) -> set[object]:
     return set(picture.get_flattened_data())
+
+
+def message_box(side: Side, *, qr: bool) -> Box | None:
+    """Where the message of an item with or without a QR code goes."""
+    return side.message_above_qr if qr and side.qr else side.message

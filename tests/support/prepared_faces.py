@@ -5,7 +5,6 @@ from pathlib import Path
 
 from quillpost.app import bootstrap
 from quillpost.core.settings import Settings
-from quillpost.rendering.handwriting.faces import recipe_key
 from quillpost.rendering.handwriting.models import (
     DEFAULT_STYLE,
     FALLBACK_FACES,
@@ -14,7 +13,7 @@ from quillpost.rendering.handwriting.models import (
     STYLES,
     FaceRecipe,
 )
-from quillpost.rendering.handwriting.service import FontSources, Hands
+from quillpost.rendering.handwriting.service import FontSources, Hands, recipe_key
 
 NO_PACKAGES = Path("/nonexistent")
 PYTHONS_OWN = FontSources(NO_PACKAGES)

@@ -6,11 +6,9 @@ from functools import cache
 from PIL import Image
 
 from quillpost.rendering.decoder.tasks import rasterize_pages
-from quillpost.rendering.handwriting.faces import prepare_chars
-from quillpost.rendering.handwriting.hand import BAR_FONT, HAND_FONT, PLAIN_FONT, Hand
 from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES, FaceRecipe
-from quillpost.rendering.handwriting.service import FontSources
-from quillpost.rendering.handwriting.text import PlainFace
+from quillpost.rendering.handwriting.service import FontSources, prepare_face
+from quillpost.rendering.handwriting.text import BAR_FONT, HAND_FONT, PLAIN_FONT, Hand, PlainFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout.fronts import GREETING, HandwrittenLine
 from quillpost.rendering.layout.models import Side
@@ -23,7 +21,7 @@ _LATIN = "".join(map(chr, range(0x20, 0x180)))
 
 @cache
 def plain_face() -> PlainFace:
-    prepared = prepare_chars(PLAIN_FACE, _font_file(PLAIN_FACE), _LATIN)
+    prepared = prepare_face(PLAIN_FACE, _font_file(PLAIN_FACE), only_chars=_LATIN)
     return PlainFace(lambda: prepared)
 
 
@@ -61,7 +59,7 @@ def render_side(side: Side, content: bytes, dpi: int) -> Image.Image:
 def _writer() -> Hand:
     """A hand that has the letters of the greeting."""
     zeyada = next(style for style in STYLES if style.face == "Zeyada")
-    prepared = prepare_chars(zeyada, _font_file(zeyada), GREETING)
+    prepared = prepare_face(zeyada, _font_file(zeyada), only_chars=GREETING)
     return Hand(zeyada, prepared, {PLAIN_FONT: plain_face()})
 
 

@@ -17,7 +17,7 @@ from quillpost.orders.queries import read_order
 from quillpost.orders.templates.images import file_reader, limit_heavy_work
 from quillpost.rendering.decoder.service import join_pdfs_in_sandbox
 from quillpost.rendering.images.rules import UnprintableArt
-from quillpost.rendering.layout.paragraphs import DoesNotFit
+from quillpost.rendering.layout.models import DoesNotFit
 from quillpost.rendering.models import Addressee, Copy, Design
 from quillpost.rendering.service import PreviewImages
 

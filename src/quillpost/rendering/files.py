@@ -1,26 +1,41 @@
 """The sheets and the envelopes of a batch as PDF files."""
 
 import hashlib
-from collections.abc import Sequence
+import zlib
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from quillpost.rendering.handwriting.hand import BAR_FONT, HAND_FONT, PLAIN_FONT
+import numpy as np
+
+from quillpost.rendering.codes.barcode import encode_barcodes
+from quillpost.rendering.codes.qr import QrEncoder
 from quillpost.rendering.handwriting.service import Hands
-from quillpost.rendering.handwriting.text import CachedFace, PlainFace
+from quillpost.rendering.handwriting.text import BAR_FONT, HAND_FONT, PLAIN_FONT, CachedFace, PlainFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.images.models import Picture, read_picture
 from quillpost.rendering.layout.fronts import PlacedPicture
-from quillpost.rendering.layout.models import Side
-from quillpost.rendering.layout.sides import clip_art, draw_shared, move_to_trim
-from quillpost.rendering.models import Box, Design
-from quillpost.rendering.pdf.color import default_color_spaces, icc_color_space
-from quillpost.rendering.pdf.files import PdfFile
+from quillpost.rendering.layout.models import Passage, ProductLayout, Side, SizeRange
+from quillpost.rendering.layout.paragraphs import (
+    handwriting_settings,
+    lay_out_passages,
+    make_address_passage,
+    make_message_passage,
+    make_return_passage,
+    misfit_error,
+)
+from quillpost.rendering.layout.passages import write_passages
+from quillpost.rendering.layout.sides import ItemCodes, clip_art, draw_personal, draw_shared, move_to_trim
+from quillpost.rendering.models import Box, Copy, Design
+from quillpost.rendering.pdf.color import default_color_spaces, icc_color_space, text_string
+from quillpost.rendering.pdf.files import PdfFile, PrintMetadata
 from quillpost.rendering.pdf.fonts import embed_barcode_font, embed_font
-from quillpost.rendering.pdf.metadata import PrintMetadata
 from quillpost.rendering.ports import Sandbox
+from quillpost.rendering.text.variables import TextTemplate, compile_template
 
 _DEVICE_SPACES = {1: b"/DeviceGray", 3: b"/DeviceRGB"}
+_COPIES_PER_BATCH = 2_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +176,164 @@ def embed_picture(pdf: PdfFile, picture: Picture) -> PlacedPicture:
     size = (picture.width, picture.height)
     entries = b"/Type/XObject/Subtype/Image/Width %d/Height %d/ColorSpace%b%b" % (*size, space, picture.entries)
     return PlacedPicture(pdf.add_stream(picture.data, entries, is_final=True), *size, picture.orientation)
+
+
+@dataclass(frozen=True, slots=True)
+class PrintFiles:
+    """A batch as files, with each copy's first and last page, counted from 1.
+
+    `envelopes` has one page a copy, in the same order; None without envelopes.
+    """
+
+    sheets: bytes
+    page_ranges: list[tuple[int, int]]
+    envelopes: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class _PreparedDesign:
+    design: Design
+    layout: ProductLayout
+    template: TextTemplate
+    message_side: Side | None
+    sizes: SizeRange
+    is_even: bool
+    product_type: bytes
+    sheets: list[SheetTemplate]
+    envelope: SheetTemplate | None
+
+
+class BatchComposer:
+    """One batch; without metadata its files are plain PDFs for previews."""
+
+    def __init__(
+        self,
+        hands: Hands,
+        products: Mapping[str, ProductLayout],
+        sandbox: Sandbox,
+        designs: Mapping[Any, Design],
+        metadata: PrintMetadata | None,
+        *,
+        only_side: str | None = None,
+        excluded_sides: frozenset[str] = frozenset(),
+    ) -> None:
+        self._hands = hands
+        self._products = products
+        self._only_side = only_side
+        self._excluded_sides = excluded_sides
+        self._designs = designs
+        self._fonts = BatchFonts(hands)
+        self._sheets_pdf = BatchPdf(self._fonts, metadata, sandbox)
+        self._envelopes_pdf = BatchPdf(self._fonts, metadata, sandbox)
+        self._qr_encoder = QrEncoder()
+        self.prepared_designs: dict[Hashable, _PreparedDesign] = {}
+
+    def run(self, copies: Sequence[Copy]) -> PrintFiles:
+        self.prepared_designs = {
+            key: self._prepare_design(self._designs[key]) for key in dict.fromkeys(copy.design for copy in copies)
+        }
+        page_ranges: list[tuple[int, int]] = []
+        for start in range(0, len(copies), _COPIES_PER_BATCH):
+            page_ranges += self._add_copies(copies[start : start + _COPIES_PER_BATCH])
+        envelopes = self._envelopes_pdf.finish() if self._envelopes_pdf.page_count else None
+        return PrintFiles(self._sheets_pdf.finish(), page_ranges, envelopes)
+
+    def _prepare_design(self, design: Design) -> _PreparedDesign:
+        product, envelope = self._products[design.product], None
+        sheets = self._prepare_sheets(design, product)
+        if product.envelope and not self._only_side:
+            envelope = self._envelopes_pdf.prepare_side(product.envelope, design)
+        template, message_side = compile_template(design.message), None if design.pdf_only else product.message_side
+        settings = handwriting_settings(design, self._hands.styles[design.hand])
+        product_type = text_string(product.product)
+        return _PreparedDesign(design, product, template, message_side, *settings, product_type, sheets, envelope)
+
+    def _prepare_sheets(self, design: Design, product: ProductLayout) -> list[SheetTemplate]:
+        sides = product.sides
+        if design.pdf_only:
+            # A window must show an address; without a window the PDF is the whole letter.
+            sides = (product.address_sheet,) if product.address_sheet else ()
+        if self._only_side:
+            return [self._sheets_pdf.prepare_side(side, design) for side in sides if side.name == self._only_side]
+        pages = self._sheets_pdf.prepare_pdf_pages(product.extra, design) if product.extra else []
+        included_sides = [side for side in sides if side.name not in self._excluded_sides]
+        return [self._sheets_pdf.prepare_side(side, design) for side in included_sides] + pages
+
+    def _add_copies(self, copies: Sequence[Copy]) -> Iterator[tuple[int, int]]:
+        handwriting = self._write_passages(copies)
+        barcodes = self._encode_barcodes(copies)
+        for index, copy in enumerate(copies):
+            prepared = self.prepared_designs[copy.design]
+            codes = ItemCodes(barcodes[index], self._qr_encoder)
+            first_page = self._sheets_pdf.page_count + 1
+            self._sheets_pdf.begin_item(copy.item_id, prepared.product_type)
+            for sheet in prepared.sheets:
+                self._sheets_pdf.add_page(
+                    sheet, self._personal_content(sheet, prepared, copy, codes, handwriting[index])
+                )
+            if prepared.envelope:
+                self._envelopes_pdf.begin_item(copy.item_id, prepared.product_type)
+                envelope_content = self._personal_content(prepared.envelope, prepared, copy, codes, handwriting[index])
+                self._envelopes_pdf.add_page(prepared.envelope, envelope_content)
+            yield first_page, self._sheets_pdf.page_count
+
+    def _personal_content(
+        self,
+        sheet: SheetTemplate,
+        prepared: _PreparedDesign,
+        copy: Copy,
+        codes: ItemCodes,
+        handwriting: dict[str, bytes],
+    ) -> bytes:
+        if not sheet.is_personal:
+            return b""
+        printed_content = draw_personal(sheet.side, prepared.design, copy, codes, self._fonts.plain)
+        return handwriting.get(sheet.side.name, b"") + printed_content
+
+    def _encode_barcodes(self, copies: Sequence[Copy]) -> list[bytes | None]:
+        tracked = [(copy.tracking, copy.routing) for copy in copies if copy.tracking is not None]
+        barcodes = iter(encode_barcodes(tracked))
+        return [next(barcodes) if copy.tracking is not None else None for copy in copies]
+
+    def _write_passages(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
+        """The handwriting of all copies by side, laid out together, which is many times faster."""
+        handwriting: list[dict[str, bytes]] = [{} for _ in copies]
+        by_style: dict[int, list[tuple[int, str, Passage]]] = {}
+        for index, copy in enumerate(copies):
+            prepared = self.prepared_designs[copy.design]
+            passages = by_style.setdefault(prepared.design.hand, [])
+            passages += [(index, side, passage) for side, passage in _handwritten_passages(prepared, copy)]
+        for style, placed_passages in by_style.items():
+            vocabulary = self._fonts.vocabulary_for(style)
+            for indexes, layout in lay_out_passages(vocabulary, [passage for _, _, passage in placed_passages]):
+                for row in np.flatnonzero(~layout.fits).tolist():
+                    title = self.prepared_designs[copies[placed_passages[indexes[row]][0]].design].layout.title
+                    raise misfit_error(layout, row, title)
+                for passage_index, operators in zip(indexes, write_passages(vocabulary, layout), strict=True):
+                    index, side, _ = placed_passages[passage_index]
+                    by_side = handwriting[index]
+                    by_side[side] = by_side[side] + operators if side in by_side else operators
+        return handwriting
+
+
+def _handwritten_passages(prepared: _PreparedDesign, copy: Copy) -> list[tuple[str, Passage]]:
+    """Everything on this copy that is in the hand, with the name of its side."""
+    design, is_even, passages = prepared.design, prepared.is_even, []
+    side = prepared.message_side
+    message = prepared.template.fill(copy.addressee, design.sender) if side else ""
+    reader = copy.addressee
+    # All unevenness of a copy comes from its reader and its text, which a preview knows as well.
+    seed_text = f"{message}{reader.name}{reader.address}{reader.address2}{reader.postal_code}"
+    seed = zlib.crc32(seed_text.encode(errors="replace"))
+    if side is not None:
+        passage = make_message_passage(
+            side, design, message, seed, qr=copy.qr_url is not None, sizes=prepared.sizes, is_even=is_even
+        )
+        if passage:
+            passages.append((side.name, passage))
+    if prepared.envelope:
+        side = prepared.envelope.side
+        address = make_address_passage(side, design, copy.addressee, seed, is_even=is_even)
+        sender = make_return_passage(side, design, seed, is_even=is_even)
+        passages += [(side.name, passage) for passage in (address, sender) if passage]
+    return passages

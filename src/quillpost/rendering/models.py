@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 INCH = 72.0
@@ -30,13 +31,10 @@ class Box:
     def top(self) -> float:
         return self.bottom + self.height
 
-    def expand(self, margin: float) -> "Box":
-        return self.expand_sides(margin, margin)
-
-    def expand_sides(self, horizontal: float, vertical: float) -> "Box":
-        return Box(
-            self.left - horizontal, self.bottom - vertical, self.width + 2 * horizontal, self.height + 2 * vertical
-        )
+    def expand(self, margin: float, vertical: float | None = None) -> "Box":
+        """On all sides, or by another margin above and below."""
+        upright = margin if vertical is None else vertical
+        return Box(self.left - margin, self.bottom - upright, self.width + 2 * margin, self.height + 2 * upright)
 
     def contains(self, other: "Box") -> bool:
         return (
@@ -219,7 +217,18 @@ _RGB_COLOR = re.compile(r"(rgba?)\(\s*([0-9.]+(?:\s*,\s*[0-9.]+)*)\s*\)")
 
 def parse_color(text: str) -> Color:
     """Raises ValueError with what is understood."""
-    color = _read_color(text.strip().lower())
+    name = text.strip().lower()
+    color = PEN_COLORS.get(name)
+    if hex_match := _HEX_COLOR.fullmatch(name):
+        digits = hex_match[1] if len(hex_match[1]) == 6 else "".join(d * 2 for d in hex_match[1])
+        color = Color(*bytes.fromhex(digits))
+    elif rgb_match := _RGB_COLOR.fullmatch(name):
+        form, channels = rgb_match[1], rgb_match[2].split(",")
+        with suppress(ValueError, IndexError):
+            red, green, blue = (int(channel) for channel in channels[:3])
+            alpha = float(channels[3]) if form == "rgba" else 1.0
+            if max(red, green, blue) <= 255 and alpha <= 1 and len(channels) == len(form):
+                color = Color(red, green, blue, alpha)
     if color is None:
         names = ", ".join(PEN_COLORS)
         raise ValueError(
@@ -231,17 +240,17 @@ def parse_color(text: str) -> Color:
     return color
 
 
-def _read_color(name: str) -> Color | None:
-    if hex_match := _HEX_COLOR.fullmatch(name):
-        digits = hex_match[1] if len(hex_match[1]) == 6 else "".join(d * 2 for d in hex_match[1])
-        return Color(*bytes.fromhex(digits))
-    if rgb_match := _RGB_COLOR.fullmatch(name):
-        form, channels = rgb_match[1], rgb_match[2].split(",")
-        try:
-            red, green, blue = (int(channel) for channel in channels[:3])
-            alpha = float(channels[3]) if form == "rgba" else 1.0
-        except (ValueError, IndexError):
-            return None
-        is_valid = max(red, green, blue) <= 255 and alpha <= 1 and len(channels) == len(form)
-        return Color(red, green, blue, alpha) if is_valid else None
-    return PEN_COLORS.get(name)
+MIN_READABLE_CONTRAST = 3.0
+MIN_VISIBLE_CONTRAST = 1.3
+WHITE: Ink = (1.0, 1.0, 1.0)
+
+
+def contrast_ratio(first: Ink, second: Ink) -> float:
+    """From 1, the same, to 21, black on white."""
+    luminances = []
+    for color in (first, second):
+        red, green, blue = (
+            channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in color
+        )
+        luminances.append(0.2126 * red + 0.7152 * green + 0.0722 * blue)
+    return (max(luminances) + 0.05) / (min(luminances) + 0.05)

@@ -10,14 +10,21 @@ import numpy as np
 from quillpost import __version__
 from quillpost.rendering import models
 from quillpost.rendering.files import BatchFonts, embed_picture
-from quillpost.rendering.handwriting.faces import recipe_key
-from quillpost.rendering.handwriting.hand import HAND_FONT, PLAIN_FONT
 from quillpost.rendering.handwriting.models import DEFAULT_STYLE, Style
+from quillpost.rendering.handwriting.service import recipe_key
+from quillpost.rendering.handwriting.text import HAND_FONT, PLAIN_FONT
 from quillpost.rendering.images.models import read_picture
-from quillpost.rendering.layout import paragraphs
 from quillpost.rendering.layout.giftcards import CARD_HEIGHT, CARD_WIDTH, draw_brand
-from quillpost.rendering.layout.models import ProductLayout
-from quillpost.rendering.layout.paragraphs import Passage, PassageLayout, SizeRange, lay_out_passages
+from quillpost.rendering.layout.models import (
+    MAX_FONT_SIZE,
+    MIN_FONT_SIZE,
+    WANDER_ROOM,
+    Passage,
+    PassageLayout,
+    ProductLayout,
+    SizeRange,
+)
+from quillpost.rendering.layout.paragraphs import lay_out_passages
 from quillpost.rendering.layout.passages import write_passages
 from quillpost.rendering.models import INCH, PEN_COLORS, Box, Copy, Design, Ink, parse_color
 from quillpost.rendering.pdf.files import PdfFile
@@ -167,21 +174,17 @@ def _write_sample_letters(page: SamplePage, box: Box, *, has_takes: bool) -> Non
         left = box.left + column * (width + 24)
         page.draw_plain_text(caption, left, box.top + 6, 8, _GRAY)
         text_box = Box(left, box.bottom, width, box.height)
-        page.write(
-            _sample_passage(
-                SAMPLE_LETTER, text_box, SizeRange(paragraphs.MIN_FONT_SIZE, paragraphs.MAX_FONT_SIZE), is_even=is_even
-            )
-        )
+        page.write(_sample_passage(SAMPLE_LETTER, text_box, SizeRange(MIN_FONT_SIZE, MAX_FONT_SIZE), is_even=is_even))
 
 
 def _one_line_passage(page: SamplePage, text: str, box: Box) -> Passage:
     """The text on one line, as large as possible, in the middle of the height."""
-    half_points = range(round(2 * paragraphs.MAX_FONT_SIZE), round(2 * paragraphs.MIN_FONT_SIZE) - 1, -1)
+    half_points = range(round(2 * MAX_FONT_SIZE), round(2 * MIN_FONT_SIZE) - 1, -1)
     candidates = [_sample_passage(text, box, SizeRange(half_point / 2, half_point / 2)) for half_point in half_points]
     layout = page.lay_out(*candidates)
     fits_one_line = layout.fits & (layout.line_numbers.max(axis=1) == 0)
     best = int(np.argmax(fits_one_line)) if fits_one_line.any() else len(candidates) - 1
-    reach = layout.measures[best, :, 3:].max(axis=0).sum() + 2 * paragraphs.WANDER_ROOM
+    reach = layout.measures[best, :, 3:].max(axis=0).sum() + 2 * WANDER_ROOM
     height = min(float(reach * layout.sizes[best]) + 0.1, box.height)
     bottom = box.bottom + (box.height - height) / 2
     return candidates[best]._replace(box=Box(box.left, bottom, box.width, height))

@@ -1,51 +1,135 @@
 """Checks whether designs fit, draws previews, and composes print files."""
 
 import gc
-import zlib
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from quillpost.rendering.codes.barcode import encode_barcodes
-from quillpost.rendering.codes.qr import QrEncoder
-from quillpost.rendering.files import BatchFonts, BatchPdf, SheetTemplate
+from quillpost.rendering.files import BatchComposer, PrintFiles, SheetTemplate
 from quillpost.rendering.handwriting.service import Hands
 from quillpost.rendering.handwriting.text import CachedFace
-from quillpost.rendering.layout import furniture
-from quillpost.rendering.layout.models import ProductLayout, Side
-from quillpost.rendering.layout.paragraphs import DoesNotFit, Passage, SizeRange, lay_out_passages, misfit_error
-from quillpost.rendering.layout.passages import write_passages
-from quillpost.rendering.layout.sides import (
-    ItemCodes,
-    draw_personal,
+from quillpost.rendering.handwriting.vocabulary import Vocabulary
+from quillpost.rendering.layout.models import DoesNotFit, Passage, ProductLayout, Side
+from quillpost.rendering.layout.paragraphs import (
+    handwriting_settings,
+    lay_out_passages,
     make_address_passage,
     make_message_passage,
     make_return_passage,
+    misfit_error,
 )
+from quillpost.rendering.layout.sides import draw_opt_out
+from quillpost.rendering.layout.text import draw_address, draw_indicia, fit_return_address
 from quillpost.rendering.models import PEN_COLORS, Addressee, Copy, Design
-from quillpost.rendering.pdf.color import SRGB, OutputIntent, text_string
-from quillpost.rendering.pdf.metadata import PrintMetadata
+from quillpost.rendering.pdf.color import SRGB, OutputIntent
+from quillpost.rendering.pdf.files import PrintMetadata
 from quillpost.rendering.ports import Sandbox
-from quillpost.rendering.rules import FitChecker, Misfits
-from quillpost.rendering.text.variables import TextTemplate, compile_template
+from quillpost.rendering.text.variables import compile_template
 
-_COPIES_PER_BATCH = 2_500
-PREVIEW_DPI = 150
+Key = TypeVar("Key", bound=Hashable)
+
+# No piece takes so many letters: such a message is not even laid out.
+_MAX_MESSAGE_CHARS = 20_000
+_CHARS_PER_LINE = 60
+_MESSAGES_PER_CHECK = 500
 
 
 @dataclass(frozen=True, slots=True)
-class PrintFiles:
-    """A batch as files, with each copy's first and last page, counted from 1.
+class Misfits:
+    """What is too long: the sender's texts, and by recipient messages and addresses."""
 
-    `envelopes` has one page a copy, in the same order; None without envelopes.
-    """
+    sender: DoesNotFit | None
+    messages: dict[int, DoesNotFit]
+    addresses: dict[int, DoesNotFit]
+    smallest_size: float | None = field(default=None, compare=False)
+    """Of all messages, in points; None if none was laid out."""
 
-    sheets: bytes
-    page_ranges: list[tuple[int, int]]
-    envelopes: bytes | None
+
+class FitChecker:
+    def __init__(self, hands: Hands, product: ProductLayout, design: Design) -> None:
+        hand = hands.hand(design.hand)
+        self._product, self._design = product, design
+        self._face = CachedFace(hands.plain)
+        self._vocabulary = Vocabulary(hand)
+        self._sizes, self._is_even = handwriting_settings(design, hand.style)
+        self.sizes_used: list[float] = []  # the smallest of each group of passages
+
+    def check_sender(self) -> DoesNotFit | None:
+        try:
+            for side in self._product.all_sides:
+                if side.return_address and not side.handwritten:
+                    fit_return_address(self._design.return_address, side.return_address, self._face)
+                if side.indicia:
+                    draw_indicia(self._design.indicia, side.indicia, self._face)
+        except DoesNotFit as too_long:
+            return too_long
+        passages = [
+            (None, passage)
+            for side in self._product.all_sides
+            if side.handwritten and (passage := make_return_passage(side, self._design, 0, is_even=self._is_even))
+        ]
+        return self._find_misfits(passages).get(None) if passages else None
+
+    def check_messages(self, messages: Sequence[str], *, qr: bool, find_all: bool) -> dict[int, DoesNotFit]:
+        """Recipients with the same text share one check; it stops at the first misfits unless `find_all`.
+
+        A message that fits above a QR code fits without one, too.
+        """
+        if self._design.pdf_only:
+            return {}
+        side = self._product.message_side
+        distinct = list(dict.fromkeys(messages))
+        misfits: dict[str, DoesNotFit] = {}
+        for start in range(0, len(distinct), _MESSAGES_PER_CHECK):
+            batch = distinct[start : start + _MESSAGES_PER_CHECK]
+            passages = []
+            for message in batch:
+                if len(message) > _MAX_MESSAGE_CHARS:
+                    misfits[message] = self._too_many_characters(message)
+                elif passage := make_message_passage(
+                    side, self._design, message, 0, qr=qr, sizes=self._sizes, is_even=self._is_even
+                ):
+                    passages.append((message, passage))
+            misfits |= self._find_misfits(passages)
+            if misfits and not find_all:
+                break
+        return {index: misfits[message] for index, message in enumerate(messages) if message in misfits}
+
+    def _too_many_characters(self, message: str) -> DoesNotFit:
+        return DoesNotFit(
+            len(message) // _CHARS_PER_LINE,
+            f"The message has {len(message):,} characters with its variables filled,"
+            f" far too many for a {self._product.title}.",
+        )
+
+    def check_addresses(self, addressees: Sequence[Addressee]) -> dict[int, DoesNotFit]:
+        misfits: dict[int, DoesNotFit] = {}
+        passages = []
+        for index, addressee in enumerate(addressees):
+            for side in self._product.all_sides:
+                if side.handwritten:
+                    if passage := make_address_passage(side, self._design, addressee, 0, is_even=self._is_even):
+                        passages.append((index, passage))
+                elif side.address:
+                    try:
+                        draw_address(addressee, side.address, self._face)
+                    except DoesNotFit as too_long:
+                        misfits[index] = too_long
+        return misfits | self._find_misfits(passages) if passages else misfits
+
+    def _find_misfits(self, passages: Sequence[tuple[Key, Passage]]) -> dict[Key, DoesNotFit]:
+        misfits = {}
+        for indexes, layout in lay_out_passages(self._vocabulary, [passage for _, passage in passages]):
+            self.sizes_used.append(float(layout.sizes.min()))
+            for row in np.flatnonzero(~layout.fits).tolist():
+                misfits[passages[indexes[row]][0]] = misfit_error(layout, row, self._product.title)
+        return misfits
+
+
+PREVIEW_DPI = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +168,21 @@ class Renderer:
 
         `messages` are those of `fill_messages`, if already filled. Without `find_all` only the first misfits are found.
         """
-        sizes, is_even = self.handwriting_settings(design)
-        checker = FitChecker(self.hands, self.products[design.product], design, sizes, is_even=is_even)
+        checker = FitChecker(self.hands, self.products[design.product], design)
         filled_messages = self.fill_messages(design, addressees) if messages is None else messages
         message_misfits = checker.check_messages(filled_messages, qr=qr, find_all=find_all)
-        return Misfits(
-            checker.check_sender(), message_misfits, checker.check_addresses(addressees), checker.smallest_size
-        )
+        smallest_size = min(checker.sizes_used, default=None)
+        return Misfits(checker.check_sender(), message_misfits, checker.check_addresses(addressees), smallest_size)
 
     def products_too_small_for_indicia(self, indicia: Sequence[str]) -> list[str]:
         """Titles of the products on which this permit imprint does not fit."""
         return self._products_without_room(
-            lambda side, face: side.indicia and furniture.draw_indicia(indicia, side.indicia, face)
+            lambda side, face: side.indicia and draw_indicia(indicia, side.indicia, face)
         )
 
     def products_too_small_for_opt_out(self, line: str) -> list[str]:
         """Titles of the products on which this opt-out line does not fit."""
-        return self._products_without_room(
-            lambda side, face: side.opt_out and furniture.draw_opt_out(line, side.opt_out, face)
-        )
+        return self._products_without_room(lambda side, face: side.opt_out and draw_opt_out(line, side.opt_out, face))
 
     def _products_without_room(self, draw: Callable[[Side, CachedFace], object]) -> list[str]:
         face = CachedFace(self.hands.plain)
@@ -114,15 +194,16 @@ class Renderer:
                 return False
             return True
 
-        return [product.title for product in self.products.values() if not all(map(has_room, product.all_sides()))]
+        return [product.title for product in self.products.values() if not all(map(has_room, product.all_sides))]
 
     def compose(
         self, designs: Mapping[Any, Design], copies: Sequence[Copy], *, title: str, made_at: datetime
     ) -> PrintFiles:
         """Print-ready files of the copies, in the order given."""
+        metadata = PrintMetadata(title, made_at, self._intent)
         gc.disable()  # a batch leaves no cycles, and garbage collection costs a twentieth of it
         try:
-            return _BatchComposer(self, designs, PrintMetadata(title, made_at, self._intent)).run(copies)
+            return BatchComposer(self.hands, self.products, self.sandbox, designs, metadata).run(copies)
         finally:
             gc.enable()  # always, even if another thread still composes
 
@@ -137,9 +218,14 @@ class Renderer:
     ) -> PreviewImages:
         """The finished item, drawn from the pages that would print; sides are given by their preview names."""
         side_names = self.products[design.product].previews
-        excluded_sides = frozenset(side_names[name] for name in excluded_previews)
-        job = _BatchComposer(
-            self, {0: design}, None, only_side=only_preview and side_names[only_preview], excluded_sides=excluded_sides
+        job = BatchComposer(
+            self.hands,
+            self.products,
+            self.sandbox,
+            {0: design},
+            None,
+            only_side=only_preview and side_names[only_preview],
+            excluded_sides=frozenset(side_names[name] for name in excluded_previews),
         )
         files = job.run([replace(copy, design=0)])
         sheets, envelope = job.prepared_designs[0].sheets, job.prepared_designs[0].envelope
@@ -156,12 +242,6 @@ class Renderer:
         first_preview = next(iter(self.products[product].previews))
         return self.preview(design, copy, dpi=dpi, only_preview=first_preview).sides[first_preview]
 
-    def handwriting_settings(self, design: Design) -> tuple[SizeRange, bool]:
-        """The sizes of the handwriting, and whether it is even, which only AI hands can be."""
-        if self.hands.styles[design.hand].kind != "AI":
-            return SizeRange.from_name("auto"), False
-        return SizeRange.from_name(design.font_size), not design.realism
-
     def _preview_names(self, design: Design, sheets: Sequence[SheetTemplate]) -> list[str]:
         """A side's name in previews; further pages are counted."""
         names_by_side = {side: name for name, side in self.products[design.product].previews.items()}
@@ -169,149 +249,3 @@ class Renderer:
             names_by_side.get(sheet.side.name, sheet.side.name) if sheet.side.name != "page" else f"page {number}"
             for number, sheet in enumerate(sheets, start=1)
         ]
-
-
-@dataclass(frozen=True, slots=True)
-class _PreparedDesign:
-    design: Design
-    layout: ProductLayout
-    template: TextTemplate
-    message_side: Side | None
-    sizes: SizeRange
-    is_even: bool
-    product_type: bytes
-    sheets: list[SheetTemplate]
-    envelope: SheetTemplate | None
-
-
-class _BatchComposer:
-    """One batch; without metadata its files are plain PDFs for previews."""
-
-    def __init__(
-        self,
-        renderer: Renderer,
-        designs: Mapping[Any, Design],
-        metadata: PrintMetadata | None,
-        *,
-        only_side: str | None = None,
-        excluded_sides: frozenset[str] = frozenset(),
-    ) -> None:
-        self._renderer = renderer
-        self._only_side = only_side
-        self._excluded_sides = excluded_sides
-        self._designs = designs
-        self._fonts = BatchFonts(renderer.hands)
-        self._sheets_pdf = BatchPdf(self._fonts, metadata, renderer.sandbox)
-        self._envelopes_pdf = BatchPdf(self._fonts, metadata, renderer.sandbox)
-        self._qr_encoder = QrEncoder()
-        self.prepared_designs: dict[Hashable, _PreparedDesign] = {}
-
-    def run(self, copies: Sequence[Copy]) -> PrintFiles:
-        self.prepared_designs = {
-            key: self._prepare_design(self._designs[key]) for key in dict.fromkeys(copy.design for copy in copies)
-        }
-        page_ranges: list[tuple[int, int]] = []
-        for start in range(0, len(copies), _COPIES_PER_BATCH):
-            page_ranges += self._add_copies(copies[start : start + _COPIES_PER_BATCH])
-        envelopes = self._envelopes_pdf.finish() if self._envelopes_pdf.page_count else None
-        return PrintFiles(self._sheets_pdf.finish(), page_ranges, envelopes)
-
-    def _prepare_design(self, design: Design) -> _PreparedDesign:
-        product, envelope = self._renderer.products[design.product], None
-        sheets = self._prepare_sheets(design, product)
-        if product.envelope and not self._only_side:
-            envelope = self._envelopes_pdf.prepare_side(product.envelope, design)
-        template, message_side = compile_template(design.message), None if design.pdf_only else product.message_side
-        settings = self._renderer.handwriting_settings(design)
-        product_type = text_string(product.product)
-        return _PreparedDesign(design, product, template, message_side, *settings, product_type, sheets, envelope)
-
-    def _prepare_sheets(self, design: Design, product: ProductLayout) -> list[SheetTemplate]:
-        sides = product.sides
-        if design.pdf_only:
-            # A window must show an address; without a window the PDF is the whole letter.
-            sides = (product.address_sheet,) if product.address_sheet else ()
-        if self._only_side:
-            return [self._sheets_pdf.prepare_side(side, design) for side in sides if side.name == self._only_side]
-        pages = self._sheets_pdf.prepare_pdf_pages(product.extra, design) if product.extra else []
-        included_sides = [side for side in sides if side.name not in self._excluded_sides]
-        return [self._sheets_pdf.prepare_side(side, design) for side in included_sides] + pages
-
-    def _add_copies(self, copies: Sequence[Copy]) -> Iterator[tuple[int, int]]:
-        handwriting = self._write_passages(copies)
-        barcodes = self._encode_barcodes(copies)
-        for index, copy in enumerate(copies):
-            prepared = self.prepared_designs[copy.design]
-            codes = ItemCodes(barcodes[index], self._qr_encoder)
-            first_page = self._sheets_pdf.page_count + 1
-            self._sheets_pdf.begin_item(copy.item_id, prepared.product_type)
-            for sheet in prepared.sheets:
-                self._sheets_pdf.add_page(
-                    sheet, self._personal_content(sheet, prepared, copy, codes, handwriting[index])
-                )
-            if prepared.envelope:
-                self._envelopes_pdf.begin_item(copy.item_id, prepared.product_type)
-                envelope_content = self._personal_content(prepared.envelope, prepared, copy, codes, handwriting[index])
-                self._envelopes_pdf.add_page(prepared.envelope, envelope_content)
-            yield first_page, self._sheets_pdf.page_count
-
-    def _personal_content(
-        self,
-        sheet: SheetTemplate,
-        prepared: _PreparedDesign,
-        copy: Copy,
-        codes: ItemCodes,
-        handwriting: dict[str, bytes],
-    ) -> bytes:
-        if not sheet.is_personal:
-            return b""
-        printed_content = draw_personal(sheet.side, prepared.design, copy, codes, self._fonts.plain)
-        return handwriting.get(sheet.side.name, b"") + printed_content
-
-    def _encode_barcodes(self, copies: Sequence[Copy]) -> list[bytes | None]:
-        tracked = [(copy.tracking, copy.routing) for copy in copies if copy.tracking is not None]
-        barcodes = iter(encode_barcodes(tracked))
-        return [next(barcodes) if copy.tracking is not None else None for copy in copies]
-
-    def _write_passages(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
-        """The handwriting of all copies by side, laid out together, which is many times faster."""
-        handwriting: list[dict[str, bytes]] = [{} for _ in copies]
-        by_style: dict[int, list[tuple[int, str, Passage]]] = {}
-        for index, copy in enumerate(copies):
-            prepared = self.prepared_designs[copy.design]
-            passages = by_style.setdefault(prepared.design.hand, [])
-            passages += [(index, side, passage) for side, passage in _handwritten_passages(prepared, copy)]
-        for style, placed_passages in by_style.items():
-            vocabulary = self._fonts.vocabulary_for(style)
-            for indexes, layout in lay_out_passages(vocabulary, [passage for _, _, passage in placed_passages]):
-                for row in np.flatnonzero(~layout.fits).tolist():
-                    title = self.prepared_designs[copies[placed_passages[indexes[row]][0]].design].layout.title
-                    raise misfit_error(layout, row, title)
-                for passage_index, operators in zip(indexes, write_passages(vocabulary, layout), strict=True):
-                    index, side, _ = placed_passages[passage_index]
-                    by_side = handwriting[index]
-                    by_side[side] = by_side[side] + operators if side in by_side else operators
-        return handwriting
-
-
-def _handwritten_passages(prepared: _PreparedDesign, copy: Copy) -> list[tuple[str, Passage]]:
-    """Everything on this copy that is in the hand, with the name of its side."""
-    design, is_even, passages = prepared.design, prepared.is_even, []
-    side = prepared.message_side
-    message = prepared.template.fill(copy.addressee, design.sender) if side else ""
-    reader = copy.addressee
-    # All unevenness of a copy comes from its reader and its text, which a preview knows as well.
-    seed_text = f"{message}{reader.name}{reader.address}{reader.address2}{reader.postal_code}"
-    seed = zlib.crc32(seed_text.encode(errors="replace"))
-    if side is not None:
-        passage = make_message_passage(
-            side, design, message, seed, qr=copy.qr_url is not None, sizes=prepared.sizes, is_even=is_even
-        )
-        if passage:
-            passages.append((side.name, passage))
-    if prepared.envelope:
-        side = prepared.envelope.side
-        address = make_address_passage(side, design, copy.addressee, seed, is_even=is_even)
-        sender = make_return_passage(side, design, seed, is_even=is_even)
-        passages += [(side.name, passage) for passage in (address, sender) if passage]
-    return passages

@@ -30,11 +30,10 @@ from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.templates.images import file_reader
 from quillpost.recipients.addresses.rules import ADDRESS_PARTS
+from quillpost.rendering.files import PrintFiles
 from quillpost.rendering.images.rules import UnprintableArt
-from quillpost.rendering.layout.models import ProductLayout
-from quillpost.rendering.layout.paragraphs import DoesNotFit
+from quillpost.rendering.layout.models import DoesNotFit, ProductLayout
 from quillpost.rendering.models import Copy, Design
-from quillpost.rendering.service import PrintFiles
 
 log = structlog.get_logger(__name__)
 PRINT_FILE, ENVELOPE_FILE = "print.pdf", "envelopes.pdf"
@@ -231,7 +230,7 @@ def batch_file_key(batch_id: int, name: str) -> str:
 
 def find_secret_names(names: Iterable[str], layout: ProductLayout) -> frozenset[str]:
     """Of a product with a gift card the sheets are secret: no other file holds the claim."""
-    has_card = any(side.card for side in layout.all_sides())
+    has_card = any(side.card for side in layout.all_sides)
     return frozenset(names) & {PRINT_FILE} if has_card else frozenset()
 
 

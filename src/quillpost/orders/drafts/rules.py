@@ -12,10 +12,10 @@ from quillpost.orders.templates.images import FetchedPicture, measure_tones
 from quillpost.recipients.models import Person
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.images.models import MIN_SHARP_DPI, PictureTones, printed_whole_dpi, resolution_note
-from quillpost.rendering.layout.models import ProductLayout, Side
-from quillpost.rendering.layout.paragraphs import FIXED_SIZES
-from quillpost.rendering.layout.rules import MIN_READABLE_CONTRAST, WHITE, contrast_over, contrast_ratio
-from quillpost.rendering.models import Design
+from quillpost.rendering.layout.models import FIXED_SIZES, ProductLayout, Side
+from quillpost.rendering.layout.paragraphs import handwriting_settings
+from quillpost.rendering.layout.rules import contrast_over
+from quillpost.rendering.models import MIN_READABLE_CONTRAST, WHITE, Design, contrast_ratio
 from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import has_variables
 
@@ -77,7 +77,7 @@ def _contrast_on_pictures(
     has_qr: bool,
     measure: MeasureTones,
 ) -> list[tuple[float, Message]]:
-    area, box = side.art_area, side.message_box(qr=has_qr)
+    area, box = side.art_area, side.message_above_qr if has_qr and side.qr else side.message
     if area is None or box is None:
         return []
     worst: tuple[float, Message] | None = None
@@ -221,9 +221,9 @@ def handwriting_warnings(
     hand = renderer.hands.hand(design.hand)
     warnings = []
     chars = "".join(dict.fromkeys("".join(written_message.texts)))
-    borrowed_chars, missing_chars = hand.find_borrowed_chars(chars), hand.find_missing_chars(chars)
-    if substituted_chars := [char for char in borrowed_chars if char not in missing_chars]:
-        text = f"The hand {hand.style.name} has no {_list_chars(substituted_chars)}: another face is used instead."
+    borrowed_chars, missing_chars = hand.find_lacking_chars(chars)
+    if borrowed_chars:
+        text = f"The hand {hand.style.name} has no {_list_chars(borrowed_chars)}: another face is used instead."
         warnings.append(Message("letters_borrowed", text))
     if missing_chars:
         text = f"No face has {_list_chars(missing_chars)}: it is spelled in Latin letters, or left out."
@@ -239,7 +239,7 @@ def handwriting_warnings(
 def _shrunk_warnings(
     renderer: Renderer, design: rendering_models.Design, smallest_points: float | None
 ) -> list[Message]:
-    sizes, _ = renderer.handwriting_settings(design)
+    sizes, _ = handwriting_settings(design, renderer.hands.styles[design.hand])
     if smallest_points is None or smallest_points >= min(sizes.largest, READABLE_POINTS):
         return []
     text = (

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib.resources import files
 
-from quillpost.rendering.text.characters import (
+from quillpost.rendering.text.names import (
     BUSINESS_WORDS,
     FAMILY_FIRST_SCRIPT,
     HOUSEHOLD_WORDS,

@@ -1,12 +1,16 @@
-"""Handwriting styles and the typefaces beside them, read from `styles.toml`."""
+"""Handwriting styles and the typefaces beside them, read from `styles.toml`, and faces ready to write with."""
 
+import io
+import json
 import tomllib
-from dataclasses import dataclass
+import zipfile
+from dataclasses import dataclass, fields
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 StyleKind = Literal["AI", "Realistic", "Bold", "International"]
 Engine = Literal["stroke", "outline"]
+TAKES_PER_GLYPH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,59 @@ class Style(FaceRecipe):
     leading: float  # from line to line, in multiples of the scaled size
     word_gap: float  # between two words, likewise; the faces' own spaces are too different to rely on
     figure_gap: int = 0  # thousandths of an em between two figures, where the face sets them too tight to be told apart
+
+
+_SOURCE, _PROGRAM, _FACE_DATA = "source.ttf", "program.ttf", "facts.json"
+_FIXED_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+class InvalidPreparedFace(ValueError):
+    """The bytes are no prepared face: cut short, changed, or of another version."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedFace:
+    """A face ready to write with. All measures are thousandths of an em: set HarfBuzz's scale to 1000."""
+
+    name: str
+    source: bytes  # TrueType, static, with its layout tables: what HarfBuzz shapes with
+    program: bytes  # TrueType for embedding: 1000 units an em, every take of every glyph, no layout tables, no hints
+    takes: int  # how many shapes each glyph has beside its true one
+    source_numbers: tuple[int, ...]  # for each base glyph its glyph number in `source`
+    advances: tuple[int, ...]  # for each base glyph; the same for all of its takes
+    boxes: tuple[tuple[int, int, int, int], ...]
+    """For each base glyph the left, bottom, right and top of the source's ink; zeros when empty."""
+    letters: dict[str, int]  # character to base glyph: letters that have ink, and the space
+    x_height: int
+    cap_height: int
+
+    def glyph_number(self, base: int, take: int) -> int:
+        """The glyph in `program`; the take numbered `takes` is the source's own true shape."""
+        return 1 + base * (self.takes + 1) + take
+
+    def to_bytes(self) -> bytes:
+        names = [field.name for field in fields(self) if field.name not in ("source", "program")]
+        face_data = {name: getattr(self, name) for name in names} | {"letters": dict(sorted(self.letters.items()))}
+        face_json = json.dumps(face_data, separators=(",", ":")).encode()
+        members = {_SOURCE: self.source, _PROGRAM: self.program, _FACE_DATA: face_json}
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+            for name, content in members.items():
+                archive.writestr(zipfile.ZipInfo(name, _FIXED_DATE), content)
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                source, program, face_data = (archive.read(name) for name in (_SOURCE, _PROGRAM, _FACE_DATA))
+            values = json.loads(face_data)
+            # JSON lists back as tuples.
+            values |= {name: tuple(values[name]) for name in ("source_numbers", "advances")}
+            values["boxes"] = tuple(map(tuple, values["boxes"]))
+            return cls(source=source, program=program, **values)
+        except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
+            raise InvalidPreparedFace(str(error)) from error
 
 
 def _read_face(table: dict[str, Any]) -> dict[str, Any]:

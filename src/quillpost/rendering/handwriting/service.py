@@ -1,7 +1,11 @@
-"""The installed handwriting styles, prepared on first use."""
+"""The installed handwriting styles, prepared from their font files on first use."""
 
+import hashlib
+import json
+import unicodedata
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from functools import cached_property, partial
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -9,13 +13,149 @@ from pathlib import Path
 from threading import Condition
 from typing import Protocol
 
+import numpy as np
 from cachetools import cached
 
-from quillpost.rendering.handwriting import faces as face_files
-from quillpost.rendering.handwriting.faces import InvalidPreparedFace, PreparedFace, recipe_key
-from quillpost.rendering.handwriting.hand import FALLBACK_FONTS, HELPER_FONT, PLAIN_FONT, Hand
-from quillpost.rendering.handwriting.models import FALLBACK_FACES, HELPER_FACE, PLAIN_FACE, STYLES, FaceRecipe, Style
-from quillpost.rendering.handwriting.text import PlainFace
+from quillpost.rendering.handwriting import fonts, outlines, strokes
+from quillpost.rendering.handwriting.fonts import UNITS_PER_EM, Glyph, Typeface, font_chars, subset_font
+from quillpost.rendering.handwriting.models import (
+    FALLBACK_FACES,
+    HELPER_FACE,
+    PLAIN_FACE,
+    STYLES,
+    TAKES_PER_GLYPH,
+    FaceRecipe,
+    InvalidPreparedFace,
+    PreparedFace,
+    Style,
+)
+from quillpost.rendering.handwriting.outlines import Shape
+from quillpost.rendering.handwriting.text import FALLBACK_FONTS, HELPER_FONT, PLAIN_FONT, Hand, PlainFace
+
+ENGINE_VERSION = 3  # part of every recipe: raise it when the same recipe gives other shapes than before
+
+ProgressCallback = Callable[[int, int], None]
+
+_ENGINES = {"stroke": strokes.make_takes, "outline": outlines.make_takes}
+
+_LATIN_CHARS = frozenset(
+    chr(code)
+    for first, last in [(0x20, 0x7E), (0xA1, 0x24F), (0x1E00, 0x1EFF), (0x2010, 0x203A)]
+    for code in range(first, last + 1)
+) | frozenset("€₤№™−←→♥★☺")
+
+_LATIN_FEATURES = ("calt", "liga", "clig", "ccmp", "kern", "mark", "mkmk", "locl")
+# Without these, syllables of Indian scripts fall apart.
+_SYLLABLE_FEATURES = (
+    *("akhn", "rphf", "rkrf", "pref", "blwf", "abvf", "half", "pstf", "vatu", "cjct", "cfar", "nukt"),
+    *("init", "pres", "abvs", "blws", "psts", "haln", "dist", "abvm", "blwm", "rlig", "rclt"),
+)
+
+_FLAT_LOWERCASE = "acemnorsuvwxz"
+_FLAT_CAPITALS = "BDEHIKLMNPRTX"
+_EXCLUDED_CATEGORIES = frozenset({"Cf", "Co"})  # format characters, and those that every font uses as it likes
+
+
+def recipe_key(face: FaceRecipe, font_bytes: bytes) -> str:
+    """A digest of everything that decides how the face comes out."""
+    recipe = {field.name: getattr(face, field.name) for field in fields(FaceRecipe)}
+    recipe_json = json.dumps([ENGINE_VERSION, TAKES_PER_GLYPH, recipe], default=repr, sort_keys=True)
+    return hashlib.sha256(recipe_json.encode() + b"\0" + font_bytes).hexdigest()
+
+
+def prepare_face(
+    face: FaceRecipe,
+    font_bytes: bytes,
+    on_progress: ProgressCallback | None = None,
+    *,
+    only_chars: Iterable[str] | None = None,
+) -> PreparedFace:
+    """The face with its letters and takes; `on_progress` gets the count done and the total."""
+    chars = font_chars(font_bytes) if only_chars is None else set(only_chars)
+    if only_chars is None and not face.all_letters:
+        chars = chars & _LATIN_CHARS
+    features = _LATIN_FEATURES + (_SYLLABLE_FEATURES if face.all_letters else ())
+    typeface = subset_font(font_bytes, {*chars, " "}, features, face.source.weight)
+    base_glyphs = typeface.glyphs[1:]
+    takes = _make_takes(face, base_glyphs, on_progress)
+    boxes = [_ink_box(glyph.shape) for glyph in base_glyphs]
+    x_height, cap_height = _measure_heights(face, font_bytes, typeface)
+    return PreparedFace(
+        name="".join(char for char in face.face if char.isalnum()),
+        source=typeface.data,
+        program=_font_program(typeface, takes),
+        takes=TAKES_PER_GLYPH if face.engine else 0,
+        source_numbers=tuple(range(1, len(typeface.glyphs))),
+        advances=tuple(glyph.advance for glyph in base_glyphs),
+        boxes=tuple(boxes),
+        letters=_visible_chars(typeface),
+        x_height=x_height,
+        cap_height=cap_height,
+    )
+
+
+def _make_takes(face: FaceRecipe, glyphs: list[Glyph], on_progress: ProgressCallback | None) -> list[list[Shape]]:
+    if face.engine is None:
+        return [[] for _ in glyphs]
+    takes_by_name = _ENGINES[face.engine](
+        {glyph.name: glyph.shape for glyph in glyphs if glyph.shape},
+        {glyph.name: float(glyph.advance) for glyph in glyphs if glyph.shape},
+        count=TAKES_PER_GLYPH,
+        amplitude=face.amplitude,
+        joined=face.joined,
+        seed=zlib.crc32(face.face.encode()),
+        on_progress=on_progress,
+    )
+    empty_takes: list[Shape] = [[] for _ in range(TAKES_PER_GLYPH)]
+    return [takes_by_name.get(glyph.name, empty_takes) for glyph in glyphs]
+
+
+def _font_program(typeface: Typeface, takes: list[list[Shape]]) -> bytes:
+    shapes, advances = [typeface.glyphs[0].shape], [typeface.glyphs[0].advance]
+    for glyph, glyph_takes in zip(typeface.glyphs[1:], takes, strict=True):
+        shapes += [*glyph_takes, glyph.shape]
+        advances += [glyph.advance] * (len(glyph_takes) + 1)
+    return fonts.write_font(UNITS_PER_EM, advances, shapes)
+
+
+def _visible_chars(typeface: Typeface) -> dict[str, int]:
+    """Letters with ink by base glyph; a letter with an empty glyph does not count."""
+    return {
+        char: number - 1
+        for char, number in typeface.glyphs_by_char.items()
+        if char == " " or (typeface.glyphs[number].shape and unicodedata.category(char) not in _EXCLUDED_CATEGORIES)
+    }
+
+
+def _ink_box(shape: Shape) -> tuple[int, int, int, int]:
+    """The box of the ink, with the extremes of its curves."""
+    if not shape:
+        return 0, 0, 0, 0
+    start, control, end = np.moveaxis(np.concatenate(shape), 1, 0)
+    bend = start - 2 * control + end
+    with np.errstate(divide="ignore", invalid="ignore"):
+        extreme = np.nan_to_num(np.clip((start - control) / bend, 0.0, 1.0))
+    extreme_points = (1 - extreme) ** 2 * start + 2 * (1 - extreme) * extreme * control + extreme**2 * end
+    all_points = np.concatenate([start, extreme_points])
+    low, high = np.rint(all_points.min(axis=0)), np.rint(all_points.max(axis=0))
+    return int(low[0]), int(low[1]), int(high[0]), int(high[1])
+
+
+def _measure_heights(face: FaceRecipe, font_bytes: bytes, typeface: Typeface) -> tuple[int, int]:
+    """Median heights of small letters and capitals, from the whole font."""
+    flat_chars = set(_FLAT_LOWERCASE + _FLAT_CAPITALS)
+    if not flat_chars <= typeface.glyphs_by_char.keys():
+        flat_typeface = subset_font(font_bytes, flat_chars, (), face.source.weight)
+        typeface = flat_typeface if flat_typeface.glyphs_by_char else typeface
+    tops = {char: _ink_box(typeface.glyphs[number].shape)[3] for char, number in typeface.glyphs_by_char.items()}
+    return _median_top(tops, _FLAT_LOWERCASE), _median_top(tops, _FLAT_CAPITALS)
+
+
+def _median_top(tops: dict[str, int], chars: str) -> int:
+    """The median top of these letters; of all where the face has none of them, as with emoji."""
+    char_tops = [tops[char] for char in chars if char in tops] or list(tops.values()) or [0]
+    return int(np.median(char_tops))
+
 
 SHIPPED_FACES_FOLDER = "shipped"
 
@@ -51,9 +191,6 @@ class FontSources:
             return resources.files(face.source.package)
         except ModuleNotFoundError:
             return None
-
-
-ProgressCallback = Callable[[int, int], None]
 
 
 class FaceStore(Protocol):
@@ -135,6 +272,6 @@ class Hands:
                 return PreparedFace.from_bytes(stored)
             except InvalidPreparedFace:
                 pass  # cut short by a full disk, say: it is made again
-        prepared = face_files.prepare_face(face, font_bytes, on_progress)
+        prepared = prepare_face(face, font_bytes, on_progress)
         self._store.put(key, prepared.to_bytes())
         return prepared

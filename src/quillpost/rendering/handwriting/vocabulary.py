@@ -1,7 +1,7 @@
 """The words of one batch in one hand, measured, broken where too long, and shown so that no glyph repeats itself."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import chain
 from operator import or_
@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quillpost.rendering.handwriting.faces import TAKES_PER_GLYPH
-from quillpost.rendering.handwriting.hand import TRUE_SHAPE_TAKE, Hand, HandGlyphs, SpelledWord
-from quillpost.rendering.handwriting.text import WordCache
+from quillpost.rendering.handwriting.models import TAKES_PER_GLYPH
+from quillpost.rendering.handwriting.text import TRUE_SHAPE_TAKE, Hand, HandGlyphs, SpelledWord
 
 _TAKE_STEP = 3  # from a letter's take to its next within a word; it comes round to none too soon
 _MAX_WORD_GLYPHS = 16  # of a word; one with more goes letter by letter
@@ -48,27 +47,39 @@ class Vocabulary:
         self.widest_extent = 0.0
         self.used_glyphs: set[int] = set()  # glyphs that were shown
         self.borrowed_chars: dict[bytes, set[str]] = {}  # letters that were shown in another face, by its font
-        self._word_numbers = WordCache(self._add_word)
+        self._word_numbers: dict[str, int] = {}
         self._spellings: list[SpelledWord] = []
         self._extents: list[float] = []
         self._scale = hand.style.scale
         self._tables = _WordTables(self._scale)
-        space = hand.prepared.glyph_number(hand.prepared.letters[" "], hand.prepared.takes)
+        self._take_glyphs = hand.take_glyphs
+        self.word_gap = hand.style.word_gap * hand.style.scale
+        space = hand.take_glyphs[hand.prepared.letters[" "]][TRUE_SHAPE_TAKE]
         self.used_glyphs.add(space)
         # Drawn as nothing, it keeps words apart where the page is read as text.
         self._space_operators = hand.codes[space] + b")Tj\n"
-        self._take_glyphs = hand.take_glyphs
 
-    @property
-    def word_gap(self) -> float:
-        return self.hand.word_gap * self.hand.style.scale
-
-    def word_numbers(self, words: Iterable[str]) -> list[int]:
-        return list(map(self._word_numbers.__getitem__, words))
+    def word_numbers(self, words: Sequence[str]) -> list[int]:
+        """A new word is spelled when it is first met."""
+        numbers = self._word_numbers
+        try:
+            return [*map(numbers.__getitem__, words)]
+        except KeyError:
+            for word in words:
+                if word in numbers:
+                    continue
+                spelling = self.hand.spell(word)
+                extent = (spelling.left + spelling.advance + spelling.right) * self._scale
+                numbers[word] = len(self._spellings)
+                self._spellings.append(spelling)
+                self._extents.append(extent)
+                self.widest_extent = max(self.widest_extent, extent)
+            return [*map(numbers.__getitem__, words)]
 
     def word_measures(self, numbers: Integers) -> npt.NDArray[np.float64]:
         """Of each word its advance, its reach to the left and right of that, below and above the line."""
-        return self._updated_tables().measures[numbers]
+        self._tables.add_new_words(self._spellings)
+        return self._tables.measures[numbers]
 
     def word_text(self, number: int) -> str:
         return self._spellings[number].text
@@ -87,10 +98,10 @@ class Vocabulary:
         parts, start = [], 0
         while start < len(text):
             stop = start + self._count_chars_within(text[start:], width / scale)
-            part = self._word_numbers[text[start:stop]]
+            part = self.word_numbers([text[start:stop]])[0]
             while stop > start + 1 and self.word_extent(part) > width:
                 stop = start + self._count_without_last_char(text[start:stop])
-                part = self._word_numbers[text[start:stop]]
+                part = self.word_numbers([text[start:stop]])[0]
             parts.append(part)
             start = stop
         return parts
@@ -111,7 +122,8 @@ class Vocabulary:
 
     def _choose_takes(self, words: Integers, starts: Integers) -> _TakeChoice:
         """The takes of all words, and operators of those shown glyph by glyph."""
-        table = self._updated_tables()
+        table = self._tables
+        table.add_new_words(self._spellings)
         rows = len(words)
         last_takes = np.zeros((rows, len(self._take_glyphs) + 1), np.uint8)
         flat_takes = last_takes.ravel()
@@ -166,22 +178,9 @@ class Vocabulary:
         words = np.array(self.word_numbers(text.split()), np.int64)
         face = self.hand.prepared
         # Each word ends with a space of its own.
-        gap = b"[%d]TJ" % round(face.advances[face.letters[" "]] - 1000 * self.hand.word_gap)
-        width = sum(self._spellings[word].advance for word in words) + self.hand.word_gap * (len(words) - 1)
+        gap = b"[%d]TJ" % round(face.advances[face.letters[" "]] - 1000 * self.hand.style.word_gap)
+        width = sum(self._spellings[word].advance for word in words) + self.hand.style.word_gap * (len(words) - 1)
         return gap.join(self.show_in_true_shapes(words).tolist()), width
-
-    def _add_word(self, text: str) -> int:
-        spelling = self.hand.spell(text)
-        self._spellings.append(spelling)
-        extent = spelling.total_width * self._scale
-        self._extents.append(extent)
-        if extent > self.widest_extent:
-            self.widest_extent = extent
-        return len(self._spellings) - 1
-
-    def _updated_tables(self) -> "_WordTables":
-        self._tables.add_new_words(self._spellings)
-        return self._tables
 
     def _count_chars_within(self, text: str, width: float) -> int:
         width_so_far = 0.0
@@ -199,7 +198,8 @@ class Vocabulary:
         return count
 
     def _show_words(self, words: Integers, takes: Integers) -> Tokens:
-        table = self._updated_tables()
+        table = self._tables
+        table.add_new_words(self._spellings)
         is_requested = np.zeros_like(table.is_shown)
         is_requested[words, takes] = True
         for word, take in np.argwhere(is_requested & ~table.is_shown).tolist():
@@ -257,7 +257,15 @@ class _WordTables:
     def __init__(self, scale: float) -> None:
         self._scale = scale
         self._count = 0
-        self._grow(_INITIAL_CAPACITY)
+        self.measures = np.zeros((_INITIAL_CAPACITY, 5))
+        self.positions = np.zeros((_MAX_WORD_GLYPHS, _INITIAL_CAPACITY), np.int64)
+        self.steps = np.zeros((_MAX_WORD_GLYPHS, _INITIAL_CAPACITY), np.uint8)
+        self.counts = np.zeros(_INITIAL_CAPACITY, np.uint8)
+        self.ruled_out = np.zeros(_INITIAL_CAPACITY, np.uint8)
+        self.is_shown = np.zeros((_INITIAL_CAPACITY, TAKES_PER_GLYPH + 1), np.bool_)
+        self.take_operators = np.zeros((_INITIAL_CAPACITY, TAKES_PER_GLYPH + 1), object)
+        self.is_shown[-1] = True
+        self.take_operators[-1] = b""
 
     def add_new_words(self, spellings: Sequence[SpelledWord]) -> None:
         new = spellings[self._count :]
@@ -286,27 +294,16 @@ class _WordTables:
             self.steps[row, rows][is_past_end] = self.steps[row - 1, rows][is_past_end]
 
     def _grow(self, capacity: int) -> None:
-        def grow_rows(name: str, columns: tuple[int, ...], kind: Any) -> npt.NDArray[Any]:
-            table = np.zeros((capacity, *columns), kind)
-            previous = getattr(self, name, table[:1])[:-1]
-            table[: len(previous)] = previous
-            return table
-
-        def grow_columns(name: str, kind: Any) -> npt.NDArray[Any]:
-            table = np.zeros((_MAX_WORD_GLYPHS, capacity), kind)
-            previous = getattr(self, name, table[:, :0])
-            table[:, : previous.shape[1]] = previous
-            return table
-
-        self.measures = grow_rows("measures", (5,), np.float64)
-        self.positions = grow_columns("positions", np.int64)
-        self.steps = grow_columns("steps", np.uint8)
-        self.counts = grow_rows("counts", (), np.uint8)
-        self.ruled_out = grow_rows("ruled_out", (), np.uint8)
-        self.is_shown = grow_rows("is_shown", (TAKES_PER_GLYPH + 1,), np.bool_)
-        self.take_operators = grow_rows("take_operators", (TAKES_PER_GLYPH + 1,), object)
-        self.is_shown[-1] = True
-        self.take_operators[-1] = b""
+        for name in ("measures", "counts", "ruled_out", "is_shown", "take_operators"):
+            rows = getattr(self, name)
+            grown = np.zeros((capacity, *rows.shape[1:]), rows.dtype)
+            grown[: len(rows) - 1], grown[-1] = rows[:-1], rows[-1]
+            setattr(self, name, grown)
+        for name in ("positions", "steps"):
+            columns = getattr(self, name)
+            grown = np.zeros((_MAX_WORD_GLYPHS, capacity), columns.dtype)
+            grown[:, : columns.shape[1]] = columns
+            setattr(self, name, grown)
 
 
 def _glyph_operators(glyphs: HandGlyphs, codes: list[bytes]) -> bytes:

@@ -13,7 +13,7 @@ import pikepdf
 
 from quillpost.rendering.images import complexity, objects, rules
 from quillpost.rendering.images.complexity import ContentTrace, DrawingCost
-from quillpost.rendering.images.jpeg import read_jpeg_header
+from quillpost.rendering.images.files import read_jpeg_header
 from quillpost.rendering.images.objects import RESOURCE_CATEGORIES, Node, PdfObject, find_resource, resource_name
 from quillpost.rendering.images.rules import UnprintableImage, UnprintablePdf
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from quillpost.rendering.images.jpeg import ORIENTATION_MATRICES, read_jpeg_header, upright_size
-from quillpost.rendering.images.png import read_png
+from quillpost.rendering.images.files import ORIENTATION_MATRICES, read_jpeg_header, read_png, upright_size
 from quillpost.rendering.images.rules import JPEG_SIGNATURE, PNG_SIGNATURE, UnprintableImage, UnprintablePdf
 from quillpost.rendering.models import INCH, Box, Ink
 

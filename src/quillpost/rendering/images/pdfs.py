@@ -10,8 +10,8 @@ import pikepdf
 from pypdfium2 import PdfiumError
 
 from quillpost.rendering.images import rules
+from quillpost.rendering.images.files import read_jpeg_header
 from quillpost.rendering.images.inspection import PageInspection
-from quillpost.rendering.images.jpeg import read_jpeg_header
 from quillpost.rendering.images.models import ObjectList, PrintablePages
 from quillpost.rendering.images.objects import PdfObject, copy_page_forms, unpack_content
 from quillpost.rendering.images.pages import (

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
-from quillpost.rendering.images import jpeg, png, rules
-from quillpost.rendering.images.jpeg import UPRIGHT, encode_orientation, upright_size
+from quillpost.rendering.images import files, rules
+from quillpost.rendering.images.files import UPRIGHT, encode_orientation, upright_size
 from quillpost.rendering.images.models import GRID_CELLS, PrintablePicture
 from quillpost.rendering.images.rules import UnprintableImage
 
@@ -98,15 +98,15 @@ def make_printable_picture(data: bytes) -> PrintablePicture:
 
 
 def _printable_jpeg(data: bytes) -> PrintablePicture:
-    head = jpeg.read_jpeg_header(data)
+    head = files.read_jpeg_header(data)
     _check_pixel_size(head.width, head.height)
-    jpeg.check_scans(data)
+    files.check_scans(data)
     notes: tuple[str, ...] = ()
     profile = head.profile
     if profile is not None:
         failure = find_profile_error(profile, head.components)
         if failure is not None:
-            data, profile, notes = jpeg.remove_profile(data), None, (_profile_dropped_note(failure),)
+            data, profile, notes = files.remove_profile(data), None, (_profile_dropped_note(failure),)
     try:
         with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
             if image.size != (head.width, head.height):
@@ -123,7 +123,7 @@ def _printable_jpeg(data: bytes) -> PrintablePicture:
     return PrintablePicture(data, "image/jpeg", *upright_size(head.width, head.height, head.orientation), notes)
 
 
-def _rewrite_jpeg(image: Image.Image, head: jpeg.JpegHeader, profile: bytes | None) -> tuple[bytes, tuple[str, ...]]:
+def _rewrite_jpeg(image: Image.Image, head: files.JpegHeader, profile: bytes | None) -> tuple[bytes, tuple[str, ...]]:
     image.load()
     notes: tuple[str, ...] = ()
     keep_profile = profile is not None and head.components == 3
@@ -164,7 +164,7 @@ def _srgb_transform(profile: bytes | None) -> ImageCms.ImageCmsTransform | None:
 def _printable_png(data: bytes) -> PrintablePicture:
     if len(data) >= 24 and data[12:16] == b"IHDR":
         _check_pixel_size(*struct.unpack_from(">II", data, 16))
-    file = png.read_png(data)
+    file = files.read_png(data)
     head = file.header
     _check_pixel_size(head.width, head.height)
     notes: tuple[str, ...] = ()
@@ -176,30 +176,30 @@ def _printable_png(data: bytes) -> PrintablePicture:
     if error is not None:
         notes += (_profile_dropped_note(error),)
     gamma = None if file.has_chunk(b"sRGB") or keep_profile else _unusual_gamma(file)
-    is_exact = png.has_exact_pixels(file)
+    is_exact = files.has_exact_pixels(file)
     if file.is_plain and gamma is None and is_exact:
-        plain_file = file.keep_chunks(png.PLAIN_CHUNKS if keep_profile else png.PLAIN_CHUNKS - {b"iCCP"})
+        plain_file = file.keep_chunks(files.PLAIN_CHUNKS if keep_profile else files.PLAIN_CHUNKS - {b"iCCP"})
     else:
         plain_file = _rewrite_png(file, gamma, profile if keep_profile else None)
     return PrintablePicture(plain_file, "image/png", *upright_size(head.width, head.height, file.orientation), notes)
 
 
-def _rewrite_png(file: png.PngFile, gamma: int | None, profile: bytes | None) -> bytes:
+def _rewrite_png(file: files.PngFile, gamma: int | None, profile: bytes | None) -> bytes:
     """On white, 8 bits a sample; Pillow sees only the pixels of the file."""
     head = file.header
     try:
-        with Image.open(io.BytesIO(file.keep_chunks(png.PIXEL_CHUNKS)), formats=("PNG",)) as image:
+        with Image.open(io.BytesIO(file.keep_chunks(files.PIXEL_CHUNKS)), formats=("PNG",)) as image:
             if image.size != (head.width, head.height):
                 raise ValueError("two headers that contradict each other")
             image.load()
             strips = (_strip_samples(strip, head, gamma) for _, strip in _strips(image))
             shape = (head.width, head.height, head.components)
-            return png.write_png(*shape, strips, orientation=file.orientation, profile=profile)
+            return files.write_png(*shape, strips, orientation=file.orientation, profile=profile)
     except Exception as error:
         raise UnprintableImage("The PNG file is damaged or incomplete.") from error
 
 
-def _strip_samples(strip: Image.Image, head: png.PngHeader, gamma: int | None) -> NDArray[np.uint8]:
+def _strip_samples(strip: Image.Image, head: files.PngHeader, gamma: int | None) -> NDArray[np.uint8]:
     flat = _flatten_on_white(strip).convert("L" if head.components == 1 else "RGB")
     if gamma is not None:
         exponent = _SCREEN_GAMMA / gamma
@@ -231,7 +231,7 @@ def _strips(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
         yield top, image.crop((0, top, image.width, min(top + rows, image.height)))
 
 
-def _unusual_gamma(file: png.PngFile) -> int | None:
+def _unusual_gamma(file: files.PngFile) -> int | None:
     """The gamma times 100,000, if a viewer would correct it."""
     chunk = file.find_chunk(b"gAMA")
     if chunk is None or len(chunk) != 4:

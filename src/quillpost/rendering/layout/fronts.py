@@ -5,15 +5,28 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
 
-from quillpost.rendering.handwriting.hand import HAND_FONT, PLAIN_FONT
-from quillpost.rendering.handwriting.text import CachedFace
+from quillpost.rendering.handwriting.text import HAND_FONT, PLAIN_FONT, CachedFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
-from quillpost.rendering.images.jpeg import upright_size
+from quillpost.rendering.images.files import upright_size
 from quillpost.rendering.images.models import cover_operator
-from quillpost.rendering.layout.furniture import rectangle_path
-from quillpost.rendering.layout.rules import MIN_READABLE_CONTRAST, MIN_VISIBLE_CONTRAST, contrast_ratio
-from quillpost.rendering.layout.text import CenteredText, TextStyle, clean_capitals, clean_line, fit_centered
-from quillpost.rendering.models import INCH, Box, Ink, SenderBranding, SenderName
+from quillpost.rendering.layout.text import (
+    CenteredText,
+    TextStyle,
+    clean_capitals,
+    clean_line,
+    fit_centered,
+    rectangle_path,
+)
+from quillpost.rendering.models import (
+    INCH,
+    MIN_READABLE_CONTRAST,
+    MIN_VISIBLE_CONTRAST,
+    Box,
+    Ink,
+    SenderBranding,
+    SenderName,
+    contrast_ratio,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +206,7 @@ class _BrandedFront:
         self._brand = brand
         self._face = face
         self._unit = unit = panel_unit(panel)
-        self._inner_box = rule_box(panel).expand_sides(-_SIDE_MARGIN * unit, -_MARGIN * unit)
+        self._inner_box = rule_box(panel).expand(-_SIDE_MARGIN * unit, -_MARGIN * unit)
         self._center = panel.left + panel.width / 2
         self._paper = _WHITE_COLOR if brand.logo else PAPER_COLOR
         self._line_color = self._accent_or_default(MIN_VISIBLE_CONTRAST, FRAME_COLOR)

@@ -3,12 +3,17 @@
 from collections.abc import Sequence
 
 from quillpost.rendering.codes.qr import QrSymbol, draw_qr
-from quillpost.rendering.handwriting.hand import PLAIN_FONT
-from quillpost.rendering.handwriting.text import CachedFace
-from quillpost.rendering.layout.furniture import rectangle_path
-from quillpost.rendering.layout.rules import MIN_READABLE_CONTRAST, MIN_VISIBLE_CONTRAST, contrast_ratio
-from quillpost.rendering.layout.text import ASCENT, TextStyle, clean_line, fit_centered
-from quillpost.rendering.models import Box, Giftcard, GiftcardClaim, Ink
+from quillpost.rendering.handwriting.text import PLAIN_FONT, CachedFace
+from quillpost.rendering.layout.text import ASCENT, TextStyle, clean_line, fit_centered, rectangle_path
+from quillpost.rendering.models import (
+    MIN_READABLE_CONTRAST,
+    MIN_VISIBLE_CONTRAST,
+    Box,
+    Giftcard,
+    GiftcardClaim,
+    Ink,
+    contrast_ratio,
+)
 
 _WHITE: Ink = (1.0, 1.0, 1.0)
 _DARK: Ink = (0.1, 0.11, 0.16)

@@ -1,11 +1,25 @@
 """What a product is made of: printed sides, and where everything on each of them goes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil
+from typing import NamedTuple
 
-from quillpost.rendering.models import INCH, Box
+import numpy as np
+import numpy.typing as npt
+
+from quillpost.rendering.models import INCH, Box, Ink
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 QR_QUIET_ZONE = INCH / 6
+
+MAX_FONT_SIZE, MIN_FONT_SIZE = 26.0, 11.0
+FIXED_SIZES = {"large": 22.0, "medium": 17.0, "small": 13.0}
+WANDER_ROOM = 0.05  # in font sizes, above and below: a person's lines are not quite level
 
 # In the lower right corner of what the post sees, room for a barcode and for nothing else.
 _BARCODE_ZONE_WIDTH, _BARCODE_ZONE_HEIGHT = INCH * 4.75, INCH * 5 / 8
@@ -90,12 +104,8 @@ class Side:
     def preview_area(self) -> Box:
         return self.panel or self.trim
 
-    def message_box(self, *, qr: bool) -> Box | None:
-        """It ends above the QR code on an item that has one."""
-        return self.message_above_qr if qr and self.qr else self.message
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ProductLayout:
     """One kind of mail; `sides` are its printed sheets in order.
 
@@ -114,19 +124,19 @@ class ProductLayout:
     envelope: Side | None = None
     previews: Mapping[str, str]
 
-    def find_side(self, name: str) -> Side:
-        return next(side for side in self.all_sides() if side.name == name)
+    @cached_property
+    def all_sides(self) -> tuple[Side, ...]:
+        return (*self.sides, *filter(None, (self.extra, self.address_sheet, self.envelope)))
 
-    def all_sides(self) -> Iterator[Side]:
-        yield from self.sides
-        yield from filter(None, (self.extra, self.address_sheet, self.envelope))
+    @cached_property
+    def message_side(self) -> Side:
+        return next(side for side in self.sides if side.message)
+
+    def find_side(self, name: str) -> Side:
+        return next(side for side in self.all_sides if side.name == name)
 
     def art_areas(self, art: str) -> list[Box]:
         return [side.art_area for side in self.sides if side.art == art and side.art_area]
-
-    @property
-    def message_side(self) -> Side:
-        return next(side for side in self.sides if side.message)
 
 
 def box_above_qr(message: Box, qr: Box) -> Box:
@@ -135,3 +145,68 @@ def box_above_qr(message: Box, qr: Box) -> Box:
         return message
     bottom = qr.top + QR_QUIET_ZONE
     return replace(message, bottom=bottom, height=message.top - bottom)
+
+
+class DoesNotFit(Exception):
+    """A text is too long for its box; `message` tells the sender what to do."""
+
+    def __init__(self, overflow_lines: int, message: str) -> None:
+        super().__init__(message)
+        self.overflow_lines = overflow_lines
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRange:
+    """The sizes at which a text may be written, in points, by halves."""
+
+    smallest: float
+    largest: float
+
+
+class Passage(NamedTuple):
+    """A text and its box. All its unevenness comes from `seed`; `text_name` is what the sender calls it.
+
+    One that `keeps_words` is written smaller before a long word is broken.
+    """
+
+    text_name: str
+    text: str
+    box: Box
+    sizes: SizeRange
+    ink: Ink
+    seed: int
+    is_even: bool = False
+    keeps_words: bool = False
+    is_centered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PassageLayout:
+    """Passages in rows, words in columns; `word_numbers` has -1 past a passage's end."""
+
+    passages: Sequence[Passage]
+    measures: Floats  # of each word: advance, left, right, bottom, top
+    word_numbers: Integers
+    word_counts: Integers
+    line_numbers: Integers
+    sizes: Floats
+    fits: Flags
+    leading: float
+    word_gap: float
+
+    @property
+    def heights(self) -> Floats:
+        """How much of its box's height each passage takes."""
+        ink_heights = self.measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER_ROOM
+        last_lines: Integers = self.line_numbers.max(axis=1, initial=0)
+        heights: Floats = (last_lines * self.leading + ink_heights) * self.sizes
+        return heights
+
+    def excess(self, row: int) -> tuple[int, int]:
+        """By how many lines, and about how many letters, a passage is too long."""
+        line_height = self.leading * self.sizes[row]
+        excess_height = self.heights[row] - self.passages[row].box.height
+        lines = max(1, ceil(excess_height / line_height - 1e-9))
+        chars_per_line = len(self.passages[row].text) / (self.line_numbers[row].max(initial=0) + 1)
+        return lines, max(10, round(lines * chars_per_line / 10) * 10)

@@ -1,123 +1,105 @@
-"""Line breaking and fitting of many texts at once."""
+"""The handwritten passages of a design, broken into lines and fitted, many at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
-from math import ceil
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from quillpost.rendering.handwriting.models import Style
 from quillpost.rendering.handwriting.vocabulary import Vocabulary, break_long_words
-from quillpost.rendering.models import Box, Ink
+from quillpost.rendering.layout.models import (
+    FIXED_SIZES,
+    MAX_FONT_SIZE,
+    MIN_FONT_SIZE,
+    WANDER_ROOM,
+    DoesNotFit,
+    Flags,
+    Floats,
+    Integers,
+    Passage,
+    PassageLayout,
+    Side,
+    SizeRange,
+)
+from quillpost.rendering.layout.text import handwritten_address_lines, handwritten_return_lines
+from quillpost.rendering.models import Addressee, Design
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Thing = TypeVar("Thing")
 
-MAX_FONT_SIZE, MIN_FONT_SIZE = 26.0, 11.0
-FIXED_SIZES = {"large": 22.0, "medium": 17.0, "small": 13.0}
 
-# In font sizes. A person's lines are not quite level nor quite flush: the fit leaves them this room.
+# In font sizes. A person's lines are not quite level nor quite flush: the fit leaves them this room, and `WANDER_ROOM`.
 LEAN_ROOM = 0.03
-WANDER_ROOM = 0.05
 LINE_MARGIN = 0.1
 
-_FREE_OVERHANG = 0.08  # so far may a word's first letter reach back towards the word before it
+FREE_OVERHANG = 0.08  # a word whose first letter reaches back farther needs a wider gap before it
 _MAX_SIZE_LOSS = 1.0
 _STEPS_PER_POINT = 2
 _MAX_SLOW_ROWS = 8
 _MAX_GROUP_CELLS = 200_000
 
-
-class DoesNotFit(Exception):
-    """A text is too long for its box; `message` tells the sender what to do."""
-
-    def __init__(self, overflow_lines: int, message: str) -> None:
-        super().__init__(message)
-        self.overflow_lines = overflow_lines
-        self.message = message
+_PASSAGES_PER_ITEM = 3
+# On an envelope a person writes neither tiny nor across all of it.
+_ADDRESS_SIZES = SizeRange(10.0, 19.0)
+_RETURN_SIZES = SizeRange(8.0, 12.0)
 
 
-@dataclass(frozen=True, slots=True)
-class SizeRange:
-    """The sizes at which a text may be written, in points, by halves."""
-
-    smallest: float
-    largest: float
-
-    @classmethod
-    def from_name(cls, font_size: str) -> "SizeRange":
-        fixed = FIXED_SIZES.get(font_size)
-        return cls(MIN_FONT_SIZE, MAX_FONT_SIZE) if fixed is None else cls(fixed, fixed)
+def handwriting_settings(design: Design, style: Style) -> tuple[SizeRange, bool]:
+    """The sizes of the message, and whether the hand is even; only AI hands give a choice."""
+    fixed = FIXED_SIZES.get(design.font_size) if style.kind == "AI" else None
+    sizes = SizeRange(fixed or MIN_FONT_SIZE, fixed or MAX_FONT_SIZE)
+    return sizes, style.kind == "AI" and not design.realism
 
 
-class Passage(NamedTuple):
-    """A text and its box. All its unevenness comes from `seed`; `text_name` is what the sender calls it.
-
-    One that `keeps_words` is written smaller before a long word is broken.
-    """
-
-    text_name: str
-    text: str
-    box: Box
-    sizes: SizeRange
-    ink: Ink
-    seed: int
-    is_even: bool = False
-    keeps_words: bool = False
-    is_centered: bool = False
+def make_message_passage(
+    side: Side, design: Design, text: str, seed: int, *, qr: bool, sizes: SizeRange, is_even: bool
+) -> Passage | None:
+    box = side.message_above_qr if qr and side.qr else side.message
+    if not box or not text:
+        return None
+    passage_seed, is_centered = _PASSAGES_PER_ITEM * seed, side.message_align == "center"
+    return Passage("message", text, box, sizes, design.ink, passage_seed, is_even, is_centered=is_centered)
 
 
-@dataclass(frozen=True, slots=True)
-class PassageLayout:
-    """Passages in rows, words in columns; `word_numbers` has -1 past a passage's end."""
+def make_address_passage(
+    side: Side, design: Design, addressee: Addressee, seed: int, *, is_even: bool
+) -> Passage | None:
+    if not side.handwritten or not side.address:
+        return None
+    lines = handwritten_address_lines(addressee)
+    if not lines:
+        return None
+    passage_seed = _PASSAGES_PER_ITEM * seed + 1
+    text = "\n".join(lines)
+    return Passage("address", text, side.address, _ADDRESS_SIZES, design.ink, passage_seed, is_even, keeps_words=True)
 
-    passages: Sequence[Passage]
-    measures: Floats  # of each word: advance, left, right, bottom, top
-    word_numbers: Integers
-    word_counts: Integers
-    line_numbers: Integers
-    sizes: Floats
-    fits: Flags
-    leading: float
-    word_gap: float
 
-    @property
-    def heights(self) -> Floats:
-        """How much of its box's height each passage takes."""
-        ink_heights = self.measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER_ROOM
-        last_lines: Integers = self.line_numbers.max(axis=1, initial=0)
-        heights: Floats = (last_lines * self.leading + ink_heights) * self.sizes
-        return heights
-
-    def excess(self, row: int) -> tuple[int, int]:
-        """By how many lines, and about how many letters, a passage is too long."""
-        line_height = self.leading * self.sizes[row]
-        excess_height = self.heights[row] - self.passages[row].box.height
-        lines = max(1, ceil(excess_height / line_height - 1e-9))
-        chars_per_line = len(self.passages[row].text) / (self.line_numbers[row].max(initial=0) + 1)
-        return lines, max(10, round(lines * chars_per_line / 10) * 10)
+def make_return_passage(side: Side, design: Design, seed: int, *, is_even: bool) -> Passage | None:
+    box = side.return_address
+    if not side.handwritten or not box:
+        return None
+    lines = handwritten_return_lines(design.return_address)
+    if not lines:
+        return None
+    passage_seed = _PASSAGES_PER_ITEM * seed + 2
+    text = "\n".join(lines)
+    return Passage("return address", text, box, _RETURN_SIZES, design.ink, passage_seed, is_even, keeps_words=True)
 
 
 def lay_out_passages(vocabulary: Vocabulary, passages: Sequence[Passage]) -> list[tuple[list[int], PassageLayout]]:
     """All passages, the long apart from the short; with each group the indexes of its passages."""
-    words = [_split_passage(vocabulary, passage, _breaking_size(passage)) for passage in passages]
+    # From that size on a word wider than a line is broken.
+    breaking_sizes = [passage.sizes.smallest if passage.keeps_words else passage.sizes.largest for passage in passages]
+    words = [_split_passage(vocabulary, passage, size) for passage, size in zip(passages, breaking_sizes, strict=True)]
     broken_indexes = [
         index
         for index, passage in enumerate(passages)
-        if words[index].continuations and _breaking_size(passage) > passage.sizes.smallest
+        if words[index].continuations and breaking_sizes[index] > passage.sizes.smallest
     ]
-    for index, rejoined in _rejoin_broken_words(vocabulary, passages, words, broken_indexes):
-        words[index] = rejoined
+    if broken_indexes:
+        for index, rejoined in _rejoin_broken_words(vocabulary, passages, words, broken_indexes):
+            words[index] = rejoined
     return list(_lay_out_in_groups(vocabulary, passages, words, range(len(passages))))
-
-
-def _breaking_size(passage: Passage) -> float:
-    """From this size on a word wider than a line is broken."""
-    return passage.sizes.smallest if passage.keeps_words else passage.sizes.largest
 
 
 def _rejoin_broken_words(
@@ -285,10 +267,11 @@ class _SizeFitter:
         self._ink_heights = measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER_ROOM
         # Columns one after the other in memory, as the walk along the lines reads them.
         advance, left_overhang, right_overhang = (np.ascontiguousarray(measures[:, :, k].T) for k in range(3))
-        gaps = np.where(is_continuation.T, 0.0, gap + extra_gap(left_overhang))
+        gaps = np.where(is_continuation.T, 0.0, gap + np.maximum(left_overhang - FREE_OVERHANG, 0.0))
         self._word_steps = np.where(advance > 0, advance + gaps, 0.0)
         self._first_word_widths = left_overhang + advance
         self._right_overhangs = right_overhang
+        self._widest_words = (self._first_word_widths + right_overhang).max(axis=0, initial=0.0)
         self._breaks = np.ascontiguousarray(breaks.T)
         self._has_breaks: list[bool] = np.asarray(self._breaks.any(axis=1)).tolist()
 
@@ -301,25 +284,19 @@ class _SizeFitter:
         # Whatever does not fit at one size does not fit at a larger one either.
         while (next_size <= largest).any():
             middle = (next_size + largest) // 2
-            fits_now = self._fits_at(middle, self._break_lines(middle)) & (next_size <= largest)
+            size, lines = middle / _STEPS_PER_POINT, self._break_lines(middle)
+            last_lines = lines[-1] if len(lines) else np.zeros(len(size), np.int64)
+            is_too_high = (last_lines * self._leading + self._ink_heights) * size > self._heights
+            is_too_wide = self._widest_words > self._widths / size - _LINE_MARGINS
+            fits_now = ~is_too_high & ~is_too_wide & (next_size <= largest)
             fits |= fits_now
             next_size, largest = (np.where(fits_now, middle + 1, next_size), np.where(fits_now, largest, middle - 1))
         best_sizes = np.maximum(next_size - 1, smallest)
         return best_sizes / _STEPS_PER_POINT, np.ascontiguousarray(self._break_lines(best_sizes).T), fits
 
-    def _fits_at(self, half_points: Integers, lines: Integers) -> Flags:
-        size = half_points / _STEPS_PER_POINT
-        last_lines = lines[-1] if len(lines) else np.zeros(len(size), np.int64)
-        widest_words = (self._first_word_widths + self._right_overhangs).max(axis=0, initial=0.0)
-        is_too_high = (last_lines * self._leading + self._ink_heights) * size > self._heights
-        return ~is_too_high & (widest_words <= self._line_widths(size))
-
-    def _line_widths(self, size: Floats) -> Floats:
-        return self._widths / size - _LINE_MARGINS
-
     def _break_lines(self, half_points: Integers) -> Integers:
         """The line of every word at these sizes."""
-        line_widths = self._line_widths(half_points / _STEPS_PER_POINT)
+        line_widths = self._widths / (half_points / _STEPS_PER_POINT) - _LINE_MARGINS
         if len(line_widths) <= _MAX_SLOW_ROWS:
             row_lines = [self._break_lines_of_row(row, width) for row, width in enumerate(line_widths.tolist())]
             return np.array(row_lines, np.int64).T
@@ -354,14 +331,10 @@ class _SizeFitter:
         return lines
 
 
-def extra_gap(left_overhang: Floats) -> Floats:
-    """A word that reaches back into its gap needs a wider one."""
-    return np.maximum(left_overhang - _FREE_OVERHANG, 0.0)
-
-
 def box_edges(passages: Sequence[Passage]) -> Floats:
     """Left, right, bottom and top of the passages' boxes."""
-    return read_distinct([passage.box for passage in passages], lambda box: (box.left, box.right, box.bottom, box.top))
+    boxes = [passage.box for passage in passages]
+    return read_distinct(boxes, lambda box: (box.left, box.left + box.width, box.bottom, box.bottom + box.height))
 
 
 def read_distinct(items: Sequence[Thing], read: Callable[[Thing], Sequence[float]]) -> Floats:

@@ -11,18 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quillpost.rendering.handwriting.hand import HAND_FONT
+from quillpost.rendering.handwriting.text import HAND_FONT
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
-from quillpost.rendering.layout.paragraphs import (
-    LEAN_ROOM,
-    WANDER_ROOM,
-    Flags,
-    Floats,
-    Integers,
-    PassageLayout,
-    box_edges,
-    extra_gap,
-)
+from quillpost.rendering.layout.models import WANDER_ROOM, Flags, Floats, Integers, PassageLayout
+from quillpost.rendering.layout.paragraphs import FREE_OVERHANG, LEAN_ROOM, box_edges
 from quillpost.rendering.models import Ink
 
 Bytes = npt.NDArray[np.uint8]
@@ -218,7 +210,7 @@ def _word_starts(
         return np.bincount(line_ids, values.ravel(), rows * count).astype(np.float64)
 
     is_word = layout.word_numbers >= 0
-    gap = np.where(is_first | ~is_word, 0.0, layout.word_gap + extra_gap(left))
+    gap = np.where(is_first | ~is_word, 0.0, layout.word_gap + np.maximum(left - FREE_OVERHANG, 0.0))
     wider = gap * np.maximum(noise.gaps, 0)
     narrower = gap * np.minimum(noise.gaps, 0)
     natural_widths = sum_by_line(advance + gap + narrower + np.where(is_first, left, 0.0))

@@ -5,7 +5,7 @@ from itertools import combinations
 
 from quillpost.rendering.images.models import PictureTones
 from quillpost.rendering.layout.models import ProductLayout, Side
-from quillpost.rendering.models import INCH, Box, Ink
+from quillpost.rendering.models import INCH, Box, Ink, contrast_ratio
 
 # Between what shows in a window and the window's edges (DMM 202.5, for the Intelligent Mail barcode).
 CLEAR_HORIZONTAL, CLEAR_VERTICAL = INCH / 8, INCH * 0.028
@@ -51,7 +51,7 @@ def find_window_errors(envelope: Side, sheets: Iterator[Side]) -> Iterator[str]:
         if sheet.trim.width != envelope.insert[0]:
             yield f"{sheet.name}: the insert of the envelope must be as wide as the sheet."
         visible_areas = [
-            always_visible_area(window, envelope, sheet).expand_sides(-CLEAR_HORIZONTAL, -CLEAR_VERTICAL)
+            always_visible_area(window, envelope, sheet).expand(-CLEAR_HORIZONTAL, -CLEAR_VERTICAL)
             for window in envelope.windows
         ]
         address_boxes = [box for box in (sheet.address, sheet.barcode) if box]
@@ -114,13 +114,13 @@ _ALTERNATIVE_BOXES = ({"message", "qr"}, {"message", "message_above_qr"})
 
 def find_layout_errors(product: ProductLayout) -> list[str]:
     """A sentence for every broken rule, with product, side and box."""
-    errors = [f"{product.name}, {side.name}: {error}" for side in product.all_sides() for error in _side_errors(side)]
+    errors = [f"{product.name}, {side.name}: {error}" for side in product.all_sides for error in _side_errors(side)]
     if product.envelope and product.envelope.windows:
-        window_errors = find_window_errors(product.envelope, (side for side in product.all_sides() if side.address))
+        window_errors = find_window_errors(product.envelope, (side for side in product.all_sides if side.address))
         errors += [f"{product.name}, {error}" for error in window_errors]
     if not any(side.message for side in product.sides):
         errors.append(f"{product.name}: no side carries the message.")
-    if not any(side.address for side in product.all_sides()):
+    if not any(side.address for side in product.all_sides):
         errors.append(f"{product.name}: no side carries the address.")
     names = {side.name for side in product.sides}
     for preview, name in product.previews.items():
@@ -206,7 +206,7 @@ def _barcode_errors(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
         yield "the barcode must be 2.68 to 3.23 in wide, or its 65 bars cannot be read."
     if not _BARCODE_HEIGHTS[0] <= round(barcode.height / INCH, 4) <= _BARCODE_HEIGHTS[1]:
         yield "the barcode must be 0.125 to 0.165 in high, or its bars cannot be read."
-    clear_zone = barcode.expand_sides(_BARCODE_QUIET_ACROSS, _BARCODE_QUIET_UP)
+    clear_zone = barcode.expand(_BARCODE_QUIET_ACROSS, _BARCODE_QUIET_UP)
     for name, box in boxes.items():
         if name != "barcode" and clear_zone.overlaps(box) and not barcode.overlaps(box):
             yield f"the {_BOX_TITLES[name]} is too near to the barcode, which needs 1/8 in clear on both sides."
@@ -226,7 +226,7 @@ def _postal_reading_errors(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
         yield "the address is outside the postal read area, 5/8 to 2 3/4 in high and 1/2 in from the sides."
     barcode = boxes.get("barcode")
     if barcode and zone:
-        if not zone.contains(barcode.expand_sides(_BARCODE_QUIET_ACROSS, _BARCODE_QUIET_UP)):
+        if not zone.contains(barcode.expand(_BARCODE_QUIET_ACROSS, _BARCODE_QUIET_UP)):
             yield "the barcode is outside the barcode zone, the lower right 4 3/4 by 5/8 in."
         if not _FIRST_BAR_RANGE[0] <= round((trim.right - barcode.left) / INCH, 4) <= _FIRST_BAR_RANGE[1]:
             yield "the barcode must begin 3 1/2 to 4 1/4 in from the right edge."
@@ -237,20 +237,9 @@ def _postal_reading_errors(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
         yield "a window reaches into the barcode zone, the lower right 4 3/4 by 5/8 in."
 
 
-MIN_READABLE_CONTRAST = 3.0
-MIN_VISIBLE_CONTRAST = 1.3
-WHITE: Ink = (1.0, 1.0, 1.0)
-_LINEAR_LIMIT = 0.04045
-
 # Looked at in so many places across and up: words are lost long before all of them are.
 _SAMPLES_PER_SIDE = 16
 _UNREADABLE_QUOTIENT = 4
-
-
-def contrast_ratio(first: Ink, second: Ink) -> float:
-    """From 1, the same, to 21, black on white."""
-    darker, lighter = sorted((_luminance(first), _luminance(second)))
-    return (lighter + 0.05) / (darker + 0.05)
 
 
 def contrast_over(ink: Ink, tones: PictureTones, area: Box, box: Box) -> float:
@@ -271,10 +260,3 @@ def contrast_over(ink: Ink, tones: PictureTones, area: Box, box: Box) -> float:
         for down in fractions
     )
     return contrasts[len(contrasts) // _UNREADABLE_QUOTIENT]
-
-
-def _luminance(color: Ink) -> float:
-    red, green, blue = (
-        channel / 12.92 if channel <= _LINEAR_LIMIT else ((channel + 0.055) / 1.055) ** 2.4 for channel in color
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

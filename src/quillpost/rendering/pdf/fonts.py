@@ -11,8 +11,8 @@ from fontTools.fontBuilder import FontBuilder
 from fontTools.pens.ttGlyphPen import TTGlyphPen
 from fontTools.ttLib import TTFont
 
-from quillpost.rendering.handwriting.faces import PreparedFace
 from quillpost.rendering.handwriting.fonts import subset_outlines
+from quillpost.rendering.handwriting.models import PreparedFace
 from quillpost.rendering.handwriting.outlines import MAX_TAKE_REACH
 from quillpost.rendering.models import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH
 from quillpost.rendering.pdf.files import PdfFile, deflate

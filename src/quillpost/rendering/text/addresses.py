@@ -12,6 +12,9 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from quillpost.rendering.models import AddressParts
+from quillpost.rendering.text.names import capitalize, normalize_name_case
+
 _COUNTRY_LINES = files(__package__).joinpath("countries.csv").read_text("utf-8").splitlines()[1:]
 _COUNTRY_ROWS = [line.split(",") for line in _COUNTRY_LINES]
 POSTAL_COUNTRY_NAMES: dict[str, str] = {code: postal_name for code, postal_name, *_ in _COUNTRY_ROWS}
@@ -192,3 +195,73 @@ def _join_value(separator: str, value: str, *, is_first: bool) -> str:
 
 def _is_place_name(token: str) -> bool:
     return len(token.strip(_SEPARATORS)) > _MAX_PREFIX_LENGTH
+
+
+_DIRECTIONS = frozenset({"N", "S", "E", "W", "NE", "NW", "SE", "SW"})
+
+# Rural, highway and military routes, ships and boxes: letters that are no word.
+_ABBREVIATIONS = _DIRECTIONS | frozenset(
+    {"PO", "PMB", "RR", "HC", "PSC", "CMR", "APO", "FPO", "DPO", "US", "USS", "USNS", "UPS", "AFB", "FM"}
+    | {"CR", "SR", "TX", "II", "III", "IV", "JFK", "MLK"}
+)
+
+_ORDINAL = re.compile(r"\d+(?:ST|ND|RD|TH)")
+
+_LOWERCASE_WORDS = frozenset({"OF", "THE", "AND", "AT", "ON", "DE", "DEL", "LA", "LAS", "LOS", "DU"})
+
+_PUNCTUATION = re.compile(r"[^\w]+")
+
+TypedAddress = tuple[str | None, str | None, str | None]  # the street, the second line and the city as they were given
+
+
+def to_mixed_case(block: AddressParts, typed: TypedAddress) -> AddressParts:
+    """The address in mixed case; a word keeps the spelling in which it was typed."""
+    street, second_line, city, province, postal_code = block
+    spellings = _typed_spellings(typed[0]) | _typed_spellings(typed[1])
+    return (
+        street and _line_in_mixed_case(street, spellings),
+        second_line and _line_in_mixed_case(second_line, spellings),
+        city and _city_in_mixed_case(city, typed[2]),
+        province,
+        postal_code,
+    )
+
+
+def _city_in_mixed_case(city: str, typed: str | None) -> str:
+    """Pub. 28 writes OFALLON; a typed O'Fallon is better."""
+    plain_typed = _PUNCTUATION.sub("", typed or "").upper()
+    if typed and _is_mixed_case(typed) and plain_typed == _PUNCTUATION.sub("", city):
+        return typed
+    return normalize_name_case(city) if city.isupper() else city
+
+
+def _line_in_mixed_case(line: str, spellings: dict[str, str]) -> str:
+    if not line.isupper():
+        return line  # not written in postal capitals
+    words = enumerate(line.split())
+    return " ".join([spellings.get(word) or _word_in_mixed_case(word, is_first=index == 0) for index, word in words])
+
+
+def _word_in_mixed_case(word: str, *, is_first: bool) -> str:
+    if word in _ABBREVIATIONS:
+        return word
+    if _ORDINAL.fullmatch(word):
+        return word.lower()
+    if any(char.isdigit() for char in word) or len(word) == 1:
+        return word  # a number, 4B, a street that is named by a letter
+    if word in _LOWERCASE_WORDS:
+        return capitalize(word) if is_first else word.lower()
+    return normalize_name_case(word) if word.startswith("MC") else "-".join(map(capitalize, word.split("-")))
+
+
+def _typed_spellings(typed: str | None) -> dict[str, str]:
+    """By its capitals, each word of a line typed in mixed case."""
+    if typed is None or not _is_mixed_case(typed):
+        return {}
+    words = (word.strip(".,;") for word in typed.split())
+    # `main` in `12 main St` was typed carelessly.
+    return {_PUNCTUATION.sub("", word).upper(): word for word in words if word[:1].isupper()}
+
+
+def _is_mixed_case(text: str) -> bool:
+    return text not in (text.upper(), text.lower())

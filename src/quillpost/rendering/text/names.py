@@ -1,11 +1,127 @@
-"""Finds the first and the last name in a name field."""
+"""The capitals of names, and the first and the last name in a name field."""
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from quillpost.rendering.text import characters
-from quillpost.rendering.text.characters import BUSINESS_WORDS, HOUSEHOLD_WORDS, SUFFIXES, comparison_key, is_joiner
+PARTICLES = frozenset(
+    {"de", "del", "della", "der", "den", "di", "da", "do", "dos", "du", "la", "le", "ten", "ter"}
+    | {"van", "von", "zu", "bin", "ibn", "al", "el"}
+)
+ROMAN_NUMERALS = frozenset({"ii", "iii", "iv"})
+DEGREES = frozenset({"md", "dds", "dmd", "dvm", "cpa", "rn", "jd"})
+SUFFIXES = frozenset({"jr", "sr", "esq", "phd"}) | ROMAN_NUMERALS | DEGREES
+TITLES = frozenset({"mr", "mrs", "ms", "miss", "mx", "dr", "prof", "rev", "sir", "dame", "fr", "hon", "capt", "attn"})
+HOUSEHOLD_WORDS = frozenset(
+    {"family", "household", "resident", "residents", "occupant", "occupants", "neighbor", "neighbors"}
+    | {"neighbour", "neighbours", "homeowner", "homeowners", "customer", "owner"}
+)
+BUSINESS_WORDS = frozenset(
+    {"llc", "llp", "pllc", "inc", "incorporated", "ltd", "limited", "corp", "corporation", "co", "company"}
+    | {"plc", "gmbh", "trust", "estate", "foundation", "association", "hoa", "sons", "holdings"}
+    | {"properties", "partners", "group", "enterprises"}
+)
+PLACEHOLDERS = frozenset({"na", "n/a", "none", "null", "nil", "nan", "unknown", "undefined", "anonymous"})
+FAMILY_FIRST_SCRIPT = re.compile(
+    "[\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U000323af]+"
+)
+"""Scripts that put the family name first and need no space between names."""
+
+
+_JOINERS = frozenset({"&", "+", "and", "und", "et"})
+_ACRONYMS = frozenset({"llc", "llp", "pllc", "hoa", "usa"})
+# Words whose capitals follow no rule.
+_FIXED_SPELLINGS = {"phd": "PhD"} | {word: word.upper() for word in ROMAN_NUMERALS | DEGREES | _ACRONYMS}
+_IRREGULAR_WORDS = PARTICLES | _JOINERS | SUFFIXES | frozenset(_FIXED_SPELLINGS)
+_APOSTROPHE_PREFIXES = frozenset({"dell", "dall", "sant"})
+_APOSTROPHE = re.compile("['’ʼ`´]")
+_TYPED_ACCENT = re.compile(r"(?<=\w)[`´](?=\w)")
+_TWO_CONSONANTS = re.compile("(?!ng|mr|ms|mx|dr|fr|st)[bcdfghjklmnpqrstvwxz]{2}")
+_HYPHENATED_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
+_WORD_PART = re.compile(r"[^-.]+")
+
+
+def normalize_name_case(name: str) -> str:
+    """Capitalizes words typed all in capitals or all in small letters; others stay.
+
+    In a name of mixed words (`Jane DOE`, `Vincent van Gogh`, `TJ Smith`) only words in capitals are lowered, and only
+    the first is raised.
+    """
+    name = _TYPED_ACCENT.sub("'", name)
+    words = name.split(" ")
+    # A sharp s has no capital in daily use: `WEIß` is shouted all the same.
+    if name.replace("ß", "") == name.replace("ß", "").upper() or name == name.lower():
+        # `JUAN Y MARIA LOPEZ` are two, `JOHN Y SMITH` is one with an initial.
+        if len(words) > 3 and words[1] in "yY":
+            words[1] = "y"
+        return " ".join([_capitalize_word(word, is_inside=index > 0) for index, word in enumerate(words)])
+    return " ".join([_lower_shouted_word(word, is_inside=index > 0) for index, word in enumerate(words)])
+
+
+def normalize_ordinary_word(word: str) -> str | None:
+    """The word as a name shows it, if there is no doubt; most words."""
+    if len(word) < 3 or word.lower() in _IRREGULAR_WORDS or not _is_plain(word):
+        return None
+    if word.istitle():
+        return word
+    return _capitalize_word(word, is_inside=True) if word.isupper() else None
+
+
+def is_joiner(word: str) -> bool:
+    """Whether the word stands between two people, or (`y`) between two surnames."""
+    return word == "y" or word.lower() in _JOINERS
+
+
+def comparison_key(word: str) -> str:
+    """The word in small letters without punctuation, for comparisons."""
+    return word.replace(".", "").strip(",;:").lower()
+
+
+def _is_plain(word: str) -> bool:
+    """Letters, perhaps joined by apostrophes or hyphens."""
+    return word.isalpha() or _HYPHENATED_WORD.fullmatch(word) is not None
+
+
+def _lower_shouted_word(word: str, *, is_inside: bool) -> str:
+    is_shouted = len(word) > 2 and word.isupper() and _is_plain(word)
+    is_lowercase_start = not is_inside and word.islower() and word not in PARTICLES
+    return _capitalize_word(word, is_inside=is_inside) if is_shouted or is_lowercase_start else word
+
+
+def _capitalize_word(word: str, *, is_inside: bool) -> str:
+    lower = word.lower()
+    key = comparison_key(lower)
+    if key in _FIXED_SPELLINGS and (is_inside or key not in SUFFIXES) and "." not in word:
+        return word.lower().replace(key, _FIXED_SPELLINGS[key])
+    if is_inside and (lower in PARTICLES or lower in _JOINERS or word == "y"):
+        return lower
+    if not is_inside and _TWO_CONSONANTS.fullmatch(lower):
+        return lower.upper()
+    return _WORD_PART.sub(lambda part: _capitalize_part(part[0]), word)
+
+
+def _capitalize_part(part: str) -> str:
+    """A part between hyphens or full stops."""
+    mark = _APOSTROPHE.search(part)
+    if mark is not None:
+        head, tail = part[: mark.start()], part[mark.end() :]
+        if (len(head) == 1 and len(tail) > 1) or head.lower() in _APOSTROPHE_PREFIXES:
+            return capitalize(head) + mark[0] + capitalize(tail)
+    if len(part) > 4 and part[:2].lower() == "mc":
+        return "Mc" + capitalize(part[2:])
+    return capitalize(part)
+
+
+def capitalize(part: str) -> str:
+    """The first letter large, the others small. A dotted İ becomes a plain i, not an i with two dots."""
+    if part.isascii() and part.isalpha():
+        return part.capitalize()
+    for index, char in enumerate(part):
+        if char.isalpha():
+            head = part[:index] + (char if char.isupper() else char.title())
+            return head + part[index + 1 :].replace("İ", "i").lower()
+    return part
+
 
 # After these a single word is a given name: Sir Elton, Father Ted.
 _TITLES_BEFORE_FIRST_NAMES = frozenset({"sir", "dame", "fr", "attn"})
@@ -18,7 +134,7 @@ _QUOTES = '"“”„«»'
 _ONE_INITIAL = re.compile(r"[^\W\d_]\.?")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.){2,}|[^\W\d_]\.?")
 # Words that are no part of a person's name.
-_NON_NAME_WORDS = characters.TITLES | HOUSEHOLD_WORDS | BUSINESS_WORDS | characters.PLACEHOLDERS | {"the", "estate"}
+_NON_NAME_WORDS = TITLES | HOUSEHOLD_WORDS | BUSINESS_WORDS | PLACEHOLDERS | {"the", "estate"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +150,13 @@ EMPTY_NAME = PersonName("", "", "")
 
 
 @lru_cache(maxsize=4096)
-def parse_name(text: str | None) -> PersonName:
-    """`JANE DOE`, `Smith, Anna` and `Dr. José García Jr.` as a letter would use them.
+def parse_name(text: str) -> PersonName:
+    """Of one line: `JANE DOE`, `Smith, Anna` and `Dr. José García Jr.` as a letter would use them.
 
     A household or a business ("The Smith Family", "Current Resident", "Acme LLC") has no first name, so that a greeting
     takes its fallback. What is no name at all (an email address, a number, "n/a") is empty.
     """
-    cleaned = characters.to_one_line(text)
-    return _parse_ordinary_name(cleaned.split(" ")) or _parse_any_name(cleaned)
+    return _parse_ordinary_name(text.split(" ")) or _parse_any_name(text)
 
 
 def _parse_ordinary_name(words: list[str]) -> PersonName | None:
@@ -54,14 +169,14 @@ def _parse_ordinary_name(words: list[str]) -> PersonName | None:
 
 @lru_cache(maxsize=8192)
 def _parse_ordinary_word(word: str) -> str | None:
-    return None if word.lower() in _NON_NAME_WORDS else characters.normalize_ordinary_word(word)
+    return None if word.lower() in _NON_NAME_WORDS else normalize_ordinary_word(word)
 
 
 def _parse_any_name(text: str) -> PersonName:
     name = _OR_RESIDENT_SUFFIX.sub("", text.strip(_QUOTES + " "))
     if _is_not_a_name(name):
         return EMPTY_NAME
-    full = characters.normalize_name_case(_put_first_name_first(name))
+    full = normalize_name_case(_put_first_name_first(name))
     words = _PARENTHESIS.sub("", full).split()
     if _is_household_or_business(words):
         return PersonName(full, "", "")
@@ -69,7 +184,7 @@ def _parse_any_name(text: str) -> PersonName:
 
 
 def _is_not_a_name(text: str) -> bool:
-    if text.lower().rstrip(".") in characters.PLACEHOLDERS or "@" in text or "://" in text:
+    if text.lower().rstrip(".") in PLACEHOLDERS or "@" in text or "://" in text:
         return True
     return not any(map(str.isalpha, text))
 
@@ -122,12 +237,12 @@ def _split_people(words: list[str]) -> list[tuple[str, str]]:
 
 def _split_person(words: list[str]) -> tuple[str, str]:
     title = ""
-    while words and comparison_key(words[0]) in characters.TITLES:
+    while words and comparison_key(words[0]) in TITLES:
         title, words = comparison_key(words[0]), words[1:]
     while len(words) > 1 and comparison_key(words[-1]) in SUFFIXES:
         words = words[:-1]
     words = [word.strip(",;") for word in words if _can_be_name(word)]
-    if words and all(map(characters.FAMILY_FIRST_SCRIPT.fullmatch, words)):
+    if words and all(map(FAMILY_FIRST_SCRIPT.fullmatch, words)):
         return _split_family_first(words)
     if title and title not in _TITLES_BEFORE_FIRST_NAMES and len(words) == 1:
         return "", words[0]
@@ -159,7 +274,7 @@ def _last_name_start(words: list[str]) -> int:
     start = len(words) - 1
     if start > 2 and words[start - 1] == "y":
         start -= 2
-    while start > 0 and words[start - 1].lower() in characters.PARTICLES:
+    while start > 0 and words[start - 1].lower() in PARTICLES:
         start -= 1
     # `van der Berg` and `de Gaulle` are surnames, `Van Morrison` and `Della Reese` are not.
     is_surname = len(words) > 2 or words[0].islower() or words[0].lower() in _SURNAME_PARTICLES

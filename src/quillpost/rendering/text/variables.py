@@ -1,13 +1,13 @@
 """Replacement variables: `%FIRST_NAME%`, `%FIRST_NAME|friend%`, and `~FIRST_NAME~` in URLs."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from unicodedata import category, normalize
 from urllib.parse import quote
 
 from quillpost.rendering.models import Addressee, SenderName
-from quillpost.rendering.text.characters import strip_invisible, to_one_line
 from quillpost.rendering.text.names import parse_name
 
 VariableReader = Callable[[Addressee, SenderName], str]
@@ -18,11 +18,11 @@ def _custom_field_reader(index: int) -> VariableReader:
     return lambda addressee, _: strip_invisible((addressee.custom[index : index + 1] or ("",))[0] or "").strip()
 
 
-_READERS: dict[str, VariableReader] = {
-    "FIRST_NAME": lambda addressee, _: parse_name(addressee.name).first,
-    "LAST_NAME": lambda addressee, _: parse_name(addressee.name).last,
-    "FULL_NAME": lambda addressee, _: parse_name(addressee.name).full,
-    "NAME": lambda addressee, _: parse_name(addressee.name).full,
+READERS: dict[str, VariableReader] = {
+    "FIRST_NAME": lambda addressee, _: parse_name(to_one_line(addressee.name)).first,
+    "LAST_NAME": lambda addressee, _: parse_name(to_one_line(addressee.name)).last,
+    "FULL_NAME": lambda addressee, _: parse_name(to_one_line(addressee.name)).full,
+    "NAME": lambda addressee, _: parse_name(to_one_line(addressee.name)).full,
     "COMPANY": lambda addressee, _: to_one_line(addressee.company),
     "ADDRESS": lambda addressee, _: to_one_line(addressee.address),
     "ADDRESS2": lambda addressee, _: to_one_line(addressee.address2),
@@ -39,7 +39,7 @@ _READERS: dict[str, VariableReader] = {
     "YOUR_NAME": lambda _, sender: to_one_line(sender.name),
     "YOUR_COMPANY": lambda _, sender: to_one_line(sender.company),
 }
-VARIABLE_NAMES: tuple[str, ...] = tuple(_READERS)
+VARIABLE_NAMES: tuple[str, ...] = tuple(READERS)
 
 _NAME_PATTERN = "|".join(sorted(VARIABLE_NAMES, key=len, reverse=True))
 _VARIABLE = re.compile(
@@ -110,15 +110,9 @@ class TextTemplate:
         """
         if not self.slots:
             return self.text_before
-        return self._join_values([slot.read(addressee, sender) for slot in self.slots])
-
-    def fill_values(self, values: Mapping[str, str]) -> str:
-        return self._join_values([strip_invisible(values.get(slot.name, "")).strip() for slot in self.slots])
-
-    def _join_values(self, values: list[str]) -> str:
         parts = [self.text_before]
-        for slot, value in zip(self.slots, values, strict=True):
-            parts.append(remove_variables(value) or slot.fallback or _EMPTY_MARK)
+        for slot in self.slots:
+            parts.append(remove_variables(slot.read(addressee, sender)) or slot.fallback or _EMPTY_MARK)
             parts.append(slot.text_after)
         filled = "".join(parts)
         if _EMPTY_MARK in filled:
@@ -129,21 +123,17 @@ class TextTemplate:
 def compile_template(text: str) -> TextTemplate:
     start, *segments = _split_at_variables(strip_invisible(text))
     slots = tuple(
-        _Slot(name.upper(), _READERS[name.upper()], fallback.strip(), text_after)
+        _Slot(name.upper(), READERS[name.upper()], fallback.strip(), text_after)
         for name, fallback, text_after in segments
     )
     return TextTemplate(start[2], slots)
-
-
-def fill_text(text: str, values: Mapping[str, str]) -> str:
-    return compile_template(text).fill_values(values)
 
 
 def fill_url(url: str, addressee: Addressee, sender: SenderName) -> str:
     """A URL with its variables replaced; only a fallback, which the sender wrote, may contain slashes and the like."""
     parts = []
     for name, fallback, text_after in _url_segments(url):
-        value = remove_variables(_READERS[name.upper()](addressee, sender)) if name else ""
+        value = remove_variables(READERS[name.upper()](addressee, sender)) if name else ""
         parts.append(quote(value, safe="") or quote(fallback.strip(), safe=_URL_SAFE_CHARS))
         parts.append(text_after)
     # Each part by itself: a stray sign must not reach for the letters of the value behind it.
@@ -155,11 +145,6 @@ def fill_url(url: str, addressee: Addressee, sender: SenderName) -> str:
 def _url_segments(url: str) -> list[tuple[str, str, str]]:
     """Cached: thousands of items have the same URL."""
     return _split_at_variables(strip_invisible(url))
-
-
-def variable_values(addressee: Addressee, sender: SenderName) -> dict[str, str]:
-    """Every variable's value for one recipient; unknown ones are empty."""
-    return {name: read(addressee, sender) for name, read in _READERS.items()}
 
 
 def _split_at_variables(text: str) -> list[tuple[str, str, str]]:
@@ -192,3 +177,34 @@ def _close_gap(gap: re.Match[str]) -> str:
         return lead
     joint = lead or gap["between"] or ""
     return joint + " " if gap["before"] or gap["after"] or gap["between"] else joint
+
+
+# Controls, marks of direction, joiners, and halves of letters: no pen can write them.
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cs"})
+
+# Letters by name that leave the paper white: fillers, the empty braille cell, variation selectors.
+_BLANK_CHARS = re.compile("[\u115f\u1160\u3164\uffa0\u2800\u180b-\u180d\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+
+_LINE_END = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+
+
+def to_one_line(text: str | None) -> str:
+    """Visible characters on one line, words one space apart."""
+    if not text:
+        return ""
+    return " ".join(strip_invisible(text).split())
+
+
+def strip_invisible(text: str) -> str:
+    """The text without invisible characters, in Unicode's form C; lines stay, every kind of space is a space."""
+    if not text.replace("\n", " ").isprintable():
+        text = "".join([_visible_char(char) for char in _LINE_END.sub("\n", text)])
+    return text if text.isascii() else normalize("NFC", _BLANK_CHARS.sub("", text))
+
+
+def _visible_char(char: str) -> str:
+    if char == "\n":
+        return char
+    if char.isspace():
+        return " "
+    return "" if category(char) in _INVISIBLE_CATEGORIES else char

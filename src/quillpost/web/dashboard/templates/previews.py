@@ -26,8 +26,7 @@ from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.images import limit_heavy_work, load_picture
 from quillpost.orders.templates.service import MessageTemplateValues, choose_sub_account
 from quillpost.rendering import models as rendering_models
-from quillpost.rendering.layout.models import ProductLayout
-from quillpost.rendering.layout.paragraphs import DoesNotFit
+from quillpost.rendering.layout.models import DoesNotFit, ProductLayout
 from quillpost.rendering.models import INCH, Addressee, Copy, Design, parse_color
 from quillpost.rendering.service import Renderer
 from quillpost.web.api.templates.messages import check_draft
