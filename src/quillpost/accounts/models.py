@@ -23,10 +23,6 @@ class Caller:
     grant_id: int | None = None
     is_operator: bool = False
 
-    @property
-    def is_testing(self) -> bool:
-        return self.mode == "test"
-
     def require(self, scope: str) -> None:
         """Raise unless the token may do this; a token without scopes may do everything."""
         if self.scopes is not None and scope not in self.scopes:

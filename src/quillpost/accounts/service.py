@@ -101,7 +101,7 @@ def mint_token(
 def read_sender(tx: Tx, caller: Caller, sub_account_id: int | None) -> SenderProfile:
     """The sender when the request names none: the sub account, else the account."""
     account = tx.execute(sa.select(accounts).where(accounts.c.id == caller.account_id)).one()
-    sub_account = read_sub_account(tx, sub_account_id)
+    sub_account = None if sub_account_id is None else read_sub_account(tx, sub_account_id)
     branding = sub_account.branding if sub_account is not None else {}
     address_source = sub_account if sub_account is not None and sub_account.return_address else account
     return SenderProfile(

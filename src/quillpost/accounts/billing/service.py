@@ -83,9 +83,10 @@ def authorize_order(
     tx: Tx, *, account_id: int, sub_account_id: int | None, mode: str, order_id: int, cents: int, now: datetime
 ) -> None:
     """Hold what the order may cost."""
-    owner = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
-    transfer = {"kind": "authorise", "source": CREDIT, "target": HELD}
-    _insert_move(tx, **owner, **transfer, cents=cents, key=f"authorise:order:{order_id}", at=now)
+    if cents > 0:
+        owner = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
+        transfer = {"kind": "authorise", "source": CREDIT, "target": HELD, "cents": cents}
+        tx.execute(sa.insert(ledger_moves).values(**owner, **transfer, key=f"authorise:order:{order_id}", at=now))
 
 
 def charge_leads(
@@ -100,14 +101,11 @@ def charge_leads(
     now: datetime,
 ) -> None:
     """Charge for bought records: from what is held for their order, or from credit."""
-    owner = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
-    transfer = {"kind": "capture", "source": CREDIT if order_id is None else HELD, "target": EARNED}
-    _insert_move(tx, **owner, **transfer, cents=cents, key=f"capture:leads:{purchase_id}", at=now)
-
-
-def _insert_move(tx: Tx, *, cents: int, **entry: object) -> None:
     if cents > 0:
-        tx.execute(sa.insert(ledger_moves).values(cents=cents, **entry))
+        owner = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
+        source = CREDIT if order_id is None else HELD
+        transfer = {"kind": "capture", "source": source, "target": EARNED, "cents": cents}
+        tx.execute(sa.insert(ledger_moves).values(**owner, **transfer, key=f"capture:leads:{purchase_id}", at=now))
 
 
 def release_order_hold(tx: Tx, order_id: int, *, now: datetime) -> None:

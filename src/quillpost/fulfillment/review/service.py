@@ -79,7 +79,7 @@ def list_pause_warnings(
     db: Database, environments: Mapping[str, Environment], clock: Clock, caller: Caller
 ) -> list[str]:
     """The warnings for a sender whose live order could not be mailed with the current setup."""
-    if caller.is_testing:
+    if caller.mode == "test":
         return []
     with db.transaction(build_tenant(caller)) as tx:
         gaps = find_service_gaps(tx, environments[caller.mode], on=clock().date())

@@ -54,7 +54,7 @@ def prepare_draft(
 ) -> OrderDraft:
     """Check everything outside the request; the network comes last. No transaction is open meanwhile."""
     renderer, return_address = context.renderer, choose_return_address(request, resolved.sender)
-    if needs_return_address and not caller.is_testing and return_address.address is None:
+    if needs_return_address and caller.mode != "test" and return_address.address is None:
         raise Invalid({"return_address": ["Live mail needs a return address: in the call or in the account."]})
     _check_prices(people, resolved.tariff, request)
     design = designs.build_design(

@@ -46,20 +46,17 @@ KnownDetails = tuple[str | None, ...]
 CARE_OF_WORDS = frozenset({"C/O", "ATTN", "ATTENTION"})
 
 
-def build_address_key(street: str, unit: str, locality: str, country: str, *, known_details: KnownDetails) -> str:
+def _build_address_key(street: str, unit: str, locality: str, country: str, *, known_details: KnownDetails) -> str:
     """`STREET|UNIT|PLACE|COUNTRY`, of parts normalized for keys; the place is a postal code, else a city. Without a
     place it is no delivery point: all known details tell people apart."""
-    key_parts = [street, unit, locality, country]
-    if locality:
-        return _shorten_key("|".join(key_parts))
-    city, province, email, *more_details = known_details
-    detail_parts = [
-        normalize_for_key(city),
-        normalize_for_key(province),
-        (email or "").lower(),
-        *map(normalize_for_key, more_details),
-    ]
-    return _shorten_key("|".join([*key_parts, *detail_parts])) + AMBIGUOUS_KEY_SUFFIX
+    key = f"{street}|{unit}|{locality}|{country}"
+    if not locality:
+        city, province, email, *more_details = known_details
+        details = [normalize_for_key(city), normalize_for_key(province), (email or "").lower()]
+        key = "|".join([key, *details, *map(normalize_for_key, more_details)])
+    if len(key) > MAX_KEY_LENGTH:
+        key = f"{key[:LONG_KEY_PREFIX_LENGTH]}|{hashlib.sha256(key.encode()).hexdigest()}"
+    return key if locality else key + AMBIGUOUS_KEY_SUFFIX
 
 
 def get_street(key: str) -> str:
@@ -70,12 +67,6 @@ def get_unit(key: str) -> str:
     return key.split("|", 2)[1]
 
 
-def _shorten_key(key: str) -> str:
-    if len(key) <= MAX_KEY_LENGTH:
-        return key
-    return f"{key[:LONG_KEY_PREFIX_LENGTH]}|{hashlib.sha256(key.encode()).hexdigest()}"
-
-
 def _build_street_key(street: str) -> str:
     """`12 N ASH ST`, `12NASH ST`: directions and the suffix are apart, other words joined. People write Lake Shore and
     Lakeshore for one street; but W Alton and Walton are two, and so are Fore St and Forest."""
@@ -84,8 +75,18 @@ def _build_street_key(street: str) -> str:
     while end > 0 and words[end - 1] in DIRECTION_CODES:
         end -= 1
     suffix = end - 1 if end > 2 and words[end - 1] in STANDARD_STREET_SUFFIXES else -1
+    spellings = [STANDARD_SPELLINGS.get(word, word) for word in words]
+    for index, word in enumerate(words):
+        tens, hyphen, ones = word.partition("-")
+        if tens in SPELLED_TENS:
+            next_word = words[index + 1] if not hyphen and index + 1 < len(words) else ""
+            ordinal = SPELLED_ORDINALS.get(ones or next_word, "")
+            if len(ordinal) == 3:  # 1ST to 9TH
+                spellings[index] = SPELLED_TENS[tens] + ordinal
+                if not hyphen:
+                    spellings[index + 1] = ""
     key, needs_space = "", False
-    for index, word in enumerate(_ordinals_to_digits(words)):
+    for index, word in enumerate(spellings):
         key_word = word if word.isascii() and word.isalnum() else normalize_for_key(word)
         if not key_word:
             continue
@@ -95,22 +96,6 @@ def _build_street_key(street: str) -> str:
         key += key_word
         needs_space = is_direction
     return key
-
-
-def _ordinals_to_digits(words: list[str]) -> list[str]:
-    """Each word in its standard spelling; as many as there were."""
-    spellings = [STANDARD_SPELLINGS.get(word, word) for word in words]
-    for index, word in enumerate(words):
-        tens, hyphen, ones = word.partition("-")
-        if tens not in SPELLED_TENS:
-            continue
-        next_word = words[index + 1] if not hyphen and index + 1 < len(words) else ""
-        ordinal = SPELLED_ORDINALS.get(ones or next_word, "")
-        if len(ordinal) == 3:  # 1ST to 9TH
-            spellings[index] = SPELLED_TENS[tens] + ordinal
-            if not hyphen:
-                spellings[index + 1] = ""
-    return spellings
 
 
 def _build_second_line_key(second_line: str) -> str:
@@ -195,12 +180,19 @@ NO_BOX = "{} has no BOX after it."
 MILITARY_BOX_REQUIRED = "Mail to the armed forces goes to a PSC, a CMR or a UNIT, and its BOX."
 
 
-def find_domestic_doubts(
-    parsed: DeliveryPoint, city: str, state: str, zip5: str, *, is_city_known: bool
+def _find_domestic_doubts(
+    parsed: DeliveryPoint, city: str, state: str, zip5: str, standard_city: str | None
 ) -> tuple[str, ...]:
     """The most serious first."""
-    doubts = _find_zip_doubts(city, state, zip5, is_city_known=is_city_known)
-    if state in MILITARY_STATES or (len(city) <= MAX_MILITARY_CITY_LENGTH and _is_military(city)):
+    doubts: list[str] = []
+    zip_state_city = find_state_and_city(zip5)
+    if zip_state_city is None:
+        doubts.append(f"The ZIP code {zip5} is not known.")
+    elif zip_state_city[0] != state:
+        doubts.append(f"The ZIP code {zip5} is in {zip_state_city[0]}, not in {state}.")
+    elif standard_city is None:
+        doubts.append(f"The ZIP code {zip5} belongs to {zip_state_city[1].title()}, not to {city}.")
+    if state in MILITARY_STATES or standard_city is None or standard_city.replace(" ", "") in MILITARY_CITIES:
         doubts += _find_military_doubts(parsed, city, state)
     if not parsed.has_number:
         doubts.append(NO_NUMBER)
@@ -215,27 +207,14 @@ def find_domestic_doubts(
     return tuple(doubts)
 
 
-def _find_zip_doubts(city: str, state: str, zip5: str, *, is_city_known: bool) -> list[str]:
-    zip_state_city = find_state_and_city(zip5)
-    if zip_state_city is None:
-        return [f"The ZIP code {zip5} is not known."]
-    if zip_state_city[0] != state:
-        return [f"The ZIP code {zip5} is in {zip_state_city[0]}, not in {state}."]
-    if not is_city_known:
-        return [f"The ZIP code {zip5} belongs to {zip_state_city[1].title()}, not to {city}."]
-    return []
-
-
 def _find_military_doubts(parsed: DeliveryPoint, city: str, state: str) -> list[str]:
-    if not _is_military(city):
-        return [f"In {state} the city is APO, FPO or DPO, not {city}."]
+    is_military_city = standardize_text(city).replace(" ", "") in MILITARY_CITIES
     if state not in MILITARY_STATES:
-        return [f"The state of {city.upper()} is AA, AE or AP, not {state}."]
+        is_wrong = is_military_city and len(city) <= MAX_MILITARY_CITY_LENGTH
+        return [f"The state of {city.upper()} is AA, AE or AP, not {state}."] if is_wrong else []
+    if not is_military_city:
+        return [f"In {state} the city is APO, FPO or DPO, not {city}."]
     return [] if parsed.is_military else [MILITARY_BOX_REQUIRED]
-
-
-def _is_military(city: str) -> bool:
-    return standardize_text(city).replace(" ", "") in MILITARY_CITIES
 
 
 HOME_COUNTRY = "US"
@@ -293,13 +272,13 @@ def _standardize_domestic(
     street, unit = _build_street_key(parsed.street), ",".join(unit_keys)
     zip_code = format_zip(code or "")
     if parsed.has_number and not parsed.is_missing_box and parsed.street != GENERAL_DELIVERY:
-        key = build_address_key(street, unit, zip_code[:5], HOME_COUNTRY, known_details=(city, state, email))
+        key = _build_address_key(street, unit, zip_code[:5], HOME_COUNTRY, known_details=(city, state, email))
     else:
-        key = build_address_key(street, unit, "", HOME_COUNTRY, known_details=(city, state, email, zip_code[:5], name))
+        key = _build_address_key(street, unit, "", HOME_COUNTRY, known_details=(city, state, email, zip_code[:5], name))
     if city is None or state is None or code is None:
         return StandardizedAddress(key, None, UNDELIVERABLE, (INCOMPLETE_ADDRESS,))
     standard_city = find_standard_city(zip_code[:5], city)
-    doubts = find_domestic_doubts(parsed, city, state, zip_code[:5], is_city_known=standard_city is not None)
+    doubts = _find_domestic_doubts(parsed, city, state, zip_code[:5], standard_city)
     standard = (
         parsed.line,
         parsed.second_line or None,
@@ -317,7 +296,7 @@ def _standardize_foreign(
     # 110 00 is 11000; not everyone has codes
     locality = normalize_for_key(code).replace(" ", "") or normalize_for_key(city)
     street, unit = normalize_for_key(address), normalize_for_key(address2)
-    key = build_address_key(street, unit, locality, country, known_details=(city, province, email))
+    key = _build_address_key(street, unit, locality, country, known_details=(city, province, email))
     if city is None:
         return StandardizedAddress(key, None, UNDELIVERABLE, (INCOMPLETE_ADDRESS,))
     foreign = standardize_foreign(

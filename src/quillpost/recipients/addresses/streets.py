@@ -186,10 +186,7 @@ _LEADING_ZEROS = re.compile(r"^0+(?=\d)")
 
 def read_box(words: list[str]) -> DeliveryPoint | None:
     """None unless the line is only a box or a route."""
-    first_word = words[0]
-    if first_word not in BOX_STARTS and (
-        first_word[0].isdigit() or first_word.isalpha() or not _JOINED_BOX.fullmatch(first_word)
-    ):
+    if words[0] not in BOX_STARTS and (words[0].isalpha() or not _JOINED_BOX.fullmatch(words[0])):
         return None
     words = _split_joined_boxes(words)
     for count in range(min(MAX_BOX_KIND_WORDS, len(words) - 1), 0, -1):
@@ -252,7 +249,7 @@ _JOINED_HIGHWAY = re.compile(r"(I|IH|US|SR|CR|SH|FM|RM|HWY|HIGHWAY|RT|RTE|ROUTE)
 def read_delivery_point(words: list[str]) -> DeliveryPoint | None:
     """The words of one line (at least one); None if the tables cannot tell."""
     first_word = words[0]
-    if (box := read_box(words)) is not None:
+    if not first_word[0].isdigit() and (box := read_box(words)) is not None:
         return box
     if first_word == "GENERAL" and words == ["GENERAL", "DELIVERY"]:
         return DeliveryPoint(GENERAL_DELIVERY, [], True)
@@ -286,7 +283,7 @@ def _read_numbered(number: str, words: list[str]) -> DeliveryPoint | None:
     highway = _read_highway(number, words)
     if highway is not None:
         return highway
-    start, units = split_units(words, 1)
+    start, units = (len(words), []) if UNITS.keys().isdisjoint(words) else split_units(words, 1)
     street, road_number = words[:start], ""
     has_unlabeled_number = False
     if len(street) > 2 and _is_road_number(street[-1], street[-2]):

@@ -154,7 +154,7 @@ def search_leads(
     return LeadSearchResult(
         [person for _, person in chosen],
         [lead.id for lead, _ in chosen],
-        caller.is_testing,
+        caller.mode == "test",
         provider.needs_purchase_reports,
         [lead.coordinates for lead, _ in chosen],
         (latitude, longitude),
@@ -217,7 +217,7 @@ def _locate_center(db: Database, caller: Caller, search: LeadSearch, prefix: str
     center = find_search_center(search.address, search.postal_code)
     if center.key is not None:
         with db.anonymous_transaction() as tx:
-            mode_condition = _IS_SAMPLE if caller.is_testing else ~_IS_SAMPLE
+            mode_condition = _IS_SAMPLE if caller.mode == "test" else ~_IS_SAMPLE
             own_coordinates = tx.execute(
                 _SELECT_COORDINATES.where(leads.c.address_key == center.key, mode_condition)
             ).first()
@@ -249,7 +249,7 @@ def _leads_within(candidates: Sequence[Lead], latitude: float, longitude: float,
 
 def _explain_no_match(db: Database, caller: Caller, provider: LeadProvider, search: LeadSearch) -> str:
     miles = f"{search.within_miles or MAX_MILES:g}"
-    if caller.is_testing:
+    if caller.mode == "test":
         return NO_SAMPLE_MATCH.format(miles)
     with db.anonymous_transaction() as tx:
         source = tx.execute(sa.select(lead_sources.c.id).where(~lead_sources.c.is_sample).limit(1)).first()

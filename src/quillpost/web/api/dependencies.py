@@ -174,7 +174,7 @@ def require_live_operator(scope: str) -> Callable[[Caller], Caller]:
     """The same for what both modes share: a test token changes nothing of live mail."""
 
     def check(caller: Annotated[Caller, Depends(require_operator(scope))]) -> Caller:
-        if caller.is_testing:
+        if caller.mode == "test":
             raise Forbidden("This changes live mail as well: use a live token of an operator's account.")
         return caller
 

@@ -22,7 +22,7 @@ service_router = ApiRouter("Service")
 @service_router.get("/ping", wire.PingResponse, summary="Check the token and its mode")
 def ping(caller: Annotated[Caller, Depends(get_caller)]) -> Response:
     """Answers `pong`, and whether the token is one of testing mode."""
-    return json_response(wire.PingResponse(message="pong", test_mode=caller.is_testing))
+    return json_response(wire.PingResponse(message="pong", test_mode=caller.mode == "test"))
 
 
 @router.get("/account", wire.Account, summary="Read the account's credit and usage")
@@ -46,7 +46,7 @@ def read_account(
         "email": usage.email,
         "company": usage.company,
         "mode": cast(Mode, caller.mode),
-        "test_mode": caller.is_testing,
+        "test_mode": caller.mode == "test",
         "credit": usage.credit,
         "usage": {
             "month": usage.month.strftime("%Y-%m"),

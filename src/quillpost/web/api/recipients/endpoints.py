@@ -294,7 +294,7 @@ def erase_person(body: WhomToErase, caller: CanErase, container: Services, audit
     person = parse_subject({name: value for name, value in body.provided_fields().items() if isinstance(value, str)})
     with container.db.system_transaction() as tx:
         # A live token erases the person in testing too; a test token touches nothing that was really mailed.
-        tenant = Tenant(caller.account_id, caller.sub_account_id, "test" if caller.is_testing else None)
+        tenant = Tenant(caller.account_id, caller.sub_account_id, "test" if caller.mode == "test" else None)
         erasure = erase_subject(tx, container.encryptor, tenant, person, now=container.clock())
         audit.record(tx, "person.erased", {})  # whom, nobody is to know any more
     return json_response(wire.ErasureResponse(message="success", erased=dict(erasure.erased), waiting=erasure.waiting))

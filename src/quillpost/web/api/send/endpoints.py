@@ -259,7 +259,7 @@ def estimate_response(draft: OrderDraft, caller: Caller, container: Container) -
         "leads_fee": estimate.leads_fee,
         "giftcard_total": audience.gift_total,
         "authorization_total": estimate.total_cents,
-        "test_mode": caller.is_testing,
+        "test_mode": caller.mode == "test",
         "warnings": warnings,
     }
     content = wire.EstimateResponse(message="OK", data=data)

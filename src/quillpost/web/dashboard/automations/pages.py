@@ -301,7 +301,7 @@ def switch_on_page(request: Request, automation_id: str, user: CurrentUser, cont
     automation = find_automation(automation_id, user, container)
     cost = (
         "Nothing is mailed and nothing is paid for: it is in testing mode."
-        if user.caller.is_testing
+        if user.caller.mode == "test"
         else f"Real mail, paid for from your credit, goes to {automation.daily_limit:,} people a day at most."
     )
     return render_confirmation(

@@ -87,7 +87,7 @@ def price_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, c
         user=user,
         price=estimate,
         base_path="/compose",
-        is_testing=user.caller.is_testing,
+        is_testing=user.caller.mode == "test",
     )
 
 

@@ -58,7 +58,7 @@ def page_context(request: Request, user: SignedInUser, container: Container, for
         "radius_search": search_radius(form, caller, container) if "radius" in requested_sections else None,
         "price": estimate_form(form, caller, container, zone) if "price" in requested_sections else None,
         "base_path": "/compose",
-        "is_testing": caller.is_testing,
+        "is_testing": caller.mode == "test",
     }
 
 
@@ -308,7 +308,7 @@ def send_order(request: Request, user: CurrentUser, form: PostedLargeForm, conta
         estimate = estimate_draft(order_draft, user.caller, container)
         if estimate.pieces == 0:
             raise Invalid({FORM_ERROR_KEY: [NO_RECIPIENTS]})
-        if not user.caller.is_testing and form.text(AGREED_FIELD) != estimate.agreement:
+        if user.caller.mode != "test" and form.text(AGREED_FIELD) != estimate.agreement:
             return _render_confirmation(request, user, form, container, order_draft, estimate, zone)
         try:
             files = order_service.store_files(container.orders, user.caller, order_draft)
@@ -353,7 +353,7 @@ def _create_order(
     with container.db.transaction(build_tenant(user.caller)) as tx:
         _claim_form(tx, user, form)
         order, audience = order_service.create_order(container.orders, tx, user.caller, order_draft, files)
-        if not user.caller.is_testing and audience.mailed_items != estimate.pieces:
+        if user.caller.mode != "test" and audience.mailed_items != estimate.pieces:
             raise AgreementChanged
     return order
 

@@ -195,7 +195,7 @@ def price_in_frame(request: Request, visit: VisitWithForm, container: Services) 
             "compose/price.html",
             price=price,
             base_path=request.url.path.removesuffix("/price"),
-            is_testing=guest.caller.is_testing,
+            is_testing=guest.caller.mode == "test",
         )
 
     return respond_in_frame(request, visit, respond)
@@ -303,7 +303,7 @@ def _render_frame(
         can_upload=False,
         price=price,
         base_path=base_path,
-        is_testing=caller.is_testing,
+        is_testing=caller.mode == "test",
         **values,
         **recipients.audience_context(form, caller, container, allowed_ids=guest.mailing_list_ids),
     )

@@ -180,7 +180,7 @@ def _render_erase_page(
         recipient_name=_display_name(recipient),
         erasure_preview=erasure_preview,
         back_url=_recipient_path(mailing_list, recipient),
-        is_testing=context.user.caller.is_testing,
+        is_testing=context.user.caller.mode == "test",
     )
 
 
@@ -195,7 +195,7 @@ def _erasure_target(recipient: Recipient, identifiers: Sequence[str]) -> Erasure
 
 
 def _erasure_tenant(user: SignedInUser) -> Tenant:
-    mode = "test" if user.caller.is_testing else None
+    mode = "test" if user.caller.mode == "test" else None
     return Tenant(user.here.account_id, user.here.sub_account_id, mode)
 
 
