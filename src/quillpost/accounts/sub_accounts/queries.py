@@ -48,9 +48,7 @@ _SEARCH_COLUMNS = [each for each in SUB_ACCOUNT_COLUMNS if each.name == "title" 
 IS_NOT_DELETED = sub_accounts.c.deleted_at.is_(None)
 
 
-def read_sub_account(tx: Tx, sub_account_id: int | None) -> SubAccount | None:
-    if sub_account_id is None:
-        return None
+def read_sub_account(tx: Tx, sub_account_id: int) -> SubAccount | None:
     row = tx.execute(sa.select(*SUB_ACCOUNT_COLUMNS).where(sub_accounts.c.id == sub_account_id, IS_NOT_DELETED)).first()
     return None if row is None else SubAccount(*row)
 

@@ -302,7 +302,7 @@ def create_and_respond(
         container,
         order,
         people=audience.people,
-        sub_account=read_sub_account(unit_of_work.tx, order.sub_account_id),
+        sub_account=read_sub_account(unit_of_work.tx, order.sub_account_id) if order.sub_account_id else None,
     )
     warnings = [*draft.pause_warnings, *order.warnings, *draft_service.list_stock_warnings(draft, audience)]
     return json_response(content, warnings=warnings)

@@ -252,7 +252,7 @@ def render_automation(
     with container.db.transaction(build_tenant(user.caller)) as tx:
         waiting_count = automation_queries.count_due(tx, [automation.id]).get(automation.id, 0)
         lists = find_lists(tx, [automation.mailing_list_id] if automation.mailing_list_id else [])
-        sub_account = read_sub_account(tx, automation.sub_account_id)
+        sub_account = read_sub_account(tx, automation.sub_account_id) if automation.sub_account_id else None
     mailing_list = next(iter(lists.values()), None)
     return render_automation_page(
         request,

@@ -324,7 +324,7 @@ def list_first_steps(tx: Tx, user: SignedInUser) -> Sequence[FirstStep]:
 
 def has_return_address(tx: Tx, user: SignedInUser) -> bool:
     """Of the user's sub account, or else of the account."""
-    sub_account = read_sub_account(tx, user.here.sub_account_id)
+    sub_account = read_sub_account(tx, user.here.sub_account_id) if user.here.sub_account_id else None
     if sub_account is not None and sub_account.return_address:
         return True
     return read_account_profile(tx, user.here.account_id).has_return_address

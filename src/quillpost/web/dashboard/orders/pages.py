@@ -132,7 +132,7 @@ def order_page(request: Request, order_id: str, user: CurrentUser, container: Se
     with container.db.transaction(build_tenant(user.caller)) as tx:
         view = read_order_view(tx, container, number)
         order = view.order
-        sub_account = read_sub_account(tx, order.sub_account_id)
+        sub_account = read_sub_account(tx, order.sub_account_id) if order.sub_account_id else None
         mailing_lists = find_lists(tx, order.mailing_list_ids[:MAX_LISTS_SHOWN])
     style = container.renderer.hands.styles.get(order.style)
     return render_page(

@@ -65,7 +65,7 @@ def render_log_page(
             context.container.db, tx, tenant_scope, webhook.id, parse_page(page), delivery_filter
         )
         mailing_lists = find_lists(tx, [webhook.mailing_list_id] if webhook.mailing_list_id else [])
-        sub_account = read_sub_account(tx, webhook.sub_account_id)
+        sub_account = read_sub_account(tx, webhook.sub_account_id) if webhook.sub_account_id else None
     filter_values = {"status": delivery_filter.status, "event_type": delivery_filter.event_type}
     query_string = urlencode({name: value for name, value in filter_values.items() if value})
     return render_webhook_page(
