@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from quillpost.recipients.addresses.rules import AMBIGUOUS_KEY_SUFFIX, DELIVERABLE, HOME_COUNTRY, StandardParts
+from quillpost.recipients.addresses.rules import (
+    AMBIGUOUS_KEY_SUFFIX,
+    DELIVERABLE,
+    HOME_COUNTRY,
+    UNDELIVERABLE,
+    StandardParts,
+)
 
 CUSTOM_FIELDS = tuple(f"custom{n}" for n in range(1, 11))
 
@@ -66,6 +72,11 @@ class Person:
         if self.country == HOME_COUNTRY:
             required_values += [self.province, self.postal_code]
         return None not in required_values
+
+    @property
+    def mail_deliverability(self) -> str:
+        """Whether mail arrives there: never at an incomplete address."""
+        return self.deliverability if self.can_be_mailed else UNDELIVERABLE
 
 
 def get_distinguishing_key(suppress_by: str, person: Person) -> str:

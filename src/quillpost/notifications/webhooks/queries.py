@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -47,6 +48,11 @@ class WebhookSubscription:
     @property
     def is_awake(self) -> bool:
         return self.status in ("active", "failing")
+
+    @property
+    def audit_details(self) -> dict[str, Any]:
+        """Names only the host: the rest of the URL may hold a key."""
+        return {"name": urlsplit(self.url).hostname, "mode": self.mode, "id": self.id}
 
 
 _WEBHOOK_COLUMNS = [

@@ -21,6 +21,7 @@ from quillpost.notifications.webhooks import queries, rules
 from quillpost.notifications.webhooks.payloads import sample_event_type
 from quillpost.notifications.webhooks.queries import force_index_plans, require_webhook_quota
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES
+from quillpost.orders.templates.rules import CheckUrl
 from quillpost.recipients.lists.queries import UNKNOWN_LIST, read_lists
 
 PREVIOUS_SECRET_VALID_FOR = timedelta(hours=24)
@@ -43,10 +44,17 @@ def create_webhook(
     description: str | None = None,
     sub_account_id: int | None = None,
     mailing_list_id: int | None = None,
+    mode: str | None = None,
+    check_url: CheckUrl | None = None,
     max_webhooks: int | None = None,
     now: datetime,
 ) -> tuple[queries.WebhookSubscription, str]:
     """The subscription to events of the caller's mode, and its secret, which is shown only once."""
+    errors = {"url": [error]} if check_url is not None and (error := check_url(url)) else {}
+    if mode not in (None, caller.mode):
+        errors["mode"] = [f"Use a {mode} token to subscribe to {mode} events."]
+    if errors:
+        raise Invalid(errors)
     if max_webhooks is not None:
         require_webhook_quota(tx, caller.account_id, limit=max_webhooks)
     owner_sub_account_id = sub_account_id if sub_account_id is not None else caller.sub_account_id
@@ -75,11 +83,24 @@ def create_webhook(
 
 
 def update_webhook(
-    tx: Tx, caller: Caller, webhook_id: int, changes: Mapping[str, Any], *, now: datetime
+    tx: Tx,
+    caller: Caller,
+    webhook_id: int,
+    changes: Mapping[str, Any],
+    *,
+    check_url: CheckUrl | None = None,
+    now: datetime,
 ) -> queries.WebhookSubscription:
-    """Change the given values. Pending deliveries go to the new URL."""
+    """Change the given values, of which `mode` must be what it is. Pending deliveries go to the new URL."""
     previous = queries.read_webhook(tx, webhook_id, locked=True)
     values = {"sub_account_id": previous.sub_account_id, "mailing_list_id": previous.mailing_list_id, **changes}
+    errors = (
+        {"url": [error]} if check_url is not None and "url" in changes and (error := check_url(values["url"])) else {}
+    )
+    if (mode := values.pop("mode", None)) not in (None, previous.mode):
+        errors["mode"] = [f"This subscription stays {previous.mode}: make another with a {mode} token."]
+    if errors:
+        raise Invalid(errors)
     if values["sub_account_id"] is None:
         values["sub_account_id"] = caller.sub_account_id
     audience = values["sub_account_id"], values["mailing_list_id"]

@@ -1,18 +1,19 @@
 """Creates, changes and drafts automations."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
-from datetime import date, datetime, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
+from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.core import jobs
 from quillpost.core.database import Tx
-from quillpost.core.errors import Conflict, Invalid, Message, Refused
+from quillpost.core.errors import Conflict, Invalid, Message, NotFound, Refused
 from quillpost.orders import designs
 from quillpost.orders.automations import queries, rules
-from quillpost.orders.automations.queries import Automation
+from quillpost.orders.automations.queries import Automation, UpcomingMailing
 from quillpost.orders.drafts import service as draft_service
 from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.models import AUTOMATION_METHOD, FieldErrors, OrderRequest, ResolvedRequest
@@ -22,7 +23,8 @@ from quillpost.orders.requests.rules import validate_request
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from quillpost.recipients.addresses.rules import INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.recipients.models import Person
-from quillpost.recipients.rules import NO_PRICE
+from quillpost.recipients.queries import read_recipient
+from quillpost.recipients.rules import NO_PRICE, person_to_fields, validate_recipient
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.text.variables import has_variables
 
@@ -38,6 +40,9 @@ WRONG_MODE_LIST = "The service keeps this list of those who scanned {0} mail: us
 
 DUE_FIELDS = ("sub_account_id", "trigger", "mailing_list_id", "date_field", "days_offset")
 """What decides who is due; a change of it starts over."""
+CHECKED_FIELDS = frozenset({"send", "trigger", "mailing_list_id"})
+"""Where one of these is given, the whole send is looked at again."""
+PREVIEW_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +209,89 @@ def _refuse_personal_pictures(request: ResolvedRequest, errors: FieldErrors) -> 
     for source in (request.front, request.background):
         if source is not None and source.url is not None and has_variables(source.url):
             errors.setdefault(source.field, []).append(PICTURE_TAKES_NO_VARIABLES)
+
+
+def check_automation(context: AutomationContext, caller: Caller, plan: AutomationPlan) -> OrderDraft:
+    """Its send, drafted as if it were sent now; `Invalid` with everything that is wrong with the plan."""
+    errors = check_plan(plan)
+    try:
+        draft = draft_automation_order(context, caller, plan)
+    except Invalid as error:
+        raise Invalid(errors | dict(error.fields)) from None
+    if errors:
+        raise Invalid(errors)
+    return draft
+
+
+def check_changes(
+    context: AutomationContext, caller: Caller, previous: Automation, plan: AutomationPlan, given_fields: Set[str]
+) -> OrderDraft | None:
+    """The same of a changed plan; None where nothing that was given concerns the send, which is not drafted then."""
+    if given_fields & CHECKED_FIELDS or (plan.enabled and not previous.enabled):
+        return check_automation(context, caller, plan)
+    if errors := check_plan(plan):
+        raise Invalid(errors)
+    return None
+
+
+def draft_automation_order(
+    context: AutomationContext, caller: Caller, plan: AutomationPlan, *, person: Person | None = None
+) -> OrderDraft:
+    """The send to its list or, `person`, only to this one."""
+    now = context.orders.clock()
+    try:
+        send_request, errors = context.read_send(plan.send, now)
+        with context.orders.db.transaction(build_tenant(caller)) as tx:
+            resolved = resolve_send(
+                tx,
+                caller,
+                replace(send_request, sub_account_id=plan.sub_account_id),
+                errors,
+                mailing_list_id=plan.mailing_list_id,
+                price_date=now.date(),
+                measures_longest=person is None,
+            )
+        if person is not None:
+            request = replace(resolved.request, recipients=(person_to_fields(person),), mailing_list_ids=())
+            resolved = replace(resolved, request=request)
+        return draft_service.draft_resolved_order(context.orders, caller, resolved, errors)
+    except Invalid as error:
+        raise prefix_send_errors(error) from None
+
+
+def prefix_send_errors(error: Invalid) -> Invalid:
+    """The same errors by the names of the automation's fields."""
+    fields = {
+        "mailing_list_id" if name == "mailing_list_ids" else f"send.{name}": messages
+        for name, messages in error.fields.items()
+    }
+    return Invalid(fields)
+
+
+def list_coming_days(context: AutomationContext, automation: Automation) -> list[UpcomingMailing]:
+    if automation.trigger != "date":
+        return []
+    today = rules.local_date(context.orders.clock(), context.zone)
+    days = [today + timedelta(days=offset) for offset in range(PREVIEW_DAYS + 1)]
+    with context.orders.db.system_transaction() as tx:
+        return queries.list_upcoming(tx, automation, days)
+
+
+def find_preview_person(
+    context: AutomationContext, caller: Caller, automation: Automation, coming: Sequence[UpcomingMailing]
+) -> Person:
+    """Only the service can read who is due; the automation was read as the caller."""
+    with context.orders.db.system_transaction() as tx:
+        waiting = queries.read_longest_due(tx, automation, zone=context.zone, limit=1)
+        if unmailed := queries.filter_not_yet_mailed(tx, automation.id, waiting):
+            return unmailed[0].person
+    with context.orders.db.transaction(build_tenant(caller)) as tx:
+        try:
+            if coming:
+                return read_recipient(tx, coming[0].recipient_id).person
+        except NotFound:
+            pass  # gone since they were counted
+        return queries.find_sample_person(tx, automation) or validate_recipient(SAMPLE_RECIPIENT)
 
 
 def prepare_draft(

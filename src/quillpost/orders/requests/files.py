@@ -24,7 +24,7 @@ from quillpost.orders.templates.images import (
     load_pages,
     load_picture,
 )
-from quillpost.orders.templates.service import ImageTemplate, MessageTemplate
+from quillpost.orders.templates.models import ImageTemplate, MessageTemplate
 from quillpost.recipients.models import Person
 from quillpost.rendering.models import SenderName
 from quillpost.rendering.text.variables import fill_url, has_variables

@@ -51,14 +51,12 @@ from quillpost.orders.requests.files import (
 )
 from quillpost.orders.requests.rules import choose_giftcard, landing_page_source
 from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.orders.templates.models import ImageTemplate, MessageTemplate, MessageTemplateValues
 from quillpost.orders.templates.service import (
     IMAGE_TEMPLATES,
     MESSAGE_TEMPLATES,
     UNKNOWN_IMAGE_TEMPLATE,
     UNKNOWN_MESSAGE_TEMPLATE,
-    ImageTemplate,
-    MessageTemplate,
-    MessageTemplateValues,
 )
 from quillpost.recipients.lists.queries import UNKNOWN_LIST, read_lists
 from quillpost.recipients.models import CUSTOM_FIELDS, TEXT_FIELDS, MailingList, Person

@@ -18,6 +18,7 @@ from quillpost.orders.giftcards.rules import (
 from quillpost.orders.models import ContentSource, FieldErrors, GiftcardChoice, OrderRequest, ResolvedRequest, name_part
 from quillpost.orders.products import GIFTCARD
 from quillpost.orders.requests import files
+from quillpost.orders.templates.models import MessageTemplate
 from quillpost.orders.templates.rules import (
     MAX_URL_LENGTH,
     SAMPLE_SENDER,
@@ -26,7 +27,6 @@ from quillpost.orders.templates.rules import (
     url_variables_error,
     variables_error,
 )
-from quillpost.orders.templates.service import MessageTemplate
 from quillpost.recipients.models import Person
 from quillpost.recipients.rules import validate_recipients
 from quillpost.rendering.handwriting.models import Style

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from quillpost.core.errors import Invalid, Message
-from quillpost.orders.templates.service import MessageTemplateValues
+from quillpost.orders.templates.models import MessageTemplateValues
 from quillpost.rendering.handwriting.models import Style
 from quillpost.rendering.models import NO_CUSTOM_FIELDS, Addressee, SenderName, parse_color
 from quillpost.rendering.text.variables import VARIABLE_NAMES, fill_url, find_unknown_variables, has_variables

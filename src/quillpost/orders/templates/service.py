@@ -1,100 +1,29 @@
 """Saved creative: images for fronts, and messages with how they are written."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Self, TypeVar
-from uuid import UUID
+from typing import Any, Generic, TypeVar
 
 import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.queries import refuse_if_used_by_automation
+from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts.queries import require_sub_account
-from quillpost.core.database import Tx
+from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.search import matches_words
 from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, image_templates, message_templates, orders
 from quillpost.core.database.tables.notifications import automations
-from quillpost.core.errors import Message, NotFound, Refused
+from quillpost.core.errors import Conflict, Invalid, Message, NotFound, Refused
 from quillpost.core.paging import Page, PageRequest
-from quillpost.orders.models import HandwritingOptions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageTemplate:
-    id: int
-    account_id: int
-    sub_account_id: int | None
-    type: str
-    name: str
-    image_file_id: UUID
-    design_tool_id: str | None
-    created_at: datetime
-    updated_at: datetime
-
-    @classmethod
-    def of(cls, row: sa.Row[Any]) -> Self:
-        return cls(**row._mapping)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageTemplateValues(HandwritingOptions):
-    """What a message template says. None: not set, so the send decides."""
-
-    type: str
-    name: str
-    content: str = ""
-    handwriting_style_id: int | None = None
-    font_color: str | None = None
-    additional_pages: str | None = None
-    pdf_only_url: str | None = None
-    custom_background_url: str | None = None
-    qrcode_url: str | None = None
-    cc_emails: tuple[str, ...] = ()
-    giftcard_brand_code: str | None = None
-    giftcard_amount: int | None = None
-    landing_page_url: str | None = None
-
-    @property
-    def skip_creative_generation(self) -> bool:
-        return self.pdf_only_url is not None
-
-    @property
-    def stated_handwriting(self) -> dict[str, Any]:
-        return self._state_handwriting(self.handwriting_style_id, self.font_color)
-
-    def with_values(self, values: Mapping[str, Any]) -> "MessageTemplateValues":
-        current_values = {f.name: getattr(self, f.name) for f in fields(MessageTemplateValues)}
-        return MessageTemplateValues(**current_values | dict(values))
-
-    def column_values(self) -> dict[str, Any]:
-        """Values that are not set are not stored."""
-        settings = {name: getattr(self, name) for name in SETTING_FIELDS}
-        return {
-            "type": self.type,
-            "name": self.name,
-            "content": self.content,
-            "settings": {name: value for name, value in settings.items() if value not in (None, ())},
-        }
-
-
-SETTING_FIELDS = tuple(f.name for f in fields(MessageTemplateValues) if f.name not in ("type", "name", "content"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MessageTemplate(MessageTemplateValues):
-    id: int
-    account_id: int
-    sub_account_id: int | None
-    share_uuid: UUID
-    created_at: datetime
-    updated_at: datetime
-
-    @classmethod
-    def of(cls, row: sa.Row[Any]) -> Self:
-        column_values = dict(row._mapping)
-        settings = column_values.pop("settings")
-        return cls(**column_values, **settings | {"cc_emails": tuple(settings.get("cc_emails", ()))})
+from quillpost.orders.giftcards import queries as giftcard_queries
+from quillpost.orders.giftcards.rules import amount_error, find_offered_brand, unknown_brand_error
+from quillpost.orders.ports import OrderContext
+from quillpost.orders.templates import images
+from quillpost.orders.templates.images import FetchedPicture
+from quillpost.orders.templates.models import ImageTemplate, MessageTemplate, MessageTemplateValues
+from quillpost.orders.templates.rules import GIFTCARD_TYPES, clear_unused_fields, validate_template
 
 
 def choose_sub_account(tx: Tx, caller: Caller, sub_account_id: int | None) -> int | None:
@@ -212,3 +141,129 @@ MESSAGE_TEMPLATES = TemplateTable(
     [message_templates.c.name, message_templates.c.content],
     UNKNOWN_MESSAGE_TEMPLATE,
 )
+
+
+def check_message_template(
+    context: OrderContext, tx: Tx, requested: MessageTemplateValues, errors: Mapping[str, str], *, max_characters: int
+) -> MessageTemplateValues:
+    """What is kept of it; `Invalid` with these errors and everything else that is wrong."""
+    values = clear_unused_fields(requested)
+    gift_errors: dict[str, str] = {}
+    if values.type in GIFTCARD_TYPES and values.giftcard_brand_code is not None:
+        offered = giftcard_queries.list_offered_brands(tx)
+        brand = find_offered_brand(values.giftcard_brand_code, offered)
+        if brand is None:
+            gift_errors["giftcard_brand_code"] = unknown_brand_error(values.giftcard_brand_code, offered)
+        elif values.giftcard_amount is not None and (error := amount_error(values.giftcard_amount, brand)):
+            gift_errors["giftcard_amount"] = error
+    validate_template(
+        values,
+        styles=context.renderer.hands.styles,
+        check_url=context.check_url,
+        max_characters=max_characters,
+        known_errors={**errors, **gift_errors},
+    )
+    return values
+
+
+def create_message_template(
+    context: OrderContext,
+    tx: Tx,
+    caller: Caller,
+    requested: MessageTemplateValues,
+    errors: Mapping[str, str],
+    *,
+    sub_account_id: int | None,
+    max_characters: int,
+) -> MessageTemplate:
+    values = check_message_template(context, tx, requested, errors, max_characters=max_characters)
+    chosen_id = choose_sub_account(tx, caller, sub_account_id)
+    columns = {**values.column_values(), "account_id": caller.account_id, "sub_account_id": chosen_id}
+    return MESSAGE_TEMPLATES.insert(tx, columns, now=context.clock())
+
+
+def change_message_template(
+    context: OrderContext,
+    tx: Tx,
+    caller: Caller,
+    before: MessageTemplate,
+    requested: MessageTemplateValues,
+    errors: Mapping[str, str],
+    *,
+    sub_account_id: int | None,
+    moves: bool,
+    max_characters: int,
+) -> MessageTemplate:
+    """`before` was read with a lock; unless it `moves`, it stays in its sub account."""
+    columns = check_message_template(context, tx, requested, errors, max_characters=max_characters).column_values()
+    if moves:
+        columns["sub_account_id"] = choose_sub_account(tx, caller, sub_account_id)
+    return MESSAGE_TEMPLATES.update(tx, before.id, columns, now=context.clock())
+
+
+def create_image_template(
+    context: OrderContext, get_tx: Callable[[], Tx], caller: Caller, values: Mapping[str, Any], source: str | bytes
+) -> tuple[ImageTemplate, FetchedPicture]:
+    """The template, and its picture as it came, by URL or as a file. `get_tx` is called when that is stored: nothing is
+    fetched while a transaction is open."""
+    now = context.clock()
+    with context.db.transaction(build_tenant(caller)) as tx:
+        sub_account_id = choose_sub_account(tx, caller, values["sub_account_id"])
+    picture = _fetch_image(context, source)
+    tenant = Tenant(caller.account_id, sub_account_id)
+    image = images.store_image(context.db, context.storage, tenant, picture, now=now)
+    tx = get_tx()
+    # The sub account may have gone meanwhile; from here on it stays.
+    choose_sub_account(tx, caller, sub_account_id)
+    images.record_image(tx, context.storage, image, now=now)
+    columns = {"account_id": caller.account_id, "sub_account_id": sub_account_id, "image_file_id": image.id}
+    return IMAGE_TEMPLATES.insert(tx, {**values, **columns}, now=now), picture
+
+
+def change_image_template(
+    context: OrderContext,
+    get_tx: Callable[[], Tx],
+    caller: Caller,
+    template_id: int,
+    changes: Mapping[str, Any],
+    source: str | bytes | None,
+) -> tuple[ImageTemplate, FetchedPicture | None]:
+    """The same of a template that exists; without a source its picture stays."""
+    now, columns = context.clock(), dict(changes)
+    with context.db.transaction(build_tenant(caller)) as tx:
+        before = IMAGE_TEMPLATES.read(tx, template_id)
+        sub_account_id = before.sub_account_id
+        if "sub_account_id" in columns:
+            sub_account_id = columns["sub_account_id"] = choose_sub_account(tx, caller, columns["sub_account_id"])
+    picture = None if source is None else _fetch_image(context, source)
+    image = None
+    if picture is not None or sub_account_id != before.sub_account_id:
+        image = images.store_image(
+            context.db,
+            context.storage,
+            Tenant(caller.account_id, sub_account_id),
+            picture or images.read_image(context.db, context.storage, build_tenant(caller), before.image_file_id),
+            now=now,
+        )
+    tx = get_tx()
+    # What was looked up may be otherwise by now; from here on it stays.
+    if "sub_account_id" in columns:
+        choose_sub_account(tx, caller, sub_account_id)
+    current = IMAGE_TEMPLATES.read(tx, template_id, locked=True)
+    if image is not None:
+        # It was stored for the sub account that the template had, and may be a copy of its image.
+        has_moved = current.sub_account_id != before.sub_account_id
+        if has_moved or (picture is None and current.image_file_id != before.image_file_id):
+            raise Conflict("Another call changed this template meanwhile: try again.", retry_after=1)
+        images.record_image(tx, context.storage, image, now=now)
+        columns["image_file_id"] = image.id
+    return IMAGE_TEMPLATES.update(tx, template_id, columns, now=now), picture
+
+
+def _fetch_image(context: OrderContext, source: str | bytes) -> FetchedPicture:
+    if isinstance(source, bytes):
+        return images.read_uploaded_image(source, field="image")
+    error = context.check_url(source)
+    if error is not None:
+        raise Invalid({"image": [error]})
+    return images.fetch_images(context.fetcher, [images.FileToFetch(source, "image")])[0]

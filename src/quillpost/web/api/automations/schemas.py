@@ -1,17 +1,20 @@
 """Bodies and responses of automations."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from quillpost.app.container import Limits
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Container, Limits
 from quillpost.client.automations import AutomationUpdate, DateField, Trigger
 from quillpost.core import exact_json
 from quillpost.core.errors import Invalid
+from quillpost.orders.automations.queries import Automation
 from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT, MAX_DAILY_LIMIT, MAX_DAYS_OFFSET
-from quillpost.orders.automations.service import ReadStoredSend
+from quillpost.orders.automations.service import AutomationContext, AutomationPlan, ReadStoredSend, prefix_send_errors
 from quillpost.orders.models import FieldErrors, OrderRequest
 from quillpost.web.api.schemas import (
     DIGITS,
@@ -109,6 +112,18 @@ class NewAutomation(AutomationBody):
     )
     enabled: OptionalFlag = Field(False, description=ENABLED_DESCRIPTION)
 
+    def to_plan(self, caller: Caller, limits: Limits) -> AutomationPlan:
+        return AutomationPlan(
+            name=self.name,
+            trigger=self.trigger,
+            mailing_list_id=self.mailing_list_id,
+            date_field=self.date_field,
+            days_offset=self.days_offset,
+            daily_limit=self.daily_limit,
+            enabled=self.enabled,
+            **_send_columns(self.send, caller, limits),
+        )
+
 
 @accepts(AutomationUpdate)
 class ChangedAutomation(AutomationBody):
@@ -127,6 +142,36 @@ class ChangedAutomation(AutomationBody):
     )
     daily_limit: DailyLimit = Field(default_factory=int, description=DAILY_LIMIT_DESCRIPTION)
     enabled: Flag = Field(default_factory=bool, description=ENABLED_DESCRIPTION)
+
+    def to_plan(self, previous: Automation, caller: Caller, limits: Limits) -> AutomationPlan:
+        """The plan with what is named. What only a date has goes with the trigger, unless it is named too."""
+        columns = self.provided_fields()
+        if "send" in columns:
+            columns |= _send_columns(columns["send"], caller, limits)
+        if columns.get("trigger", previous.trigger) != "date" and previous.trigger == "date":
+            columns = {"date_field": None, "days_offset": 0, **columns}
+        return replace(AutomationPlan.of(previous), **columns)
+
+
+def automation_context(container: Container) -> AutomationContext:
+    """Days begin where the service is, in testing too."""
+    return AutomationContext(
+        container.orders, create_send_reader(container.limits), container.environments["live"].zone
+    )
+
+
+def _send_columns(send: Mapping[str, Any], caller: Caller, limits: Limits) -> dict[str, Any]:
+    try:
+        product, body = read_send(send)
+    except Invalid as error:
+        raise prefix_send_errors(error) from None
+    return {
+        "piece": product.product.paths[0],
+        "send": to_stored_text(send, limits),
+        "sub_account_id": body.sub_account_id if body.sub_account_id is not None else caller.sub_account_id,
+        "message_template_id": body.message_template,
+        "image_template_id": body.image_template,
+    }
 
 
 def read_send(send: Mapping[str, Any]) -> tuple[SendableProduct, SendBody]:
@@ -156,15 +201,6 @@ def create_send_reader(limits: Limits) -> ReadStoredSend:
         return body.to_order_request(product.product, limits, now=now)
 
     return read_stored_send
-
-
-def prefix_send_errors(error: Invalid) -> Invalid:
-    """The same errors by the names of the automation's fields."""
-    fields = {
-        "mailing_list_id" if name == "mailing_list_ids" else f"send.{name}": messages
-        for name, messages in error.fields.items()
-    }
-    return Invalid(fields)
 
 
 def unused_in_send(text: str, names: Iterable[str]) -> set[str]:

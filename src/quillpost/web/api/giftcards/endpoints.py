@@ -1,24 +1,13 @@
 """The gift cards that can be sent: brands in their groups, and how operators change them."""
 
-from dataclasses import replace
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 from fastapi import Depends, Path, Request, Response
-from pydantic import Field
 
 from quillpost.client import giftcards as wire
 from quillpost.client.types import MessageResponse
-from quillpost.core.errors import Invalid
 from quillpost.orders.giftcards import queries as giftcard_queries
-from quillpost.orders.giftcards.rules import (
-    BRAND_GROUPS,
-    DEFAULT_ACCENT,
-    MAX_AMOUNT_CENTS,
-    MAX_AMOUNTS,
-    MAX_ISSUER_CODE_LENGTH,
-    MAX_TITLE_LENGTH,
-    GiftcardBrand,
-)
+from quillpost.orders.giftcards.rules import BRAND_GROUPS, GiftcardBrand
 from quillpost.web.api.dependencies import (
     RequestAuditWriter,
     RequestTransaction,
@@ -26,60 +15,16 @@ from quillpost.web.api.dependencies import (
     require_live_operator,
 )
 from quillpost.web.api.errors import BODY_ERRORS
+from quillpost.web.api.giftcards.schemas import BrandFields
 from quillpost.web.api.orders.responses import brand_image_url
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import ApiRouter
-from quillpost.web.api.schemas import DIGITS, Body, Text, accepts, strip_or_none
-from quillpost.web.api.templates.schemas import NOT_NULL
 from quillpost.web.dependencies import Services, base_url
 
 router = ApiRouter("Gift cards")
 
 CAN_MANAGE_BRANDS = [Depends(require_live_operator("templates:write"))]
 BrandCode = Annotated[str, Path(description="The brand's code.", examples=["brindlewick"])]
-
-BRAND_CHANGED, BRAND_RETIRED = "brand.changed", "brand.retired"
-
-
-@accepts(wire.BrandOptions)
-class BrandFields(Body):
-    """What is not named stays; a new brand needs a title, a group and amounts."""
-
-    title: Annotated[Text, Field(max_length=MAX_TITLE_LENGTH), NOT_NULL] = Field(
-        default_factory=str, description="What the card says."
-    )
-    group: Annotated[wire.BrandGroupName, NOT_NULL] = Field(
-        default_factory=lambda: "other", description="The group that it is shown in."
-    )
-    available_amounts: Annotated[
-        list[Annotated[int, Field(ge=1, le=MAX_AMOUNT_CENTS), DIGITS]],
-        Field(min_length=1, max_length=MAX_AMOUNTS),
-        NOT_NULL,
-    ] = Field(default_factory=list, description="In cents, the smallest first.")
-    color: Annotated[Text, Field(max_length=7), NOT_NULL] = Field(
-        default_factory=lambda: DEFAULT_ACCENT, description="The card's color, as #rrggbb."
-    )
-    issuer_code: Text | None = Field(
-        None, max_length=MAX_ISSUER_CODE_LENGTH, description="What a live issuer calls it; null where that is its code."
-    )
-
-    def to_brand(self, code: str, before: GiftcardBrand | None) -> GiftcardBrand:
-        provided = self.provided_fields()
-        if before is None:
-            missing = {name for name in ("title", "group", "available_amounts") if name not in provided}
-            if missing:
-                raise Invalid({name: [f"A new brand needs {name}."] for name in sorted(missing)})
-            before = GiftcardBrand(code, self.title, self.group, (), DEFAULT_ACCENT)
-        changes: dict[str, Any] = {
-            "title": self.title.strip(),
-            "section": self.group,
-            "amounts": tuple(self.available_amounts),
-            "accent": self.color.lower(),
-            "issuer_code": strip_or_none(self.issuer_code),
-        }
-        column_names = {"group": "section", "available_amounts": "amounts", "color": "accent"}
-        columns = {column_names.get(name, name) for name in provided}
-        return replace(before, is_offered=True, **{name: value for name, value in changes.items() if name in columns})
 
 
 def serialize_brand(base: str, brand: GiftcardBrand) -> wire.Brand:
@@ -157,7 +102,7 @@ def put_giftcard_brand(
     before = giftcard_queries.find_brands(tx, [brand_code], locked=True).get(brand_code)
     brand = body.to_brand(brand_code, before)
     if giftcard_queries.save_brand(tx, brand, now=container.clock()):
-        audit.record(tx, BRAND_CHANGED, {"name": brand.code})
+        audit.record(tx, "brand.changed", {"name": brand.code})
     return json_response(serialize_managed_brand(base_url(request), brand))
 
 
@@ -173,5 +118,5 @@ def delete_giftcard_brand(
 ) -> Response:
     """For operators, with a live token. Orders that were sent go on."""
     if giftcard_queries.retire_brand(tx, brand_code, now=container.clock()):
-        audit.record(tx, BRAND_RETIRED, {"name": brand_code})
+        audit.record(tx, "brand.retired", {"name": brand_code})
     return json_response({"message": "success"})

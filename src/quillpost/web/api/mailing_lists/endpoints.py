@@ -6,17 +6,14 @@ from typing import Annotated, Any, cast
 import orjson
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from pydantic import AfterValidator, AliasChoices, Field
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import recipients as wire
-from quillpost.client.mailing_lists import DedupeResponse, ListUpdate
+from quillpost.client.mailing_lists import DedupeResponse
 from quillpost.client.types import MessageResponse
-from quillpost.core.errors import Invalid
 from quillpost.core.text import format_iso, format_time_ago
-from quillpost.orders.templates.rules import MAX_URL_LENGTH, saved_url_error
 from quillpost.recipients.addresses.rules import UNDELIVERABLE
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
@@ -35,20 +32,10 @@ from quillpost.web.api.dependencies import (
 )
 from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
+from quillpost.web.api.mailing_lists.schemas import MAX_DESCRIPTION_LENGTH, ChangedMailingList, Merge, NewMailingList
 from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter
-from quillpost.web.api.schemas import (
-    NOT_BLANK,
-    NULL_MEANS_DEFAULT,
-    Body,
-    Flag,
-    Id,
-    OptionalFlag,
-    QueryText,
-    Text,
-    accepts,
-    strip_or_none,
-)
+from quillpost.web.api.schemas import QueryText, strip_or_none
 from quillpost.web.dependencies import Services
 
 
@@ -83,12 +70,9 @@ def serialize_new_list(container: Container, mailing_list: MailingList) -> wire.
 
 
 def serialize_deliverability(person: Person) -> wire.Deliverability:
-    """Whether mail arrives there. A row that nobody has judged yet counts as deliverable if it is whole."""
-    is_deliverable = person.can_be_mailed and person.deliverability != UNDELIVERABLE
-    deliverability = person.deliverability if is_deliverable else UNDELIVERABLE
     return {
-        "deliverability": cast(wire.DeliverabilityName, deliverability),
-        "can_deliver": is_deliverable,
+        "deliverability": cast(wire.DeliverabilityName, person.mail_deliverability),
+        "can_deliver": person.mail_deliverability != UNDELIVERABLE,
         "deliverability_reasons": list(person.reasons),
     }
 
@@ -121,8 +105,6 @@ def create_recipient_serializer(
 
 router = ApiRouter("Mailing lists")
 
-MAX_DESCRIPTION_LENGTH = 300
-
 CanRead = Annotated[Caller, Depends(require_scope("lists:read"))]
 CanWrite = Annotated[Caller, Depends(require_scope("lists:write"))]
 ListId = Annotated[PathId, Path(description="The list's id.")]
@@ -130,76 +112,6 @@ DescriptionQuery = Annotated[
     QueryText | None, Query(max_length=MAX_DESCRIPTION_LENGTH, description="Only lists with this in their description.")
 ]
 SECRET_HEADERS = {HOLDS_SECRET_HEADER: "yes"}
-
-
-def _require_description(text: str) -> str:
-    if not text.strip():
-        raise ValueError("Give the list a description.")
-    return text.strip()
-
-
-Description = Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_require_description)]
-
-
-class ListFields(Body):
-    """What both a new list and a changed one may have."""
-
-    qrcode_url: Annotated[Text | None, AfterValidator(strip_or_none)] = Field(
-        None, max_length=MAX_URL_LENGTH, description="Where QR codes on mail to this list lead."
-    )
-    sub_account_id: Id | None = Field(
-        None,
-        validation_alias=AliasChoices("sub_account_id", "sub_account"),
-        description="The sub account that it belongs to; null is none.",
-    )
-
-    suppress_by: wire.SuppressBy | None = Field(
-        None,
-        description="Of a suppression list, whom an entry bars: everyone at its address, as when nothing is"
-        " said; its household, those of its family name at its address; or its email, wherever they live.",
-    )
-
-    def columns(self, container: Container) -> dict[str, Any]:
-        error = saved_url_error(self.qrcode_url, container.check_url) if self.qrcode_url else None
-        if error is not None:
-            raise Invalid({"qrcode_url": [error]})
-        columns = self.provided_fields()
-        if columns.get("suppress_by", "") is None:
-            del columns["suppress_by"]
-        return columns
-
-
-@accepts(ListUpdate)
-class NewMailingList(ListFields):
-    description: Description = Field(
-        max_length=MAX_DESCRIPTION_LENGTH,
-        validation_alias=AliasChoices("description", "name"),
-        description="What you call it.",
-        examples=["Open house visitors"],
-    )
-    type: Annotated[wire.ListType, NULL_MEANS_DEFAULT] = Field("manual", description="Where its people come from.")
-    is_suppression_list: OptionalFlag = Field(False, description="Whoever is on it is mailed nothing.")
-
-    def columns(self, container: Container) -> dict[str, Any]:
-        defaults = {"type": self.type, "is_suppression_list": self.is_suppression_list}
-        return defaults | super().columns(container)
-
-
-@accepts(ListUpdate)
-class ChangedMailingList(ListFields):
-    # Each default stands for "stays"; null is none of them.
-    description: Description = Field(
-        default_factory=str,
-        max_length=MAX_DESCRIPTION_LENGTH,
-        validation_alias=AliasChoices("description", "name"),
-        description="What you call it.",
-    )
-    type: wire.ListType = Field(default_factory=lambda: "manual", description="Where its people come from.")
-    is_suppression_list: Flag = Field(default_factory=bool, description="Whoever is on it is mailed nothing.")
-
-
-class Merge(Body):
-    into: Id = Field(description="The list that takes everyone in.")
 
 
 @router.get(

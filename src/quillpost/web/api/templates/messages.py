@@ -7,17 +7,14 @@ from fastapi import Depends, Path, Request, Response
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts.queries import require_sub_account
-from quillpost.app.container import Container
 from quillpost.client import templates as wire
 from quillpost.client.types import MessageResponse
-from quillpost.core.database import Tenant, Tx
+from quillpost.core.database import Tenant
 from quillpost.core.text import format_iso
-from quillpost.orders.giftcards import queries as giftcard_queries
-from quillpost.orders.giftcards.rules import amount_error, find_offered_brand, unknown_brand_error
 from quillpost.orders.models import REALISM_FIELD, Handwriting
 from quillpost.orders.templates import service as template_service
-from quillpost.orders.templates.rules import GIFTCARD_TYPES, clear_unused_fields, find_unused_fields, validate_template
-from quillpost.orders.templates.service import MessageTemplate, MessageTemplateValues
+from quillpost.orders.templates.models import MessageTemplate, MessageTemplateValues
+from quillpost.orders.templates.rules import GIFTCARD_TYPES, find_unused_fields
 from quillpost.rendering.models import parse_color
 from quillpost.rendering.previews import sample_version
 from quillpost.web.api.dependencies import (
@@ -40,7 +37,7 @@ from quillpost.web.api.responses import (
     page_response,
 )
 from quillpost.web.api.routes import ApiRouter
-from quillpost.web.api.send.schemas import LEGACY_AMOUNT_FIELD, check_legacy_amount
+from quillpost.web.api.send.schemas import LEGACY_AMOUNT_FIELD
 from quillpost.web.api.templates.schemas import MessageFields, MessageTemplateChanges, NewMessageTemplate
 from quillpost.web.dependencies import Services, base_url
 
@@ -87,44 +84,6 @@ def _serialize_handwriting(template: MessageTemplate) -> dict[str, Any]:
     }
 
 
-def check_draft(
-    tx: Tx, container: Container, body: MessageFields, before: MessageTemplateValues
-) -> tuple[MessageTemplateValues, dict[str, str]]:
-    """What is saved of a template that was like this before, and the headers that name what is not."""
-    requested, legacy_amount = before.with_values(body.draft_values()), body.giftcard_amount_in_cents
-    is_giftcard, errors = requested.type in GIFTCARD_TYPES, dict[str, str]()
-    if is_giftcard and (error := check_legacy_amount(legacy_amount, is_allowed=container.limits.legacy_fields)):
-        errors[LEGACY_AMOUNT_FIELD] = error
-    elif is_giftcard and legacy_amount is not None and body.giftcard_amount is None:
-        requested = requested.with_values({"giftcard_amount": legacy_amount})
-    draft = clear_unused_fields(requested)
-    validate_template(
-        draft,
-        styles=container.renderer.hands.styles,
-        check_url=container.check_url,
-        max_characters=container.limits.message_characters,
-        known_errors=errors | _check_giftcard(tx, draft),
-    )
-    unused, provided = find_unused_fields(requested), body.provided_fields()
-    ignored = [name for name in unused if name in provided]
-    ignored += [LEGACY_AMOUNT_FIELD] if LEGACY_AMOUNT_FIELD in provided and not is_giftcard else []
-    headers = {IGNORED_HEADER: ", ".join(ignored)} if ignored else {}
-    if removed := [name for name in unused if name not in provided]:
-        headers |= build_warning_header([f"A template of type {draft.type} has no {', '.join(removed)}: removed."])
-    return draft, headers
-
-
-def _check_giftcard(tx: Tx, draft: MessageTemplateValues) -> dict[str, str]:
-    if draft.type not in GIFTCARD_TYPES or draft.giftcard_brand_code is None:
-        return {}
-    offered = giftcard_queries.list_offered_brands(tx)
-    brand = find_offered_brand(draft.giftcard_brand_code, offered)
-    if brand is None:
-        return {"giftcard_brand_code": unknown_brand_error(draft.giftcard_brand_code, offered)}
-    error = None if draft.giftcard_amount is None else amount_error(draft.giftcard_amount, brand)
-    return {"giftcard_amount": error} if error else {}
-
-
 @router.post(
     "/message-templates", wire.MessageTemplate, status_code=201, errors=[*BODY_ERRORS], summary="Save a message"
 )
@@ -132,17 +91,31 @@ def create_message_template(
     request: Request, body: NewMessageTemplate, caller: CanWrite, tx: RequestTransaction, container: Services
 ) -> Response:
     """What the type has no use for is ignored, and named in `X-Ignored-Fields`."""
-    template, headers = save_new_message_template(tx, caller, body, container)
+    before = MessageTemplateValues(type=body.type, name=body.name)
+    requested, errors = body.to_values(before, allows_legacy_fields=container.limits.legacy_fields)
+    template = template_service.create_message_template(
+        container.orders,
+        tx,
+        caller,
+        requested,
+        errors,
+        sub_account_id=body.sub_account_id,
+        max_characters=container.limits.message_characters,
+    )
+    headers = _unused_headers(body, requested)
     return json_response(serialize_message_template(request, template), status=201, headers=headers)
 
 
-def save_new_message_template(
-    tx: Tx, caller: Caller, body: NewMessageTemplate, container: Container
-) -> tuple[MessageTemplate, dict[str, str]]:
-    draft, headers = check_draft(tx, container, body, MessageTemplateValues(type=body.type, name=body.name))
-    sub_account_id = template_service.choose_sub_account(tx, caller, body.sub_account_id)
-    columns = draft.column_values() | {"account_id": caller.account_id, "sub_account_id": sub_account_id}
-    return template_service.MESSAGE_TEMPLATES.insert(tx, columns, now=container.clock()), headers
+def _unused_headers(body: MessageFields, requested: MessageTemplateValues) -> dict[str, str]:
+    """Name what the type has no use for: what the body gives is ignored, what was there is removed."""
+    unused, provided = find_unused_fields(requested), body.provided_fields()
+    ignored = [name for name in unused if name in provided]
+    if LEGACY_AMOUNT_FIELD in provided and requested.type not in GIFTCARD_TYPES:
+        ignored.append(LEGACY_AMOUNT_FIELD)
+    headers = {IGNORED_HEADER: ", ".join(ignored)} if ignored else {}
+    if removed := [name for name in unused if name not in provided]:
+        headers |= build_warning_header([f"A template of type {requested.type} has no {', '.join(removed)}: removed."])
+    return headers
 
 
 @router.get(
@@ -196,19 +169,20 @@ def update_message_template(
     container: Services,
 ) -> Response:
     """What is not named stays, null clears. The whole must be right for its type afterwards."""
-    template, headers = save_changed_message_template(tx, caller, template_id, body, container)
-    return json_response(serialize_message_template(request, template), headers=headers)
-
-
-def save_changed_message_template(
-    tx: Tx, caller: Caller, template_id: int, body: MessageTemplateChanges, container: Container
-) -> tuple[MessageTemplate, dict[str, str]]:
     before = template_service.MESSAGE_TEMPLATES.read(tx, template_id, locked=True)
-    draft, headers = check_draft(tx, container, body, before)
-    changes = draft.column_values()
-    if "sub_account_id" in body.provided_fields():
-        changes["sub_account_id"] = template_service.choose_sub_account(tx, caller, body.sub_account_id)
-    return template_service.MESSAGE_TEMPLATES.update(tx, before.id, changes, now=container.clock()), headers
+    requested, errors = body.to_values(before, allows_legacy_fields=container.limits.legacy_fields)
+    template = template_service.change_message_template(
+        container.orders,
+        tx,
+        caller,
+        before,
+        requested,
+        errors,
+        sub_account_id=body.sub_account_id,
+        moves="sub_account_id" in body.provided_fields(),
+        max_characters=container.limits.message_characters,
+    )
+    return json_response(serialize_message_template(request, template), headers=_unused_headers(body, requested))
 
 
 @router.delete("/message-templates/{template_id}", MessageResponse, errors=[400, 404], summary="Delete a saved message")

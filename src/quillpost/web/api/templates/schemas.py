@@ -3,18 +3,27 @@
 from collections.abc import Set
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, PlainValidator
 
 from quillpost.client.send import FontSize
-from quillpost.client.templates import MessageTemplateOptions, MessageTemplateType, MessageTemplateUpdate
+from quillpost.client.templates import (
+    ImageTemplateType,
+    ImageTemplateUpdate,
+    MessageTemplateOptions,
+    MessageTemplateType,
+    MessageTemplateUpdate,
+)
+from quillpost.orders.templates.models import MessageTemplateValues
 from quillpost.orders.templates.rules import CARD_TYPES, GIFTCARD_TYPES, LETTER_TYPES, MAX_URL_LENGTH
 from quillpost.web.api.schemas import (
     INTEGER,
+    MULTIPART,
     NON_BLANK_TEXT,
     NOT_BLANK,
     URL_TEXT,
     Body,
     Flag,
+    FormFile,
     Id,
     Text,
     WholeNumber,
@@ -27,6 +36,7 @@ from quillpost.web.api.send.schemas import (
     LegacyAmount,
     NotificationAddresses,
     SavedAmount,
+    check_legacy_amount,
     find_ignored_legacy_amount,
 )
 
@@ -109,15 +119,24 @@ class MessageFields(Body):
     def ignored_in(cls, payload: Any) -> set[str]:
         return super().ignored_in(payload) | find_ignored_legacy_amount(payload)
 
-    def draft_values(self) -> dict[str, Any]:
-        values = self.provided_fields()
+    def to_values(
+        self, before: MessageTemplateValues, *, allows_legacy_fields: bool
+    ) -> tuple[MessageTemplateValues, dict[str, str]]:
+        """What a template that was like this before is to say, and what is wrong with it so far."""
+        values, errors = self.provided_fields(), dict[str, str]()
         values.pop("sub_account_id", None)
         values.pop(LEGACY_AMOUNT_FIELD, None)
         if "content" in values:
             values["content"] = values["content"] or ""
         if "cc_emails" in values:
             values["cc_emails"] = tuple(values["cc_emails"] or ())
-        return values
+        requested, legacy_amount = before.with_values(values), self.giftcard_amount_in_cents
+        if requested.type in GIFTCARD_TYPES and legacy_amount is not None:
+            if error := check_legacy_amount(legacy_amount, is_allowed=allows_legacy_fields):
+                errors[LEGACY_AMOUNT_FIELD] = error
+            elif self.giftcard_amount is None:
+                requested = requested.with_values({"giftcard_amount": legacy_amount})
+        return requested, errors
 
 
 def _type_schema(names: Set[str]) -> dict[str, Any]:
@@ -159,3 +178,61 @@ class MessageTemplateChanges(MessageFields):
         description="The piece that it is written on; what that has no use for is removed.",
     )
     name: Annotated[Name, NOT_NULL] = Field(default_factory=str, description="Yours; not printed.")
+
+
+def _check_image_value(value: object) -> str | FormFile:
+    if isinstance(value, FormFile):
+        return value
+    if isinstance(value, str) and value.strip():
+        return str(value).strip()
+    raise ValueError(f"Give the URL of a PNG or JPEG, or upload one as {MULTIPART}.")
+
+
+ImageUrlText = Annotated[str, Field(max_length=MAX_URL_LENGTH)]
+ImageInput = Annotated[str | FormFile, PlainValidator(_check_image_value, json_schema_input_type=ImageUrlText)]
+OptionalImageInput = Annotated[
+    str | FormFile | None, PlainValidator(_check_image_value, json_schema_input_type=ImageUrlText)
+]
+IMAGE_DESCRIPTION = "The URL of a PNG or JPEG; or, in a form with files, the file itself."
+DESIGN_TOOL_DESCRIPTION = "Its identifier in a design tool of yours."
+SUB_ACCOUNT_DESCRIPTION = "The sub account that it belongs to."
+
+
+@accepts(ImageTemplateUpdate)
+class NewImageTemplate(Body):
+    type: ImageTemplateType = Field(description="The piece that it is the front of.")
+    name: Name = Field(description="Yours; it is not printed.")
+    image: ImageInput = Field(validation_alias=AliasChoices("image", "image_url"), description=IMAGE_DESCRIPTION)
+    design_tool_id: OptionalText = Field(None, description=DESIGN_TOOL_DESCRIPTION)
+    sub_account_id: Id | None = Field(
+        None, validation_alias=AliasChoices("sub_account_id", "sub_account"), description=SUB_ACCOUNT_DESCRIPTION
+    )
+
+    def column_values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("type", "name", "design_tool_id", "sub_account_id")}
+
+
+@accepts(ImageTemplateUpdate)
+class ImageTemplateChanges(Body):
+    """What is not named stays."""
+
+    type: Annotated[ImageTemplateType, NOT_NULL] = Field(
+        default_factory=lambda: "postcard",  # stands for "stays"
+        description="The piece that it is the front of.",
+    )
+    name: Annotated[Name, NOT_NULL] = Field(default_factory=str, description="Yours; not printed.")
+    image: OptionalImageInput = Field(
+        None, validation_alias=AliasChoices("image", "image_url"), description=IMAGE_DESCRIPTION
+    )
+    design_tool_id: OptionalText = Field(None, description=DESIGN_TOOL_DESCRIPTION)
+    sub_account_id: Id | None = Field(
+        None, validation_alias=AliasChoices("sub_account_id", "sub_account"), description=SUB_ACCOUNT_DESCRIPTION
+    )
+
+    def column_values(self) -> dict[str, Any]:
+        return {name: value for name, value in self.provided_fields().items() if name != "image"}
+
+
+def to_image_source(image: str | FormFile) -> str | bytes:
+    """The URL of an image, or the bytes of its file."""
+    return image.body if isinstance(image, FormFile) else image

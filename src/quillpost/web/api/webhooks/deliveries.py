@@ -1,10 +1,9 @@
 """What subscriptions were told: the log, one more try, and a time told again."""
 
-from datetime import UTC, datetime
 from typing import Annotated, cast
 
 from fastapi import Depends, Path, Query, Request, Response
-from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema
+from pydantic import WithJsonSchema
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
@@ -20,8 +19,8 @@ from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.search import QueryErrors, parse_choice
 from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter
-from quillpost.web.api.schemas import Body
 from quillpost.web.api.webhooks.endpoints import WebhookId
+from quillpost.web.api.webhooks.schemas import EventReplay
 from quillpost.web.dependencies import Services
 
 router = ApiRouter("Webhooks")
@@ -38,39 +37,6 @@ EventTypeQuery = Annotated[
     WithJsonSchema({"type": "string", "enum": list(EVENT_TYPES)}),
     Query(description="Only events of this type."),
 ]
-
-
-def _parse_time(value: object) -> object:
-    """An ISO 8601 date, which begins at midnight, or a date-time; without an offset both are UTC."""
-    if value is None:
-        return None
-    try:
-        at = datetime.fromisoformat(value) if isinstance(value, str) else None
-        utc = at and (at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC))
-    except (ValueError, OverflowError):
-        utc = None
-    if utc is None:
-        raise ValueError("Write an ISO 8601 date or date-time.")
-    return utc
-
-
-ParsedTime = Annotated[datetime, BeforeValidator(_parse_time)]
-
-
-class EventReplay(Body):
-    since: ParsedTime = Field(
-        validation_alias=AliasChoices("from"),
-        description="What happened at this ISO 8601 time or later, at most 30 days ago.",
-    )
-    to: ParsedTime | None = Field(None, description="And before this time; now, if nothing is given.")
-
-    def time_range(self, now: datetime) -> tuple[datetime, datetime]:
-        oldest, until = now - webhook_tasks.MAX_REPLAY_AGE, min(self.to or now, now)
-        if self.since < oldest:
-            raise Invalid({"from": [f"Events are kept for 30 days: ask for those since {format_iso(oldest)}."]})
-        if self.since >= until:
-            raise Invalid({"from": ["This must be before `to`, and in the past."]})
-        return self.since, until
 
 
 def serialize_delivery(

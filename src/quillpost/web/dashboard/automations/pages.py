@@ -1,6 +1,7 @@
 """Pages of automations."""
 
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,15 +25,7 @@ from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATE
 from quillpost.recipients.lists.queries import find_lists, read_list_page
 from quillpost.recipients.models import MailingList
 from quillpost.web import security
-from quillpost.web.api.automations.endpoints import (
-    check_changed_plan,
-    check_new_plan,
-    draft_automation_order,
-    find_preview_person,
-    list_coming_days,
-    service_zone,
-)
-from quillpost.web.api.automations.schemas import ChangedAutomation, NewAutomation
+from quillpost.web.api.automations.schemas import ChangedAutomation, NewAutomation, automation_context
 from quillpost.web.dashboard.automations.forms import (
     FORM_ERROR_KEY,
     TRIGGER_LABELS,
@@ -133,13 +126,14 @@ def new_automation_page(
 def create_automation(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
     try:
         body = read_body(NewAutomation, read_automation_fields(form) | {"enabled": form.text("enabled") == "on"})
-        checked_plan = check_new_plan(body, user.caller, container)
+        context, plan = automation_context(container), body.to_plan(user.caller, container.limits)
+        automation_service.check_automation(context, user.caller, plan)
         with container.db.transaction(build_tenant(user.caller)) as tx:
             use_one_time_key(
                 tx, user, form.text(security.ONE_TIME_FIELD), hint="It is on the list.", result_path=PAGE_PATH
             )
             automation = automation_service.create_automation(
-                tx, user.caller, checked_plan.plan, zone=service_zone(container), now=container.clock()
+                tx, user.caller, plan, zone=context.zone, now=container.clock()
             )
     except (Invalid, Refused) as error:
         return _render_form(request, user, container, _rejected_form(form, error))
@@ -158,12 +152,7 @@ def change_automation(
 ) -> Response:
     current = find_automation(automation_id, user, container)
     try:
-        body = read_body(ChangedAutomation, read_automation_fields(form, current=current))
-        checked_plan = check_changed_plan(current, body, user.caller, container)
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            automation_service.change_automation(
-                tx, current, checked_plan.plan, zone=service_zone(container), now=container.clock()
-            )
+        _save_changes(current, read_automation_fields(form, current=current), user, container)
     except (Invalid, Refused) as error:
         return _render_form(request, user, container, _rejected_form(form, error), current=current)
     except Conflict as conflict:
@@ -272,10 +261,12 @@ def render_automation(
 
 
 def _draw_preview(automation: Automation, user: SignedInUser, container: Container) -> AutomationPageView:
-    coming = list_coming_days(automation, container)
+    context = automation_context(container)
+    coming = automation_service.list_coming_days(context, automation)
     try:
-        person = find_preview_person(automation, coming, user.caller, container)
-        order_draft = draft_automation_order(AutomationPlan.of(automation), user.caller, container, person=person)
+        person = automation_service.find_preview_person(context, user.caller, automation, coming)
+        plan = AutomationPlan.of(automation)
+        order_draft = automation_service.draft_automation_order(context, user.caller, plan, person=person)
         rendered = previews.draw_preview(
             container.db,
             container.renderer,
@@ -321,7 +312,7 @@ def switch_on(
     """Its send is checked as it would be sent now."""
     automation = find_automation(automation_id, user, container)
     try:
-        _set_enabled(automation, True, user, container)
+        _save_changes(automation, {"enabled": True}, user, container)
     except (Invalid, Refused, Conflict) as error:
         message = error_message(error) if isinstance(error, Conflict) else to_form_errors(error).message
         return render_automation(request, automation, user, container, form=FormState({}, {"on": [message]}))
@@ -334,7 +325,7 @@ def switch_off(
 ) -> Response:
     automation = find_automation(automation_id, user, container)
     try:
-        _set_enabled(automation, False, user, container)
+        _save_changes(automation, {"enabled": False}, user, container)
     except Conflict as error:
         return render_automation(request, automation, user, container, form=FormState({}, {"on": [error.message]}))
     return redirect(automation_path(automation.id), flash="automation_off")
@@ -367,12 +358,11 @@ def delete_automation_from_page(
     return redirect(PAGE_PATH, flash="automation_deleted")
 
 
-def _set_enabled(
-    automation: automation_queries.Automation, is_enabled: bool, user: SignedInUser, container: Container
+def _save_changes(
+    automation: automation_queries.Automation, fields: Mapping[str, Any], user: SignedInUser, container: Container
 ) -> None:
-    body = read_body(ChangedAutomation, {"enabled": is_enabled})
-    checked_plan = check_changed_plan(automation, body, user.caller, container)
+    context, body = automation_context(container), read_body(ChangedAutomation, fields)
+    plan = body.to_plan(automation, user.caller, container.limits)
+    automation_service.check_changes(context, user.caller, automation, plan, body.provided_fields().keys())
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        automation_service.change_automation(
-            tx, automation, checked_plan.plan, zone=service_zone(container), now=container.clock()
-        )
+        automation_service.change_automation(tx, automation, plan, zone=context.zone, now=container.clock())

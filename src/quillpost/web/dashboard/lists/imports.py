@@ -22,7 +22,7 @@ from quillpost.recipients.lists import service as list_service
 from quillpost.recipients.lists.queries import read_list
 from quillpost.recipients.models import MailingList
 from quillpost.web import rendering
-from quillpost.web.api.mailing_lists.endpoints import NewMailingList
+from quillpost.web.api.mailing_lists.schemas import NewMailingList
 from quillpost.web.dashboard.forms import FormState, read_body
 from quillpost.web.dashboard.lists.pages import (
     STREET_COLUMN_MISSING,

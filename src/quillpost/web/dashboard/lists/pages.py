@@ -20,7 +20,7 @@ from quillpost.recipients.lists.queries import read_chunks, read_list, write_csv
 from quillpost.recipients.models import TEXT_FIELDS, MailingList, Recipient
 from quillpost.recipients.queries import RecipientSearchResult, search_list, searches_substrings
 from quillpost.recipients.service import SuppressionCheck
-from quillpost.web.api.mailing_lists.endpoints import NewMailingList, serialize_deliverability
+from quillpost.web.api.mailing_lists.schemas import NewMailingList
 from quillpost.web.api.recipients.schemas import PersonFields
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
@@ -253,7 +253,7 @@ def people_page(context: UserContext, list_id: PathId) -> Response:
         "people.html",
         mailing_list=mailing_list,
         tab="people",
-        people=[(recipient, serialize_deliverability(recipient.person)) for recipient in result.recipients],
+        people=result.recipients,
         page=page,
         search_text=search_text,
         is_truncated=result.is_truncated,

@@ -21,7 +21,6 @@ from quillpost.recipients.lists.queries import read_list
 from quillpost.recipients.models import ADDRESS_FIELDS, CUSTOM_FIELDS, TEXT_FIELDS, MailingList, Recipient
 from quillpost.recipients.queries import read_recipient
 from quillpost.recipients.rules import person_to_fields
-from quillpost.web.api.mailing_lists.endpoints import serialize_deliverability
 from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.api.recipients.schemas import ChangedRecipient, NewRecipient
 from quillpost.web.api.schemas import strip_or_none
@@ -151,7 +150,6 @@ def _render_form(
         mailing_list=mailing_list,
         recipient=recipient,
         recipient_name=None if recipient is None else _display_name(recipient),
-        deliverability=None if recipient is None else serialize_deliverability(recipient.person),
         custom_fields=CUSTOM_FIELDS,
     )
 

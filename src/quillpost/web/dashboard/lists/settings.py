@@ -10,7 +10,7 @@ from quillpost.core.paging import PageRequest
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
 from quillpost.recipients.models import MailingList
-from quillpost.web.api.mailing_lists.endpoints import ChangedMailingList, Merge
+from quillpost.web.api.mailing_lists.schemas import ChangedMailingList, Merge
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body
 from quillpost.web.dashboard.lists.pages import (
     LISTS_PATH,

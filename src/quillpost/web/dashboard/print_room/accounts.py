@@ -14,7 +14,7 @@ from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards import stock
 from quillpost.orders.giftcards.rules import BRAND_GROUPS, DEFAULT_ACCENT, GiftcardBrand
 from quillpost.orders.products import DISPLAY_TYPES
-from quillpost.web.api.giftcards.endpoints import BRAND_CHANGED, BRAND_RETIRED, BrandFields
+from quillpost.web.api.giftcards.schemas import BrandFields
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_day, parse_page, read_body
 from quillpost.web.dashboard.labels import product_name
 from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, format_dollars, parse_cents
@@ -130,7 +130,7 @@ def create_brand(context: OperatorContext, form: PostedForm) -> Response:
             if code in giftcard_queries.find_brands(tx, [code], locked=True):
                 raise Invalid({"brand_code": [CODE_TAKEN]})
             giftcard_queries.save_brand(tx, _read_brand_fields(form).to_brand(code, None), now=context.now())
-            context.audit(tx, BRAND_CHANGED, {"name": code})
+            context.audit(tx, "brand.changed", {"name": code})
     except Invalid as error:
         return _render_brand_form(context, FormState.from_error(form, error, default_field="title"), None)
     return redirect(BRANDS_PATH, flash="brand_saved")
@@ -159,7 +159,7 @@ def change_brand(context: OperatorContext, code: str, form: PostedForm) -> Respo
         with context.system_transaction() as tx:
             current = giftcard_queries.find_brands(tx, [code], locked=True).get(code)
             if giftcard_queries.save_brand(tx, _read_brand_fields(form).to_brand(code, current), now=context.now()):
-                context.audit(tx, BRAND_CHANGED, {"name": code})
+                context.audit(tx, "brand.changed", {"name": code})
     except Invalid as error:
         return _render_brand_form(context, FormState.from_error(form, error, default_field="title"), brand)
     return redirect(BRANDS_PATH, flash="brand_saved")
@@ -185,7 +185,7 @@ def withdraw_brand(context: OperatorContext, code: str, _form: PostedForm) -> Re
     require_live(context.user)
     with context.system_transaction() as tx:
         if giftcard_queries.retire_brand(tx, code, now=context.now()):
-            context.audit(tx, BRAND_RETIRED, {"name": code})
+            context.audit(tx, "brand.retired", {"name": code})
     return redirect(BRANDS_PATH, flash="brand_retired")
 
 

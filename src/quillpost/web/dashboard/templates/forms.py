@@ -6,8 +6,8 @@ from typing import Any, Final, get_args
 from quillpost.client.templates import ImageTemplateType, MessageTemplateType
 from quillpost.core.errors import Invalid
 from quillpost.orders.models import REALISM_FIELD
+from quillpost.orders.templates.models import MessageTemplate
 from quillpost.orders.templates.rules import GIFT_REQUIRED, MAX_URL_LENGTH
-from quillpost.orders.templates.service import MessageTemplate
 from quillpost.web.api.templates.schemas import MAX_CONTENT_LENGTH
 from quillpost.web.dashboard.labels import TYPE_NAMES, ink_fields, read_ink
 from quillpost.web.forms import INVALID_CHOICE, Form

@@ -1,37 +1,31 @@
 """Message and image templates, and the gift card brands."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
-from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts
-from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
-from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import BRAND_GROUPS
 from quillpost.orders.models import REALISM_FIELD
 from quillpost.orders.templates import service as template_service
+from quillpost.orders.templates.models import ImageTemplate, MessageTemplateValues
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
-from quillpost.orders.templates.service import ImageTemplate, MessageTemplate
+from quillpost.orders.templates.service import TemplateTable
 from quillpost.rendering.previews import sample_version
 from quillpost.rendering.text.variables import VARIABLE_NAMES
-from quillpost.web import security
-from quillpost.web.api.templates.images import (
+from quillpost.web.api.templates.schemas import (
     ImageTemplateChanges,
+    MessageTemplateChanges,
     NewImageTemplate,
-    save_changed_image_template,
-    save_new_image_template,
+    NewMessageTemplate,
+    to_image_source,
 )
-from quillpost.web.api.templates.messages import save_changed_message_template, save_new_message_template
-from quillpost.web.api.templates.schemas import MessageTemplateChanges, NewMessageTemplate
 from quillpost.web.dashboard.forms import FormState, parse_page, read_body
 from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES
-from quillpost.web.dashboard.responses import render_confirmation, render_form_page
+from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.dashboard.templates.forms import (
     IMAGE_TYPES,
     MESSAGE_TYPES,
@@ -41,11 +35,10 @@ from quillpost.web.dashboard.templates.forms import (
     template_form_fields,
     to_form_errors,
 )
-from quillpost.web.dependencies import Services, UnitOfWork, parse_path_id
+from quillpost.web.dependencies import UnitOfWork
 from quillpost.web.forms import Form, PostedForm, PostedLargeForm
-from quillpost.web.rendering import redirect, render_page
+from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 
@@ -55,47 +48,38 @@ MAX_SEARCH_LENGTH = 200
 
 
 @router.get(MESSAGES_PATH)
-def messages_page(
-    request: Request, user: CurrentUser, container: Services, q: str = "", kind: str = "", page: str = ""
-) -> Response:
-    return _render_list(request, user, container, is_images=False, query_values=(q, kind, page))
+def messages_page(context: UserContext, q: str = "", kind: str = "", page: str = "") -> Response:
+    return _render_list(context, template_service.MESSAGE_TEMPLATES, q, kind, page)
 
 
 @router.get(IMAGES_PATH)
-def images_page(
-    request: Request, user: CurrentUser, container: Services, q: str = "", kind: str = "", page: str = ""
-) -> Response:
-    return _render_list(request, user, container, is_images=True, query_values=(q, kind, page))
+def images_page(context: UserContext, q: str = "", kind: str = "", page: str = "") -> Response:
+    return _render_list(context, template_service.IMAGE_TEMPLATES, q, kind, page)
 
 
-def _render_list(
-    request: Request, user: CurrentUser, container: Services, *, is_images: bool, query_values: tuple[str, str, str]
-) -> Response:
-    types = IMAGE_TYPES if is_images else MESSAGE_TYPES
-    name_filter, kind = (query_values[0].replace("\x00", "").strip()[:MAX_SEARCH_LENGTH], query_values[1].strip())
+def _render_list(context: RequestContext, table: TemplateTable[Any], q: str, kind: str, page: str) -> Response:
+    is_images = table is template_service.IMAGE_TEMPLATES
+    types, path = (IMAGE_TYPES, IMAGES_PATH) if is_images else (MESSAGE_TYPES, MESSAGES_PATH)
+    name_filter, kind = q.replace("\x00", "").strip()[:MAX_SEARCH_LENGTH], kind.strip()
     kind = kind if kind in dict(types) else ""
-    page_request = parse_page(query_values[2], per_page=PAGE_SIZE)
-    filters = {"sub_account_id": None, "types": [kind] if kind else None, "name_contains": name_filter}
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        templates = (
-            template_service.IMAGE_TEMPLATES.list(tx, page_request, **filters)  # type: ignore[arg-type]
-            if is_images
-            else template_service.MESSAGE_TEMPLATES.list(tx, page_request, **filters)  # type: ignore[arg-type]
+    with context.transaction() as tx:
+        templates = table.list(
+            tx,
+            parse_page(page, per_page=PAGE_SIZE),
+            sub_account_id=None,
+            types=[kind] if kind else None,
+            name_contains=name_filter,
         )
         has_sub_accounts = any(template.sub_account_id for template in templates.rows)
         titles = label_sub_accounts(list_sub_accounts(tx)) if has_sub_accounts else {}
-    path = IMAGES_PATH if is_images else MESSAGES_PATH
     query = urlencode({name: value for name, value in (("q", name_filter), ("kind", kind)) if value})
-    return render_page(
-        request,
+    return context.render(
         "templates/images.html" if is_images else "templates/messages.html",
-        user=user,
-        now=container.clock(),
+        FormState({"q": [name_filter], "kind": [kind]}),
         page=templates,
         types=types,
         type_names=TYPE_NAMES,
         titles=titles,
-        values={"q": name_filter, "kind": kind},
         is_filtered=bool(query),
         list_url=f"{path}?{query}" if query else path,
     )
@@ -104,90 +88,61 @@ def _render_list(
 ORDERS_UNAFFECTED = "Orders that were sent with it keep what they have."
 
 
-class TemplateKind(NamedTuple):
-    read: Callable[[Tx, int], ImageTemplate | MessageTemplate]
-    require_unused: Callable[[Tx, int], None]
-    delete: Callable[[Tx, int], None]
-    list_path: str
-    flash: str
-
-
-MESSAGE_KIND = TemplateKind(
-    template_service.MESSAGE_TEMPLATES.read,
-    template_service.MESSAGE_TEMPLATES.require_unused,
-    template_service.MESSAGE_TEMPLATES.delete,
-    MESSAGES_PATH,
-    "message_deleted",
-)
-IMAGE_KIND = TemplateKind(
-    template_service.IMAGE_TEMPLATES.read,
-    template_service.IMAGE_TEMPLATES.require_unused,
-    template_service.IMAGE_TEMPLATES.delete,
-    IMAGES_PATH,
-    "image_deleted",
-)
-
-
 @router.get("/templates/messages/{template_id}/delete")
-def delete_message_page(request: Request, template_id: str, user: CurrentUser, container: Services) -> Response:
-    return _render_delete_page(request, MESSAGE_KIND, template_id, user, container)
+def delete_message_page(context: UserContext, template_id: PathId) -> Response:
+    return _render_delete_page(context, template_service.MESSAGE_TEMPLATES, template_id, MESSAGES_PATH)
 
 
 @router.post("/templates/messages/{template_id}/delete")
-def delete_message(
-    request: Request, template_id: str, user: CurrentUser, _form: PostedForm, container: Services
-) -> Response:
-    return _delete_template(request, MESSAGE_KIND, template_id, user, container)
+def delete_message(context: UserContext, template_id: PathId, _form: PostedForm) -> Response:
+    return _delete_template(
+        context, template_service.MESSAGE_TEMPLATES, template_id, MESSAGES_PATH, flash="message_deleted"
+    )
 
 
 @router.get("/templates/images/{template_id}/delete")
-def delete_image_page(request: Request, template_id: str, user: CurrentUser, container: Services) -> Response:
-    return _render_delete_page(request, IMAGE_KIND, template_id, user, container)
+def delete_image_page(context: UserContext, template_id: PathId) -> Response:
+    return _render_delete_page(context, template_service.IMAGE_TEMPLATES, template_id, IMAGES_PATH)
 
 
 @router.post("/templates/images/{template_id}/delete")
-def delete_image(
-    request: Request, template_id: str, user: CurrentUser, _form: PostedForm, container: Services
-) -> Response:
-    return _delete_template(request, IMAGE_KIND, template_id, user, container)
+def delete_image(context: UserContext, template_id: PathId, _form: PostedForm) -> Response:
+    return _delete_template(context, template_service.IMAGE_TEMPLATES, template_id, IMAGES_PATH, flash="image_deleted")
 
 
 def _render_delete_page(
-    request: Request,
-    kind: TemplateKind,
-    template_id: str,
-    user: CurrentUser,
-    container: Services,
+    context: RequestContext,
+    table: TemplateTable[Any],
+    template_id: int,
+    list_path: str,
     error_message: str | None = None,
 ) -> Response:
     """In both modes: what a live order needs cannot be deleted in test mode."""
-    with container.db.transaction(user.tenant) as tx:
-        template = kind.read(tx, parse_path_id(template_id))
+    with context.account_transaction() as tx:
+        template = table.read(tx, template_id)
         consequences = ["It is gone for everybody in this account, in test mode and live.", ORDERS_UNAFFECTED]
         try:
-            kind.require_unused(tx, template.id)
+            table.require_unused(tx, template.id)
         except Refused as error:
             consequences.append(f"It cannot be deleted yet. {error.message}")
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title=f"Delete “{template.name}”?",
         consequences=consequences,
         button_label="Delete it",
-        back_url=kind.list_path,
+        back_url=list_path,
         error_message=error_message,
     )
 
 
 def _delete_template(
-    request: Request, kind: TemplateKind, template_id: str, user: CurrentUser, container: Services
+    context: RequestContext, table: TemplateTable[Any], template_id: int, list_path: str, *, flash: str
 ) -> Response:
     try:
-        with container.db.transaction(user.tenant) as tx:
-            kind.delete(tx, parse_path_id(template_id))
+        with context.account_transaction() as tx:
+            table.delete(tx, template_id)
     except Refused as error:
-        return _render_delete_page(request, kind, template_id, user, container, error.message)
-    return redirect(kind.list_path, flash=kind.flash)
+        return _render_delete_page(context, table, template_id, list_path, error.message)
+    return redirect(list_path, flash=flash)
 
 
 NEW_MESSAGE_PATH = "/templates/messages/new"
@@ -200,51 +155,66 @@ ALREADY_SAVED = "The message is there already."
 
 @router.get(NEW_MESSAGE_PATH)
 def new_message_page(
-    request: Request,
-    user: CurrentUser,
-    container: Services,
+    context: UserContext,
     type: str = "",  # noqa: A002 - its name in the URL
     gift: str = "",
 ) -> Response:
     """From a gift card brand, with that brand chosen."""
     kind = "giftcard" if gift else type if type in dict(MESSAGE_TYPES) else "postcard"
-    return render_message_form(request, user, container, FormState({"type": [kind], "gift": [gift[:100]]}))
+    return render_message_form(context, FormState({"type": [kind], "gift": [gift[:100]]}))
 
 
 @router.post(NEW_MESSAGE_PATH)
-def create_message(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+def create_message(context: UserContext, form: PostedLargeForm) -> Response:
     try:
         body = read_body(NewMessageTemplate, read_template_fields(form))
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            use_one_time_key(
-                tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_SAVED, result_path=MESSAGES_PATH
+        with context.transaction() as tx:
+            use_one_time_key(tx, context.user, form.one_time_key, hint=ALREADY_SAVED, result_path=MESSAGES_PATH)
+            before = MessageTemplateValues(type=body.type, name=body.name)
+            requested, field_errors = body.to_values(before, allows_legacy_fields=False)
+            template_service.create_message_template(
+                context.container.orders,
+                tx,
+                context.user.caller,
+                requested,
+                field_errors,
+                sub_account_id=body.sub_account_id,
+                max_characters=context.container.limits.message_characters,
             )
-            save_new_message_template(tx, user.caller, body, container)
     except (Invalid, Refused) as error:
-        return render_message_form(request, user, container, rejected_form(form, error))
+        return render_message_form(context, rejected_form(form, error))
     return redirect(MESSAGES_PATH, flash="message_saved")
 
 
 @router.get("/templates/messages/{template_id}")
-def edit_message_page(request: Request, template_id: str, user: CurrentUser, container: Services) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        template = template_service.MESSAGE_TEMPLATES.read(tx, parse_path_id(template_id))
-    return render_message_form(request, user, container, FormState(template_form_fields(template)), template.id)
+def edit_message_page(context: UserContext, template_id: PathId) -> Response:
+    with context.transaction() as tx:
+        template = template_service.MESSAGE_TEMPLATES.read(tx, template_id)
+    return render_message_form(context, FormState(template_form_fields(template)), template.id)
 
 
 @router.post("/templates/messages/{template_id}")
-def change_message(
-    request: Request, template_id: str, user: CurrentUser, form: PostedLargeForm, container: Services
-) -> Response:
-    number = parse_path_id(template_id)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        template_service.MESSAGE_TEMPLATES.read(tx, number)  # what is not theirs is not there, whatever was typed
+def change_message(context: UserContext, template_id: PathId, form: PostedLargeForm) -> Response:
+    with context.transaction() as tx:
+        template_service.MESSAGE_TEMPLATES.read(tx, template_id)  # what is not theirs is not there, whatever was typed
     try:
         body = read_body(MessageTemplateChanges, read_template_fields(form))
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            save_changed_message_template(tx, user.caller, number, body, container)
+        with context.transaction() as tx:
+            before = template_service.MESSAGE_TEMPLATES.read(tx, template_id, locked=True)
+            requested, field_errors = body.to_values(before, allows_legacy_fields=False)
+            template_service.change_message_template(
+                context.container.orders,
+                tx,
+                context.user.caller,
+                before,
+                requested,
+                field_errors,
+                sub_account_id=body.sub_account_id,
+                moves="sub_account_id" in body.provided_fields(),
+                max_characters=context.container.limits.message_characters,
+            )
     except (Invalid, Refused) as error:
-        return render_message_form(request, user, container, rejected_form(form, error), number)
+        return render_message_form(context, rejected_form(form, error), template_id)
     return redirect(MESSAGES_PATH, flash="message_saved")
 
 
@@ -254,21 +224,14 @@ def rejected_form(form: Form, error: Invalid | Refused) -> FormState:
 
 
 def render_message_form(
-    request: Request,
-    user: SignedInUser,
-    container: Container,
-    form: FormState,
-    template_id: int | None = None,
-    **preview: Any,
+    context: RequestContext, form: FormState, template_id: int | None = None, **preview: Any
 ) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         brands = giftcard_queries.list_offered_brands(tx)
-        titles = {} if user.here.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
-    styles = container.renderer.hands.styles.values()
-    return render_form_page(
-        request,
+        titles = {} if context.user.here.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
+    styles = context.container.renderer.hands.styles.values()
+    return context.render(
         "templates/message.html",
-        user,
         form,
         has_inline_images=True,
         general_errors=form.list_errors_outside(FORM_FIELDS),
@@ -281,19 +244,19 @@ def render_message_form(
         brands=[(brand.title, [(gift_value(brand.code, n), n) for n in brand.amounts]) for brand in brands],
         titles=titles,
         variables=VARIABLE_NAMES,
-        max_characters=container.limits.message_characters,
+        max_characters=context.container.limits.message_characters,
         **{"picture": None, "error_messages": None} | preview,
     )
 
 
 @router.get("/templates/giftcards")
-def brands_page(request: Request, user: CurrentUser, container: Services) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def brands_page(context: UserContext) -> Response:
+    with context.transaction() as tx:
         offered_brands = giftcard_queries.list_offered_brands(tx)
     groups = [
         (title, [brand for brand in offered_brands if brand.section == group]) for group, title in BRAND_GROUPS.items()
     ]
-    return render_page(request, "templates/giftcards.html", user=user, groups=[group for group in groups if group[1]])
+    return context.render("templates/giftcards.html", groups=[group for group in groups if group[1]])
 
 
 NEW_IMAGE_PATH = "/templates/images/new"
@@ -303,54 +266,59 @@ IMAGE_MISSING = "Choose a file, or give the address of a picture."
 
 
 @router.get(NEW_IMAGE_PATH)
-def new_image_page(request: Request, user: CurrentUser, container: Services) -> Response:
-    return _render_image_form(request, user, container, FormState({"type": ["postcard"]}))
+def new_image_page(context: UserContext) -> Response:
+    return _render_image_form(context, FormState({"type": ["postcard"]}))
 
 
 @router.post(NEW_IMAGE_PATH)
-def create_image(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
+def create_image(context: UserContext, form: PostedForm) -> Response:
     try:
         values = _read_image_fields(form)
         if "image" not in values:
             raise Invalid({"image": [IMAGE_MISSING]})
         body = read_body(NewImageTemplate, values)
-        with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
-            save_new_image_template(body, user.caller, container, unit_of_work)
+        with UnitOfWork(context.transaction) as unit_of_work:
+            template_service.create_image_template(
+                context.container.orders,
+                lambda: unit_of_work.tx,
+                context.user.caller,
+                body.column_values(),
+                to_image_source(body.image),
+            )
             # After the picture was fetched: nobody waits for another's server with a transaction open.
             use_one_time_key(
-                unit_of_work.tx,
-                user,
-                form.text(security.ONE_TIME_FIELD),
-                hint=IMAGE_ALREADY_SAVED,
-                result_path=IMAGES_PATH,
+                unit_of_work.tx, context.user, form.one_time_key, hint=IMAGE_ALREADY_SAVED, result_path=IMAGES_PATH
             )
     except (Invalid, Refused) as error:
-        return _render_image_form(
-            request, user, container, FormState.from_error(form, error, default_field="sub_account_id")
-        )
+        return _render_image_form(context, FormState.from_error(form, error, default_field="sub_account_id"))
     return redirect(IMAGES_PATH, flash="image_saved")
 
 
 @router.get("/templates/images/{template_id}")
-def edit_image_page(request: Request, template_id: str, user: CurrentUser, container: Services) -> Response:
-    template = _read_image(template_id, user, container)
+def edit_image_page(context: UserContext, template_id: PathId) -> Response:
+    template = _read_image(context, template_id)
     sub_account_value = [] if template.sub_account_id is None else [str(template.sub_account_id)]
     fields = {"type": [template.type], "name": [template.name], "sub_account_id": sub_account_value}
-    return _render_image_form(request, user, container, FormState(fields), template)
+    return _render_image_form(context, FormState(fields), template)
 
 
 @router.post("/templates/images/{template_id}")
-def change_image(
-    request: Request, template_id: str, user: CurrentUser, form: PostedForm, container: Services
-) -> Response:
-    template = _read_image(template_id, user, container)
+def change_image(context: UserContext, template_id: PathId, form: PostedForm) -> Response:
+    template = _read_image(context, template_id)
     try:
         body = read_body(ImageTemplateChanges, _read_image_fields(form))
-        with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
-            save_changed_image_template(template.id, body, user.caller, container, unit_of_work)
+        with UnitOfWork(context.transaction) as unit_of_work:
+            template_service.change_image_template(
+                context.container.orders,
+                lambda: unit_of_work.tx,
+                context.user.caller,
+                template.id,
+                body.column_values(),
+                None if body.image is None else to_image_source(body.image),
+            )
     except (Invalid, Refused) as error:
         form_state = FormState.from_error(form, error, default_field="sub_account_id")
-        return _render_image_form(request, user, container, form_state, template)
+        return _render_image_form(context, form_state, template)
     return redirect(IMAGES_PATH, flash="image_saved")
 
 
@@ -364,20 +332,16 @@ def _read_image_fields(form: Form) -> dict[str, Any]:
     return values
 
 
-def _read_image(template_id: str, user: SignedInUser, container: Container) -> ImageTemplate:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        return template_service.IMAGE_TEMPLATES.read(tx, parse_path_id(template_id))
+def _read_image(context: RequestContext, template_id: int) -> ImageTemplate:
+    with context.transaction() as tx:
+        return template_service.IMAGE_TEMPLATES.read(tx, template_id)
 
 
-def _render_image_form(
-    request: Request, user: SignedInUser, container: Container, form: FormState, template: ImageTemplate | None = None
-) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        titles = {} if user.here.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
-    return render_form_page(
-        request,
+def _render_image_form(context: RequestContext, form: FormState, template: ImageTemplate | None = None) -> Response:
+    with context.transaction() as tx:
+        titles = {} if context.user.here.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
+    return context.render(
         "templates/image.html",
-        user,
         form,
         general_errors=form.list_errors_outside(IMAGE_FIELDS),
         image_template=template,

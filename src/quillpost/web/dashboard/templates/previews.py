@@ -24,15 +24,16 @@ from quillpost.orders.giftcards.rules import GiftcardBrand
 from quillpost.orders.models import GiftcardChoice, Handwriting
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.images import limit_heavy_work, load_picture
-from quillpost.orders.templates.service import MessageTemplateValues, choose_sub_account
+from quillpost.orders.templates.models import MessageTemplateValues
+from quillpost.orders.templates.service import check_message_template, choose_sub_account
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.layout.models import DoesNotFit, ProductLayout
 from quillpost.rendering.models import INCH, Addressee, Copy, Design, parse_color
 from quillpost.rendering.service import Renderer
-from quillpost.web.api.templates.messages import check_draft
 from quillpost.web.api.templates.schemas import NewMessageTemplate
 from quillpost.web.dashboard.forms import FormState, read_body
 from quillpost.web.dashboard.previews import draw_latest
+from quillpost.web.dashboard.responses import RequestContext
 from quillpost.web.dashboard.templates.forms import read_template_fields, to_form_errors
 from quillpost.web.dashboard.templates.pages import render_message_form
 from quillpost.web.dependencies import Services, parse_path_id
@@ -194,7 +195,11 @@ def _render_preview(request: Request, user: SignedInUser, form: Form, container:
         )
     number = form.number("template_id")
     return render_message_form(
-        request, user, container, FormState(form.fields), number, picture=picture, error_messages=error_messages
+        RequestContext(request, user, container),
+        FormState(form.fields),
+        number,
+        picture=picture,
+        error_messages=error_messages,
     )
 
 
@@ -205,7 +210,10 @@ def _draw_preview(user: SignedInUser, form: Form, container: Container) -> str:
         raise Invalid({"content": [MESSAGE_MISSING]})
     body = read_body(NewMessageTemplate, values)
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        draft, _ = check_draft(tx, container, body, MessageTemplateValues(type=body.type, name=body.name))
+        before = MessageTemplateValues(type=body.type, name=body.name)
+        requested, errors = body.to_values(before, allows_legacy_fields=False)
+        max_characters = container.limits.message_characters
+        draft = check_message_template(container.orders, tx, requested, errors, max_characters=max_characters)
         sender = read_sender(tx, user.caller, choose_sub_account(tx, user.caller, body.sub_account_id))
         code = draft.giftcard_brand_code
         brand = find_brands(tx, [code]).get(code) if code else None

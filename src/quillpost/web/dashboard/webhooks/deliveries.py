@@ -15,8 +15,7 @@ from quillpost.notifications.webhooks import tasks as webhook_tasks
 from quillpost.notifications.webhooks.deliveries import RecentDeliveryCount, count_recent_deliveries
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES, EVENT_TYPES
 from quillpost.recipients.lists.queries import find_lists
-from quillpost.web.api.webhooks.deliveries import EventReplay
-from quillpost.web.api.webhooks.endpoints import Trial
+from quillpost.web.api.webhooks.schemas import EventReplay, Trial
 from quillpost.web.dashboard.forms import (
     EMPTY_FORM,
     FormState,

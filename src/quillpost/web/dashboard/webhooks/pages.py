@@ -16,13 +16,7 @@ from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.recipients.lists.queries import find_lists, read_list_page
 from quillpost.recipients.models import MailingList
-from quillpost.web.api.webhooks.endpoints import (
-    ChangedWebhook,
-    NewWebhook,
-    audit_details,
-    create_subscription,
-    update_subscription,
-)
+from quillpost.web.api.webhooks.schemas import ChangedWebhook, NewWebhook
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.dashboard.webhooks import labels
@@ -53,7 +47,7 @@ def find_webhook(context: RequestContext, webhook_id: int) -> webhook_queries.We
 def write_audit_entry(
     context: RequestContext, tx: Tx, action: str, webhook: webhook_queries.WebhookSubscription
 ) -> None:
-    context.audit(tx, action, audit_details(webhook), sub_account_id=webhook.sub_account_id)
+    context.audit(tx, action, webhook.audit_details, sub_account_id=webhook.sub_account_id)
 
 
 def receiver_url(context: RequestContext) -> str | None:
@@ -97,7 +91,15 @@ def create_webhook(context: UserContext, form: PostedForm) -> Response:
         body = read_body(NewWebhook, _read_fields(form))
         with context.transaction() as tx:
             use_one_time_key(tx, context.user, form.one_time_key, hint=SECRET_SHOWN_ONCE, result_path=PAGE_PATH)
-            webhook, secret = create_subscription(tx, context.user.caller, body, context.container)
+            webhook, secret = webhook_service.create_webhook(
+                tx,
+                context.user.caller,
+                context.container.encryptor,
+                **body.provided_fields(),
+                check_url=context.container.check_url,
+                max_webhooks=context.container.limits.webhooks,
+                now=context.now(),
+            )
             write_audit_entry(context, tx, "webhook.created", webhook)
     except (Invalid, Refused) as error:
         return _render_form(context, FormState.from_error(form, error, default_field="form"))
@@ -118,7 +120,14 @@ def change_webhook(context: UserContext, webhook_id: PathId, form: PostedForm) -
     try:
         body = read_body(ChangedWebhook, _read_fields(form))
         with context.transaction() as tx:
-            changed_webhook = update_subscription(tx, context.user.caller, webhook.id, body, context.container)
+            changed_webhook = webhook_service.update_webhook(
+                tx,
+                context.user.caller,
+                webhook.id,
+                body.provided_fields(),
+                check_url=context.container.check_url,
+                now=context.now(),
+            )
             write_audit_entry(context, tx, "webhook.changed", changed_webhook)
     except (Invalid, Refused) as error:
         form_state = FormState.from_error(form, error, default_field="form")
