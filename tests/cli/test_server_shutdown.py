@@ -24,7 +24,7 @@ def over(monkeypatch: pytest.MonkeyPatch) -> Shutdown:
     async def end() -> Shutdown:
         shutdown = Shutdown()
         shutdown.begin()
-        while not shutdown._commits_ended.is_set():
+        while not shutdown.commits_ended.is_set():
             await asyncio.sleep(0)
         return shutdown
 

@@ -1,7 +1,7 @@
 """The running service's parts, as the edges are handed them. `app/bootstrap.py` puts them together."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -78,10 +78,10 @@ class Container:
     retention_days: Mapping[str, int | None]
     """By the name of a setting, for how many days something is kept; None: for ever."""
     lead_providers: Mapping[str, LeadProvider]  # by mode, where addresses for radius searches come from
+    orders: OrderContext = field(init=False)
 
-    @property
-    def orders(self) -> OrderContext:
-        return OrderContext(
+    def __post_init__(self) -> None:
+        order_context = OrderContext(
             db=self.db,
             renderer=self.renderer,
             storage=self.storage,
@@ -96,6 +96,7 @@ class Container:
             count_available_cards=partial(count_available_cards, self.production),
             list_pause_warnings=partial(list_pause_warnings, self.db, self.environments, self.clock),
         )
+        object.__setattr__(self, "orders", order_context)
 
     @property
     def receiver_keys(self) -> Sequence[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -28,10 +29,7 @@ from quillpost.integrations.storage.objects import build_folder_store, build_s3_
 from quillpost.orders.giftcards.queries import load_default_brands
 
 log = structlog.get_logger(__name__)
-
-
-def now() -> datetime:
-    return datetime.now(UTC)
+now = partial(datetime.now, UTC)
 
 
 def load_settings() -> Settings:

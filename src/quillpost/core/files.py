@@ -152,12 +152,6 @@ class FileStorage:
             )
         )
 
-    def record_files(
-        self, tx: Tx, files: Iterable[PendingFile], *, account_id: int, sub_account_id: int | None, now: datetime
-    ) -> None:
-        for file in files:
-            self.record_file(tx, file, account_id=account_id, sub_account_id=sub_account_id, now=now)
-
     def signed_path(self, subject: str | UUID, *, expires_at: datetime) -> str:
         """A link that opens this one file until then, for anyone."""
         return f"/files/{self._signer.sign_file_id(str(subject), expires_at=expires_at)}"

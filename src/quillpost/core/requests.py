@@ -22,7 +22,7 @@ class Shutdown:
 
     def __init__(self) -> None:
         self._callbacks: list[Callable[[], None]] = []
-        self._commits_ended = threading.Event()
+        self.commits_ended = threading.Event()
         self.has_begun = False
 
     def on_begin(self, callback: Callable[[], None]) -> None:
@@ -34,30 +34,19 @@ class Shutdown:
             self.has_begun = True
             for callback in self._callbacks:
                 callback()
-            asyncio.get_running_loop().call_later(COMMIT_SECONDS, self._commits_ended.set)
+            asyncio.get_running_loop().call_later(COMMIT_SECONDS, self.commits_ended.set)
 
     @contextmanager
     def request_context(self) -> Iterator[None]:
         """Within the block, and in the threads it starts, commits depend on this shutdown."""
-        token = _current_shutdown.set(self)
+        token = current_shutdown.set(self)
         try:
             yield
         finally:
-            _current_shutdown.reset(token)
-
-    @property
-    def have_commits_ended(self) -> bool:
-        return self._commits_ended.is_set()
+            current_shutdown.reset(token)
 
 
-_current_shutdown: ContextVar[Shutdown | None] = ContextVar("shutdown", default=None)
-
-
-def require_commit_allowed() -> None:
-    """Called before every commit."""
-    if (shutdown := _current_shutdown.get()) is not None and shutdown.have_commits_ended:
-        raise Unavailable(STOPPING_MESSAGE)
-
+current_shutdown: ContextVar[Shutdown | None] = ContextVar("shutdown", default=None)
 
 Callback = Callable[[], object]
 

@@ -18,7 +18,6 @@ Mode = Literal["test", "live"]
 # Tokens by mode; an app's refresh token, code and client secret; browser cookies; links to join or reset a password.
 SecretKind = Literal["test", "live", "refresh", "code", "secret", "session", "visitor", "known", "invitation", "reset"]
 TOKEN_BYTES = range(24, 65)
-MIN_CODE_BYTES = 16
 SHORT_CODE_LENGTH = 8
 
 BASE62_CHARS = string.digits + string.ascii_uppercase + string.ascii_lowercase
@@ -72,8 +71,8 @@ def mint_secret(kind: SecretKind, randomness: bytes) -> str:
     if len(randomness) not in TOKEN_BYTES:
         raise ValueError("A token is made of 24 to 64 random bytes.")
     # Padded to the width of the largest value, so that a token's length tells nothing.
-    width = len(_encode_number(256 ** len(randomness) - 1, BASE62_CHARS))
-    checked = f"qp_{kind}_{_encode_number(int.from_bytes(randomness), BASE62_CHARS).rjust(width, BASE62_CHARS[0])}"
+    width = len(_encode_number(256 ** len(randomness) - 1))
+    checked = f"qp_{kind}_{_encode_number(int.from_bytes(randomness)).rjust(width, BASE62_CHARS[0])}"
     return checked + _checksum(checked)
 
 
@@ -144,25 +143,16 @@ def hash_token(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def create_short_code(randomness: bytes) -> str:
-    """Eight letters and digits that a person can copy from paper, each code equally likely (uneven by less than 2 **
-    -80)."""
-    if len(randomness) < MIN_CODE_BYTES:
-        raise ValueError(f"A short code needs at least {MIN_CODE_BYTES} random bytes.")
-    number = int.from_bytes(randomness) % len(UNAMBIGUOUS_CHARS) ** SHORT_CODE_LENGTH
-    return _encode_number(number, UNAMBIGUOUS_CHARS).rjust(SHORT_CODE_LENGTH, UNAMBIGUOUS_CHARS[0])
-
-
 def _checksum(text: str) -> str:
-    return _encode_number(zlib.crc32(text.encode("ascii")), BASE62_CHARS).rjust(CHECKSUM_LENGTH, BASE62_CHARS[0])
+    return _encode_number(zlib.crc32(text.encode("ascii"))).rjust(CHECKSUM_LENGTH, BASE62_CHARS[0])
 
 
-def _encode_number(number: int, digits: str) -> str:
-    """In the base of these digits, without leading zeros."""
+def _encode_number(number: int) -> str:
+    """In base 62, without leading zeros."""
     encoded = ""
     while number:
-        number, remainder = divmod(number, len(digits))
-        encoded = digits[remainder] + encoded
+        number, remainder = divmod(number, len(BASE62_CHARS))
+        encoded = BASE62_CHARS[remainder] + encoded
     return encoded
 
 

@@ -22,7 +22,7 @@ from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NoMatch
 from quillpost.core.files import PendingFile
 from quillpost.core.ports import FetchedDocument
-from quillpost.core.tokens import create_short_code
+from quillpost.core.tokens import SHORT_CODE_LENGTH, UNAMBIGUOUS_CHARS
 from quillpost.orders import queries
 from quillpost.orders.audience import queries as audience_queries
 from quillpost.orders.audience.service import RECENTLY_MAILED_ALL, Audience, find_audience, find_repeats
@@ -37,6 +37,7 @@ from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, ItemStatus, Ord
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, MailingList, Person
 
+RANDOM = secrets.SystemRandom()
 ITEM_COLUMNS = (
     "account_id", "sub_account_id", "mode", "order_id", "status", "failure", "scans", "price_cents",
     "name", "company", "address", "address2", "city", "province", "postal_code", "country",
@@ -72,7 +73,8 @@ def insert_items(tx: Tx, order: Order, new_items: Sequence[NewItem], *, now: dat
 
 
 def new_short_code() -> str:
-    return create_short_code(secrets.token_bytes(16))
+    """Letters and digits that a person can copy from paper, each code equally likely."""
+    return "".join(RANDOM.choices(UNAMBIGUOUS_CHARS, k=SHORT_CODE_LENGTH))
 
 
 def _item_rows(order: Order, new_items: Sequence[NewItem], now: datetime) -> list[tuple[Any, ...]]:
@@ -166,9 +168,10 @@ def create_order(
     _lock_references(tx, draft)
     draft, lead_list = _buy_leads(tx, caller, context.encryptor, draft, mails_at=due_at, now=now)
     reached = find_audience(tx, caller, draft, mails_at=due_at, lock=True)
-    context.storage.record_files(
-        tx, files.new_files, account_id=caller.account_id, sub_account_id=draft.request.sub_account_id, now=now
-    )
+    for file in files.new_files:
+        context.storage.record_file(
+            tx, file, account_id=caller.account_id, sub_account_id=draft.request.sub_account_id, now=now
+        )
     # The refused are free, and have no paper to put a code on.
     new_items = [
         NewItem(

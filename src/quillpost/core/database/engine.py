@@ -18,7 +18,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from quillpost.core.errors import NotReady, Unavailable
-from quillpost.core.requests import require_commit_allowed
+from quillpost.core.requests import STOPPING_MESSAGE, current_shutdown
 
 log = structlog.get_logger(__name__)
 
@@ -186,7 +186,8 @@ def _begin_transaction(engine: sa.Engine) -> Iterator[Tx]:
     try:
         with engine.begin() as tx:
             yield tx
-            require_commit_allowed()
+            if (shutdown := current_shutdown.get()) is not None and shutdown.commits_ended.is_set():
+                raise Unavailable(STOPPING_MESSAGE)
     except (*CONNECTION_ERRORS, psycopg.OperationalError, psycopg.InterfaceError) as error:
         # A deadlock or a full disk is reported to callers like a server that is gone.
         state = getattr(getattr(error, "orig", error), "sqlstate", None)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import procrastinate
 import sqlalchemy as sa
 
-from quillpost.core.database import Tx, driver_connection
+from quillpost.core.database import Tx
 
 # Never opened: every job is inserted over the caller's connection.
 _app = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
@@ -37,8 +37,9 @@ def enqueue(
     tx: Tx, task: str, *, at: datetime | None = None, queue: str = "default", priority: int = 0, **args: int
 ) -> None:
     """Run the task once this transaction has committed, not before `at`; higher priority first."""
+    connection = tx.connection.driver_connection
     _app.configure_task(
-        task, allow_unknown=True, connection=driver_connection(tx), queue=queue, schedule_at=at, priority=priority
+        task, allow_unknown=True, connection=connection, queue=queue, schedule_at=at, priority=priority
     ).defer(**args)
 
 

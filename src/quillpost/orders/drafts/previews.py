@@ -132,10 +132,6 @@ def preview_order(context: OrderContext, caller: Caller, draft: OrderDraft) -> O
 
 
 def record_preview(context: OrderContext, tx: Tx, caller: Caller, draft: OrderDraft, preview: OrderPreview) -> None:
-    context.storage.record_files(
-        tx,
-        preview.files,
-        account_id=caller.account_id,
-        sub_account_id=draft.request.sub_account_id,
-        now=context.clock(),
-    )
+    sub_account_id, now = draft.request.sub_account_id, context.clock()
+    for file in preview.files:
+        context.storage.record_file(tx, file, account_id=caller.account_id, sub_account_id=sub_account_id, now=now)
