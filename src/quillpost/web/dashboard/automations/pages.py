@@ -5,12 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
-from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts, read_sub_account
-from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.orders.automations import queries as automation_queries
@@ -24,7 +21,6 @@ from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from quillpost.recipients.lists.queries import find_lists, read_list_page
 from quillpost.recipients.models import MailingList
-from quillpost.web import security
 from quillpost.web.api.automations.schemas import ChangedAutomation, NewAutomation, automation_context
 from quillpost.web.dashboard.automations.forms import (
     FORM_ERROR_KEY,
@@ -38,46 +34,33 @@ from quillpost.web.dashboard.automations.forms import (
 from quillpost.web.dashboard.compose.forms import DEFAULT_PRODUCT, PRODUCT_CHOICES
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.labels import FONT_SIZES, INK_NAMES
-from quillpost.web.dashboard.responses import render_confirmation, render_form_page
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.messages import page_text
-from quillpost.web.rendering import redirect, render_page
+from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import CurrentUser, is_fragment
+from quillpost.web.sessions import is_fragment
 
 PAGE_PATH: Final = "/automations"
-
-
-def render_automation_page(
-    request: Request,
-    template: str,
-    user: SignedInUser,
-    container: Container,
-    *,
-    form: FormState = EMPTY_FORM,
-    **values: Any,
-) -> Response:
-    path = f"automations/{template}"
-    return render_form_page(request, path, user, form, has_inline_images=True, now=container.clock(), **values)
 
 
 def automation_path(automation_id: int) -> str:
     return f"{PAGE_PATH}/{automation_id}"
 
 
-def find_automation(automation_id: str, user: SignedInUser, container: Container) -> automation_queries.Automation:
+def find_automation(context: RequestContext, automation_id: int) -> Automation:
     """`NotFound` unless it is the reader's, and of their mode."""
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        return automation_queries.read_automation(tx, parse_path_id(automation_id))
+    with context.transaction() as tx:
+        return automation_queries.read_automation(tx, automation_id)
 
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get(PAGE_PATH)
-def automations_page(request: Request, user: CurrentUser, container: Services, page: str = "") -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def automations_page(context: UserContext, page: str = "") -> Response:
+    with context.transaction() as tx:
         automation_rows = automation_queries.list_automations(
             tx, parse_page(page), sub_account_id=None, mailing_list_id=None
         )
@@ -87,11 +70,9 @@ def automations_page(request: Request, user: CurrentUser, container: Services, p
         each.id: describe_automation(each, list_label(lists.get(each.mailing_list_id or 0)))
         for each in automation_rows.rows
     }
-    return render_automation_page(
-        request,
-        "list.html",
-        user,
-        container,
+    return context.render(
+        "automations/list.html",
+        has_inline_images=True,
         page=automation_rows,
         due_counts=waiting_counts,
         descriptions=descriptions,
@@ -116,48 +97,45 @@ DEFAULT_FIELDS = {
 
 
 @router.get(f"{PAGE_PATH}/new")
-def new_automation_page(
-    request: Request, user: CurrentUser, container: Services, mailing_list_id: str = ""
-) -> Response:
-    return _render_form(request, user, container, FormState(DEFAULT_FIELDS | {"mailing_list_id": [mailing_list_id]}))
+def new_automation_page(context: UserContext, mailing_list_id: str = "") -> Response:
+    return _render_form(context, FormState(DEFAULT_FIELDS | {"mailing_list_id": [mailing_list_id]}))
 
 
 @router.post(f"{PAGE_PATH}/new")
-def create_automation(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
+def create_automation(context: UserContext, form: PostedForm) -> Response:
     try:
         body = read_body(NewAutomation, read_automation_fields(form) | {"enabled": form.text("enabled") == "on"})
-        context, plan = automation_context(container), body.to_plan(user.caller, container.limits)
-        automation_service.check_automation(context, user.caller, plan)
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            use_one_time_key(
-                tx, user, form.text(security.ONE_TIME_FIELD), hint="It is on the list.", result_path=PAGE_PATH
-            )
+        automations, plan = (
+            automation_context(context.container),
+            body.to_plan(context.user.caller, context.container.limits),
+        )
+        automation_service.check_automation(automations, context.user.caller, plan)
+        with context.transaction() as tx:
+            use_one_time_key(tx, context.user, form.one_time_key, hint="It is on the list.", result_path=PAGE_PATH)
             automation = automation_service.create_automation(
-                tx, user.caller, plan, zone=context.zone, now=container.clock()
+                tx, context.user.caller, plan, zone=automations.zone, now=context.now()
             )
     except (Invalid, Refused) as error:
-        return _render_form(request, user, container, _rejected_form(form, error))
+        return _render_form(context, _rejected_form(form, error))
     return redirect(automation_path(automation.id), flash="automation_made")
 
 
 @router.get(f"{PAGE_PATH}/{{automation_id}}/change")
-def change_page(request: Request, automation_id: str, user: CurrentUser, container: Services) -> Response:
-    automation = find_automation(automation_id, user, container)
-    return _render_form(request, user, container, FormState(automation_form_fields(automation)), current=automation)
+def change_page(context: UserContext, automation_id: PathId) -> Response:
+    automation = find_automation(context, automation_id)
+    return _render_form(context, FormState(automation_form_fields(automation)), current=automation)
 
 
 @router.post(f"{PAGE_PATH}/{{automation_id}}/change")
-def change_automation(
-    request: Request, automation_id: str, user: CurrentUser, form: PostedForm, container: Services
-) -> Response:
-    current = find_automation(automation_id, user, container)
+def change_automation(context: UserContext, automation_id: PathId, form: PostedForm) -> Response:
+    current = find_automation(context, automation_id)
     try:
-        _save_changes(current, read_automation_fields(form, current=current), user, container)
+        _save_changes(context, current, read_automation_fields(form, current=current))
     except (Invalid, Refused) as error:
-        return _render_form(request, user, container, _rejected_form(form, error), current=current)
+        return _render_form(context, _rejected_form(form, error), current=current)
     except Conflict as conflict:
         form_state = FormState(form.fields, {FORM_ERROR_KEY: [conflict.message]})
-        return _render_form(request, user, container, form_state, current=current)
+        return _render_form(context, form_state, current=current)
     return redirect(automation_path(current.id), flash="automation_changed")
 
 
@@ -165,28 +143,24 @@ def _rejected_form(form: Form, error: Invalid | Refused) -> FormState:
     return FormState(form.fields, to_form_errors(error).fields)
 
 
-def _render_form(
-    request: Request, user: SignedInUser, container: Container, form: FormState, *, current: Automation | None = None
-) -> Response:
+def _render_form(context: RequestContext, form: FormState, *, current: Automation | None = None) -> Response:
     chosen_ids = [parse_path_id(form.values.get("mailing_list_id", ""))]
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        titles = {} if user.caller.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
+    with context.transaction() as tx:
+        titles = {} if context.user.caller.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
         lists = {each.id: each for each in read_list_page(tx, CHOICES_PAGE).rows} | find_lists(tx, chosen_ids)
         messages = MESSAGE_TEMPLATES.list(tx, CHOICES_PAGE, sub_account_id=None).rows
         images = IMAGE_TEMPLATES.list(tx, CHOICES_PAGE, sub_account_id=None).rows
         brands = giftcard_queries.list_offered_brands(tx)
-    return render_automation_page(
-        request,
-        "form.html",
-        user,
-        container,
-        form=form,
+    return context.render(
+        "automations/form.html",
+        form,
+        has_inline_images=True,
         automation=current,
         back_url=PAGE_PATH if current is None else automation_path(current.id),
         lists=[
             (each.id, each.description or f"List {each.id}")
             for each in lists.values()
-            if not each.is_suppression_list and each.kept_for in (None, user.mode)
+            if not each.is_suppression_list and each.kept_for in (None, context.user.mode)
         ],
         titles=titles,
         messages=[(each.id, each.name) for each in messages],
@@ -194,7 +168,7 @@ def _render_form(
         brands=[(each.code, each.title) for each in brands],
         amounts=sorted({amount for each in brands for amount in each.amounts}),
         products=[(key, each.title) for key, each in PRODUCT_CHOICES.items()],
-        styles=[(number, style.name) for number, style in container.renderer.hands.styles.items()],
+        styles=[(number, style.name) for number, style in context.container.renderer.hands.styles.items()],
         colors=[(name, name.capitalize()) for name in INK_NAMES],
         sizes=FONT_SIZES,
         triggers=TRIGGER_LABELS,
@@ -213,42 +187,36 @@ class AutomationPageView:
 
 
 @router.get(f"{PAGE_PATH}/{{automation_id}}")
-def automation_details_page(request: Request, automation_id: str, user: CurrentUser, container: Services) -> Response:
-    return render_automation(request, find_automation(automation_id, user, container), user, container)
+def automation_details_page(context: UserContext, automation_id: PathId) -> Response:
+    return render_automation(context, find_automation(context, automation_id))
 
 
 @router.post(f"{PAGE_PATH}/{{automation_id}}/preview")
-def preview_automation(
-    request: Request, automation_id: str, user: CurrentUser, _form: PostedForm, container: Services
-) -> Response:
+def preview_automation(context: UserContext, automation_id: PathId, _form: PostedForm) -> Response:
     """Drawn on request, as it takes a moment. Nothing is stored."""
-    automation = find_automation(automation_id, user, container)
-    drawn_preview = _draw_preview(automation, user, container)
-    if is_fragment(request):
-        return render_page(request, "automations/preview.html", user=user, preview=drawn_preview)
-    return render_automation(request, automation, user, container, preview=drawn_preview)
+    automation = find_automation(context, automation_id)
+    drawn_preview = _draw_preview(context, automation)
+    if is_fragment(context.request):
+        return context.render("automations/preview.html", preview=drawn_preview)
+    return render_automation(context, automation, preview=drawn_preview)
 
 
 def render_automation(
-    request: Request,
+    context: RequestContext,
     automation: Automation,
-    user: SignedInUser,
-    container: Container,
     *,
     form: FormState = EMPTY_FORM,
     preview: AutomationPageView | None = None,
 ) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         waiting_count = automation_queries.count_due(tx, [automation.id]).get(automation.id, 0)
         lists = find_lists(tx, [automation.mailing_list_id] if automation.mailing_list_id else [])
         sub_account = read_sub_account(tx, automation.sub_account_id) if automation.sub_account_id else None
     mailing_list = next(iter(lists.values()), None)
-    return render_automation_page(
-        request,
-        "automation.html",
-        user,
-        container,
-        form=form,
+    return context.render(
+        "automations/automation.html",
+        form,
+        has_inline_images=True,
         automation=automation,
         description=describe_automation(automation, list_label(mailing_list)),
         product_phrase=product_phrase(automation),
@@ -260,21 +228,21 @@ def render_automation(
     )
 
 
-def _draw_preview(automation: Automation, user: SignedInUser, container: Container) -> AutomationPageView:
-    context = automation_context(container)
-    coming = automation_service.list_coming_days(context, automation)
+def _draw_preview(context: RequestContext, automation: Automation) -> AutomationPageView:
+    automations = automation_context(context.container)
+    coming = automation_service.list_coming_days(automations, automation)
     try:
-        person = automation_service.find_preview_person(context, user.caller, automation, coming)
+        person = automation_service.find_preview_person(automations, context.user.caller, automation, coming)
         plan = AutomationPlan.of(automation)
-        order_draft = automation_service.draft_automation_order(context, user.caller, plan, person=person)
+        order_draft = automation_service.draft_automation_order(automations, context.user.caller, plan, person=person)
         rendered = previews.draw_preview(
-            container.db,
-            container.renderer,
-            user.caller,
+            context.container.db,
+            context.container.renderer,
+            context.user.caller,
             order_draft,
-            qr_base=container.production.qr_base,
-            opt_out=container.production.opt_out,
-            now=container.clock(),
+            qr_base=context.container.production.qr_base,
+            opt_out=context.container.production.opt_out,
+            now=context.now(),
         )
     except (Invalid, Refused) as error:
         field_errors = to_form_errors(error).fields
@@ -288,16 +256,14 @@ def _draw_preview(automation: Automation, user: SignedInUser, container: Contain
 
 
 @router.get(f"{PAGE_PATH}/{{automation_id}}/on")
-def switch_on_page(request: Request, automation_id: str, user: CurrentUser, container: Services) -> Response:
-    automation = find_automation(automation_id, user, container)
+def switch_on_page(context: UserContext, automation_id: PathId) -> Response:
+    automation = find_automation(context, automation_id)
     cost = (
         "Nothing is mailed and nothing is paid for: it is in testing mode."
-        if user.caller.mode == "test"
+        if context.user.caller.mode == "test"
         else f"Real mail, paid for from your credit, goes to {automation.daily_limit:,} people a day at most."
     )
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title=f"Switch on “{automation.name}”?",
         consequences=[cost, "What happened before does not count: it begins with what comes from now on."],
         button_label="Switch it on",
@@ -306,37 +272,31 @@ def switch_on_page(request: Request, automation_id: str, user: CurrentUser, cont
 
 
 @router.post(f"{PAGE_PATH}/{{automation_id}}/on")
-def switch_on(
-    request: Request, automation_id: str, user: CurrentUser, _form: PostedForm, container: Services
-) -> Response:
+def switch_on(context: UserContext, automation_id: PathId, _form: PostedForm) -> Response:
     """Its send is checked as it would be sent now."""
-    automation = find_automation(automation_id, user, container)
+    automation = find_automation(context, automation_id)
     try:
-        _save_changes(automation, {"enabled": True}, user, container)
+        _save_changes(context, automation, {"enabled": True})
     except (Invalid, Refused, Conflict) as error:
         message = error_message(error) if isinstance(error, Conflict) else to_form_errors(error).message
-        return render_automation(request, automation, user, container, form=FormState({}, {"on": [message]}))
+        return render_automation(context, automation, form=FormState({}, {"on": [message]}))
     return redirect(automation_path(automation.id), flash="automation_on")
 
 
 @router.post(f"{PAGE_PATH}/{{automation_id}}/off")
-def switch_off(
-    request: Request, automation_id: str, user: CurrentUser, _form: PostedForm, container: Services
-) -> Response:
-    automation = find_automation(automation_id, user, container)
+def switch_off(context: UserContext, automation_id: PathId, _form: PostedForm) -> Response:
+    automation = find_automation(context, automation_id)
     try:
-        _save_changes(automation, {"enabled": False}, user, container)
+        _save_changes(context, automation, {"enabled": False})
     except Conflict as error:
-        return render_automation(request, automation, user, container, form=FormState({}, {"on": [error.message]}))
+        return render_automation(context, automation, form=FormState({}, {"on": [error.message]}))
     return redirect(automation_path(automation.id), flash="automation_off")
 
 
 @router.get(f"{PAGE_PATH}/{{automation_id}}/delete")
-def delete_page(request: Request, automation_id: str, user: CurrentUser, container: Services) -> Response:
-    automation = find_automation(automation_id, user, container)
-    return render_confirmation(
-        request,
-        user,
+def delete_page(context: UserContext, automation_id: PathId) -> Response:
+    automation = find_automation(context, automation_id)
+    return context.confirm(
         title=f"Delete “{automation.name}”?",
         consequences=[
             "Whoever is due gets nothing.",
@@ -349,20 +309,16 @@ def delete_page(request: Request, automation_id: str, user: CurrentUser, contain
 
 
 @router.post(f"{PAGE_PATH}/{{automation_id}}/delete")
-def delete_automation_from_page(
-    automation_id: str, user: CurrentUser, _form: PostedForm, container: Services
-) -> Response:
-    automation = find_automation(automation_id, user, container)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def delete_automation_from_page(context: UserContext, automation_id: PathId, _form: PostedForm) -> Response:
+    automation = find_automation(context, automation_id)
+    with context.transaction() as tx:
         automation_queries.delete_automation(tx, automation.id)
     return redirect(PAGE_PATH, flash="automation_deleted")
 
 
-def _save_changes(
-    automation: automation_queries.Automation, fields: Mapping[str, Any], user: SignedInUser, container: Container
-) -> None:
-    context, body = automation_context(container), read_body(ChangedAutomation, fields)
-    plan = body.to_plan(automation, user.caller, container.limits)
-    automation_service.check_changes(context, user.caller, automation, plan, body.provided_fields().keys())
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        automation_service.change_automation(tx, automation, plan, zone=context.zone, now=container.clock())
+def _save_changes(context: RequestContext, automation: Automation, fields: Mapping[str, Any]) -> None:
+    automations, body = automation_context(context.container), read_body(ChangedAutomation, fields)
+    plan = body.to_plan(automation, context.user.caller, context.container.limits)
+    automation_service.check_changes(automations, context.user.caller, automation, plan, body.provided_fields().keys())
+    with context.transaction() as tx:
+        automation_service.change_automation(tx, automation, plan, zone=automations.zone, now=context.now())
