@@ -12,7 +12,7 @@ import numpy as np
 from quillpost.rendering.codes.barcode import encode_barcodes
 from quillpost.rendering.codes.qr import QrEncoder
 from quillpost.rendering.handwriting.service import Hands
-from quillpost.rendering.handwriting.text import BAR_FONT, HAND_FONT, PLAIN_FONT, CachedFace, PlainFace
+from quillpost.rendering.handwriting.text import BAR_FONT, HAND_FONT, PLAIN_FONT, CachedFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.images.models import Picture, read_picture
 from quillpost.rendering.layout.fronts import PlacedPicture
@@ -66,18 +66,16 @@ class BatchFonts:
             for style, vocabulary in self._vocabularies.items()
             if vocabulary.used_glyphs
         }
-        other_fonts = b"".join(
-            b"%b %d 0 R" % (font, embed_face(face.prepared, face.glyph_numbers(chars)))
-            for font, (face, chars) in self._plain_faces_and_chars().items()
-        )
-        return hands, other_fonts + b"%b %d 0 R" % (BAR_FONT, embed_barcode_font(pdf))
-
-    def _plain_faces_and_chars(self) -> dict[bytes, tuple[PlainFace, set[str]]]:
         faces = {PLAIN_FONT: (self.plain.face, set(self.plain.used_chars))}
         for vocabulary in self._vocabularies.values():
             for font, chars in vocabulary.borrowed_chars.items():
                 faces.setdefault(font, (vocabulary.hand.fallback_faces[font], set()))[1].update(chars)
-        return {font: face_and_chars for font, face_and_chars in sorted(faces.items()) if face_and_chars[1]}
+        other_fonts = b"".join(
+            b"%b %d 0 R" % (font, embed_face(face.prepared, face.glyph_numbers(chars)))
+            for font, (face, chars) in sorted(faces.items())
+            if chars
+        )
+        return hands, other_fonts + b"%b %d 0 R" % (BAR_FONT, embed_barcode_font(pdf))
 
 
 class BatchPdf:
@@ -261,10 +259,11 @@ class BatchComposer:
 
     def _add_copies(self, copies: Sequence[Copy]) -> Iterator[tuple[int, int]]:
         handwriting = self._write_passages(copies)
-        barcodes = self._encode_barcodes(copies)
+        tracked = [(copy.tracking, copy.routing) for copy in copies if copy.tracking is not None]
+        barcodes = iter(encode_barcodes(tracked))
         for index, copy in enumerate(copies):
             prepared = self.prepared_designs[copy.design]
-            codes = ItemCodes(barcodes[index], self._qr_encoder)
+            codes = ItemCodes(next(barcodes) if copy.tracking is not None else None, self._qr_encoder)
             first_page = self._sheets_pdf.page_count + 1
             self._sheets_pdf.begin_item(copy.item_id, prepared.product_type)
             for sheet in prepared.sheets:
@@ -289,11 +288,6 @@ class BatchComposer:
             return b""
         printed_content = draw_personal(sheet.side, prepared.design, copy, codes, self._fonts.plain)
         return handwriting.get(sheet.side.name, b"") + printed_content
-
-    def _encode_barcodes(self, copies: Sequence[Copy]) -> list[bytes | None]:
-        tracked = [(copy.tracking, copy.routing) for copy in copies if copy.tracking is not None]
-        barcodes = iter(encode_barcodes(tracked))
-        return [next(barcodes) if copy.tracking is not None else None for copy in copies]
 
     def _write_passages(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
         """The handwriting of all copies by side, laid out together, which is many times faster."""

@@ -88,7 +88,9 @@ class FitChecker:
             passages = []
             for message in batch:
                 if len(message) > _MAX_MESSAGE_CHARS:
-                    misfits[message] = self._too_many_characters(message)
+                    text = f"The message has {len(message):,} characters with its variables filled,"
+                    text += f" far too many for a {self._product.title}."
+                    misfits[message] = DoesNotFit(len(message) // _CHARS_PER_LINE, text)
                 elif passage := make_message_passage(
                     side, self._design, message, 0, qr=qr, sizes=self._sizes, is_even=self._is_even
                 ):
@@ -97,13 +99,6 @@ class FitChecker:
             if misfits and not find_all:
                 break
         return {index: misfits[message] for index, message in enumerate(messages) if message in misfits}
-
-    def _too_many_characters(self, message: str) -> DoesNotFit:
-        return DoesNotFit(
-            len(message) // _CHARS_PER_LINE,
-            f"The message has {len(message):,} characters with its variables filled,"
-            f" far too many for a {self._product.title}.",
-        )
 
     def check_addresses(self, addressees: Sequence[Addressee]) -> dict[int, DoesNotFit]:
         misfits: dict[int, DoesNotFit] = {}

@@ -54,7 +54,10 @@ def encode_barcodes(digit_pairs: Sequence[tuple[str, str]]) -> list[bytes]:
     if len(digit_pairs) <= _MAX_ONE_BY_ONE:
         return [encode_barcode(tracking, routing).encode() for tracking, routing in digit_pairs]
     values = b"".join([_to_number(tracking, routing).to_bytes(16, "big") for tracking, routing in digit_pairs])
-    checksums = _crc11_of_batch(np.frombuffer(values, np.uint8).reshape(-1, 16))
+    columns = np.frombuffer(values, np.uint8).reshape(-1, 16).T[3:].astype(np.int64)  # the first three are empty
+    checksums: NDArray[np.int64] = _CRC_SIX_BIT_TABLE[0x7FF ^ columns[0] << 5]
+    for column in columns[1:]:
+        checksums = _CRC_EIGHT_BIT_TABLE[checksums ^ column << 3]
     codewords = _codewords_of_batch(np.frombuffer(values, ">u4").reshape(-1, 4), checksums)
     inverted = (checksums[:, None] >> np.arange(_CHARACTERS_PER_CODE) & 1) * _ALL_BITS
     characters = _CHARACTER_TABLE[codewords] ^ inverted
@@ -74,7 +77,9 @@ def encode_barcode_lines(lines: Iterable[str]) -> Iterator[str]:
             yield f"error {error.code:02d}"
 
 
-def _validate_digits(tracking: str, routing: str) -> None:
+def _to_number(tracking: str, routing: str) -> int:
+    """All digits as one number of 102 bits."""
+    tracking, routing = tracking.strip(), routing.strip()
     if len(tracking) != 20:
         raise BarcodeError(9)
     if not (tracking.isascii() and tracking.isdigit()):
@@ -85,12 +90,6 @@ def _validate_digits(tracking: str, routing: str) -> None:
         raise BarcodeError(12)
     if routing and not (routing.isascii() and routing.isdigit()):
         raise BarcodeError(13)
-
-
-def _to_number(tracking: str, routing: str) -> int:
-    """All digits as one number of 102 bits."""
-    tracking, routing = tracking.strip(), routing.strip()
-    _validate_digits(tracking, routing)
     head = int(routing or "0") + _ROUTING_OFFSETS[len(routing)]
     return ((head * 10 + int(tracking[0])) * 5 + int(tracking[1])) * 10**18 + int(tracking[2:])
 
@@ -130,15 +129,6 @@ def _crc11(value: int) -> int:
     state = _CRC_SIX_BITS[0x7FF ^ first << 5]
     for byte in following:
         state = _CRC_EIGHT_BITS[state ^ byte << 3]
-    return state
-
-
-def _crc11_of_batch(values: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """`_crc11` of values of 16 bytes; the first three are always empty."""
-    columns = values.T[3:].astype(np.int64)
-    state: NDArray[np.int64] = _CRC_SIX_BIT_TABLE[0x7FF ^ columns[0] << 5]
-    for column in columns[1:]:
-        state = _CRC_EIGHT_BIT_TABLE[state ^ column << 3]
     return state
 
 

@@ -185,7 +185,9 @@ def _run_in_child(
                 set_remaining_timeout()
                 messages.send_message(job, request)
                 messages.send_message(job, {}, data)
-            if not _has_response_within(job, min(SHORT_SECONDS, seconds)):
+            poller = select.poll()
+            poller.register(job, select.POLLIN)
+            if not poller.poll(1_000 * min(SHORT_SECONDS, seconds)):
                 child.lower_priority()
             head, body = messages.receive_message(job, set_remaining_timeout)
     except TimeoutError:
@@ -197,12 +199,6 @@ def _run_in_child(
     if client.is_disconnected:
         raise ClientDisconnected
     raise DecoderTimeout if head[messages.ENDED_KEY] in _TIMEOUT_SIGNALS else DecoderDied
-
-
-def _has_response_within(job: socket.socket, seconds: float) -> bool:
-    poller = select.poll()
-    poller.register(job, select.POLLIN)
-    return bool(poller.poll(1_000 * seconds))
 
 
 DECODER_POOL: Final = DecoderPool()
@@ -297,9 +293,8 @@ def _errors_raised_as(error_type: type[UnprintableArt], file_kind: str, seconds:
         ) from None
     except (DecoderDied, DecoderProtocolError):
         raise error_type(
-            f"The {file_kind} is damaged or too complex to be read: it takes more than "
-            f"{MEMORY_LIMIT_BYTES // 1_000_000:,} MB"
-            " of memory."
+            f"The {file_kind} is damaged or too complex to be read: it takes more than"
+            f" {MEMORY_LIMIT_BYTES // 1_000_000:,} MB of memory."
         ) from None
     except UnprintableArt as error:
         raise error_type(error.message) from None

@@ -5,6 +5,7 @@ import json
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from functools import cached_property, partial
 from importlib import resources
@@ -180,17 +181,14 @@ class FontSources:
         return zlib.decompress(file.read_bytes()) if file.is_file() else None
 
     def _font_file(self, face: FaceRecipe) -> Traversable | None:
-        package = self._package_folder(face)
+        package: Traversable | None = None
+        if not face.source.is_from_npm:
+            with suppress(ModuleNotFoundError):
+                package = resources.files(face.source.package)
+        elif self._node_modules:
+            package = self._node_modules / face.source.package
         file = package / face.source.path if package else None
         return file if file and file.is_file() else None
-
-    def _package_folder(self, face: FaceRecipe) -> Traversable | None:
-        if face.source.is_from_npm:
-            return self._node_modules / face.source.package if self._node_modules else None
-        try:
-            return resources.files(face.source.package)
-        except ModuleNotFoundError:
-            return None
 
 
 class FaceStore(Protocol):
@@ -239,9 +237,9 @@ class Hands:
         return [face for face in faces if self._sources.read_font(face) is not None]
 
     def unprepared_faces(self) -> list[FaceRecipe]:
-        return [
-            face for face in self.installed_faces() if not self._is_stored(recipe_key(face, self._font_bytes(face)))
-        ]
+        keys = [(face, recipe_key(face, self._font_bytes(face))) for face in self.installed_faces()]
+        read_shipped = self._sources.read_shipped_face
+        return [face for face, key in keys if not self._store.has(key) and read_shipped(key) is None]
 
     @cached_property
     def _fallback_faces(self) -> Mapping[bytes, PlainFace]:
@@ -259,9 +257,6 @@ class Hands:
         if data is None:
             raise LookupError(f"The font of {face.face} is not installed.")
         return data
-
-    def _is_stored(self, key: str) -> bool:
-        return self._store.has(key) or self._sources.read_shipped_face(key) is not None
 
     def _load_or_prepare(self, face: FaceRecipe, on_progress: ProgressCallback | None) -> PreparedFace:
         font_bytes = self._font_bytes(face)

@@ -30,13 +30,8 @@ ORIENTATION_MATRICES = {
 }
 
 
-def swaps_sides(orientation: int) -> bool:
-    """Whether width and height change places when the picture is stood upright."""
-    return ORIENTATION_MATRICES[orientation][0] == 0
-
-
 def upright_size(width: int, height: int, orientation: int) -> tuple[int, int]:
-    return (height, width) if swaps_sides(orientation) else (width, height)
+    return (height, width) if ORIENTATION_MATRICES[orientation][0] == 0 else (width, height)
 
 
 def read_orientation(exif: bytes) -> int:

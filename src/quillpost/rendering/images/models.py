@@ -128,10 +128,19 @@ class Picture:
 def read_picture(data: bytes) -> Picture:
     """A picture that `make_printable_picture` made; UnprintableImage for any other file."""
     if data.startswith(JPEG_SIGNATURE):
-        return _read_jpeg(data)
-    if data.startswith(PNG_SIGNATURE):
-        return _read_png(data)
-    raise UnprintableImage("The image is neither a JPEG nor a PNG file.")
+        jpeg = read_jpeg_header(data)
+        if not jpeg.is_plain:
+            raise UnprintableImage("The JPEG file has not been made printable.")
+        profile = jpeg.profile or None
+        return Picture(jpeg.width, jpeg.height, jpeg.orientation, _JPEG_ENTRIES, data, profile, jpeg.components)
+    if not data.startswith(PNG_SIGNATURE):
+        raise UnprintableImage("The image is neither a JPEG nor a PNG file.")
+    png = read_png(data)
+    if not png.is_plain:
+        raise UnprintableImage("The PNG file has not been made printable.")
+    head = png.header
+    entries, profile = _PNG_ENTRIES % (head.components, head.width), png.read_profile() or None
+    return Picture(head.width, head.height, png.orientation, entries, png.compressed_pixels, profile, head.components)
 
 
 def cover_operator(width: int, height: int, orientation: int, area: Box) -> bytes:
@@ -144,24 +153,6 @@ def cover_operator(width: int, height: int, orientation: int, area: Box) -> byte
     bottom = area.bottom + (area.height - drawn_height) / 2 + f * drawn_height
     turn = (a * drawn_width, b * drawn_height, c * drawn_width, d * drawn_height)
     return b"%.4f %.4f %.4f %.4f %.4f %.4f cm" % (*turn, left, bottom)
-
-
-def _read_jpeg(data: bytes) -> Picture:
-    head = read_jpeg_header(data)
-    if not head.is_plain:
-        raise UnprintableImage("The JPEG file has not been made printable.")
-    return Picture(
-        head.width, head.height, head.orientation, _JPEG_ENTRIES, data, head.profile or None, head.components
-    )
-
-
-def _read_png(data: bytes) -> Picture:
-    png = read_png(data)
-    if not png.is_plain:
-        raise UnprintableImage("The PNG file has not been made printable.")
-    head = png.header
-    entries, profile = _PNG_ENTRIES % (head.components, head.width), png.read_profile() or None
-    return Picture(head.width, head.height, png.orientation, entries, png.compressed_pixels, profile, head.components)
 
 
 @dataclass(frozen=True, slots=True)

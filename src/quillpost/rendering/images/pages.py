@@ -78,14 +78,11 @@ def place_page(page: pikepdf.Page, number: int) -> PagePlacement:
     # A page that lies on its side is printed along the sheet.
     is_landscape = width > height
     rotation = (page_rotation + 270) % 360 if is_landscape else page_rotation
-    placed_box = _place_on_sheet(*((height, width) if is_landscape else (width, height)))
+    across, up = (height, width) if is_landscape else (width, height)
+    scale = 1.0 if _is_letter_size(across, up) else min(LETTER_SHEET.width / across, LETTER_SHEET.height / up)
+    across, up = across * scale, up * scale
+    placed_box = Box((LETTER_SHEET.width - across) / 2, (LETTER_SHEET.height - up) / 2, across, up)
     return PagePlacement(visible_box, page_rotation, rotation, width, height, placed_box)
-
-
-def _place_on_sheet(width: float, height: float) -> Box:
-    scale = 1.0 if _is_letter_size(width, height) else min(LETTER_SHEET.width / width, LETTER_SHEET.height / height)
-    width, height = width * scale, height * scale
-    return Box((LETTER_SHEET.width - width) / 2, (LETTER_SHEET.height - height) / 2, width, height)
 
 
 def _is_letter_size(width: float, height: float) -> bool:

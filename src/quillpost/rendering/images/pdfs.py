@@ -26,20 +26,26 @@ from quillpost.rendering.images.pages import (
 )
 from quillpost.rendering.images.rules import UnprintablePdf
 
-_PDF_VERSION = "1.6"
 _TAIL_BYTES = 2048
 _QPDF_LIMITS: dict[str, Any] = {
     **{f"{kind}_max_memory": 300_000_000 for kind in ("flate", "png", "tiff", "run_length", "dct")},
-    **{"parser_max_nesting": 100, "max_stream_filters": 5, "doc_max_warnings": 1_000},
+    "parser_max_nesting": 100,
+    "max_stream_filters": 5,
+    "doc_max_warnings": 1_000,
 }
 _MAX_NOTES = 20
-_DAMAGED_MESSAGE = "The PDF is damaged or too complex to be read."
-
 
 # What bindings raise when an object turns out to be of another kind than it claims.
-_READ_ERRORS = (
-    *(pikepdf.PdfError, pikepdf.PikepdfError, PdfiumError, MemoryError, ArithmeticError, AttributeError),
-    *(LookupError, NotImplementedError, OSError, RuntimeError, TypeError, ValueError),
+_LIBRARY_ERRORS = (pikepdf.PdfError, pikepdf.PikepdfError, PdfiumError)
+_PYTHON_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
 )
 
 
@@ -48,20 +54,14 @@ def make_printable_pages(data: bytes) -> PrintablePages:
     _check_file(data)
     with _qpdf_limits():
         printable = _make_printable(data)
-        # What is kept must be fit to be composed.
-        _count_composed_pages(printable.data)
+        copy_page_forms(ObjectList(1), printable.data)  # what was copied once can be copied again, when it is composed
         return printable
 
 
 def count_pages(printable: bytes) -> int:
     """Pages of what `make_printable_pages` made; UnprintablePdf if it cannot be composed."""
     with _qpdf_limits():
-        return _count_composed_pages(printable)
-
-
-def _count_composed_pages(printable: bytes) -> int:
-    """A file that was copied once can be copied again."""
-    return len(copy_page_forms(ObjectList(1), printable))
+        return len(copy_page_forms(ObjectList(1), printable))
 
 
 @contextmanager
@@ -69,8 +69,8 @@ def _qpdf_limits() -> Iterator[None]:
     previous_limits: dict[str, Any] = pikepdf.settings.set_qpdf_limits(**_QPDF_LIMITS)
     try:
         yield
-    except _READ_ERRORS as error:
-        raise UnprintablePdf(_DAMAGED_MESSAGE) from error
+    except (*_LIBRARY_ERRORS, *_PYTHON_ERRORS) as error:
+        raise UnprintablePdf("The PDF is damaged or too complex to be read.") from error
     finally:
         pikepdf.settings.set_qpdf_limits(**previous_limits)
 
@@ -228,7 +228,7 @@ def _save(target: pikepdf.Pdf) -> bytes:
     file = io.BytesIO()
     target.save(
         file,
-        force_version=_PDF_VERSION,
+        force_version="1.6",
         object_stream_mode=pikepdf.ObjectStreamMode.generate,
         stream_decode_level=pikepdf.StreamDecodeLevel.generalized,
         deterministic_id=True,

@@ -8,6 +8,7 @@ from quillpost.rendering.layout.text import ASCENT, TextStyle, clean_line, fit_c
 from quillpost.rendering.models import (
     MIN_READABLE_CONTRAST,
     MIN_VISIBLE_CONTRAST,
+    WHITE,
     Box,
     Giftcard,
     GiftcardClaim,
@@ -15,7 +16,6 @@ from quillpost.rendering.models import (
     contrast_ratio,
 )
 
-_WHITE: Ink = (1.0, 1.0, 1.0)
 _DARK: Ink = (0.1, 0.11, 0.16)
 _FRAME: Ink = (0.78, 0.72, 0.62)
 _GLOW, _BRIGHT_GLOW, _FOLD, _RIBBON, _KNOT = 0.06, 0.12, 0.16, 0.26, 0.36
@@ -39,16 +39,16 @@ class CardColors:
     """Readable colors on a card of a brand's color, as operands."""
 
     def __init__(self, accent: Ink) -> None:
-        is_visible = contrast_ratio(accent, _WHITE) >= MIN_VISIBLE_CONTRAST
+        is_visible = contrast_ratio(accent, WHITE) >= MIN_VISIBLE_CONTRAST
         # White paper is no card: what is as pale is made a little darker, and has an edge.
         background = accent if is_visible else _mix_colors(accent, _FRAME, 0.18)
-        is_dark = contrast_ratio(_mix_colors(background, _WHITE, _BRIGHT_GLOW), _WHITE) >= MIN_READABLE_CONTRAST
+        is_dark = contrast_ratio(_mix_colors(background, WHITE, _BRIGHT_GLOW), WHITE) >= MIN_READABLE_CONTRAST
         self.background = _color_operands(background)
         self.edge = None if is_visible else _color_operands(_FRAME)
-        self.ink = _color_operands(_WHITE if is_dark else _DARK)
+        self.ink = _color_operands(WHITE if is_dark else _DARK)
         # On a light ground it takes more white to be noticed.
         self.glow, self.bright_glow, self.fold, self.ribbon, self.knot = (
-            _color_operands(_mix_colors(background, _WHITE, share if is_dark else _LIGHT_CARD_FACTOR * share))
+            _color_operands(_mix_colors(background, WHITE, share if is_dark else _LIGHT_CARD_FACTOR * share))
             for share in (_GLOW, _BRIGHT_GLOW, _FOLD, _RIBBON, _KNOT)
         )
 

@@ -7,7 +7,7 @@ from quillpost.rendering.images.models import PictureTones
 from quillpost.rendering.layout.models import ProductLayout, Side
 from quillpost.rendering.models import INCH, Box, Ink, contrast_ratio
 
-# Between what shows in a window and the window's edges (DMM 202.5, for the Intelligent Mail barcode).
+# Around a barcode, and between what shows in a window and the window's edges (DMM 202.5).
 CLEAR_HORIZONTAL, CLEAR_VERTICAL = INCH / 8, INCH * 0.028
 
 
@@ -80,7 +80,6 @@ _READ_AREA_SIDE_MARGIN = INCH / 2
 _READ_AREA_BOTTOM, _READ_AREA_TOP = INCH * 5 / 8, INCH * 2.75
 # So far from the right edge a reader in the barcode zone expects the first bar.
 _FIRST_BAR_RANGE = 3.5, 4.25
-_BARCODE_QUIET_ACROSS, _BARCODE_QUIET_UP = INCH / 8, INCH * 0.028
 _BARCODE_WIDTHS = 2.68, 3.23
 _BARCODE_HEIGHTS = 0.125, 0.165
 
@@ -206,7 +205,7 @@ def _barcode_errors(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
         yield "the barcode must be 2.68 to 3.23 in wide, or its 65 bars cannot be read."
     if not _BARCODE_HEIGHTS[0] <= round(barcode.height / INCH, 4) <= _BARCODE_HEIGHTS[1]:
         yield "the barcode must be 0.125 to 0.165 in high, or its bars cannot be read."
-    clear_zone = barcode.expand(_BARCODE_QUIET_ACROSS, _BARCODE_QUIET_UP)
+    clear_zone = barcode.expand(CLEAR_HORIZONTAL, CLEAR_VERTICAL)
     for name, box in boxes.items():
         if name != "barcode" and clear_zone.overlaps(box) and not barcode.overlaps(box):
             yield f"the {_BOX_TITLES[name]} is too near to the barcode, which needs 1/8 in clear on both sides."
@@ -226,7 +225,7 @@ def _postal_reading_errors(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
         yield "the address is outside the postal read area, 5/8 to 2 3/4 in high and 1/2 in from the sides."
     barcode = boxes.get("barcode")
     if barcode and zone:
-        if not zone.contains(barcode.expand(_BARCODE_QUIET_ACROSS, _BARCODE_QUIET_UP)):
+        if not zone.contains(barcode.expand(CLEAR_HORIZONTAL, CLEAR_VERTICAL)):
             yield "the barcode is outside the barcode zone, the lower right 4 3/4 by 5/8 in."
         if not _FIRST_BAR_RANGE[0] <= round((trim.right - barcode.left) / INCH, 4) <= _FIRST_BAR_RANGE[1]:
             yield "the barcode must begin 3 1/2 to 4 1/4 in from the right edge."

@@ -32,8 +32,6 @@ _D65_TO_D50 = (1.0479298, 0.0229468, -0.0501922, 0.0296278, 0.9904344, -0.017073
 _PCS_RANGE = 65535 / 32768
 _PERCEPTUAL_BLACK = 0.0034731  # the black of the reference print that perceptual renderings go by, as part of its white
 
-_PROFILE_NAME = "sRGB IEC61966-2.1"
-_COPYRIGHT_TEXT = "No copyright, use freely"
 _CHANNELS = 3
 _IDENTITY_CURVE = struct.pack(">4s4xI", b"curv", 0)
 
@@ -77,8 +75,8 @@ def _build_profile(device_class: bytes, tags: dict[bytes, bytes]) -> bytes:
 
 def _common_tags() -> dict[bytes, bytes]:
     return {
-        b"desc": _text_tag(_PROFILE_NAME),
-        b"cprt": _text_tag(_COPYRIGHT_TEXT),
+        b"desc": _text_tag("sRGB IEC61966-2.1"),
+        b"cprt": _text_tag("No copyright, use freely"),
         b"wtpt": _xyz_tag(_D50),
         b"chad": b"sf32" + bytes(4) + _fixed_point(_D65_TO_D50),
     }
@@ -145,9 +143,7 @@ def _full_gamut_tag() -> bytes:
 
 _HEADER_BYTES = 128
 _MIN_PROFILE_BYTES = _HEADER_BYTES + 4
-_PRINTER_CLASS = b"prtr"
 _COMPONENT_COUNTS = {b"GRAY": 1, b"RGB ": 3, b"CMYK": 4}
-_CONNECTION_SPACES = (b"XYZ ", b"Lab ")
 _RGB_COMPONENTS = 3
 
 
@@ -171,13 +167,13 @@ def read_output_intent(data: bytes) -> OutputIntent:
     if not _MIN_PROFILE_BYTES <= size <= len(data):
         raise ValueError(f"The ICC profile is cut off: it has {len(data)} bytes and should have {size}.")
     device_class, space, connection = data[12:16], data[16:20], data[20:24]
-    if device_class != _PRINTER_CLASS:
+    if device_class != b"prtr":
         raise ValueError(
             f"The ICC profile is of class {_signature_text(device_class)}; PDF/X-4 needs a printer's (prtr)."
         )
     if space not in _COMPONENT_COUNTS:
         raise ValueError(f"The ICC profile's colors are {_signature_text(space)}; they must be RGB, CMYK or GRAY.")
-    if connection not in _CONNECTION_SPACES:
+    if connection not in (b"XYZ ", b"Lab "):
         raise ValueError(f"The ICC profile connects to {_signature_text(connection)}; it must connect to XYZ or Lab.")
     tags = dict(_read_tags(data[:size]))
     if b"desc" not in tags:
@@ -187,7 +183,8 @@ def read_output_intent(data: bytes) -> OutputIntent:
 
 
 def output_intent_entry(pdf: ObjectWriter, intent: OutputIntent) -> bytes:
-    condition, profile = text_string(intent.condition), _add_profile(pdf, intent.profile, intent.components)
+    condition = text_string(intent.condition)
+    profile = pdf.add_shared_stream(intent.profile, b"/N %d" % intent.components)
     entries = b"/OutputConditionIdentifier%b/Info%b/DestOutputProfile %d 0 R" % (condition, condition, profile)
     return b"<</Type/OutputIntent/S/GTS_PDFX%b>>" % entries
 
@@ -200,11 +197,7 @@ def default_color_spaces(pdf: ObjectWriter, intent: OutputIntent) -> bytes:
 
 
 def icc_color_space(pdf: ObjectWriter, profile: bytes, components: int) -> bytes:
-    return b"[/ICCBased %d 0 R]" % _add_profile(pdf, profile, components)
-
-
-def _add_profile(pdf: ObjectWriter, profile: bytes, components: int) -> int:
-    return pdf.add_shared_stream(profile, b"/N %d" % components)
+    return b"[/ICCBased %d 0 R]" % pdf.add_shared_stream(profile, b"/N %d" % components)
 
 
 def _signature_text(signature: bytes) -> str:
