@@ -23,7 +23,7 @@ CHILDREN = {
 }  # fmt: skip
 """The modules of the processes that may be lost."""
 
-OWN_ARCHIVES = {"quillpost.rendering.handwriting.service"}
+OWN_ARCHIVES = {"quillpost.rendering.handwriting.models"}
 """Reads what the service itself has packed."""
 
 PROGRAMS = {"quillpost.__main__", "quillpost.core.database.migrations.env"}
