@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, STATUS_COUNT_COLUMNS
-from quillpost.orders.products import POSTCARD, format_type
+from quillpost.orders.models import OrderRequest
+from quillpost.orders.products import DISPLAY_TYPES, POSTCARD
 from quillpost.orders.rules import FINAL_STATUSES, NEXT_STATUSES, ItemStatus, OrderStatus
 
 S = ItemStatus
@@ -75,5 +76,5 @@ def test_only_an_order_that_waits_can_be_cancelled(status: OrderStatus) -> None:
     ],
 )
 def test_large_postcards_are_a_type_of_their_own(size: str, kind: str, shown: str) -> None:
-    assert POSTCARD.order_type(size) == kind
-    assert format_type(kind, size) == shown
+    assert OrderRequest(product=POSTCARD, size=size).type == kind
+    assert DISPLAY_TYPES[kind, size] == shown

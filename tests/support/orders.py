@@ -63,7 +63,16 @@ def create_order(
     design = designs.build_design(request, sender=sender, return_address=address, indicia=())
     draft = OrderDraft(request, everyone, Tariff({}), address, Artwork(), design, None, [])  # type: ignore[arg-type]
     pieces = [NewItem(someone, 0 if someone.refusal else cents) for someone in everyone]
-    reached = Audience(everyone, EMPTY_AUDIENCE_COUNT, sum(piece.cents for piece in pieces), [])
+    mailed = sum(not someone.refusal for someone in everyone)
+    reached = Audience(
+        everyone,
+        EMPTY_AUDIENCE_COUNT,
+        recipient_count=len(everyone),
+        mailed_items=mailed,
+        total_cents=sum(piece.cents for piece in pieces),
+        gift_total=0,
+        warnings=[],
+    )
     due_at = max(container.clock() + REVIEW, request.schedule_for or container.clock())
     with container.db.transaction(account_service.build_tenant(caller)) as tx:
         return order_service.store_order(

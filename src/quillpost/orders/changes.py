@@ -29,11 +29,11 @@ from quillpost.orders.models import FieldErrors, GiftcardChoice, Order
 from quillpost.orders.ports import OrderContext
 from quillpost.orders.requests.files import hash_creative
 from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
-from quillpost.orders.templates.rules import variables_error
+from quillpost.orders.templates.rules import unknown_variables_error
 from quillpost.recipients.models import Person
 from quillpost.rendering.models import Addressee
 from quillpost.rendering.service import Renderer
-from quillpost.rendering.text.variables import compile_template, has_variables
+from quillpost.rendering.text.variables import compile_template, find_unknown_variables, has_variables
 
 # What a piece costs may depend on its country alone, so few different prices meet many pieces.
 REPRICE_ITEMS = sa.text(
@@ -200,8 +200,8 @@ def check_new_message(
     _require_editable(order)
     if order.pdf_only:
         raise Invalid({"message": ["This letter is a PDF alone: no message is printed on it."]})
-    if message_error := variables_error(message):
-        raise Invalid({"message": [message_error]})
+    if unknown_names := find_unknown_variables(message):
+        raise Invalid({"message": [unknown_variables_error(unknown_names)]})
     updated = replace(order, message=message)
     with db.transaction(tenant) as tx:
         inline_addressees, creative_key = _read_inline_addressees(tx, order), _creative_key(tx, updated)
@@ -237,7 +237,7 @@ def check_new_message(
 
 def _require_editable(order: Order) -> None:
     if not order.is_cancellable:
-        raise Refused(f"This order can no longer be changed: it is {order.status.display}.")
+        raise Refused(f"This order can no longer be changed: it is {order.status.capitalize()}.")
 
 
 def _read_inline_addressees(tx: Tx, order: Order) -> list[Addressee]:
@@ -332,7 +332,7 @@ def cancel_order(tx: Tx, order_id: int, *, now: datetime) -> Order:
     """Stop it and release the money; `Refused` once it is in production."""
     order = queries.read_order(tx, order_id, locked=True)
     if not order.is_cancellable:
-        raise Refused(f"This order can no longer be cancelled: it is {order.status.display}.")
+        raise Refused(f"This order can no longer be cancelled: it is {order.status.capitalize()}.")
     stop_order(tx, order, new_status=OrderStatus.CANCELLED, reason="Order cancelled", now=now)
     return queries.read_order(tx, order_id)
 

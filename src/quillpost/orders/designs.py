@@ -62,24 +62,20 @@ def build_design(
         background=background,
         pages=pages,
         pdf_only=source.pdf_only,
-        giftcard=build_giftcard(source.gift),
-        branding=build_branding(source.brand, logo),
+        giftcard=build_giftcard(source.gift) if source.gift else None,
+        branding=build_branding(source.brand, logo) if source.brand else None,
         sender=sender,
         return_address=return_address,
         indicia=tuple(indicia),
     )
 
 
-def build_branding(brand: OrderBranding | None, logo: bytes | None) -> rendering_models.SenderBranding | None:
-    if brand is None:
-        return None
+def build_branding(brand: OrderBranding, logo: bytes | None) -> rendering_models.SenderBranding:
     accent = rendering_models.parse_color(brand.accent).ink if brand.accent else None
     return rendering_models.SenderBranding(accent, brand.company, brand.contact, brand.disclaimer, logo)
 
 
-def build_giftcard(gift: GiftcardChoice | None) -> rendering_models.Giftcard | None:
-    if gift is None:
-        return None
+def build_giftcard(gift: GiftcardChoice) -> rendering_models.Giftcard:
     return rendering_models.Giftcard(gift.title, gift.cents, rendering_models.parse_color(gift.accent).ink)
 
 

@@ -150,11 +150,13 @@ class OrderRequest(HandwritingOptions):
 
     @property
     def type(self) -> str:
-        return self.product.order_type(self.size)
+        """The largest postcards are a type of their own."""
+        return "postcard6x11" if self.product.name == "postcard" and self.size == "6x11" else self.product.name
 
     @property
     def piece(self) -> str:
-        return self.product.layout_name(self.size)
+        """The name of its layout."""
+        return f"postcard-{self.size}" if self.product.name == "postcard" else self.product.name
 
     @property
     def own_message(self) -> str | None:
@@ -311,9 +313,17 @@ class Order:
             **{name: columns[name] for name in _PLAIN_COLUMNS}
             | {
                 "status": OrderStatus(row.status),
-                "status_counts": {status: columns[f"n_{status.count_name}"] for status in ItemStatus},
+                "status_counts": {status: columns[name] for status, name in _COUNT_COLUMNS.items()},
                 "brand": OrderBranding(**row.branding) if row.branding is not None else None,
-                "gift": _read_gift(row),
+                "gift": None
+                if row.giftcard_brand is None
+                else GiftcardChoice(
+                    brand=row.giftcard_brand,
+                    title=row.giftcard_title,
+                    accent=row.giftcard_accent,
+                    cents=row.giftcard_amount,
+                    landing_page_url=row.landing_page_url,
+                ),
                 "sender": SenderName(row.sender_name, row.sender_company),
                 "return_address": ReturnAddress(
                     name=row.return_name,
@@ -368,16 +378,5 @@ def can_repeat(source: ResolvedRequest | Order | sa.Row[Any]) -> bool:
     return bool(source.allow_duplicates) or source.type == "giftcard"
 
 
-def _read_gift(row: sa.Row[Any]) -> GiftcardChoice | None:
-    if row.giftcard_brand is None:
-        return None
-    return GiftcardChoice(
-        brand=row.giftcard_brand,
-        title=row.giftcard_title,
-        accent=row.giftcard_accent,
-        cents=row.giftcard_amount,
-        landing_page_url=row.landing_page_url,
-    )
-
-
 _PLAIN_COLUMNS = [f.name for f in fields(Order) if f.name in orders.c]
+_COUNT_COLUMNS = {status: f"n_{status.count_name}" for status in ItemStatus}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Protocol
 
 from quillpost.accounts.models import Caller
@@ -11,7 +11,7 @@ from quillpost.core.encryption import Encryptor
 from quillpost.core.files import FileStorage
 from quillpost.core.ports import Fetcher
 from quillpost.core.text import Clock
-from quillpost.orders.models import GiftcardChoice, ResolvedRequest
+from quillpost.orders.models import GiftcardChoice
 from quillpost.orders.templates.rules import CheckUrl
 from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.rendering.service import Renderer
@@ -49,8 +49,3 @@ class OrderContext:
     clock: Clock
     count_available_cards: Callable[[str, GiftcardChoice], int | None]
     list_pause_warnings: Callable[[Caller], list[str]]
-
-    def due_at(self, caller: Caller, request: ResolvedRequest) -> datetime:
-        """When the review ends, unless the caller wants it later."""
-        now = self.clock()
-        return max(now + self.environments[caller.mode].review_period, request.schedule_for or now)

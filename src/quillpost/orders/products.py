@@ -28,19 +28,8 @@ class Product:
     message: FieldRequirement
     background: FieldRequirement
     pdf_only: FieldRequirement
+    is_letter: bool = False
     has_handwritten_envelope: bool = False
-
-    @property
-    def is_letter(self) -> bool:
-        return self.pdf_only is not FieldRequirement.NOT_USED
-
-    def order_type(self, size: str | None) -> str:
-        """The order's type on the wire; the largest postcards are a type of their own."""
-        return "postcard6x11" if self.name == "postcard" and size == "6x11" else self.name
-
-    def layout_name(self, size: str | None) -> str:
-        """The name of composition's template for it."""
-        return f"postcard-{size}" if self.name == "postcard" else self.name
 
 
 def _card_product(name: str, *, background: FieldRequirement = FieldRequirement.OPTIONAL) -> Product:
@@ -64,6 +53,7 @@ def _letter_product(name: str, *paths: str, has_handwritten_envelope: bool) -> P
         message=FieldRequirement.UNLESS_PDF,
         background=FieldRequirement.NOT_USED,
         pdf_only=FieldRequirement.ALTERNATIVE,
+        is_letter=True,
         has_handwritten_envelope=has_handwritten_envelope,
     )
 
@@ -126,45 +116,6 @@ PRODUCT_FAMILIES: Mapping[str, ProductFamily] = _build_families()
 """By each name that a filter by type may have, the specified ones and those that other clients use."""
 
 
-@dataclass(frozen=True, slots=True)
-class SuppliedFields:
-    """Which of the things that the matrix speaks of are there; `pdf_only` may come from a template."""
-
-    audience: bool
-    front: bool
-    message: bool
-    message_template: bool
-    pdf_only: bool
-
-
-def check_required_fields(product: Product, supplied: SuppliedFields) -> Mapping[str, Message]:
-    """What the piece requires and the call lacks: the field, and what to do."""
-    is_satisfied = {
-        FieldRequirement.REQUIRED: False,
-        FieldRequirement.UNLESS_MESSAGE: supplied.message,
-        FieldRequirement.UNLESS_MESSAGE_OR_PDF: supplied.message or supplied.pdf_only,
-        FieldRequirement.UNLESS_PDF: supplied.pdf_only,
-    }
-    messages = {}
-    if not (supplied.audience or is_satisfied[product.audience]):
-        messages["recipients"] = Message(
-            "audience_missing", "Give at least one recipient, or mailing_list_ids, or a radius_search."
-        )
-    if not (supplied.message or supplied.message_template or is_satisfied[product.message]):
-        messages["message"] = (
-            Message("message_or_pdf_missing", "Give a message, or a message_template (or a pdf_only_url).")
-            if product.is_letter
-            else Message("message_missing", "Give a message, or a message_template.")
-        )
-    if not (supplied.front or is_satisfied[product.front]):
-        messages["front_image_url"] = FRONT_REQUIRED
-    return messages
-
-
 def find_product(order_type: str) -> Product:
     """The product of an order of this type."""
-    return next(product for product in PRODUCTS if order_type in (product.name, product.order_type("6x11")))
-
-
-def format_type(type_: str, size: str | None) -> str:
-    return DISPLAY_TYPES[type_, size]
+    return next(product for product in PRODUCTS if product.name == order_type.removesuffix("6x11"))

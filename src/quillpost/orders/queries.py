@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from typing import Any, Final
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
@@ -174,15 +174,7 @@ def list_order_steps(tx: Tx, order_id: int) -> list[OrderStep]:
     return [OrderStep(OrderStatus(row.current), row.at) for row in rows]
 
 
-INSERT_ORDER = sa.insert(orders).returning(*orders.c)
-"""Built once: building it for each send would cost as much as the insert."""
-
-
 LOCK_ORDERS = sa.text("select id from orders where id = any(:orders) order by id for no key update")
-
-
-def insert_order(tx: Tx, values: dict[str, Any]) -> Order:
-    return Order.of(tx.execute(INSERT_ORDER, values).one())
 
 
 def read_order(tx: Tx, order_id: int, *, locked: bool = False) -> Order:

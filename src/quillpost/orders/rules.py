@@ -32,10 +32,6 @@ class OrderStatus(StrEnum):
         """It ended before anything was made, so nobody is mailed to."""
         return self in (OrderStatus.CANCELLED, OrderStatus.ERROR)
 
-    @property
-    def display(self) -> str:
-        return self.value.capitalize()
-
 
 class ItemStatus(StrEnum):
     PROCESSING = "Processing"

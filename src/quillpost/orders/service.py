@@ -1,7 +1,6 @@
 """Turns a draft into an order: its files, its row, its items and its hold on the account's credit."""
 
 import secrets
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
@@ -23,16 +22,18 @@ from quillpost.core.errors import Invalid, NoMatch
 from quillpost.core.files import PendingFile
 from quillpost.core.ports import FetchedDocument
 from quillpost.core.tokens import SHORT_CODE_LENGTH, UNAMBIGUOUS_CHARS
-from quillpost.orders import queries
 from quillpost.orders.audience import queries as audience_queries
+from quillpost.orders.audience.queries import AudienceCriteria
 from quillpost.orders.audience.service import RECENTLY_MAILED_ALL, Audience, find_audience, find_repeats
 from quillpost.orders.drafts.models import OrderDraft
+from quillpost.orders.drafts.service import find_due_at
+from quillpost.orders.giftcards.queries import list_offered_brands
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import FieldErrors, Order, ResolvedRequest
 from quillpost.orders.ports import OrderContext
-from quillpost.orders.requests import rules as request_rules
-from quillpost.orders.requests.files import PictureSet, RecipientIndex
+from quillpost.orders.requests.files import Artwork
 from quillpost.orders.requests.queries import read_usable_lists
+from quillpost.orders.requests.rules import check_giftcard
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, MailingList, Person
@@ -54,34 +55,12 @@ class NewItem(NamedTuple):
     background_file_id: UUID | None = None
     mailing_list_id: int | None = None
 
-    @property
-    def status(self) -> ItemStatus:
-        return ItemStatus.FAILED if self.person.refusal else ItemStatus.PROCESSING
-
 
 def insert_items(tx: Tx, order: Order, new_items: Sequence[NewItem], *, now: datetime) -> None:
-    if not any(item.code for item in new_items):
-        insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, new_items, now))
-        return
-    try:
-        with tx.begin_nested():
-            insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, new_items, now))
-    except (sa.exc.IntegrityError, psycopg.errors.UniqueViolation):
-        # Two items have drawn the same code: all draw again.
-        recoded_items = [item._replace(code=item.code and new_short_code()) for item in new_items]
-        insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, recoded_items, now))
-
-
-def new_short_code() -> str:
-    """Letters and digits that a person can copy from paper, each code equally likely."""
-    return "".join(RANDOM.choices(UNAMBIGUOUS_CHARS, k=SHORT_CODE_LENGTH))
-
-
-def _item_rows(order: Order, new_items: Sequence[NewItem], now: datetime) -> list[tuple[Any, ...]]:
-    return [
+    rows: list[tuple[Any, ...]] = [
         (
             order.account_id, order.sub_account_id, order.mode, order.id,
-            item.status.value, person.refusal, 0, item.cents,
+            ItemStatus.FAILED.value if person.refusal else ItemStatus.PROCESSING.value, person.refusal, 0, item.cents,
             person.name, person.company, person.address, person.address2, person.city,
             person.province, person.postal_code, person.country, person.email, person.phone,
             person.dob, person.anniversary, *person.custom, person.surname, person.address_key,
@@ -93,7 +72,25 @@ def _item_rows(order: Order, new_items: Sequence[NewItem], now: datetime) -> lis
         for item in new_items
         for person in (item.person,)
     ]  # fmt: skip
+    if not rows:
+        return
+    try:
+        with tx.begin_nested():
+            insert_rows(tx, items, ITEM_COLUMNS, rows)
+    except (sa.exc.IntegrityError, psycopg.errors.UniqueViolation):
+        # Two items have drawn the same code: all draw again.
+        place = ITEM_COLUMNS.index("code")
+        recoded_rows = [(*row[:place], new_short_code() if row[place] else None, *row[place + 1 :]) for row in rows]
+        insert_rows(tx, items, ITEM_COLUMNS, recoded_rows)
 
+
+def new_short_code() -> str:
+    """Letters and digits that a person can copy from paper, each code equally likely."""
+    return "".join(RANDOM.choices(UNAMBIGUOUS_CHARS, k=SHORT_CODE_LENGTH))
+
+
+INSERT_ORDER = sa.insert(orders).returning(*orders.c)
+"""Built once: building it for each send would cost as much as the insert."""
 
 REQUEST_COLUMNS = [f.name for f in fields(ResolvedRequest) if f.name in orders.c]
 
@@ -115,10 +112,12 @@ def store_files(context: OrderContext, caller: Caller, draft: OrderDraft) -> Ord
     """Store the draft's files before anything is locked, as storage may be slow; a file that the sender has is not
     stored again."""
     artwork = draft.artwork
+    if artwork == Artwork():
+        return OrderFiles()
     distinct: dict[bytes, FetchedDocument] = {
         picture.body: picture
         for pictures in (artwork.front, artwork.background, artwork.logo)
-        for picture in pictures.distinct_pictures()
+        for picture in pictures.by_recipient.values()
         if pictures.file is None
     }
     if artwork.pages is not None and artwork.pages_file is None:
@@ -135,24 +134,24 @@ def store_files(context: OrderContext, caller: Caller, draft: OrderDraft) -> Ord
             if body not in file_ids
         }
         file_ids |= {body: new_file.id for body, new_file in new_files.items()}
-
-    def ids_by_recipient(pictures: PictureSet) -> dict[RecipientIndex, UUID]:
-        if pictures.file is not None:
-            return {None: pictures.file.id}
-        return {recipient_index: file_ids[picture.body] for recipient_index, picture in pictures.by_recipient.items()}
-
-    fronts, backgrounds = ids_by_recipient(artwork.front), ids_by_recipient(artwork.background)
+    fronts, backgrounds, logos = (
+        {
+            index: pictures.file.id if pictures.file else file_ids[one.body]
+            for index, one in pictures.by_recipient.items()
+        }
+        for pictures in (artwork.front, artwork.background, artwork.logo)
+    )
     pages = artwork.pages_file.id if artwork.pages_file else file_ids[artwork.pages.body] if artwork.pages else None
     return OrderFiles(
         fronts.get(None),
         backgrounds.get(None),
-        ids_by_recipient(artwork.logo).get(None),
+        logos.get(None),
         pages,
         tuple(new_files.values()),
         {
-            recipient_index: (fronts.get(recipient_index), backgrounds.get(recipient_index))
-            for recipient_index in fronts.keys() | backgrounds.keys()
-            if recipient_index is not None
+            index: (fronts.get(index), backgrounds.get(index))
+            for index in fronts.keys() | backgrounds.keys()
+            if index is not None
         },
     )
 
@@ -164,10 +163,12 @@ def create_order(
 
     Its work starts when the transaction commits. Where credit is needed and does not cover it, it is `Unpaid`.
     """
-    now, due_at = context.clock(), context.due_at(caller, draft.request)
+    now, due_at = context.clock(), find_due_at(context, caller, draft.request)
     _lock_references(tx, draft)
-    draft, lead_list = _buy_leads(tx, caller, context.encryptor, draft, mails_at=due_at, now=now)
-    reached = find_audience(tx, caller, draft, mails_at=due_at, lock=True)
+    lead_list = None
+    if draft.lead_search_result is not None:
+        draft, lead_list = _buy_leads(tx, caller, context.encryptor, draft, mails_at=due_at, now=now)
+    audience = find_audience(tx, caller, draft, mails_at=due_at, lock=True)
     for file in files.new_files:
         context.storage.record_file(
             tx, file, account_id=caller.account_id, sub_account_id=draft.request.sub_account_id, now=now
@@ -181,22 +182,24 @@ def create_order(
             *files.personal_files.get(index, (None, None)),
             draft.request.mailing_list_id,
         )
-        for index, person in enumerate(reached.people)
+        for index, person in enumerate(audience.people)
     ]
     needs_credit = context.environments[caller.mode].needs_credit
-    order = store_order(tx, caller, draft, reached, new_items, files, due_at=due_at, needs_credit=needs_credit, now=now)
+    order = store_order(
+        tx, caller, draft, audience, new_items, files, due_at=due_at, needs_credit=needs_credit, now=now
+    )
     if lead_list is not None and draft.lead_search_result is not None:
         lead_service.record_purchase(tx, caller, draft.lead_search_result, lead_list, order_id=order.id, now=now)
     if draft.request.mailing_list_ids:
         jobs.enqueue(tx, MATERIALIZE_TASK, order_id=order.id)
-    return order, reached
+    return order, audience
 
 
 def store_order(
     tx: Tx,
     caller: Caller,
     draft: OrderDraft,
-    reached: Audience,
+    audience: Audience,
     new_items: Sequence[NewItem],
     files: OrderFiles,
     *,
@@ -206,9 +209,10 @@ def store_order(
 ) -> Order:
     """The order with its items, its hold, its first facts, and the job that ends its review."""
     leads_fee = draft.lead_search_result.cents if draft.lead_search_result else 0
-    total_cents = reached.total_cents + leads_fee + reached.gift_total
+    total_cents = audience.total_cents + leads_fee + audience.gift_total
+    failed_items = sum(bool(item.person.refusal) for item in new_items)
     values = {
-        **_draft_values(draft),
+        **_draft_columns(draft),
         "account_id": caller.account_id,
         "mode": caller.mode,
         "status": OrderStatus.REVIEWING.value,
@@ -217,19 +221,20 @@ def store_order(
         "pages_file_id": files.pages,
         "logo_file_id": files.logo,
         "audience_pending": bool(draft.request.mailing_list_ids),
-        "total_estimated_recipients": reached.mailed_items,
-        "recipient_count": len(new_items) + reached.listed_people,
-        **{f"n_{status.count_name}": n for status, n in Counter(item.status for item in new_items).items()},
+        "total_estimated_recipients": audience.mailed_items,
+        "recipient_count": audience.recipient_count,
+        "n_processing": len(new_items) - failed_items,
+        "n_failed": failed_items,
         "authorization_total": total_cents,
-        "order_total": reached.total_cents,
+        "order_total": audience.total_cents,
         "leads_fee": leads_fee,
-        "gift_total": reached.gift_total,
-        "warnings": [*draft.warnings, *reached.warnings],
+        "gift_total": audience.gift_total,
+        "warnings": [*draft.warnings, *audience.warnings],
         "due_at": due_at,
         "created_at": now,
         "updated_at": now,
     }
-    order = queries.insert_order(tx, values)
+    order = Order.of(tx.execute(INSERT_ORDER, values).one())
     insert_items(tx, order, new_items, now=now)
     if needs_credit:
         billing_service.require_credit(tx, caller.account_id, caller.mode, cents=total_cents)
@@ -243,12 +248,12 @@ def store_order(
         now=now,
     )
     item_queries.record_order_status_change(tx, [order.id], previous=None, now=now)
-    item_queries.append_first_item_facts(tx, order.id, now=now)
+    tx.execute(item_queries.INSERT_FIRST_ITEM_FACTS, {"order_id": order.id, "listed": False, "now": now})
     jobs.enqueue_unique(tx, SWEEP_TASK, at=due_at)
     return order
 
 
-def _draft_values(draft: OrderDraft) -> dict[str, Any]:
+def _draft_columns(draft: OrderDraft) -> dict[str, Any]:
     request, gift, return_address = draft.request, draft.request.gift, draft.return_address
     return {
         **{name: getattr(request, name) for name in REQUEST_COLUMNS},
@@ -284,14 +289,12 @@ def _buy_leads(
 ) -> tuple[OrderDraft, MailingList | None]:
     """Put the leads of its search on a list that the draft goes to. Those who were sent the same while it was
     prepared are not bought."""
-    request = draft.request
-    if draft.lead_search_result is None or request.radius_search is None:
+    request, found = draft.request, draft.lead_search_result
+    if found is None or request.radius_search is None:
         return draft, None
-    audience_queries.lock_creative(tx, draft.audience_criteria(caller, mails_at=mails_at))
-    repeated_positions = find_repeats(draft, caller, mails_at=mails_at)(tx, draft.lead_search_result.people)
-    new_leads = draft.lead_search_result.without(
-        {draft.lead_search_result.people[position - 1].address_key for position in repeated_positions}
-    )
+    audience_queries.lock_creative(tx, AudienceCriteria.for_draft(caller, draft, mails_at=mails_at))
+    repeated_positions = find_repeats(draft, caller, mails_at=mails_at)(tx, found.people)
+    new_leads = found.without({found.people[position - 1].address_key for position in repeated_positions})
     if not new_leads.people:
         raise NoMatch(RECENTLY_MAILED_ALL)
     mailing_list = lead_service.create_lead_list(
@@ -308,8 +311,9 @@ def _lock_references(tx: Tx, draft: OrderDraft) -> None:
     sub_account_id, errors = draft.request.sub_account_id, FieldErrors()
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    read_usable_lists(tx, draft.request.mailing_list_ids, sub_account_id, errors, locked=True)
+    if draft.request.mailing_list_ids:
+        read_usable_lists(tx, draft.request.mailing_list_ids, sub_account_id, errors, locked=True)
     if draft.request.gift is not None:
-        errors |= request_rules.check_giftcard(tx, draft.request.gift)
+        errors |= check_giftcard(draft.request.gift, list_offered_brands(tx))
     if errors:
         raise Invalid(errors)

@@ -75,7 +75,7 @@ def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[s
         cost = item_queries.read_live_cost(tx, order_id)
         totals = {"order_total": cost.item_cents, "gift_total": cost.gift_cents, "updated_at": now}
         tx.execute(sa.update(orders).where(orders.c.id == order_id).values(**totals))
-        item_queries.append_first_item_facts(tx, order_id, only_listed=True, now=now)
+        tx.execute(item_queries.INSERT_FIRST_ITEM_FACTS, {"order_id": order_id, "listed": True, "now": now})
         # Last of all: the account's other sends wait for us from here on.
         if order.mode in needs_credit:
             _pause_unless_covered(tx, order, cost.total_cents, now=now)

@@ -7,7 +7,7 @@ import pytest
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import sub_accounts
 from quillpost.orders.drafts.rules import BLANK_MESSAGE_WARNING
-from quillpost.orders.requests.files import BACKGROUND_SETTINGS
+from quillpost.orders.requests.queries import BACKGROUND_SETTINGS
 from support.factories import GIFT, Account, Build, Clock, make_sub_account, run_jobs_for
 from support.image_server import ImageServer
 

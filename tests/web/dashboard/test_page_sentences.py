@@ -12,7 +12,7 @@ import quillpost
 from quillpost.core.errors import Message, add_note
 from quillpost.orders.audience.service import RECENTLY_MAILED_ALL
 from quillpost.orders.models import ContentSource, name_part
-from quillpost.orders.templates.rules import GIFT_REQUIRED, variables_error
+from quillpost.orders.templates.rules import GIFT_REQUIRED, unknown_variables_error
 from quillpost.recipients.leads.search import UNKNOWN_ADDRESS
 from quillpost.web.messages import PAGE_SENTENCES, page_text
 
@@ -29,7 +29,7 @@ SENTENCE = re.compile(r"[A-Z]\S* \S+ \S")
         (Message("picture_soft", "", file=FRONT, note="is 9 x 8 pixels."), "The picture on the front is 9 x 8 pixels."),
         (Message("file_note", "", file=PDF.label, note="Files."), "The saved message (its PDF): Files."),
         (
-            variables_error("%FISRT_NAME% %qqq%"),
+            unknown_variables_error(["FISRT_NAME", "qqq"]),
             "%FISRT_NAME% is not known. Did you mean %FIRST_NAME%? %qqq% is not known.",
         ),
         (add_note("It is too large.", PDF.part), "It is too large. (its PDF)"),

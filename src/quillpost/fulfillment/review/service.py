@@ -211,7 +211,7 @@ def release_order(
     checks have not seen. `operator_id` is None on the command line."""
     order = _read_locked_order(tx, environment, order_id)
     if order.status is not OrderStatus.PAUSED:
-        raise Conflict(f"Only a paused order can be released: this one is {order.status.display}.")
+        raise Conflict(f"Only a paused order can be released: this one is {order.status.capitalize()}.")
     if order.audience_pending:
         message = "The people of this order's lists are not known yet: try again shortly."
         raise Conflict(message, retry_after=AUDIENCE_RETRY_SECONDS)
@@ -242,7 +242,7 @@ def refuse_order(
     """End an order that is not to be printed; the sender is refunded and reads the reason."""
     order = _read_locked_order(tx, environment, order_id)
     if not order.status.is_held_back:
-        raise Conflict(f"This order can no longer be refused: it is {order.status.display}.")
+        raise Conflict(f"This order can no longer be refused: it is {order.status.capitalize()}.")
     changes.stop_order(tx, order, new_status=OrderStatus.ERROR, reason=f"Order refused: {reason}", now=now)
     warnings = [*order.warnings, Message("operator_refused", f"An operator refused this order: {reason}")]
     tx.execute(sa.update(orders).where(orders.c.id == order.id).values(warnings=warnings))

@@ -68,7 +68,7 @@ def _build_fields(event: WebhookEvent) -> dict[str, Any]:
     if event.event_type == ORDER_STATUS_EVENT:
         return {
             "order.id": event.order_id,
-            "order.status": OrderStatus(event.current).display,
+            "order.status": OrderStatus(event.current).capitalize(),
             "order.previous_status": event.previous,
             "order.current_status": event.current,
         }
@@ -82,7 +82,7 @@ def _build_fields(event: WebhookEvent) -> dict[str, Any]:
         "order_item.current_status": event.current,
         "order_item.scans": event.item["scans"],
         "order.id": event.order_id,
-        "order.status": OrderStatus(event.order_status).display,
+        "order.status": OrderStatus(event.order_status).capitalize(),
         "order.sub_account_id": event.sub_account_id,
         **{name: event.item[key] for name, key in _RECIPIENT_FIELDS},
         "qrcode.url": event.qrcode_url,

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, Tariff
 from quillpost.accounts.models import Caller
 from quillpost.core.database import Tx
-from quillpost.orders.models import Order, ResolvedRequest, can_repeat
+from quillpost.orders.drafts.models import OrderDraft
+from quillpost.orders.models import Order, can_repeat
 from quillpost.recipients.addresses.rules import DOUBTFUL, HOME_COUNTRY, INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, TEXT_FIELDS, Person
 from quillpost.recipients.queries import get_derived_fields
@@ -42,18 +43,16 @@ class AudienceCriteria:
     order_id: int | None = None
 
     @classmethod
-    def for_request(
-        cls, caller: Caller, request: ResolvedRequest, *, creative_key: UUID, mails_at: datetime, tariff: Tariff
-    ) -> Self:
+    def for_draft(cls, caller: Caller, draft: OrderDraft, *, mails_at: datetime) -> Self:
         return cls(
             account_id=caller.account_id,
-            sub_account_id=request.sub_account_id,
+            sub_account_id=draft.request.sub_account_id,
             mode=caller.mode,
-            list_ids=request.mailing_list_ids,
-            creative_key=creative_key,
-            allows_repeats=can_repeat(request),
+            list_ids=draft.request.mailing_list_ids,
+            creative_key=draft.creative_key,
+            allows_repeats=can_repeat(draft.request),
             mails_at=mails_at,
-            tariff=tariff,
+            tariff=draft.tariff,
         )
 
     @classmethod
@@ -70,10 +69,6 @@ class AudienceCriteria:
             inline_keys=inline_keys,
             order_id=order.id,
         )
-
-    def with_repeats(self) -> Self:
-        """For previews: nothing is mailed, so repeats do not matter."""
-        return replace(self, allows_repeats=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +207,10 @@ def count_audience(tx: Tx, criteria: AudienceCriteria) -> AudienceCount:
             refused_counts[row.refusal] = row.people
         else:
             undeliverable += row.people
+    doubt_reasons: tuple[str, ...] = ()
+    if doubtful:
+        values = {"lists": list(criteria.list_ids), "account_id": criteria.account_id, "most": MAX_DOUBT_REASONS}
+        doubt_reasons = tuple(tx.execute(SELECT_DOUBT_REASONS, values).scalars())
     return AudienceCount(
         mailed_items=mailed,
         cents=cents,
@@ -220,13 +219,8 @@ def count_audience(tx: Tx, criteria: AudienceCriteria) -> AudienceCount:
         suppressed=refused_counts[SUPPRESSED],
         samples=refused_counts[SAMPLE_ADDRESS],
         doubtful=doubtful,
-        doubt_reasons=_read_doubt_reasons(tx, criteria) if doubtful else (),
+        doubt_reasons=doubt_reasons,
     )
-
-
-def _read_doubt_reasons(tx: Tx, criteria: AudienceCriteria) -> tuple[str, ...]:
-    query_params = {"lists": list(criteria.list_ids), "account_id": criteria.account_id, "most": MAX_DOUBT_REASONS}
-    return tuple(tx.execute(SELECT_DOUBT_REASONS, query_params).scalars())
 
 
 def find_first_mailed(tx: Tx, criteria: AudienceCriteria) -> Person | None:
@@ -235,8 +229,9 @@ def find_first_mailed(tx: Tx, criteria: AudienceCriteria) -> Person | None:
 
 
 def refuse_inline_people(tx: Tx, people: Sequence[Person], criteria: AudienceCriteria, *, lock: bool) -> list[Person]:
-    """The same people; those who must not be mailed, or not again so soon, now have a refusal. With `lock` no other
-    order of this creative is checked before the transaction ends."""
+    """The same people; those who must not be mailed, or not again so soon, now have a refusal. A suppressed person
+    leaves the address to the next; a repeat is refused at the first of its address. With `lock` no other order of this
+    creative is checked before the transaction ends."""
     if lock:
         lock_creative(tx, criteria)
     candidate_indexes = [index for index, person in enumerate(people) if person.refusal in (None, SAME_ADDRESS)]
@@ -251,11 +246,6 @@ def refuse_inline_people(tx: Tx, people: Sequence[Person], criteria: AudienceCri
         candidate_indexes[row.position - 1]: row.refusal
         for row in tx.execute(SELECT_INLINE_REFUSALS, query_values(criteria) | inline_values)
     }
-    return _refuse_repeated_addresses(people, refusals)
-
-
-def _refuse_repeated_addresses(people: Sequence[Person], refusals: Mapping[int, str]) -> list[Person]:
-    """A suppressed person leaves the address to the next; a repeat is refused at the first of its address."""
     checked_people: list[Person] = []
     used_address_keys: set[str | None] = set()
     for index, person in enumerate(people):

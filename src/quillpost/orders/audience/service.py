@@ -32,31 +32,16 @@ RECENTLY_MAILED_ALL = Message(
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """The call's own people one by one, and those of lists counted."""
+    """The call's own people one by one, and those of lists counted. `recipient_count` counts the refused too;
+    `gift_total` is what is on all the cards that the pieces bring."""
 
     people: list[Person]
     list_count: AudienceCount
-    inline_cents: int
+    recipient_count: int
+    mailed_items: int
+    total_cents: int
+    gift_total: int
     warnings: list[Message]
-    gift_cents: int = 0
-    """What is on the card that each piece brings."""
-
-    @property
-    def mailed_items(self) -> int:
-        return sum(not person.refusal for person in self.people) + self.list_count.mailed_items
-
-    @property
-    def total_cents(self) -> int:
-        return self.inline_cents + self.list_count.cents
-
-    @property
-    def gift_total(self) -> int:
-        return self.mailed_items * self.gift_cents
-
-    @property
-    def listed_people(self) -> int:
-        count = self.list_count
-        return count.mailed_items + count.undeliverable + count.duplicates + count.suppressed + count.samples
 
     @property
     def suppressed(self) -> int:
@@ -64,16 +49,13 @@ class Audience:
 
     @property
     def duplicates(self) -> int:
-        return (
-            self._count_refused(recipient_rules.SAME_ADDRESS, recipient_rules.RECENTLY_MAILED)
-            + self.list_count.duplicates
-        )
+        refused = self._count_refused(recipient_rules.SAME_ADDRESS, recipient_rules.RECENTLY_MAILED)
+        return refused + self.list_count.duplicates
 
     @property
     def undeliverable(self) -> int:
         """The rest: everyone is counted once."""
-        everyone = len(self.people) + self.listed_people
-        return everyone - self.mailed_items - self.suppressed - self.duplicates
+        return self.recipient_count - self.mailed_items - self.suppressed - self.duplicates
 
     def _count_refused(self, *sentences: str) -> int:
         return sum(person.refusal in sentences for person in self.people)
@@ -81,20 +63,25 @@ class Audience:
 
 def find_audience(tx: Tx, caller: Caller, draft: OrderDraft, *, mails_at: datetime, lock: bool) -> Audience:
     """Who is mailed; `lock`, nobody else sends this creative until the transaction ends."""
-    criteria = draft.audience_criteria(caller, mails_at=mails_at)
+    criteria = AudienceCriteria.for_draft(caller, draft, mails_at=mails_at)
     people = queries.refuse_inline_people(tx, draft.people, criteria, lock=lock)
-    mailed_keys = [person.address_key for person in people if person.address_key and not person.refusal]
-    list_count = (
-        queries.count_audience(tx, replace(criteria, inline_keys=mailed_keys))
-        if criteria.list_ids
-        else EMPTY_AUDIENCE_COUNT
-    )
-    if draft.lead_search_result is not None and not criteria.list_ids:
-        list_count = _count_leads(tx, draft, draft.lead_search_result, criteria)
-    prices = [draft.tariff.unit_cents(person.country) or 0 for person in people if not person.refusal]
-    gift = draft.request.gift
+    mailed = [person for person in people if not person.refusal]
+    listed = EMPTY_AUDIENCE_COUNT
+    if criteria.list_ids:
+        mailed_keys = [person.address_key for person in mailed if person.address_key]
+        listed = queries.count_audience(tx, replace(criteria, inline_keys=mailed_keys))
+    elif draft.lead_search_result is not None:
+        listed = _count_leads(tx, draft, draft.lead_search_result, criteria)
+    mailed_items = len(mailed) + listed.mailed_items
+    listed_refused = listed.undeliverable + listed.duplicates + listed.suppressed + listed.samples
     return Audience(
-        people, list_count, sum(prices), _audience_warnings(people, list_count), gift_cents=gift.cents if gift else 0
+        people,
+        listed,
+        recipient_count=len(people) + listed.mailed_items + listed_refused,
+        mailed_items=mailed_items,
+        total_cents=sum(draft.tariff.unit_cents(person.country) or 0 for person in mailed) + listed.cents,
+        gift_total=mailed_items * draft.request.gift.cents if draft.request.gift else 0,
+        warnings=_audience_warnings(people, listed),
     )
 
 
@@ -117,7 +104,7 @@ def _count_leads(
 
 def find_repeats(draft: OrderDraft, caller: Caller, *, mails_at: datetime) -> FindExcluded:
     """Finds who had this creative a short time ago."""
-    criteria = draft.audience_criteria(caller, mails_at=mails_at)
+    criteria = AudienceCriteria.for_draft(caller, draft, mails_at=mails_at)
 
     def repeated_people(tx: Tx, people: Sequence[Person]) -> set[int]:
         checked_people = queries.refuse_inline_people(tx, people, criteria, lock=False)
@@ -132,13 +119,19 @@ def find_repeats(draft: OrderDraft, caller: Caller, *, mails_at: datetime) -> Fi
 
 def _audience_warnings(people: Sequence[Person], list_count: AudienceCount) -> list[Message]:
     """How many are not mailed and why, and which addresses are doubtful; a few reasons stand for all."""
-    reasons = Counter(person.refusal for person in people if person.refusal)
-    listed_reasons = [reason for reason, _ in reasons.most_common(MAX_REFUSAL_REASONS)]
-    warnings = [_refusal_warning(reasons[reason], reason) for reason in reasons if reason in listed_reasons]
-    if other_count := sum(count for reason, count in reasons.items() if reason not in listed_reasons):
+    refusals = Counter(person.refusal for person in people if person.refusal)
+    listed_refusals = [reason for reason, _ in refusals.most_common(MAX_REFUSAL_REASONS)]
+    warnings = [_refusal_warning(refusals[reason], reason) for reason in refusals if reason in listed_refusals]
+    if other_count := sum(count for reason, count in refusals.items() if reason not in listed_refusals):
         text = f"{_not_mailed_text(other_count)} for other reasons: their items say which."
         warnings.append(Message(NOT_MAILED, text))
-    warnings += _doubt_warnings(people, list_count)
+    doubtful = [person for person in people if person.deliverability == DOUBTFUL and not person.refusal]
+    if doubtful_count := len(doubtful) + list_count.doubtful:
+        reasons = [*(reason for person in doubtful for reason in person.reasons[:1]), *list_count.doubt_reasons]
+        reasons_text = " ".join(list(dict.fromkeys(reasons))[: queries.MAX_DOUBT_REASONS])
+        count_text = "1 address is" if doubtful_count == 1 else f"{doubtful_count:,} addresses are"
+        text = f"{count_text} doubtful: {reasons_text}"
+        warnings.append(Message(ADDRESSES_DOUBTFUL, text, count_text=count_text))
     for count, reason in (
         (list_count.undeliverable, "mail does not reach their addresses, or there is no price for the country."),
         (list_count.duplicates, "the address is in this order already, or had the same piece within 36 hours."),
@@ -147,23 +140,6 @@ def _audience_warnings(people: Sequence[Person], list_count: AudienceCount) -> l
     ):
         warnings += [Message(NOT_MAILED, f"On the lists {_not_mailed_text(count)}: {reason}")] if count else []
     return warnings
-
-
-def _doubt_warnings(people: Sequence[Person], list_count: AudienceCount) -> list[Message]:
-    doubtful = [
-        doubtful_person
-        for doubtful_person in people
-        if doubtful_person.deliverability == DOUBTFUL and not doubtful_person.refusal
-    ]
-    doubtful_count = len(doubtful) + list_count.doubtful
-    if not doubtful_count:
-        return []
-    reasons = dict.fromkeys(
-        [*(reason for person in doubtful for reason in person.reasons[:1]), *list_count.doubt_reasons]
-    )
-    reasons_text = " ".join(list(reasons)[: queries.MAX_DOUBT_REASONS])
-    count_text = "1 address is" if doubtful_count == 1 else f"{doubtful_count:,} addresses are"
-    return [Message(ADDRESSES_DOUBTFUL, f"{count_text} doubtful: {reasons_text}", count_text=count_text)]
 
 
 def _refusal_warning(count: int, reason: str) -> Message:

@@ -14,8 +14,8 @@ from quillpost.core.errors import Conflict, Invalid, Message, NotFound, Refused
 from quillpost.orders import designs
 from quillpost.orders.automations import queries, rules
 from quillpost.orders.automations.queries import Automation, UpcomingMailing
-from quillpost.orders.drafts import service as draft_service
 from quillpost.orders.drafts.models import OrderDraft
+from quillpost.orders.drafts.service import choose_return_address, draft_resolved_order, prepare_draft
 from quillpost.orders.models import AUTOMATION_METHOD, FieldErrors, OrderRequest, ResolvedRequest
 from quillpost.orders.ports import OrderContext
 from quillpost.orders.requests.queries import ResolvedOrder, read_usable_lists, resolve_request
@@ -254,7 +254,7 @@ def draft_automation_order(
         if person is not None:
             request = replace(resolved.request, recipients=(person_to_fields(person),), mailing_list_ids=())
             resolved = replace(resolved, request=request)
-        return draft_service.draft_resolved_order(context.orders, caller, resolved, errors)
+        return draft_resolved_order(context.orders, caller, resolved, errors)
     except Invalid as error:
         raise prefix_send_errors(error) from None
 
@@ -294,8 +294,11 @@ def find_preview_person(
         return queries.find_sample_person(tx, automation) or validate_recipient(SAMPLE_RECIPIENT)
 
 
-def prepare_draft(
-    context: AutomationContext,
+EMPTY_MESSAGE = "The message is empty for this recipient."
+
+
+def draft_for_people(
+    context: OrderContext,
     caller: Caller,
     resolved: ResolvedOrder,
     errors: FieldErrors,
@@ -303,35 +306,24 @@ def prepare_draft(
     *,
     mailing_list_id: int | None,
 ) -> OrderDraft:
-    """The draft for these people of this list. No transaction is open meanwhile."""
-    orders = context.orders
+    """The draft for these people of this list. Those who cannot be mailed come last, each with the reason: all have the
+    same pictures, so order does not matter. No transaction is open meanwhile."""
     request, _ = validate_request(
-        resolved.request, styles=orders.renderer.hands.styles, check_url=orders.check_url, known_errors=errors
+        resolved.request, styles=context.renderer.hands.styles, check_url=context.check_url, known_errors=errors
     )
     request = replace(
         request, recipients=(), mailing_list_ids=(), method=AUTOMATION_METHOD, mailing_list_id=mailing_list_id
     )
-    return _prepare_with_refusals(context.orders, caller, resolved, request, people)
-
-
-EMPTY_MESSAGE = "The message is empty for this recipient."
-
-
-def _prepare_with_refusals(
-    context: OrderContext, caller: Caller, resolved: ResolvedOrder, request: ResolvedRequest, people: Sequence[Person]
-) -> OrderDraft:
-    """As for a send; those who cannot be mailed come last, each with the reason. All have the same pictures, so order
-    does not matter."""
     checked_people = [replace(person, refusal=_find_refusal(person, resolved.tariff)) for person in people]
     mailable, refused = _split_by_refusal(checked_people)
     try:
-        draft = draft_service.prepare_draft(context, caller, resolved, request, mailable)
+        draft = prepare_draft(context, caller, resolved, request, mailable)
     except Invalid:
         # Only now is it worth asking whose words or address it is.
         mailable, misfits = _split_by_refusal(_refuse_misfits(context, caller, resolved, request, mailable))
         if not misfits:
             raise
-        draft, refused = draft_service.prepare_draft(context, caller, resolved, request, mailable), [*misfits, *refused]
+        draft, refused = prepare_draft(context, caller, resolved, request, mailable), [*misfits, *refused]
     return replace(draft, people=[*mailable, *refused])
 
 
@@ -356,7 +348,7 @@ def _refuse_misfits(
     design = designs.build_design(
         request,
         sender=rendering_models.SenderName(resolved.sender.name, resolved.sender.company),
-        return_address=draft_service.choose_return_address(request, resolved.sender),
+        return_address=choose_return_address(request, resolved.sender),
         indicia=context.environments[caller.mode].indicia[request.mail_class],
     )
     addressees = [designs.build_addressee(candidate, request) for candidate in people]

@@ -18,7 +18,7 @@ from quillpost.core.errors import Invalid, NotFound, QuillpostError, Unavailable
 from quillpost.orders import service as order_service
 from quillpost.orders.automations import queries, rules
 from quillpost.orders.automations.queries import COLUMNS, Automation, DueRecipient, read_automation_row
-from quillpost.orders.automations.service import AutomationContext, prepare_draft, resolve_send
+from quillpost.orders.automations.service import AutomationContext, draft_for_people, resolve_send
 from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.service import OrderFiles
 from quillpost.orders.tasks import SET_ACCOUNT
@@ -202,7 +202,9 @@ def _process(context: AutomationContext, automation: Automation, *, now: datetim
             measures_longest=False,
         )
     people = [recipient.person for recipient in unmailed_recipients]
-    order_draft = prepare_draft(context, caller, resolved, errors, people, mailing_list_id=automation.mailing_list_id)
+    order_draft = draft_for_people(
+        context.orders, caller, resolved, errors, people, mailing_list_id=automation.mailing_list_id
+    )
     files = order_service.store_files(context.orders, caller, order_draft)
     _create_order(context, caller, automation, order_draft, files, due_recipients, unmailed_recipients, now=now)
 

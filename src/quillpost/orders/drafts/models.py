@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from uuid import UUID
 
 from quillpost.accounts.billing.rules import Tariff
-from quillpost.accounts.models import Caller
 from quillpost.core.errors import Message
-from quillpost.orders.audience.queries import AudienceCriteria
 from quillpost.orders.models import ResolvedRequest
 from quillpost.orders.requests.files import Artwork
 from quillpost.recipients.leads.search import LeadSearchResult
@@ -35,8 +32,3 @@ class OrderDraft:
     lead_search_result: LeadSearchResult | None = None
     cards_in_stock: int | None = None
     pause_warnings: Sequence[str] = ()
-
-    def audience_criteria(self, caller: Caller, *, mails_at: datetime) -> AudienceCriteria:
-        return AudienceCriteria.for_request(
-            caller, self.request, creative_key=self.creative_key, mails_at=mails_at, tariff=self.tariff
-        )

@@ -13,6 +13,7 @@ from quillpost.core.files import FileStorage, PendingFile
 from quillpost.core.tokens import PREVIEW_CODE
 from quillpost.orders import designs
 from quillpost.orders.audience import queries as audience_queries
+from quillpost.orders.audience.queries import AudienceCriteria
 from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.models import ResolvedRequest
 from quillpost.orders.ports import OrderContext
@@ -64,12 +65,13 @@ def build_preview_copy(
     """The draft as this person's item."""
     request, artwork = draft.request, draft.artwork
     front, background = (artwork.front.picture_for(recipient_index), artwork.background.picture_for(recipient_index))
+    logo = next((picture.body for picture in artwork.logo.by_recipient.values()), None)
     design = replace(
         draft.design,
         front=front.body if front else None,
         background=background.body if background else None,
         pages=artwork.pages.body if artwork.pages else None,
-        branding=designs.build_branding(request.brand, next((p.body for p in artwork.logo.distinct_pictures()), None)),
+        branding=designs.build_branding(request.brand, logo) if request.brand else None,
     )
     copy = designs.build_specimen(
         person,
@@ -93,7 +95,7 @@ def _choose_preview_recipient(
     db: Database, caller: Caller, draft: OrderDraft, *, now: datetime
 ) -> tuple[RecipientIndex, Person]:
     """Repeats do not matter here: nothing is mailed."""
-    criteria = draft.audience_criteria(caller, mails_at=now).with_repeats()
+    criteria = replace(AudienceCriteria.for_draft(caller, draft, mails_at=now), allows_repeats=True)
     with db.transaction(build_tenant(caller)) as tx:
         people = audience_queries.refuse_inline_people(tx, draft.people, criteria, lock=False)
         recipient_index = preview_recipient_index(draft.request, people)

@@ -1,7 +1,7 @@
 """What must fit on the paper, and what a sender is warned of."""
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from quillpost.core.errors import Invalid, Message, add_note
@@ -11,18 +11,15 @@ from quillpost.orders.requests.files import Artwork, PictureSet, RecipientIndex,
 from quillpost.orders.templates.images import FetchedPicture, measure_tones
 from quillpost.recipients.models import Person
 from quillpost.rendering import models as rendering_models
-from quillpost.rendering.images.models import MIN_SHARP_DPI, PictureTones, printed_whole_dpi, resolution_note
-from quillpost.rendering.layout.models import FIXED_SIZES, ProductLayout, Side
+from quillpost.rendering.images.models import MIN_SHARP_DPI, printed_whole_dpi, resolution_note
+from quillpost.rendering.layout.models import FIXED_SIZES, Side
 from quillpost.rendering.layout.paragraphs import handwriting_settings
 from quillpost.rendering.layout.rules import contrast_over
-from quillpost.rendering.models import MIN_READABLE_CONTRAST, WHITE, Design, contrast_ratio
+from quillpost.rendering.models import MIN_READABLE_CONTRAST, WHITE, contrast_ratio
 from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import has_variables
 
 INK_HARD_TO_READ = "ink_hard_to_read"
-
-
-MeasureTones = Callable[[FetchedPicture], PictureTones | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +30,21 @@ class InkContrast:
     warnings: list[Message]
 
 
-def check_ink_contrast(
-    layout: ProductLayout,
-    design: Design,
-    pictures: Mapping[FetchedPicture, RecipientIndex],
-    *,
-    picture_label: str,
-    has_qr: bool,
-    measure: MeasureTones = measure_tones,
+def check_ink(
+    renderer: Renderer, design: rendering_models.Design, artwork: Artwork, request: ResolvedRequest
 ) -> InkContrast:
-    """The contrast of the handwriting; `pictures` lie under the message. A blank message gives no warning, but counts:
-    it may be changed later."""
+    """How well the handwriting stands out from paper or picture. A blank message gives no warning, but counts: it may
+    be changed later."""
+    layout = renderer.products[design.product]
+    kind = layout.message_side.art
+    art, source = (artwork.front, request.front) if kind == "front" else (artwork.background, request.background)
+    pictures = art.distinct_pictures() if kind else {}
     message_contrasts: list[tuple[float, Message]] = []
     envelope_contrasts: list[tuple[float, Message]] = []
     on_white = contrast_ratio(design.ink, WHITE), Message("on_white_paper", "on white paper: choose a darker color.")
     if not design.pdf_only and pictures:
-        message_contrasts = _contrast_on_pictures(layout.message_side, design, pictures, picture_label, has_qr, measure)
+        label, has_qr = source.label if source else "the picture", request.qrcode_url is not None
+        message_contrasts = _contrast_on_pictures(layout.message_side, design, pictures, label, has_qr=has_qr)
     elif not design.pdf_only:
         message_contrasts = [on_white]
     if layout.envelope is not None and layout.envelope.handwritten:
@@ -71,18 +67,18 @@ def _contrast_warning(value: float, surface: Message) -> Message:
 
 def _contrast_on_pictures(
     side: Side,
-    design: Design,
+    design: rendering_models.Design,
     pictures: Mapping[FetchedPicture, RecipientIndex],
     picture_label: str,
+    *,
     has_qr: bool,
-    measure: MeasureTones,
 ) -> list[tuple[float, Message]]:
     area, box = side.art_area, side.message_above_qr if has_qr and side.qr else side.message
     if area is None or box is None:
         return []
     worst: tuple[float, Message] | None = None
     for picture, recipient_index in pictures.items():
-        tones = measure(picture)
+        tones = measure_tones(picture)
         if tones is None:
             continue
         value = contrast_over(design.ink, tones, area, box)
@@ -175,25 +171,13 @@ def _file_note(label: str, note: str) -> Message:
     return Message("file_note", f"{label}: {note}", file=label, note=note)
 
 
-def check_ink(
-    renderer: Renderer, design: rendering_models.Design, artwork: Artwork, request: ResolvedRequest
-) -> InkContrast:
-    """How well the handwriting stands out from the picture under it."""
-    layout = renderer.products[design.product]
-    kind = layout.message_side.art
-    art, source = (artwork.front, request.front) if kind == "front" else (artwork.background, request.background)
-    pictures = art.distinct_pictures() if kind else {}
-    label, has_qr = source.label if source else "the picture", request.qrcode_url is not None
-    return check_ink_contrast(layout, design, pictures, picture_label=label, has_qr=has_qr)
-
-
 def find_lowest_dpi(renderer: Renderer, design: rendering_models.Design, artwork: Artwork) -> int | None:
     """The resolution of the softest picture; None where all are sharp."""
     layout = renderer.products[design.product]
     resolutions = [
         printed_whole_dpi(picture.width, picture.height, area)
         for kind, art in (("front", artwork.front), ("background", artwork.background))
-        for picture in art.distinct_pictures()
+        for picture in art.by_recipient.values()
         for area in layout.art_areas(kind)
     ]
     return min((dpi for dpi in resolutions if dpi < MIN_SHARP_DPI), default=None)
@@ -228,25 +212,19 @@ def handwriting_warnings(
     if missing_chars:
         text = f"No face has {_list_chars(missing_chars)}: it is spelled in Latin letters, or left out."
         warnings.append(Message("letters_missing", text))
-    warnings += _shrunk_warnings(renderer, design, written_message.smallest_points)
+    sizes, _ = handwriting_settings(design, renderer.hands.styles[design.hand])
+    points = written_message.smallest_points
+    if points is not None and points < min(sizes.largest, READABLE_POINTS):
+        text = (
+            f"The message was shrunk to fit: it is written at {points:g} points, smaller than medium"
+            f" ({READABLE_POINTS:g}). Shorten it to have it larger."
+        )
+        warnings.append(Message("message_shrunk", text))
     if hand.style.kind != "AI" and (design.font_size != "auto" or not design.realism):
         start = f"The hand {hand.style.name} is of type {hand.style.kind}:"
         text = f"{start} font_size and handwriting_realism have no effect on it."
         warnings.append(Message("settings_without_effect", text, start=start))
     return warnings
-
-
-def _shrunk_warnings(
-    renderer: Renderer, design: rendering_models.Design, smallest_points: float | None
-) -> list[Message]:
-    sizes, _ = handwriting_settings(design, renderer.hands.styles[design.hand])
-    if smallest_points is None or smallest_points >= min(sizes.largest, READABLE_POINTS):
-        return []
-    text = (
-        f"The message was shrunk to fit: it is written at {smallest_points:g} points, smaller than medium"
-        f" ({READABLE_POINTS:g}). Shorten it to have it larger."
-    )
-    return [Message("message_shrunk", text)]
 
 
 def _list_chars(chars: list[str]) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
 
 from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.rules import Tariff
@@ -29,7 +31,8 @@ from quillpost.orders.requests.files import Artwork, compute_creative_key
 from quillpost.orders.requests.files import fetch_artwork as fetch_artwork_uncached
 from quillpost.orders.requests.queries import ResolvedOrder, resolve_replay, resolve_request
 from quillpost.orders.requests.rules import validate_request
-from quillpost.recipients.leads.search import FindExcluded, LeadSearchResult, search_leads
+from quillpost.recipients.leads.rules import LeadSearch
+from quillpost.recipients.leads.search import LeadSearchResult, search_leads
 from quillpost.recipients.models import Person
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.text.variables import compile_template
@@ -49,41 +52,41 @@ def prepare_draft(
     request: ResolvedRequest,
     people: list[Person],
     *,
+    leads: LeadSearchResult | None = None,
     needs_return_address: bool = True,
     fetch_artwork: FetchArtwork = fetch_artwork_uncached,
 ) -> OrderDraft:
     """Check everything outside the request; the network comes last. No transaction is open meanwhile."""
-    renderer, return_address = context.renderer, choose_return_address(request, resolved.sender)
+    renderer, sender, longest_people = context.renderer, resolved.sender, resolved.longest_people
+    return_address = choose_return_address(request, sender)
     if needs_return_address and caller.mode != "test" and return_address.address is None:
-        raise Invalid({"return_address": ["Live mail needs a return address: in the call or in the account."]})
+        raise Invalid({"return_address": [RETURN_ADDRESS_REQUIRED]})
     _check_prices(people, resolved.tariff, request)
+    if leads is not None:
+        variables = {slot.name for slot in compile_template(request.message).slots}
+        longest_people = longest_of_people(leads.people, variables)
     design = designs.build_design(
         request,
-        sender=rendering_models.SenderName(resolved.sender.name, resolved.sender.company),
+        sender=rendering_models.SenderName(sender.name, sender.company),
         return_address=return_address,
         indicia=context.environments[caller.mode].indicia[request.mail_class],
     )
-    addressees = [designs.build_addressee(person, request) for person in people]
     written_message = check_fit(
         renderer,
         design,
-        addressees,
-        longest_people=resolved.longest_people,
+        [designs.build_addressee(person, request) for person in people],
+        longest_people=longest_people,
         has_qr=request.qrcode_url is not None,
         message_field=request.message_field,
         may_be_blank=request.background is not None,
     )
     artwork = fetch_artwork(context.fetcher, context.storage.store, request, people, design.sender)
     ink = check_ink(renderer, design, artwork, request)
-    warnings = [
-        *handwriting_warnings(renderer, design, written_message),
-        *ink.warnings,
-        *picture_warnings(renderer, design, artwork.front, "front", request.front),
-        *picture_warnings(renderer, design, artwork.background, "background", request.background),
-        *page_warnings(artwork, request),
-    ]
-    key = compute_creative_key(request, artwork)
-    lowest_dpi = find_lowest_dpi(renderer, design, artwork)
+    warnings = [*handwriting_warnings(renderer, design, written_message), *ink.warnings]
+    if artwork.front.by_recipient:
+        warnings += picture_warnings(renderer, design, artwork.front, "front", request.front)
+    if artwork.background.by_recipient:
+        warnings += picture_warnings(renderer, design, artwork.background, "background", request.background)
     return OrderDraft(
         request,
         people,
@@ -91,10 +94,11 @@ def prepare_draft(
         return_address,
         artwork,
         design,
-        key,
-        warnings,
-        lowest_dpi=lowest_dpi,
+        compute_creative_key(request, artwork),
+        [*warnings, *page_warnings(artwork, request)],
+        lowest_dpi=find_lowest_dpi(renderer, design, artwork),
         lowest_contrast=ink.lowest,
+        lead_search_result=leads,
     )
 
 
@@ -160,36 +164,58 @@ def draft_resolved_order(
     request, people = validate_request(
         resolved.request, styles=context.renderer.hands.styles, check_url=context.check_url, known_errors=errors
     )
-    leads = _find_leads(context, caller, request)
-    draft = replace(
-        _prepare_draft(context, caller, resolved, request, people, leads),
-        pause_warnings=[] if caller.mode == "test" else context.list_pause_warnings(caller),
-        cards_in_stock=context.count_available_cards(caller.mode, request.gift) if request.gift is not None else None,
+    if request.radius_search is None:
+        draft = prepare_draft(context, caller, resolved, request, people)
+    else:
+        draft = _draft_with_leads(context, caller, resolved, request, request.radius_search, people)
+    cards_in_stock = context.count_available_cards(caller.mode, request.gift) if request.gift is not None else None
+    pause_warnings = [] if caller.mode == "test" else context.list_pause_warnings(caller)
+    return replace(draft, pause_warnings=pause_warnings, cards_in_stock=cards_in_stock)
+
+
+def _draft_with_leads(
+    context: OrderContext,
+    caller: Caller,
+    resolved: ResolvedOrder,
+    request: ResolvedRequest,
+    radius_search: LeadSearch,
+    people: list[Person],
+) -> OrderDraft:
+    """A draft to those whom its radius search finds, but for those who had the same piece just now."""
+    find_leads = partial(
+        search_leads,
+        context.db,
+        context.lead_providers[caller.mode],
+        caller,
+        radius_search,
+        sub_account_id=request.sub_account_id,
+        prefix=f"{radius_search.field}.",
     )
-    if leads is None:
-        return draft
+    leads = find_leads(now=context.clock())
+    draft = prepare_draft(context, caller, resolved, request, people, leads=leads)
     # Which creative it is, is known when its pictures are at hand; it is rare that somebody had it just now.
-    repeats = audience_service.find_repeats(draft, caller, mails_at=context.due_at(caller, draft.request))
+    repeats = audience_service.find_repeats(draft, caller, mails_at=find_due_at(context, caller, request))
     with context.db.transaction(build_tenant(caller)) as tx:
-        is_first_mailing = not repeats(tx, leads.people)
-    if is_first_mailing:
-        return draft
+        if not repeats(tx, leads.people):
+            return draft
     try:
-        remaining_leads = _find_leads(context, caller, request, repeats=repeats)
+        remaining_leads = find_leads(find_repeats=repeats, now=context.clock())
     except NoMatch:
         raise NoMatch(audience_service.RECENTLY_MAILED_ALL) from None
-    return replace(
-        _prepare_draft(context, caller, resolved, request, people, remaining_leads),
-        pause_warnings=draft.pause_warnings,
-        cards_in_stock=draft.cards_in_stock,
-    )
+    return prepare_draft(context, caller, resolved, request, people, leads=remaining_leads)
+
+
+def find_due_at(context: OrderContext, caller: Caller, request: ResolvedRequest) -> datetime:
+    """When the review ends, unless the caller wants it later."""
+    now = context.clock()
+    return max(now + context.environments[caller.mode].review_period, request.schedule_for or now)
 
 
 def estimate_order(context: OrderContext, caller: Caller, draft: OrderDraft) -> OrderEstimate:
     """The audience, the price and all warnings of a draft."""
     with context.db.transaction(build_tenant(caller)) as tx:
         audience = audience_service.find_audience(
-            tx, caller, draft, mails_at=context.due_at(caller, draft.request), lock=False
+            tx, caller, draft, mails_at=find_due_at(context, caller, draft.request), lock=False
         )
     domestic_price = draft.tariff.unit_cents("US") or 0
     unit_price = round(audience.total_cents / audience.mailed_items) if audience.mailed_items else domestic_price
@@ -214,36 +240,3 @@ def list_stock_warnings(draft: OrderDraft, audience: Audience) -> list[str]:
         return []
     shortage = shortage_text(gift.title, gift.cents, audience.mailed_items, available)
     return [f"{shortage}: it will be held until there are more."]
-
-
-def _prepare_draft(
-    context: OrderContext,
-    caller: Caller,
-    resolved: ResolvedOrder,
-    request: ResolvedRequest,
-    people: list[Person],
-    leads: LeadSearchResult | None,
-) -> OrderDraft:
-    if leads is not None:
-        variables = {slot.name for slot in compile_template(request.message).slots}
-        resolved = replace(resolved, longest_people=longest_of_people(leads.people, variables))
-    draft = prepare_draft(context, caller, resolved, request, people)
-    return replace(draft, lead_search_result=leads)
-
-
-def _find_leads(
-    context: OrderContext, caller: Caller, request: ResolvedRequest, *, repeats: FindExcluded | None = None
-) -> LeadSearchResult | None:
-    """The result of the request's radius search, if it has one."""
-    if request.radius_search is None:
-        return None
-    return search_leads(
-        context.db,
-        context.lead_providers[caller.mode],
-        caller,
-        request.radius_search,
-        sub_account_id=request.sub_account_id,
-        find_repeats=repeats,
-        prefix=f"{request.radius_search.field}.",
-        now=context.clock(),
-    )

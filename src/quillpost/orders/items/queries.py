@@ -33,6 +33,7 @@ INSERT_FIRST_ITEM_FACTS = sa.text(
     insert into fact_queue (fact_id) select id from fact
     """
 )
+"""The first status of an order's items; `listed`, of those from its lists."""
 
 SUM_LIVE_CENTS = sa.text(
     """
@@ -60,11 +61,6 @@ def inline_item_conditions(order: Order) -> list[sa.ColumnElement[bool]]:
     list, but the list is not mailed.)"""
     inline_condition = [items.c.mailing_list_id.is_(None)] if order.mailing_list_ids else []
     return [items.c.order_id == order.id, *inline_condition]
-
-
-def append_first_item_facts(tx: Tx, order_id: int, *, only_listed: bool = False, now: datetime) -> None:
-    """The first status of its items; `only_listed`, of those from its lists."""
-    tx.execute(INSERT_FIRST_ITEM_FACTS, {"order_id": order_id, "listed": only_listed, "now": now})
 
 
 class OrderCost(NamedTuple):

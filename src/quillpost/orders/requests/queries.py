@@ -1,8 +1,9 @@
 """Looks up what a request or a replay refers to, and applies the settings of templates and sub account."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -15,9 +16,10 @@ from quillpost.accounts.sub_accounts.queries import SubAccount, read_sub_account
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Message, Refused
-from quillpost.core.files import StoredFile, find_order_files
+from quillpost.core.files import StoredFile, find_files, find_order_files
 from quillpost.orders import queries
 from quillpost.orders.designs import longest_on_lists
+from quillpost.orders.giftcards.queries import list_offered_brands
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import (
@@ -32,38 +34,41 @@ from quillpost.orders.models import (
     ResolvedRequest,
     name_part,
 )
-from quillpost.orders.products import Product, SuppliedFields, check_required_fields, find_product
-from quillpost.orders.requests import rules
-from quillpost.orders.requests.files import (
-    BACKGROUND_FIELD,
-    FRONT_FIELD,
-    IMAGE_TEMPLATE_FIELD,
-    LISTS_FIELD,
-    MESSAGE_FIELD,
+from quillpost.orders.products import GIFTCARD, FieldRequirement, find_product
+from quillpost.orders.requests.files import build_branding, logo_source
+from quillpost.orders.requests.rules import (
+    LANDING_PAGE_FIELD,
     MESSAGE_TEMPLATE_FIELD,
-    PAGES_FIELD,
-    background_source,
-    build_branding,
-    front_source,
-    logo_source,
-    pages_source,
-    pdf_only_source,
+    SuppliedFields,
+    check_giftcard,
+    check_required_fields,
+    choose_giftcard,
 )
-from quillpost.orders.requests.rules import choose_giftcard, landing_page_source
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.templates.models import ImageTemplate, MessageTemplate, MessageTemplateValues
-from quillpost.orders.templates.service import (
-    IMAGE_TEMPLATES,
-    MESSAGE_TEMPLATES,
-    UNKNOWN_IMAGE_TEMPLATE,
-    UNKNOWN_MESSAGE_TEMPLATE,
-)
+from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES, Template, TemplateTable
 from quillpost.recipients.lists.queries import UNKNOWN_LIST, read_lists
 from quillpost.recipients.models import CUSTOM_FIELDS, TEXT_FIELDS, MailingList, Person
 from quillpost.rendering.text.variables import compile_template, has_variables
 
+MESSAGE_FIELD, IMAGE_TEMPLATE_FIELD, SUB_ACCOUNT_FIELD, LISTS_FIELD = (
+    "message", "image_template", "sub_account_id", "mailing_list_ids",
+)  # fmt: skip
+FRONT_FIELD, BACKGROUND_FIELD, PAGES_FIELD, QR_FIELD = (
+    "front_image_url", "custom_background_image", "additional_pages_url", "qrcode_url",
+)  # fmt: skip
+
+BACKGROUND_SETTINGS: Mapping[str, str] = {
+    "postcard-4x6": "message_background_url",
+    "postcard-6x9": "postcard6x9_background_url",
+    "magnacard": "message_background_url",
+    "notecard": "notecard_background_url",
+    "letter": "windowedletter_background_url",
+    "windowlessletter": "windowlessletter_background_url",
+}
+"""The sub account's background for each layout; under the cover of a letter."""
+
 EMPTY_TEMPLATE = MessageTemplateValues(type="", name="")
-NO_QR_SOURCE = ContentSource("qrcode_url")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,105 +96,167 @@ def resolve_request(
     Not `measures_longest`, nobody asks for the longest values of its lists, which takes reading them through.
     """
     sub_account_id = request.sub_account_id if request.sub_account_id is not None else caller.sub_account_id
-    sub_account = _read_sub_account(tx, sub_account_id)
-    lists = read_usable_lists(tx, request.mailing_list_ids, sub_account_id, errors)
-    message_template = _find_message_template(tx, request, sub_account_id, errors)
-    pdf_source = pdf_only_source(request, message_template)
-    request, unused_fields = request.without(request.unused_beside_pdf if pdf_source else ())
-    image_template = _find_image_template(tx, request, sub_account_id, errors)
-    if image_template is not None and request.front_image_url:
-        unused_fields.append(IMAGE_TEMPLATE_FIELD)
-    resolved = _resolve(tx, request, sub_account, lists, message_template, image_template, pdf_source, errors)
-    variables = {slot.name for slot in compile_template(resolved.message).slots} if lists else set()
+    sub_account, lists, template, image_template, gift = None, list[MailingList](), None, None, None
+    if sub_account_id is not None:
+        require_sub_account(tx, sub_account_id)
+        sub_account = read_sub_account(tx, sub_account_id)
+    if request.mailing_list_ids:
+        lists = read_usable_lists(tx, request.mailing_list_ids, sub_account_id, errors)
+    if request.message_template_id is not None:
+        template = _find_template(tx, MESSAGE_TEMPLATES, request.message_template_id, sub_account_id)
+        _check_template_type(MESSAGE_TEMPLATE_FIELD, template.type, request.type, errors)
+    values, own_message = template or EMPTY_TEMPLATE, request.own_message
+    # A message of the call's own replaces the PDF of its template.
+    pdf = _choose_source(
+        ("pdf_only_url", request.pdf_only_url, ""),
+        (MESSAGE_TEMPLATE_FIELD, values.pdf_only_url if own_message is None else None, "pdf_only_url"),
+    )
+    unused_fields: list[str] = []
+    if pdf is not None:
+        request, unused_fields = request.without(request.unused_beside_pdf)
+        own_message = request.own_message
+    if request.image_template_id is not None:
+        # Images know postcards of all sizes as one type, and a magnacard has a postcard's front.
+        image_type = "postcard" if request.product.name == "magnacard" else request.product.name
+        image_template = _find_template(tx, IMAGE_TEMPLATES, request.image_template_id, sub_account_id)
+        _check_template_type(IMAGE_TEMPLATE_FIELD, image_template.type, image_type, errors)
+        if request.front_image_url:
+            unused_fields.append(IMAGE_TEMPLATE_FIELD)
+    sources = _choose_sources(tx, request, sub_account, lists, values, image_template, pdf)
+    _check_required(request, template, image_template, pdf, sources["background"], errors)
+    if request.product == GIFTCARD:
+        gift = choose_giftcard(request, template, list_offered_brands(tx), sources["landing_source"], errors)
+    shows_branding = sub_account is not None and sources["front"] is None and not request.product.is_letter
+    handwriting = (template.stated_handwriting if template else {}) | request.stated_handwriting
+    resolved = ResolvedRequest.of(
+        request,
+        **sources,
+        message="" if pdf else own_message or values.content,
+        message_field=MESSAGE_FIELD if own_message is not None or template is None else MESSAGE_TEMPLATE_FIELD,
+        **Handwriting(**handwriting).column_values(),
+        mailing_list_ids=[mailing_list.id for mailing_list in lists],
+        sub_account_id=sub_account.id if sub_account else None,
+        pdf_only=pdf is not None,
+        template_pdf_ignored=pdf is None and bool(values.pdf_only_url),
+        unused_fields=unused_fields,
+        brand=build_branding(sub_account.branding) if shows_branding and sub_account else None,
+        logo=logo_source(sub_account.branding) if shows_branding and sub_account else None,
+        qrcode_url=sources["qr_source"].url,
+        notification_emails=list(dict.fromkeys([*request.notification_emails, *values.cc_emails])),
+        gift=gift,
+    )
+    longest_people: list[Person] = []
+    if lists and measures_longest:
+        variables = {slot.name for slot in compile_template(resolved.message).slots}
+        longest_people = longest_on_lists(tx, resolved.mailing_list_ids, variables)
     return ResolvedOrder(
-        replace(resolved, unused_fields=unused_fields),
+        resolved,
         account_service.read_sender(tx, caller, sub_account_id),
         read_tariff(tx, type=resolved.type, size=resolved.size, mail_class=resolved.mail_class, on=price_date),
-        longest_on_lists(tx, resolved.mailing_list_ids, variables) if lists and measures_longest else [],
+        longest_people,
     )
 
 
-def _resolve(
+def _choose_sources(
     tx: Tx,
     request: OrderRequest,
     sub_account: SubAccount | None,
     lists: Sequence[MailingList],
-    message_template: MessageTemplate | None,
+    template: MessageTemplateValues,
     image_template: ImageTemplate | None,
-    pdf_source: ContentSource | None,
-    errors: FieldErrors,
-) -> ResolvedRequest:
-    template_values, message = message_template or EMPTY_TEMPLATE, request.own_message
-    background = background_source(request, sub_account, message_template)
-    _check_required(request, message_template, image_template, pdf_source, background, errors)
-    front = None if pdf_source else front_source(tx, request, sub_account, image_template)
-    qr_source = NO_QR_SOURCE if pdf_source else _qr_source(request, template_values, lists)
-    shows_branding = front is None and not request.product.is_letter and sub_account is not None
-    return ResolvedRequest.of(
-        request,
-        message="" if pdf_source else message or template_values.content,
-        message_field=MESSAGE_FIELD if message is not None or message_template is None else MESSAGE_TEMPLATE_FIELD,
-        **Handwriting(**template_values.stated_handwriting | request.stated_handwriting).column_values(),
-        mailing_list_ids=[mailing_list.id for mailing_list in lists],
-        sub_account_id=sub_account.id if sub_account else None,
-        front=front,
-        background=background,
-        pages=pdf_source or pages_source(request, message_template),
-        pdf_only=pdf_source is not None,
-        template_pdf_ignored=pdf_source is None and bool(message_template and message_template.pdf_only_url),
-        brand=build_branding(sub_account.branding) if shows_branding and sub_account else None,
-        logo=logo_source(sub_account.branding) if shows_branding and sub_account else None,
-        qrcode_url=qr_source.url,
-        qr_source=qr_source,
-        notification_emails=list(dict.fromkeys([*request.notification_emails, *template_values.cc_emails])),
-        gift=choose_giftcard(tx, request, message_template, errors),
-        landing_source=landing_page_source(request, message_template),
-    )
+    pdf: ContentSource | None,
+) -> dict[str, Any]:
+    """Where each picture, PDF and QR code comes from: the call, else its templates, else its sub account or lists."""
+    product, front, background = request.product, None, None
+    pages, qr_source, landing_source = pdf, ContentSource(QR_FIELD), None
+    setting_name = BACKGROUND_SETTINGS.get(request.piece, "")
+    setting_url = sub_account.backgrounds.get(setting_name) if sub_account and request.use_custom_background else None
+    setting = SUB_ACCOUNT_FIELD, setting_url, setting_name
+    if pdf is None:
+        if image_template is not None and not request.front_image_url:
+            file_id = image_template.image_file_id
+            front = ContentSource(IMAGE_TEMPLATE_FIELD, file=find_files(tx, [file_id])[file_id])
+        else:
+            front = _choose_source(
+                (FRONT_FIELD, request.front_image_url, ""), *([setting] if product.is_letter else [])
+            )
+        list_with_qr = next((mailing_list for mailing_list in lists if mailing_list.qrcode_url), None)
+        if chosen := _choose_source(
+            (QR_FIELD, request.qrcode_url, ""), (MESSAGE_TEMPLATE_FIELD, template.qrcode_url, "qrcode_url")
+        ):
+            qr_source = chosen
+        elif list_with_qr is not None:
+            part = Message("list_qr_code", f"the qrcode_url of list {list_with_qr.id}", list_id=list_with_qr.id)
+            qr_source = ContentSource(LISTS_FIELD, list_with_qr.qrcode_url, part=part)
+    if product.is_letter:
+        pages = pages or _choose_source(
+            (PAGES_FIELD, request.additional_pages_url, ""),
+            (MESSAGE_TEMPLATE_FIELD, template.additional_pages, "additional_pages"),
+        )
+    else:
+        # A template's background is also printed where the product ignores the call's field.
+        is_background_used = product.background is not FieldRequirement.NOT_USED
+        background = _choose_source(
+            (BACKGROUND_FIELD, request.background_url if is_background_used else None, ""),
+            (
+                MESSAGE_TEMPLATE_FIELD,
+                template.custom_background_url if request.use_custom_background else None,
+                "custom_background_url",
+            ),
+            setting,
+        )
+    if product == GIFTCARD:
+        landing_source = _choose_source(
+            (LANDING_PAGE_FIELD, request.landing_page_url, ""),
+            (MESSAGE_TEMPLATE_FIELD, template.landing_page_url, LANDING_PAGE_FIELD),
+        )
+    return {
+        "front": front,
+        "background": background,
+        "pages": pages,
+        "qr_source": qr_source,
+        "landing_source": landing_source,
+    }
+
+
+def _choose_source(*choices: tuple[str, str | None, str]) -> ContentSource | None:
+    """The first choice that has a URL: its field, the URL, and which part of the field's reference that is."""
+    for field, url, part in choices:
+        if url:
+            return ContentSource(field, url, part=name_part(part) if part else "")
+    return None
 
 
 def _check_required(
     request: OrderRequest,
-    message_template: MessageTemplate | None,
+    template: MessageTemplate | None,
     image_template: ImageTemplate | None,
-    pdf_source: ContentSource | None,
+    pdf: ContentSource | None,
     background: ContentSource | None,
     errors: FieldErrors,
 ) -> None:
     # Beside a background of the sender's own, a blank message is a choice: the side is theirs alone.
-    is_left_blank = request.message is not None and message_template is None and background is not None
+    is_left_blank = request.message is not None and template is None and background is not None
     supplied = SuppliedFields(
         audience=bool(
             request.recipients or request.mailing_list_ids or request.radius_search or "radius_search" in errors
         ),
         front=bool(request.front_image_url or image_template),
         message=request.own_message is not None or is_left_blank,
-        message_template=message_template is not None,
-        pdf_only=pdf_source is not None,
+        message_template=template is not None,
+        pdf_only=pdf is not None,
     )
     for name, advice in check_required_fields(request.product, supplied).items():
         errors.setdefault(name, []).append(advice)
-
-
-def _read_sub_account(tx: Tx, sub_account_id: int | None) -> SubAccount | None:
-    if sub_account_id is None:
-        return None
-    require_sub_account(tx, sub_account_id)
-    return read_sub_account(tx, sub_account_id)
-
-
-def _is_usable(owner_id: int | None, sub_account_id: int | None) -> bool:
-    """A send uses what belongs to its own sub account, or to none."""
-    return owner_id is None or owner_id == sub_account_id
 
 
 def read_usable_lists(
     tx: Tx, list_ids: Sequence[int], sub_account_id: int | None, errors: FieldErrors, *, locked: bool = False
 ) -> list[MailingList]:
     """The lists that a send of this sub account mails to; `locked`, they stay so until the transaction ends."""
-    if not list_ids:
-        return []
     mailing_lists = read_lists(tx, list_ids, lock=locked)
-    if not all(_is_usable(mailing_list.sub_account_id, sub_account_id) for mailing_list in mailing_lists):
+    # A send uses what belongs to its own sub account, or to none.
+    if any(mailing_list.sub_account_id not in (None, sub_account_id) for mailing_list in mailing_lists):
         raise Refused(UNKNOWN_LIST)
     for mailing_list in mailing_lists:
         if not mailing_list.processed:
@@ -201,53 +268,16 @@ def read_usable_lists(
     return mailing_lists
 
 
-def _qr_source(
-    request: OrderRequest, template_values: MessageTemplateValues, lists: Sequence[MailingList]
-) -> ContentSource:
-    """The call's QR code, else its template's, else that of the first list which has one."""
-    if not request.qrcode_url and template_values.qrcode_url:
-        return ContentSource(MESSAGE_TEMPLATE_FIELD, template_values.qrcode_url, part=name_part("qrcode_url"))
-    list_with_qr = next((mailing_list for mailing_list in lists if mailing_list.qrcode_url), None)
-    if not request.qrcode_url and list_with_qr is not None:
-        part = Message("list_qr_code", f"the qrcode_url of list {list_with_qr.id}", list_id=list_with_qr.id)
-        return ContentSource(LISTS_FIELD, list_with_qr.qrcode_url, part=part)
-    return replace(NO_QR_SOURCE, url=request.qrcode_url or None)
-
-
-def _find_message_template(
-    tx: Tx, request: OrderRequest, sub_account_id: int | None, errors: FieldErrors
-) -> MessageTemplate | None:
-    if request.message_template_id is None:
-        return None
-    template = MESSAGE_TEMPLATES.find(tx, request.message_template_id)
-    if not _is_usable(template.sub_account_id, sub_account_id):
-        raise Refused(UNKNOWN_MESSAGE_TEMPLATE)
-    _check_template_type(MESSAGE_TEMPLATE_FIELD, template.type, {request.product.order_type(request.size)}, errors)
+def _find_template(tx: Tx, table: TemplateTable[Template], template_id: int, sub_account_id: int | None) -> Template:
+    template = table.find(tx, template_id)
+    if template.sub_account_id not in (None, sub_account_id):
+        raise Refused(table.unknown_message)
     return template
 
 
-def _find_image_template(
-    tx: Tx, request: OrderRequest, sub_account_id: int | None, errors: FieldErrors
-) -> ImageTemplate | None:
-    if request.image_template_id is None:
-        return None
-    template = IMAGE_TEMPLATES.find(tx, request.image_template_id)
-    if not _is_usable(template.sub_account_id, sub_account_id):
-        raise Refused(UNKNOWN_IMAGE_TEMPLATE)
-    _check_template_type(IMAGE_TEMPLATE_FIELD, template.type, {_image_template_type(request.product)}, errors)
-    return template
-
-
-def _image_template_type(product: Product) -> str:
-    """Images know postcards of all sizes as one type, and a magnacard has a postcard's front."""
-    return "postcard" if product.name == "magnacard" else product.name
-
-
-def _check_template_type(field: str, template_type: str, allowed_types: Collection[str], errors: FieldErrors) -> None:
-    if template_type not in allowed_types:
-        message = (
-            f"This template is of type {template_type}; this piece needs one of type {' or '.join(allowed_types)}."
-        )
+def _check_template_type(field: str, template_type: str, needed_type: str, errors: FieldErrors) -> None:
+    if template_type != needed_type:
+        message = f"This template is of type {template_type}; this piece needs one of type {needed_type}."
         errors.setdefault(field, []).append(message)
 
 
@@ -277,8 +307,8 @@ def resolve_replay(tx: Tx, caller: Caller, replay: ReplayRequest, *, price_date:
         front=_build_source(FRONT_FIELD, order.front_image_url, order.front_file_id, files),
         background=_build_source(BACKGROUND_FIELD, order.background_url, order.background_file_id, files),
         pages=_build_source(PAGES_FIELD, order.pages_url, order.pages_file_id, files),
-        logo=_build_source("sub_account_id", None, order.logo_file_id, files),
-        qr_source=ContentSource("qrcode_url", order.qrcode_url),
+        logo=_build_source(SUB_ACCOUNT_FIELD, None, order.logo_file_id, files),
+        qr_source=ContentSource(QR_FIELD, order.qrcode_url),
         **replay.options_for(order),
     )
     return ResolvedOrder(
@@ -293,7 +323,7 @@ def _require_mailed(order: Order) -> None:
     if order.status is OrderStatus.CANCELLED:
         raise Refused("This order was cancelled: there is nothing to replay.")
     if _has_mailed_nothing(order):
-        raise Refused(f"This order has mailed nothing that could be replayed: it is {order.status.display}.")
+        raise Refused(f"This order has mailed nothing that could be replayed: it is {order.status.capitalize()}.")
 
 
 def is_unmailed(order: Order) -> bool:
@@ -313,7 +343,7 @@ def _require_pictures(tx: Tx, order: Order) -> None:
 
 def _require_gift(tx: Tx, order: Order) -> None:
     """Each piece gets a new card, as the catalog has it today."""
-    if order.gift is not None and (errors := rules.check_giftcard(tx, order.gift)):
+    if order.gift is not None and (errors := check_giftcard(order.gift, list_offered_brands(tx))):
         [message] = next(iter(errors.values()))
         raise Refused(f"The gift card of this order is offered no more: send it anew with another. {message}")
 

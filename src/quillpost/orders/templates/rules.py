@@ -1,7 +1,7 @@
 """What a template may say."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from quillpost.core.errors import Invalid, Message
 from quillpost.orders.templates.models import MessageTemplateValues
@@ -26,11 +26,7 @@ SAMPLE_ADDRESSEE = Addressee(
 _PERCENT_ENCODED = re.compile(r"%[0-9A-Fa-f]{2}(?=[^%]*(?:%[0-9A-Fa-f]{2}|$))")
 
 
-def variables_error(text: str) -> Message | None:
-    """For text that is written."""
-    unknown_names = find_unknown_variables(text)
-    if not unknown_names:
-        return None
+def unknown_variables_error(unknown_names: Sequence[str]) -> Message:
     unknown_list = ", ".join(f"%{name}%" for name in unknown_names)
     known_list = ", ".join(f"%{name}%" for name in VARIABLE_NAMES)
     message = f"Unknown variable {unknown_list}. Known variables: {known_list}."
@@ -38,8 +34,9 @@ def variables_error(text: str) -> Message | None:
 
 
 def url_variables_error(url: str) -> str | None:
-    """The same for a URL, where a percent sign may also encode a character."""
-    return variables_error(_PERCENT_ENCODED.sub(" ", url))
+    """In a URL a percent sign may also encode a character."""
+    unknown_names = find_unknown_variables(_PERCENT_ENCODED.sub(" ", url))
+    return unknown_variables_error(unknown_names) if unknown_names else None
 
 
 def saved_url_error(url: str, check_url: CheckUrl) -> str | None:
@@ -51,9 +48,7 @@ def saved_url_error(url: str, check_url: CheckUrl) -> str | None:
     )
 
 
-def style_error(number: int, styles: Mapping[int, Style]) -> str | None:
-    if number in styles:
-        return None
+def unknown_style_error(number: int, styles: Mapping[int, Style]) -> str:
     style_list = ", ".join(f"{style.number} ({style.name})" for style in styles.values())
     return f"There is no handwriting style {number}. Known: {style_list}."
 
@@ -112,8 +107,8 @@ def validate_template(
         name: _url_error(name, url, check_url) for name in URL_FIELDS if (url := getattr(template, name)) is not None
     }
     messages["content"] = _content_error(template, max_characters)
-    if template.handwriting_style_id is not None:
-        messages["handwriting_style_id"] = style_error(template.handwriting_style_id, styles)
+    if template.handwriting_style_id is not None and template.handwriting_style_id not in styles:
+        messages["handwriting_style_id"] = unknown_style_error(template.handwriting_style_id, styles)
     if template.font_color is not None:
         messages["font_color"] = _color_error(template.font_color)
     if template.type in GIFTCARD_TYPES:
@@ -132,7 +127,8 @@ def _content_error(template: MessageTemplateValues, max_characters: int) -> str 
         return Message("content_or_background_missing", "Give the content, or a custom_background_url.")
     if len(template.content) > max_characters:
         return f"At most {max_characters:,} characters, please."
-    return variables_error(template.content)
+    unknown_names = find_unknown_variables(template.content)
+    return unknown_variables_error(unknown_names) if unknown_names else None
 
 
 def _url_error(name: str, url: str, check_url: CheckUrl) -> str | None:

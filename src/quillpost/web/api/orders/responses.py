@@ -18,7 +18,7 @@ from quillpost.fulfillment.review.service import texts_for_sender
 from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import HistoryStep, ItemSearchResult
 from quillpost.orders.models import Order
-from quillpost.orders.products import format_type
+from quillpost.orders.products import DISPLAY_TYPES
 from quillpost.orders.queries import OrderTotals
 from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.models import Person
@@ -40,7 +40,7 @@ def serialize_order(request: Request, container: Container, order: Order) -> wir
         "size": order.size,
         "sub_account_id": order.sub_account_id,
         "type": order.type,
-        "display_type": format_type(order.type, order.size),
+        "display_type": DISPLAY_TYPES[order.type, order.size],
         "style": order.style,
         "front_image": front_image_url(base, container, order),
         "high_quality_preview": base + proof,
@@ -50,7 +50,7 @@ def serialize_order(request: Request, container: Container, order: Order) -> wir
         "total_estimated_recipients": order.total_estimated_recipients,
         "total_recipients": order.total_recipients,
         "recipient_count": order.recipient_count,
-        "status": order.status.display,
+        "status": order.status.capitalize(),
         "method": order.method,
         "cancellable": order.is_cancellable,
         "total_scans": order.total_scans,
@@ -97,9 +97,9 @@ def serialize_send(
         "giftcard_amount": gift.cents if gift else None,
         "giftcard_brand_longname": gift.title if gift else "",
         "status": order.status.value,
-        "display_status": order.status.display,
+        "display_status": order.status.capitalize(),
         "display_trigger": "API" if order.method == "api" else order.method,
-        "display_type": format_type(order.type, order.size),
+        "display_type": DISPLAY_TYPES[order.type, order.size],
         "user_id": order.account_id,
         "created_at": format_time(order.created_at),
         "updated_at": format_time(order.updated_at),

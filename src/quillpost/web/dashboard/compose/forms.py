@@ -12,8 +12,8 @@ from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.drafts import service as draft_service
 from quillpost.orders.drafts.models import OrderDraft
-from quillpost.orders.models import CARD_BUILDER_METHOD, REALISM_FIELD
-from quillpost.orders.products import SuppliedFields, check_required_fields
+from quillpost.orders.models import CARD_BUILDER_METHOD, REALISM_FIELD, OrderRequest
+from quillpost.orders.requests.rules import SuppliedFields, check_required_fields
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.web.api.schemas import validate_body
 from quillpost.web.api.send.requests import MAX_TEXT_LENGTH, SENDABLE_PRODUCTS, SendableProduct, SendBody
@@ -53,10 +53,8 @@ class ProductChoice(NamedTuple):
 
 def _product_choice(name: str, about: str, size: str | None = None) -> ProductChoice:
     offer = next(offer for offer in SENDABLE_PRODUCTS if offer.product.name == name)
-    image_type, layout_name = "postcard" if name == "magnacard" else name, offer.product.layout_name(size)
-    return ProductChoice(
-        PRODUCT_NAMES[layout_name], about, offer, size, layout_name, image_type, offer.product.order_type(size)
-    )
+    image_type, request = "postcard" if name == "magnacard" else name, OrderRequest(product=offer.product, size=size)
+    return ProductChoice(PRODUCT_NAMES[request.piece], about, offer, size, request.piece, image_type, request.type)
 
 
 PRODUCT_CHOICES: Final[Mapping[str, ProductChoice]] = {

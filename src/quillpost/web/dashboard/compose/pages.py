@@ -15,6 +15,7 @@ from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, NotFound, Refused, Unpaid
 from quillpost.orders import service as order_service
 from quillpost.orders.drafts.models import OrderDraft
+from quillpost.orders.drafts.service import find_due_at
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.models import Order
 from quillpost.orders.queries import read_order
@@ -381,7 +382,7 @@ def _render_confirmation(
         price=estimate,
         agreement=estimate.agreement,
         hidden_fields=hidden_fields,
-        due_at=container.orders.due_at(user.caller, order_draft.request),
+        due_at=find_due_at(container.orders, user.caller, order_draft.request),
         is_scheduled=order_draft.request.schedule_for is not None,
         zone=zone,
         now=container.clock(),

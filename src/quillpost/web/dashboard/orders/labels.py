@@ -10,7 +10,7 @@ from quillpost.rendering.text.addresses import country_name, format_address_line
 from quillpost.web.dashboard.labels import FONT_SIZES, TYPE_NAMES, product_name
 from quillpost.web.rendering import format_cents, format_town, pluralize
 
-STATUS_LABELS: Final[Sequence[tuple[str, str]]] = [(status.value, status.display) for status in OrderStatus]
+STATUS_LABELS: Final[Sequence[tuple[str, str]]] = [(status.value, status.capitalize()) for status in OrderStatus]
 TYPE_LABELS: Final[Sequence[tuple[str, str]]] = [*{**TYPE_NAMES, "postcard": "Postcard 4 × 6 or 6 × 9"}.items()]
 ITEM_STATUS_LABELS: Final[Sequence[tuple[str, str]]] = [(status.value, status.value) for status in ItemStatus]
 
@@ -44,7 +44,7 @@ def item_count_label(order: Order) -> str:
 def item_status_label(order: Order, status: ItemStatus) -> str:
     """An item of a canceled order has not failed."""
     is_canceled = order.status is OrderStatus.CANCELLED and status is ItemStatus.FAILED
-    return OrderStatus.CANCELLED.display if is_canceled else status.value
+    return OrderStatus.CANCELLED.capitalize() if is_canceled else status.value
 
 
 def count_by_status(order: Order) -> dict[str, int]:

@@ -131,11 +131,12 @@ def draw_form_front(context: RequestContext, form: Form) -> tuple[str | None, li
 def draw_front(
     container: Container, branding: Mapping[str, Any], sender: rendering_models.SenderName, logo: bytes | None
 ) -> bytes:
+    brand = build_branding(branding)
     design = Design(
         product=PREVIEW_PRODUCT,
         message=" ",
         ink=parse_color(Handwriting().color).ink,
-        branding=designs.build_branding(build_branding(branding), logo),
+        branding=designs.build_branding(brand, logo) if brand else None,
         sender=sender,
     )
     inches = container.renderer.products[PREVIEW_PRODUCT].find_side("front").preview_area.width / INCH

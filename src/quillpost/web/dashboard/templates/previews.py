@@ -124,7 +124,7 @@ def draw_message(renderer: Renderer, message: PreviewedMessage, *, qr_base: str,
         hand=handwriting.style,
         font_size=handwriting.size,
         realism=handwriting.realism,
-        giftcard=build_giftcard(gift),
+        giftcard=build_giftcard(gift) if gift else None,
         sender=rendering_models.SenderName(sender.name, sender.company),
         return_address=rendering_models.ReturnAddress(
             sender.return_name,
