@@ -16,7 +16,6 @@ from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.addresses.rules import HOME_COUNTRY
 from quillpost.recipients.models import CUSTOM_FIELDS, Person
 from quillpost.rendering import models as rendering_models
-from quillpost.rendering.text.variables import fill_url
 
 
 class DesignKey(NamedTuple):
@@ -160,11 +159,6 @@ def routing_digits(recipient: rendering_models.Addressee) -> str:
     """The digits of the printed ZIP or ZIP+4 in the barcode; empty abroad."""
     *_, postal_code = recipient.address_block
     return (postal_code or "").replace("-", "") if recipient.country == HOME_COUNTRY else ""
-
-
-def fill_qr_url(url: str, recipient: rendering_models.Addressee, sender: rendering_models.SenderName) -> str:
-    """The target of a scan with its variables filled; values are escaped."""
-    return fill_url(url, recipient, sender)
 
 
 SPECIMEN_TRACKING = "00310999999000000000"

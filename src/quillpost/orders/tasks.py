@@ -58,9 +58,14 @@ def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[s
     """Turn the order's lists into items, once; a canceled order gets none. Where credit is needed and does not cover
     it, it is paused. A short code drawn twice rolls back, and the job is retried."""
     with db.system_transaction() as tx:
-        order = _claim_order(tx, order_id, now=now)
+        order = tx.execute(
+            sa.update(orders)
+            .where(orders.c.id == order_id, orders.c.audience_pending)
+            .values(audience_pending=False, updated_at=now)
+            .returning(orders)
+        ).first()
         if order is None:
-            return
+            return  # its lists are items already
         if not OrderStatus(order.status).is_held_back:
             tx.execute(item_queries.COUNT_ITEMS, {"order_id": order_id})
             return
@@ -96,16 +101,6 @@ def enqueue_missing_materializations(db: Database) -> None:
             # A job that was given up waits for a person: `quillpost doctor` shows it.
             if not jobs.is_unfinished(tx, MATERIALIZE_TASK, order_id=order_id):
                 jobs.enqueue(tx, MATERIALIZE_TASK, order_id=order_id)
-
-
-def _claim_order(tx: Tx, order_id: int, *, now: datetime) -> sa.Row[Any] | None:
-    """The order, if its lists are still to become items."""
-    return tx.execute(
-        sa.update(orders)
-        .where(orders.c.id == order_id, orders.c.audience_pending)
-        .values(audience_pending=False, updated_at=now)
-        .returning(orders)
-    ).first()
 
 
 def _pause_unless_covered(tx: Tx, order: sa.Row[Any], total: int, *, now: datetime) -> None:
@@ -215,7 +210,10 @@ def verify_orders(context: VerificationContext) -> None:
         while last_item_id is not None:
             last_item_id = _verify_chunk(context, order, after_item_id=last_item_id)
         with context.db.system_transaction() as tx:
-            _mark_verified(tx, order, now=context.clock())
+            now = context.clock()
+            tx.execute(sa.update(orders).where(orders.c.id == order.id).values(verified_at=now))
+            if order.due_at <= now:
+                jobs.enqueue_unique(tx, SWEEP_TASK, at=now)
 
 
 def _verify_chunk(context: VerificationContext, order: sa.Row[Any], *, after_item_id: int) -> int | None:
@@ -232,19 +230,9 @@ def _verify_chunk(context: VerificationContext, order: sa.Row[Any], *, after_ite
             if row.needs_verification
         ],
     )
+    # Locked, unless it is in production already.
+    is_held_back = orders.c.id == order.id, orders.c.status.in_(CHANGEABLE_ORDER_STATUSES)
     with context.db.system_transaction() as tx:
-        if _lock_if_held_back(tx, order.id):
+        if tx.execute(sa.select(orders.c.id).where(*is_held_back).with_for_update(key_share=True)).first():
             tx.execute(_APPLY_VERIFICATION, {"ids": [row.id for row in rows], "now": context.clock()})
     return int(rows[-1].id)
-
-
-def _lock_if_held_back(tx: Tx, order_id: int) -> bool:
-    """Locks the order, unless it is in production already."""
-    query = sa.select(orders.c.id).where(orders.c.id == order_id, orders.c.status.in_(CHANGEABLE_ORDER_STATUSES))
-    return tx.execute(query.with_for_update(key_share=True)).first() is not None
-
-
-def _mark_verified(tx: Tx, order: sa.Row[Any], *, now: datetime) -> None:
-    tx.execute(sa.update(orders).where(orders.c.id == order.id).values(verified_at=now))
-    if order.due_at <= now:
-        jobs.enqueue_unique(tx, SWEEP_TASK, at=now)

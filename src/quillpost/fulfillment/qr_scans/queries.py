@@ -15,8 +15,8 @@ from psycopg.conninfo import make_conninfo
 from quillpost.core.database import Database, Tx
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment.qr_scans.rules import VisitorKind
-from quillpost.orders import designs
 from quillpost.rendering.models import Addressee, SenderName
+from quillpost.rendering.text.variables import fill_url
 
 # One text for all of them: the driver writes arrays value by value, which costs ten times as much.
 INSERT_SCANS = """
@@ -58,7 +58,7 @@ def find_destinations(connection: psycopg.Connection, codes: Iterable[str]) -> I
     """The codes that belong to an item, each with the sender's URL filled in for the recipient."""
     for code, item_id, created_at, url, sender, values, custom in connection.execute(FIND_CODES, [list(codes)]):
         addressee = Addressee(**dict(zip(_PERSON_COLUMNS, values, strict=True)), custom=tuple(custom))
-        yield CodeDestination(code, item_id, designs.fill_qr_url(url, addressee, SenderName(*sender)), created_at)
+        yield CodeDestination(code, item_id, fill_url(url, addressee, SenderName(*sender)), created_at)
 
 
 def insert_scans(connection: psycopg.Connection, scans: Sequence[NewScan]) -> None:

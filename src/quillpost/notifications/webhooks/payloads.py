@@ -11,8 +11,8 @@ from psycopg.rows import namedtuple_row
 from quillpost.core.database import Tx, driver_connection
 from quillpost.notifications.webhooks import rules
 from quillpost.notifications.webhooks.queries import Lease
-from quillpost.orders import designs
 from quillpost.rendering.models import Addressee, SenderName
+from quillpost.rendering.text.variables import fill_url
 
 SAMPLE_ID = 0
 
@@ -270,4 +270,4 @@ def _qr_destination(fact: Any, item: dict[str, Any] | None) -> str | None:
         anniversary=item["anniversary"] and item["anniversary"].isoformat(),
         custom=tuple(item[name] for name in _CUSTOM_COLUMNS),
     )
-    return designs.fill_qr_url(fact.qrcode_url, addressee, SenderName(fact.sender_name, fact.sender_company))
+    return fill_url(fact.qrcode_url, addressee, SenderName(fact.sender_name, fact.sender_company))

@@ -24,24 +24,35 @@ DELETE_DUE = sa.text("select forget_automation_due(:automation)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Automation:
-    """`send` is the body as given; `piece` is its product in URLs."""
+class AutomationPlan:
+    """What its owner decides. `send` is the body as given; `piece` is its product in URLs."""
 
-    id: int
-    account_id: int
-    sub_account_id: int | None
-    mode: str
     name: str
     trigger: str
     mailing_list_id: int | None
     date_field: str | None
     days_offset: int
+    daily_limit: int
+    enabled: bool
+    sub_account_id: int | None
     piece: str
     send: str
     message_template_id: int | None
     image_template_id: int | None
-    daily_limit: int
-    enabled: bool
+
+    @classmethod
+    def of(cls, automation: "Automation") -> "AutomationPlan":
+        return AutomationPlan(**{field.name: getattr(automation, field.name) for field in fields(AutomationPlan)})
+
+    def column_values(self) -> dict[str, object]:
+        return {field.name: getattr(self, field.name) for field in fields(AutomationPlan)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Automation(AutomationPlan):
+    id: int
+    account_id: int
+    mode: str
     enabled_at: datetime | None
     enabled_on: date | None
     next_at: datetime
@@ -122,10 +133,6 @@ def delete_automation(tx: Tx, automation_id: int) -> None:
     """With everyone due for it, and its record of mailings."""
     if tx.execute(sa.delete(automations).where(automations.c.id == automation_id)).rowcount == 0:
         raise NotFound
-
-
-def delete_due(tx: Tx, automation_id: int) -> None:
-    tx.execute(DELETE_DUE, {"automation": automation_id})
 
 
 def count_due(tx: Tx, automation_ids: Iterable[int]) -> dict[int, int]:
@@ -280,15 +287,13 @@ def read_longest_due(tx: Tx, automation: Automation, *, zone: tzinfo, limit: int
             row.due_id,
             row.recipient_id,
             row.year or rules.local_date(row.since, zone).year,
-            _read_due_person(row, automation),
+            replace(
+                read_person({**row._mapping, "country": row.country or HOME_COUNTRY}),
+                refusal=SAMPLE_ADDRESS if row.is_sample and automation.mode == "live" else None,
+            ),
         )
         for row in rows
     ]
-
-
-def _read_due_person(row: Any, automation: Automation) -> Person:
-    person = read_person({**row._mapping, "country": row.country or HOME_COUNTRY})
-    return replace(person, refusal=SAMPLE_ADDRESS) if row.is_sample and automation.mode == "live" else person
 
 
 def filter_not_yet_mailed(tx: Tx, automation_id: int, due_recipients: Sequence[DueRecipient]) -> list[DueRecipient]:

@@ -1,7 +1,7 @@
 """Creates, changes and drafts automations."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, tzinfo
 
 from quillpost.accounts.billing.rules import Tariff
@@ -13,7 +13,7 @@ from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid, Message, NotFound, Refused
 from quillpost.orders import designs
 from quillpost.orders.automations import queries, rules
-from quillpost.orders.automations.queries import Automation, UpcomingMailing
+from quillpost.orders.automations.queries import Automation, AutomationPlan, UpcomingMailing
 from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.drafts.service import choose_return_address, draft_resolved_order, prepare_draft
 from quillpost.orders.models import AUTOMATION_METHOD, FieldErrors, OrderRequest, ResolvedRequest
@@ -43,31 +43,6 @@ DUE_FIELDS = ("sub_account_id", "trigger", "mailing_list_id", "date_field", "day
 CHECKED_FIELDS = frozenset({"send", "trigger", "mailing_list_id"})
 """Where one of these is given, the whole send is looked at again."""
 PREVIEW_DAYS = 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutomationPlan:
-    """What its owner decides. `send` is the body as given."""
-
-    name: str
-    trigger: str
-    mailing_list_id: int | None
-    date_field: str | None
-    days_offset: int
-    daily_limit: int
-    enabled: bool
-    sub_account_id: int | None
-    piece: str
-    send: str
-    message_template_id: int | None
-    image_template_id: int | None
-
-    @classmethod
-    def of(cls, automation: Automation) -> "AutomationPlan":
-        return cls(**{field.name: getattr(automation, field.name) for field in fields(cls)})
-
-    def column_values(self) -> dict[str, object]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def check_plan(plan: AutomationPlan) -> FieldErrors:
@@ -113,7 +88,7 @@ def change_automation(tx: Tx, previous: Automation, plan: AutomationPlan, *, zon
     restarts = any(getattr(plan, name) != getattr(current, name) for name in DUE_FIELDS)
     values = {**plan.column_values(), "updated_at": now}
     if restarts or not plan.enabled:
-        queries.delete_due(tx, current.id)
+        tx.execute(queries.DELETE_DUE, {"automation": current.id})
     if restarts or plan.enabled != current.enabled:
         values |= _start_values(plan, zone=zone, now=now)
     if plan.enabled:
@@ -199,16 +174,11 @@ def resolve_send(
     resolved = resolve_request(
         tx, caller, complete_request, errors, price_date=price_date, measures_longest=measures_longest
     )
-    if mailing_list_id is None:
-        _refuse_personal_pictures(resolved.request, errors)
-    return resolved
-
-
-def _refuse_personal_pictures(request: ResolvedRequest, errors: FieldErrors) -> None:
-    """As with lists: thousands of pictures are not fetched for one order."""
-    for source in (request.front, request.background):
+    # As with lists: thousands of pictures are not fetched for one order.
+    for source in (resolved.request.front, resolved.request.background) if mailing_list_id is None else ():
         if source is not None and source.url is not None and has_variables(source.url):
             errors.setdefault(source.field, []).append(PICTURE_TAKES_NO_VARIABLES)
+    return resolved
 
 
 def check_automation(context: AutomationContext, caller: Caller, plan: AutomationPlan) -> OrderDraft:

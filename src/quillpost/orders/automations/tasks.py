@@ -33,13 +33,10 @@ def error_message(refusal: QuillpostError) -> str:
     """What the API would answer, with the field."""
     if isinstance(refusal, Invalid) and refusal.fields:
         field, messages = next(iter(refusal.fields.items()))
-        return f"{_field_path(field)}: {messages[0]}"
+        # As its owner wrote it: the list is beside the send.
+        path = "mailing_list_id" if field == "mailing_list_ids" else f"send.{field}"
+        return f"{path}: {messages[0]}"
     return refusal.message
-
-
-def _field_path(field: str) -> str:
-    """The field as its owner wrote it; the list is beside the send."""
-    return "mailing_list_id" if field == "mailing_list_ids" else f"send.{field}"
 
 
 def record_failure(db: Database, automation: Automation, reason: str, *, now: datetime) -> None:

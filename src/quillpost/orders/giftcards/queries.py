@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from importlib.resources import files
@@ -165,17 +165,9 @@ def save_brand(tx: Tx, brand: GiftcardBrand, *, now: datetime) -> bool:
     validate_brand(brand)
     if find_brands(tx, [brand.code], locked=True).get(brand.code) == brand:
         return False
-    values = {
-        "title": brand.title,
-        "section": brand.section,
-        "amounts": list(brand.amounts),
-        "accent": brand.accent,
-        "issuer_code": brand.issuer_code,
-        "is_offered": brand.is_offered,
-        "updated_at": now,
-    }
+    values = asdict(brand) | {"amounts": list(brand.amounts), "updated_at": now}
     next_position = sa.select(sa.func.coalesce(sa.func.max(giftcard_brands.c.position), 0) + 1).scalar_subquery()
-    statement = insert(giftcard_brands).values(code=brand.code, position=next_position, **values)
+    statement = insert(giftcard_brands).values(position=next_position, **values)
     tx.execute(statement.on_conflict_do_update(index_elements=["code"], set_=values))
     return True
 
@@ -192,12 +184,5 @@ def retire_brand(tx: Tx, code: str, *, now: datetime) -> bool:
 
 
 def _read_brand(row: sa.Row[Any]) -> GiftcardBrand:
-    return GiftcardBrand(
-        code=row.code,
-        title=row.title,
-        section=row.section,
-        amounts=tuple(row.amounts),
-        accent=row.accent,
-        issuer_code=row.issuer_code,
-        is_offered=row.is_offered,
-    )
+    values = {field.name: row._mapping[field.name] for field in fields(GiftcardBrand)}
+    return GiftcardBrand(**values | {"amounts": tuple(row.amounts)})

@@ -84,7 +84,9 @@ class GiftcardBrand:
 def validate_brand(brand: GiftcardBrand) -> None:
     """Raise `Invalid` with all errors, by the API's field names."""
     messages = {
-        "brand_code": _code_error(brand.code),
+        "brand_code": None
+        if is_brand_code(brand.code)
+        else "Up to 64 small letters, digits, - and _, a letter or digit first: river-cafe.",
         "title": _text_error(brand.title, MAX_TITLE_LENGTH),
         "group": None if brand.section in BRAND_GROUPS else f"Choose one of {', '.join(BRAND_GROUPS)}.",
         "available_amounts": _amounts_error(brand.amounts),
@@ -98,12 +100,6 @@ def validate_brand(brand: GiftcardBrand) -> None:
 
 def is_brand_code(text: str) -> bool:
     return _CODE.fullmatch(text) is not None
-
-
-def _code_error(code: str) -> str | None:
-    if is_brand_code(code):
-        return None
-    return "Up to 64 small letters, digits, - and _, a letter or digit first: river-cafe."
 
 
 def _text_error(text: str, max_length: int) -> str | None:

@@ -1,8 +1,8 @@
 """Claims and voids gift cards."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import date, datetime
+from dataclasses import dataclass, field, fields
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -28,7 +28,6 @@ from quillpost.orders.items.models import Item
 from quillpost.orders.models import FieldErrors, Order, ReplayRequest
 from quillpost.orders.ports import OrderContext
 from quillpost.orders.requests import queries as request_queries
-from quillpost.orders.requests.queries import ResolvedOrder
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.service import OrderFiles
 
@@ -65,6 +64,9 @@ class ClaimView:
     landing_page_url: str | None
     state: ClaimState
     report: str | None
+
+
+VIEW_COLUMNS = [field.name for field in fields(ClaimView) if field.name != "state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,18 +174,8 @@ def _find_row(tx: Tx, claim: str) -> sa.Row[Any] | None:
 
 
 def _build_view(row: sa.Row[Any]) -> ClaimView:
-    return ClaimView(
-        item_id=row.item_id,
-        order_id=row.order_id,
-        mode=row.mode,
-        title=row.title,
-        accent=row.accent,
-        cents=row.cents,
-        sender=row.sender,
-        landing_page_url=row.landing_page_url,
-        state=_claim_state(row),
-        report=row.report,
-    )
+    values = {name: row._mapping[name] for name in VIEW_COLUMNS}
+    return ClaimView(**values, state=_claim_state(row))
 
 
 def _claim_state(row: sa.Row[Any]) -> ClaimState:
@@ -233,29 +225,20 @@ def find_voidable_card(tx: Tx, item_id: int, *, locked: bool = False) -> Voidabl
     return VoidableCard(card, item, order)
 
 
-def resolve_reissue(tx: Tx, caller: Caller, voidable: VoidableCard, *, price_date: date) -> ResolvedOrder:
-    """The request for another card to the same recipient."""
-    if voidable.item.address is None:
-        raise Refused(RECIPIENT_ERASED)
-    if request_queries.is_unmailed(voidable.order):
-        raise Refused(NOT_PRINTED_YET)
-    reissue = ReplayRequest.for_one(voidable.order.id, request_queries.recipient_row(voidable.item))
-    return request_queries.resolve_replay(tx, caller, reissue, price_date=price_date)
-
-
-def void_card(tx: Tx, voidable: VoidableCard, *, reason: str | None, now: datetime) -> bool:
-    """Whether this call made the locked card void."""
-    return tasks.void_cards(tx, [voidable.card.item_id], reason=reason, now=now) == 1
-
-
 def prepare_reissue(context: OrderContext, caller: Caller, item_id: int) -> tuple[OrderDraft, OrderFiles] | None:
-    """The order to be sent in the card's place, checked before anything is locked; None where it was sent."""
+    """The order that brings the same recipient another card, checked before anything is locked; None where it was
+    sent."""
     caller.require("send:write")
     with context.db.transaction(build_tenant(caller)) as tx:
         voidable = find_voidable_card(tx, item_id)
         if voidable.card.reissued_as is not None:
             return None
-        resolved = resolve_reissue(tx, caller, voidable, price_date=context.clock().date())
+        if voidable.item.address is None:
+            raise Refused(RECIPIENT_ERASED)
+        if request_queries.is_unmailed(voidable.order):
+            raise Refused(NOT_PRINTED_YET)
+        reissue = ReplayRequest.for_one(voidable.order.id, request_queries.recipient_row(voidable.item))
+        resolved = request_queries.resolve_replay(tx, caller, reissue, price_date=context.clock().date())
     draft = draft_service.draft_resolved_order(context, caller, resolved, FieldErrors())
     return draft, order_service.store_files(context, caller, draft)
 
@@ -275,11 +258,15 @@ def take_back_card(
     # What else wants the account's money waits from here on: the returned value is for the other card first.
     if reissue is not None and context.environments[caller.mode].needs_credit:
         billing_service.lock_credit(tx, caller.account_id, caller.mode)
-    is_changed = void_card(tx, voidable, reason=reason, now=context.clock())
+    is_changed = tasks.void_cards(tx, [item_id], reason=reason, now=context.clock()) == 1
     reissued_as = voidable.card.reissued_as
     if reissue is not None and reissued_as is None:
-        reissued_as = _send_reissue(context, tx, caller, voidable, *reissue)
-        is_changed = True
+        order, audience = order_service.create_order(context, tx, caller, *reissue)
+        if not audience.mailed_items:
+            refusals = " ".join(person.refusal for person in audience.people if person.refusal)
+            raise Refused(f"Another card cannot be sent to this recipient: {refusals}")
+        record_reissue(tx, item_id, order.id)
+        reissued_as, is_changed = order.id, True
     if is_changed:
         # The reason may name somebody, who may be erased: the log is never changed.
         details: dict[str, Any] = {
@@ -290,14 +277,3 @@ def take_back_card(
         }
         record_audit(tx, "giftcard.invalidated", details, sub_account_id=voidable.order.sub_account_id)
     return reissued_as
-
-
-def _send_reissue(
-    context: OrderContext, tx: Tx, caller: Caller, voidable: VoidableCard, draft: OrderDraft, files: OrderFiles
-) -> int:
-    order, audience = order_service.create_order(context, tx, caller, draft, files)
-    if not audience.mailed_items:
-        refusals = " ".join(person.refusal for person in audience.people if person.refusal)
-        raise Refused(f"Another card cannot be sent to this recipient: {refusals}")
-    record_reissue(tx, voidable.card.item_id, order.id)
-    return order.id

@@ -88,18 +88,15 @@ def _check_header(header: Sequence[str]) -> None:
         raise NotReady("The first line of the file names a column twice.")
     # By their numbers: in a file without such a line, these are cards.
     if unknown_columns := [str(number) for number, name in enumerate(header, start=1) if name not in COLUMNS]:
+        count_text = "a column" if len(unknown_columns) == 1 else f"{len(unknown_columns)} columns"
         raise NotReady(
-            f"The first line of the file has {_column_count_text(len(unknown_columns))} that we do not know "
+            f"The first line of the file has {count_text} that we do not know "
             f"(from the left: {', '.join(unknown_columns)}): name them {', '.join(COLUMNS)}, and leave out any other."
         )
     if ("amount" in header) == ("amount_cents" in header):
         raise NotReady("The file needs one of the columns amount (25.00) and amount_cents (2500).")
     if "brand" not in header or not {"code", "url"} & set(header):
         raise NotReady("The file needs the columns brand, and code or url.")
-
-
-def _column_count_text(count: int) -> str:
-    return "a column" if count == 1 else f"{count} columns"
 
 
 def _read_row(

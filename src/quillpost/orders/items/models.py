@@ -1,6 +1,5 @@
 """One item of an order."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import date, datetime
 from typing import Any, Self
@@ -50,13 +49,8 @@ class Item:
 
     @classmethod
     def of(cls, row: sa.Row[Any]) -> Self:
-        return cls.from_columns(row._mapping)
-
-    @classmethod
-    def from_columns(cls, row: Mapping[Any, Any]) -> Self:
-        plain_values = {f.name: row[f.name] for f in fields(cls) if f.name in row}
-        custom = tuple(row[f"custom{n}"] for n in range(1, 11))
-        printed_address = tuple(plain_values["standard"]) if plain_values.get("standard") else None
-        return cls(
-            **plain_values | {"status": ItemStatus(row["status"]), "custom": custom, "standard": printed_address}
-        )
+        columns = row._mapping
+        values = {f.name: columns[f.name] for f in fields(cls) if f.name in columns}
+        custom = tuple(columns[f"custom{n}"] for n in range(1, 11))
+        printed_address = tuple(values["standard"]) if values.get("standard") else None
+        return cls(**values | {"status": ItemStatus(row.status), "custom": custom, "standard": printed_address})

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 
@@ -78,26 +79,6 @@ WAS_MAILED_SQL = "(previous not in ('Processing', 'Printed') or seen_at is not n
 _COUNT_UPDATES = ",\n".join(f"n_{s.count_name} = o.n_{s.count_name} + d.{s.count_name}" for s in ItemStatus)
 
 
-class MoveItemsStatement:
-    """Moves the items of a source with the columns `item_id`, `target`, `day` (of a delivery), `reason` (of a failure,
-    return or new route), `seen_at` (by printer or carrier), `place` (of a scan) and `inferred` (a delivery nobody
-    saw). Each item is there once."""
-
-    def __init__(self, source_sql: str) -> None:
-        self._lock_orders = lock_orders_of_items(source_sql)
-        self._move = sa.text(_MOVE_ITEMS.replace("{source}", source_sql))
-
-    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
-        """Move each item that may move, and complete orders; how many moved."""
-        tx.execute(self._lock_orders, {**values, "now": now})
-        changed_orders = tx.execute(self._move, {**values, "now": now}).all()
-        # Whoever the piece was for will never have it: its card is worth the sender's money again.
-        if lost_card_items := [item_id for row in changed_orders for item_id in row.lost_cards or ()]:
-            giftcard_tasks.void_cards(tx, lost_card_items, reason=giftcard_tasks.ITEM_FAILED, now=now)
-        advance_orders(tx, [row.order_id for row in changed_orders], now=now)
-        return sum(row.moved for row in changed_orders)
-
-
 # What goes abroad is tracked to the press and no further; it is over once it is mailed.
 # What the printer says to be spoiled after all has failed, wherever it should have gone; it was not mailed,
 # whatever was said before.
@@ -171,19 +152,36 @@ _MOVE_ITEMS = f"""
     """
 
 
-class EndReroutedStatement:
-    """Ends the re-routed items of a source with `item_id`: nobody will see them again."""
+class _ItemsStatement:
+    """Changes the items of a source that has their `item_id`, while their orders are locked."""
+
+    template: ClassVar[str]
 
     def __init__(self, source_sql: str) -> None:
         self._lock_orders = lock_orders_of_items(source_sql)
-        self._end = sa.text(_END_REROUTED.replace("{source}", source_sql))
+        self._change = sa.text(self.template.replace("{source}", source_sql))
+
+    def change(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> Sequence[sa.Row[Any]]:
+        """One row for each order that changed."""
+        tx.execute(self._lock_orders, {**values, "now": now})
+        return tx.execute(self._change, {**values, "now": now}).all()
+
+
+class MoveItemsStatement(_ItemsStatement):
+    """Moves the items of a source with the columns `item_id`, `target`, `day` (of a delivery), `reason` (of a failure,
+    return or new route), `seen_at` (by printer or carrier), `place` (of a scan) and `inferred` (a delivery nobody
+    saw). Each item is there once."""
+
+    template = _MOVE_ITEMS
 
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
-        """How many ended."""
-        tx.execute(self._lock_orders, {**values, "now": now})
-        ended_by_order = {row.order_id: row.ended for row in tx.execute(self._end, {**values, "now": now})}
-        advance_orders(tx, list(ended_by_order), now=now)
-        return sum(ended_by_order.values())
+        """Move each item that may move, and complete orders; how many moved."""
+        changed_orders = self.change(tx, values, now=now)
+        # Whoever the piece was for will never have it: its card is worth the sender's money again.
+        if lost_card_items := [item_id for row in changed_orders for item_id in row.lost_cards or ()]:
+            giftcard_tasks.void_cards(tx, lost_card_items, reason=giftcard_tasks.ITEM_FAILED, now=now)
+        advance_orders(tx, [row.order_id for row in changed_orders], now=now)
+        return sum(row.moved for row in changed_orders)
 
 
 _END_REROUTED = """
@@ -199,6 +197,19 @@ _END_REROUTED = """
           from changed d where o.id = d.order_id)
     select order_id, ended from changed
     """
+
+
+class EndReroutedStatement(_ItemsStatement):
+    """Ends the re-routed items of a source: nobody will see them again."""
+
+    template = _END_REROUTED
+
+    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
+        """How many ended."""
+        changed_orders = self.change(tx, values, now=now)
+        advance_orders(tx, [row.order_id for row in changed_orders], now=now)
+        return sum(row.ended for row in changed_orders)
+
 
 MOVE_LISTED_ITEMS = MoveItemsStatement(
     """
@@ -253,30 +264,22 @@ _RETRIEVE_ITEMS = """
     """
 
 
-class MailItemsStatement:
-    """Hands the printed items of a source with `item_id` to the carrier."""
+class MailItemsStatement(_ItemsStatement):
+    """Hands the printed items of a source to the carrier."""
 
-    def __init__(self, source_sql: str) -> None:
-        self._lock_orders = lock_orders_of_items(source_sql)
-        self._mail = sa.text(_MAIL_ITEMS.replace("{source}", source_sql))
+    template = _MAIL_ITEMS
 
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
         """How many are new to the carrier."""
-        query_params = {**values, "now": now}
-        tx.execute(self._lock_orders, query_params)
-        changed_orders = tx.execute(self._mail, query_params).all()
+        changed_orders = self.change(tx, values, now=now)
         advance_orders(tx, [row.order_id for row in changed_orders], now=now)
         return sum(row.mailed for row in changed_orders)
 
 
-class RetrieveItemsStatement:
+class RetrieveItemsStatement(_ItemsStatement):
     """Takes the items of a source back from the carrier: they are printed again."""
 
-    def __init__(self, source_sql: str) -> None:
-        self._lock_orders = lock_orders_of_items(source_sql)
-        self._retrieve = sa.text(_RETRIEVE_ITEMS.replace("{source}", source_sql))
+    template = _RETRIEVE_ITEMS
 
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> None:
-        query_params = {**values, "now": now}
-        tx.execute(self._lock_orders, query_params)
-        return_to_printing(tx, list(tx.execute(self._retrieve, query_params).scalars()), now=now)
+        return_to_printing(tx, [row.order_id for row in self.change(tx, values, now=now)], now=now)

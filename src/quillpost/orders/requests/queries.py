@@ -289,9 +289,16 @@ UNMAILED_STATUSES = (ItemStatus.PROCESSING, ItemStatus.FAILED)
 def resolve_replay(tx: Tx, caller: Caller, replay: ReplayRequest, *, price_date: date) -> ResolvedOrder:
     """The request of an order that was mailed."""
     order = queries.read_order(tx, replay.order_id)
-    _require_mailed(order)
-    _require_pictures(tx, order)
-    _require_gift(tx, order)
+    if order.status is OrderStatus.CANCELLED:
+        raise Refused("This order was cancelled: there is nothing to replay.")
+    if _has_mailed_nothing(order):
+        raise Refused(f"This order has mailed nothing that could be replayed: it is {order.status.capitalize()}.")
+    if tx.execute(sa.select(orders.c.pictures_gone_at).where(orders.c.id == order.id)).scalar() is not None:
+        raise Refused("The pictures of this order are no longer kept: send it anew instead.")
+    # Each piece gets a new card, as the catalog has it today.
+    if order.gift is not None and (errors := check_giftcard(order.gift, list_offered_brands(tx))):
+        [message] = next(iter(errors.values()))
+        raise Refused(f"The gift card of this order is offered no more: send it anew with another. {message}")
     if order.sub_account_id is not None:
         require_sub_account(tx, order.sub_account_id)
     lists = [] if replay.recipients is not None else read_lists(tx, order.mailing_list_ids)
@@ -319,13 +326,6 @@ def resolve_replay(tx: Tx, caller: Caller, replay: ReplayRequest, *, price_date:
     )
 
 
-def _require_mailed(order: Order) -> None:
-    if order.status is OrderStatus.CANCELLED:
-        raise Refused("This order was cancelled: there is nothing to replay.")
-    if _has_mailed_nothing(order):
-        raise Refused(f"This order has mailed nothing that could be replayed: it is {order.status.capitalize()}.")
-
-
 def is_unmailed(order: Order) -> bool:
     """Whether nothing of it was mailed so far, and something will be."""
     return order.status_counts[ItemStatus.PROCESSING] > 0 and _has_mailed_nothing(order)
@@ -333,19 +333,6 @@ def is_unmailed(order: Order) -> bool:
 
 def _has_mailed_nothing(order: Order) -> bool:
     return all(n == 0 for status, n in order.status_counts.items() if status not in UNMAILED_STATUSES)
-
-
-def _require_pictures(tx: Tx, order: Order) -> None:
-    deleted_at = tx.execute(sa.select(orders.c.pictures_gone_at).where(orders.c.id == order.id)).scalar()
-    if deleted_at is not None:
-        raise Refused("The pictures of this order are no longer kept: send it anew instead.")
-
-
-def _require_gift(tx: Tx, order: Order) -> None:
-    """Each piece gets a new card, as the catalog has it today."""
-    if order.gift is not None and (errors := check_giftcard(order.gift, list_offered_brands(tx))):
-        [message] = next(iter(errors.values()))
-        raise Refused(f"The gift card of this order is offered no more: send it anew with another. {message}")
 
 
 def _read_inline_recipients(tx: Tx, order: Order) -> list[RecipientRow]:

@@ -94,8 +94,8 @@ def _url_error(
         if message := check_url(filled_url):
             return f"{message} ({files.recipient_label(recipient_index)})"
     if is_picture and len(recipients_by_url) > MAX_PERSONAL_PICTURES:
-        count_text = f"{len(recipients_by_url):,} different pictures"
-        return f"The URL names {count_text}: at most {MAX_PERSONAL_PICTURES} in one call."
+        count = len(recipients_by_url)
+        return f"The URL names {count:,} different pictures: at most {MAX_PERSONAL_PICTURES} in one call."
     return None if source == request.qr_source else _personal_url_error(request, is_picture=is_picture)
 
 

@@ -13,8 +13,7 @@ from quillpost.client.types import MessageResponse
 from quillpost.core.text import format_iso
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations import service as automation_service
-from quillpost.orders.automations.queries import Automation
-from quillpost.orders.automations.service import AutomationPlan
+from quillpost.orders.automations.queries import Automation, AutomationPlan
 from quillpost.recipients.lists.queries import read_lists
 from quillpost.web.api.automations.schemas import ChangedAutomation, NewAutomation, automation_context, unused_in_send
 from quillpost.web.api.dependencies import (

@@ -12,9 +12,9 @@ from quillpost.app.container import Container, Limits
 from quillpost.client.automations import AutomationUpdate, DateField, Trigger
 from quillpost.core import exact_json
 from quillpost.core.errors import Invalid
-from quillpost.orders.automations.queries import Automation
+from quillpost.orders.automations.queries import Automation, AutomationPlan
 from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT, MAX_DAILY_LIMIT, MAX_DAYS_OFFSET
-from quillpost.orders.automations.service import AutomationContext, AutomationPlan, ReadStoredSend, prefix_send_errors
+from quillpost.orders.automations.service import AutomationContext, ReadStoredSend, prefix_send_errors
 from quillpost.orders.models import FieldErrors, OrderRequest
 from quillpost.web.api.schemas import (
     DIGITS,

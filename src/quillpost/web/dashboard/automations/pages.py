@@ -12,9 +12,8 @@ from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations import service as automation_service
-from quillpost.orders.automations.queries import Automation
+from quillpost.orders.automations.queries import Automation, AutomationPlan
 from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT
-from quillpost.orders.automations.service import AutomationPlan
 from quillpost.orders.automations.tasks import error_message
 from quillpost.orders.drafts import previews
 from quillpost.orders.giftcards import queries as giftcard_queries
