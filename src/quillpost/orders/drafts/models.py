@@ -1,4 +1,4 @@
-"""X."""
+"""An order that is fully checked and not stored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""X."""
+"""Previews: how a draft will look, in storage for a week."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

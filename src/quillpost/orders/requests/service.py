@@ -1,4 +1,4 @@
-"""X."""
+"""Sends that are stored to be sent later."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
