@@ -247,7 +247,7 @@ def store_order(
         cents=total_cents,
         now=now,
     )
-    item_queries.record_order_status_change(tx, [order.id], previous=None, now=now)
+    tx.execute(item_queries.INSERT_ORDER_STATUS_EVENTS, {"orders": [order.id], "previous": None, "now": now})
     tx.execute(item_queries.INSERT_FIRST_ITEM_FACTS, {"order_id": order.id, "listed": False, "now": now})
     jobs.enqueue_unique(tx, SWEEP_TASK, at=due_at)
     return order
