@@ -130,11 +130,6 @@ def build_verification(settings: Settings, db: Database, clock: Clock) -> Verifi
     return VerificationContext(db, verifier, timedelta(days=settings.verified_days), clock)
 
 
-def read_verification_wait(settings: Settings) -> timedelta | None:
-    """How long due orders wait for the verifier's answers."""
-    return None if settings.verifier is None else timedelta(seconds=settings.verify_wait_seconds)
-
-
 SMS_TIMEOUT_SECONDS = 20.0
 
 
@@ -197,7 +192,7 @@ def build_container(settings: Settings, conninfo: str, *, clock: Clock = now) ->
             encryptor=encryptor,
             giftcard_issuers=build_giftcard_issuers(settings, db, encryptor, clock),
             review_limits=build_review_limits(settings),
-            verification_timeout=read_verification_wait(settings),
+            verification_timeout=None if settings.verifier is None else timedelta(seconds=settings.verify_wait_seconds),
             opt_out=opt_out_text(base_url) if settings.opt_out_line else None,
         ),
         environments=environments,
@@ -246,16 +241,14 @@ def build_container(settings: Settings, conninfo: str, *, clock: Clock = now) ->
         retention_days=privacy_tasks.read_retention_days(settings),
         npm_packages=find_npm_packages(settings),
         scan_recorder=ScanRecorder(
-            db, clock, code_lifetime=read_qr_lifetime(settings), max_per_minute=settings.scans_a_minute
+            db,
+            clock,
+            code_lifetime=None if settings.qr_valid_days is None else timedelta(days=settings.qr_valid_days),
+            max_per_minute=settings.scans_a_minute,
         ),
         verification=build_verification(settings, db, clock),
         lead_providers=build_lead_providers(settings, db, clock),
     )
-
-
-def read_qr_lifetime(settings: Settings) -> timedelta | None:
-    """None: for ever."""
-    return None if settings.qr_valid_days is None else timedelta(days=settings.qr_valid_days)
 
 
 def build_renderer(settings: Settings) -> Renderer:

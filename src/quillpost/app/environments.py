@@ -181,10 +181,6 @@ def describe_feeds(settings: Settings) -> tuple[str, ...]:
     return tuple(filter(None, (pushed, dropped)))
 
 
-def build_chances(settings: Settings) -> MailSimulation:
-    return MailSimulation(settings.test_seed, settings.test_losses)
-
-
 @dataclass(frozen=True, slots=True)
 class TrackingTimeouts:
     """When to give up waiting for the carrier."""
@@ -234,7 +230,12 @@ def _build_test_environment(settings: Settings, store: FileStore) -> Environment
     timeouts = build_sandbox_timeouts(settings)
     return Environment(
         mode="test",
-        printer=SandboxPrinter(store, "print-jobs/test", journey=journey, simulation=build_chances(settings)),
+        printer=SandboxPrinter(
+            store,
+            "print-jobs/test",
+            journey=journey,
+            simulation=MailSimulation(settings.test_seed, settings.test_losses),
+        ),
         carrier=SandboxCarrier(store),
         review_period=timedelta(seconds=settings.test_review_seconds),
         poll_interval=TEST_POLL_INTERVAL,

@@ -117,8 +117,8 @@ def list_people(account: AccountOption, machine: JsonOption = False) -> None:
     if machine:
         print_json(
             {
-                "members": [_member_to_json(each) for each in member_list],
-                "invited": [_invitation_to_json(each) for each in pending_invitations],
+                "members": [_to_json(each, "last_seen_at", "created_at") for each in member_list],
+                "invited": [_to_json(each, "created_at", "expires_at") for each in pending_invitations],
             }
         )
     elif not member_list and not pending_invitations:
@@ -201,12 +201,8 @@ def _role_label(each: Member | Invitation) -> str:
     return f"{each.role}\nof {each.sub_account_title} ({each.sub_account_id})"
 
 
-def _member_to_json(member: Member) -> dict[str, object]:
-    return asdict(member) | {at: format_iso(getattr(member, at)) for at in ("last_seen_at", "created_at")}
-
-
-def _invitation_to_json(invitation: Invitation) -> dict[str, object]:
-    return asdict(invitation) | {at: format_iso(getattr(invitation, at)) for at in ("created_at", "expires_at")}
+def _to_json(row: Member | Invitation, *time_fields: str) -> dict[str, object]:
+    return asdict(row) | {field: format_iso(getattr(row, field)) for field in time_fields}
 
 
 DEFAULT_ENTRY_COUNT, MAX_ENTRY_COUNT = 100, 100_000

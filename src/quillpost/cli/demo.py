@@ -248,17 +248,13 @@ def _open_service(
         if token is None:
             raise NotReady("Give --token with --url: `quillpost token create --mode test` makes one.")
         with create_client(url, token) as client:
-            _require_test_token(client)
+            if not client.ping()["test_mode"]:
+                raise NotReady("This is a live token, and a demonstration must not be mailed: use a test token.")
             yield client, None
         return
     console.print(f"Starting a service in {out / 'home'} ...", markup=False, soft_wrap=True, highlight=False)
     with run_demo_service(out / "home") as service, create_client(service.base_url, service.token) as client:
         yield client, service.print_jobs
-
-
-def _require_test_token(client: Quillpost) -> None:
-    if not client.ping()["test_mode"]:
-        raise NotReady("This is a live token, and a demonstration must not be mailed: use a test token.")
 
 
 @contextmanager

@@ -179,7 +179,7 @@ def _restore_backup(settings: Settings, file: Path, key_file: Path | None, manif
             with _write_atomically(installed_key) as out:
                 out.write(key_file.read_bytes())
         try:
-            if _current_key_check(manifest) not in _compute_key_checks(build_encryptor(settings)):
+            if manifest.key_check.partition(" ")[0] not in _compute_key_checks(build_encryptor(settings)):
                 raise NotReady("The secret key is not the one of this backup.")
             with _progress_counter("Restored") as count:
                 _restore_files(store, file, count)
@@ -274,10 +274,6 @@ def _key_file_path(file: Path) -> Path:
 def _compute_key_checks(encryptor: Encryptor) -> list[str]:
     """The current key first."""
     return [key.hex()[:16] for key in encryptor.derive_keys("backup")]
-
-
-def _current_key_check(manifest: archive.BackupManifest) -> str:
-    return manifest.key_check.partition(" ")[0]
 
 
 def _read_key_file(settings: Settings) -> Sequence[bytes]:

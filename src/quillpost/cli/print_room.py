@@ -1,7 +1,7 @@
 """`quillpost print`: the batches, how far they are, what is printed again."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -221,7 +221,9 @@ def download(
         if missing or not selected_files:
             raise Refused(f"{name} has no {', '.join(missing)}." if missing else f"{name} has no files.")
         paths = {each.name: to / download_name(target_batch.id, each.name) for each in selected_files}
-        _require_absent(paths.values())
+        for path in paths.values():  # before the audit entry: what is not written was not downloaded
+            if os.path.lexists(path):
+                raise NotReady(f"{path} is there already: remove it, or choose another folder.")
         about = {"name": name, "mode": target_batch.mode, "files": [each.name for each in selected_files]}
         try:
             files = read_files_for_download(
@@ -349,13 +351,6 @@ def _parse_batch_number(batch: str) -> int:
     if number is None:
         raise Refused(f"{batch} is no batch: give its number, or its reference such as {batch_reference(7)}.")
     return number
-
-
-def _require_absent(paths: Iterable[Path]) -> None:
-    """Before the audit entry: what is not written was not downloaded."""
-    for path in paths:
-        if os.path.lexists(path):
-            raise NotReady(f"{path} is there already: remove it, or choose another folder.")
 
 
 def _write_files(folder: Path, files: Mapping[Path, bytes]) -> None:

@@ -56,7 +56,8 @@ def import_list(
     if (list_id is None) == (name is None):
         raise NotReady("Say which list: --list with its id, or --name for a new one.")
     with _open_import_file(file, mapping or [], header) as inspected_file, open_core_services() as runtime:
-        caller = _find_caller(runtime, account)
+        with runtime.db.system_transaction() as tx:
+            caller = Caller(find_account(tx, account), "live")
         list_id = list_id or _create_list(runtime, caller, str(name), sub_account)
         key = import_service.store_file(runtime.store, inspected_file, now=runtime.clock())
         try:
@@ -134,11 +135,6 @@ def _parse_mapping(pairs: list[str]) -> dict[str, Any]:
             raise NotReady(f'--map needs COLUMN=FIELD, such as --map "Strasse=address"; not {pair}.')
         mapping[column.strip()] = field.strip()
     return mapping
-
-
-def _find_caller(runtime: CoreServices, email: str) -> Caller:
-    with runtime.db.system_transaction() as tx:
-        return Caller(find_account(tx, email), "live")
 
 
 def _create_list(runtime: CoreServices, caller: Caller, name: str, sub_account: int | None) -> int:

@@ -89,11 +89,6 @@ def write_due_digests(tx: Tx, *, window: timedelta, zone: tzinfo, now: datetime)
     return len(due_threads)
 
 
-def delete_notified_news(tx: Tx) -> None:
-    """Delete news that all addresses were notified of; two concurrent digests of one order may leave it."""
-    tx.execute(DELETE_ALL_NEWS)
-
-
 def _read_news(tx: Tx, thread_keys: Sequence[tuple[int, int]]) -> dict[tuple[int, int], ScanNews]:
     params = {"orders": [order for order, _ in thread_keys], "sinces": [since for _, since in thread_keys]}
     rows = tx.execute(READ_SCANNED_ITEMS, {**params, "named": MAX_LISTED_ITEMS})
@@ -130,7 +125,7 @@ def delete_expired_notifications(
     """A job: give up what waited for too long, and delete what was settled so many days ago."""
     with db.system_transaction() as tx:
         outbox.give_up_old_notifications(tx, now=now)
-        delete_notified_news(tx)
+        tx.execute(DELETE_ALL_NEWS)  # two concurrent digests of one order may leave news that all were notified of
         is_settled = notices.c.status != "pending"
         tx.execute(sa.delete(notices).where(is_settled, notices.c.created_at < now - timedelta(days=retention_days)))
 

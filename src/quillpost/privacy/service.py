@@ -80,10 +80,6 @@ DELETE_UNUSED_FILES = sa.text("""
 """)
 
 
-def list_item_files(tx: Tx, item_ids: Sequence[int]) -> list[Any]:
-    return list(tx.execute(SELECT_ITEM_FILES, {"items": list(item_ids)}).scalars())
-
-
 def delete_unused_files(tx: Tx, file_ids: Sequence[Any], *, now: datetime) -> int:
     """Delete those of the files that are not used any more; how many."""
     return tx.execute(DELETE_UNUSED_FILES, {"files": list(file_ids), "now": now}).rowcount if file_ids else 0
@@ -237,7 +233,7 @@ _STATEMENTS = {table: sa.text(statement) for table, statement in RELATED_STATEME
 def erase_items(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> dict[str, int]:
     """Rows by table. Run again, it finds what was written since."""
     params: dict[str, Any] = {"items": list(item_ids), "now": now}
-    file_ids = list_item_files(tx, item_ids)
+    file_ids = list(tx.execute(SELECT_ITEM_FILES, {"items": list(item_ids)}).scalars())
     counts = {table: tx.execute(statement, params).rowcount for table, statement in _STATEMENTS.items()}
     update = (
         sa.update(items)

@@ -94,7 +94,9 @@ class ScanConnection:
             self._connection = None
 
     def _live_connection(self) -> psycopg.Connection:
-        if self._connection is not None and _has_unread_data(self._connection):
+        connection = self._connection
+        # An idle server only sends when it closes the connection: no scan is sent to it then.
+        if connection is not None and (connection.closed or select.select([connection.fileno()], [], [], 0)[0]):
             self.close()
         if self._connection is None:
             self._connection = psycopg.connect(
@@ -102,11 +104,6 @@ class ScanConnection:
             )
             self._connection.execute(SET_STATEMENT_TIMEOUT)
         return self._connection
-
-
-def _has_unread_data(connection: psycopg.Connection) -> bool:
-    """An idle server only sends when it closes the connection: no scan is sent to it then."""
-    return connection.closed or bool(select.select([connection.fileno()], [], [], 0)[0])
 
 
 # Threads are locked, in their order, before the news is numbered. An address that was notified a while ago is notified

@@ -82,7 +82,7 @@ class MailSimulation:
         is_named_journey = legs is not None
         for leg in legs if legs is not None else self._choose_legs(randomness):
             share = leg.share * pace
-            slot = _report_slot(share)
+            slot = min(int(share / MAX_PACE * REPORTS_PER_JOURNEY) + 1, REPORTS_PER_JOURNEY)
             if is_named_journey or not self.loss_rate:
                 yield SimulatedScan(leg, share, slot)
                 continue
@@ -102,14 +102,6 @@ class MailSimulation:
 
     def _build_random(self, purpose: str, item: Mapping[str, object]) -> random.Random:
         return random.Random(f"{self.seed}|{purpose}|{item['tracking'] or item['item_id']}")  # noqa: S311
-
-
-def _report_slot(share: float) -> int:
-    return min(int(share / MAX_PACE * REPORTS_PER_JOURNEY) + 1, REPORTS_PER_JOURNEY)
-
-
-def get_report_delay(slot: int, journey: timedelta) -> timedelta:
-    return journey * (MAX_PACE * slot / REPORTS_PER_JOURNEY)
 
 
 def build_scan_event(
@@ -149,7 +141,7 @@ class SandboxMailbox:
                     scan_event = build_scan_event(item, scan, mailed_at=mailed_at, journey=self._journey)
                     reports[scan.slot].append(scan_event)
         for slot, events in sorted(reports.items()):
-            due = (mailed_at + get_report_delay(slot, self._journey)).astimezone(UTC)
+            due = (mailed_at + self._journey * (MAX_PACE * slot / REPORTS_PER_JOURNEY)).astimezone(UTC)
             data = json.dumps({"events": events}, ensure_ascii=False).encode()
             self._store.put(f"{MAILBOX_PREFIX}{due.strftime(DUE_FORMAT)}-{reference}-{slot}.json", data)
 

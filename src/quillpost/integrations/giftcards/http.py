@@ -111,7 +111,9 @@ class IssuerConnection:
         if status == NO_FUNDS_STATUS:
             return IssuerResponse(status)
         if status in REFUSAL_STATUSES and payload is not None:  # what is no JSON was said by somebody in between
-            return IssuerResponse(NO_FUNDS_STATUS if _is_about_money(body) else status)
+            # Issuers refuse with several statuses what is not paid for; that can be fixed, a wrong card cannot.
+            is_unpaid = any(word in body.lower() for word in MONEY_WORDS)
+            return IssuerResponse(NO_FUNDS_STATUS if is_unpaid else status)
         if not 200 <= status < 300:
             raise IssuerDown(f"{host} answered with status {status}.")
         if len(body) > MAX_RESPONSE_BYTES:
@@ -305,11 +307,6 @@ def matches_amount(value: object, cents: int) -> bool:
 
 def list_objects(value: object) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _is_about_money(body: bytes) -> bool:
-    """Issuers refuse with several statuses what is not paid for; that can be fixed, a wrong card cannot."""
-    return any(word in body.lower() for word in MONEY_WORDS)
 
 
 def _parse_object(body: bytes) -> Mapping[str, Any] | None:

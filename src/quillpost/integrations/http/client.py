@@ -177,7 +177,8 @@ def _check_status(response: aiohttp.ClientResponse) -> None:
 
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     """After decoding: a small response that unpacks to a large one is too large as well."""
-    too_large = FetchFailed(f"The file is larger than {_format_size(max_bytes)}.")
+    size = f"{max_bytes / 1_000_000:g} MB" if max_bytes >= 1_000_000 else f"{max_bytes:,} bytes"
+    too_large = FetchFailed(f"The file is larger than {size}.")
     if (response.content_length or 0) > max_bytes:
         raise too_large
     body = bytearray()
@@ -186,10 +187,6 @@ async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
         if len(body) > max_bytes:
             raise too_large
     return bytes(body)
-
-
-def _format_size(byte_count: int) -> str:
-    return f"{byte_count / 1_000_000:g} MB" if byte_count >= 1_000_000 else f"{byte_count:,} bytes"
 
 
 MAX_BODY_CHARACTERS = 2_000

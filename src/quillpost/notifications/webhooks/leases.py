@@ -141,7 +141,7 @@ class LeaseManager:
             renew_ids=[
                 webhook_id
                 for webhook_id, queue in self._queues.items()
-                if must_check_leases and self._needs_renewal(queue, now)
+                if must_check_leases and queue.lease.leased_until - now < self._lease_duration / 2
             ],
             empty_queues={
                 webhook_id: queue.lease.woken
@@ -254,9 +254,6 @@ class LeaseManager:
         if queue.lease.webhook_id in self._unfinished_ids:
             return False
         return queue.is_exhausted or queue.is_closed or queue.is_backing_off(now)
-
-    def _needs_renewal(self, queue: EndpointQueue, now: datetime) -> bool:
-        return queue.lease.leased_until - now < self._lease_duration / 2
 
     def _yield_for_fairness(self, at: float) -> None:
         if len(self._queues) < MAX_QUEUES:

@@ -95,10 +95,6 @@ lead_purchases = define_table(
 )
 
 
-def _counter_column(name: str) -> sa.Column[int]:
-    return sa.Column(name, BigInt, nullable=False, server_default="0")
-
-
 imports = define_table(
     "imports",
     id_column(),
@@ -109,7 +105,10 @@ imports = define_table(
     required_column("file_bytes", BigInt),
     *required_columns("layout", "columns", type_=JSONB()),
     *nullable_columns("rows_total", type_=BigInt),
-    *(_counter_column(n) for n in ("rows_read", "bytes_read", "rows_imported", "rows_rejected", "duplicates")),
+    *(
+        sa.Column(name, BigInt, nullable=False, server_default="0")
+        for name in ("rows_read", "bytes_read", "rows_imported", "rows_rejected", "duplicates")
+    ),
     *nullable_columns("error"),
     *timestamp_columns(),
     *nullable_columns("finished_at", type_=Timestamp),
