@@ -124,9 +124,6 @@ def is_operator_token(db: Database, token: str, *, now: datetime) -> bool:
     return caller.is_operator
 
 
-OWNER_REQUIRED = "Only an owner of this account may do this. Ask one of them."
-
-
 def lock_account_row(tx: Tx, account_id: int) -> None:
     """Serialize changes until this transaction ends, so that limits hold."""
     tx.execute(sa.select(accounts.c.id).where(accounts.c.id == account_id).with_for_update(key_share=True))
@@ -140,7 +137,7 @@ def require_owner(tx: Tx, account_id: int, actor: Actor) -> None:
     m = memberships.c
     query = sa.select(m.id).where(m.account_id == account_id, m.person_id == actor.person_id, m.role == "owner")
     if tx.execute(query.with_for_update(read=True)).first() is None:
-        raise Forbidden(OWNER_REQUIRED)
+        raise Forbidden("Only an owner of this account may do this. Ask one of them.")
 
 
 def response_encryption_context(account_id: int, path: str, key: str) -> str:
@@ -154,7 +151,6 @@ def delete_expired_idempotency_keys(db: Database, *, now: datetime) -> None:
 
 MAX_FIELD_LENGTH = 300
 FIELD_LABELS = {"name": "the name", "company": "the company"}
-RETURN_ADDRESS_LABEL = "the return address"
 
 
 def update_account_profile(tx: Tx, account_id: int, profile: AccountProfile, actor: Actor, *, now: datetime) -> None:
@@ -168,7 +164,7 @@ def update_account_profile(tx: Tx, account_id: int, profile: AccountProfile, act
     if not changes:
         return
     tx.execute(sa.update(accounts).where(accounts.c.id == account_id).values(**changes, updated_at=now))
-    labels = list(dict.fromkeys(FIELD_LABELS.get(name, RETURN_ADDRESS_LABEL) for name in changes))
+    labels = list(dict.fromkeys(FIELD_LABELS.get(name, "the return address") for name in changes))
     audit_service.record_audit_entry(tx, account_id, "account.changed", actor, about={"changed": labels}, now=now)
 
 

@@ -71,7 +71,6 @@ MAX_CLIENTS = 100
 MAX_REDIRECT_URIS = 20
 MAX_NAME_LENGTH = 100
 MAX_WEBSITE_LENGTH = 2_000
-CLIENT_DELETED_REASON = "its client was deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +299,7 @@ def _end_connections(tx: Tx, client: OAuthClient, actor: Actor, *, now: datetime
             audit_service.NewAuditEntry(
                 row.account_id,
                 row.sub_account_id,
-                {"name": client.name, "id": row.id, "because": CLIENT_DELETED_REASON},
+                {"name": client.name, "id": row.id, "because": "its client was deleted"},
             )
             for row in grants
             if row.was_connected and (row.account_id == client.account_id) is is_own

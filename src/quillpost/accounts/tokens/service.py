@@ -21,7 +21,6 @@ from quillpost.core.errors import Invalid, NotFound
 
 MAX_NAME_LENGTH = 100
 MAX_TOKENS = 200
-LEAK_REPORTER = "somebody who found it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +158,7 @@ def revoke_leaked_tokens(tx: Tx, token_texts: Sequence[str], *, address: str | N
         kind: [token_format.hash_token(text) for text in token_texts if token_format.is_of_kind(text, kind)]
         for kind in ("refresh", "test", "live")
     }
-    actor = Actor(audit_service.COMMAND_LINE_NAME if address is None else LEAK_REPORTER, address=address)
+    actor = Actor(audit_service.COMMAND_LINE_NAME if address is None else "somebody who found it", address=address)
     entries = [
         *_end_leaked_families(tx, digests["refresh"], now=now),
         *_revoke_by_digests(tx, digests["test"] + digests["live"], now=now),

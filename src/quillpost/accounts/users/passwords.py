@@ -95,7 +95,6 @@ class SignInContext:
 
 
 LINK_LIFETIME = timedelta(hours=1)
-SAME_PASSWORD_ERROR = "That is your present password. Choose another."
 
 FIND_PERSON = sa.text(
     """
@@ -187,7 +186,7 @@ def change_password(
     with context.db.system_transaction() as tx:
         person = tx.execute(sa.select(c.email, c.name, c.password_hash).where(c.id == person_id)).one()
     if context.hasher.matches(person.password_hash, password):
-        raise Invalid({"password": [SAME_PASSWORD_ERROR]})
+        raise Invalid({"password": ["That is your present password. Choose another."]})
     password_hash = _hash_password(context, password, email=person.email, name=person.name)
     with context.db.system_transaction() as tx:
         _set_password(tx, person_id, password_hash, now)

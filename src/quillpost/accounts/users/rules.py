@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from quillpost.accounts.users import rules
 from quillpost.core.text import to_one_line
 
 MAX_EMAIL_LENGTH = 320
@@ -121,7 +120,7 @@ def _is_run(lowercase: str) -> bool:
     while index < len(lowercase):
         length = max(_measure_run(lowercase, index, run) for run in _list_runs())
         if length < MIN_RUN_LENGTH:
-            return _is_repetition(lowercase)
+            return any(lowercase == _repeat_to_length(lowercase[:width], lowercase) for width in range(1, 5))
         index += length
     return True
 
@@ -131,10 +130,6 @@ def _measure_run(lowercase: str, index: int, run: str) -> int:
     while index + length < len(lowercase) and lowercase[index : index + length + 1] in run:
         length += 1
     return length
-
-
-def _is_repetition(lowercase: str) -> bool:
-    return any(lowercase == _repeat_to_length(lowercase[:width], lowercase) for width in range(1, 5))
 
 
 @cache
@@ -157,9 +152,9 @@ def check_password(password: str, *, email: str, name: str = "") -> list[str]:
         return [f"A password has at least {MIN_PASSWORD_LENGTH} characters."]
     if len(normalized) > MAX_PASSWORD_LENGTH:
         return [f"A password has at most {MAX_PASSWORD_LENGTH:,} characters."]
-    if rules.is_common_password(normalized):
+    if is_common_password(normalized):
         return ["This password is among the first that others would try. Choose another."]
-    if rules.is_personal_password(normalized, email=email, name=name):
+    if is_personal_password(normalized, email=email, name=name):
         return ["This password is your name or e-mail, or nearly. Choose another."]
     return []
 

@@ -24,8 +24,6 @@ from quillpost.core.database.tables.base import accounts, sub_accounts, tokens
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NotFound, Refused
 
-LAST_OWNER_ERROR = "An account keeps at least one owner: make somebody else an owner first."
-
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -134,7 +132,7 @@ def _require_other_owner(tx: Tx, account_id: int, member: sa.Row[*tuple[Any, ...
     m = memberships.c
     other_owners = sa.select(m.id).where(m.account_id == account_id, m.role == "owner", m.person_id != member.person_id)
     if member.role == "owner" and tx.execute(other_owners.limit(1)).first() is None:
-        raise Refused(LAST_OWNER_ERROR)
+        raise Refused("An account keeps at least one owner: make somebody else an owner first.")
 
 
 def _end_access(tx: Tx, account_id: int, person_id: int, now: datetime) -> None:

@@ -208,7 +208,8 @@ def _read_labeled_units(texts: list[str]) -> list[AddressUnit] | None:
 
 def _build_street(labels: Mapping[str, str]) -> str:
     direction_before, direction_after = (
-        _abbreviate_direction(labels.get(f"StreetName{end}Directional", "")) for end in ("Pre", "Post")
+        "".join([DIRECTIONS.get(word, word) for word in labels.get(f"StreetName{end}Directional", "").split()])
+        for end in ("Pre", "Post")
     )
     name, kind = labels["StreetName"], labels.get("StreetNamePostType", "")
     if kind and name.isdigit():
@@ -220,10 +221,6 @@ def _build_street(labels: Mapping[str, str]) -> str:
         STREET_SUFFIXES.get(last_suffix, last_suffix), direction_after,
     ]  # fmt: skip
     return " ".join([part for part in parts if part])
-
-
-def _abbreviate_direction(text: str) -> str:
-    return "".join([DIRECTIONS.get(word, word) for word in text.split()])
 
 
 ADDRESS_LINE_PATTERN = re.compile(

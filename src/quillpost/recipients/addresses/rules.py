@@ -130,7 +130,7 @@ def standardize_foreign(country: str, city: str, province: str | None, postal_co
     if rules is None:
         return ForeignAddress(city, province, code, ())
     doubts: list[str] = []
-    province_code = _find_province(rules, province)
+    province_code = rules.province_codes.get(normalize_province(province or "")) or None
     if rules.province_codes and province and province_code is None:
         doubts.append(f"{province} is not a province or state of {country_name(country)}.")
     elif province is None and "country_area" in rules.required_fields:
@@ -149,10 +149,6 @@ def standardize_foreign(country: str, city: str, province: str | None, postal_co
     if "city" in rules.uppercase_fields:
         city = city.upper()
     return ForeignAddress(city, _choose_province_spelling(province_code, province), code, tuple(doubts))
-
-
-def _find_province(rules: CountryAddressRules, province: str | None) -> str | None:
-    return rules.province_codes.get(normalize_province(province or "")) or None
 
 
 def _choose_province_spelling(province_code: str | None, province: str | None) -> str | None:
@@ -177,7 +173,6 @@ MILITARY_STATES = frozenset({"AA", "AE", "AP"})
 MAX_MILITARY_CITY_LENGTH = len("A. P. O.")
 NO_NUMBER = "The address has neither a house number nor a box."
 NO_BOX = "{} has no BOX after it."
-MILITARY_BOX_REQUIRED = "Mail to the armed forces goes to a PSC, a CMR or a UNIT, and its BOX."
 
 
 def _find_domestic_doubts(
@@ -214,7 +209,7 @@ def _find_military_doubts(parsed: DeliveryPoint, city: str, state: str) -> list[
         return [f"The state of {city.upper()} is AA, AE or AP, not {state}."] if is_wrong else []
     if not is_military_city:
         return [f"In {state} the city is APO, FPO or DPO, not {city}."]
-    return [] if parsed.is_military else [MILITARY_BOX_REQUIRED]
+    return [] if parsed.is_military else ["Mail to the armed forces goes to a PSC, a CMR or a UNIT, and its BOX."]
 
 
 HOME_COUNTRY = "US"

@@ -280,13 +280,9 @@ def _delete_orphaned_files(context: ImportContext, *, now: datetime) -> None:
     """Files without an import: it expired, its list is gone, or its request failed."""
     first_retained_folder = f"{IMPORTS_FOLDER}/{now - MAX_UNRECORDED_AGE:%Y-%m-%d}"
     old_keys = [
-        key for key in context.store.keys(f"{IMPORTS_FOLDER}/") if _get_dated_folder(key) < first_retained_folder
+        key for key in context.store.keys(f"{IMPORTS_FOLDER}/") if key.rpartition("/")[0] < first_retained_folder
     ]
     with context.db.system_transaction() as tx:
         recorded_keys = set(tx.execute(sa.select(imports.c.file_key).where(imports.c.file_key.in_(old_keys))).scalars())
     for key in set(old_keys) - recorded_keys:
         context.store.delete(key)
-
-
-def _get_dated_folder(key: str) -> str:
-    return key.rpartition("/")[0]

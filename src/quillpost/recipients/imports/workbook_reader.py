@@ -24,7 +24,6 @@ MAX_UNPACKED_BYTES = 1_000_000_000
 MAX_COMPRESSION_RATIO = 100
 """For an archive larger than `SMALL_ARCHIVE_BYTES`; rows of people come to twenty."""
 SMALL_ARCHIVE_BYTES = 20_000_000
-NOT_A_WORKBOOK = "This file is a zip archive and no workbook. Send a CSV, TSV or .xlsx file."
 
 
 def main() -> int:
@@ -60,7 +59,7 @@ def _find_archive_error(file: IO[bytes]) -> str | None:
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, MemoryError):
         return TOO_LARGE
     if "xl/workbook.xml" not in {entry.filename for entry in entries}:
-        return NOT_A_WORKBOOK
+        return "This file is a zip archive and no workbook. Send a CSV, TSV or .xlsx file."
     unpacked_bytes = sum(entry.file_size for entry in entries)
     return (
         TOO_LARGE

@@ -242,11 +242,8 @@ MAX_VALUE_LENGTH = 300
 _ARRAY_SPECIAL, _ARRAY_ESCAPED = re.compile(r'(["\\])'), r"\\\1"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 NO_COORDINATES = "It has no latitude and longitude that are numbers."
-INVALID_COORDINATES = "Its latitude and longitude are 0, or lie beyond the globe."
 NO_NUMBER = "It has no house number, so that no mail can reach it."
 NO_STREET = "It has no street."
-NO_ZIP = "It has no ZIP or postal code."
-NOT_TEXT = "It holds characters that are not UTF-8, or that nobody can print."
 TOO_LONG = f"One of its values has more than {MAX_VALUE_LENGTH} characters."
 
 
@@ -311,7 +308,7 @@ def _check_texts(fields: Mapping[str, str]) -> None:
         if len(value) > MAX_VALUE_LENGTH:
             raise _LeadRowError(TOO_LONG)
         if not value.isprintable() or "\ufffd" in value:
-            raise _LeadRowError(NOT_TEXT)
+            raise _LeadRowError("It holds characters that are not UTF-8, or that nobody can print.")
 
 
 def _read_coordinates(fields: Mapping[str, str]) -> tuple[float, float]:
@@ -322,7 +319,7 @@ def _read_coordinates(fields: Mapping[str, str]) -> tuple[float, float]:
     if not (math.isfinite(latitude) and math.isfinite(longitude)):
         raise _LeadRowError(NO_COORDINATES)
     if abs(latitude) > 90 or abs(longitude) > 180 or latitude == longitude == 0:
-        raise _LeadRowError(INVALID_COORDINATES)
+        raise _LeadRowError("Its latitude and longitude are 0, or lie beyond the globe.")
     return latitude, longitude
 
 
@@ -334,7 +331,7 @@ def _read_address(fields: Mapping[str, str], country: str) -> dict[str, str | No
     if not number and not street[0].isdigit() and not street.upper().startswith("PO BOX"):
         raise _LeadRowError(NO_NUMBER)
     if not code:
-        raise _LeadRowError(NO_ZIP)
+        raise _LeadRowError("It has no ZIP or postal code.")
     zip_area = find_zip_area(code[:5]) if country == HOME_COUNTRY else None
     return {
         "address": f"{number} {street}" if number else street,

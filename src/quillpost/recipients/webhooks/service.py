@@ -39,7 +39,6 @@ PERSON_LEFT = (
     "This tells of someone who left, so nobody was added. Send it to a suppression list, or remove them with"
     " /recipients-utils/delete-by-address."
 )
-AMBIGUOUS_EMAIL = "email: Several on this list have this e-mail: give the address as well."
 DEFAULT_LIST_TYPE = "manual"
 """A list of this type takes the type of its first webhook."""
 
@@ -272,7 +271,7 @@ class _EntryIndex:
         if self._mailing_list.is_suppression_list:
             return entry_without_address if person.address_key is None else None
         if person.address_key is None and (email in self.shared_emails or self.is_shared(email)):
-            return RecipientRejection(AMBIGUOUS_EMAIL)
+            return RecipientRejection("email: Several on this list have this e-mail: give the address as well.")
         if entry_without_address is not None:
             return entry_without_address
         if person.address_key is None:
