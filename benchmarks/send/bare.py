@@ -32,7 +32,7 @@ _REFERENCES = {"order_id": "orders", "item_id": "items", "fact_id": "facts"}
 _LEFT_TO_THE_DATABASE = {"id", "event_id"}
 
 _COLUMNS = """
-    select column_name from information_schema.columns
+    select column_name, data_type from information_schema.columns
      where table_schema = 'public' and table_name = %s and is_generated = 'NEVER'
      order by ordinal_position
 """
@@ -71,7 +71,7 @@ class Twin:
                 (new[row.table, row.old_id],) = written.fetchone() or (None,)
 
     def _read(self, connection: psycopg.Connection[dict[str, Any]], table: str) -> list[_Row]:
-        columns = [str(found["column_name"]) for found in connection.execute(_COLUMNS, (table,))]
+        columns = {str(found["column_name"]): found["data_type"] for found in connection.execute(_COLUMNS, (table,))}
         names = [column for column in columns if column not in _LEFT_TO_THE_DATABASE]
         insert = sql.SQL("insert into {} ({}) values ({})").format(
             sql.Identifier(table),
@@ -83,7 +83,10 @@ class Twin:
         found = connection.execute(
             sql.SQL("select * from {} where " + _ROWS[table]).format(sql.Identifier(table)), {"order": self._order_id}
         )
-        return [_Row(table, row.get("id"), insert, {name: _given(row[name]) for name in names}) for row in found]
+        return [
+            _Row(table, row.get("id"), insert, {name: _bindable(row[name], columns[name]) for name in names})
+            for row in found
+        ]
 
 
 def open_bare_endpoint(service: Service, twin: Twin) -> None:
@@ -97,6 +100,6 @@ def open_bare_endpoint(service: Service, twin: Twin) -> None:
     service.app.add_api_route(f"/api/v2{PATH}", bare, methods=["POST"])
 
 
-def _given(value: Any) -> Any:
+def _bindable(value: Any, data_type: str) -> Any:
     """As the driver takes it back."""
-    return Jsonb(value) if isinstance(value, dict) else value
+    return Jsonb(value) if data_type == "jsonb" and value is not None else value
