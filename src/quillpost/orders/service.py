@@ -38,7 +38,6 @@ from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, ItemStatus, Ord
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, MailingList, Person
 
-RANDOM = secrets.SystemRandom()
 ITEM_COLUMNS = (
     "account_id", "sub_account_id", "mode", "order_id", "status", "failure", "scans", "price_cents",
     "name", "company", "address", "address2", "city", "province", "postal_code", "country",
@@ -85,8 +84,12 @@ def insert_items(tx: Tx, order: Order, new_items: Sequence[NewItem], *, now: dat
 
 
 def new_short_code() -> str:
-    """Letters and digits that a person can copy from paper, each code equally likely."""
-    return "".join(RANDOM.choices(UNAMBIGUOUS_CHARS, k=SHORT_CODE_LENGTH))
+    """Letters and digits that a person can copy from paper, each code equally likely (uneven by less than 2 ** -80)."""
+    number, code = int.from_bytes(secrets.token_bytes(16)), ""  # SystemRandom.choices takes three times as long
+    for _ in range(SHORT_CODE_LENGTH):
+        number, index = divmod(number, len(UNAMBIGUOUS_CHARS))
+        code += UNAMBIGUOUS_CHARS[index]
+    return code
 
 
 INSERT_ORDER = sa.insert(orders).returning(*orders.c)

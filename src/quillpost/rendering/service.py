@@ -88,8 +88,10 @@ class FitChecker:
             passages = []
             for message in batch:
                 if len(message) > _MAX_MESSAGE_CHARS:
-                    text = f"The message has {len(message):,} characters with its variables filled,"
-                    text += f" far too many for a {self._product.title}."
+                    text = (
+                        f"The message has {len(message):,} characters with its variables filled, far too many for a"
+                        f" {self._product.title}."
+                    )
                     misfits[message] = DoesNotFit(len(message) // _CHARS_PER_LINE, text)
                 elif passage := make_message_passage(
                     side, self._design, message, 0, qr=qr, sizes=self._sizes, is_even=self._is_even
