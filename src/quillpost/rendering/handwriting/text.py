@@ -132,12 +132,11 @@ class CachedFace:
 
     def encode(self, text: str) -> bytes:
         words, encoded = text.split(" "), self._encoded_words
-        try:
-            return b"(" + self._space.join(map(encoded.__getitem__, words)) + b")"
-        except KeyError:
-            self.used_chars.update(text)
-            encoded |= {word: self.face.encode(word)[1:-1] for word in words if word not in encoded}
-            return b"(" + self._space.join(map(encoded.__getitem__, words)) + b")"
+        for word in words:
+            if word not in encoded:
+                self.used_chars.update(word)
+                encoded[word] = self.face.encode(word)[1:-1]
+        return b"(" + self._space.join(map(encoded.__getitem__, words)) + b")"
 
 
 HAND_FONT = b"/F1"
