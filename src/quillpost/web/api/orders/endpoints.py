@@ -1,7 +1,6 @@
 """Orders: statistics, reading, canceling, changing, sending again."""
 
-from datetime import datetime
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request, Response
 from pydantic import Field
@@ -9,7 +8,6 @@ from pydantic import Field
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts.queries import require_sub_account
-from quillpost.app.container import Limits
 from quillpost.client import orders as wire
 from quillpost.client.send import SendResponse
 from quillpost.core.errors import Invalid
@@ -19,7 +17,7 @@ from quillpost.orders import queries as order_queries
 from quillpost.orders.changes import OrderEdit
 from quillpost.orders.drafts import service as draft_service
 from quillpost.orders.items import queries as item_queries
-from quillpost.orders.models import FieldErrors, ReplayRequest
+from quillpost.orders.models import FieldErrors
 from quillpost.orders.queries import sum_orders
 from quillpost.orders.rules import ItemStatus
 from quillpost.web.api.dependencies import (
@@ -40,17 +38,16 @@ from quillpost.web.api.orders.responses import (
 from quillpost.web.api.orders.search import METADATA_PARAMETER, OrderFilterQuery, TimeQuery, parse_end_time, parse_time
 from quillpost.web.api.responses import json_response, page_of, page_response, without_length
 from quillpost.web.api.routes import ApiRouter
-from quillpost.web.api.schemas import Body, OptionalFlag, Text, accepts
+from quillpost.web.api.schemas import Body, Text, accepts
 from quillpost.web.api.send.endpoints import CanSend, create_and_respond
 from quillpost.web.api.send.requests import (
     MAX_TEXT_LENGTH,
     Metadata,
+    Replay,
     Schedule,
-    check_recipients,
     parse_schedule,
     to_metadata_text,
 )
-from quillpost.web.api.send.schemas import InlineRecipients, find_ignored_in_recipients
 from quillpost.web.dependencies import Services
 
 router = ApiRouter("Orders")
@@ -231,42 +228,6 @@ def change_order(
         get_tx=lambda: unit_of_work.tx,
     )
     return json_response(serialize_order_details(request, container, order))
-
-
-@accepts(wire.ReplayOptions)
-class Replay(Body):
-    """Whom to send it to, when, and with which metadata; all of it may be left out."""
-
-    rows: ClassVar[str | None] = "recipients"
-
-    recipients: InlineRecipients | None = Field(
-        None, description="Instead of those whom the order went to, its lists included."
-    )
-    schedule_for: Schedule = None
-    metadata: Metadata = None
-    allow_duplicates: OptionalFlag = Field(
-        True, description="False: addresses that had the same piece within 36 hours are left out."
-    )
-
-    @classmethod
-    def ignored_in(cls, payload: Any) -> set[str]:
-        return super().ignored_in(payload) | find_ignored_in_recipients(payload)
-
-    def to_replay_request(self, order_id: int, limits: Limits, *, now: datetime) -> tuple[ReplayRequest, FieldErrors]:
-        """The same in our own terms, and what is wrong with it so far."""
-        errors: FieldErrors = {}
-        check_recipients(self.recipients, limits, errors)
-        if self.recipients is not None and not self.recipients:
-            errors["recipients"] = ["Give at least one recipient, or leave the field out."]
-        replay = ReplayRequest(
-            order_id=order_id,
-            recipients=self.recipients,  # type: ignore[arg-type]
-            schedule_for=parse_schedule(self.schedule_for, errors, now=now) if self.schedule_for else None,
-            metadata=None if self.metadata is None else to_metadata_text(self.metadata, limits, errors),
-            copy_metadata="metadata" not in self.provided_fields(),
-            allows_repeats=self.allow_duplicates,
-        )
-        return replay, errors
 
 
 @router.post("/orders/{order_id}/replay", SendResponse, errors=[402, 404, *BODY_ERRORS], summary="Send an order again")

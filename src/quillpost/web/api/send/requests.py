@@ -9,8 +9,9 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 
 from quillpost.app.container import Limits
 from quillpost.client import send as wire
+from quillpost.client.orders import ReplayOptions
 from quillpost.core import exact_json
-from quillpost.orders.models import FIELD_ATTRIBUTES, FieldErrors, OrderRequest
+from quillpost.orders.models import FIELD_ATTRIBUTES, FieldErrors, OrderRequest, ReplayRequest
 from quillpost.orders.products import GIFTCARD, LETTER, MAGNACARD, NOTECARD, POSTCARD, WINDOWLESS_LETTER, Product
 from quillpost.orders.requests.rules import check_schedule
 from quillpost.recipients.rules import check_recipient
@@ -20,6 +21,7 @@ from quillpost.web.api.schemas import (
     DIGITS,
     NULL_MEANS_DEFAULT,
     STOP_AT_ERROR_LIMIT,
+    Body,
     Flag,
     FormText,
     Id,
@@ -360,3 +362,39 @@ def parse_schedule(text: str, errors: FieldErrors, *, now: datetime) -> datetime
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     check_schedule(at, errors, now=now)
     return at
+
+
+@accepts(ReplayOptions)
+class Replay(Body):
+    """Whom to send it to, when, and with which metadata; all of it may be left out."""
+
+    rows: ClassVar[str | None] = "recipients"
+
+    recipients: InlineRecipients | None = Field(
+        None, description="Instead of those whom the order went to, its lists included."
+    )
+    schedule_for: Schedule = None
+    metadata: Metadata = None
+    allow_duplicates: OptionalFlag = Field(
+        True, description="False: addresses that had the same piece within 36 hours are left out."
+    )
+
+    @classmethod
+    def ignored_in(cls, payload: Any) -> set[str]:
+        return super().ignored_in(payload) | find_ignored_in_recipients(payload)
+
+    def to_replay_request(self, order_id: int, limits: Limits, *, now: datetime) -> tuple[ReplayRequest, FieldErrors]:
+        """The same in our own terms, and what is wrong with it so far."""
+        errors: FieldErrors = {}
+        check_recipients(self.recipients, limits, errors)
+        if self.recipients is not None and not self.recipients:
+            errors["recipients"] = ["Give at least one recipient, or leave the field out."]
+        replay = ReplayRequest(
+            order_id=order_id,
+            recipients=self.recipients,  # type: ignore[arg-type]
+            schedule_for=parse_schedule(self.schedule_for, errors, now=now) if self.schedule_for else None,
+            metadata=None if self.metadata is None else to_metadata_text(self.metadata, limits, errors),
+            copy_metadata="metadata" not in self.provided_fields(),
+            allows_repeats=self.allow_duplicates,
+        )
+        return replay, errors
