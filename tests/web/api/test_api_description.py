@@ -69,7 +69,7 @@ def test_it_is_open_at_the_root_and_behind_a_token_under_the_api(
 
 
 def test_the_lint_finds_nothing_wrong() -> None:
-    assert list(LINT.faults(DRAWN)) == []
+    assert list(LINT.find_errors(DRAWN)) == []
 
 
 CANCEL, HOOKS, HOOK = "/api/v2/orders/{order_id}/cancel", "/api/v2/webhooks", "/api/v2/webhooks/{webhook_id}"
@@ -108,7 +108,7 @@ Spoil = Callable[[dict[str, Any], dict[str, Any]], Any]
 def test_the_lint_sees_every_fault(spoil: Spoil, error: str) -> None:
     spoiled = json.loads(WRITTEN)
     spoil(spoiled["paths"], spoiled["components"]["schemas"])
-    assert any(error in found for found in LINT.faults(spoiled))
+    assert any(error in found for found in LINT.find_errors(spoiled))
 
 
 def test_links_lead_from_what_was_made_to_what_can_be_done_with_it() -> None:
