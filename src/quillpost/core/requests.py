@@ -16,6 +16,14 @@ STOPPING_MESSAGE = "The service is stopping, and nothing was done. Try again in 
 COMMIT_SECONDS = 2.5  # sooner than the server gives up requests, by more than a commit takes
 
 
+async def wait_for_any(*events: asyncio.Event, seconds: float) -> None:
+    """Until one of them is set, or the time has passed."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    for wait in waits:
+        wait.cancel()
+
+
 class Shutdown:
     """Of one server process: `COMMIT_SECONDS` after it has begun no request commits, and a request that has not by
     then may be repeated. It begins on the event loop; threads ask whether it has."""

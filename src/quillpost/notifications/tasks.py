@@ -16,6 +16,7 @@ from quillpost.core.database import Database
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.core.outbox import Channel, ClaimedNotification
+from quillpost.core.requests import wait_for_any
 from quillpost.core.text import Clock
 from quillpost.notifications import service
 from quillpost.notifications.messages import NotificationReader, compose_message
@@ -87,14 +88,14 @@ class MessageSender:
                 is_busy = await self.send_due()
             except Unavailable as error:
                 log.warning("notifications.database_unavailable", error=error.message)
-                await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
+                await wait_for_any(stop, self._has_finished, seconds=ERROR_PAUSE_SECONDS)
             except Exception:
                 # One message that cannot be handled must not stop all others.
                 log.exception("notifications.sender_failed")
-                await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
+                await wait_for_any(stop, self._has_finished, seconds=ERROR_PAUSE_SECONDS)
             else:
                 if not is_busy:
-                    await self._idle(stop, seconds=IDLE_SECONDS)
+                    await wait_for_any(stop, self._has_finished, seconds=IDLE_SECONDS)
         await self.wait_for_all()
         for channel in self._channels:
             await channel.notifier.close()
@@ -117,13 +118,6 @@ class MessageSender:
     async def wait_for_all(self) -> None:
         while in_flight := [task for channel in self._channels for task in channel.in_flight]:
             await asyncio.wait(in_flight)
-
-    async def _idle(self, stop: asyncio.Event, *, seconds: float) -> None:
-        """Until a message is done, `stop`, or the timeout."""
-        waits = [asyncio.create_task(self._has_finished.wait()), asyncio.create_task(stop.wait())]
-        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
 
     def _finish_attempt(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):

@@ -13,6 +13,7 @@ import structlog
 from quillpost.core.database import Database, Tx
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Unavailable
+from quillpost.core.requests import wait_for_any
 from quillpost.core.text import Clock
 from quillpost.fulfillment.qr_scans import queries
 from quillpost.fulfillment.qr_scans.service import ScanRecorder
@@ -189,14 +190,14 @@ class ScanCounter:
                 scan_count = await asyncio.to_thread(self._count)
             except Unavailable as error:
                 log.warning("qr_scans.database_unavailable", error=error.message)
-                await _wait(stop, ERROR_PAUSE_SECONDS)
+                await wait_for_any(stop, seconds=ERROR_PAUSE_SECONDS)
             except Exception:
                 log.exception("qr_scans.counting_failed")
-                await _wait(stop, ERROR_PAUSE_SECONDS)
+                await wait_for_any(stop, seconds=ERROR_PAUSE_SECONDS)
             else:
                 if scan_count < SCANS_PER_TRANSACTION:
-                    await _wait(stop, IDLE_SECONDS, self._has_news)
-                    await _wait(stop, BATCH_WAIT_SECONDS)
+                    await wait_for_any(stop, self._has_news, seconds=IDLE_SECONDS)
+                    await wait_for_any(stop, seconds=BATCH_WAIT_SECONDS)
 
     def _count(self) -> int:
         with self._db.system_transaction() as tx:
@@ -204,11 +205,3 @@ class ScanCounter:
         if scan_count:
             log.info("qr_scans.counted", scans=scan_count)
         return scan_count
-
-
-async def _wait(stop: asyncio.Event, seconds: float, *events: asyncio.Event) -> None:
-    """Until one of them is set, or the time has passed."""
-    waits = [asyncio.create_task(event.wait()) for event in (stop, *events)]
-    await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()

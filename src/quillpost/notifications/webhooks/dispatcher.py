@@ -15,6 +15,7 @@ from quillpost.client.signatures import Signer
 from quillpost.core.database import Database
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
+from quillpost.core.requests import wait_for_any
 from quillpost.core.telemetry import WEBHOOK_ATTEMPTS
 from quillpost.core.text import Clock
 from quillpost.notifications.ports import PostResult, WebhookClient
@@ -63,16 +64,16 @@ class Dispatcher:
                 is_busy = await self._step()
             except Unavailable as error:
                 log.warning("webhooks.database_unavailable", error=error.message)
-                await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
+                await wait_for_any(stop, seconds=ERROR_PAUSE_SECONDS)
             except Exception:
                 # One delivery that cannot be handled must not stop all others.
                 log.exception("webhooks.dispatcher_failed")
-                await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
+                await wait_for_any(stop, seconds=ERROR_PAUSE_SECONDS)
             else:
                 if not is_busy:
-                    await self._idle(stop, seconds=IDLE_SECONDS, until=self._has_work)
+                    await wait_for_any(stop, self._has_work, seconds=IDLE_SECONDS)
                 if not stop.is_set():
-                    await self._idle(stop, seconds=STEP_SECONDS, until=self._has_enough_outcomes)
+                    await wait_for_any(stop, self._has_enough_outcomes, seconds=STEP_SECONDS)
         await fan_out_task
         await self._shut_down()
         await self._client.close()
@@ -84,15 +85,15 @@ class Dispatcher:
                 fact_count = await asyncio.to_thread(self._fan_out)
             except Unavailable as error:
                 log.warning("webhooks.database_unavailable", error=error.message)
-                await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
+                await wait_for_any(stop, seconds=ERROR_PAUSE_SECONDS)
             except Exception:
                 log.exception("webhooks.fan_out_failed")
-                await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
+                await wait_for_any(stop, seconds=ERROR_PAUSE_SECONDS)
             if fact_count:
                 self._leases.expect_deliveries()
                 self._has_work.set()
             if fact_count < FACTS_PER_TRANSACTION:
-                await self._idle(stop, seconds=IDLE_SECONDS)
+                await wait_for_any(stop, seconds=IDLE_SECONDS)
 
     def _fan_out(self) -> int:
         with self._db.system_transaction() as tx:
@@ -197,13 +198,6 @@ class Dispatcher:
                     return
                 self._leases.requeue_outcomes(request, result.blocked_ids)
             await asyncio.sleep(ERROR_PAUSE_SECONDS)
-
-    async def _idle(self, stop: asyncio.Event, *, seconds: float, until: asyncio.Event | None = None) -> None:
-        """Until `stop`, the other event, or the timeout."""
-        waits = [asyncio.create_task(event.wait()) for event in (stop, until) if event is not None]
-        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
 
 
 def _loop_time() -> float:
