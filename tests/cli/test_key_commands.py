@@ -23,7 +23,7 @@ from quillpost.cli.doctor.operations import check_key
 from quillpost.cli.privacy import KeyUsage
 from quillpost.core.database import encrypted_columns
 from quillpost.core.database.tables.notifications import webhooks
-from quillpost.core.encryption import LEGACY_KEY_ID, Encryptor, KeyFile, key_fingerprint
+from quillpost.core.encryption import Encryptor, KeyFile, key_fingerprint
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.batches.files import batch_file_key
 from quillpost.notifications.webhooks.service import decrypt_secret, secret_context
@@ -176,7 +176,9 @@ def test_what_nobody_can_open_is_told_and_nothing_else_waits_for_it(
 ) -> None:
     other = int(owner.post("/webhooks", {"url": "https://example.com/2", "type": "*"}).json()["id"])
     [key] = KeyFile(home / "secret.key").read_keys()
-    strange = Encryptor({LEGACY_KEY_ID: b"?" * 32}, LEGACY_KEY_ID).encrypt(b"x", context=secret_context(other))
+    strange = Encryptor({key_fingerprint(key): b"?" * 32}, key_fingerprint(key)).encrypt(
+        b"x", context=secret_context(other)
+    )
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(webhooks).where(webhooks.c.id == other).values(secret_sealed=strange))
     assert keys("new").code == 0

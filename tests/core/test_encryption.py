@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.core.encryption import LEGACY_KEY_ID, DecryptionFailed, Encryptor, key_fingerprint, read_key_id
+from quillpost.core.encryption import DecryptionFailed, Encryptor, key_fingerprint, read_key_id
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 CONTEXT = "webhooks:7:secret"
@@ -100,15 +100,6 @@ def test_a_key_is_known_by_a_fingerprint_that_others_do_not_share() -> None:
     assert key_fingerprint(NEW) != key_fingerprint(OLD)
     assert NEW.hex() not in key_fingerprint(NEW)
     assert Encryptor.from_keys([OLD, NEW]).key_ids == (key_fingerprint(OLD), key_fingerprint(NEW))
-
-
-def test_what_was_sealed_while_keys_had_no_names_is_opened_by_trying_each() -> None:
-    nameless = Encryptor({LEGACY_KEY_ID: OLD}, LEGACY_KEY_ID).encrypt(b"secret", context=CONTEXT)
-    assert Encryptor.from_keys([NEW, OLD]).decrypt(nameless, context=CONTEXT) == b"secret"
-    with pytest.raises(DecryptionFailed):
-        Encryptor.from_keys([NEW]).decrypt(nameless, context=CONTEXT)
-    with pytest.raises(DecryptionFailed):
-        Encryptor.from_keys([NEW, OLD]).decrypt(nameless, context="webhooks:8:secret")
 
 
 def test_keys_that_were_changed_meanwhile_are_asked_for() -> None:

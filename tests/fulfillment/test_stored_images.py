@@ -1,4 +1,4 @@
-"""Pictures of orders on their way to paper: many at once, raw ones of earlier releases, damaged ones."""
+"""Pictures of orders on their way to paper: many at once, and damaged ones."""
 
 import io
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from PIL import Image
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
-from quillpost.core.database.tables.base import items, orders
+from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.fulfillment import batches
 from quillpost.core.errors import Invalid, Unavailable
 from quillpost.core.ports import FetchedDocument, FetchFailed
@@ -22,9 +22,6 @@ from quillpost.orders.models import Order
 from quillpost.orders.templates import images
 from quillpost.orders.templates.images import MAX_FETCHES_PER_CALL, FileToFetch, fetch_images
 from quillpost.rendering.decoder.tasks import rasterize_pages
-from quillpost.rendering.images.models import read_picture
-from quillpost.rendering.images.rules import UnprintableImage
-from quillpost.web.public.files.endpoints import open_file
 from support.factories import Clock, people
 from support.orders import REVIEW, create_order, item_rows, open_account, order_row
 
@@ -144,26 +141,6 @@ def is_reddish(page: Image.Image) -> bool:
     assert isinstance(pixel, tuple)
     red, green, blue = pixel
     return red > 180 and max(green, blue) < 80
-
-
-RAW = {"inks": picture("red", "CMYK", "JPEG"), "palette": picture("red", "P"), "see-through": picture("red", "RGBA")}
-
-
-@pytest.mark.parametrize("kind", RAW)
-def test_a_raw_picture_of_an_earlier_release_is_printed_and_proofed(
-    container: Container, clock: Clock, owner: Caller, kind: str
-) -> None:
-    with pytest.raises(UnprintableImage):
-        read_picture(RAW[kind])
-    order = create_order(container, owner)
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(orders).values(front_file_id=put(container, owner, RAW[kind])))
-    token = container.storage.signed_path(f"proof-{order.id}", expires_at=container.clock() + REVIEW).removeprefix(
-        "/files/"
-    )
-    proof = rasterize_pages(bytes(open_file(token, container).body), dpi=20)[0]
-    assert is_reddish(Image.open(io.BytesIO(proof)).convert("RGB"))
-    assert is_reddish(compose_all(container, clock)[0])
 
 
 def test_one_damaged_picture_sets_its_own_order_aside_and_no_other(

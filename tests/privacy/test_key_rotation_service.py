@@ -17,7 +17,7 @@ from quillpost.core.database.encrypted_columns import EncryptedColumn, RotationC
 from quillpost.core.database.tables.accounts import erasing_files
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.database.tables.orders import giftcard_stock, giftcards
-from quillpost.core.encryption import LEGACY_KEY_ID, DecryptionFailed, Encryptor, KeyFile, key_fingerprint
+from quillpost.core.encryption import DecryptionFailed, Encryptor, KeyFile, key_fingerprint
 from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.notifications.webhooks.service import secret_context
 from quillpost.orders.giftcards import issuance
@@ -137,19 +137,6 @@ def test_everything_opens_under_the_new_key_alone_and_nothing_under_the_old(
             with pytest.raises(DecryptionFailed):
                 Encryptor.from_keys([old]).decrypt(value, context=where)
     assert reseal_everything(container) == RotationCount(), "what was done is done again"
-
-
-def test_what_earlier_releases_sealed_is_given_the_name_of_its_key(
-    container: Container, owner: Account, key_file: KeyFile
-) -> None:
-    hook = subscribe(owner)
-    [key] = key_file.read_keys()
-    nameless = Encryptor({LEGACY_KEY_ID: key}, LEGACY_KEY_ID).encrypt(b"whsec_x", context=secret_context(hook))
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(webhooks).values(secret_sealed=nameless))
-    assert counts(container)["webhooks.secret_sealed"] == {LEGACY_KEY_ID: 1}
-    assert reseal_everything(container).reencrypted == 1
-    assert counts(container)["webhooks.secret_sealed"] == {key_fingerprint(key): 1}
 
 
 def test_a_value_that_was_changed_meanwhile_is_left_alone(

@@ -15,7 +15,7 @@ from quillpost.app.runtime import CoreServices, key_path, open_core_services
 from quillpost.cli.console import JsonOption, ProgressBar, format_count, print_json
 from quillpost.core.database import Tenant
 from quillpost.core.database.encrypted_columns import wait_for_writers
-from quillpost.core.encryption import LEGACY_KEY_ID, KeyFile
+from quillpost.core.encryption import KeyFile
 from quillpost.core.errors import NotReady, Refused
 from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.privacy.erasure import service as erasure_service
@@ -116,7 +116,7 @@ class KeyUsage:
 
     @property
     def missing_ids(self) -> list[str]:
-        return [key_id for key_id in self.all_ids if key_id not in (*self.key_ids, LEGACY_KEY_ID)]
+        return [key_id for key_id in self.all_ids if key_id not in self.key_ids]
 
     @property
     def outdated_count(self) -> int:
@@ -269,8 +269,7 @@ def _require_unused(runtime: CoreServices, key_id: str) -> None:
         if not wait_for_writers(runtime.db, table):
             raise Refused(f"Somebody writes to {table.name} for long: try again later.")
     usage = _read_key_usage(runtime)
-    # Nobody can tell which key the nameless ones need, short of trying.
-    if value_count := usage.count_under(key_id) + usage.count_under(LEGACY_KEY_ID):
+    if value_count := usage.count_under(key_id):
         raise Refused(
             f"{format_count(value_count, 'value')} may still need {key_id}: run `quillpost keys reseal` first."
         )
@@ -279,6 +278,4 @@ def _require_unused(runtime: CoreServices, key_id: str) -> None:
 def _column_title(usage: KeyUsage, key_id: str) -> str:
     if key_id == usage.key_ids[0]:
         return f"{key_id} (current)"
-    if key_id == LEGACY_KEY_ID:
-        return "of earlier releases"
     return f"{key_id} (former)" if key_id in usage.key_ids else f"{key_id} (missing)"

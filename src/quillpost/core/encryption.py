@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 import structlog
 from cryptography.exceptions import InvalidTag
@@ -27,7 +27,6 @@ NONCE_BYTES = 12
 MAX_KEY_ID_LENGTH = 255
 KEY_ID_BYTES = 5
 
-LEGACY_KEY_ID: Final = "1"  # the id that stood on everything while there was one key, whichever it was
 
 ReloadKeys = Callable[[], Sequence[bytes] | None]
 """The keys, the current one first, if they were changed since this was last asked."""
@@ -82,17 +81,13 @@ class Encryptor:
         """Raises `DecryptionFailed`."""
         header, body = _split_header(encrypted)
         # A key that was made since, by another process. Forged bytes cost a look at the file's date.
-        key_ring = self._key_ring if self._key_ring.find_ciphers(header) else self._current_key_ring()
-        ciphers = key_ring.find_ciphers(header)
-        if not ciphers:
+        cipher = self._key_ring.ciphers.get(header) or self._current_key_ring().ciphers.get(header)
+        if cipher is None:
             raise DecryptionFailed("Sealed with a key that is not configured here.")
-        associated_data = header + context.encode()
-        for cipher in ciphers:
-            try:
-                return cipher.decrypt(body[:NONCE_BYTES], body[NONCE_BYTES:], associated_data)
-            except (InvalidTag, ValueError):  # ValueError: too short to hold a nonce
-                continue
-        raise DecryptionFailed(f"The seal of {context} is broken.")
+        try:
+            return cipher.decrypt(body[:NONCE_BYTES], body[NONCE_BYTES:], header + context.encode())
+        except (InvalidTag, ValueError):  # ValueError: too short to hold a nonce
+            raise DecryptionFailed(f"The seal of {context} is broken.") from None
 
     def derive_keys(self, purpose: str) -> Sequence[bytes]:
         """Keys for another purpose, such as signing links, one from each key, the current one first: what an older key
@@ -123,12 +118,7 @@ class _KeyRing:
         self.ciphers = {
             _encode_header(name): AESGCM(_derive_key(keys[name], "quillpost/seal")) for name in self.key_ids
         }
-        self._ciphers_by_header = {header: [cipher] for header, cipher in self.ciphers.items()}
-        self._ciphers_by_header.setdefault(_encode_header(LEGACY_KEY_ID), list(self.ciphers.values()))
         self._derived_keys: dict[str, Sequence[bytes]] = {}
-
-    def find_ciphers(self, header: bytes) -> Sequence[AESGCM]:
-        return self._ciphers_by_header.get(header, ())
 
     def derive_keys(self, purpose: str) -> Sequence[bytes]:
         derived_keys = self._derived_keys.get(purpose)

@@ -5,7 +5,6 @@ import sqlalchemy as sa
 
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, orders
-from quillpost.core.errors import Message
 from quillpost.core.paging import OLDEST_FIRST, PageRequest, select_page_ids
 from quillpost.fulfillment.review.service import PAUSED_STATUS
 from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
@@ -92,17 +91,6 @@ def test_only_what_waits_is_listed(owner: Account, operator: Account, container:
     owner.put(f"/orders/{cancelled}/cancel")
     owner.send()
     assert listed(operator) == [waits]
-
-
-def test_reasons_of_an_earlier_release_are_shown(
-    owner: Account, operator: Account, container: Container, clock: Clock
-) -> None:
-    order_id = create_held_order(owner, container, clock)
-    with container.db.system_transaction() as tx:
-        old = {"hold_reasons": [], "warnings": [Message("old", "QUILLPOST_MAILER_ID is not set.")]}
-        tx.execute(sa.update(orders).where(orders.c.id == order_id).values(**old))
-    [order] = operator.get("/print/held").json()["data"]
-    assert order["reasons"] == ["QUILLPOST_MAILER_ID is not set."]
 
 
 def test_held_orders_come_in_pages(owner: Account, operator: Account, container: Container, clock: Clock) -> None:

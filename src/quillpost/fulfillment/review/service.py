@@ -302,11 +302,9 @@ class PausedOrder:
     @classmethod
     def of(cls, row: sa.Row[Any]) -> Self:
         order = Order.of(row)
-        # Older orders have their reasons among the warnings.
         extra = {"account_email", "paused_at", "reasons"}
         values = {field.name: getattr(order, field.name) for field in fields(cls) if field.name not in extra}
-        reasons = order.hold_reasons or order.warnings
-        return cls(**values, account_email=row.account_email, paused_at=row.paused_at, reasons=reasons)
+        return cls(**values, account_email=row.account_email, paused_at=row.paused_at, reasons=order.hold_reasons)
 
 
 def list_paused_orders(tx: Tx, mode: str, page_request: PageRequest) -> Page[PausedOrder]:

@@ -31,7 +31,6 @@ from quillpost.rendering.images.models import PictureTones, read_picture
 from quillpost.rendering.images.rules import (
     JPEG_SIGNATURE,
     MAX_FILE_BYTES,
-    PDF_SIGNATURE,
     UnprintableImage,
     UnprintablePdf,
     format_megabytes,
@@ -164,11 +163,11 @@ def load_pages(store: FileStore, key: str) -> FetchedPages:
 
 
 def file_reader(store: FileStore, keys: Mapping[UUID, str]) -> Callable[[UUID | None], bytes | None]:
-    """Reads stored files of orders by id, each once, in printable form."""
+    """Reads stored files of orders by id, each once."""
 
     @cache
     def read(file_id: UUID | None) -> bytes | None:
-        return None if file_id is None else _make_printable(store.get(keys[file_id]))
+        return None if file_id is None else store.get(keys[file_id])
 
     return read
 
@@ -214,24 +213,6 @@ def _make_printable_picture(data: bytes, build_error: Callable[[str], Invalid]) 
         printable_picture.height,
         printable_picture.notes,
     )
-
-
-def _make_printable(data: bytes) -> bytes:
-    """A kept picture in printable form: orders of earlier releases keep theirs as it came.
-
-    What cannot be made printable stays as it is: whoever draws it finds out, and knows whose it is.
-    """
-    if data.startswith(PDF_SIGNATURE):
-        return data  # pages were made printable when they came, always
-    try:
-        read_picture(data)
-    except UnprintableImage:
-        try:
-            with limit_heavy_work():
-                return make_printable_picture_in_sandbox(data).data
-        except UnprintableImage:
-            return data
-    return data
 
 
 @contextmanager

@@ -41,7 +41,7 @@ RELEASE_DECISION = HoldDecision(
     lambda order: [
         f"{pluralize(order.pieces, 'piece')} for {format_cents(order.grand_total)}: it goes to the press,"
         " past the checks that held it.",
-        *(f"Held because: {reason}" for reason in order.hold_reasons or order.warnings),
+        *(f"Held because: {reason}" for reason in order.hold_reasons),
         "If its sender has changed it since, it is reviewed once more.",
     ],
     ReasonField("Why it may be printed all the same", "For operators alone. You may leave it empty."),
