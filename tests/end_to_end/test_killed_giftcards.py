@@ -104,7 +104,7 @@ run."""
 # too, uncommitted. At last all is committed, and the answer is lost.
 TAKEN_BACK_IN_VAIN = [
     CrashPoint("quillpost.orders.service:store_files", "after"),
-    CrashPoint("quillpost.orders.giftcards.service:void_card", "after"),
+    CrashPoint("quillpost.orders.giftcards.tasks:void_cards", "after"),
     CrashPoint("quillpost.web.api.dependencies:UnitOfWork.__exit__", "before"),
 ]
 TAKEN_BACK = CrashPoint("quillpost.web.api.dependencies:UnitOfWork.__exit__", "after")

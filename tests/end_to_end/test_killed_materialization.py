@@ -25,7 +25,7 @@ MATERIALISING = "quillpost.orders.tasks"
 
 STEPS = [
     # The order is taken, and nothing made; the items are there, uncounted; all but committed; committed.
-    CrashPoint(f"{MATERIALISING}:_claim_order", "after"),
+    CrashPoint(f"{MATERIALISING}:_audience_criteria", "before"),
     CrashPoint("quillpost.accounts.billing.service:set_order_hold", "before"),
     CrashPoint("quillpost.accounts.billing.service:set_order_hold", "after"),
     CrashPoint("quillpost.core.jobs:enqueue_unique", "before"),

@@ -8,13 +8,13 @@ import sqlalchemy as sa
 
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items, recipients
-from quillpost.orders.audience.queries import lacks_address_parts_sql
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import GiftcardChoice, Order, OrderBranding, ResolvedRequest
 from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.addresses.rules import HOME_COUNTRY
 from quillpost.recipients.models import CUSTOM_FIELDS, Person
+from quillpost.recipients.queries import lacks_address_parts_sql
 from quillpost.rendering import models as rendering_models
 
 

@@ -13,7 +13,7 @@ from quillpost.core.database.search import read_search_page, select_matching_rec
 from quillpost.core.database.tables.base import mailing_lists, recipients
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.core.paging import NEWEST_FIRST, OLDEST_FIRST, Page, PageRequest, Sorting, read_page, tenant_conditions
-from quillpost.recipients.addresses.rules import DELIVERABLE, get_street
+from quillpost.recipients.addresses.rules import DELIVERABLE, HOME_COUNTRY, get_street
 from quillpost.recipients.addresses.text import normalize_for_key
 from quillpost.recipients.models import (
     CUSTOM_FIELDS,
@@ -25,6 +25,13 @@ from quillpost.recipients.models import (
     Recipient,
 )
 from quillpost.recipients.rules import parse_partial_address
+
+
+def lacks_address_parts_sql(table_alias: str) -> str:
+    """Whether the row has an address that is too incomplete to be mailed."""
+    return f"""({table_alias}.city is null or coalesce({table_alias}.country, '{HOME_COUNTRY}') = '{HOME_COUNTRY}'
+                and ({table_alias}.province is null or {table_alias}.postal_code is null))"""
+
 
 BY_UPDATED_AT = Sorting(is_newest_first=False, sort_columns=(recipients.c.updated_at,))
 _SELECT = sa.select(recipients)

@@ -15,7 +15,7 @@ from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.models import Order, can_repeat
 from quillpost.recipients.addresses.rules import DOUBTFUL, HOME_COUNTRY, INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, TEXT_FIELDS, Person
-from quillpost.recipients.queries import get_derived_fields
+from quillpost.recipients.queries import get_derived_fields, lacks_address_parts_sql
 from quillpost.recipients.rules import NO_PRICE, RECENTLY_MAILED, SAME_ADDRESS, SAMPLE_ADDRESS, SUPPRESSED
 
 MAX_DOUBT_REASONS = 3
@@ -95,12 +95,6 @@ def _repeats_sql(key_sql: str) -> str:
            and i.sub_account_id is not distinct from cast(:sub_account_id as bigint)
            and i.status <> 'Failed' and o.id is distinct from cast(:order_id as bigint)
            and o.due_at > :repeats_from and o.due_at < :repeats_until)"""
-
-
-def lacks_address_parts_sql(table_alias: str) -> str:
-    """Whether the row has an address that is too incomplete to be mailed."""
-    return f"""({table_alias}.city is null or coalesce({table_alias}.country, '{HOME_COUNTRY}') = '{HOME_COUNTRY}'
-                and ({table_alias}.province is null or {table_alias}.postal_code is null))"""
 
 
 # An address is on a list once, so duplicates are met only between lists. Two with the same address have the same

@@ -13,10 +13,11 @@ from quillpost.core.database.tables.base import items, recipients
 from quillpost.core.database.tables.notifications import automation_due, automation_sent, automations, visits
 from quillpost.core.errors import NotFound
 from quillpost.core.paging import Page, PageRequest
-from quillpost.orders.audience.queries import PERSON_COLUMNS, lacks_address_parts_sql, read_person
+from quillpost.orders.audience.queries import PERSON_COLUMNS, read_person
 from quillpost.orders.automations import rules
 from quillpost.recipients.addresses.rules import HOME_COUNTRY
 from quillpost.recipients.models import Person
+from quillpost.recipients.queries import lacks_address_parts_sql
 from quillpost.recipients.rules import SAMPLE_ADDRESS
 
 COUNT_DUE = sa.text("select * from automations_waiting(:automations)")
