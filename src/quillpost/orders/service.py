@@ -62,7 +62,9 @@ def insert_items(tx: Tx, order: Order, new_items: Sequence[NewItem], *, now: dat
             ItemStatus.FAILED.value if person.refusal else ItemStatus.PROCESSING.value, person.refusal, 0, item.cents,
             person.name, person.company, person.address, person.address2, person.city,
             person.province, person.postal_code, person.country, person.email, person.phone,
-            person.dob, person.anniversary, *person.custom, *person.derived_values, person.absentee_address,
+            person.dob, person.anniversary, *person.custom, person.surname, person.address_key,
+            person.standard and list(person.standard), person.deliverability, list(person.reasons),
+            person.absentee_address,
             order.creative_key, item.code, item.front_file_id, item.background_file_id,
             item.mailing_list_id, 0 if person.refusal or order.gift is None else order.gift.cents, now, now,
         )
