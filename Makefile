@@ -67,7 +67,7 @@ bench: setup-dev ## Measure ourselves against peers; ONLY=name for one table
 	@$(PYTHON) tools/bootstrap.py bench
 	@.venv/bin/python -m benchmarks $(ONLY)
 
-pin: setup-dev ## Write down anew what users, clients and operators see, for a change that is meant
+pin: setup-dev ## Record again what users, clients and operators see, for an intended change
 	@$(IN_MEMORY) .venv/bin/python tools/pin_interface.py
 
 lock: setup-dev ## Pin the newest versions of everything that we depend on

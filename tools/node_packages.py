@@ -1,5 +1,5 @@
-"""What comes from npm: the scripts of our pages, and typefaces. Without them Quillpost works: its pages load
-as a whole, nothing on them is live, and it lists fewer hands."""
+"""Installs what comes from npm: the scripts of our pages, and typefaces. Quillpost works without them: pages load
+as a whole, nothing on them is live, and fewer handwriting styles are listed."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from pathlib import Path
 
 PACKAGE_FILES = ("package.json", "package-lock.json")
 OPTIONS = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-# Who is offline learns it at once; nobody waits for a network that swallows everything.
-IMPATIENCE = ("--fetch-retries=0", "--fetch-timeout=20000")
-LONGEST_SECONDS = 180
+# Fails at once when offline, also where a network drops everything silently.
+RETRY_OPTIONS = ("--fetch-retries=0", "--fetch-timeout=20000")
+TIMEOUT_SECONDS = 180
 RETRY_SECONDS = 3600
 
-WHAT_IS_MISSING = (
+MISSING_FEATURES = (
     "Pages are without their scripts for now, and the hands Ellen, Hannah, Theo, Louise, Rene and June, "
     "Japanese and Chinese letters and emoji are left out"
 )
-FAILED = f"{WHAT_IS_MISSING}, as npm could not fetch them ({{why}}); `make setup` tries again in an hour."
+FAILED = f"{MISSING_FEATURES}, as npm could not fetch them ({{reason}}); `make setup` tries again in an hour."
 NO_NPM = (
-    f"{WHAT_IS_MISSING}: there is no npm, and none could be fetched ({{why}}). "
+    f"{MISSING_FEATURES}: there is no npm, and none could be fetched ({{reason}}). "
     "Install Node.js with npm and run `make setup` to have them."
 )
 
 OwnNpm = Callable[[], list[str]]
-"""The command of an npm that is fetched where the machine has none; OSError says why it cannot be had."""
+"""Fetches an npm for a machine without one, and returns its command. Raises OSError if that fails."""
 
 
 class NodePackages:
-    """The `node_modules` of a checkout, made of what its package files say."""
+    """The `node_modules` of a checkout, as its package files describe them."""
 
     def __init__(self, root: Path, notes: Path, own_npm: OwnNpm) -> None:
         self._root = root
@@ -43,51 +43,51 @@ class NodePackages:
         self._own_npm = own_npm
 
     def are_missing(self) -> bool:
-        """Whether they are missing or outdated, and were not tried for in vain just now."""
-        return not self._are_ready() and not self._was_tried_lately()
+        """Whether they are missing or outdated, and the last failed attempt is not recent."""
+        return not self._are_ready() and not self._failed_recently()
 
     def install(self) -> None:
-        """Fetch them with npm; where that cannot be, say what is missing, and let life go on."""
-        if not self.are_missing():  # another process has done it while we waited
+        """Fetch them with npm. If that fails, print what is missing and continue."""
+        if not self.are_missing():  # another process installed them while we waited
             return
-        if trouble := self._trouble():
-            print(trouble, flush=True)
+        if failure := self._run_npm():
+            print(failure, flush=True)
             self._note.write_text(self._attempt())
             return
         self._stamp.write_text(self._digest())
         self._note.unlink(missing_ok=True)
 
-    def _trouble(self) -> str:
-        """What is told of a failure, or nothing."""
+    def _run_npm(self) -> str:
+        """The message about a failure, or nothing."""
         npm = shutil.which("npm")
         try:
             command = [npm] if npm else self._own_npm()
         except OSError as error:
-            return NO_NPM.format(why=error)
-        why = self._fetch(command)
-        return FAILED.format(why=why) if why else ""
+            return NO_NPM.format(reason=error)
+        reason = self._fetch(command)
+        return FAILED.format(reason=reason) if reason else ""
 
     def _fetch(self, npm: list[str]) -> str:
         """What went wrong, or nothing."""
         count = len(json.loads((self._root / "package.json").read_text())["dependencies"])
         print(f"  node_modules: {count} packages ...", flush=True)
-        command = [*npm, "ci", *OPTIONS, *IMPATIENCE]
+        command = [*npm, "ci", *OPTIONS, *RETRY_OPTIONS]
         if not os.access(Path(os.path.expanduser("~")), os.W_OK):  # noqa: PTH111 (Path.home fails without one)
             command += ["--cache", str(self._note.parent / "npm")]
         try:
             done = subprocess.run(
-                command, cwd=self._root, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
+                command, cwd=self._root, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
             )
         except subprocess.TimeoutExpired:
-            return f"no answer in {LONGEST_SECONDS} seconds"
+            return f"no answer in {TIMEOUT_SECONDS} seconds"
         except OSError as error:
             return str(error)
-        return "" if done.returncode == 0 else _gist(done.stderr)
+        return "" if done.returncode == 0 else _summarize(done.stderr)
 
     def _are_ready(self) -> bool:
         return self._stamp.exists() and self._stamp.read_text() == self._digest()
 
-    def _was_tried_lately(self) -> bool:
+    def _failed_recently(self) -> bool:
         if not self._note.exists() or self._note.read_text() != self._attempt():
             return False
         return time.time() - self._note.stat().st_mtime < RETRY_SECONDS
@@ -101,9 +101,9 @@ class NodePackages:
         return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def _gist(output: str) -> str:
-    """The line of npm's that says most."""
+def _summarize(output: str) -> str:
+    """The line of npm's output that says most."""
     lines = [line.removeprefix("npm error ").strip() for line in output.splitlines()]
-    telling = [line for line in lines if line and not line.startswith("A complete log")]
-    named = [line for line in telling if line.startswith(("network", "code "))]
-    return (named or telling or ["it did not say why"])[0]
+    candidates = [line for line in lines if line and not line.startswith("A complete log")]
+    named = [line for line in candidates if line.startswith(("network", "code "))]
+    return (named or candidates or ["it did not say why"])[0]

@@ -1,4 +1,4 @@
-"""Where packages come from on this machine: what its owner has told pip, told to uv as well."""
+"""Where packages come from on this machine: pip's settings, passed on to uv."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 FETCH_SECONDS = 60
 
-# pip's option: uv's variable, and what stands between several values there
-FROM_PIP_TO_UV = {
+# pip's option: uv's variable, and its separator between values
+UV_VARIABLES = {
     "index-url": ("UV_DEFAULT_INDEX", " "),
     "extra-index-url": ("UV_INDEX", " "),
     "find-links": ("UV_FIND_LINKS", ","),
@@ -22,11 +22,11 @@ FROM_PIP_TO_UV = {
     "trusted-host": ("UV_INSECURE_HOST", " "),
     "cert": ("SSL_CERT_FILE", " "),
 }
-UV_NAMES_AN_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL")
+UV_INDEX_VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL")
 
 
 def pip_option(name: str) -> list[str]:
-    """The values of one of pip's options, from its variable or the last of its files to say so."""
+    """The values of one of pip's options, from its variable or the last of its files that sets it."""
     value = os.environ.get("PIP_" + name.upper().replace("-", "_"))
     for file in _pip_files():
         if value is not None:
@@ -39,21 +39,21 @@ def pip_option(name: str) -> list[str]:
 
 
 def variables_for_uv() -> dict[str, str]:
-    """pip's settings in uv's words. What is said to uv itself stays as it is."""
+    """pip's settings as variables of uv. Variables that are already set for uv stay."""
     variables = {}
-    for option, (variable, separator) in FROM_PIP_TO_UV.items():
+    for option, (variable, separator) in UV_VARIABLES.items():
         values = pip_option(option)
         if values and variable not in os.environ:
             variables[variable] = separator.join(values)
-    if any(name in os.environ for name in UV_NAMES_AN_INDEX):
+    if any(name in os.environ for name in UV_INDEX_VARIABLES):
         variables.pop("UV_DEFAULT_INDEX", None)
-    # Like pip, look at every index for each package; the hashes say which file is the right one.
+    # Like pip, look at every index for each package; the hashes decide which file is the right one.
     variables.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
     return variables
 
 
 def fetch(package: str, file_name: str) -> bytes:
-    """One file from the index that this machine names; OSError if there is none, or not there."""
+    """One file from this machine's package index. Raises OSError if there is no index or no such file."""
     address = _index_address()
     page_address = f"{address.rstrip('/')}/{package}/"
     links = _Links()
@@ -65,7 +65,7 @@ def fetch(package: str, file_name: str) -> bytes:
 
 
 def _index_address() -> str:
-    uv_indexes = [os.environ[name] for name in UV_NAMES_AN_INDEX if os.environ.get(name)]
+    uv_indexes = [os.environ[name] for name in UV_INDEX_VARIABLES if os.environ.get(name)]
     addresses = pip_option("index-url") + uv_indexes
     if not addresses:
         raise OSError("no package index is named")
@@ -73,7 +73,7 @@ def _index_address() -> str:
 
 
 def _pip_files() -> list[Path]:
-    """pip's configuration files, the one that wins first."""
+    """pip's configuration files, by precedence."""
     home = Path(os.path.expanduser("~"))  # noqa: PTH111 (Path.home fails without a home)
     named = os.environ.get("PIP_CONFIG_FILE")
     personal = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")
@@ -96,8 +96,8 @@ def _read(address: str) -> bytes:
         headers["Authorization"] = f"Basic {secret}"
     plain = urlunsplit(parts._replace(netloc=host))
     request = urllib.request.Request(plain, headers=headers)
-    with urllib.request.urlopen(request, timeout=FETCH_SECONDS) as answer:
-        content: bytes = answer.read()
+    with urllib.request.urlopen(request, timeout=FETCH_SECONDS) as response:
+        content: bytes = response.read()
     return content
 
 

@@ -84,7 +84,7 @@ STATEMENTS: Sequence[LiteralString] = (
                   case when seqcycle then ' cycle' else '' end)
       from pg_sequence
     """,
-    # What is not null is told with its column.
+    # Not-null constraints are part of their columns.
     """
     select format('alter %s add constraint %I %s;',
                   case when conrelid = 0 then 'domain ' || contypid::regtype

@@ -34,9 +34,9 @@ def package_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType
     """The module as it is on a machine where nothing is configured."""
     monkeypatch.syspath_prepend(str(TOOLS))
     module = importlib.import_module("package_index")
-    for name in [*module.FROM_PIP_TO_UV, "config-file"]:
+    for name in [*module.UV_VARIABLES, "config-file"]:
         monkeypatch.delenv("PIP_" + name.upper().replace("-", "_"), raising=False)
-    for variable, _ in module.FROM_PIP_TO_UV.values():
+    for variable, _ in module.UV_VARIABLES.values():
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.delenv("UV_INDEX_URL", raising=False)
     monkeypatch.setenv("NO_PROXY", "*")
