@@ -10,7 +10,10 @@ from quillpost.core.errors import Message
 metadata = sa.MetaData()
 
 Text, BigInt, Integer, Boolean = sa.Text(), sa.BigInteger(), sa.Integer(), sa.Boolean()
+Double: sa.Double[float] = sa.Double()
 Timestamp, Date = sa.DateTime(timezone=True), sa.Date()
+Bytes, Json, Uuid = BYTEA(), JSONB(), UUID(as_uuid=True)
+TextArray, BigIntArray, IntegerArray = ARRAY(Text), ARRAY(BigInt), ARRAY(Integer)
 
 
 class MessageList(sa.types.TypeDecorator[list[Message]]):
@@ -26,40 +29,39 @@ class MessageList(sa.types.TypeDecorator[list[Message]]):
         return None if value is None else [Message.from_json(each) for each in value]
 
 
-def required_column(name: str, type_: sa.types.TypeEngine[Any]) -> sa.Column[Any]:
-    return sa.Column(name, type_, nullable=False)
+Messages = MessageList()
 
 
-def required_columns(*names: str, type_: sa.types.TypeEngine[Any] = Text) -> list[sa.Column[Any]]:
-    return [required_column(name, type_) for name in names]
+def columns(type_: sa.types.TypeEngine[Any], *names: str) -> list[sa.Column[Any]]:
+    """Of one type; a name that ends in `?` may be null."""
+    return [sa.Column(name.removesuffix("?"), type_, nullable=name.endswith("?")) for name in names]
 
 
-def nullable_columns(*names: str, type_: sa.types.TypeEngine[Any] = Text) -> list[sa.Column[Any]]:
-    return [sa.Column(name, type_) for name in names]
-
-
-def define_table(name: str, *columns: sa.Column[Any]) -> sa.Table:
-    return sa.Table(name, metadata, *columns)
+def key_columns(type_: sa.types.TypeEngine[Any], *names: str) -> list[sa.Column[Any]]:
+    """Of the primary key."""
+    return [sa.Column(name, type_, primary_key=True) for name in names]
 
 
 def id_column() -> sa.Column[int]:
-    return sa.Column("id", sa.BigInteger(), sa.Identity(always=True), primary_key=True)
+    return sa.Column("id", BigInt, sa.Identity(always=True), primary_key=True)
 
 
 def owner_columns() -> list[sa.Column[Any]]:
     """Row-level security reads these."""
-    return [required_column("account_id", BigInt), *nullable_columns("sub_account_id", type_=BigInt)]
+    return columns(BigInt, "account_id", "sub_account_id?")
 
 
 def timestamp_columns() -> list[sa.Column[Any]]:
-    return [required_column("created_at", Timestamp), required_column("updated_at", Timestamp)]
+    return columns(Timestamp, "created_at", "updated_at")
 
 
-def address_check_columns() -> list[sa.Column[Any]]:
-    return [
-        *nullable_columns("surname", "deliverability"),
-        *nullable_columns("standard", "reasons", type_=ARRAY(sa.Text())),
-    ]
+def define_table(name: str, *table_columns: sa.Column[Any]) -> sa.Table:
+    return sa.Table(name, metadata, *table_columns)
+
+
+def define_tenant_table(name: str, *table_columns: sa.Column[Any]) -> sa.Table:
+    """With an id and an owner."""
+    return define_table(name, id_column(), *owner_columns(), *table_columns)
 
 
 CUSTOM_COLUMNS = tuple(f"custom{n}" for n in range(1, 11))
@@ -67,116 +69,97 @@ PERSON_COLUMNS = (
     "name", "company", "address", "address2", "city", "province", "postal_code",
 )  # fmt: skip
 
+
+def person_columns() -> list[sa.Column[Any]]:
+    """A person on a list or of an item, and what the check of the address found."""
+    names = (*PERSON_COLUMNS, "absentee_address", "email", "phone", *CUSTOM_COLUMNS)
+    return [
+        *columns(Text, *(f"{name}?" for name in names)),
+        *columns(Text, "address_key?", "moved_key?", "surname?", "deliverability?"),
+        *columns(TextArray, "standard?", "reasons?"),
+        *columns(Date, "dob?", "anniversary?"),
+    ]
+
+
 accounts = define_table(
     "accounts",
     id_column(),
-    *required_columns("email", "name"),
-    *nullable_columns("company"),
-    *required_columns("is_operator", "test_mode", type_=Boolean),
-    *nullable_columns("return_name", "return_address", "return_address2"),
-    *nullable_columns("return_city", "return_state", "return_postal_code"),
+    *columns(Text, "email", "name", "company?"),
+    *columns(Text, "return_name?", "return_address?", "return_address2?"),
+    *columns(Text, "return_city?", "return_state?", "return_postal_code?"),
+    *columns(Boolean, "is_operator", "test_mode"),
+    sa.Column("embed_origins", TextArray, nullable=False, server_default="{}"),
     *timestamp_columns(),
-    sa.Column("embed_origins", ARRAY(sa.Text()), nullable=False, server_default="{}"),
 )
 
 sub_accounts = define_table(
     "sub_accounts",
     id_column(),
-    required_column("account_id", BigInt),
-    required_column("title", Text),
-    *nullable_columns("return_name", "return_address", "return_address2"),
-    *nullable_columns("return_city", "return_state", "return_postal_code"),
-    *required_columns("branding", "backgrounds", type_=JSONB()),
+    *columns(BigInt, "account_id"),
+    *columns(Text, "title", "return_name?", "return_address?", "return_address2?"),
+    *columns(Text, "return_city?", "return_state?", "return_postal_code?"),
+    *columns(Json, "branding", "backgrounds"),
+    *columns(Timestamp, "deleted_at?"),
     *timestamp_columns(),
-    *nullable_columns("deleted_at", type_=Timestamp),
 )
 
-tokens = define_table(
+tokens = define_tenant_table(
     "tokens",
-    id_column(),
-    *owner_columns(),
-    *required_columns("name", "mode"),
-    required_column("digest", BYTEA()),
-    *nullable_columns("scopes", type_=ARRAY(sa.Text())),
-    required_column("created_at", Timestamp),
-    *nullable_columns("last_used_at", "expires_at", "revoked_at", type_=Timestamp),
-    *nullable_columns("person_id", "grant_id", "session_id", type_=BigInt),
-    *nullable_columns("hint"),
+    *columns(Text, "name", "mode", "hint?"),
+    *columns(Bytes, "digest"),
+    *columns(TextArray, "scopes?"),
+    *columns(Timestamp, "created_at", "last_used_at?", "expires_at?", "revoked_at?"),
+    *columns(BigInt, "person_id?", "grant_id?", "session_id?"),
 )
 
-mailing_lists = define_table(
+mailing_lists = define_tenant_table(
     "mailing_lists",
-    id_column(),
-    *owner_columns(),
-    *required_columns("type", "description"),
-    *nullable_columns("qrcode_url"),
-    *required_columns("is_suppression_list", "processed", type_=Boolean),
-    *required_columns("total_recipients", "total_sends", "total_scans", "unique_scans", type_=Integer),
-    *nullable_columns("last_send", "last_scan", type_=Timestamp),
-    *nullable_columns("key_digest", "key_sealed", type_=BYTEA()),
+    *columns(Text, "type", "description", "qrcode_url?", "kept_for?", "suppress_by"),
+    *columns(Boolean, "is_suppression_list", "processed"),
+    *columns(Integer, "total_recipients", "total_sends", "total_scans", "unique_scans"),
+    *columns(Timestamp, "last_send?", "last_scan?"),
+    *columns(Bytes, "key_digest?", "key_sealed?"),
     *timestamp_columns(),
-    *nullable_columns("kept_for"),
-    required_column("suppress_by", Text),
 )
 
-recipients = define_table(
+recipients = define_tenant_table(
     "recipients",
-    id_column(),
-    *owner_columns(),
-    required_column("mailing_list_id", BigInt),
-    *nullable_columns(*PERSON_COLUMNS, "country", "email", "phone"),
-    *nullable_columns("dob", "anniversary", type_=Date),
-    *nullable_columns(*CUSTOM_COLUMNS, "address_key"),
-    *timestamp_columns(),
+    *columns(BigInt, "mailing_list_id"),
+    *person_columns(),
+    *columns(Text, "country?", "told_apart"),
     sa.Column("email_key", Text, sa.Computed("lower(email)", persisted=True)),
-    *address_check_columns(),
-    required_column("told_apart", Text),
-    *nullable_columns("moved_key"),
-    *nullable_columns("absentee_address"),
     sa.Column("is_sample", Boolean, nullable=False, server_default=sa.false()),
+    *timestamp_columns(),
 )
 
-barred_digests = define_table(
-    "barred_digests",
-    id_column(),
-    *owner_columns(),
-    required_column("kind", Text),
-    required_column("digest", BYTEA()),
-    required_column("at", Timestamp),
+barred_digests = define_tenant_table(
+    "barred_digests", *columns(Text, "kind"), *columns(Bytes, "digest"), *columns(Timestamp, "at")
 )
 
-do_not_mail_inbox = define_table(
-    "do_not_mail_inbox", id_column(), required_column("code", Text), required_column("at", Timestamp)
-)
+do_not_mail_inbox = define_table("do_not_mail_inbox", id_column(), *columns(Text, "code"), *columns(Timestamp, "at"))
 
 files = define_table(
     "files",
-    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    *key_columns(Uuid, "id"),
     *owner_columns(),
-    *required_columns("purpose", "key", "content_type"),
-    required_column("size", BigInt),
-    required_column("sha256", BYTEA()),
-    required_column("created_at", Timestamp),
-    *nullable_columns("expires_at", type_=Timestamp),
+    *columns(Text, "purpose", "key", "content_type"),
+    *columns(BigInt, "size"),
+    *columns(Bytes, "sha256"),
+    *columns(Timestamp, "created_at", "expires_at?"),
 )
 
-image_templates = define_table(
+image_templates = define_tenant_table(
     "image_templates",
-    id_column(),
-    *owner_columns(),
-    *required_columns("type", "name"),
-    *nullable_columns("image_file_id", type_=UUID(as_uuid=True)),
-    *nullable_columns("design_tool_id"),
+    *columns(Text, "type", "name", "design_tool_id?"),
+    *columns(Uuid, "image_file_id?"),
     *timestamp_columns(),
 )
 
-message_templates = define_table(
+message_templates = define_tenant_table(
     "message_templates",
-    id_column(),
-    *owner_columns(),
-    *required_columns("type", "name", "content"),
-    required_column("settings", JSONB()),
-    required_column("share_uuid", UUID(as_uuid=True)),
+    *columns(Text, "type", "name", "content"),
+    *columns(Json, "settings"),
+    *columns(Uuid, "share_uuid"),
     *timestamp_columns(),
 )
 
@@ -188,170 +171,113 @@ STATUS_COUNT_COLUMNS = (
 
 CHANGEABLE_ORDER_STATUSES = ("reviewing", "paused")  # orders in these states are not made yet, and may still be changed
 
-orders = define_table(
+orders = define_tenant_table(
     "orders",
-    id_column(),
-    *owner_columns(),
-    *required_columns("mode", "type"),
-    *nullable_columns("size"),
-    *required_columns("piece", "mail_class", "status", "method", "message"),
-    *nullable_columns("message_template_id", "image_template_id", type_=BigInt),
-    required_column("style", Integer),
-    required_column("handwriting_color", Text),
-    required_column("handwriting_realism", Boolean),
-    required_column("font_size", Text),
-    *nullable_columns("front_image_url", "background_url", "qrcode_url"),
-    *nullable_columns("front_file_id", "background_file_id", type_=UUID(as_uuid=True)),
-    *nullable_columns("return_name", "return_address", "return_address2"),
-    *nullable_columns("return_city", "return_province", "return_postal_code"),
-    *nullable_columns("sender_name", "sender_company"),
-    *required_columns("append_or_current_resident", "allow_duplicates", type_=Boolean),
-    required_column("mailing_list_ids", ARRAY(sa.BigInteger())),
-    required_column("notification_emails", ARRAY(sa.Text())),
-    *nullable_columns("metadata"),
-    sa.Column("metadata_index", JSONB(), sa.Computed("jsonb_or_null(metadata)", persisted=True)),
-    *required_columns("total_estimated_recipients", "recipient_count", type_=Integer),
-    *required_columns("authorization_total", "order_total", "leads_fee", type_=BigInt),
-    *(required_column(n, Integer) for n in (*STATUS_COUNT_COLUMNS, "total_scans", "multi_scans")),
-    required_column("warnings", MessageList()),
-    *nullable_columns("schedule_for", type_=Timestamp),
-    required_column("due_at", Timestamp),
+    *columns(Text, "mode", "type", "size?", "piece", "mail_class", "status", "method"),
+    *columns(Text, "message", "handwriting_color", "font_size", "metadata?", "landing_page_url?"),
+    *columns(Integer, "style"),
+    *columns(Boolean, "handwriting_realism", "append_or_current_resident", "allow_duplicates"),
+    *columns(BigInt, "message_template_id?", "image_template_id?"),
+    *columns(Text, "front_image_url?", "background_url?", "pages_url?", "qrcode_url?"),
+    *columns(Uuid, "front_file_id?", "background_file_id?", "pages_file_id?", "logo_file_id?", "creative_key?"),
+    *columns(Text, "return_name?", "return_address?", "return_address2?"),
+    *columns(Text, "return_city?", "return_province?", "return_postal_code?"),
+    *columns(Text, "sender_name?", "sender_company?"),
+    *columns(Json, "branding?"),
+    *columns(Text, "giftcard_brand?", "giftcard_title?", "giftcard_accent?"),
+    *columns(Integer, "giftcard_amount?"),
+    *columns(BigIntArray, "mailing_list_ids"),
+    *columns(TextArray, "notification_emails"),
+    sa.Column("metadata_index", Json, sa.Computed("jsonb_or_null(metadata)", persisted=True)),
+    *columns(BigInt, "authorization_total", "order_total", "leads_fee", "gift_total"),
+    *columns(Integer, "total_estimated_recipients", "recipient_count", "total_scans", "multi_scans"),
+    *columns(Integer, *STATUS_COUNT_COLUMNS, "n_over", "n_lost", "n_mailed"),
+    *columns(Messages, "warnings", "hold_reasons"),
+    *columns(Integer, "lowest_dpi?"),
+    *columns(Double, "lowest_contrast?"),
+    *columns(Boolean, "pdf_only", "audience_pending", "rush"),
+    *columns(Timestamp, "schedule_for?", "due_at", "pool_at?", "pictures_gone_at?", "verified_at?"),
     *timestamp_columns(),
-    *nullable_columns("pages_url"),
-    *nullable_columns("pages_file_id", "logo_file_id", "creative_key", type_=UUID(as_uuid=True)),
-    *nullable_columns("branding", type_=JSONB()),
-    *required_columns("pdf_only", "audience_pending", type_=Boolean),
-    required_column("hold_reasons", MessageList()),
-    *nullable_columns("lowest_dpi", type_=Integer),
-    *nullable_columns("lowest_contrast", type_=sa.Double()),
-    required_column("rush", Boolean),
-    *nullable_columns("pool_at", type_=Timestamp),
-    *required_columns("n_over", "n_lost", type_=Integer),
-    *nullable_columns("pictures_gone_at", type_=Timestamp),
-    *nullable_columns("verified_at", type_=Timestamp),
-    *nullable_columns("giftcard_brand", "giftcard_title", "giftcard_accent"),
-    *nullable_columns("giftcard_amount", type_=Integer),
-    *nullable_columns("landing_page_url"),
-    required_column("gift_total", BigInt),
-    required_column("n_mailed", Integer),
 )
 
 stored_sends = define_table(
     "stored_sends",
-    sa.Column("id", UUID(as_uuid=True), primary_key=True),
+    *key_columns(Uuid, "id"),
     *owner_columns(),
-    *required_columns("mode", "piece", "body"),
-    *nullable_columns("answer_headers", type_=JSONB()),
-    *nullable_columns("answer_body", type_=BYTEA()),
-    required_column("created_at", Timestamp),
-    *nullable_columns("sent_at", type_=Timestamp),
-    required_column("expires_at", Timestamp),
+    *columns(Text, "mode", "piece", "body"),
+    *columns(Json, "answer_headers?"),
+    *columns(Bytes, "answer_body?"),
+    *columns(Timestamp, "created_at", "sent_at?", "expires_at"),
 )
 
-items = define_table(
+items = define_tenant_table(
     "items",
-    id_column(),
-    *owner_columns(),
-    required_column("mode", Text),
-    required_column("order_id", BigInt),
-    required_column("status", Text),
-    *nullable_columns("delivery_date", type_=Date),
-    *nullable_columns("failure"),
-    *required_columns("scans", "price_cents", type_=Integer),
-    *nullable_columns(*PERSON_COLUMNS),
-    required_column("country", Text),
-    *nullable_columns("absentee_address", "email", "phone"),
-    *nullable_columns("dob", "anniversary", type_=Date),
-    *nullable_columns(*CUSTOM_COLUMNS, "address_key", "code"),
+    *columns(Text, "mode", "status", "failure?", "code?", "giftcard_brand?"),
+    *columns(BigInt, "order_id", "mailing_list_id?"),
+    *columns(Date, "delivery_date?"),
+    *columns(Integer, "scans", "price_cents", "gift_cents"),
+    *person_columns(),
+    *columns(Text, "country"),
+    *columns(Uuid, "front_file_id?", "background_file_id?", "creative_key?"),
+    *columns(Boolean, "delivery_inferred", "is_over", "is_mailed"),
+    *columns(Timestamp, "person_gone_at?"),
+    *columns(Bytes, "door_digest?"),
     *timestamp_columns(),
-    *nullable_columns("front_file_id", "background_file_id", "creative_key", type_=UUID(as_uuid=True)),
-    *nullable_columns("mailing_list_id", type_=BigInt),
-    *required_columns("delivery_inferred", "is_over", type_=Boolean),
-    *address_check_columns(),
-    *nullable_columns("moved_key"),
-    *nullable_columns("person_gone_at", type_=Timestamp),
-    *nullable_columns("door_digest", type_=BYTEA()),
-    required_column("gift_cents", Integer),
-    *nullable_columns("giftcard_brand"),
-    required_column("is_mailed", Boolean),
 )
 
-recipient_search = define_table(
-    "recipient_search", sa.Column("recipient_id", BigInt, primary_key=True), required_column("words", TSVECTOR())
-)
+recipient_search = define_table("recipient_search", *key_columns(BigInt, "recipient_id"), *columns(TSVECTOR(), "words"))
 
 search_backlog = define_table(
     "search_backlog",
     id_column(),
-    required_column("kind", Text),
-    *required_columns("account_id", "first_id", "last_id", type_=BigInt),
-    required_column("ids", ARRAY(BigInt)),
+    *columns(Text, "kind"),
+    *columns(BigInt, "account_id", "first_id", "last_id"),
+    *columns(BigIntArray, "ids"),
 )
 
 item_search = define_table(
-    "item_search",
-    sa.Column("item_id", BigInt, primary_key=True),
-    required_column("order_id", BigInt),
-    required_column("words", TSVECTOR()),
+    "item_search", *key_columns(BigInt, "item_id"), *columns(BigInt, "order_id"), *columns(TSVECTOR(), "words")
 )
 
-facts = define_table(
+facts = define_tenant_table(
     "facts",
-    id_column(),
-    *owner_columns(),
-    *required_columns("mode", "kind"),
-    required_column("order_id", BigInt),
-    *nullable_columns("item_id", type_=BigInt),
-    required_column("order_status", Text),
-    *nullable_columns("previous"),
-    required_column("current", Text),
-    required_column("event_id", UUID(as_uuid=True)),
-    required_column("at", Timestamp),
-    *nullable_columns("seen_at", type_=Timestamp),
-    *nullable_columns("place", "reason"),
-    required_column("inferred", Boolean),
-    required_column("scans", Integer),
+    *columns(Text, "mode", "kind", "order_status", "previous?", "current", "place?", "reason?"),
+    *columns(BigInt, "order_id", "item_id?"),
+    *columns(Uuid, "event_id"),
+    *columns(Timestamp, "at", "seen_at?"),
+    *columns(Boolean, "inferred"),
+    *columns(Integer, "scans"),
 )
 
-fact_queue = define_table("fact_queue", sa.Column("fact_id", BigInt, primary_key=True))
+fact_queue = define_table("fact_queue", *key_columns(BigInt, "fact_id"))
 
 prices = define_table(
     "prices",
     id_column(),
-    *required_columns("type", "size", "mail_class", "country"),
-    required_column("unit_cents", Integer),
-    required_column("valid_from", Date),
+    *columns(Text, "type", "size", "mail_class", "country"),
+    *columns(Integer, "unit_cents"),
+    *columns(Date, "valid_from"),
 )
 
-ledger_moves = define_table(
+ledger_moves = define_tenant_table(
     "ledger_moves",
-    id_column(),
-    *owner_columns(),
-    required_column("mode", Text),
-    *nullable_columns("order_id", type_=BigInt),
-    *required_columns("kind", "source", "target"),
-    required_column("cents", BigInt),
-    required_column("key", Text),
-    required_column("at", Timestamp),
-    *nullable_columns("note"),
+    *columns(Text, "mode", "kind", "source", "target", "key", "note?"),
+    *columns(BigInt, "order_id?", "cents"),
+    *columns(Timestamp, "at"),
 )
 
 idempotency_keys = define_table(
     "idempotency_keys",
-    sa.Column("account_id", BigInt, primary_key=True),
-    *(sa.Column(n, Text, primary_key=True) for n in ("mode", "path", "key")),
-    required_column("request_digest", BYTEA()),
-    required_column("answer_status", Integer),
-    *nullable_columns("answer_type"),
-    required_column("answer_headers", JSONB()),
-    required_column("answer_body", BYTEA()),
-    required_column("sealed", Boolean),
-    required_column("expires_at", Timestamp),
+    *key_columns(BigInt, "account_id"),
+    *key_columns(Text, "mode", "path", "key"),
+    *columns(Bytes, "request_digest", "answer_body"),
+    *columns(Integer, "answer_status"),
+    *columns(Text, "answer_type?"),
+    *columns(Json, "answer_headers"),
+    *columns(Boolean, "sealed"),
+    *columns(Timestamp, "expires_at"),
 )
 
 rate_windows = define_table(
-    "rate_windows",
-    sa.Column("key", Text, primary_key=True),
-    required_column("started_at", Timestamp),
-    required_column("used", Integer),
+    "rate_windows", *key_columns(Text, "key"), *columns(Timestamp, "started_at"), *columns(Integer, "used")
 )
