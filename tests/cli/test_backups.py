@@ -6,6 +6,7 @@ import io
 import stat
 import tarfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -328,7 +329,7 @@ def test_a_restore_overwrites_nothing(
 def test_a_database_that_refuses_the_data_stays_empty(saved: Saved, emptiness: Emptiness, quillpost: Quillpost) -> None:
     """A backup that is whole, but whose dump is of no use."""
     manifest = archive.verify_backup(saved.file)
-    with saved.file.open("wb") as out, archive.ArchiveWriter(out, manifest) as writer:
+    with saved.file.open("wb") as out, closing(archive.ArchiveWriter(out, manifest)) as writer:
         writer.add_file("creative/one", b"picture")
         writer.add_database_chunk(b"PGDMP, or so it says")
         writer.finish()
@@ -340,7 +341,7 @@ def test_a_database_that_refuses_the_data_stays_empty(saved: Saved, emptiness: E
 
 def test_a_backup_of_a_newer_release_is_refused(saved: Saved, emptiness: Emptiness, quillpost: Quillpost) -> None:
     manifest = replace(archive.verify_backup(saved.file), schema="9999")
-    with saved.file.open("wb") as out, archive.ArchiveWriter(out, manifest) as writer:
+    with saved.file.open("wb") as out, closing(archive.ArchiveWriter(out, manifest)) as writer:
         writer.finish()
     outcome = quillpost("restore", saved.file, **emptiness.settings)
     assert outcome.is_one_sentence()

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -353,13 +353,8 @@ def build_review_limits(settings: Settings) -> ReviewLimits:
 def open_container() -> Iterator[tuple[Settings, Container]]:
     """For a command, beside a running server or alone."""
     settings = runtime.load_settings()
-    service_runtime = runtime.open_runtime(settings)
-    try:
+    with closing(runtime.open_runtime(settings)) as service_runtime:
         prepare_database(service_runtime.conninfo)
         container = build_container(settings, service_runtime.conninfo)
-        try:
+        with closing(container.db):
             yield settings, container
-        finally:
-            container.db.close()
-    finally:
-        service_runtime.close()

@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -180,12 +180,8 @@ def _get_reachable_host(host: str) -> str:
 
 
 def read_schema(conninfo: str) -> SchemaState:
-    engine = create_admin_engine(conninfo)
-    try:
-        with engine.connect() as connection:
-            return read_schema_state(connection)
-    finally:
-        engine.dispose()
+    with create_admin_engine(conninfo).connect() as connection:
+        return read_schema_state(connection)
 
 
 def prepare_database(conninfo: str) -> None:
@@ -200,14 +196,10 @@ def prepare_database(conninfo: str) -> None:
 def upgrade_database(conninfo: str) -> SchemaState:
     """Upgrade the schema and load the shipped prices and brands; the state before."""
     before = migrate(conninfo)
-    engine = create_admin_engine(conninfo)
-    try:
-        with engine.begin() as tx:
-            tx.execute(sa.text("set local role quillpost_worker"))
-            load_default_prices(tx)
-            load_default_brands(tx)
-    finally:
-        engine.dispose()
+    with create_admin_engine(conninfo).begin() as tx:
+        tx.execute(sa.text("set local role quillpost_worker"))
+        load_default_prices(tx)
+        load_default_brands(tx)
     return before
 
 
@@ -215,13 +207,8 @@ def upgrade_database(conninfo: str) -> SchemaState:
 def open_core_services() -> Iterator[CoreServices]:
     """For a command, beside a running server or alone."""
     settings = load_settings()
-    runtime = open_runtime(settings)
-    try:
+    with closing(open_runtime(settings)) as runtime:
         prepare_database(runtime.conninfo)
         services = build_core_services(settings, runtime.conninfo)
-        try:
+        with closing(services.db):
             yield services
-        finally:
-            services.db.close()
-    finally:
-        runtime.close()

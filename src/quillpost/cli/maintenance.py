@@ -3,7 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -45,12 +45,9 @@ def migrate() -> None:
     leaves a current one as it is, and refuses one that a newer release has written.
     """
     settings = load_settings()
-    service_runtime = open_runtime(settings)
-    try:
-        before = upgrade_database(service_runtime.conninfo)
-        revision = read_schema(service_runtime.conninfo).revision
-    finally:
-        service_runtime.close()
+    with closing(open_runtime(settings)) as runtime:
+        before = upgrade_database(runtime.conninfo)
+        revision = read_schema(runtime.conninfo).revision
     match before.status:
         case "current":
             typer.echo(f"The database schema is {revision} already: nothing to do.")
@@ -72,8 +69,7 @@ def backup(file: BackupFileArgument) -> None:
             raise NotReady(f"{path} is there already: choose another name.")
     settings = load_settings()
     binaries = find_binaries(settings.postgres_bin)
-    runtime = open_runtime(settings)
-    try:
+    with closing(open_runtime(settings)) as runtime:
         if read_schema(runtime.conninfo).status == "empty":
             raise NotReady("There is nothing to back up: the database is empty.")
         services = build_core_services(settings, runtime.conninfo)
@@ -81,8 +77,6 @@ def backup(file: BackupFileArgument) -> None:
         with _write_atomically(file) as out, _progress_counter("Saved") as count:
             manifest = _write_backup(out, services, binaries, count)
         services.db.close()
-    finally:
-        runtime.close()
     if settings.secret_key is None:
         with _write_atomically(key_file) as out:
             # One that was forgotten meanwhile has sealed what is in the snapshot; a new one, files.
@@ -142,7 +136,7 @@ def _write_backup(
             key_check=" ".join(_compute_key_checks(services.encryptor)),
             counts=snapshot.counts,
         )
-        with archive.ArchiveWriter(out, manifest) as writer:
+        with closing(archive.ArchiveWriter(out, manifest)) as writer:
             for key, data in _read_snapshot_files(services.store, snapshot.last_batch):
                 writer.add_file(key, data)
                 count("files")
@@ -169,8 +163,7 @@ def _restore_backup(settings: Settings, file: Path, key_file: Path | None, manif
     """How many gift cards in stock were set aside."""
     binaries = find_binaries(settings.postgres_bin)
     installed_key = key_path(settings.home)
-    runtime = open_runtime(settings)
-    try:
+    with closing(open_runtime(settings)) as runtime:
         # Before the file store makes it, which would leave it open.
         installed_key.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         store = build_file_store(settings)
@@ -194,8 +187,6 @@ def _restore_backup(settings: Settings, file: Path, key_file: Path | None, manif
             if key_file is not None:
                 installed_key.unlink()
             raise
-    finally:
-        runtime.close()
 
 
 def _restore_files(store: FileStore, file: Path, count: CountCallback) -> None:

@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from multiprocessing import parent_process
 from threading import Thread
 from types import FrameType
@@ -184,8 +184,7 @@ def serve(
     configure_logging(as_json=settings.log_format == "json", level=settings.log_level)
     warn_of_missing_scripts(settings)
     listener = _open_listener(settings.host, settings.port)
-    service_runtime = runtime.open_runtime(settings, keep_running=True, supervise=True)
-    try:
+    with closing(runtime.open_runtime(settings, keep_running=True, supervise=True)) as service_runtime:
         prepare_database(service_runtime.conninfo)
         publish_receiver_address(settings)
         greeting = prepare_welcome(settings, service_runtime.conninfo) if welcome else None
@@ -194,8 +193,6 @@ def serve(
                 _serve_single(settings, service_runtime, listener, greeting)
             else:
                 _serve_multiple(settings, workers, service_runtime, listener, greeting)
-    finally:
-        service_runtime.close()
 
 
 def warn_of_missing_scripts(settings: Settings) -> None:

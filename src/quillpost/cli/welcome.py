@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -98,14 +99,12 @@ def prepare_welcome(settings: Settings, conninfo: str) -> Welcome:
     """Create what is missing; later starts keep the account, token and receiver. Until somebody has joined the account,
     each start has a new link for that."""
     container = bootstrap.build_container(settings, conninfo)
-    try:
+    with closing(container.db):
         token = _ensure_token(settings.home.absolute() / "first-token", container)
         page = f"/receiver/{container.receiver_key}"
         host, port = get_own_address(settings)
         _subscribe_receiver(container, token, f"http://{host}:{port}{page}/hook")
         return Welcome(container.base_url, token, container.base_url + page, _create_join_link(container))
-    finally:
-        container.db.close()
 
 
 def _ensure_token(token_file: Path, container: Container) -> str:

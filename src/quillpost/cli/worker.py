@@ -6,9 +6,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from threading import Thread
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import structlog
 import typer
@@ -62,14 +62,13 @@ def work(
     signal.signal(signal.SIGTERM, raise_keyboard_interrupt)
     settings = runtime.load_settings()
     configure_logging(as_json=settings.log_format == "json", level=settings.log_level)
-    service_runtime = runtime.open_runtime(settings, keep_running=True, supervise=True)
-    deadline = ExitDeadline(PROCESS_STOP_SECONDS, clean_up=service_runtime.close)
+    with closing(runtime.open_runtime(settings, keep_running=True, supervise=True)) as service_runtime:
+        deadline = ExitDeadline(PROCESS_STOP_SECONDS, clean_up=service_runtime.close)
 
-    def begin_shutdown() -> None:
-        deadline.start()
-        service_runtime.disable_restart()
+        def begin_shutdown() -> None:
+            deadline.start()
+            service_runtime.disable_restart()
 
-    try:
         prepare_database(service_runtime.conninfo)
         container = bootstrap.build_container(settings, service_runtime.conninfo)
         runtime.warn_if_key_file_exposed(settings)
@@ -77,8 +76,6 @@ def work(
         with suppress(KeyboardInterrupt):
             asyncio.run(run_until_stopped(settings, container, queue_names, concurrency, before_stop=begin_shutdown))
         container.db.close()
-    finally:
-        service_runtime.close()
 
 
 def tune_garbage_collector() -> None:
@@ -90,11 +87,7 @@ def tune_garbage_collector() -> None:
     gc.set_threshold(5_000, 5, 20)
 
 
-class BackgroundWorker(Protocol):
-    async def run(self, stop: asyncio.Event) -> None: ...
-
-
-def start_workers(stop: asyncio.Event, *workers: BackgroundWorker) -> list[asyncio.Task[None]]:
+def start_workers(stop: asyncio.Event, *workers: bootstrap.Listener) -> list[asyncio.Task[None]]:
     """Half a service would look alive: where one part ends by itself, the whole process ends, to be restarted."""
 
     def on_worker_done(task: asyncio.Task[None]) -> None:

@@ -1,6 +1,7 @@
 """`quillpost doctor`."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import typer
 from rich.console import Console
@@ -11,7 +12,6 @@ from quillpost.app.runtime import load_settings, now, open_runtime
 from quillpost.cli.doctor.installation import DoctorFinding, check_without_database, is_new_installation
 from quillpost.cli.doctor.operations import check_with_database
 from quillpost.core.errors import NotReady, QuillpostError
-from quillpost.core.settings import Settings
 
 STATUS_COLORS = {"ok": "green", "warning": "yellow", "broken": "bold red"}
 
@@ -40,18 +40,11 @@ def _run_checks() -> Iterator[DoctorFinding]:
         yield DoctorFinding("database", "warning", "there is none yet", "`quillpost serve` makes it.")
         return
     try:
-        yield from _run_database_checks(settings)
+        with closing(open_runtime(settings)) as service_runtime:
+            yield from check_with_database(settings, service_runtime.conninfo, now=now())
     except QuillpostError as error:
         advice = "See that PostgreSQL runs, and that QUILLPOST_DATABASE_URL is right if it is set."
         yield DoctorFinding("database", "broken", error.message, advice)
-
-
-def _run_database_checks(settings: Settings) -> Iterator[DoctorFinding]:
-    service_runtime = open_runtime(settings)
-    try:
-        yield from check_with_database(settings, service_runtime.conninfo, now=now())
-    finally:
-        service_runtime.close()
 
 
 def _findings_table(findings: list[DoctorFinding]) -> Table:

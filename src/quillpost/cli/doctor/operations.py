@@ -118,9 +118,8 @@ RESTORE_KEY_ADVICE = "Bring back the key of this database: FILE.key of its last 
 
 def check_with_database(settings: Settings, conninfo: str, *, now: datetime) -> Iterator[DoctorFinding]:
     """Of a database at another schema only that is reported."""
-    engine = create_admin_engine(conninfo)
     try:
-        with engine.connect() as tx:
+        with create_admin_engine(conninfo).connect() as tx:
             yield check_version(tx)
             schema = check_schema(tx)
             yield schema
@@ -142,8 +141,6 @@ def check_with_database(settings: Settings, conninfo: str, *, now: datetime) -> 
     except sa.exc.DBAPIError as error:
         reason = str(error.orig).strip().splitlines()[0]
         yield DoctorFinding("database", "broken", f"it refused an answer: {reason}", "Read PostgreSQL's log.")
-    finally:
-        engine.dispose()
 
 
 def check_version(tx: Tx) -> DoctorFinding:

@@ -19,8 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import IO, BinaryIO, Self
+from typing import IO, BinaryIO
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -78,14 +77,6 @@ class ArchiveWriter:
         self._database_chunks = 0
         self._add(MANIFEST_NAME, _dump_json(asdict(manifest)))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._gzip.close()
-
     def add_file(self, key: str, data: bytes) -> None:
         self._add(FILES_PREFIX + key, data)
 
@@ -96,6 +87,9 @@ class ArchiveWriter:
     def finish(self) -> None:
         self._add(CHECKSUM_NAME, _dump_json(self._checksum.to_json()))
         self._tar.close()
+
+    def close(self) -> None:
+        self._gzip.close()
 
     def _add(self, name: str, data: bytes) -> None:
         entry = tarfile.TarInfo(name)
@@ -295,12 +289,8 @@ def is_database_empty(conninfo: str) -> bool:
 
 def restore_database(binaries: PostgresBinaries, conninfo: str, chunks: Iterable[bytes]) -> None:
     """In one transaction."""
-    engine = create_admin_engine(conninfo)
-    try:
-        with engine.begin() as connection:
-            create_roles(connection)
-    finally:
-        engine.dispose()
+    with create_admin_engine(conninfo).begin() as connection:
+        create_roles(connection)
     command = [binaries.program_path("pg_restore"), "--single-transaction", "--exit-on-error"]
     with _run_program(command, conninfo, stdin=subprocess.PIPE) as program:
         assert program.stdin is not None

@@ -100,8 +100,8 @@ def lock_number(name: str) -> int:
 
 
 def add_connection_options(conninfo: str, extra_options: str) -> str:
-    options = str(psycopg.conninfo.conninfo_to_dict(conninfo).get("options") or "")
-    return psycopg.conninfo.make_conninfo(conninfo, options=f"{options} {extra_options}".strip())
+    options = str(conninfo_to_dict(conninfo).get("options") or "")
+    return make_conninfo(conninfo, options=f"{options} {extra_options}".strip())
 
 
 def _try_advisory_lock(connection: psycopg.Connection, number: int) -> bool:
@@ -202,7 +202,7 @@ def driver_connection(tx: Tx) -> psycopg.Connection:
 
 
 def create_admin_engine(conninfo: str) -> sa.Engine:
-    """An engine in the login's own role, for migrations."""
+    """An engine in the login's own role, for migrations. It keeps no connection that one would have to dispose of."""
     return sa.create_engine("postgresql+psycopg://", creator=_connection_factory(conninfo), poolclass=sa.NullPool)
 
 
@@ -210,8 +210,7 @@ def conninfo_for_role(conninfo: str, role: str, *, has_own_login: bool = False) 
     """The same for one role: as its own login, or as a session that starts, and RESETs, in the role."""
     if has_own_login:
         return make_conninfo(conninfo, user=role)
-    options = str(conninfo_to_dict(conninfo).get("options") or "")
-    return make_conninfo(conninfo, options=f"{options} -c role={role}".strip())
+    return add_connection_options(conninfo, f"-c role={role}")
 
 
 def require_reachable(conninfo: str) -> None:

@@ -67,23 +67,19 @@ def require_current(schema: SchemaState) -> None:
 
 def migrate(conninfo: str) -> SchemaState:
     """Upgrade to this release's schema, or create it with its roles; the state before."""
-    engine = create_admin_engine(conninfo)
-    try:
-        with engine.begin() as connection:
-            connection.execute(sa.text("select pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK_KEY})
-            before = read_schema_state(connection)
-            if before.status == "newer":
-                require_current(before)
-            if before.status != "current":
-                create_roles(connection)
-                connection.execute(sa.text(f"set local role {OWNER_ROLE}"))
-                # Imported here, as every other start goes without Alembic.
-                from quillpost.core.database.migrations.upgrade import upgrade  # noqa: PLC0415
+    with create_admin_engine(conninfo).begin() as connection:
+        connection.execute(sa.text("select pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK_KEY})
+        before = read_schema_state(connection)
+        if before.status == "newer":
+            require_current(before)
+        if before.status != "current":
+            create_roles(connection)
+            connection.execute(sa.text(f"set local role {OWNER_ROLE}"))
+            # Imported here, as every other start goes without Alembic.
+            from quillpost.core.database.migrations.upgrade import upgrade  # noqa: PLC0415
 
-                upgrade(connection, MIGRATIONS_FOLDER)
-        return before
-    finally:
-        engine.dispose()
+            upgrade(connection, MIGRATIONS_FOLDER)
+    return before
 
 
 def create_roles(connection: sa.Connection) -> None:
