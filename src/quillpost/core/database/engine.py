@@ -210,7 +210,8 @@ def conninfo_for_role(conninfo: str, role: str, *, has_own_login: bool = False) 
     """The same for one role: as its own login, or as a session that starts, and RESETs, in the role."""
     if has_own_login:
         return make_conninfo(conninfo, user=role)
-    return add_connection_options(conninfo, f"-c role={role}")
+    options = str(conninfo_to_dict(conninfo).get("options") or "")
+    return make_conninfo(conninfo, options=f"{options} -c role={role}".strip())
 
 
 def require_reachable(conninfo: str) -> None:
