@@ -5,7 +5,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
@@ -17,7 +16,7 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore, S3Store
 
 from quillpost.core.errors import NotReady, Unavailable
-from quillpost.core.files import sync_folder
+from quillpost.core.files import open_temporary_file, sync_folder
 from quillpost.core.ports import FileMissing, FileStore
 
 if TYPE_CHECKING:  # obstore has these types for checkers alone
@@ -74,8 +73,8 @@ def build_s3_store(
 
 
 class _ObjectStore:
-    """For stores whose writes are atomic and durable, such as S3. `is_gone` says whether the whole storage is missing,
-    not one file."""
+    """For stores whose writes are atomic and durable, such as S3. `is_storage_missing` says whether the whole
+    storage is missing, not one file."""
 
     def __init__(self, store: LocalStore | S3Store, *, is_storage_missing: Callable[[FileNotFoundError], bool]) -> None:
         self._store = store
@@ -87,14 +86,8 @@ class _ObjectStore:
             self._store.put(key, data)
 
     def get(self, key: str) -> bytes:
-        _check_key(KEY_PATTERN, key)
-        with _translate_errors():
-            try:
-                return bytes(self._store.get(key).bytes())
-            except FileNotFoundError as missing:
-                if self._is_storage_missing(missing):
-                    raise
-                raise FileMissing(key) from missing
+        with self._existing_file(key):
+            return bytes(self._store.get(key).bytes())
 
     def put_file(self, key: str, file: IO[bytes]) -> None:
         _check_key(KEY_PATTERN, key)
@@ -102,35 +95,21 @@ class _ObjectStore:
             self._store.put(key, file, max_concurrency=UPLOAD_CONCURRENCY)
 
     def open(self, key: str) -> IO[bytes]:
-        _check_key(KEY_PATTERN, key)
-        with _translate_errors():
-            try:
-                source = obstore.open_reader(self._store, key)
-            except FileNotFoundError as missing:
-                if self._is_storage_missing(missing):
-                    raise
-                raise FileMissing(key) from missing
+        with self._existing_file(key):
+            source = obstore.open_reader(self._store, key)
         return io.BufferedReader(_RemoteReader(source), READ_AHEAD_BYTES)
 
     def exists(self, key: str) -> bool:
-        _check_key(KEY_PATTERN, key)
-        with _translate_errors():
-            try:
+        try:
+            with self._existing_file(key):
                 self._store.head(key)
-            except FileNotFoundError as missing:
-                if self._is_storage_missing(missing):
-                    raise
-                return False
+        except FileMissing:
+            return False
         return True
 
     def delete(self, key: str) -> None:
-        _check_key(KEY_PATTERN, key)
-        with _translate_errors():
-            try:
-                self._store.delete(key)
-            except FileNotFoundError as missing:
-                if self._is_storage_missing(missing):
-                    raise
+        with suppress(FileMissing), self._existing_file(key):
+            self._store.delete(key)
 
     def keys(self, prefix: str) -> Iterator[str]:
         _check_key(PREFIX_PATTERN, prefix)
@@ -143,6 +122,18 @@ class _ObjectStore:
     def delete_unfinished(self, *, before: datetime) -> int:  # noqa: ARG002
         """Nothing is left of an unfinished write."""
         return 0
+
+    @contextmanager
+    def _existing_file(self, key: str) -> Iterator[None]:
+        """Raises `FileMissing` where only this file is missing."""
+        _check_key(KEY_PATTERN, key)
+        with _translate_errors():
+            try:
+                yield
+            except FileNotFoundError as missing:
+                if self._is_storage_missing(missing):
+                    raise
+                raise FileMissing(key) from missing
 
 
 class _FolderStore(_ObjectStore):
@@ -262,11 +253,8 @@ class FaceFolder:
     def put(self, key: str, data: bytes) -> None:
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
-            descriptor, draft_path = tempfile.mkstemp(dir=self._folder, prefix=".new-")
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(data)
-                Path(draft_path).chmod(0o644)
-                Path(draft_path).replace(self._folder / key)
-            except OSError:
-                Path(draft_path).unlink(missing_ok=True)
+            with open_temporary_file(self._folder / key) as (draft_path, file):
+                file.write(data)
+                file.flush()
+                draft_path.chmod(0o644)
+                draft_path.replace(self._folder / key)
