@@ -3,7 +3,6 @@
 import re
 import secrets
 import sys
-from dataclasses import asdict
 from typing import Annotated, Literal
 
 import typer
@@ -115,12 +114,7 @@ def list_people(account: AccountOption, machine: JsonOption = False) -> None:
         member_list = user_service.list_members(tx, account_id)
         pending_invitations = invitations.list_pending_invitations(tx, account_id, now=runtime.clock())
     if machine:
-        print_json(
-            {
-                "members": [_to_json(each, "last_seen_at", "created_at") for each in member_list],
-                "invited": [_to_json(each, "created_at", "expires_at") for each in pending_invitations],
-            }
-        )
+        print_json({"members": member_list, "invited": pending_invitations})
     elif not member_list and not pending_invitations:
         typer.echo("Nobody is in it: `quillpost people invite` brings somebody in.")
     else:
@@ -199,10 +193,6 @@ def _role_label(each: Member | Invitation) -> str:
     if each.sub_account_id is None:
         return each.role
     return f"{each.role}\nof {each.sub_account_title} ({each.sub_account_id})"
-
-
-def _to_json(row: Member | Invitation, *time_fields: str) -> dict[str, object]:
-    return asdict(row) | {field: format_iso(getattr(row, field)) for field in time_fields}
 
 
 DEFAULT_ENTRY_COUNT, MAX_ENTRY_COUNT = 100, 100_000

@@ -5,9 +5,10 @@ import sys
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from dataclasses import asdict
+from datetime import UTC, date, datetime
 from types import TracebackType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import psycopg
 import sqlalchemy as sa
@@ -18,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from quillpost.core.errors import QuillpostError
+from quillpost.core.text import format_iso
 
 ReportProgress = Callable[[int, int], None]
 
@@ -52,8 +54,15 @@ def fit_in_column(texts: Iterable[str]) -> bool:
 
 
 def print_json(value: object) -> None:
-    json.dump(value, sys.stdout, ensure_ascii=False, indent=1)
+    """Dataclasses are objects, and times are written as in the API."""
+    json.dump(value, sys.stdout, ensure_ascii=False, indent=1, default=_to_json)
     sys.stdout.write("\n")
+
+
+def _to_json(value: Any) -> object:
+    if isinstance(value, datetime):
+        return format_iso(value)
+    return value.isoformat() if isinstance(value, date) else asdict(value)
 
 
 class ProgressBar:

@@ -1,7 +1,7 @@
 """Gift cards: what can be given, an operator's own cards, and what became of those that were sent."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -23,9 +23,8 @@ from quillpost.cli.console import (
     print_json,
 )
 from quillpost.core.errors import Invalid, NotFound, NotReady
-from quillpost.core.text import format_iso
 from quillpost.orders.giftcards import queries as giftcard_queries
-from quillpost.orders.giftcards.queries import TIMESTAMP_FIELDS, CardFilter, ListedCard, list_cards
+from quillpost.orders.giftcards.queries import CardFilter, ListedCard, list_cards
 from quillpost.orders.giftcards.rules import BRAND_GROUPS, DEFAULT_ACCENT, GiftcardBrand
 from quillpost.orders.giftcards.stock import (
     InvalidStockFile,
@@ -51,7 +50,7 @@ def show_brands(machine: JsonOption = False) -> None:
     with open_core_services() as runtime, runtime.db.system_transaction() as tx:
         brands = list_all_brands(tx)
     if machine:
-        print_json([asdict(brand) for brand in brands])
+        print_json(brands)
         return
     table = _create_table(
         _wrapped_column("brand\nissuer's code", [name for b in brands for name in (b.code, b.issuer_code or "")]),
@@ -142,9 +141,7 @@ def show_stock(machine: JsonOption = False) -> None:
     with open_core_services() as runtime, runtime.db.system_transaction() as tx:
         stock_counts = count_stock(tx, now=runtime.clock())
     if machine:
-        days = [storage.first_expires_on for storage in stock_counts]
-        expiry_dates = [day.isoformat() if day else None for day in days]
-        print_json([asdict(s) | {"first_expires_on": day} for s, day in zip(stock_counts, expiry_dates, strict=True)])
+        print_json(stock_counts)
         return
     number_columns = map(_fixed_column, ("amount", "free", "taken", "expiring", "set\naside", "first\nexpires"))
     table = _create_table(_wrapped_column("brand", [storage.brand for storage in stock_counts]), *number_columns)
@@ -184,7 +181,7 @@ def show_cards(
     with open_core_services() as runtime, runtime.db.system_transaction() as tx:
         cards = list_cards(tx, mode, [which for which, is_active in filters.items() if is_active], limit=most)
     if machine:
-        print_json([asdict(card) | {at: format_iso(getattr(card, at)) for at in TIMESTAMP_FIELDS} for card in cards])
+        print_json(cards)
         return
     Console().print(_card_table(cards) if cards else "There are no such cards.")
     if len(cards) == most:

@@ -97,7 +97,7 @@ def show(batch: BatchArgument, machine: JsonOption = False) -> None:
             "pieces_by_status": details.pieces,
             "void": details.void,
             "reprints": details.reprints,
-            "files": [asdict(file) for file in details.files],
+            "files": details.files,
             "statement": statement,
         }
         print_json(output)
@@ -275,8 +275,7 @@ def _left_out_messages(result: ReprintResult) -> list[str]:
 
 
 def _batch_to_json(batch: ProductionBatch) -> dict[str, Any]:
-    fields = {"reference": batch_reference(batch.id)} | asdict(batch)
-    return {name: format_iso(value) if isinstance(value, datetime) else value for name, value in fields.items()}
+    return {"reference": batch_reference(batch.id)} | asdict(batch)
 
 
 def _batch_table(rows: list[ProductionBatch]) -> Table:

@@ -154,14 +154,8 @@ def list_(machine: JsonOption = False) -> None:
     with open_core_services() as runtime:
         usage = _read_key_usage(runtime)
     if machine:
-        print_json(
-            {
-                "keys": usage.key_ids,
-                "current": usage.key_ids[0],
-                "sealed": usage.counts,
-                "next": usage.describe_next_step(),
-            }
-        )
+        current, next_step = usage.key_ids[0], usage.describe_next_step()
+        print_json({"keys": usage.key_ids, "current": current, "sealed": usage.counts, "next": next_step})
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("sealed", overflow="fold")

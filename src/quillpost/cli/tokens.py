@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -20,7 +19,6 @@ from quillpost.cli.console import JsonOption, fit_in_column, format_count, forma
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tenant
 from quillpost.core.errors import NotFound, Refused
-from quillpost.core.text import format_iso
 
 token = typer.Typer(help="Personal access tokens.", no_args_is_help=True)
 
@@ -70,8 +68,7 @@ def list_tokens(account: AccountOption, machine: JsonOption = False) -> None:
         with runtime.db.transaction(Tenant(account_id)) as tx:
             tokens = token_service.list_tokens(tx, account_id)
     if machine:
-        time_fields = ("created_at", "last_used_at", "expires_at")
-        print_json([asdict(each) | {at: format_iso(getattr(each, at)) for at in time_fields} for each in tokens])
+        print_json(tokens)
     elif not tokens:
         typer.echo("No token is in force.")
     else:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from importlib.resources import files
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal, Self
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -110,8 +110,6 @@ class ListedCard:
     void_reason: str | None
     given_back_at: datetime | None
 
-
-TIMESTAMP_FIELDS: Final = tuple(field.name for field in fields(ListedCard) if field.name.endswith("_at"))
 
 _FILTER_CONDITIONS: Mapping[CardFilter, sa.ColumnElement[bool]] = {
     "reported": giftcards.c.reported_at.is_not(None),
