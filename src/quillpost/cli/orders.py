@@ -1,9 +1,8 @@
 """`quillpost print held`, `release`, `refuse`, `rush` and `pool`: orders that wait to be printed."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, tzinfo
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -36,8 +35,7 @@ def show_held(mode: ModeOption = "live", machine: JsonOption = False) -> None:
     with open_container() as (_, container), container.db.system_transaction() as tx:
         page = list_paused_orders(tx, mode, PageRequest(per_page=MAX_LISTED))
     if machine:
-        time_fields = ("created_at", "paused_at")
-        print_json([asdict(order) | {at: format_iso(getattr(order, at)) for at in time_fields} for order in page.rows])
+        print_json(page.rows)
         return
     out = Console()
     for order in page.rows:
@@ -53,12 +51,7 @@ def release(
     reason: Annotated[str, typer.Option(help="Why it may be printed all the same; kept for operators.")] = "",
 ) -> None:
     """Let a paused order go to the press, past the checks that held it."""
-    clean_reason = _clean_reason(reason)
-    with open_container() as (_, container), container.db.system_transaction() as tx:
-        environment = _find_environment(tx, container, order)
-        now = container.clock()
-        review_service.release_order(tx, environment, order, operator_id=None, reason=clean_reason, now=now)
-        record_for_operators(tx, "order.released", about=_audit_details(order, environment, clean_reason), now=now)
+    _decide(order, review_service.release_order, "order.released", _clean_reason(reason))
     typer.echo(f"Order {order} is released.")
 
 
@@ -69,12 +62,16 @@ def refuse(
     clean_reason = _clean_reason(reason)
     if not clean_reason:
         raise Refused("Give a --reason: the sender reads it.")
-    with open_container() as (_, container), container.db.system_transaction() as tx:
-        environment = _find_environment(tx, container, order)
-        now = container.clock()
-        review_service.refuse_order(tx, environment, order, operator_id=None, reason=clean_reason, now=now)
-        record_for_operators(tx, "order.refused", about=_audit_details(order, environment, clean_reason), now=now)
+    _decide(order, review_service.refuse_order, "order.refused", clean_reason)
     typer.echo(f"Order {order} is refused.")
+
+
+def _decide(order_id: int, decide: Callable[..., object], act: str, reason: str) -> None:
+    with open_container() as (_, container), container.db.system_transaction() as tx:
+        environment, now = _find_environment(tx, container, order_id), container.clock()
+        decide(tx, environment, order_id, operator_id=None, reason=reason, now=now)
+        about = {"name": f"order {order_id}", "mode": environment.mode, "reason": reason}
+        record_for_operators(tx, act, about=about, now=now)
 
 
 def _find_environment(tx: Tx, container: Container, order_id: int) -> Environment:
@@ -83,10 +80,6 @@ def _find_environment(tx: Tx, container: Container, order_id: int) -> Environmen
         return container.environments[read_order(tx, order_id).mode]
     except NotFound:
         raise Refused(f"There is no order {order_id}.") from None
-
-
-def _audit_details(order_id: int, environment: Environment, reason: str) -> dict[str, Any]:
-    return {"name": f"order {order_id}", "mode": environment.mode, "reason": reason}
 
 
 def _clean_reason(reason: str) -> str:
