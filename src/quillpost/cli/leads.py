@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -58,19 +58,24 @@ def import_(
         open_core_services() as runtime,
         _rejected_rows_writer(rejected) as write_rejected,
         ProgressBar("Importing", len(files)) as bar,
+        ExitStack() as current_step,
     ):
-        file_progress = _FileProgress(bar)
+
+        def start_file(file: Path) -> ReadProgressCallback:
+            current_step.close()
+            return current_step.enter_context(bar.step(file.name))
+
         report = import_files(
             runtime.db,
             files,
             source=source,
             replace=replace,
             country=country.upper(),
-            open_progress=file_progress.start_file,
+            open_progress=start_file,
             report_rejected=write_rejected,
             now=runtime.clock(),
         )
-        file_progress.finish()
+        current_step.close()
         vacuum_leads(runtime.db.conninfo)
     if replace:
         typer.echo(f"{report.replaced_count:,} older records of {source} were removed.")
@@ -113,25 +118,6 @@ def sample() -> None:
         record_count = load_sample(runtime.db, now=runtime.clock())
         vacuum_leads(runtime.db.conninfo)
     typer.echo(f"{record_count:,} made-up addresses are there for radius searches in testing mode.")
-
-
-class _FileProgress:
-    def __init__(self, bar: ProgressBar) -> None:
-        self._bar = bar
-        self._current_step: Iterator[ReadProgressCallback] | None = None
-
-    def start_file(self, file: Path) -> ReadProgressCallback:
-        self.finish()
-        self._current_step = self._run_step(file.name)
-        return next(self._current_step)
-
-    def finish(self) -> None:
-        for _ in self._current_step or ():
-            pass
-
-    def _run_step(self, name: str) -> Iterator[ReadProgressCallback]:
-        with self._bar.step(name) as report:
-            yield report
 
 
 @contextmanager
