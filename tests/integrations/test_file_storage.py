@@ -73,15 +73,7 @@ def s3_endpoint() -> Iterator[str]:
 
 
 def bucket_at(endpoint: str, bucket: str) -> FileStore:
-    return build_s3_store(
-        bucket,
-        region="us-east-1",
-        access_key_id="test",
-        secret_access_key="test",
-        endpoint=endpoint,
-        path_style=True,
-        allow_http=True,
-    )
+    return build_s3_store(bucket, region="us-east-1", access_key_id="test", secret_access_key="test", endpoint=endpoint)
 
 
 def new_bucket(endpoint: str) -> FileStore:

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
+from dataclasses import fields
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -27,7 +28,7 @@ from quillpost.core.exact_json import BodyLimits
 from quillpost.core.files import FileStorage
 from quillpost.core.jobs import JobRunner, WorkerTiming
 from quillpost.core.outbox import Channel
-from quillpost.core.settings import Settings
+from quillpost.core.settings import Settings, reveal
 from quillpost.core.text import Clock
 from quillpost.core.tokens import LinkSigner
 from quillpost.fulfillment import models as fulfillment_models
@@ -117,10 +118,8 @@ def read_allowed_addresses(settings: Settings) -> set[tuple[str, int]]:
 def build_verifier(settings: Settings) -> AddressVerifier | None:
     if settings.verifier is None:
         return None
-    key = settings.verifier_key
-    return build_http_verifier(
-        settings.verifier, key=key.get_secret_value() if key else None, can_append=settings.verifier_appends
-    )
+    key = reveal(settings.verifier_key)
+    return build_http_verifier(settings.verifier, key=key, can_append=settings.verifier_appends)
 
 
 def build_verification(settings: Settings, db: Database, clock: Clock) -> VerificationContext | None:
@@ -144,10 +143,8 @@ def build_notifiers(settings: Settings) -> dict[Channel, Notifier]:
 def build_smtp_notifier(settings: Settings) -> SmtpNotifier | None:
     if settings.smtp is None:
         return None
-    password = settings.smtp_password
-    server = smtp.parse_mail_server(
-        settings.smtp, password=password.get_secret_value() if password else None, ca_file=settings.smtp_ca
-    )
+    password = reveal(settings.smtp_password)
+    server = smtp.parse_mail_server(settings.smtp, password=password, ca_file=settings.smtp_ca)
     name, sender = smtp.parse_mail_from(settings.mail_from)
     return SmtpNotifier(server, sender_name=name, sender=sender)
 
@@ -155,10 +152,7 @@ def build_smtp_notifier(settings: Settings) -> SmtpNotifier | None:
 def build_sms_notifier(settings: Settings) -> TwilioNotifier | None:
     if settings.sms is None:
         return None
-    token = settings.sms_token
-    service = twilio.parse_sms_service(
-        settings.sms, token=token.get_secret_value() if token else None, sender=settings.sms_from
-    )
+    service = twilio.parse_sms_service(settings.sms, token=reveal(settings.sms_token), sender=settings.sms_from)
     # The address is the operator's own setting, not a caller's: it may well be on a private network.
     guard = OutboundGuard(allow_private=True)
     return TwilioNotifier(service, WebhookPoster(guard, seconds=SMS_TIMEOUT_SECONDS, resolver=PooledResolver()))
@@ -201,42 +195,16 @@ def build_container(settings: Settings, conninfo: str, *, clock: Clock = now) ->
         sign_in_context=SignInContext(db, Hasher(), encryptor),
         check_url=guard.check_url,
         clock=clock,
-        limits=Limits(
-            calls_a_minute=settings.calls_a_minute,
-            calls_at_once=settings.calls_at_once,
-            wait_seconds=settings.wait_seconds,
-            hook_calls_a_minute=settings.hook_calls_a_minute,
-            webhooks=settings.webhooks,
-            body_bytes=settings.body_bytes,
-            bounds=BodyLimits(
-                max_nodes=settings.body_nodes,
-                max_keys=settings.body_keys,
-                max_object_keys=settings.object_keys,
-                max_depth=settings.body_depth,
-                max_key_bytes=settings.key_bytes,
-                max_text_bytes=settings.text_bytes,
-                max_unknown_keys=settings.unknown_keys,
-            ),
-            import_bytes=settings.import_bytes,
-            inline_recipients=settings.inline_recipients,
-            message_characters=settings.message_characters,
-            metadata_bytes=settings.metadata_bytes,
-            items_per_page=settings.items_per_page,
-            recipients_per_page=settings.recipients_per_page,
-            code_seconds=settings.code_seconds,
-            access_token_days=settings.access_token_days,
-            refresh_token_days=settings.refresh_token_days,
-            legacy_fields=settings.legacy_fields,
-        ),
+        limits=build_limits(settings),
         base_url=base_url,
         has_mail_server=settings.smtp is not None,
-        metrics_token=settings.metrics_token.get_secret_value() if settings.metrics_token else None,
+        metrics_token=reveal(settings.metrics_token),
         has_embedded_database=settings.database_url is None,
         has_receiver=settings.receiver,
         job_stall_seconds=settings.job_stall_seconds,
         print_partner_secrets=read_print_webhook_secrets(settings),
         carrier_inbox=StoredInbox(store),
-        carrier_token=settings.carrier_token.get_secret_value() if settings.carrier_token else None,
+        carrier_token=reveal(settings.carrier_token),
         import_retention=timedelta(days=settings.keep_imports_days),
         retention_days=privacy_tasks.read_retention_days(settings),
         npm_packages=find_npm_packages(settings),
@@ -249,6 +217,20 @@ def build_container(settings: Settings, conninfo: str, *, clock: Clock = now) ->
         verification=build_verification(settings, db, clock),
         lead_providers=build_lead_providers(settings, db, clock),
     )
+
+
+def build_limits(settings: Settings) -> Limits:
+    names = {field.name for field in fields(Limits)} - {"bounds"}
+    bounds = BodyLimits(
+        max_nodes=settings.body_nodes,
+        max_keys=settings.body_keys,
+        max_object_keys=settings.object_keys,
+        max_depth=settings.body_depth,
+        max_key_bytes=settings.key_bytes,
+        max_text_bytes=settings.text_bytes,
+        max_unknown_keys=settings.unknown_keys,
+    )
+    return Limits(**settings.model_dump(include=names), bounds=bounds)
 
 
 def build_renderer(settings: Settings) -> Renderer:

@@ -28,7 +28,7 @@ RECEIVER_KEY_DIGITS = 24
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Each is a setting."""
+    """Each is the setting of its name, but for `bounds`."""
 
     calls_a_minute: int = 120
     calls_at_once: int = 4

@@ -11,7 +11,7 @@ from quillpost.core.database import Database
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Message, NotReady
 from quillpost.core.ports import FileStore
-from quillpost.core.settings import Settings
+from quillpost.core.settings import Settings, reveal
 from quillpost.core.text import Clock
 from quillpost.core.tokens import SHORT_CODE_LENGTH
 from quillpost.fulfillment.batches.rules import FULL_SERVICE_TYPES, SERVICE_TYPES
@@ -146,10 +146,7 @@ def read_print_webhook_secrets(settings: Settings) -> dict[str, list[str]]:
 
 
 def build_sftp_keys(settings: Settings) -> SftpCredentials:
-    password = settings.sftp_password
-    return SftpCredentials(
-        settings.sftp_key, password.get_secret_value() if password else None, settings.sftp_known_hosts
-    )
+    return SftpCredentials(settings.sftp_key, reveal(settings.sftp_password), settings.sftp_known_hosts)
 
 
 def _read_partner_address(settings: Settings) -> str:
@@ -157,7 +154,7 @@ def _read_partner_address(settings: Settings) -> str:
 
 
 def _read_partner_secrets(settings: Settings) -> list[str]:
-    secrets = settings.print_secret.get_secret_value().split() if settings.print_secret else []
+    secrets = (reveal(settings.print_secret) or "").split()
     if not all(map(signatures.is_secret, secrets)):
         raise NotReady("QUILLPOST_PRINT_SECRET must be whsec_ and 24 to 64 bytes as base64.")
     return secrets
@@ -181,36 +178,6 @@ def describe_feeds(settings: Settings) -> tuple[str, ...]:
     return tuple(filter(None, (pushed, dropped)))
 
 
-@dataclass(frozen=True, slots=True)
-class TrackingTimeouts:
-    """When to give up waiting for the carrier."""
-
-    infer_after: timedelta | None
-    infer_unseen_after: timedelta | None
-    reroute_ends: timedelta
-
-
-def build_live_timeouts(settings: Settings) -> TrackingTimeouts:
-    return TrackingTimeouts(
-        _to_timedelta(settings.infer_delivery_days),
-        _to_timedelta(settings.infer_unseen_days),
-        timedelta(days=settings.reroute_ends_days),
-    )
-
-
-def build_sandbox_timeouts(settings: Settings) -> TrackingTimeouts:
-    """Where nothing gets lost every item ends by itself. Otherwise the last scan is waited for as long as a whole
-    journey takes."""
-    journey = timedelta(seconds=settings.test_journey_seconds)
-    if not settings.test_losses:
-        return TrackingTimeouts(None, None, timedelta(days=settings.reroute_ends_days))
-    return TrackingTimeouts(journey, journey * 1.25, journey * 1.5)
-
-
-def _to_timedelta(days: int | None) -> timedelta | None:
-    return None if days is None else timedelta(days=days)
-
-
 TEST_INDICIA = ("SAMPLE", "NOT MAILED", "QUILLPOST TEST")
 TEST_MAILER_ID = "999999"
 LIVE_POLL_INTERVAL = timedelta(minutes=5)
@@ -227,7 +194,9 @@ def build_environments(settings: Settings, store: FileStore, renderer: Renderer)
 
 def _build_test_environment(settings: Settings, store: FileStore) -> Environment:
     journey = timedelta(seconds=settings.test_journey_seconds)
-    timeouts = build_sandbox_timeouts(settings)
+    # Where nothing gets lost every item ends by itself. Otherwise the last scan is waited for as long as a journey
+    # takes.
+    has_losses = settings.test_losses > 0
     return Environment(
         mode="test",
         printer=SandboxPrinter(
@@ -244,14 +213,14 @@ def _build_test_environment(settings: Settings, store: FileStore) -> Environment
         service_types=SERVICE_TYPES,
         partner="sandbox",
         feeds=("The simulated mail",),
-        infer_delivery_after=timeouts.infer_after,
-        infer_unseen_delivery_after=timeouts.infer_unseen_after,
-        reroute_timeout=timeouts.reroute_ends,
+        infer_delivery_after=journey if has_losses else None,
+        infer_unseen_delivery_after=journey * 1.25 if has_losses else None,
+        reroute_timeout=journey * 1.5 if has_losses else timedelta(days=settings.reroute_ends_days),
     )
 
 
 def _build_live_environment(settings: Settings, store: FileStore, renderer: Renderer) -> Environment:
-    readiness, timeouts = check_live_readiness(settings, renderer), build_live_timeouts(settings)
+    readiness = check_live_readiness(settings, renderer)
     return Environment(
         mode="live",
         printer=build_live_printer(settings, store),
@@ -265,12 +234,16 @@ def _build_live_environment(settings: Settings, store: FileStore, renderer: Rend
         cutoff=settings.print_cutoff,
         zone=read_time_zone(settings),
         gaps=readiness.gaps,
-        infer_delivery_after=timeouts.infer_after,
-        infer_unseen_delivery_after=timeouts.infer_unseen_after,
-        reroute_timeout=timeouts.reroute_ends,
+        infer_delivery_after=_to_timedelta(settings.infer_delivery_days),
+        infer_unseen_delivery_after=_to_timedelta(settings.infer_unseen_days),
+        reroute_timeout=timedelta(days=settings.reroute_ends_days),
         needs_credit=settings.credit_control,
         feeds=describe_feeds(settings),
     )
+
+
+def _to_timedelta(days: int | None) -> timedelta | None:
+    return None if days is None else timedelta(days=days)
 
 
 def read_time_zone(settings: Settings) -> tzinfo:
@@ -299,7 +272,7 @@ def build_live_giftcard_issuer(settings: Settings) -> LiveGiftcardIssuer | None:
     if settings.giftcards is None:
         return None
     kind, _, address = settings.giftcards.partition(":")
-    key = settings.giftcards_key.get_secret_value() if settings.giftcards_key else ""
+    key = reveal(settings.giftcards_key) or ""
     if kind not in ("tremendous", "tango"):
         raise NotReady(f"{SETTING} must be tremendous:https://host or tango:https://host.")
     if not key or not key.isprintable() or not key.isascii():
@@ -320,7 +293,7 @@ def build_lead_providers(settings: Settings, db: Database, clock: Clock) -> Mapp
 def _build_live_lead_provider(settings: Settings, db: Database, clock: Clock) -> LeadProvider:
     if settings.leads is None:
         return TableLeadProvider(db, use_samples=False, clock=clock)
-    secrets = settings.leads_secret.get_secret_value().split() if settings.leads_secret else []
+    secrets = (reveal(settings.leads_secret) or "").split()
     if not all(map(signatures.is_secret, secrets)):
         raise NotReady("QUILLPOST_LEADS_SECRET must be whsec_ and 24 to 64 bytes as base64.")
     return HttpLeadProvider(settings.leads, secrets=secrets, clock=clock)

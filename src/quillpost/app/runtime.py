@@ -23,7 +23,7 @@ from quillpost.core.encryption import KEY_BYTES, Encryptor, KeyFile
 from quillpost.core.errors import NotReady
 from quillpost.core.files import FileLock
 from quillpost.core.ports import FileStore
-from quillpost.core.settings import Settings
+from quillpost.core.settings import Settings, reveal
 from quillpost.core.text import Clock
 from quillpost.integrations.storage.objects import build_folder_store, build_s3_store
 from quillpost.orders.giftcards.queries import load_default_brands
@@ -135,15 +135,12 @@ def warn_if_key_file_exposed(settings: Settings) -> None:
 def build_file_store(settings: Settings) -> FileStore:
     if settings.files_bucket is None:
         return build_folder_store(settings.home.absolute() / "files")
-    secret = settings.files_secret_access_key
     return build_s3_store(
         settings.files_bucket,
         region=settings.files_region,
         endpoint=settings.files_endpoint,
         access_key_id=settings.files_access_key_id,
-        secret_access_key=secret.get_secret_value() if secret else None,
-        path_style=settings.files_endpoint is not None,
-        allow_http=(settings.files_endpoint or "").startswith("http://"),
+        secret_access_key=reveal(settings.files_secret_access_key),
     )
 
 

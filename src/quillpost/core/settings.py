@@ -18,6 +18,10 @@ def _networks(value: str) -> str:
         raise ValueError(f"name each proxy by its address or network, as 10.0.0.0/8 ({error})") from None
 
 
+def reveal(secret: SecretStr | None) -> str | None:
+    return secret.get_secret_value() if secret else None
+
+
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="QUILLPOST_", extra="ignore")
 

@@ -52,12 +52,11 @@ def build_s3_store(
     access_key_id: str | None = None,
     secret_access_key: str | None = None,
     endpoint: str | None = None,
-    path_style: bool = False,
-    allow_http: bool = False,
 ) -> FileStore:
-    """Files in an existing bucket. Without keys, the machine's role is used. `endpoint` and `path_style` are for S3
-    from others than Amazon, `allow_http` for one without TLS."""
-    config: S3Config = {"region": region, "virtual_hosted_style_request": not path_style}
+    """Files in an existing bucket. Without keys, the machine's role is used. `endpoint` is for S3 from others than
+    Amazon, which have the bucket in the path."""
+    config: S3Config = {"region": region, "virtual_hosted_style_request": endpoint is None}
+    allow_http = endpoint is not None and endpoint.startswith("http://")
     if endpoint is not None:
         config["endpoint"] = endpoint
     if access_key_id is not None and secret_access_key is not None:
