@@ -16,7 +16,7 @@ _OPEN = "j.status in ('todo', 'doing', 'failed')"
 
 COUNT_FAILED_BY_TASK = sa.text(
     f"""
-    select j.task_name as task, count(*) as how_many, max(j.id) as newest,
+    select j.task_name as task, count(*) as how_many,
            (select max(e.at) from procrastinate_events e
              where e.job_id = max(j.id) and e.type = 'failed') as last_at
       from procrastinate_jobs j where {_OPEN} and j.status = 'failed'
@@ -127,24 +127,24 @@ class QueueStatus:
 
 
 def count_failed_by_task(tx: Tx) -> list[FailedTaskCount]:
-    return [FailedTaskCount(row.task, row.how_many, row.last_at) for row in tx.execute(COUNT_FAILED_BY_TASK)]
+    return [FailedTaskCount(**row._mapping) for row in tx.execute(COUNT_FAILED_BY_TASK)]
 
 
 def list_failed_jobs(tx: Tx, page_request: PageRequest, *, task: str | None = None) -> Page[StoppedJob]:
     """The newest first."""
     total = int(tx.execute(COUNT_FAILED, {"task": task}).scalar_one())
     rows = tx.execute(SELECT_FAILED_PAGE, {"task": task, "skip": page_request.offset, "most": page_request.per_page})
-    return Page([_stopped_job(row) for row in rows], total, page_request)
+    return Page([StoppedJob(**row._mapping) for row in rows], total, page_request)
 
 
 def list_stalled_jobs(tx: Tx, *, silent_seconds: float) -> list[StoppedJob]:
     """The first running jobs whose worker was not heard of for so long."""
     rows = tx.execute(SELECT_STALLED, {"silent": silent_seconds, "most": MAX_STALLED})
-    return [_stopped_job(row) for row in rows]
+    return [StoppedJob(**row._mapping) for row in rows]
 
 
 def list_queues(tx: Tx) -> list[QueueStatus]:
-    return [QueueStatus(row.name, row.ready, row.later, row.running, row.oldest) for row in tx.execute(SELECT_QUEUES)]
+    return [QueueStatus(**row._mapping) for row in tx.execute(SELECT_QUEUES)]
 
 
 def are_workers_alive(tx: Tx, *, silent_seconds: float) -> bool:
@@ -163,7 +163,3 @@ def retry_job(tx: Tx, job_id: int) -> str:
 def retry_failed_jobs(tx: Tx, task: str) -> int:
     """How many run again."""
     return tx.execute(RETRY_TASK, {"task": task}).rowcount
-
-
-def _stopped_job(row: sa.Row[Any]) -> StoppedJob:
-    return StoppedJob(row.id, row.task, row.queue, row.args, row.attempts, row.failed_at)

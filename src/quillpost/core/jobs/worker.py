@@ -19,6 +19,7 @@ from procrastinate.manager import JobManager
 
 from quillpost.core.errors import Unavailable
 from quillpost.core.jobs.service import Task
+from quillpost.core.requests import wait_for_any
 
 log = structlog.get_logger(__name__)
 
@@ -135,7 +136,7 @@ class JobRunner:
                 if _is_cancelled():
                     raise
                 log.warning("jobs.worker_interrupted", error=repr(error))
-            await _wait_for_stop(stop, 1)
+            await wait_for_any(stop, seconds=1)
 
     async def _run_until_broken(self, stop: asyncio.Event) -> None:
         """The engine's worker also returns when its connections break."""
@@ -236,8 +237,3 @@ def _register_job_cleanup(app: procrastinate.App, *, finished_job_hours: int) ->
 def _is_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-async def _wait_for_stop(stop: asyncio.Event, seconds: float) -> None:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
