@@ -1,7 +1,8 @@
 """`quillpost print`: the batches, how far they are, what is printed again."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -126,18 +127,17 @@ def mark(
     spoiled = [SpoiledItem(position=position, reason=reason) for position in piece or ()]
     spoiled += [SpoiledItem(item_id=number, reason=reason) for number in item or ()]
 
-    def mark_batch(container: Container, target_batch: ProductionBatch) -> str:
+    with _open_batch(batch) as (container, target_batch):
         now = container.clock()
         marked_at = at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
-        record_audit = _audit_recorder("batch.marked", _audit_details(target_batch) | {"status": status}, now)
+        record_audit = _audit_recorder("batch.marked", target_batch, now, status=status)
         result = reports.mark_batch(
             container.db, target_batch.id, status, at=marked_at, spoiled=spoiled, write_audit=record_audit, now=now
         )
-        if status == "spoiled":
-            return _spoiled_message(target_batch, result)
-        return f"{batch_reference(target_batch.id)} is marked {status}."
-
-    _run_on_batch(batch, mark_batch)
+    if status == "spoiled":
+        typer.echo(_spoiled_message(target_batch, result))
+    else:
+        typer.echo(f"{batch_reference(target_batch.id)} is marked {status}.")
 
 
 @print_.command("reprint")
@@ -152,16 +152,15 @@ def reprint(
     """Print pieces of a batch again, under new barcodes, in a batch of their own."""
     selection = BatchSelection(positions=piece or (), first=first, last=last, item_ids=item or ())
 
-    def reprint_batch(container: Container, target_batch: ProductionBatch) -> str:
+    with _open_batch(batch) as (container, target_batch):
         environment, now = container.environments[target_batch.mode], container.clock()
-        record_audit = _audit_recorder("batch.reprinted", _audit_details(target_batch) | {"reason": reason}, now)
+        record_audit = _audit_recorder("batch.reprinted", target_batch, now, reason=reason)
         result = reports.reprint_selection(
             container.db, environment, target_batch.id, selection, reason=reason, write_audit=record_audit, now=now
         )
-        message = f"Printed again in {batch_reference(result.batch_id)}: {format_count(result.item_count, 'piece')}."
-        return "\n".join([message, *_left_out_messages(result)])
-
-    _run_on_batch(batch, reprint_batch)
+    typer.echo(f"Printed again in {batch_reference(result.batch_id)}: {format_count(result.item_count, 'piece')}.")
+    for message in _left_out_messages(result):
+        typer.echo(message)
 
 
 @print_.command("retry")
@@ -175,29 +174,21 @@ def retry(
     ] = False,
 ) -> None:
     """Take a batch's present step again, now: it was given up, or waits for its time."""
-
-    def retry_batch(container: Container, target_batch: ProductionBatch) -> str:
-        record_audit = _audit_recorder(
-            "batch.retried", _audit_details(target_batch) | {"anew": anew}, container.clock()
-        )
+    with _open_batch(batch) as (container, target_batch):
+        record_audit = _audit_recorder("batch.retried", target_batch, container.clock(), anew=anew)
         print_room_service.retry_batch(container.db, target_batch.id, reoffer=anew, write_audit=record_audit)
-        return f"{batch_reference(target_batch.id)} is {'offered anew' if anew else 'tried again'}."
-
-    _run_on_batch(batch, retry_batch)
+    typer.echo(f"{batch_reference(target_batch.id)} is {'offered anew' if anew else 'tried again'}.")
 
 
 @print_.command("remake")
 def remake(batch: BatchArgument) -> None:
     """Compose a batch's files again, to the same bytes, and put them back where they were lost."""
-
-    def remake_batch(container: Container, target_batch: ProductionBatch) -> str:
+    with _open_batch(batch) as (container, target_batch):
         try:
             batch_tasks.remake_files(container.production, target_batch.id)
         except Unavailable as error:
             raise Refused(f"{batch_reference(target_batch.id)} is left as it is. {error.message}") from None
-        return f"The files of {batch_reference(target_batch.id)} are made again."
-
-    _run_on_batch(batch, remake_batch)
+    typer.echo(f"The files of {batch_reference(target_batch.id)} are made again.")
 
 
 def download(
@@ -211,9 +202,8 @@ def download(
     print file of gift cards holds what they are claimed with: remove it once it is printed. Every download
     is noted in the audit log.
     """
-    with open_container() as (_, container):
+    with _open_batch(batch) as (container, target_batch):
         with container.db.system_transaction() as tx:
-            target_batch = find_named_batch(tx, batch)
             batch_files = list_files(tx, target_batch.id)
         selected_files = [each for each in batch_files if not file or each.name in file]
         missing = sorted({*(file or ())} - {each.name for each in selected_files})
@@ -224,16 +214,14 @@ def download(
         for path in paths.values():  # before the audit entry: what is not written was not downloaded
             if os.path.lexists(path):
                 raise NotReady(f"{path} is there already: remove it, or choose another folder.")
-        about = {"name": name, "mode": target_batch.mode, "files": [each.name for each in selected_files]}
+        file_names = [each.name for each in selected_files]
         try:
             files = read_files_for_download(
                 container.db,
                 BatchFileStorage(container.storage.store, container.encryptor),
                 target_batch.id,
                 selected_files,
-                write_audit=lambda tx: record_for_operators(
-                    tx, "print_file.downloaded", about=about, now=container.clock()
-                ),
+                write_audit=_audit_recorder("print_file.downloaded", target_batch, container.clock(), files=file_names),
             )
         except NotFound:
             raise Refused(f"Files of {name} are lost: `quillpost print remake {name}` makes them again.") from None
@@ -243,18 +231,16 @@ def download(
     typer.echo(f"{format_count(len(files), 'file')} of {name}: {to}")
 
 
-def _run_on_batch(batch: str, action: Callable[[Container, ProductionBatch], str]) -> None:
+@contextmanager
+def _open_batch(batch: str) -> Iterator[tuple[Container, ProductionBatch]]:
     with open_container() as (_, container):
         with container.db.system_transaction() as tx:
             target_batch = find_named_batch(tx, batch)
-        typer.echo(action(container, target_batch))
+        yield container, target_batch
 
 
-def _audit_details(batch: ProductionBatch) -> dict[str, Any]:
-    return {"name": batch_reference(batch.id), "mode": batch.mode}
-
-
-def _audit_recorder(act: str, about: Mapping[str, Any], now: datetime) -> AuditCallback:
+def _audit_recorder(act: str, batch: ProductionBatch, now: datetime, **details: object) -> AuditCallback:
+    about = {"name": batch_reference(batch.id), "mode": batch.mode} | details
     return lambda tx: record_for_operators(tx, act, about=about, now=now)
 
 
