@@ -14,13 +14,7 @@ import sqlalchemy as sa
 from quillpost.accounts.service import response_encryption_context
 from quillpost.accounts.users.second_factor import totp_context
 from quillpost.core.database import Database, Tx
-from quillpost.core.database.encrypted_columns import (
-    EncryptedColumn,
-    RotationCount,
-    count_by_key,
-    reencrypt,
-    reencrypt_locked,
-)
+from quillpost.core.database.encrypted_columns import EncryptedColumn, RotationCount, count_by_key, reencrypt
 from quillpost.core.database.tables.accounts import erasures, people
 from quillpost.core.database.tables.base import CUSTOM_COLUMNS, PERSON_COLUMNS, idempotency_keys, items, mailing_lists
 from quillpost.core.database.tables.fulfillment import batch_files, prints
@@ -314,7 +308,7 @@ def reencrypt_all(db: Database, batch_store: BatchFileStorage, *, now: datetime)
             has_locked_rows = has_locked_rows or count.skipped > 0
             yield str(column), count
         if has_locked_rows:
-            for count in reencrypt_locked(db, batch_store.encryptor, column):
+            for count in reencrypt(db, batch_store.encryptor, column, wait=True):
                 yield str(column), RotationCount(count.reencrypted, count.skipped)
     for count in _reencrypt_files(db, batch_store, now=now):
         yield PRINT_FILES, count

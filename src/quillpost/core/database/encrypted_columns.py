@@ -78,36 +78,23 @@ def read_any_value(tx: Tx, encrypted_column: EncryptedColumn) -> tuple[str, byte
 
 
 def has_outdated_values(tx: Tx, encrypted_column: EncryptedColumn, key_prefix: bytes) -> bool:
-    return (
-        tx.execute(
-            _select_values(encrypted_column).where(_has_other_key(encrypted_column, key_prefix)).limit(1)
-        ).first()
-        is not None
-    )
+    query = _select_values(encrypted_column).where(_has_other_key(encrypted_column, key_prefix))
+    return tx.execute(query.limit(1)).first() is not None
 
 
-def reencrypt(db: Database, encryptor: Encryptor, encrypted_column: EncryptedColumn) -> Iterator[RotationCount]:
-    """Every value under another key, in batches."""
+def reencrypt(
+    db: Database, encryptor: Encryptor, encrypted_column: EncryptedColumn, *, wait: bool = False
+) -> Iterator[RotationCount]:
+    """Every value under another key, in batches that skip locked rows; with `wait` one by one, waiting for each."""
     after: Sequence[Any] | None = None
     while True:
+        query = _select_next(encrypted_column, encryptor.current_header, after).limit(1 if wait else BATCH_SIZE)
         with db.system_transaction() as tx:
-            rows = tx.execute(_select_next(encrypted_column, encryptor.current_header, after)).all()
+            rows = tx.execute(query).all()
         if not rows:
             return
-        yield _reencrypt_rows(db, encryptor, encrypted_column, rows, wait=False)
+        yield _reencrypt_rows(db, encryptor, encrypted_column, rows, wait=wait)
         after = _get_primary_key(encrypted_column, rows[-1])
-
-
-def reencrypt_locked(db: Database, encryptor: Encryptor, encrypted_column: EncryptedColumn) -> Iterator[RotationCount]:
-    """Those that others had locked: one by one, waiting for each."""
-    after: Sequence[Any] | None = None
-    while True:
-        with db.system_transaction() as tx:
-            row = tx.execute(_select_next(encrypted_column, encryptor.current_header, after).limit(1)).first()
-        if row is None:
-            return
-        yield _reencrypt_rows(db, encryptor, encrypted_column, [row], wait=True)
-        after = _get_primary_key(encrypted_column, row)
 
 
 def has_encrypted_values(tx: Tx) -> bool:
@@ -173,7 +160,6 @@ def _select_next(encrypted_column: EncryptedColumn, key_prefix: bytes, after: Se
         _select_values(encrypted_column)
         .where(_has_other_key(encrypted_column, key_prefix))
         .order_by(*encrypted_column.primary_key)
-        .limit(BATCH_SIZE)
     )
     if after is None:
         return query
