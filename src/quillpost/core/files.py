@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, BinaryIO, TextIO
@@ -139,16 +139,7 @@ class FileStorage:
     ) -> None:
         tx.execute(
             sa.insert(files).values(
-                id=file.id,
-                account_id=account_id,
-                sub_account_id=sub_account_id,
-                purpose=file.purpose,
-                key=file.key,
-                content_type=file.content_type,
-                size=file.size,
-                sha256=file.sha256,
-                created_at=now,
-                expires_at=file.expires_at,
+                **asdict(file), account_id=account_id, sub_account_id=sub_account_id, created_at=now
             )
         )
 
