@@ -23,7 +23,7 @@ from quillpost.accounts.users.invitations import Invitation
 from quillpost.accounts.users.queries import record_person_entry
 from quillpost.accounts.users.service import Member
 from quillpost.app.runtime import CoreServices, open_core_services, read_base_url
-from quillpost.cli.console import JsonOption, fit_in_column, format_day, print_json
+from quillpost.cli.console import JsonOption, create_table, fixed_column, format_day, print_json, wrapped_column
 from quillpost.core.errors import Refused
 from quillpost.core.text import format_iso
 
@@ -170,13 +170,9 @@ def _remove_person(runtime: CoreServices, account: str, email: str) -> str:
 
 def _people_table(member_list: list[Member], pending_invitations: list[Invitation]) -> Table:
     """Days only, and limits under the role: a terminal is 80 columns wide, and `--json` has the rest."""
-    table = Table(box=None, pad_edge=False)
     emails = [*(each.email for each in member_list), *(each.email for each in pending_invitations)]
-    table.add_column("e-mail", overflow="fold", no_wrap=fit_in_column(emails))
-    table.add_column("name", overflow="fold")
-    table.add_column("role", overflow="fold")
-    table.add_column("second factor", overflow="fold")
-    table.add_column("last seen", no_wrap=True)
+    wrapped_columns = map(wrapped_column, ("name", "role", "second factor"))
+    table = create_table(wrapped_column("e-mail", emails), *wrapped_columns, fixed_column("last seen"))
     for each in member_list:
         second_factor_label = "on" if each.has_second_factor else "off"
         table.add_row(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, date, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, Literal, Self
 
@@ -17,8 +18,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
+from rich.table import Column, Table
 
-from quillpost.core.errors import QuillpostError
+from quillpost.core.errors import NotReady, QuillpostError
 from quillpost.core.text import format_iso
 
 ReportProgress = Callable[[int, int], None]
@@ -48,9 +50,27 @@ def format_day(moment: datetime | None) -> str | None:
     return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d")
 
 
-def fit_in_column(texts: Iterable[str]) -> bool:
-    """Whether they leave room for other columns."""
-    return max(map(len, texts), default=0) <= MAX_COLUMN_WIDTH
+def create_table(*columns: Column) -> Table:
+    """On a terminal of 80 columns, what does not fit is wrapped."""
+    return Table(*columns, box=None, pad_edge=False)
+
+
+def fixed_column(name: str) -> Column:
+    return Column(name, no_wrap=True)
+
+
+def wrapped_column(name: str, texts: Iterable[str] | None = None) -> Column:
+    """On one line where all `texts` are short, so that they leave room for other columns."""
+    is_unbroken = texts is not None and max(map(len, texts), default=0) <= MAX_COLUMN_WIDTH
+    return Column(name, overflow="fold", no_wrap=is_unbroken)
+
+
+@contextmanager
+def report_unwritable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise NotReady(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def print_json(value: object) -> None:

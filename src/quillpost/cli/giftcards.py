@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 from quillpost.accounts.audit.service import record_for_operators
@@ -17,10 +17,12 @@ from quillpost.cli.console import (
     MAX_LISTED,
     JsonOption,
     ModeOption,
-    fit_in_column,
+    create_table,
+    fixed_column,
     format_count,
     format_day,
     print_json,
+    wrapped_column,
 )
 from quillpost.core.errors import Invalid, NotFound, NotReady
 from quillpost.orders.giftcards import queries as giftcard_queries
@@ -52,11 +54,11 @@ def show_brands(machine: JsonOption = False) -> None:
     if machine:
         print_json(brands)
         return
-    table = _create_table(
-        _wrapped_column("brand\nissuer's code", [name for b in brands for name in (b.code, b.issuer_code or "")]),
-        _wrapped_column("title\ngroup"),
-        _wrapped_column("amounts"),
-        _fixed_column("offered"),
+    table = create_table(
+        wrapped_column("brand\nissuer's code", [name for b in brands for name in (b.code, b.issuer_code or "")]),
+        wrapped_column("title\ngroup"),
+        wrapped_column("amounts"),
+        fixed_column("offered"),
     )
     for brand in brands:
         codes = f"{brand.code}\n{brand.issuer_code}" if brand.issuer_code else brand.code
@@ -143,8 +145,8 @@ def show_stock(machine: JsonOption = False) -> None:
     if machine:
         print_json(stock_counts)
         return
-    number_columns = map(_fixed_column, ("amount", "free", "taken", "expiring", "set\naside", "first\nexpires"))
-    table = _create_table(_wrapped_column("brand", [storage.brand for storage in stock_counts]), *number_columns)
+    number_columns = map(fixed_column, ("amount", "free", "taken", "expiring", "set\naside", "first\nexpires"))
+    table = create_table(wrapped_column("brand", [storage.brand for storage in stock_counts]), *number_columns)
     for storage in stock_counts:
         counts = (f"{count:,}" for count in (storage.free, storage.taken, storage.expiring, storage.set_aside))
         table.add_row(storage.brand, format_dollars(storage.cents), *counts, str(storage.first_expires_on or ""))
@@ -189,9 +191,9 @@ def show_cards(
 
 
 def _card_table(cards: Sequence[ListedCard]) -> Table:
-    numbers, money, days = map(_fixed_column, ("item\norder", "amount\nstatus", "issued\nclaimed"))
-    table = _create_table(
-        numbers, _fixed_column("account"), _wrapped_column("brand\nissuer"), money, days, _wrapped_column("note")
+    numbers, money, days = map(fixed_column, ("item\norder", "amount\nstatus", "issued\nclaimed"))
+    table = create_table(
+        numbers, fixed_column("account"), wrapped_column("brand\nissuer"), money, days, wrapped_column("note")
     )
     for card in cards:
         row = (
@@ -204,20 +206,6 @@ def _card_table(cards: Sequence[ListedCard]) -> Table:
         )
         table.add_row(*map(Text, row))
     return table
-
-
-def _create_table(*columns: Column) -> Table:
-    """On a terminal of 80 columns, what does not fit is wrapped."""
-    return Table(*columns, box=None, pad_edge=False)
-
-
-def _fixed_column(name: str) -> Column:
-    return Column(name, no_wrap=True)
-
-
-def _wrapped_column(name: str, texts: Sequence[str] | None = None) -> Column:
-    """On one line where all `texts` are short."""
-    return Column(name, overflow="fold", no_wrap=texts is not None and fit_in_column(texts))
 
 
 def _card_note(card: ListedCard) -> str:

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from quillpost.app import bootstrap, runtime
-from quillpost.cli.console import ProgressBar
+from quillpost.cli.console import ProgressBar, report_unwritable
 from quillpost.core.errors import NotReady
 from quillpost.rendering.handwriting.models import DEFAULT_STYLE, PLAIN_FACE, FaceRecipe
 from quillpost.rendering.handwriting.service import Hands
@@ -55,12 +55,10 @@ class _GalleryImage:
 
 
 def draw_gallery(renderer: Renderer, folder: Path) -> None:
-    try:
+    with report_unwritable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         page = _draw_all(renderer, folder)
         (folder / "index.html").write_text(page, "utf-8")
-    except OSError as error:
-        raise NotReady(f"{folder} cannot be written: {error.strerror}.") from None
     page_url = (folder / "index.html").absolute().as_uri()
     Console(soft_wrap=True, highlight=False).print(f"Every hand and every piece: {page_url}", markup=False)
 

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import sqlalchemy as sa
 import typer
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from quillpost.app.runtime import open_core_services
-from quillpost.cli.console import ProgressBar
+from quillpost.cli.console import ProgressBar, report_unwritable
 from quillpost.core.database.tables.recipients import lead_files, lead_sources
 from quillpost.core.errors import NotReady
 from quillpost.recipients.leads.files import BadLeadRow
@@ -123,24 +123,19 @@ def sample() -> None:
 @contextmanager
 def _rejected_rows_writer(file: Path) -> Iterator[Callable[[str, Iterable[BadLeadRow]], None]]:
     """The file is created with the first row."""
-    output = None
-    try:
+    with report_unwritable(file), ExitStack() as stack:
+        output: TextIO | None = None
 
         def write_rejected(name: str, rows: Iterable[BadLeadRow]) -> None:
             nonlocal output
             for row in rows:
                 if output is None:
-                    output = file.open("w", newline="", encoding="utf-8")
+                    output = stack.enter_context(file.open("w", newline="", encoding="utf-8"))
                     csv.writer(output).writerow(["file", "row", "reason", *REJECTED_FIELDS])
                 values = (row.fields.get(field, "") for field in REJECTED_FIELDS)
                 csv.writer(output).writerow([name, row.number, row.reason, *map(_escape_value, values)])
 
         yield write_rejected
-    except OSError as error:
-        raise NotReady(f"{file} cannot be written: {error.strerror}.") from None
-    finally:
-        if output is not None:
-            output.close()
 
 
 def _escape_value(value: str) -> str:

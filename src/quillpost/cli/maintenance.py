@@ -23,7 +23,7 @@ from quillpost.app.runtime import (
     read_schema,
     upgrade_database,
 )
-from quillpost.cli.console import format_count
+from quillpost.cli.console import format_count, report_unwritable
 from quillpost.core.database import archive
 from quillpost.core.database.embedded.binaries import PostgresBinaries, find_binaries
 from quillpost.core.database.schema import compare_revision, require_current
@@ -228,13 +228,10 @@ def _empty_home_on_failure(home: Path) -> Iterator[None]:
 @contextmanager
 def _write_atomically(file: Path) -> Iterator[BinaryIO]:
     """Readable by its owner only."""
-    try:
-        with open_temporary_file(file) as (temporary_path, out):
-            yield out
-            sync_file(out)
-            temporary_path.rename(file)
-    except OSError as error:
-        raise NotReady(f"{file} cannot be written: {error.strerror}.") from None
+    with report_unwritable(file), open_temporary_file(file) as (temporary_path, out):
+        yield out
+        sync_file(out)
+        temporary_path.rename(file)
 
 
 @contextmanager

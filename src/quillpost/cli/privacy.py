@@ -7,12 +7,19 @@ from typing import Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from quillpost.accounts import service
 from quillpost.accounts.audit.service import record_for_operators
 from quillpost.app.runtime import CoreServices, key_path, open_core_services
-from quillpost.cli.console import JsonOption, ProgressBar, format_count, print_json
+from quillpost.cli.console import (
+    JsonOption,
+    ProgressBar,
+    create_table,
+    fixed_column,
+    format_count,
+    print_json,
+    wrapped_column,
+)
 from quillpost.core.database import Tenant
 from quillpost.core.database.encrypted_columns import wait_for_writers
 from quillpost.core.encryption import KeyFile
@@ -56,10 +63,8 @@ def retention() -> None:
     """Show what is kept for how long, and how much is overdue."""
     with open_core_services() as runtime:
         retention_rows = list_retention(runtime.db, read_retention_days(runtime.settings), now=runtime.clock())
-    table = Table(box=None, pad_edge=False)
-    for column in ("what", "table", "days", "since", "overdue"):
-        table.add_column(column, overflow="fold")
-    table.add_column("setting", no_wrap=True)  # to be copied as it stands
+    wrapped_columns = map(wrapped_column, ("what", "table", "days", "since", "overdue"))
+    table = create_table(*wrapped_columns, fixed_column("setting"))  # which is to be copied as it stands
     for retention_row in retention_rows:
         days = "for ever" if retention_row.days is None else f"{retention_row.days:,}"
         setting = f"QUILLPOST_{retention_row.rule.setting.upper()}"
@@ -157,8 +162,7 @@ def list_(machine: JsonOption = False) -> None:
         current, next_step = usage.key_ids[0], usage.describe_next_step()
         print_json({"keys": usage.key_ids, "current": current, "sealed": usage.counts, "next": next_step})
         return
-    table = Table(box=None, pad_edge=False)
-    table.add_column("sealed", overflow="fold")
+    table = create_table(wrapped_column("sealed"))
     for key_id in usage.all_ids:
         table.add_column(_column_title(usage, key_id), justify="right")
     for location, by_key in usage.counts.items():

@@ -14,6 +14,7 @@ from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant, find_account
 from quillpost.app.runtime import CoreServices, open_core_services
+from quillpost.cli.console import report_unwritable
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, NotFound, NotReady
 from quillpost.recipients.imports import queries as import_queries
@@ -182,9 +183,6 @@ def _write_rejected(runtime: CoreServices, finished_import: Import, path: Path) 
 
 
 def _write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    try:
-        with path.open("wb") as file:
-            for chunk in chunks:
-                file.write(chunk)
-    except OSError as error:
-        raise NotReady(f"{path} cannot be written: {error.strerror}.") from None
+    with report_unwritable(path), path.open("wb") as file:
+        for chunk in chunks:
+            file.write(chunk)

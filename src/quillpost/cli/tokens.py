@@ -15,7 +15,15 @@ from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.tokens.service import PersonalToken
 from quillpost.accounts.users.service import revoke_and_report_leaked
 from quillpost.app.runtime import open_core_services
-from quillpost.cli.console import JsonOption, fit_in_column, format_count, format_day, print_json
+from quillpost.cli.console import (
+    JsonOption,
+    create_table,
+    fixed_column,
+    format_count,
+    format_day,
+    print_json,
+    wrapped_column,
+)
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tenant
 from quillpost.core.errors import NotFound, Refused
@@ -137,13 +145,9 @@ def _find_tokens(text: str) -> Iterator[str]:
 
 def _token_table(tokens: list[PersonalToken]) -> Table:
     """Days only, and the creator under the name: a terminal is 80 columns wide, and `--json` has the rest."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("id", no_wrap=True)
-    names = [text for each in tokens for text in (each.name, _creator_label(each))]
-    table.add_column("name", overflow="fold", no_wrap=fit_in_column(names))
-    table.add_column("token", no_wrap=True)
-    table.add_column("may", overflow="fold")
-    table.add_column("used\nends", no_wrap=True)
+    names = wrapped_column("name", [text for each in tokens for text in (each.name, _creator_label(each))])
+    ids, hints, days = map(fixed_column, ("id", "token", "used\nends"))
+    table = create_table(ids, names, hints, wrapped_column("may"), days)
     for each in tokens:
         table.add_row(
             str(each.id),
