@@ -333,7 +333,7 @@ def build_review_limits(settings: Settings) -> ReviewLimits:
 
 @contextmanager
 def open_container() -> Iterator[tuple[Settings, Container]]:
-    """For a command, beside a running server or alone."""
+    """For a command, with or without a running server."""
     settings = runtime.load_settings()
     with closing(runtime.open_runtime(settings)) as service_runtime:
         prepare_database(service_runtime.conninfo)

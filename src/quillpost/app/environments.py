@@ -140,7 +140,7 @@ def read_partner_name(settings: Settings) -> str:
 
 
 def read_print_webhook_secrets(settings: Settings) -> dict[str, list[str]]:
-    """Without a secret nobody may call back."""
+    """Without a secret no partner may call back."""
     secrets = _read_partner_secrets(settings)
     return {settings.print_partner_name: secrets} if settings.print_partner and secrets else {}
 

@@ -202,7 +202,7 @@ def upgrade_database(conninfo: str) -> SchemaState:
 
 @contextmanager
 def open_core_services() -> Iterator[CoreServices]:
-    """For a command, beside a running server or alone."""
+    """For a command, with or without a running server."""
     settings = load_settings()
     with closing(open_runtime(settings)) as runtime:
         prepare_database(runtime.conninfo)

@@ -92,7 +92,7 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run a command. An error that an operator can mend is one sentence and exit code 1, never a traceback."""
+    """Run a command. An error that an operator can correct is one sentence and exit code 1, never a traceback."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (for as long as we live)

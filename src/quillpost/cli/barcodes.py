@@ -1,4 +1,4 @@
-"""The Intelligent Mail barcode, for whoever needs its letters."""
+"""`quillpost barcode`: the letters of Intelligent Mail barcodes."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Gift cards: what can be given, an operator's own cards, and what became of those that were sent."""
+"""`quillpost giftcards`: brands, an operator's own stock, and the cards of items."""
 
 from collections.abc import Sequence
 from dataclasses import replace

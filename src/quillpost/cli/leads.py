@@ -1,4 +1,4 @@
-"""Addresses for radius searches: importing, listing and forgetting them."""
+"""`quillpost leads`: import, list and remove addresses for radius searches."""
 
 import csv
 from collections.abc import Callable, Iterable, Iterator

@@ -262,7 +262,7 @@ class _GreetingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.greeting is not None:
-            # Whoever started us may have stopped reading: the service runs all the same.
+            # The process that started us may have stopped reading: the service runs all the same.
             with suppress(OSError):
                 self.greeting.print_message()
 

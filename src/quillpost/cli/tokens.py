@@ -1,4 +1,4 @@
-"""Personal access tokens: made, listed, and worth nothing from one moment to the next."""
+"""`quillpost token`: create, list and revoke personal access tokens."""
 
 import sys
 from collections.abc import Iterator

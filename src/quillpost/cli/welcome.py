@@ -51,7 +51,7 @@ class Welcome:
     token: str
     receiver_url: str
     join_url: str | None = field(default=None, compare=False)
-    """Where the first person sets a password, once; None: somebody has."""
+    """Where the first user sets a password; None once there is one."""
 
     @property
     def send_command(self) -> str:
@@ -96,7 +96,7 @@ class Welcome:
 
 
 def prepare_welcome(settings: Settings, conninfo: str) -> Welcome:
-    """Create what is missing; later starts keep the account, token and receiver. Until somebody has joined the account,
+    """Create what is missing; later starts keep the account, token and receiver. Until a user has joined the account,
     each start has a new link for that."""
     container = bootstrap.build_container(settings, conninfo)
     with closing(container.db):

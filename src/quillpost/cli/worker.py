@@ -49,7 +49,7 @@ class ExitDeadline:
             cleanup_thread = Thread(target=self._clean_up, daemon=True)
             cleanup_thread.start()
             cleanup_thread.join(CLEANUP_SECONDS)
-        os._exit(0)  # as asked: nothing that was accepted is lost by it
+        os._exit(0)  # as requested: nothing that was accepted is lost by it
 
 
 def work(

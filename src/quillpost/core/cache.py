@@ -13,7 +13,7 @@ Value = TypeVar("Value")
 
 
 class SharedCache(Generic[Key, Value]):
-    """The values used last. Two threads that miss a key at once both load it: nobody waits."""
+    """The values used last. Two threads that miss a key at once both load it: neither waits."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ KEY_ID_BYTES = 5
 
 
 ReloadKeys = Callable[[], Sequence[bytes] | None]
-"""The keys, the current one first, if they were changed since this was last asked."""
+"""The keys, the current one first, if they were changed since the last call."""
 
 
 class DecryptionFailed(Exception):

@@ -65,7 +65,7 @@ class Refused(QuillpostError):
 
 
 class NoMatch(Refused):
-    """A search that found nobody."""
+    """A search without a result."""
 
 
 class Unauthenticated(QuillpostError):

@@ -23,7 +23,7 @@ from quillpost.core.tokens import LinkSigner
 @contextmanager
 def open_temporary_file(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
     """A new file beside the path, readable by its owner only; deleted in the end unless it was moved to the path."""
-    # A random name that must be free: nobody can have put a file or a link in its place.
+    # A random name that must be free: no other user can have put a file or a link in its place.
     temporary_path = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
     descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -157,7 +157,7 @@ class FileStorage:
 
 
 def delete_expired_files(db: Database, storage: FileStorage, *, now: datetime) -> int:
-    """The row goes first, so that nobody is led to a missing file."""
+    """The row goes first, so that no link leads to a missing file."""
     with db.system_transaction() as tx:
         keys = tx.execute(sa.delete(files).where(files.c.expires_at < now).returning(files.c.key)).scalars().all()
     for key in keys:

@@ -42,7 +42,7 @@ def next_attempt_at(attempts: int, *, now: datetime, jitter: float, retry_after_
 
 
 def backoff_delay(failures: int) -> timedelta:
-    """How long a server that was down so many times in a row is not asked."""
+    """How long a server that was down so many times in a row gets no request."""
     multiplier: int = 2 ** min(failures - 1, 10)
     return min(MIN_BACKOFF * multiplier, MAX_BACKOFF)
 
@@ -51,8 +51,8 @@ MAX_ERROR_LENGTH = 500
 NOT_REACHED_MESSAGE = "It could not be sent for days."
 TOO_LATE_MESSAGE = "It could not be sent before the link in it was over."
 
-# The lease and the back-off are one column: a process that dies leaves its messages to the next. A message to somebody
-# who has unsubscribed meanwhile is not sent, nor is one past its end.
+# The lease and the back-off are one column: a process that dies leaves its messages to the next. A message to a
+# recipient who has unsubscribed meanwhile is not sent, nor is one past its end.
 CLAIM_DUE_NOTIFICATIONS = sa.text(
     """
     with due as (
@@ -152,7 +152,7 @@ def enqueue_person_notification(
     now: datetime,
 ) -> None:
     """An email about signing in: `recipient_query` finds the account through which we know the person, and their
-    address. Where it finds nobody, nothing is sent, with as much work. The secret, encrypted for
+    address. Without a result nothing is sent, with as much work. The secret, encrypted for
     `encryption_context(key)`, is deleted once the email is sent, or at `ends_at`, when it is no longer sent."""
     recipient = recipient_query.limit(1).subquery()
     values_by_column = {

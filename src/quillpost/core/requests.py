@@ -66,7 +66,7 @@ class ClientDisconnected(Unavailable):
 
 class ClientConnection:
     """The client of one call. `get_account` returns its account as far as known by now; `start_watching` begins to
-    listen for a disconnect, once somebody wants to know."""
+    listen for a disconnect, once a callback waits for it."""
 
     def __init__(
         self, get_account: Callable[[], Hashable] = lambda: None, start_watching: Callback | None = None

@@ -51,7 +51,7 @@ def _is_valid_address(text: str, address_type: type[IPv4Address] | type[IPv6Addr
 
 
 def is_loopback_host(host: str) -> bool:
-    """Whether it is this machine: nobody listens on the way."""
+    """Whether it is this machine: the connection cannot be tapped."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

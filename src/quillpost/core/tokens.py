@@ -39,7 +39,7 @@ HIDDEN_REPLACEMENT = r"\1[hidden]"
 # ULIDs from 2004 to 2039 begin so. They look like claims, but no claim begins so: callers' ids stay readable.
 ULID_PREFIX = "01"
 
-# What may stand between two letters of a claim that somebody wrote: hyphens of any kind, blanks, line ends,
+# What may stand between two letters of a claim that a person wrote: hyphens of any kind, blanks, line ends,
 # as they are or as JSON and addresses write them.
 SEPARATOR = r"(?:\s/\s|[\s+\u2010-\u2015\u2212-]|\\[nrt]|%(?:20|2[Dd]|0[AaDd]))"
 CLAIM_START = r"(?:(?<![0-9A-Za-z])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"

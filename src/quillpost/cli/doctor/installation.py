@@ -214,7 +214,7 @@ def _create_renderer(settings: Settings) -> Renderer:
 
 
 def check_print_partner(settings: Settings) -> Iterator[DoctorFinding]:
-    """That none is set, readiness reports."""
+    """A missing setting is reported by `check_readiness`."""
     try:
         read_print_webhook_secrets(settings)
         if settings.print_partner is None or not settings.home.exists():
@@ -302,7 +302,7 @@ def check_text_messages(settings: Settings) -> DoctorFinding:
 
 
 def check_sign_in(settings: Settings) -> DoctorFinding:
-    """Whether passwords and tokens are encrypted on the way. On this machine nobody listens."""
+    """Whether passwords and tokens are encrypted on the way. On this machine they cannot be read."""
     base_url = read_base_url(settings)
     parts = urlsplit(base_url)
     if parts.scheme == "https" and not settings.trusted_proxies:

@@ -47,7 +47,7 @@ class EncryptedColumn:
 
     @property
     def is_encrypted(self) -> sa.ColumnElement[bool]:
-        """An empty value is none, and one byte names no key."""
+        """An empty value is not encrypted, and one byte names no key."""
         is_filled = sa.func.length(self.column) > 1
         return is_filled if self.condition is None else sa.and_(is_filled, self.condition)
 
@@ -60,7 +60,7 @@ class RotationCount:
     """Of the values that were under another key."""
 
     reencrypted: int = 0
-    skipped: int = 0  # changed or held by somebody else at that moment
+    skipped: int = 0  # changed or locked by another transaction at that moment
     failed: int = 0  # opened by no key that we have, and left as they are
 
 

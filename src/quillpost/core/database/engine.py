@@ -29,8 +29,8 @@ KEEPALIVE_OPTIONS = "-c tcp_keepalives_idle=4 -c tcp_keepalives_interval=2 -c tc
 class AdvisoryLocks:
     """All locks of one process, on one connection. Thread-safe.
 
-    A lock keeps others from starting the same work meanwhile. It does not prove that nobody else has done it: a broken
-    connection loses all locks, and they are only taken again when one is asked for.
+    A lock keeps others from starting the same work meanwhile. It does not prove that no other process has done it: a
+    broken connection loses all locks, and they are only taken again when one is acquired.
     """
 
     def __init__(self, conninfo: str) -> None:
@@ -255,8 +255,8 @@ def account_wide_access(tx: Tx) -> Iterator[None]:
     tx.execute(_RESTORE_LIMITS, {"mode": previous.mode, "sub_account": previous.sub_account})
 
 
-CHECK_INTERVAL_SECONDS = 5.0  # while nobody asks
-CHECK_VALID_SECONDS = 1.0  # the database is asked no more often than this
+CHECK_INTERVAL_SECONDS = 5.0  # between requests
+CHECK_VALID_SECONDS = 1.0  # it is checked no more often than this
 CONNECT_TIMEOUT_SECONDS = 3.0
 
 

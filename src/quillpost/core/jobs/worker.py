@@ -132,7 +132,7 @@ class JobRunner:
             except Exception as error:
                 log.warning("jobs.worker_interrupted", error=repr(error))
             except asyncio.CancelledError as error:
-                # Connections that break may cancel what we wait for: that is no wish to end.
+                # Connections that break may cancel what we wait for: that is no request to end.
                 if _is_cancelled():
                     raise
                 log.warning("jobs.worker_interrupted", error=repr(error))
@@ -172,8 +172,8 @@ class JobRunner:
         )
 
     async def _wait_until_stuck(self, queues: list[str]) -> None:
-        """Return when nobody takes the jobs that are due: the engine may wait for an answer that a broken connection
-        never brings."""
+        """Return when no worker takes the jobs that are due: the engine may wait for a response that a broken
+        connection never brings."""
         previous: set[int] = set()
         while True:
             rows = await self._app.connector.execute_query_all_async(SELECT_UNTAKEN_JOBS, queues=queues)
@@ -223,7 +223,7 @@ def _register_task(app: procrastinate.App, task: Task) -> None:
         except Unavailable as error:
             log.warning("jobs.periodic_run_skipped", task=task.name, error=error.message)
 
-    # No retry: the next tick comes by itself. What was away meanwhile is nobody's to look after.
+    # No retry: the next tick comes by itself. An outage meanwhile needs no repair.
     app.periodic(cron=task.cron)(app.task(name=task.name, queue=task.queue)(run_periodically))
 
 

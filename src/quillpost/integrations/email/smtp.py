@@ -167,7 +167,7 @@ class SmtpNotifier:
         finally:
             client.close()
             if transport is not None:
-                transport.abort()  # whoever says goodbye under a seal would wait for the other side to do so
+                transport.abort()  # closing TLS properly would wait for the other side to do so
             await _let_loop_close()
 
     async def _authenticate(self, client: aiosmtplib.SMTP) -> None:
@@ -310,7 +310,7 @@ class ConsoleNotifier:
             lines.append(f"Subject: {message.subject}")
         block = "\n".join([*lines, "", message.text.rstrip(), "-" * CONSOLE_WIDTH, ""])
         out = self._out or sys.stdout
-        with suppress(OSError, ValueError):  # nobody reads it any more, or it has no letters for it
+        with suppress(OSError, ValueError):  # it is closed, or cannot encode the text
             out.write(block)
             out.flush()
 

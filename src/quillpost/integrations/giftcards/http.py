@@ -110,7 +110,7 @@ class IssuerConnection:
         payload = _parse_object(body)
         if status == NO_FUNDS_STATUS:
             return IssuerResponse(status)
-        if status in REFUSAL_STATUSES and payload is not None:  # what is no JSON was said by somebody in between
+        if status in REFUSAL_STATUSES and payload is not None:  # what is not JSON comes from a proxy in between
             # Issuers refuse with several statuses what is not paid for; that can be fixed, a wrong card cannot.
             is_unpaid = any(word in body.lower() for word in MONEY_WORDS)
             return IssuerResponse(NO_FUNDS_STATUS if is_unpaid else status)

@@ -91,7 +91,7 @@ class PooledResolver(AbstractResolver):
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-if TYPE_CHECKING:  # aiohttp has these types for checkers alone
+if TYPE_CHECKING:  # aiohttp has these types only for type checkers
     from aiohttp.client_reqrep import ClientRequest
     from aiohttp.connector import AddrInfoType, Connection
     from aiohttp.tracing import Trace

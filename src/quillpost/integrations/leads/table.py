@@ -56,7 +56,7 @@ class TableLeadProvider:
         return [_build_lead(rows[id_]) for id_ in ids if id_ in rows]
 
     def confirm_purchase(self, reference: str, ids: Sequence[str], *, now: datetime) -> None:
-        """Nobody else need know."""
+        """There is no other party to report to."""
 
     def _build_filters(self, query: LeadQuery) -> TagFilters:
         none_of = 0 if query.include_condos else lead_rules.CONDO_TAG

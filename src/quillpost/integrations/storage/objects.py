@@ -19,7 +19,7 @@ from quillpost.core.errors import NotReady, Unavailable
 from quillpost.core.files import open_temporary_file, sync_folder
 from quillpost.core.ports import FileMissing, FileStore
 
-if TYPE_CHECKING:  # obstore has these types for checkers alone
+if TYPE_CHECKING:  # obstore has these types only for type checkers
     from obstore import ReadableFile
     from obstore.store import S3Config
 
