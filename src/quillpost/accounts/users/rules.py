@@ -2,9 +2,9 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterable
+
+from zxcvbn_rs_py import zxcvbn
 
 from quillpost.core.text import to_one_line
 
@@ -50,96 +50,32 @@ def find_name_error(name: str) -> str | None:
     return None
 
 
-COMMON_WORDS_FILE = Path(__file__).with_name("common_words.txt")
-
-KEYBOARD_RUNS = (
-    "abcdefghijklmnopqrstuvwxyz", "01234567890123456789", "qwertyuiop", "qwertzuiop", "azertyuiop", "asdfghjkl",
-    "yxcvbnm", "zxcvbnm", "1qaz2wsx3edc4rfv5tgb6yhn7ujm8ik9ol0p", "1q2w3e4r5t6y7u8i9o0p", "q1w2e3r4t5y6u7i8o9p0",
-    "!@#$%^&*()_+", '!"§$%&/()=?',
-)  # fmt: skip
-
-MIN_RUN_LENGTH = 4
-MIN_DISTINCT_CHARS = 4
-MIN_NAME_LENGTH = 4
-MAX_NON_LETTERS = 8
-"""With more digits and signs than that around it, even an obvious word is hard to guess."""
-
-LOOKALIKES = str.maketrans("013457@$!|", "oieastasil")
-NON_LETTERS_PATTERN = re.compile(r"[^a-z]+")
-OUTER_NON_LETTERS_PATTERN = re.compile(r"^[^a-z]+|[^a-z]+$")
+MIN_GUESSES = 10**9
+MAX_RATED_LENGTH = 40
+"""The beginning of a longer password is rated: the time that it takes grows with the length."""
+SERVICE_TEXTS = ("quillpost", "correct horse battery staple")
+"""What anyone would try who attacks this service, beyond the library's lists of common passwords and words."""
 
 
 def is_common_password(password: str) -> bool:
-    lowercase = password.casefold()
-    if len(set(lowercase)) < MIN_DISTINCT_CHARS or _is_run(lowercase):
-        return True
-    return any(_consists_of(candidate, _load_common_words()) for candidate in _generate_candidates(lowercase))
+    return _count_guesses(password) < MIN_GUESSES
 
 
 def is_personal_password(password: str, *, email: str, name: str) -> bool:
-    """Whether it is little more than the person's own e-mail or name."""
-    local, _, domain = email.casefold().partition("@")
-    personal_texts = {email.casefold(), local, domain, domain.partition(".")[0], name.casefold()}
-    personal_texts |= set(re.split(r"[\s.+_-]+", f"{local} {name.casefold()}"))
-    personal_words = frozenset(NON_LETTERS_PATTERN.sub("", each) for each in personal_texts)
-    personal_words = frozenset(each for each in personal_words if len(each) >= MIN_NAME_LENGTH)
-    lowercase = password.casefold()
-    return lowercase == email.casefold() or any(
-        _consists_of(each, personal_words) for each in _generate_candidates(lowercase)
-    )
+    """Whether someone who knows the person's e-mail and name soon guesses it."""
+    local, _, domain = email.partition("@")
+    site = domain.partition(".")[0]
+    words = re.split(r"[\s.+_-]+", f"{local} {name}")
+    personal_texts = [text.lower() for text in (email, local, domain, site, "".join(name.split()), name, *words)]
+    return _count_guesses(password, personal_texts) < min(MIN_GUESSES, _count_guesses(password))
 
 
-def _generate_candidates(lowercase: str) -> Iterator[str]:
-    """The words that may be meant: without what is around and between letters, and with digits and signs read as the
-    letters that they resemble."""
-    for variant in (
-        lowercase,
-        lowercase.translate(LOOKALIKES),
-        OUTER_NON_LETTERS_PATTERN.sub("", lowercase).translate(LOOKALIKES),
-    ):
-        letters = NON_LETTERS_PATTERN.sub("", variant)
-        if len(lowercase) - len(letters) <= MAX_NON_LETTERS:
-            yield letters
-
-
-def _consists_of(letters: str, words: frozenset[str]) -> bool:
-    """Whether it is one of the words, two of them, or one repeated."""
-    return letters in words or any(
-        letters[:end] in words and (letters[end:] in words or letters == _repeat_to_length(letters[:end], letters))
-        for end in range(2, len(letters))
-    )
-
-
-def _repeat_to_length(fragment: str, full_text: str) -> str:
-    return (fragment * len(full_text))[: len(full_text)]
-
-
-def _is_run(lowercase: str) -> bool:
-    """Whether it consists of pieces of runs, forward or backward, or of one piece repeated."""
-    index = 0
-    while index < len(lowercase):
-        length = max(_measure_run(lowercase, index, run) for run in _list_runs())
-        if length < MIN_RUN_LENGTH:
-            return any(lowercase == _repeat_to_length(lowercase[:width], lowercase) for width in range(1, 5))
-        index += length
-    return True
-
-
-def _measure_run(lowercase: str, index: int, run: str) -> int:
-    length = 0
-    while index + length < len(lowercase) and lowercase[index : index + length + 1] in run:
-        length += 1
-    return length
-
-
-@cache
-def _list_runs() -> tuple[str, ...]:
-    return tuple(direction for run in KEYBOARD_RUNS for direction in (run, run[::-1]))
-
-
-@cache
-def _load_common_words() -> frozenset[str]:
-    return frozenset(COMMON_WORDS_FILE.read_text(encoding="ascii").split())
+def _count_guesses(password: str, personal_texts: Iterable[str] = ()) -> int:
+    """How many passwords an attacker who knows these texts tries before this one."""
+    rated = password[:MAX_RATED_LENGTH].encode(errors="replace").decode()
+    if len(set(rated[1::2])) == 1:  # p.a.s.s.w.o.r.d
+        rated = rated[::2]
+    return zxcvbn(rated, [*SERVICE_TEXTS, *personal_texts]).guesses
 
 
 MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 10, 1_000
@@ -152,10 +88,10 @@ def check_password(password: str, *, email: str, name: str = "") -> list[str]:
         return [f"A password has at least {MIN_PASSWORD_LENGTH} characters."]
     if len(normalized) > MAX_PASSWORD_LENGTH:
         return [f"A password has at most {MAX_PASSWORD_LENGTH:,} characters."]
-    if is_common_password(normalized):
-        return ["This password is among the first that others would try. Choose another."]
     if is_personal_password(normalized, email=email, name=name):
         return ["This password is your name or e-mail, or nearly. Choose another."]
+    if is_common_password(normalized):
+        return ["This password is among the first that others would try. Choose another."]
     return []
 
 
