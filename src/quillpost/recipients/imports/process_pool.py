@@ -1,11 +1,9 @@
 """Processes that examine rows on several processors, in the order of the file."""
 
 import gc
-import marshal
 import os
 import resource
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -13,20 +11,20 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Self
 
 from quillpost.recipients.imports.models import ExaminedChunk, RowChunk, RowPlan
 from quillpost.recipients.imports.rules import RowReader, examine_rows
 
-FRAME_HEADER = struct.Struct("<Q")
-RESPONSE_HEADER = struct.Struct("<QQQQ")
-"""Accepted rows, rejected rows, and the bytes of each."""
+RESPONSE_HEADER = struct.Struct("<QQ")
+"""Accepted rows, and rejected rows; the bytes of each follow."""
 
 MAX_MEMORY_BYTES = 1_500_000_000
 """Address space: a chunk of rows takes a hundredth of it."""
-
 
 # They get no more of our surroundings than they need to start: no secret is among them.
 _ENVIRONMENT_NAMES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "HOME", "PYTHONPYCACHEPREFIX")
@@ -45,13 +43,12 @@ class ExaminerPool:
     def __init__(self, plan: RowPlan, import_id: int, *, size: int | None = None) -> None:
         self._import_id = import_id
         count = size or min(MAX_PROCESSES, len(os.sched_getaffinity(0)))
-        self._sockets, worker_sockets = zip(*(socket.socketpair() for _ in range(count)), strict=True)
-        self._process = _start_processes(worker_sockets)
-        plan_frame = _pack_frame((list(map(tuple, plan.fields)), plan.width, plan.suppress_by))
-        self._idle_workers: SimpleQueue[tuple[socket.socket, IO[bytes]]] = SimpleQueue()
-        for worker_socket in self._sockets:
-            worker_socket.sendall(plan_frame)
-            self._idle_workers.put((worker_socket, worker_socket.makefile("rb")))
+        self._connections, worker_connections = zip(*(Pipe() for _ in range(count)), strict=True)
+        self._process = _start_processes(worker_connections)
+        self._idle_connections: SimpleQueue[Connection] = SimpleQueue()
+        for connection in self._connections:
+            connection.send(plan)
+            self._idle_connections.put(connection)
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="examine")
 
     @property
@@ -61,7 +58,7 @@ class ExaminerPool:
 
     @property
     def size(self) -> int:
-        return len(self._sockets)
+        return len(self._connections)
 
     def examine(self, chunks: Iterable[RowChunk]) -> Iterator[ExaminedChunk]:
         """In order; a few chunks are read ahead."""
@@ -74,19 +71,16 @@ class ExaminerPool:
             yield pending.popleft().result()
 
     def _examine_chunk(self, chunk: RowChunk) -> ExaminedChunk:
-        chunk_frame = _pack_frame((self._import_id, chunk.first_row, chunk.lines, chunk.rows, chunk.errors))
-        worker_socket, responses = self._idle_workers.get()
+        connection = self._idle_connections.get()
         try:
-            worker_socket.sendall(chunk_frame)
-            header = _read_exactly(responses, RESPONSE_HEADER.size)
-            accepted_count, rejected_count, accepted_size, rejected_size = RESPONSE_HEADER.unpack(header)
-            accepted_data = _read_exactly(responses, accepted_size)
-            rejected_data = _read_exactly(responses, rejected_size)
+            connection.send((self._import_id, chunk.first_row, chunk.lines, chunk.rows, chunk.errors))
+            accepted_count, rejected_count = RESPONSE_HEADER.unpack(connection.recv_bytes())
+            accepted_data, rejected_data = connection.recv_bytes(), connection.recv_bytes()
             return ExaminedChunk(chunk, accepted_data, rejected_data, accepted_count, rejected_count)
-        except OSError as failure:
+        except (OSError, EOFError) as failure:
             raise ExaminerDied("A process that examined rows has ended.") from failure
         finally:
-            self._idle_workers.put((worker_socket, responses))
+            self._idle_connections.put(connection)
 
     def __enter__(self) -> Self:
         return self
@@ -98,15 +92,13 @@ class ExaminerPool:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._threads.shutdown(cancel_futures=True)
-        while not self._idle_workers.empty():
-            self._idle_workers.get()[1].close()
-        for worker_socket in self._sockets:
-            worker_socket.close()
+        for connection in self._connections:
+            connection.close()
 
 
-def _start_processes(sockets: Sequence[socket.socket]) -> subprocess.Popen[bytes]:
+def _start_processes(worker_connections: Sequence[Connection]) -> subprocess.Popen[bytes]:
     """In a group of their own: they end together, and do not get a Ctrl-C."""
-    descriptors = [worker_socket.fileno() for worker_socket in sockets]
+    descriptors = [connection.fileno() for connection in worker_connections]
     try:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "quillpost.recipients.imports.process_pool", *map(str, descriptors)],
@@ -117,33 +109,21 @@ def _start_processes(sockets: Sequence[socket.socket]) -> subprocess.Popen[bytes
             start_new_session=True,
         )
     finally:
-        for worker_socket in sockets:
-            worker_socket.close()
-
-
-def _pack_frame(value: Any) -> bytes:
-    data = marshal.dumps(value)
-    return FRAME_HEADER.pack(len(data)) + data
-
-
-def _read_exactly(source: IO[bytes], size: int) -> bytes:
-    data = source.read(size)
-    if len(data) < size:
-        raise OSError("The answer breaks off.")
-    return data
+        for connection in worker_connections:
+            connection.close()
 
 
 def main() -> None:
     """Load everything, then fork: the workers share the memory."""
     for resource_kind, limit in ((resource.RLIMIT_AS, MAX_MEMORY_BYTES), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(resource_kind, (limit, limit))
-    sockets = [socket.socket(fileno=int(number)) for number in sys.argv[1:]]
+    connections = [Connection(int(number)) for number in sys.argv[1:]]
     warm_up()
     gc.collect()
     gc.freeze()
-    workers = [_fork_worker(worker_socket, sockets) for worker_socket in sockets]
-    for worker_socket in sockets:
-        worker_socket.close()
+    workers = [_fork_worker(connection, connections) for connection in connections]
+    for connection in connections:
+        connection.close()
     for worker in workers:
         os.waitpid(worker, 0)
 
@@ -154,44 +134,29 @@ def warm_up() -> None:
         RowReader(RowPlan([(0, "address")], 1)).read_person([line])
 
 
-def _fork_worker(own_socket: socket.socket, sockets: Sequence[socket.socket]) -> int:
+def _fork_worker(own_connection: Connection, connections: Sequence[Connection]) -> int:
     worker_pid = os.fork()
     if worker_pid:
         return worker_pid
-    for worker_socket in sockets:
-        if worker_socket is not own_socket:
-            worker_socket.close()
+    for connection in connections:
+        if connection is not own_connection:
+            connection.close()
     try:
-        with suppress(OSError):  # nobody is left to ask
-            _serve(own_socket)
+        with suppress(OSError, EOFError):  # the import has ended
+            _serve(own_connection)
     finally:
         os._exit(0)
 
 
-def _serve(worker_socket: socket.socket) -> None:
-    source = worker_socket.makefile("rb")
-    plan_values = _read_frame(source)
-    if plan_values is None:
-        return
-    reader = RowReader(RowPlan(*plan_values))
+def _serve(connection: Connection) -> None:
+    reader = RowReader(connection.recv())
     gc.disable()  # rows make no circles: it is enough to look for some after each chunk
-    while (chunk := _read_frame(source)) is not None:
-        people, rejects = examine_rows(reader, *chunk)
-        accepted_data, rejected_data = "".join(people).encode(), "".join(rejects).encode()
-        worker_socket.sendall(
-            RESPONSE_HEADER.pack(len(people), len(rejects), len(accepted_data), len(rejected_data))
-            + accepted_data
-            + rejected_data
-        )
+    while True:
+        people, rejects = examine_rows(reader, *connection.recv())
+        connection.send_bytes(RESPONSE_HEADER.pack(len(people), len(rejects)))
+        connection.send_bytes("".join(people).encode())
+        connection.send_bytes("".join(rejects).encode())
         gc.collect()
-
-
-def _read_frame(source: IO[bytes]) -> Any:
-    header = source.read(FRAME_HEADER.size)
-    if len(header) < FRAME_HEADER.size:
-        return None
-    (size,) = FRAME_HEADER.unpack(header)
-    return marshal.loads(source.read(size))  # noqa: S302 (our own parent wrote it)
 
 
 if __name__ == "__main__":
