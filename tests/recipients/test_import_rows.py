@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quillpost.recipients.imports.models import RowPlan
-from quillpost.recipients.imports.rules import RowReader, _format_array, examine_rows
+from quillpost.recipients.imports.rules import RowReader, examine_rows, format_array
 from quillpost.recipients.lists.queries import escape_formula
 from quillpost.recipients.models import BY_ADDRESS, Person
 from quillpost.recipients.rules import INEFFECTIVE_ENTRY, check_recipient
@@ -123,7 +123,7 @@ def test_rows_that_could_not_be_read_are_rejected_with_the_others() -> None:
 def test_arrays_are_written_as_the_database_reads_them(
     texts: tuple[str | None, ...] | None, written: str | None
 ) -> None:
-    assert _format_array(texts) == written
+    assert format_array(texts) == written
 
 
 @pytest.mark.parametrize(

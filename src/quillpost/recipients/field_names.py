@@ -4,7 +4,7 @@ are one name."""
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -40,7 +40,7 @@ class FieldMeaning:
     rank: int
     address_index: int | None = None
     name_address_index: int | None = None
-    """At which of the addresses someone has this name: an order may be for somebody else than the payer."""
+    """At which of the addresses someone has this name: an order may be for another person than the payer."""
 
 
 def normalize_name(name: str) -> str:
@@ -68,6 +68,14 @@ def find_field_meaning(name: str) -> FieldMeaning | None:
     return FieldMeaning(owner_meaning.field, owner_meaning.rank + _RANK_PENALTY, owner_meaning.address_index)
 
 
+def choose_address(meanings: Iterable[FieldMeaning]) -> int | None:
+    """The index of the first address that names a street, else of the first of which anything is known."""
+    fields = [(meaning.address_index, meaning.field) for meaning in meanings if meaning.address_index is not None]
+    with_street = [address_index for address_index, field in fields if field in STREET_FIELDS]
+    return min(with_street or [address_index for address_index, _ in fields], default=None)
+
+
+STREET_FIELDS = frozenset({"address", "whole", "route"})
 _RANK_PENALTY = 100
 
 
@@ -93,7 +101,7 @@ def _build_meanings() -> dict[str, FieldMeaning]:
     meanings: dict[str, FieldMeaning] = {}
     for name, field_meaning in (*_iter_person_names(), *_iter_address_names()):
         meanings.setdefault(name, field_meaning)  # an earlier entry of the tables is the likelier
-    # These alone, without the word address before them, are too little to tell an address by.
+    # Without the word address before them these are too little to recognize an address by.
     for vague_name in ("full", "formatted"):
         del meanings[vague_name]
     return meanings

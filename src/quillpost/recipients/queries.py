@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.core.database import Database, Tenant, Tx
+from quillpost.core.database import Database, Tenant, Tx, read_row
 from quillpost.core.database.search import read_search_page, select_matching_recipients
 from quillpost.core.database.tables.base import mailing_lists, recipients
 from quillpost.core.errors import Invalid, NotFound
@@ -89,7 +89,7 @@ def build_recipient_columns(person: Person) -> dict[str, Any]:
 
 
 def read_recipient(tx: Tx, recipient_id: int, *, for_update: bool = False) -> Recipient:
-    """The recipient; `for_update`, nobody else changes it before this transaction ends."""
+    """The recipient; `for_update`, no one else changes it before this transaction ends."""
     query = _SELECT.where(recipients.c.id == recipient_id)
     return _read_one(tx, query.with_for_update(key_share=True) if for_update else query)
 
@@ -103,15 +103,12 @@ def read_recipients(tx: Tx, recipient_ids: Sequence[int]) -> list[Recipient]:
 
 
 def read_newest_recipient(tx: Tx, email: str) -> Recipient:
-    """Whoever was added last with this e-mail, in any case."""
+    """The last one added with this e-mail, in upper or lower case."""
     return _read_one(tx, _SELECT.where(_email_condition(email)).order_by(recipients.c.id.desc()).limit(1))
 
 
 def _read_one(tx: Tx, query: sa.Select[Any]) -> Recipient:
-    row = tx.execute(query).first()
-    if row is None:
-        raise NotFound
-    return _build_recipient(row)
+    return _build_recipient(read_row(tx, query))
 
 
 def read_recipient_page(

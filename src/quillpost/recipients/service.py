@@ -1,4 +1,4 @@
-"""Recipients on mailing lists: add, change, remove; and whether somebody is suppressed. The clock is read once the
+"""Recipients on mailing lists: add, change, remove; and whether a person is suppressed. The clock is read once the
 list is locked, so that changes are dated in the order of their commits."""
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -103,7 +103,7 @@ def change_recipient(
         "sub_account_id": target_list.sub_account_id,
         "updated_at": clock(),
     }
-    # Whoever stays at their door may be a double there, and goes on to be told apart by their id.
+    # A recipient whose address stays may be a duplicate there, and keeps their distinguishing key.
     if address_key != _list_address_key(lists[recipient.mailing_list_id], recipient.person):
         if _find_existing_keys(tx, [(target_list, person)]):
             raise Invalid({"address": [ALREADY_ON_LIST]})
@@ -268,7 +268,7 @@ class SuppressionCheck:
 
 
 def check_suppression(tx: Tx, caller: Caller, fields: RecipientFields) -> SuppressionCheck:
-    """In the caller's mode, for somebody with an address, an e-mail, or both."""
+    """In the caller's mode, for a person with an address, an e-mail, or both."""
     person = validate_recipient(fields)
     bind_values = {
         "home": caller.sub_account_id,

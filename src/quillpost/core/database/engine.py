@@ -17,7 +17,7 @@ import structlog
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from quillpost.core.errors import NotReady, Unavailable
+from quillpost.core.errors import NotFound, NotReady, Unavailable
 from quillpost.core.requests import STOPPING_MESSAGE, current_shutdown
 
 log = structlog.get_logger(__name__)
@@ -302,6 +302,14 @@ class DatabaseMonitor:
 
 
 MAX_PLAIN_INSERTS = 50  # up to here plain inserts cost less than making the temporary table
+
+
+def read_row(tx: Tx, query: sa.Executable) -> sa.Row[*tuple[Any, ...]]:
+    """The first row of the result; `NotFound` if there is none."""
+    row = tx.execute(query).first()
+    if row is None:
+        raise NotFound
+    return row
 
 
 def insert_rows(tx: Tx, table: sa.Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

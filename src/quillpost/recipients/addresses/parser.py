@@ -5,9 +5,7 @@ split: the caller must give the parts. `usaddress` is far slower than the tables
 import re
 import threading
 from collections.abc import Mapping
-from functools import cache
 from importlib import import_module
-from types import ModuleType
 
 from quillpost.recipients.addresses.cities import STATE_NAME_ENDINGS, find_standard_city, find_state_code, find_zip_area
 from quillpost.recipients.addresses.streets import (
@@ -168,14 +166,9 @@ _MODEL_LOCK = threading.Lock()
 """The model is not thread-safe."""
 
 
-@cache
-def _load_library() -> ModuleType:
-    return import_module("usaddress")
-
-
 def label_parts(line: str) -> Mapping[str, str] | None:
     """None if it is read as two addresses, or as none."""
-    library = _load_library()
+    library = import_module("usaddress")
     with _MODEL_LOCK:
         try:
             labels, kind = library.tag(line)

@@ -120,7 +120,7 @@ class ForeignAddress(NamedTuple):
     city: str
     province: str | None
     postal_code: str | None
-    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 def standardize_foreign(country: str, city: str, province: str | None, postal_code: str | None) -> ForeignAddress:
@@ -129,26 +129,26 @@ def standardize_foreign(country: str, city: str, province: str | None, postal_co
     code = _standardize_postal_code(country, postal_code)
     if rules is None:
         return ForeignAddress(city, province, code, ())
-    doubts: list[str] = []
+    warnings: list[str] = []
     province_code = rules.province_codes.get(normalize_province(province or "")) or None
     if rules.province_codes and province and province_code is None:
-        doubts.append(f"{province} is not a province or state of {country_name(country)}.")
+        warnings.append(f"{province} is not a province or state of {country_name(country)}.")
     elif province is None and "country_area" in rules.required_fields:
-        doubts.append(f"An address in {country_name(country)} needs a province or state.")
+        warnings.append(f"An address in {country_name(country)} needs a province or state.")
     if province_code:
         rules = find_country_rules(country, province_code) or rules
     if code is None and "postal_code" in rules.required_fields:
-        doubts.append(f"An address in {country_name(country)} needs a postal code{_describe_example(rules)}.")
+        warnings.append(f"An address in {country_name(country)} needs a postal code{_describe_example(rules)}.")
     elif code and rules.postal_code_patterns and not all(pattern.match(code) for pattern in rules.postal_code_patterns):
         region = (
             f"{country_name(country)}, {province_code}"
             if province_code and rules.postal_code_patterns[0].match(code)
             else country_name(country)
         )
-        doubts.append(f"{code} is not a postal code of {region}{_describe_example(rules)}.")
+        warnings.append(f"{code} is not a postal code of {region}{_describe_example(rules)}.")
     if "city" in rules.uppercase_fields:
         city = city.upper()
-    return ForeignAddress(city, _choose_province_spelling(province_code, province), code, tuple(doubts))
+    return ForeignAddress(city, _choose_province_spelling(province_code, province), code, tuple(warnings))
 
 
 def _choose_province_spelling(province_code: str | None, province: str | None) -> str | None:
@@ -175,34 +175,34 @@ NO_NUMBER = "The address has neither a house number nor a box."
 NO_BOX = "{} has no BOX after it."
 
 
-def _find_domestic_doubts(
+def _find_domestic_warnings(
     parsed: DeliveryPoint, city: str, state: str, zip5: str, standard_city: str | None
 ) -> tuple[str, ...]:
     """The most serious first."""
-    doubts: list[str] = []
+    warnings: list[str] = []
     zip_state_city = find_state_and_city(zip5)
     if zip_state_city is None:
-        doubts.append(f"The ZIP code {zip5} is not known.")
+        warnings.append(f"The ZIP code {zip5} is not known.")
     elif zip_state_city[0] != state:
-        doubts.append(f"The ZIP code {zip5} is in {zip_state_city[0]}, not in {state}.")
+        warnings.append(f"The ZIP code {zip5} is in {zip_state_city[0]}, not in {state}.")
     elif standard_city is None:
-        doubts.append(f"The ZIP code {zip5} belongs to {zip_state_city[1].title()}, not to {city}.")
+        warnings.append(f"The ZIP code {zip5} belongs to {zip_state_city[1].title()}, not to {city}.")
     if state in MILITARY_STATES or standard_city is None or standard_city.replace(" ", "") in MILITARY_CITIES:
-        doubts += _find_military_doubts(parsed, city, state)
+        warnings += _find_military_warnings(parsed, city, state)
     if not parsed.has_number:
-        doubts.append(NO_NUMBER)
+        warnings.append(NO_NUMBER)
     if parsed.is_missing_box:
-        doubts.append(NO_BOX.format(parsed.street))
+        warnings.append(NO_BOX.format(parsed.street))
     for designator, number in parsed.units:
         if not number and designator not in UNNUMBERED_UNITS:
-            doubts.append(f"{designator} has no number after it.")
+            warnings.append(f"{designator} has no number after it.")
     if parsed.has_unlabeled_number:
         number = next((number for designator, number in parsed.units if designator == UNKNOWN_DESIGNATOR), "")
-        doubts.append(f"The number {number} after the street does not say what it is, such as APT or STE.")
-    return tuple(doubts)
+        warnings.append(f"The number {number} after the street does not say what it is, such as APT or STE.")
+    return tuple(warnings)
 
 
-def _find_military_doubts(parsed: DeliveryPoint, city: str, state: str) -> list[str]:
+def _find_military_warnings(parsed: DeliveryPoint, city: str, state: str) -> list[str]:
     is_military_city = standardize_text(city).replace(" ", "") in MILITARY_CITIES
     if state not in MILITARY_STATES:
         is_wrong = is_military_city and len(city) <= MAX_MILITARY_CITY_LENGTH
@@ -273,7 +273,7 @@ def _standardize_domestic(
     if city is None or state is None or code is None:
         return StandardizedAddress(key, None, UNDELIVERABLE, (INCOMPLETE_ADDRESS,))
     standard_city = find_standard_city(zip_code[:5], city)
-    doubts = _find_domestic_doubts(parsed, city, state, zip_code[:5], standard_city)
+    warnings = _find_domestic_warnings(parsed, city, state, zip_code[:5], standard_city)
     standard = (
         parsed.line,
         parsed.second_line or None,
@@ -281,7 +281,7 @@ def _standardize_domestic(
         state if state.isupper() else standardize_text(state),
         zip_code,
     )
-    return StandardizedAddress(key, standard, DOUBTFUL if doubts else DELIVERABLE, doubts)
+    return StandardizedAddress(key, standard, DOUBTFUL if warnings else DELIVERABLE, warnings)
 
 
 def _standardize_foreign(
@@ -299,7 +299,7 @@ def _standardize_foreign(
     )
     lines = (_normalize_spaces(address), address2 and _normalize_spaces(address2))
     standard = (*lines, foreign.city, foreign.province, foreign.postal_code)
-    return StandardizedAddress(key, standard, DOUBTFUL if foreign.doubts else DELIVERABLE, foreign.doubts)
+    return StandardizedAddress(key, standard, DOUBTFUL if foreign.warnings else DELIVERABLE, foreign.warnings)
 
 
 def _normalize_spaces(text: str) -> str:

@@ -130,7 +130,7 @@ def read_units(words: list[str], *, previous_word: str | None = None) -> list[Ad
         elif designator in INTERCHANGEABLE_UNITS and next_word in UNNUMBERED_UNITS:
             index += 1  # APT UPPER is UPPER
         elif word == UNKNOWN_DESIGNATOR and (next_word is None or next_word in UNITS):
-            index += 1  # the sign alone says nothing
+            index += 1  # the sign by itself says nothing
         elif word in UNNUMBERED_UNITS or next_word is None or next_word in UNITS:
             if word in AMBIGUOUS_UNITS and not units and not _ends_street(previous_word):
                 return None

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import count, islice
 from typing import IO
 
 from quillpost.core.errors import Invalid
@@ -246,41 +246,32 @@ class _LineReader:
 def read_records(source: IO[bytes], layout: FileLayout) -> Iterator[FileRecord]:
     """The rows below the header that are not blank. A broken character becomes U+FFFD. The source is closed with
     them."""
-    records = _read_all_records(source, layout)
+    text = io.TextIOWrapper(source, encoding=layout.encoding, errors="replace", newline="")
+    records = parse_records(text, layout.delimiter, is_workbook=layout.is_workbook)
     if layout.has_header:
         next(records, None)
     return records
-
-
-def _read_all_records(source: IO[bytes], layout: FileLayout) -> Iterator[FileRecord]:
-    text = io.TextIOWrapper(source, encoding=layout.encoding, errors="replace", newline="")
-    return parse_records(text, layout.delimiter, is_workbook=layout.is_workbook)
 
 
 def parse_records(text: io.TextIOWrapper, delimiter: str, *, is_workbook: bool = False) -> Iterator[FileRecord]:
     """Every row of a text that is not blank, including the header."""
     lines = _LineReader(text)
     reader = csv.reader(lines, delimiter=delimiter or SINGLE_COLUMN_DELIMITER)
-    row_number = 0
-    while True:
-        line_number = reader.line_num + 1
-        row_number += 1
+    for row_number in count(1):
+        position = row_number if is_workbook else reader.line_num + 1
         lines.length = 0
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error:
-            yield FileRecord(row_number if is_workbook else line_number, [], TOO_LONG.format(last=reader.line_num))
+            yield FileRecord(position, [], TOO_LONG.format(last=reader.line_num))
             continue
         if len(cells) > MAX_COLUMNS:  # not kept: a short line of commas would be a long list
-            yield FileRecord(
-                row_number if is_workbook else line_number, [], TOO_MANY_COLUMNS.format(width=len(cells)), len(cells)
-            )
+            yield FileRecord(position, [], TOO_MANY_COLUMNS.format(width=len(cells)), len(cells))
         elif any(map(str.strip, cells)):
             # Only within quotes does the reader ask for a line beyond the last.
-            error = UNCLOSED_QUOTE if lines.has_ended else None
-            yield FileRecord(row_number if is_workbook else line_number, cells, error)
+            yield FileRecord(position, cells, UNCLOSED_QUOTE if lines.has_ended else None)
 
 
 ZIP_SIGNATURE = b"PK\x03\x04"

@@ -77,7 +77,9 @@ class ExaminerPool:
             accepted_count, rejected_count = RESPONSE_HEADER.unpack(connection.recv_bytes())
             accepted_data, rejected_data = connection.recv_bytes(), connection.recv_bytes()
             return ExaminedChunk(chunk, accepted_data, rejected_data, accepted_count, rejected_count)
-        except (OSError, EOFError) as failure:
+        except EOFError as failure:
+            raise ExaminerDied("The answer breaks off.") from failure
+        except OSError as failure:
             raise ExaminerDied("A process that examined rows has ended.") from failure
         finally:
             self._idle_connections.put(connection)

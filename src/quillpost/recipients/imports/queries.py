@@ -8,9 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 from psycopg import sql
 
-from quillpost.core.database import Tx, driver_connection
+from quillpost.core.database import Tx, driver_connection, read_row
 from quillpost.core.database.tables.recipients import import_rejects, imports
-from quillpost.core.errors import NotFound
 from quillpost.core.text import Clock
 from quillpost.recipients.addresses.rules import UNDELIVERABLE
 from quillpost.recipients.imports.models import ExaminedChunk, FileLayout, MappedColumn
@@ -74,10 +73,7 @@ def insert_import(tx: Tx, values: Mapping[str, Any]) -> Import:
 
 
 def read_import(tx: Tx, import_id: int) -> Import:
-    row = tx.execute(sa.select(*_COLUMNS).where(imports.c.id == import_id)).first()
-    if row is None:
-        raise NotFound
-    return _build_import(row)
+    return _build_import(read_row(tx, sa.select(*_COLUMNS).where(imports.c.id == import_id)))
 
 
 def list_recent_imports(tx: Tx, list_id: int, *, limit: int) -> list[Import]:
@@ -89,17 +85,18 @@ def list_recent_imports(tx: Tx, list_id: int, *, limit: int) -> list[Import]:
 
 @dataclass(frozen=True, slots=True)
 class RejectedImportRow:
-    place: int
+    index: int
     line: int
     reason: str
 
 
-def list_first_rejects(tx: Tx, import_id: int, *, limit: int) -> list[RejectedImportRow]:
-    """In the order of the file. Takes the system transaction, and an import that its reader may see."""
+def list_rejects(tx: Tx, import_id: int, *, after: int = -1, limit: int) -> list[RejectedImportRow]:
+    """In the order of the file, behind the row `after`. Takes the system transaction, and an import that its reader
+    may see."""
     columns = import_rejects.c
     rows = tx.execute(
         sa.select(columns.place, columns.line, columns.reason)
-        .where(columns.import_id == import_id)
+        .where(columns.import_id == import_id, columns.place > after)
         .order_by(columns.place)
         .limit(limit)
     )
@@ -140,7 +137,7 @@ def finish_import(tx: Tx, import_id: int, status: str, *, now: datetime, **value
 def store_chunk(tx: Tx, import_id: int, examined: ExaminedChunk, *, now: datetime) -> bool:
     """Stage a chunk and record the progress; False if the import has changed since."""
     chunk = examined.chunk
-    # A crash of the server empties the staging table anyway, so nobody need wait for the disk.
+    # A crash of the server empties the staging table anyway, so there is no need to wait for the disk.
     tx.execute(sa.text("set local synchronous_commit = off"))
     result = tx.execute(
         sa.update(imports)

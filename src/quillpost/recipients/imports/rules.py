@@ -9,7 +9,7 @@ from quillpost.core.exact_json import MAX_REPORTED_ERRORS
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_state_code
 from quillpost.recipients.addresses.parser import split_address_line
 from quillpost.recipients.field_names import (
-    FieldMeaning,
+    choose_address,
     combine_street,
     find_field_meaning,
     normalize_date,
@@ -46,7 +46,6 @@ def build_column_names(header: list[str] | None, width: int) -> tuple[str, ...]:
 MAX_NAMES_LISTED = 30
 MAX_SAMPLE_LENGTH = 100
 _PUBLIC_FIELD_NAMES = {within: field for field, within in INTERNAL_FIELD_NAMES.items()}
-_STREET_FIELDS = frozenset({"address", "whole", "route"})
 _MAILABLE_FIELDS = frozenset({"address", "full_address", "street_name"})
 _IDENTIFYING_FIELDS = _MAILABLE_FIELDS | {"email"}
 _HOUSE_AND_STREET = re.compile(r"\d+\S*\s+\S.*|P\.?\s*O\.?\s+Box\s.*", re.IGNORECASE)
@@ -171,7 +170,7 @@ def _find_column(layout: FileLayout, column: str) -> int | str:
 
 def _guess_fields(layout: FileLayout, rows: Sequence[Sequence[str]]) -> list[str]:
     meanings = [find_field_meaning(normalize_name(name)) if layout.has_header else None for name in layout.names]
-    address_index = _choose_address(meanings)
+    address_index = choose_address(filter(None, meanings))
     best: dict[str, tuple[int, int]] = {}
     for index, field_meaning in enumerate(meanings):
         if (
@@ -188,17 +187,6 @@ def _guess_fields(layout: FileLayout, rows: Sequence[Sequence[str]]) -> list[str
     unknown = [index for index, field_meaning in enumerate(meanings) if field_meaning is None]
     _guess_from_cells(fields, unknown, rows, has_header=layout.has_header)
     return fields
-
-
-def _choose_address(meanings: Sequence[FieldMeaning | None]) -> int | None:
-    """Of several addresses the first with a street, else the first."""
-    address_fields = [
-        (field_meaning.address_index, field_meaning.field)
-        for field_meaning in meanings
-        if field_meaning is not None and field_meaning.address_index is not None
-    ]
-    streets = sorted(address_index for address_index, field in address_fields if field in _STREET_FIELDS)
-    return next(iter(streets or sorted(address_index for address_index, _ in address_fields)), None)
 
 
 CellTest = Callable[[str], object]
@@ -342,7 +330,7 @@ def examine_rows(
         row_number, line = first_row + index, lines[index]
         person_or_reason = errors[index] if index in errors else reader.read_person(cells)
         if isinstance(person_or_reason, str):
-            rejects.append(f"{import_id}\t{row_number}\t{line}\t{_escape_copy_value(person_or_reason)}\n")
+            rejects.append(f"{import_id}\t{row_number}\t{line}\t{escape_copy_value(person_or_reason)}\n")
         else:
             people.append(
                 _format_copy_line(row_number, line, person_or_reason, reader.get_distinguishing_key(person_or_reason))
@@ -357,22 +345,24 @@ def _format_copy_line(row_number: int, line: int, person: Person, distinguishing
         person.name, person.company, person.address, person.address2, person.city, person.province,
         person.postal_code, person.country, person.email, person.phone,
         str(person.dob) if person.dob else None, str(person.anniversary) if person.anniversary else None,
-        *person.custom, person.surname, person.address_key, _format_array(person.standard),
-        person.deliverability, _format_array(person.reasons), distinguishing_key,
+        *person.custom, person.surname, person.address_key, format_array(person.standard),
+        person.deliverability, format_array(person.reasons), distinguishing_key,
     )  # fmt: skip
     # Nearly every line is plain: one look at the whole tells, and one pass writes what is null.
     line_text = "\t".join([_NULL_PLACEHOLDER if value is None else value for value in values])
     is_plain = line_text.count("\t") == len(values) - 1 and line_text.count(_NULL_PLACEHOLDER) == values.count(None)
     if is_plain and not ("\\" in line_text or "\n" in line_text or "\r" in line_text):
         return line_text.replace(_NULL_PLACEHOLDER, NULL) + "\n"
-    return "\t".join(map(_escape_copy_value, values)) + "\n"
+    return "\t".join(map(escape_copy_value, values)) + "\n"
 
 
-def _escape_copy_value(text: str | None) -> str:
+def escape_copy_value(text: str | None) -> str:
+    """As COPY takes a value."""
     return NULL if text is None else text.translate(_COPY_ESCAPES)
 
 
-def _format_array(texts: Sequence[str | None] | None) -> str | None:
+def format_array(texts: Sequence[str | None] | None) -> str | None:
+    """The literal of an array."""
     if texts is None:
         return None
     if not texts:

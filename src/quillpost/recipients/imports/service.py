@@ -10,18 +10,15 @@ from itertools import count
 from typing import IO, Any
 from uuid import uuid4
 
-import sqlalchemy as sa
-
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
-from quillpost.core.database.tables.recipients import import_rejects
 from quillpost.core.errors import Conflict, NotFound, Refused
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.core.text import Clock
 from quillpost.recipients.imports import queries
 from quillpost.recipients.imports.files import convert_to_csv, is_workbook, read_records, sniff
 from quillpost.recipients.imports.models import FileLayout, MappedColumn
-from quillpost.recipients.imports.queries import Import
+from quillpost.recipients.imports.queries import Import, RejectedImportRow
 from quillpost.recipients.imports.rules import choose_columns, require_address_or_email
 from quillpost.recipients.imports.tasks import FILE_GONE, IMPORT_QUEUE, IMPORT_TASK, IMPORTS_FOLDER, end_import
 from quillpost.recipients.lists.queries import OPT_OUT_LIST_REFUSED, escape_formula, lock_lists, update_list
@@ -150,9 +147,9 @@ def _stream_report(db: Database, source: IO[bytes], import_record: Import) -> It
     writer.writerow(["line", "reason", *map(escape_formula, import_record.layout.names)])
     with source:
         rows = zip(count(), read_records(source, import_record.layout), strict=False)
-        for position, line, reason in _read_rejects(db, import_record.id):
-            cells = next((row.cells for row_number, row in rows if row_number == position), [])
-            writer.writerow([line, escape_formula(reason), *map(escape_formula, cells)])
+        for reject in _read_rejects(db, import_record.id):
+            cells = next((row.cells for index, row in rows if index == reject.index), [])
+            writer.writerow([reject.line, escape_formula(reject.reason), *map(escape_formula, cells)])
             if text.tell() >= CHUNK_BYTES:
                 yield text.getvalue().encode(errors="replace")
                 text.seek(0)
@@ -160,19 +157,13 @@ def _stream_report(db: Database, source: IO[bytes], import_record: Import) -> It
     yield text.getvalue().encode(errors="replace")
 
 
-def _read_rejects(db: Database, import_id: int) -> Iterator[tuple[int, int, str]]:
+def _read_rejects(db: Database, import_id: int) -> Iterator[RejectedImportRow]:
     """In the order of the file, a few thousand at a time: a slow reader holds no connection."""
-    last_position = -1
-    columns = import_rejects.c
+    last_index = -1
     while True:
         with db.system_transaction() as tx:
-            rows = tx.execute(
-                sa.select(columns.place, columns.line, columns.reason)
-                .where(columns.import_id == import_id, columns.place > last_position)
-                .order_by(columns.place)
-                .limit(ROWS_PER_QUERY)
-            ).all()
-        yield from map(tuple, rows)
-        if len(rows) < ROWS_PER_QUERY:
+            rejects = queries.list_rejects(tx, import_id, after=last_index, limit=ROWS_PER_QUERY)
+        yield from rejects
+        if len(rejects) < ROWS_PER_QUERY:
             return
-        last_position = rows[-1].place
+        last_index = rejects[-1].index

@@ -1,5 +1,5 @@
 """Jobs that import files into lists, and delete expired imports. Rows are staged, then inserted in one transaction.
-Somebody who is on the list already, or twice in the file, is a rejected row: the first to whom mail can be delivered
+A person who is on the list already, or twice in the file, is a rejected row: the first to whom mail can be delivered
 is taken. After a crash an import continues after the last staged chunk; if the database has lost what was staged, it
 reads the file again."""
 

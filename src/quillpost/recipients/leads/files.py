@@ -5,7 +5,6 @@ import gzip
 import io
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from quillpost.recipients.addresses.rules import (
     StandardizedAddress,
     standardize,
 )
+from quillpost.recipients.imports.rules import escape_copy_value, format_array
 from quillpost.recipients.leads import rules
 from quillpost.recipients.leads.rules import OTHER_TAGS, RECORD_TYPES, find_cells, read_record_types
 
@@ -239,8 +239,6 @@ LEAD_COLUMNS = (
 
 TRUE_VALUES = frozenset({"1", "true", "yes", "y", "t", "x"})
 MAX_VALUE_LENGTH = 300
-_ARRAY_SPECIAL, _ARRAY_ESCAPED = re.compile(r'(["\\])'), r"\\\1"
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 NO_COORDINATES = "It has no latitude and longitude that are numbers."
 NO_NUMBER = "It has no house number, so that no mail can reach it."
 NO_STREET = "It has no street."
@@ -297,10 +295,10 @@ def _format_copy_line(row: LeadRow, country: str, extra_tags: int) -> str:
     address_values = (address[part] for part in ADDRESS_PARTS)
     values = (
         row.number, grid, repr(latitude), repr(longitude), tags, key, name, company, *address_values, country,
-        _format_array(standardized.standard) if standardized.standard else None,
-        standardized.deliverability, _format_array(standardized.reasons), json.dumps(owner) if owner else None,
+        format_array(standardized.standard) if standardized.standard else None,
+        standardized.deliverability, format_array(standardized.reasons), json.dumps(owner) if owner else None,
     )  # fmt: skip
-    return "\t".join("\\N" if value is None else str(value).translate(_ESCAPES) for value in values) + "\n"
+    return "\t".join(escape_copy_value(None if value is None else str(value)) for value in values) + "\n"
 
 
 def _check_texts(fields: Mapping[str, str]) -> None:
@@ -384,8 +382,3 @@ def _read_tags(fields: Mapping[str, str]) -> int:
     except ValueError as failure:
         raise _LeadRowError(str(failure)) from None
     return tags | rules.build_tag_mask(name for name in record_types if name != rules.ALL_RECORDS)
-
-
-def _format_array(texts: Iterable[str | None]) -> str:
-    quoted = ("NULL" if text is None else f'"{_ARRAY_SPECIAL.sub(_ARRAY_ESCAPED, text)}"' for text in texts)
-    return "{" + ",".join(quoted) + "}"

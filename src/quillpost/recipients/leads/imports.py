@@ -209,7 +209,7 @@ def _open_staging(tx: Tx) -> Iterator[None]:
 
 @contextmanager
 def _open_process_pool() -> Iterator[Executor]:
-    # Not forked: threads of ours may hold locks that nobody would ever open in the child.
+    # Not forked: other threads may hold locks that would never be released in the child.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(os.cpu_count() or 1, mp_context=context) as pool:
         yield pool

@@ -6,7 +6,6 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from quillpost.accounts.billing import service as billing_service
-from quillpost.accounts.billing.rules import format_dollars
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts.queries import require_sub_account
@@ -15,7 +14,7 @@ from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import recipients
 from quillpost.core.database.tables.recipients import lead_purchases
 from quillpost.core.encryption import Encryptor
-from quillpost.core.errors import Invalid, NoMatch, Refused, Unpaid
+from quillpost.core.errors import Invalid, NoMatch, Refused
 from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.recipients.leads.rules import LeadSearch
 from quillpost.recipients.leads.search import LeadSearchResult, search_leads
@@ -31,9 +30,8 @@ MAX_PURCHASES_PER_RUN = 1_000
 
 ALL_ON_LIST = "All whom this search has found are on the list already."
 SUPPRESSION_LIST_REFUSED = "This is a suppression list: nobody on it is mailed to. Name another list, or none."
-
-
 SUB_ACCOUNT_OF_LIST = "The list has a sub account of its own, or none: leave this out, or name no list."
+RECORDS_NOT_COVERED = "The account's credit of {} does not cover these records at {}: add credit, or ask for fewer."
 
 
 def find_leads(
@@ -92,7 +90,9 @@ def buy_onto_list(
             raise NoMatch(ALL_ON_LIST)
     add_to_list(tx, target_list, bought, now=now)
     if needs_credit:
-        _require_credit(tx, caller, bought.cents)
+        billing_service.require_credit(
+            tx, caller.account_id, caller.mode, cents=bought.cents, sentence=RECORDS_NOT_COVERED
+        )
     record_purchase(tx, caller, bought, target_list, order_id=None, now=now)
     return target_list, bought
 
@@ -202,14 +202,3 @@ def _find_keys_on_list(tx: Tx, target_list: MailingList, result: LeadSearchResul
         )
     )
     return set(rows.scalars())
-
-
-def _require_credit(tx: Tx, caller: Caller, cents: int) -> None:
-    billing_service.lock_credit(tx, caller.account_id, caller.mode)
-    credit_cents = billing_service.read_credit(tx, caller.mode)
-    if credit_cents < cents:
-        raise Unpaid(
-            f"The account's credit of {format_dollars(credit_cents)} does not cover these records at "
-            f"{format_dollars(cents)}: "
-            "add credit, or ask for fewer."
-        )

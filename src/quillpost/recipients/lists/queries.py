@@ -9,10 +9,10 @@ from typing import IO, Any
 import sqlalchemy as sa
 from psycopg import sql
 
-from quillpost.core.database import Tx, driver_connection
+from quillpost.core.database import Tx, driver_connection, read_row
 from quillpost.core.database.search import matches_words
 from quillpost.core.database.tables.base import mailing_lists
-from quillpost.core.errors import Message, NotFound, Refused
+from quillpost.core.errors import Message, Refused
 from quillpost.core.paging import Page, PageRequest
 from quillpost.recipients.models import CUSTOM_FIELDS, PERSON_COLUMNS, TEXT_FIELDS, MailingList
 
@@ -29,10 +29,7 @@ _COLUMNS = [mailing_lists.c[field.name] for field in fields(MailingList)]
 
 
 def read_list(tx: Tx, list_id: int) -> MailingList:
-    row = tx.execute(sa.select(*_COLUMNS).where(mailing_lists.c.id == list_id)).first()
-    if row is None:
-        raise NotFound
-    return MailingList(*row)
+    return MailingList(*read_row(tx, sa.select(*_COLUMNS).where(mailing_lists.c.id == list_id)))
 
 
 def read_lists(tx: Tx, list_ids: Sequence[int], *, lock: bool = False) -> list[MailingList]:

@@ -90,7 +90,7 @@ _MOVE_WAITING_AUTOMATIONS = sa.text("select keep_waiting_there(:source, :target)
 # To the automations of the other list they are no newcomers.
 _SET_MERGING = sa.text("select set_config('app.merging', :is_it, true)")
 
-# Whoever is on the other list already: by address, or by e-mail where neither has one.
+# Those who are on the other list already: by address, or by e-mail where neither has one.
 _DELETE_SHARED_ADDRESSES = sa.text(
     """
     delete from recipients r using recipients there

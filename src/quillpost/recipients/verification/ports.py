@@ -38,7 +38,7 @@ class AddressVerification:
 
 @dataclass(frozen=True, slots=True)
 class PersonQuery:
-    """Somebody of whom only an e-mail is known."""
+    """A person of whom only an e-mail is known."""
 
     name: str | None
     company: str | None
@@ -51,7 +51,7 @@ class AddressVerifier(Protocol):
 
     @property
     def can_append(self) -> bool:
-        """Whether it finds the address of somebody by e-mail."""
+        """Whether it finds the address of a person by e-mail."""
         ...
 
     def verify(self, addresses: Sequence[AddressQuery]) -> Sequence[AddressVerification]:

@@ -99,7 +99,7 @@ class VerificationResult:
 
 
 class VerificationQuestion(NamedTuple):
-    """Somebody at an address, or with only an e-mail."""
+    """A person at an address, or with only an e-mail."""
 
     key: str
     mover: bytes

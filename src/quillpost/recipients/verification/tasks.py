@@ -31,7 +31,7 @@ BATCHES_PER_RUN = 20
 """Batches before those who changed are verified again."""
 
 _HAS_VALID_RESULT = VALID_RESULT_CONDITION.format(key="coalesce(r.address_key, '@' || r.email_key)", alias="r")
-# Whom nobody mails to nobody need find: entries of suppression lists, and samples, are not asked about.
+# Entries of suppression lists, and samples, are never mailed to, so they are not verified.
 _SELECT_RECIPIENTS = f"""
     select r.id, r.mailing_list_id, r.address_key, r.email_key, mover_of(r.name, r.company) as mover,
            r.name, r.company, r.standard,
@@ -65,7 +65,7 @@ _SELECT_FOUND_ADDRESSES = sa.text(
      order by r.id
     """
 )
-# An address that is on the list already is somebody's there, and stays so; of two who come to it one does.
+# An address that is on the list already stays with its recipient there; of two who come to it one gets it.
 _UPDATE_FOUND_ADDRESSES = sa.text(
     f"""
     with new as (

@@ -16,6 +16,7 @@ from quillpost.recipients.field_names import (
     PRIORITY_OBJECT_NAME,
     SINGLE_VALUE_ARRAYS,
     FieldMeaning,
+    choose_address,
     combine_street,
     find_field_meaning,
     find_text_error,
@@ -57,7 +58,7 @@ class InboundPerson:
     is_leaving: bool = False
     """Whether it tells of someone who left."""
     has_partial_name: bool = False
-    """Whether the name is a first or a last name alone, and so no better than one that is known."""
+    """Whether the name is only a first or a last name, and so no better than one that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ def read_person(row: Any, *, is_leaving: bool = False) -> InboundPerson:
             else address_parts.setdefault(field_meaning.address_index, {})
         )
         target.setdefault(field_meaning.field, inbound_field)
-    address_index = _choose_address(address_parts)
+    address_index = choose_address(field_meaning for field_meaning, _ in matched_fields)
     if address_index is not None:
         chosen_fields |= _complete_address(address_parts, address_index)
     chosen_fields = _choose_name(chosen_fields, matched_fields, address_index)
@@ -188,7 +189,7 @@ def _find_rows(body: Mapping[str, Any], depth: int, path: str, unread_names: lis
             if inner_rows is not None:
                 unread_names += _iter_unread_names(body, path, {name})
                 return inner_rows
-    # Nobody at all; unless it is one person, of whom something or other is empty.
+    # No one at all; unless it is one person, some of whose fields are empty.
     return [] if [] in arrays.values() and not _read_fields(body)[0] else None
 
 
@@ -313,20 +314,12 @@ def _choose_primary(values: Sequence[Any]) -> Any:
     return values[0]
 
 
-def _choose_address(parts: Mapping[int, dict[str, _InboundField]]) -> int | None:
-    """One address: the first that names a street, else the first of which anything is known."""
-    streets = [
-        address_index for address_index in sorted(parts) if parts[address_index].keys() & {"address", "route", "whole"}
-    ]
-    return next(iter(streets or sorted(parts)), None)
-
-
 def _choose_name(
     chosen_fields: dict[str, _InboundField],
     matched_fields: Sequence[tuple[FieldMeaning, _InboundField]],
     address_index: int | None,
 ) -> dict[str, _InboundField]:
-    """Whom mail goes to: whoever was named by hand for this call, else whoever has a name at the address that
+    """Whom mail goes to: the person named by hand for this call, else the one with a name at the address that
     was taken, else the first that has one anywhere."""
     other_fields = {name: inbound_field for name, inbound_field in chosen_fields.items() if name not in NAME_FIELDS}
     priority_names = {
@@ -351,7 +344,7 @@ def _complete_address(parts: Mapping[int, dict[str, _InboundField]], address_ind
 
 
 def _complete_fields(fields: dict[str, str], chosen_fields: Mapping[str, _InboundField]) -> dict[str, str]:
-    """By our names alone: names are joined, and an address is put together from its parts."""
+    """By our names only: names are joined, and an address is put together from its parts."""
     first, last = fields.pop("first_name", None), fields.pop("last_name", None)
     if first and last:
         fields["name"] = f"{first} {last}"

@@ -1,4 +1,4 @@
-"""Recipients that arrive with a list's key. Whoever is on the list is completed, never duplicated. An address
+"""Recipients that arrive with a list's key. A person on the list is completed, never duplicated. An address
 identifies someone; an e-mail does if one of both has no full address. Not on a suppression list: an entry with only an
 e-mail suppresses that e-mail, and would not with an address."""
 

@@ -126,7 +126,7 @@ def _import_context(container: Container, list_import: Import, mailing_list: Mai
     rejects = []
     if list_import.status == "done" and list_import.rows_rejected:
         with container.db.system_transaction() as tx:
-            rejects = import_queries.list_first_rejects(tx, list_import.id, limit=MAX_REJECTS_SHOWN)
+            rejects = import_queries.list_rejects(tx, list_import.id, limit=MAX_REJECTS_SHOWN)
     return {
         "list_import": list_import,
         "rejected_rows": rejects,
