@@ -22,6 +22,7 @@ import sqlalchemy as sa
 
 from benchmarks.harness import client_sending, machine, save
 from quillpost.accounts import service
+from quillpost.accounts.queries import insert_token
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.app.runtime import upgrade_database
@@ -237,7 +238,7 @@ def _fill(container: Container, admin: psycopg.Connection, how_many: int) -> Sen
     with container.db.system_transaction() as tx:
         now = container.clock()
         account = service.create_account(tx, email=f"{how_many}@example.com", name="Bench", now=now)
-        token = service.mint_token(tx, account, mode="test", name="bench", now=now)
+        token = insert_token(tx, account, mode="test", name="bench", now=now)[1]
     made = [number for (number,) in admin.execute(SUB_ACCOUNTS_OF, (account, SUB_ACCOUNTS))]
     # Neither the references are checked nor the orders counted, one statement for all: see `COUNT`.
     admin.execute("set session_replication_role = replica")

@@ -27,6 +27,7 @@ from fastapi.testclient import TestClient
 from pin_interface import SOURCE, Service, new_service
 
 from quillpost.accounts import service as account_service
+from quillpost.accounts.queries import insert_token
 from quillpost.web.api.send import endpoints
 
 PACKAGE = str(SOURCE / "quillpost")
@@ -90,7 +91,7 @@ def trace_send(service: Service) -> SendTrace:
     with container.db.system_transaction() as tx:
         now = container.clock()
         account_id = account_service.create_account(tx, email="sender@example.com", name="Dana Whitfield", now=now)
-        token = account_service.mint_token(tx, account_id, mode="test", name="trace", scopes=None, now=now)
+        token = insert_token(tx, account_id, mode="test", name="trace", scopes=None, now=now)[1]
     trace = SendTrace()
     with trace.follow_threads(), TestClient(service.app, headers={"Authorization": f"Bearer {token}"}) as client:
         _send(client, "Hi %FIRST_NAME%, see you soon!")

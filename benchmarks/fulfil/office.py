@@ -20,6 +20,7 @@ import psycopg
 
 from benchmarks.fulfil.memory import Watch
 from quillpost.accounts import service as account_service
+from quillpost.accounts.queries import insert_token
 from quillpost.app import bootstrap
 from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
@@ -59,7 +60,7 @@ class Office:
         with self.parts.db.system_transaction() as tx:
             now = self.parts.clock()
             self.account = account_service.create_account(tx, email="bench@example.com", name="Bench", now=now)
-            self.token = account_service.mint_token(tx, self.account, mode="test", name="bench", now=now)
+            self.token = insert_token(tx, self.account, mode="test", name="bench", now=now)[1]
         self._processes: list[subprocess.Popen[bytes]] = []
         self.more_settings: dict[str, str] = {}
         with socket.socket() as probe:

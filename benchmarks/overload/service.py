@@ -19,6 +19,7 @@ from pathlib import Path
 
 from benchmarks.overload.flood import send_of
 from quillpost.accounts import service as account_service
+from quillpost.accounts.queries import insert_token
 from quillpost.app import bootstrap
 from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
@@ -64,7 +65,7 @@ def _open_accounts(home: Path, conninfo: str) -> list[str]:
         with container.db.system_transaction() as tx:
             now = container.clock()
             number = account_service.create_account(tx, email=f"{name}@example.com", name=name, now=now)
-            tokens.append(account_service.mint_token(tx, number, mode="test", name="bench", now=now))
+            tokens.append(insert_token(tx, number, mode="test", name="bench", now=now)[1])
     container.db.close()
     return tokens
 

@@ -11,6 +11,7 @@ from starlette.types import Message
 
 from benchmarks.harness import client_sending
 from quillpost.accounts import service as account_service
+from quillpost.accounts.queries import insert_token
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.app.runtime import upgrade_database
@@ -102,4 +103,4 @@ class Service:
         with self.parts.db.system_transaction() as tx:
             now = self.parts.clock()
             account_id = account_service.create_account(tx, email="bench@example.com", name="Bench", now=now)
-            return account_service.mint_token(tx, account_id, mode="test", name="bench", now=now)
+            return insert_token(tx, account_id, mode="test", name="bench", now=now)[1]

@@ -233,16 +233,7 @@ def test_the_notice_is_of_an_account_that_they_are_in(container: Container, acco
     make_user(container, open_account(container, "second@example.com").account_id, DANA, role="member")
     with container.db.system_transaction() as tx:
         for _ in range(2):
-            emails.notify_person(
-                tx,
-                container.encryptor,
-                dana,
-                key="news",
-                subject="News",
-                text="Read {link}",
-                secret="s",
-                now=container.clock(),
-            )
+            emails.notify_person(tx, dana, key="news", subject="News", text="Read this", now=container.clock())
     notice = notification_rows(container)[0]
     assert len(notification_rows(container)) == 1, "told once under a key"
     assert (notice.account_id, notice.address, notice.kind, notice.mode) == (account, DANA, "people", "live")

@@ -82,7 +82,7 @@ def test_tokens_of_several_accounts_end_together_and_each_account_is_told(
     container: Container, owner: Account, stranger: Account
 ) -> None:
     with container.db.system_transaction() as tx:
-        kept = service.mint_token(tx, owner.id, mode="live", name="Kept", now=container.clock())
+        kept = insert_token(tx, owner.id, mode="live", name="Kept", now=container.clock())[1]
     assert report(container, stranger.token, owner.token) == [owner.id, stranger.id]
     assert not is_good(container, owner.token)
     assert not is_good(container, stranger.token)

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from httpx2 import Response
 
 from quillpost.accounts import service
+from quillpost.accounts.queries import insert_token
 from quillpost.app import tasks as app_tasks
 from quillpost.app.container import Container
 from quillpost.client.recipients import InlineRecipient
@@ -77,7 +78,7 @@ def make_account(
 ) -> Account:
     with container.db.system_transaction() as tx:
         account_id = service.create_account(tx, email=email, name="Dana Whitfield", now=container.clock())
-        token = service.mint_token(tx, account_id, mode=mode, name="test", scopes=scopes, now=container.clock())
+        token = insert_token(tx, account_id, mode=mode, name="test", scopes=scopes, now=container.clock())[1]
     return Account(account_id, token, http)
 
 
@@ -115,16 +116,16 @@ def make_sub_account(container: Container, owner: Account, title: str = "Branch"
 def make_teammate(container: Container, owner: Account, sub_account_id: int, mode: str = "test") -> Account:
     """Of the same account, but limited to one sub account."""
     with container.db.system_transaction() as tx:
-        token = service.mint_token(
+        token = insert_token(
             tx, owner.id, mode=mode, name="teammate", sub_account_id=sub_account_id, now=container.clock()
-        )
+        )[1]
     return Account(owner.id, token, owner.http, sub_account_id)
 
 
 def make_live(container: Container, owner: Account) -> Account:
     """The same account in the mode that sends real mail."""
     with container.db.system_transaction() as tx:
-        token = service.mint_token(tx, owner.id, mode="live", name="live", now=container.clock())
+        token = insert_token(tx, owner.id, mode="live", name="live", now=container.clock())[1]
     return Account(owner.id, token, owner.http)
 
 

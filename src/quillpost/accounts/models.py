@@ -51,6 +51,6 @@ def get_network(address: str) -> str:
     except ValueError:
         return address
     if isinstance(ip, IPv6Address):
-        # Whoever listens for both at once sees IPv4 as a part of IPv6, all of it in one such network.
+        # A socket that listens for both sees IPv4 as a part of IPv6, all of it in one such network.
         ip = ip.ipv4_mapped or ip
     return str(ip) if ip.version == 4 else str(ip_network((ip, 64), strict=False))

@@ -10,13 +10,13 @@ import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
 from quillpost.core import tokens as token_format
-from quillpost.core.database import Tx
+from quillpost.core.database import Tx, read_row
 from quillpost.core.database.engine import account_wide_access
 from quillpost.core.database.tables.accounts import memberships
-from quillpost.core.database.tables.base import accounts, ledger_moves, tokens
+from quillpost.core.database.tables.base import accounts, tokens
 from quillpost.core.database.tables.notifications import automations
 from quillpost.core.database.tables.orders import account_credit, account_spending, order_counts
-from quillpost.core.errors import NotFound, Refused
+from quillpost.core.errors import Refused
 from quillpost.core.paging import Page, PageRequest, read_page
 
 
@@ -37,18 +37,6 @@ class AccountSummary:
     spent: int
 
 
-@dataclass(frozen=True, slots=True)
-class AccountLedgerMove:
-    id: int
-    kind: str
-    source: str
-    target: str
-    cents: int
-    order_id: int | None
-    note: str | None
-    at: datetime
-
-
 def list_accounts(
     tx: Tx, page_request: PageRequest, *, mode: str, month: date, search: str = ""
 ) -> Page[AccountSummary]:
@@ -60,22 +48,8 @@ def list_accounts(
 
 
 def find_account_summary(tx: Tx, account_id: int, *, mode: str, month: date) -> AccountSummary:
-    row = tx.execute(sa.select(accounts).where(accounts.c.id == account_id)).first()
-    if row is None:
-        raise NotFound
+    row = read_row(tx, sa.select(accounts).where(accounts.c.id == account_id))
     return _build_summaries(tx, [row], mode=mode, month=month)[0]
-
-
-def list_recent_moves(tx: Tx, account_id: int, *, mode: str, limit: int = 25) -> list[AccountLedgerMove]:
-    c = ledger_moves.c
-    columns = c.id, c.kind, c.source, c.target, c.cents, c.order_id, c.note, c.at
-    rows = tx.execute(
-        sa.select(*columns)
-        .where(c.account_id == account_id, c.mode == mode)
-        .order_by(c.at.desc(), c.id.desc())
-        .limit(limit)
-    )
-    return [AccountLedgerMove(*row) for row in rows]
 
 
 def _matches_search(search: str) -> sa.ColumnElement[bool]:
@@ -108,7 +82,7 @@ def _build_summaries(tx: Tx, rows: list[sa.Row[Any]], *, mode: str, month: date)
     ]
 
 
-# Both in the caller's mode, and for a caller who is limited to a sub account over that one's rows alone.
+# Both in the caller's mode, and for a caller who is limited to a sub account over that one's rows only.
 SELECT_BALANCE = sa.text(
     """
     select (select coalesce(sum(cents), 0)::bigint from account_credit
@@ -202,7 +176,7 @@ def insert_token(
     *,
     name: str,
     mode: str,
-    scopes: Iterable[str] | None,
+    scopes: Iterable[str] | None = None,
     sub_account_id: int | None = None,
     person_id: int | None = None,
     grant_id: int | None = None,

@@ -1,6 +1,6 @@
 """Open accounts, authenticate tokens, change profiles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
@@ -9,10 +9,9 @@ import sqlalchemy as sa
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.models import Caller, RateLimitStatus
-from quillpost.accounts.queries import AccountProfile, insert_token, read_account_profile
+from quillpost.accounts.queries import AccountProfile, read_account_profile
 from quillpost.accounts.rate_limits.service import WINDOW_SECONDS
 from quillpost.accounts.sub_accounts.queries import read_sub_account
-from quillpost.accounts.tokens.rules import find_scope_error
 from quillpost.core import tokens
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.accounts import memberships
@@ -79,23 +78,6 @@ def find_account(tx: Tx, email: str) -> int:
     if account_id is None:
         raise Refused(f"There is no account with the e-mail {email}.")
     return int(account_id)
-
-
-def mint_token(
-    tx: Tx,
-    account_id: int,
-    *,
-    mode: str,
-    name: str,
-    scopes: Sequence[str] | None = None,
-    sub_account_id: int | None = None,
-    now: datetime,
-) -> str:
-    """A new token, readable here only: the database has its digest."""
-    if error := find_scope_error(scopes):
-        raise Invalid({"scopes": [error]})
-    _, token = insert_token(tx, account_id, name=name, mode=mode, scopes=scopes, sub_account_id=sub_account_id, now=now)
-    return token
 
 
 def read_sender(tx: Tx, caller: Caller, sub_account_id: int | None) -> SenderProfile:

@@ -130,9 +130,7 @@ def _revoke_leaked() -> None:
         for first in range(0, len(tokens), REVOKE_BATCH_SIZE):
             with runtime.db.system_transaction() as tx:
                 chunk = tokens[first : first + REVOKE_BATCH_SIZE]
-                revoked_count += revoke_and_report_leaked(
-                    tx, runtime.encryptor, chunk, address=None, now=runtime.clock()
-                )
+                revoked_count += revoke_and_report_leaked(tx, chunk, address=None, now=runtime.clock())
     outcome = "What was in force is revoked, and the owners are told." if revoked_count else "None was in force."
     typer.echo(f"{format_count(len(tokens), 'token')} found. {outcome}")
 

@@ -311,7 +311,8 @@ def _reprice(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) -> item
     cost = item_queries.read_live_cost(tx, order.id)
     if needs_credit:
         extra_cents = cost.total_cents - billing_service.read_held_cents(tx, order.id)
-        billing_service.require_credit(tx, order.account_id, order.mode, cents=extra_cents, is_change=True)
+        sentence = billing_service.CHANGE_NOT_COVERED
+        billing_service.require_credit(tx, order.account_id, order.mode, cents=extra_cents, sentence=sentence)
     billing_service.set_order_hold(tx, order.id, cents=cost.total_cents, reason=f"edit:{now:%Y%m%dT%H%M%S%f}", now=now)
     return cost
 

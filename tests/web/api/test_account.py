@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from quillpost.accounts import service
+from quillpost.accounts.queries import insert_token
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, ledger_moves, orders
 from support.factories import Account, make_account, make_sub_account, make_teammate
@@ -97,7 +97,7 @@ def test_usage_counts_this_month_without_what_was_cancelled_or_failed(
 
 def test_test_and_live_have_books_of_their_own(owner: Account, container: Container) -> None:
     with container.db.system_transaction() as tx:
-        token = service.mint_token(tx, owner.id, mode="live", name="live", now=container.clock())
+        token = insert_token(tx, owner.id, mode="live", name="live", now=container.clock())[1]
     add_order(container, owner, recipient_count=3, mode="live")
     add_move(container, owner, "authorise", 327, mode="live")
     live = replace(owner, token=token).get("/account").json()

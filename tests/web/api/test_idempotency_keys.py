@@ -14,7 +14,7 @@ from httpx2 import Response
 
 from quillpost.accounts import service as account_service
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import mint_token
+from quillpost.accounts.queries import insert_token
 from quillpost.app.container import Container
 from quillpost.core.database.engine import lock_number
 from quillpost.core.database.tables.base import idempotency_keys, tokens
@@ -83,7 +83,7 @@ def test_keys_are_per_account_and_per_path(owner: Account, stranger: Account) ->
 def test_keys_are_per_sub_account_and_per_scope(owner: Account, container: Container) -> None:
     branches = [make_teammate(container, owner, make_sub_account(container, owner, title)) for title in "AB"]
     with container.db.system_transaction() as tx:
-        limited = mint_token(tx, owner.id, mode="test", name="x", scopes=["send:write"], now=container.clock())
+        limited = insert_token(tx, owner.id, mode="test", name="x", scopes=["send:write"], now=container.clock())[1]
     callers = [owner, *branches, replace(owner, token=limited)]
     assert len({send(caller).json()["id"] for caller in callers}) == len(callers)
 

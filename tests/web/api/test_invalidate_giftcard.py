@@ -13,7 +13,7 @@ from httpx2 import Response
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.accounts.billing import service as billing_service
-from quillpost.accounts.service import mint_token
+from quillpost.accounts.queries import insert_token
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import ledger_moves, orders
 from quillpost.orders.giftcards import queries as giftcard_queries
@@ -212,7 +212,7 @@ def test_it_needs_the_scope_to_change_orders_and_to_send_another_that_to_send(
 
     def holder(*scopes: str) -> Account:
         with container.db.system_transaction() as tx:
-            token = mint_token(tx, sender.id, mode="test", name="t", scopes=list(scopes), now=container.clock())
+            token = insert_token(tx, sender.id, mode="test", name="t", scopes=list(scopes), now=container.clock())[1]
         return Account(sender.id, token, http)
 
     assert take_back(holder("orders:read", "send:write"), item_id).status_code == 403

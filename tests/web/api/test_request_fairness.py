@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quillpost.accounts.service import mint_token
+from quillpost.accounts.queries import insert_token
 from quillpost.app.container import Container
 from quillpost.core import tokens
 from quillpost.core.errors import Overloaded
@@ -159,7 +159,7 @@ def test_beside_a_crowd_of_one_account_another_is_served_at_once(
 def test_tokens_and_sub_accounts_of_an_account_share_its_share(container: Container, owner: Account) -> None:
     teammate = make_teammate(container, owner, make_sub_account(container, owner))
     with container.db.system_transaction() as tx:
-        second = mint_token(tx, owner.id, mode="live", name="second", now=container.clock())
+        second = insert_token(tx, owner.id, mode="live", name="second", now=container.clock())[1]
 
     async def story() -> None:
         house = House(container)

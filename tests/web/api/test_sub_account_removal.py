@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from quillpost.accounts import service as account_service
+from quillpost.accounts.queries import insert_token
 from quillpost.accounts.sub_accounts.queries import read_sub_account, require_sub_account
 from quillpost.accounts.sub_accounts.service import remove_sub_account
 from quillpost.app.container import Container
@@ -133,7 +133,7 @@ def test_a_test_token_removes_what_has_mailed_for_real_without_its_history(
     owner: Account, container: Container, branch: int
 ) -> None:
     with container.db.system_transaction() as tx:
-        token = account_service.mint_token(tx, owner.id, mode="live", name="live", now=container.clock())
+        token = insert_token(tx, owner.id, mode="live", name="live", now=container.clock())[1]
     live = replace(owner, token=token)
     hook = {"url": "https://example.com/", "type": "*", "sub_account_id": branch}
     assert live.post("/webhooks", hook).status_code == 201

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from quillpost.accounts import service as account_service
+from quillpost.accounts.queries import insert_token
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import mailing_lists
 from quillpost.core.database.tables.notifications import deliveries, webhooks
@@ -199,7 +199,7 @@ def test_another_accounts_or_modes_subscription_looks_like_none(
     owner: Account, stranger: Account, container: Container
 ) -> None:
     with container.db.system_transaction() as tx:
-        token = account_service.mint_token(tx, owner.id, mode="live", name="live", now=container.clock())
+        token = insert_token(tx, owner.id, mode="live", name="live", now=container.clock())[1]
     hook = subscribe(owner)["id"]
     for who in (stranger, replace(owner, token=token)):
         answers = [

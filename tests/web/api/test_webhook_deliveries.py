@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quillpost.accounts import service as account_service
+from quillpost.accounts.queries import insert_token
 from quillpost.app.container import Container
 from quillpost.notifications.webhooks import deliveries
 from quillpost.notifications.webhooks.rules import ORDER_STATUS_EVENT
@@ -269,5 +269,5 @@ def test_reading_takes_the_one_scope_and_trying_the_other(owner: Account, contai
 
 def limited(container: Container, who: Account, scope: str) -> Account:
     with container.db.system_transaction() as tx:
-        token = account_service.mint_token(tx, who.id, mode="test", name="r", scopes=[scope], now=container.clock())
+        token = insert_token(tx, who.id, mode="test", name="r", scopes=[scope], now=container.clock())[1]
     return Account(who.id, token, who.http)

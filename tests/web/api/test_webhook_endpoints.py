@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quillpost.accounts import service as account_service
+from quillpost.accounts.queries import insert_token
 from quillpost.app.container import Container
 from support.factories import Account, make_account, make_sub_account, make_teammate
 from support.traces import FORM, traces
@@ -109,7 +109,7 @@ def test_the_mode_is_the_tokens_own(container: Container, owner: Account, mode: 
 
 def test_a_test_token_neither_sees_nor_ends_a_live_subscription(owner: Account, container: Container) -> None:
     with container.db.system_transaction() as tx:
-        token = account_service.mint_token(tx, owner.id, mode="live", name="live", now=container.clock())
+        token = insert_token(tx, owner.id, mode="live", name="live", now=container.clock())[1]
     live = replace(owner, token=token)
     hook = subscribe(live).json()["id"]
     assert owner.get("/webhooks").json()["data"] == []

@@ -16,7 +16,7 @@ FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 
 
 def describe_entry(entry: AuditEntry) -> str:
-    """`dana@example.com made a token: Zapier (live)`. Somebody who did it to themselves is named once."""
+    """`dana@example.com made a token: Zapier (live)`. A person who did it to themselves is named once."""
     sentence = f"{entry.actor} {ACTION_LABELS.get(entry.act, entry.act)}"
     self_references = {
         key: value for key, value in entry.about.items() if entry.actor in (value, APP_ACTOR_NAME.format(name=value))

@@ -142,18 +142,9 @@ def record_audit_entry(
 
 
 def record_audit_entries(tx: Tx, act: str, actor: Actor, entries: Sequence[NewAuditEntry], *, now: datetime) -> None:
-    if act not in ACTION_LABELS:
-        raise ValueError(f"{act} is no act of the audit log.")
+    shared_values = build_entry_columns(act, actor, now=now)
     if not entries:
         return
-    shared_values = {
-        "act": act,
-        "actor": actor.name[:MAX_ACTOR_LENGTH],
-        "person_id": actor.person_id,
-        "token_id": actor.token_id,
-        "network": None if actor.address is None else get_network(actor.address),
-        "at": now,
-    }
     tx.execute(
         sa.insert(audit_log),
         [
@@ -162,6 +153,20 @@ def record_audit_entries(tx: Tx, act: str, actor: Actor, entries: Sequence[NewAu
             for entry in entries
         ],
     )
+
+
+def build_entry_columns(act: str, actor: Actor, *, now: datetime) -> dict[str, Any]:
+    """Who did what, when and from where."""
+    if act not in ACTION_LABELS:
+        raise ValueError(f"{act} is no act of the audit log.")
+    return {
+        "act": act,
+        "actor": actor.name[:MAX_ACTOR_LENGTH],
+        "person_id": actor.person_id,
+        "token_id": actor.token_id,
+        "network": None if actor.address is None else get_network(actor.address),
+        "at": now,
+    }
 
 
 def record_for_operators(tx: Tx, act: str, *, about: Mapping[str, Any], now: datetime) -> None:

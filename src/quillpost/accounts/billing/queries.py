@@ -1,10 +1,10 @@
 """The books as a sender reads them: what there is, what is held, what was spent, and every move.
 
-Whatever is read here is what the transaction may see: one mode, and perhaps one sub account alone.
+Only what the transaction may see is read: one mode, and perhaps one sub account.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date, datetime
 from typing import Any
 
@@ -19,10 +19,10 @@ from quillpost.accounts.billing.rules import (
     build_price_history,
     build_tariff,
 )
-from quillpost.core.database import Tenant, Tx
+from quillpost.core.database import Tenant, Tx, read_row
 from quillpost.core.database.tables.base import ledger_moves, prices
 from quillpost.core.database.tables.orders import account_credit, account_spending
-from quillpost.core.errors import Conflict, NotFound
+from quillpost.core.errors import Conflict
 from quillpost.core.paging import tenant_conditions
 
 PAYMENT_KINDS = ("deposit", "withdrawal")
@@ -65,10 +65,7 @@ class LedgerFilter:
 
 NO_FILTER = LedgerFilter()
 
-_COLUMNS = [
-    ledger_moves.c[name]
-    for name in ("id", "sub_account_id", "order_id", "kind", "source", "target", "cents", "key", "at", "note")
-]
+_COLUMNS = [ledger_moves.c[field.name] for field in fields(LedgerMove)]
 _CREDIT_CHANGE = sa.case(
     (ledger_moves.c.target == CREDIT, ledger_moves.c.cents),
     (ledger_moves.c.source == CREDIT, -ledger_moves.c.cents),
@@ -197,30 +194,30 @@ def read_price_list(tx: Tx, *, on: date) -> list[PriceHistory]:
     """Everything that has, had or will have a price, in the order in which it was first priced."""
     by_key = dict[PriceKey, list[tuple[int, UnitPrice]]]()
     for row in tx.execute(sa.select(prices).order_by(prices.c.id)):
-        price = UnitPrice(row.type, row.size, row.mail_class, row.country, row.unit_cents, row.valid_from)
+        price = _build_price(row)
         by_key.setdefault(price.key, []).append((row.id, price))
     return [build_price_history(key, rows, on=on) for key, rows in by_key.items()]
 
 
+def _build_price(row: sa.Row[Any]) -> UnitPrice:
+    return UnitPrice(row.type, row.size, row.mail_class, row.country, row.unit_cents, row.valid_from)
+
+
 def find_future_price(tx: Tx, price_id: int, *, on: date) -> UnitPrice:
     """`Conflict` for a price that is in force."""
-    row = tx.execute(sa.select(prices).where(prices.c.id == price_id)).first()
-    if row is None:
-        raise NotFound
+    row = read_row(tx, sa.select(prices).where(prices.c.id == price_id))
     if row.valid_from <= on:
         raise Conflict("This price is in force already, and stays on the list. Set another from a later day.")
-    return UnitPrice(row.type, row.size, row.mail_class, row.country, row.unit_cents, row.valid_from)
+    return _build_price(row)
 
 
 def list_prices(tx: Tx) -> list[UnitPrice]:
     rows = tx.execute(sa.select(prices).order_by(prices.c.id))
-    return [UnitPrice(row.type, row.size, row.mail_class, row.country, row.unit_cents, row.valid_from) for row in rows]
+    return [_build_price(row) for row in rows]
 
 
 def read_tariff(tx: Tx, *, type: str, size: str | None, mail_class: str, on: date) -> Tariff:  # noqa: A002
     rows = tx.execute(
         sa.select(prices).where(prices.c.type == type, prices.c.size == (size or ""), prices.c.mail_class == mail_class)
     )
-    return build_tariff(
-        [UnitPrice(row.type, row.size, row.mail_class, row.country, row.unit_cents, row.valid_from) for row in rows], on
-    )
+    return build_tariff([_build_price(row) for row in rows], on)

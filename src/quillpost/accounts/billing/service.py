@@ -152,15 +152,14 @@ def lock_credit(tx: Tx, account_id: int, mode: str) -> None:
     tx.execute(LOCK_CREDIT, {"lock": f"credit:{account_id}:{mode}"})
 
 
-def require_credit(tx: Tx, account_id: int, mode: str, *, cents: int, is_change: bool = False) -> None:
-    """`Unpaid` unless the credit covers the cents, which are then this transaction's to spend. `is_change`: they are
-    what an order costs beyond what is held for it."""
+def require_credit(tx: Tx, account_id: int, mode: str, *, cents: int, sentence: str = ORDER_NOT_COVERED) -> None:
+    """`Unpaid` unless the credit covers the cents, which are then this transaction's to spend. `sentence` has room for
+    the credit and for the cents."""
     if cents <= 0:
         return
     lock_credit(tx, account_id, mode)
     available = read_credit(tx, mode)
     if available < cents:
-        sentence = CHANGE_NOT_COVERED if is_change else ORDER_NOT_COVERED
         raise Unpaid(format_insufficient_credit(available, cents, sentence))
 
 

@@ -83,16 +83,12 @@ def normalize_origin(origin: str) -> str:
     try:
         url = urlsplit(text)
         host, port = (url.hostname or "").encode("idna").decode(), url.port
+        is_origin_only = url.path in ("", "/") and not (url.query or url.fragment or "@" in url.netloc)
+        is_host = len(host) <= 253 and _HOST_PATTERN.fullmatch(host)
+        if url.scheme not in ("http", "https") or not is_origin_only or not is_host:
+            raise ValueError
     except ValueError:
         raise ValueError(INVALID_ORIGIN.format(_shorten(text))) from None
-    is_origin_only = url.path in ("", "/") and not (url.query or url.fragment or "@" in url.netloc)
-    if (
-        url.scheme not in ("http", "https")
-        or not is_origin_only
-        or not _HOST_PATTERN.fullmatch(host)
-        or len(host) > 253
-    ):
-        raise ValueError(INVALID_ORIGIN.format(_shorten(text)))
     if url.scheme == "http" and host not in LOCAL_HOSTS:
         raise ValueError(HTTPS_REQUIRED.format(_shorten(text)))
     default_port = {"http": 80, "https": 443}[url.scheme]

@@ -18,10 +18,10 @@ from quillpost.accounts.oauth.service import is_connected
 from quillpost.accounts.service import lock_account_row, require_owner
 from quillpost.accounts.tokens.rules import find_scope_error, sort_scopes
 from quillpost.core import tokens
-from quillpost.core.database import Tx
+from quillpost.core.database import Tx, read_row
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants
 from quillpost.core.database.tables.base import accounts
-from quillpost.core.errors import Invalid, NotFound, Refused
+from quillpost.core.errors import Invalid, Refused
 
 MAX_REDIRECT_URI_LENGTH = 2_000
 
@@ -167,10 +167,7 @@ def list_clients(tx: Tx, account_id: int) -> list[OAuthClient]:
 
 
 def find_client(tx: Tx, account_id: int, client_row_id: int) -> OAuthClient:
-    row = tx.execute(sa.select(*_COLUMNS).where(_is_owned(account_id, client_row_id))).first()
-    if row is None:
-        raise NotFound
-    return _build_client(row)
+    return _build_client(read_row(tx, sa.select(*_COLUMNS).where(_is_owned(account_id, client_row_id))))
 
 
 def find_by_client_id(tx: Tx, client_id: str) -> OAuthClient | None:
@@ -275,15 +272,8 @@ def _is_owned(account_id: int, client_row_id: int) -> sa.ColumnElement[bool]:
 def _update_row(
     tx: Tx, account_id: int, client_row_id: int, columns: Mapping[str, Any], *, now: datetime
 ) -> OAuthClient:
-    row = tx.execute(
-        sa.update(oauth_clients)
-        .where(_is_owned(account_id, client_row_id))
-        .values(**columns, updated_at=now)
-        .returning(*_COLUMNS)
-    ).first()
-    if row is None:
-        raise NotFound
-    return _build_client(row)
+    update = sa.update(oauth_clients).where(_is_owned(account_id, client_row_id))
+    return _build_client(read_row(tx, update.values(**columns, updated_at=now).returning(*_COLUMNS)))
 
 
 def _end_connections(tx: Tx, client: OAuthClient, actor: Actor, *, now: datetime) -> None:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.tokens.rules import sort_scopes
-from quillpost.core.database import Tx
+from quillpost.core.database import Tx, read_row
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants, people
 from quillpost.core.database.tables.base import sub_accounts, tokens
 from quillpost.core.errors import NotFound
@@ -88,13 +88,12 @@ def disconnect_app(tx: Tx, account_id: int, grant_id: int, actor: Actor, *, now:
     """End all connections that the same person made for the same app, sub account and mode. `NotFound` for another
     account's, or an ended one."""
     c = oauth_grants.c
-    grant = tx.execute(
+    grant = read_row(
+        tx,
         sa.select(c.client_id, c.person_id, c.sub_account_id, c.mode, oauth_clients.c.name)
         .join(oauth_clients, oauth_clients.c.id == c.client_id)
-        .where(c.id == grant_id, c.account_id == account_id, c.ended_at.is_(None))
-    ).first()
-    if grant is None:
-        raise NotFound
+        .where(c.id == grant_id, c.account_id == account_id, c.ended_at.is_(None)),
+    )
     is_similar = sa.and_(
         c.account_id == account_id,
         c.client_id == grant.client_id,
@@ -103,7 +102,7 @@ def disconnect_app(tx: Tx, account_id: int, grant_id: int, actor: Actor, *, now:
         c.mode == grant.mode,
     )
     ended_count = _end_matching_grants(tx, is_similar, "person", now=now)
-    if not ended_count:  # somebody else was faster
+    if not ended_count:  # another request was faster
         raise NotFound
     about = {"name": grant.name, "mode": grant.mode, "id": grant_id} | (
         {"connections": ended_count} if ended_count > 1 else {}

@@ -71,6 +71,11 @@ class TokenPair:
 
 
 END_ACTIONS: dict[GrantEndReason, str] = {"replay": "app.replayed", "reuse": "app.reused", "app": "app.disconnected"}
+SECRETS: dict[str, tuple[sa.Table, GrantEndReason]] = {
+    "code": (oauth_codes, "replay"),
+    "refresh": (refresh_tokens, "reuse"),
+}
+"""The table of each kind, and why its family ends where one is shown again."""
 
 
 def issue_code(
@@ -124,15 +129,10 @@ def read_code(
     tx: Tx, code: str, client: OAuthClient, *, address: str | None = None, now: datetime
 ) -> AuthorizationCode | TokenReuse | None:
     """The code, if it is this client's, in time and unused. A used one ends its family."""
-    if not token_format.is_of_kind(code, "code"):
-        return None
-    row = _find_secret_row(tx, oauth_codes, code, client)
-    if row is None:
-        return None
-    if row.used_at is not None:
-        return _end_family(tx, row.grant_id, client, "replay", address=address, now=now)
-    if row.expires_at <= now or (grant := _read_current_grant(tx, row.grant_id, client)) is None:
-        return None
+    found = _read_secret(tx, "code", code, client, address=address, now=now)
+    if found is None or isinstance(found, TokenReuse):
+        return found
+    row, grant = found
     requested_scopes = None if row.asked is None else frozenset(row.asked)
     return AuthorizationCode(
         row.digest, row.grant_id, client.client_id, row.redirect_uri, row.challenge, requested_scopes, grant
@@ -161,15 +161,10 @@ def read_refresh_token(
     tx: Tx, refresh_token: str, client: OAuthClient, *, address: str | None = None, now: datetime
 ) -> TokenFamily | TokenReuse | None:
     """Its family, if the token is this client's, in time and unused. A used one ends the family."""
-    if not token_format.is_of_kind(refresh_token, "refresh"):
-        return None
-    row = _find_secret_row(tx, refresh_tokens, refresh_token, client)
-    if row is None:
-        return None
-    if row.used_at is not None:
-        return _end_family(tx, row.grant_id, client, "reuse", address=address, now=now)
-    if row.expires_at <= now or (grant := _read_current_grant(tx, row.grant_id, client)) is None:
-        return None
+    found = _read_secret(tx, "refresh", refresh_token, client, address=address, now=now)
+    if found is None or isinstance(found, TokenReuse):
+        return found
+    row, grant = found
     return TokenFamily(row.grant_id, client.client_id, grant)
 
 
@@ -239,12 +234,24 @@ def _end_family(
     return TokenReuse(grant_id, reason, row.person_id)
 
 
-def _find_secret_row(tx: Tx, table: sa.Table, secret: str, client: OAuthClient) -> sa.Row[Any] | None:
-    return tx.execute(
+def _read_secret(
+    tx: Tx, kind: Literal["code", "refresh"], secret: str, client: OAuthClient, *, address: str | None, now: datetime
+) -> tuple[sa.Row[Any], AppGrant] | TokenReuse | None:
+    """The row and the grant of a code or refresh token, if it is this client's, in time and unused."""
+    if not token_format.is_of_kind(secret, kind):
+        return None
+    table, reuse_reason = SECRETS[kind]
+    row = tx.execute(
         sa.select(table)
         .join(oauth_grants, oauth_grants.c.id == table.c.grant_id)
         .where(table.c.digest == token_format.hash_token(secret), oauth_grants.c.client_id == client.id)
     ).first()
+    if row is None:
+        return None
+    if row.used_at is not None:
+        return _end_family(tx, row.grant_id, client, reuse_reason, address=address, now=now)
+    grant = None if row.expires_at <= now else _read_current_grant(tx, row.grant_id, client)
+    return None if grant is None else (row, grant)
 
 
 def _read_current_grant(tx: Tx, grant_id: int, client: OAuthClient) -> AppGrant | None:

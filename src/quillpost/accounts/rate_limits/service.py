@@ -1,5 +1,5 @@
-"""How often somebody may guess. Counted before anything is looked at, so that guessing costs the guesser
-alone.
+"""How often a caller may guess. Counted before anything is looked at, so that guessing costs only the
+guesser.
 
 Counts run on the database's clock, in windows that begin with the first attempt: one that is refused does
 not make the wait longer.
@@ -112,7 +112,7 @@ def get_browser_buckets(identity: str) -> list[RateLimitBucket]:
 
 
 def get_person_buckets(person_id: int, kind: str) -> list[RateLimitBucket]:
-    """Wrong codes or passwords of somebody who has proved one factor."""
+    """Wrong codes or passwords of a person who has proved one factor."""
     return _build_guess_buckets(f"{kind}:{person_id}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.core.database import Tx
+from quillpost.core.database import Tx, read_row
 from quillpost.core.database.search import matches_words
 from quillpost.core.database.tables.base import sub_accounts
 from quillpost.core.errors import NotFound, Refused
@@ -113,11 +113,5 @@ def label_sub_accounts(sub_account_list: Sequence[SubAccount]) -> Mapping[int, s
 
 def lock_sub_account(tx: Tx, sub_account_id: int, *, for_removal: bool = False) -> SubAccount:
     """Nobody else changes it before this transaction ends, nor, `for_removal`, uses it."""
-    row = tx.execute(
-        sa.select(*SUB_ACCOUNT_COLUMNS)
-        .where(sub_accounts.c.id == sub_account_id, IS_NOT_DELETED)
-        .with_for_update(key_share=not for_removal)
-    ).first()
-    if row is None:
-        raise NotFound
-    return SubAccount(*row)
+    query = sa.select(*SUB_ACCOUNT_COLUMNS).where(sub_accounts.c.id == sub_account_id, IS_NOT_DELETED)
+    return SubAccount(*read_row(tx, query.with_for_update(key_share=not for_removal)))

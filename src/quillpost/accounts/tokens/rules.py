@@ -19,6 +19,7 @@ SCOPE_LABELS: Final[Mapping[str, str]] = {
     "account:read": "See your account, its credit and its sub accounts",
     "account:write": "Make, change and delete your sub accounts",
 }
+SCOPES = tuple(SCOPE_LABELS)
 
 ALL_SCOPES_LABEL = "Everything that this account can do by the API"
 
@@ -35,12 +36,6 @@ def sort_scopes(scopes: Collection[str]) -> list[str]:
 def format_scopes(scopes: Sequence[str] | None) -> str:
     return "everything" if scopes is None else ", ".join(sort_scopes(scopes))
 
-
-SCOPES = tuple(
-    f"{resource}:{access}"
-    for resource in ("send", "orders", "lists", "templates", "webhooks", "account")
-    for access in ("read", "write")
-)
 
 OWNER_ONLY_SCOPES = frozenset({"account:write"})
 

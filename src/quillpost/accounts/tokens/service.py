@@ -14,7 +14,7 @@ from quillpost.accounts.service import lock_account_row, require_owner
 from quillpost.accounts.sub_accounts.queries import share_lock_sub_account
 from quillpost.accounts.tokens.rules import find_scope_error, sort_scopes
 from quillpost.core import tokens as token_format
-from quillpost.core.database import Tx
+from quillpost.core.database import Tx, read_row
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants, people, refresh_tokens
 from quillpost.core.database.tables.base import sub_accounts, tokens
 from quillpost.core.errors import Invalid, NotFound
@@ -136,14 +136,13 @@ def is_revoked(tx: Tx, account_id: int, token_id: int) -> bool:
 
 def revoke_token(tx: Tx, account_id: int, token_id: int, actor: Actor, *, now: datetime) -> None:
     """`NotFound` for another account's, an app's or a revoked one."""
-    row = tx.execute(
+    row = read_row(
+        tx,
         sa.update(tokens)
         .where(tokens.c.id == token_id, tokens.c.account_id == account_id, _IS_PERSONAL, _IS_NOT_REVOKED)
         .values(revoked_at=now)
-        .returning(tokens.c.name, tokens.c.mode, tokens.c.sub_account_id)
-    ).first()
-    if row is None:
-        raise NotFound
+        .returning(tokens.c.name, tokens.c.mode, tokens.c.sub_account_id),
+    )
     about = {"id": token_id, "name": row.name, "mode": row.mode}
     audit_service.record_audit_entry(
         tx, account_id, "token.revoked", actor, about=about, sub_account_id=row.sub_account_id, now=now

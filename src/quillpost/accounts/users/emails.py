@@ -8,7 +8,6 @@ from quillpost.core import outbox
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import memberships, people
 from quillpost.core.database.tables.base import accounts
-from quillpost.core.encryption import Encryptor
 from quillpost.core.text import format_time, to_one_line
 
 MAX_NAME_LENGTH = 80
@@ -43,24 +42,9 @@ def queue_email(
     )
 
 
-def notify_person(
-    tx: Tx,
-    encryptor: Encryptor,
-    person_id: int,
-    *,
-    key: str,
-    subject: str,
-    text: str,
-    secret: str | None = None,
-    now: datetime,
-) -> None:
-    """A notification of kind `people`, once per `key`. The encrypted `secret` replaces `{link}` in `text` when it is
-    sent. Takes the system transaction."""
-    full_key = f"people:{person_id}:{key}"
-    encrypted_secret = (
-        None if secret is None else encryptor.encrypt(secret.encode(), context=outbox.encryption_context(full_key))
-    )
-    queue_email(tx, person_id, key=full_key, subject=subject, text=text, secret_sealed=encrypted_secret, now=now)
+def notify_person(tx: Tx, person_id: int, *, key: str, subject: str, text: str, now: datetime) -> None:
+    """A notification of kind `people`, once per `key`. Takes the system transaction."""
+    queue_email(tx, person_id, key=f"people:{person_id}:{key}", subject=subject, text=text, now=now)
 
 
 def format_reset_text(*, duration: str) -> str:
@@ -111,10 +95,10 @@ def notify_removed(tx: Tx, membership_id: int, *, now: datetime) -> None:
 
 def notify_password_changed(tx: Tx, person_id: int, *, by_link: bool, now: datetime) -> None:
     method = "by a link that was sent to this address" if by_link else "by somebody who was signed in as you"
-    queue_email(
+    notify_person(
         tx,
         person_id,
-        key=f"people:{person_id}:password:{now.isoformat()}",
+        key=f"password:{now.isoformat()}",
         subject="Your password was changed",
         text=(
             f"Your password for Quillpost was changed on {format_time(now)} UTC, {method}. Wherever else you "
@@ -125,10 +109,10 @@ def notify_password_changed(tx: Tx, person_id: int, *, by_link: bool, now: datet
 
 
 def notify_second_factor_off(tx: Tx, person_id: int, *, now: datetime) -> None:
-    queue_email(
+    notify_person(
         tx,
         person_id,
-        key=f"people:{person_id}:second_factor_off:{now.isoformat()}",
+        key=f"second_factor_off:{now.isoformat()}",
         subject="Your second factor was turned off",
         text=(
             f"From {format_time(now)} UTC on it takes your password alone to sign in to Quillpost as you: the "
@@ -141,10 +125,10 @@ def notify_second_factor_off(tx: Tx, person_id: int, *, now: datetime) -> None:
 
 def notify_recovery_code_used(tx: Tx, person_id: int, *, remaining: int, now: datetime) -> None:
     remaining_texts = {0: "No others are left: make new ones in your settings.", 1: "One is left."}
-    queue_email(
+    notify_person(
         tx,
         person_id,
-        key=f"people:{person_id}:recovery:{remaining}:{now.isoformat()}",
+        key=f"recovery:{remaining}:{now.isoformat()}",
         subject="A recovery code was used",
         text=(
             f"On {format_time(now)} UTC somebody signed in to Quillpost as you, with your password and a "

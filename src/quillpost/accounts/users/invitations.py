@@ -21,11 +21,11 @@ from quillpost.accounts.users.queries import lock_account, validate_membership
 from quillpost.accounts.users.rules import check_password
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core import outbox, tokens
-from quillpost.core.database import Tx
+from quillpost.core.database import Tx, read_row
 from quillpost.core.database.tables.accounts import invitations, memberships, people
 from quillpost.core.database.tables.base import accounts, sub_accounts
 from quillpost.core.encryption import Encryptor
-from quillpost.core.errors import Invalid, NotFound, Refused
+from quillpost.core.errors import Invalid, Refused
 from quillpost.core.text import to_one_line
 
 INVITATION_LIFETIME = timedelta(days=7)
@@ -65,7 +65,7 @@ def invite(
     now: datetime,
     send_email: bool = True,
 ) -> str:
-    """Invite somebody by e-mail; the link, for the command line. An earlier link ends. `Invalid` by field (email,
+    """Invite a person by e-mail; the link, for the command line. An earlier link ends. `Invalid` by field (email,
     role, sub_account_id); `Refused` if too many are pending or were mailed today; `Forbidden` unless an owner. Takes
     the system transaction."""
     normalized_email = rules.normalize_email(email)
@@ -95,7 +95,7 @@ def invite(
         )
         .returning(invitations.c.id)
     ).scalar_one()
-    # Another link for the same invitation, in the hands of whoever runs the service, is no news.
+    # Another link for the same invitation, in the hands of the operator, is no event.
     if send_email or (role, sub_account_id) not in revoked_invitations:
         about = {"email": normalized_email, "role": role, "id": invitation_id}
         record_audit_entry(tx, account_id, "person.invited", actor, about=about, sub_account_id=sub_account_id, now=now)
@@ -117,14 +117,13 @@ def list_pending_invitations(tx: Tx, account_id: int, *, now: datetime) -> list[
 def withdraw_invitation(tx: Tx, account_id: int, invitation_id: int, actor: Actor, *, now: datetime) -> None:
     """`NotFound` if it is not pending in this account."""
     c = invitations.c
-    row = tx.execute(
+    row = read_row(
+        tx,
         sa.update(invitations)
         .where(c.id == invitation_id, c.account_id == account_id, *_pending_conditions(now))
         .values(revoked_at=now)
-        .returning(c.email, c.role, c.sub_account_id)
-    ).first()
-    if row is None:
-        raise NotFound
+        .returning(c.email, c.role, c.sub_account_id),
+    )
     about = {"email": row.email, "role": row.role}
     record_audit_entry(
         tx, account_id, "person.uninvited", actor, about=about, sub_account_id=row.sub_account_id, now=now
@@ -148,7 +147,7 @@ def find_invitation(tx: Tx, token: str, *, now: datetime) -> Invitation | None:
 def join_as_new_person(
     context: SignInContext, token: str, *, name: str, password: str, address: str, now: datetime
 ) -> int | None:
-    """The new person's id. `Invalid` (name, password); None if the link is no longer valid, or somebody has this
+    """The new person's id. `Invalid` (name, password); None if the link is no longer valid, or a person has this
     e-mail. The link came by e-mail, so the e-mail is theirs."""
     with context.db.system_transaction() as tx:
         invitation = find_invitation(tx, token, now=now)

@@ -102,7 +102,7 @@ FIND_PERSON = sa.text(
      where lower(p.email) = :email and exists (select from memberships m where m.person_id = p.id)
     """
 )
-# Without somebody it writes nothing, and takes as long.
+# Without a person it writes nothing, and takes as long.
 INSERT_RESET = sa.text(
     """
     insert into password_resets (digest, person_id, created_at, expires_at)
@@ -112,7 +112,7 @@ INSERT_RESET = sa.text(
 
 
 def request_reset(context: SignInContext, email: str, *, base_url: str, address: str, now: datetime) -> None:
-    """Send a link, if somebody has this e-mail; the same work if nobody has. At most 3 an hour for an e-mail, and 20
+    """Send a link, if a person has this e-mail; the same work if none has. At most 3 an hour for an e-mail, and 20
     from a network."""
     normalized_email = rules.normalize_email(email)[: rules.MAX_EMAIL_LENGTH]
     buckets = [
@@ -180,7 +180,7 @@ def reset_password(context: SignInContext, token: str, password: str, *, address
 def change_password(
     context: SignInContext, person_id: int, password: str, actor: Actor, *, session_id: int, now: datetime
 ) -> str:
-    """For somebody signed in who has just confirmed: other sessions end; the new cookie of this one. `Invalid`
+    """For a user who has just confirmed: other sessions end; the new cookie of this one. `Invalid`
     (password) for an unfit one, or the present one."""
     c = people.c
     with context.db.system_transaction() as tx:

@@ -8,18 +8,18 @@ from typing import Any, get_args
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from quillpost.accounts.audit.service import ACTION_LABELS, MAX_ACTOR_LENGTH, Actor
-from quillpost.accounts.models import Role, get_network
+from quillpost.accounts.audit.service import Actor, build_entry_columns
+from quillpost.accounts.models import Role
 from quillpost.accounts.sub_accounts.queries import share_lock_sub_account
 from quillpost.accounts.users import rules
-from quillpost.core.database import Tx
+from quillpost.core.database import Tx, read_row
 from quillpost.core.database.tables.accounts import people
 from quillpost.core.database.tables.base import accounts
-from quillpost.core.errors import Invalid, NotFound, Refused
+from quillpost.core.errors import Invalid, Refused
 
 
 def find_person(tx: Tx, email: str) -> int:
-    """`Refused` if nobody signs in with this e-mail. Takes the system transaction."""
+    """`Refused` if no one signs in with this e-mail. Takes the system transaction."""
     person_id = tx.execute(
         sa.select(people.c.id).where(sa.func.lower(people.c.email) == rules.normalize_email(email))
     ).scalar()
@@ -36,7 +36,7 @@ def has_second_factor(tx: Tx, person_id: int) -> bool:
 INSERT_ENTRIES = sa.text(
     """
     insert into audit_log (account_id, sub_account_id, act, actor, person_id, about, network, at)
-    select m.account_id, m.sub_account_id, :act, :actor, cast(:person_id as bigint), :about, :network, :now
+    select m.account_id, m.sub_account_id, :act, :actor, cast(:person_id as bigint), :about, :network, :at
       from memberships m
      where m.person_id = :whose
     """
@@ -45,7 +45,7 @@ INSERT_ENTRIES_THROTTLED = sa.text(
     """
     with counted as materialized (select used from count_call(:key, 60))
     insert into audit_log (account_id, sub_account_id, act, actor, person_id, about, network, at)
-    select m.account_id, m.sub_account_id, :act, :actor, cast(:person_id as bigint), :about, :network, :now
+    select m.account_id, m.sub_account_id, :act, :actor, cast(:person_id as bigint), :about, :network, :at
       from memberships m, counted
      where m.person_id = :whose and counted.used = 1
     """
@@ -62,8 +62,9 @@ def record_person_entry(
     now: datetime,
 ) -> None:
     """One entry in each account of the actor, or of `person_id`. Takes the system transaction."""
-    entry = _build_entry(act, actor, about, now)
-    tx.execute(INSERT_ENTRIES, entry if person_id is None else entry | {"whose": person_id})
+    whose = actor.person_id if person_id is None else person_id
+    details = {"whose": whose, "about": dict(about or {})}
+    tx.execute(INSERT_ENTRIES, build_entry_columns(act, actor, now=now) | details)
 
 
 def record_throttled_entry(
@@ -71,21 +72,8 @@ def record_throttled_entry(
 ) -> None:
     """The same at most once a minute per key, so that nobody fills the log from outside. For an unknown person it does
     as much work, and writes nothing."""
-    tx.execute(INSERT_ENTRIES_THROTTLED, _build_entry(act, actor, about, now) | {"key": key})
-
-
-def _build_entry(act: str, actor: Actor, about: Mapping[str, Any] | None, now: datetime) -> dict[str, Any]:
-    if act not in ACTION_LABELS:
-        raise ValueError(f"{act} is no act of the audit log.")
-    return {
-        "act": act,
-        "actor": actor.name[:MAX_ACTOR_LENGTH],
-        "person_id": actor.person_id,
-        "whose": actor.person_id,
-        "about": dict(about or {}),
-        "network": None if actor.address is None else get_network(actor.address),
-        "now": now,
-    }
+    details = {"whose": actor.person_id, "about": dict(about or {}), "key": key}
+    tx.execute(INSERT_ENTRIES_THROTTLED, build_entry_columns(act, actor, now=now) | details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +85,8 @@ class LockedAccount:
 
 def lock_account(tx: Tx, account_id: int) -> LockedAccount:
     """Nobody else changes its members before this transaction ends."""
-    row = tx.execute(
-        sa.select(accounts.c.id, accounts.c.name, accounts.c.is_operator)
-        .where(accounts.c.id == account_id)
-        .with_for_update(key_share=True)
-    ).first()
-    if row is None:
-        raise NotFound
-    return LockedAccount(*row)
+    query = sa.select(accounts.c.id, accounts.c.name, accounts.c.is_operator).where(accounts.c.id == account_id)
+    return LockedAccount(*read_row(tx, query.with_for_update(key_share=True)))
 
 
 def validate_membership(tx: Tx, account: LockedAccount, *, role: Role, sub_account_id: int | None) -> None:

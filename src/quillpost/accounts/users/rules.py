@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable
+from pathlib import Path
 
 from zxcvbn_rs_py import zxcvbn
 
@@ -53,7 +54,7 @@ def find_name_error(name: str) -> str | None:
 MIN_GUESSES = 10**9
 MAX_RATED_LENGTH = 40
 """The beginning of a longer password is rated: the time that it takes grows with the length."""
-SERVICE_TEXTS = ("quillpost", "correct horse battery staple")
+FAMOUS_PASSWORDS = Path(__file__).with_name("famous_passwords.txt").read_text(encoding="ascii").splitlines()
 """What anyone would try who attacks this service, beyond the library's lists of common passwords and words."""
 
 
@@ -75,7 +76,7 @@ def _count_guesses(password: str, personal_texts: Iterable[str] = ()) -> int:
     rated = password[:MAX_RATED_LENGTH].encode(errors="replace").decode()
     if len(set(rated[1::2])) == 1:  # p.a.s.s.w.o.r.d
         rated = rated[::2]
-    return zxcvbn(rated, [*SERVICE_TEXTS, *personal_texts]).guesses
+    return zxcvbn(rated, [*FAMOUS_PASSWORDS, *personal_texts]).guesses
 
 
 MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 10, 1_000

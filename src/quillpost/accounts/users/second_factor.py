@@ -12,10 +12,10 @@ from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.users import emails
 from quillpost.accounts.users.queries import record_person_entry
 from quillpost.core import tokens
-from quillpost.core.database import Tx
+from quillpost.core.database import Tx, read_row
 from quillpost.core.database.tables.accounts import people, recovery_codes
 from quillpost.core.encryption import Encryptor
-from quillpost.core.errors import NotFound, Refused
+from quillpost.core.errors import Refused
 
 RECOVERY_CODE_COUNT = 10
 STEP_SECONDS = 30
@@ -178,14 +178,8 @@ class _SecondFactorPerson:
 
 def _lock_person(tx: Tx, person_id: int) -> _SecondFactorPerson:
     c = people.c
-    row = tx.execute(
-        sa.select(c.email, c.totp_sealed, c.totp_since, c.totp_begun_at)
-        .where(c.id == person_id)
-        .with_for_update(key_share=True)
-    ).first()
-    if row is None:
-        raise NotFound
-    return _SecondFactorPerson(*row)
+    query = sa.select(c.email, c.totp_sealed, c.totp_since, c.totp_begun_at).where(c.id == person_id)
+    return _SecondFactorPerson(*read_row(tx, query.with_for_update(key_share=True)))
 
 
 def _update_person(tx: Tx, person_id: int, now: datetime, **columns: object) -> None:

@@ -18,10 +18,9 @@ from quillpost.accounts.users import emails, invitations
 from quillpost.accounts.users.emails import notify_person
 from quillpost.accounts.users.queries import lock_account, validate_membership
 from quillpost.accounts.users.rules import find_name_error, normalize_name
-from quillpost.core.database import Tx
+from quillpost.core.database import Tx, read_row
 from quillpost.core.database.tables.accounts import memberships, people, sessions
 from quillpost.core.database.tables.base import accounts, sub_accounts, tokens
-from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NotFound, Refused
 
 
@@ -117,15 +116,9 @@ def _lock_membership(tx: Tx, account_id: int, membership_id: int) -> sa.Row[*tup
     conditions = m.id == membership_id, m.account_id == account_id
     if not share_lock_sub_account(tx, tx.scalar(sa.select(m.sub_account_id).where(*conditions))):
         raise NotFound
-    row = tx.execute(
-        sa.select(m.person_id, m.role, m.sub_account_id, people.c.email)
-        .join(people, people.c.id == m.person_id)
-        .where(*conditions)
-        .with_for_update()
-    ).first()
-    if row is None:
-        raise NotFound
-    return row
+    query = sa.select(m.person_id, m.role, m.sub_account_id, people.c.email)
+    query = query.join(people, people.c.id == m.person_id).where(*conditions)
+    return read_row(tx, query.with_for_update())
 
 
 def _require_other_owner(tx: Tx, account_id: int, member: sa.Row[*tuple[Any, ...]]) -> None:
@@ -163,9 +156,7 @@ LEAK_EMAIL_TEXT = (
 )
 
 
-def revoke_and_report_leaked(
-    tx: Tx, encryptor: Encryptor, token_texts: Sequence[str], *, address: str | None, now: datetime
-) -> int:
+def revoke_and_report_leaked(tx: Tx, token_texts: Sequence[str], *, address: str | None, now: datetime) -> int:
     """Revoke what is shown, and e-mail each owner, once a minute at most; the number of accounts. Takes the system
     transaction."""
     account_ids = revoke_leaked_tokens(tx, token_texts, address=address, now=now)
@@ -178,7 +169,6 @@ def revoke_and_report_leaked(
     for person_id, account_id, name in owners:
         notify_person(
             tx,
-            encryptor,
             person_id,
             key=f"leaked:{account_id}:{now:%Y-%m-%dT%H:%M}",
             subject=LEAK_EMAIL_SUBJECT.format(account=name),

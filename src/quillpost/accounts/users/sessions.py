@@ -1,4 +1,4 @@
-"""Sessions: browsers that somebody signed in with."""
+"""Sessions: browsers that users signed in with."""
 
 import secrets
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ FIND_SESSION = sa.text(
      order by m.id
     """
 )
-# Nobody ends the session, or changes what its reader may do, before the token is there to be ended too.
+# The session cannot end, nor its user's rights change, before the token is there to be ended too.
 LOCK_SESSION_MEMBERSHIP = sa.text(
     """
     select from sessions s join memberships m on m.person_id = s.person_id
@@ -60,7 +60,7 @@ LOCK_SESSION_MEMBERSHIP = sa.text(
     """
 )
 
-# Where those sessions are by now that are still in force: nobody is noted as seen by that.
+# Where the sessions that are still in force are by now. This does not count as being seen.
 READ_SESSION_STATES = sa.text(
     """
     select s.id as session_id, m.id as membership_id, m.role, m.sub_account_id,
@@ -282,7 +282,7 @@ def confirm_session(tx: Tx, session_id: int, *, now: datetime) -> None:
 def create_page_token(tx: Tx, user: SignedInUser, *, now: datetime) -> tuple[str, int]:
     """A token with which a page calls the API for its reader, and the seconds that it is valid for. It ends with the
     session, and is on no list. Takes the system transaction."""
-    # The sub account before the membership, as whoever removes it takes them.
+    # The sub account before the membership, in the order in which it is removed.
     if not share_lock_sub_account(tx, user.here.sub_account_id):
         raise NotFound
     here = user.here

@@ -25,7 +25,7 @@ from quillpost.core.errors import Throttled
 SignInOutcome = Literal["in", "code", "wrong", "throttled"]
 MAX_WRONG_CODES = 5
 
-# Somebody person is in no account has nothing to sign in to.
+# A person without an account has nothing to sign in to.
 FIND_PERSON = sa.text(
     """
     select p.id, p.email, p.password_hash, p.password_changed_at,
@@ -34,7 +34,7 @@ FIND_PERSON = sa.text(
      where lower(p.email) = :email and exists (select from memberships m where m.person_id = p.id)
     """
 )
-# The person first, then the session: in the order of whoever sets another password.
+# The person first, then the session: as where another password is set.
 LOCK_PENDING_SESSION = sa.text(
     """
     with person as materialized (
@@ -70,7 +70,7 @@ class SignInVisitor:
 
 @dataclass(frozen=True, slots=True)
 class _SignInPerson:
-    """The person with an e-mail; `id` is None for nobody, who is treated alike."""
+    """The person with an e-mail; `id` is None if there is none, which is treated alike."""
 
     email: str
     id: int | None = None
@@ -174,7 +174,7 @@ def submit_code(
 
 
 def confirm_password(context: SignInContext, person_id: int, password: str, visitor: SignInVisitor) -> SignInOutcome:
-    """Check the password of somebody signed in: "in", "wrong" or "throttled"."""
+    """Check the password of a user: "in", "wrong" or "throttled"."""
     buckets, network = (
         rate_limits.get_person_buckets(person_id, "confirm"),
         rate_limits.get_network_buckets(visitor.address),

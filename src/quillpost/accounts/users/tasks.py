@@ -19,7 +19,7 @@ EXPIRED_CONDITIONS = {
     "refresh_tokens": "expires_at < :before",
     "oauth_grants": "connected_at is null and created_at < :unconnected",
     "tokens": "expires_at < :before or (session_id is not null and expires_at < :now)",
-    # Somebody whose last account is gone, or the sub account that they were limited to.
+    # People whose last account is gone, or the sub account that they were limited to.
     "people": "not exists (select from memberships m where m.person_id = people.id)",
 }
 

@@ -346,7 +346,6 @@ class OAuthServer(AuthorizationServer):  # type: ignore[misc] # Authlib has no t
             incident = INCIDENTS[ended.reason].format(app=client.name)
             notify_person(
                 self.tx,
-                self._container.encryptor,
                 ended.notify_person_id,
                 key=f"connection-{ended.grant_id}-{ended.reason}",
                 subject=f"“{client.name}” was disconnected",

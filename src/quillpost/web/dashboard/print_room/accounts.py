@@ -6,9 +6,10 @@ from fastapi import APIRouter, Response
 
 from quillpost.accounts import queries as account_queries
 from quillpost.accounts.billing import service as billing_service
-from quillpost.accounts.billing.queries import find_future_price, read_price_list
+from quillpost.accounts.billing.queries import NO_FILTER, find_future_price, list_moves, read_price_list
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, PriceChange, PriceHistory, UnitPrice
 from quillpost.accounts.users.sessions import CONFIRMATION_LIFETIME
+from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards import stock
@@ -28,6 +29,7 @@ router = APIRouter(include_in_schema=False)
 
 ACCOUNTS_PATH = f"{PRINT_ROOM_PATH}/accounts"
 MAX_SEARCH_LENGTH = 100
+MAX_MOVES_SHOWN = 25
 
 
 @router.get(ACCOUNTS_PATH)
@@ -52,7 +54,7 @@ def render_account_page(context: RequestContext, account_id: int, *, form: FormS
     month = context.now().date().replace(day=1)
     with context.system_transaction() as tx:
         account = account_queries.find_account_summary(tx, account_id, mode=context.user.mode, month=month)
-        moves = account_queries.list_recent_moves(tx, account_id, mode=context.user.mode)
+        moves = list_moves(tx, Tenant(account_id, None, context.user.mode), NO_FILTER, limit=MAX_MOVES_SHOWN)
     is_confirmed = context.now() - context.user.confirmed_at <= CONFIRMATION_LIFETIME
     return render_room_page(context, "account.html", form=form, account=account, moves=moves, is_confirmed=is_confirmed)
 

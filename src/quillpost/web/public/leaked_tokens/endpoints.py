@@ -45,7 +45,7 @@ def report_leaked(
     address = get_client_address(request)
     tokens = _parse_tokens(body, container.limits.bounds)
     with container.db.system_transaction() as tx:
-        revoke_and_report_leaked(tx, container.encryptor, tokens, address=address, now=container.clock())
+        revoke_and_report_leaked(tx, tokens, address=address, now=container.clock())
     return json_response({"message": DONE_MESSAGE}, status=202)
 
 
