@@ -12,11 +12,11 @@ from PIL import Image, ImageCms
 
 from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.pdf.color import (
+    DISPLAY_PROFILE,
+    OUTPUT_PROFILE,
     SRGB,
     OutputIntent,
     icc_color_space,
-    make_display_profile,
-    make_output_profile,
     read_output_intent,
 )
 from quillpost.rendering.pdf.files import PdfFile, PrintMetadata
@@ -135,7 +135,7 @@ BREAKS: dict[str, tuple[Break, str]] = {
     "no condition": (_set("Root.OutputIntents.0.OutputConditionIdentifier", None), "intent: no /Output"),
     "no profile": (_set("Root.OutputIntents.0.DestOutputProfile", None), "intent: no profile"),
     "no ICC": (_profile_of(b"profile"), "intent: This is not an ICC profile."),
-    "a screen's profile": (_profile_of(make_display_profile()), "intent: the profile is not that of"),
+    "a screen's profile": (_profile_of(DISPLAY_PROFILE), "intent: the profile is not that of"),
     "wrong N": (_set("Root.OutputIntents.0.DestOutputProfile.N", 4), "intent: /N is not"),
     "no trim box": (_set(_PAGE + "TrimBox", None), "boxes: page 1 has not all"),
     "trim beyond bleed": (_set(_PAGE + "TrimBox", _OTHER), "boxes: those of page 1"),
@@ -263,7 +263,7 @@ def test_a_moment_without_a_time_zone_and_an_empty_title_are_refused() -> None:
         PrintMetadata(" ", MADE_AT)
 
 
-@pytest.mark.parametrize("profile", [make_display_profile(), make_output_profile()], ids=["display", "output"])
+@pytest.mark.parametrize("profile", [DISPLAY_PROFILE, OUTPUT_PROFILE], ids=["display", "output"])
 @pytest.mark.parametrize("rendering", ImageCms.Intent)
 def test_our_srgb_is_srgb(profile: bytes, rendering: ImageCms.Intent) -> None:
     steps = np.stack(np.meshgrid(*[np.arange(0, 256, 15).astype(np.uint8)] * 3), -1).reshape(18, -1, 3)
@@ -294,7 +294,7 @@ def test_an_operators_profile_is_read() -> None:
         (b"\x89PNG" + bytes(500), "not an ICC profile"),
         (SRGB.profile[:-1], "cut off"),
         (_profile(b"RGB ", b"link"), "class link"),
-        (make_display_profile(), "class mntr"),
+        (DISPLAY_PROFILE, "class mntr"),
         (_profile(b"Lab "), "colors are Lab"),
         (SRGB.profile[:20] + b"????" + SRGB.profile[24:], r"connects to \?"),
         (SRGB.profile[:128] + b"\xff\xff\xff\xff" + SRGB.profile[132:], "list of tags"),
