@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.resources import files
 from uuid import UUID
 from xml.sax.saxutils import escape
 
@@ -16,34 +17,7 @@ from quillpost.rendering.pdf.png import filter_up
 _PRODUCER = "Quillpost"
 
 # The names of the namespaces are fixed by the standards; nothing is fetched from there.
-_XMP_TEMPLATE = """<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
-<x:xmpmeta xmlns:x="adobe:ns:meta/">
-<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
-<rdf:Description rdf:about=""
- xmlns:dc="http://purl.org/dc/elements/1.1/"
- xmlns:xmp="http://ns.adobe.com/xap/1.0/"
- xmlns:xmpMM="http://ns.adobe.com/xap/1.0/mm/"
- xmlns:pdf="http://ns.adobe.com/pdf/1.3/"
- xmlns:pdfxid="http://www.npes.org/pdfx/ns/id/"
- xmlns:pdfvtid="http://www.npes.org/pdfvt/ns/id/">
-<dc:format>application/pdf</dc:format>
-<dc:title><rdf:Alt><rdf:li xml:lang="x-default">{title}</rdf:li></rdf:Alt></dc:title>
-<xmp:CreateDate>{date}</xmp:CreateDate>
-<xmp:ModifyDate>{date}</xmp:ModifyDate>
-<xmp:MetadataDate>{date}</xmp:MetadataDate>
-<xmp:CreatorTool>{maker}</xmp:CreatorTool>
-<xmpMM:DocumentID>uuid:{identity}</xmpMM:DocumentID>
-<xmpMM:VersionID>1</xmpMM:VersionID>
-<xmpMM:RenditionClass>default</xmpMM:RenditionClass>
-<pdf:Producer>{maker}</pdf:Producer>
-<pdf:Trapped>False</pdf:Trapped>
-<pdfxid:GTS_PDFXVersion>PDF/X-4</pdfxid:GTS_PDFXVersion>
-<pdfvtid:GTS_PDFVTVersion>PDF/VT-1</pdfvtid:GTS_PDFVTVersion>
-<pdfvtid:GTS_PDFVTModDate>{date}</pdfvtid:GTS_PDFVTModDate>
-</rdf:Description>
-</rdf:RDF>
-</x:xmpmeta>
-<?xpacket end="r"?>"""
+_XMP_TEMPLATE = files(__package__).joinpath("metadata.xml").read_text("utf-8")
 
 
 @dataclass(frozen=True, slots=True)
