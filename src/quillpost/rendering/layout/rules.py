@@ -83,29 +83,20 @@ _FIRST_BAR_RANGE = 3.5, 4.25
 _BARCODE_WIDTHS = 2.68, 3.23
 _BARCODE_HEIGHTS = 0.125, 0.165
 
-# The smallest boxes, in inches, that are of use.
-_MIN_BOX_SIZES = {
-    "message": (1.5, 1.0),
-    "message_above_qr": (1.5, 0.5),
-    "return_address": (1.0, 0.4),
-    "indicia": (0.5, 0.3),
-    "address": (2.0, 0.55),
-    "qr": (0.6, 0.6),
-    "card": (2.5, 1.6),
-    "opt_out": (1.5, 0.09),
+# Each box by what its owner calls it, and the smallest width and height, in inches, that are of use.
+_BOX_RULES = {
+    "message": ("message", 1.5, 1.0),
+    "message_above_qr": ("message above the QR code", 1.5, 0.5),
+    "divider": ("divider", 0.0, 0.0),
+    "return_address": ("return address", 1.0, 0.4),
+    "indicia": ("indicia", 0.5, 0.3),
+    "address": ("address", 2.0, 0.55),
+    "barcode": ("barcode", 0.0, 0.0),
+    "qr": ("QR code", 0.6, 0.6),
+    "card": ("gift card", 2.5, 1.6),
+    "opt_out": ("opt-out line", 1.5, 0.09),
 }
-_BOX_TITLES = {
-    "message": "message",
-    "message_above_qr": "message above the QR code",
-    "divider": "divider",
-    "return_address": "return address",
-    "indicia": "indicia",
-    "address": "address",
-    "barcode": "barcode",
-    "qr": "QR code",
-    "card": "gift card",
-    "opt_out": "opt-out line",
-}
+_BOX_TITLES = {name: title for name, (title, _, _) in _BOX_RULES.items()}
 
 # A piece without a QR code has the whole message box, one with it the box above.
 _ALTERNATIVE_BOXES = ({"message", "qr"}, {"message", "message_above_qr"})
@@ -144,10 +135,10 @@ def _side_errors(side: Side) -> Iterator[str]:
 
 
 def _box_size_errors(boxes: dict[str, Box]) -> Iterator[str]:
-    for name, (width, height) in _MIN_BOX_SIZES.items():
-        box = boxes.get(name)
-        if box and not box.contains(Box(box.left, box.bottom, width * INCH, height * INCH)):
-            yield f"the {_BOX_TITLES[name]} is too small; it needs at least {width:g} by {height:g} in."
+    for name, box in boxes.items():
+        title, width, height = _BOX_RULES[name]
+        if not box.contains(Box(box.left, box.bottom, width * INCH, height * INCH)):
+            yield f"the {title} is too small; it needs at least {width:g} by {height:g} in."
     qr = boxes.get("qr")
     if qr and qr.width != qr.height:
         yield "the QR code is not square."
