@@ -192,13 +192,7 @@ class _Emblem(NamedTuple):
     draw: Callable[[float], bytes]
 
 
-def draw_branded_front(
-    panel: Box, paper: Box, greeting: HandwrittenLine, brand: FrontBranding, face: CachedFace
-) -> bytes:
-    return _BrandedFront(panel, brand, face).draw(paper, greeting)
-
-
-class _BrandedFront:
+class BrandedFront:
     """Laid out from the foot up: the emblem has the remaining room."""
 
     def __init__(self, panel: Box, brand: FrontBranding, face: CachedFace) -> None:

@@ -9,7 +9,7 @@ from quillpost.rendering.codes.qr import QrEncoder, draw_qr
 from quillpost.rendering.handwriting.text import BAR_FONT, PLAIN_FONT, CachedFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout import fronts, giftcards
-from quillpost.rendering.layout.fronts import FrontBranding, PlacedPicture, draw_branded_front
+from quillpost.rendering.layout.fronts import BrandedFront, FrontBranding, PlacedPicture
 from quillpost.rendering.layout.models import QR_QUIET_ZONE, DoesNotFit, Side
 from quillpost.rendering.layout.text import (
     ASCENT,
@@ -108,7 +108,7 @@ def _draw_generated_front(
     if design.branding is None:
         return fronts.draw_plain_front(side.preview_area, paper_box, greeting, design.sender, face)
     brand = FrontBranding(design.branding, logo, design.sender)
-    return draw_branded_front(side.preview_area, paper_box, greeting, brand, face)
+    return BrandedFront(side.preview_area, brand, face).draw(paper_box, greeting)
 
 
 def _draw_return_address(side: Side, box: Box, design: Design, face: CachedFace, *, over_art: bool) -> bytes:
