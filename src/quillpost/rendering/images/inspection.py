@@ -36,7 +36,7 @@ class PageInspection:
     has_hidden_layers: bool
     size: tuple[float, float]
     redraw_reasons: dict[str, None] = field(default_factory=dict)
-    _kept_entries: list[tuple[PdfObject, frozenset[str]]] = field(default_factory=list)
+    _printed_objects: list[tuple[PdfObject, str]] = field(default_factory=list)
     _drawing_cost: DrawingCost = field(default_factory=DrawingCost)
     _content_bytes: int = 0
     _objects: objects.SeenObjects = field(init=False)
@@ -56,28 +56,28 @@ class PageInspection:
         node: Node = form.objgen
         if self._objects.is_already_seen(form, depth):
             return node
-        kept_entries = objects.PATTERN_ENTRIES if "/PatternType" in form else objects.FORM_ENTRIES
+        kind = "pattern" if "/PatternType" in form else "form"
         if form.get("/Subtype2") == "/PS" or "/PS" in form:
             self._add_reason("PostScript")
         if "/OC" in form:
             self._note_layer()
         resources = form.get("/Resources", inherited)
-        self._keep_entries(form, kept_entries)
+        self._keep_entries(form, kind)
         group = form.get("/Group")
         if isinstance(group, pikepdf.Dictionary):
-            self._keep_entries(group, objects.GROUP_ENTRIES)
+            self._keep_entries(group, "group")
             self._inspect_color_space(group.get("/CS"), depth)
-        extra, repeats = complexity.tiling_cost(form, *self.size) if kept_entries is objects.PATTERN_ENTRIES else (0, 1)
+        extra, repeats = complexity.tiling_cost(form, *self.size) if kind == "pattern" else (0, 1)
         form["/Resources"] = self._inspect_content(form, resources, depth, node, extra, repeats)
         return node
 
     def strip_entries(self) -> None:
         """Remove what does not show, after all pages are inspected: they share objects."""
-        for pdf_object, kept_entries in self._kept_entries:
-            objects.keep_entries(pdf_object, kept_entries)
+        for pdf_object, kind in self._printed_objects:
+            objects.keep_entries(pdf_object, kind)
 
-    def _keep_entries(self, pdf_object: PdfObject, kept_entries: frozenset[str]) -> None:
-        self._kept_entries.append((pdf_object, kept_entries))
+    def _keep_entries(self, pdf_object: PdfObject, kind: str) -> None:
+        self._printed_objects.append((pdf_object, kind))
 
     def _inspect_content(
         self,
@@ -193,7 +193,7 @@ class PageInspection:
             return node
         if "/OC" in image:
             self._note_layer()
-        self._keep_entries(image, objects.IMAGE_ENTRIES)
+        self._keep_entries(image, "image")
         self._check_pixels(image)
         self._inspect_color_space(image.get("/ColorSpace"), depth)
         masks = [mask for name in ("/SMask", "/Mask") if isinstance(mask := image.get(name), pikepdf.Stream)]
@@ -232,7 +232,7 @@ class PageInspection:
         node = self._objects.node_of(font)
         if self._objects.is_already_seen(font, depth):
             return node
-        self._keep_entries(font, objects.FONT_ENTRIES)
+        self._keep_entries(font, "font")
         if font.get("/Subtype") == "/Type3":
             self._inspect_type3_font(font, inherited, depth, node)
             return node
@@ -241,15 +241,15 @@ class PageInspection:
         if isinstance(descendants, pikepdf.Array) and len(descendants):
             described_font = descendants[0]
             if isinstance(described_font, pikepdf.Dictionary):
-                self._keep_entries(described_font, objects.FONT_ENTRIES)
+                self._keep_entries(described_font, "font")
         descriptor = described_font.get("/FontDescriptor") if isinstance(described_font, pikepdf.Dictionary) else None
         is_embedded = False
         if isinstance(descriptor, pikepdf.Dictionary):
-            self._keep_entries(descriptor, objects.FONT_DESCRIPTOR_ENTRIES)
+            self._keep_entries(descriptor, "font_descriptor")
             files = [descriptor[name] for name in _FONT_FILES if name in descriptor]
             is_embedded = any(isinstance(file, pikepdf.Stream) for file in files)
             for file in files:
-                self._keep_entries(file, objects.FONT_FILE_ENTRIES)
+                self._keep_entries(file, "font_file")
         if not is_embedded:
             name = str(font.get("/BaseFont", "/of no name"))[1:]
             self._add_reason(f"the font {name[:60]}, which is not embedded")
@@ -283,13 +283,13 @@ class PageInspection:
             return None
         if self._objects.is_already_seen(state, depth):
             return objects.soft_mask_node(state)
-        self._keep_entries(state, objects.GRAPHICS_STATE_ENTRIES)
+        self._keep_entries(state, "graphics_state")
         font = state.get("/Font")
         if isinstance(font, pikepdf.Array) and len(font):
             self._inspect_font(font[0], inherited, depth)
         mask = state.get("/SMask")
         if isinstance(mask, pikepdf.Dictionary):
-            self._keep_entries(mask, objects.SOFT_MASK_ENTRIES)
+            self._keep_entries(mask, "soft_mask")
             group: PdfObject = mask.get("/G")
             if isinstance(group, pikepdf.Stream):
                 self._inspect_form(group, inherited, depth + 1)
@@ -302,7 +302,7 @@ class PageInspection:
             return None
         node = self._objects.node_of(pattern)
         if not self._objects.is_already_seen(pattern, depth):
-            self._keep_entries(pattern, objects.PATTERN_ENTRIES)
+            self._keep_entries(pattern, "pattern")
             shading = self._inspect_shading(pattern.get("/Shading"), depth + 1)
             self._inspect_graphics_state(pattern.get("/ExtGState"), inherited, depth + 1)
             self._drawing_cost.record(node, 0, {} if shading is None else {shading: 1})
@@ -313,7 +313,7 @@ class PageInspection:
             return None
         node = self._objects.node_of(shading)
         if not self._objects.is_already_seen(shading, depth):
-            self._keep_entries(shading, objects.SHADING_ENTRIES)
+            self._keep_entries(shading, "shading")
             self._inspect_color_space(shading.get("/ColorSpace"), depth)
             self._drawing_cost.record(node, complexity.shading_cost(shading), {})
         return node
@@ -326,7 +326,7 @@ class PageInspection:
         elif isinstance(space, pikepdf.Array) and len(space):
             family = space[0]
             if family == "/ICCBased" and len(space) > 1 and isinstance(space[1], pikepdf.Stream):
-                self._keep_entries(space[1], objects.PROFILE_ENTRIES)
+                self._keep_entries(space[1], "profile")
             elif family in ("/Indexed", "/I", "/Pattern") and len(space) > 1:
                 self._inspect_color_space(space[1], depth + 1)
             elif family in ("/Separation", "/DeviceN") and len(space) > 2:

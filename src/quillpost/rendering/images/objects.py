@@ -1,8 +1,10 @@
 """PDF objects: the entries that may be printed, resources, and copies of pages."""
 
 import io
+import tomllib
 from collections.abc import Hashable, Sequence
 from decimal import Decimal
+from importlib.resources import files
 from typing import Any
 
 import pikepdf
@@ -15,44 +17,17 @@ PdfObject = Any  # pikepdf returns numbers, booleans and nulls as Python's own, 
 Node = Hashable
 
 
-def _entry_names(*names: str) -> frozenset[str]:
-    return frozenset(f"/{name}" for line in names for name in line.split())
+# By the kind of an object, the entries that may be printed.
+_KEPT_ENTRIES = {
+    kind: frozenset(f"/{name}" for name in names.split())
+    for kind, names in tomllib.loads(files(__package__).joinpath("entries.toml").read_text("utf-8")).items()
+}
 
 
-_STREAM_ENTRIES = "Length Filter DecodeParms"
-FORM_ENTRIES = _entry_names(_STREAM_ENTRIES, "Type Subtype FormType BBox Matrix Resources Group")
-GROUP_ENTRIES = _entry_names("Type S CS I K")
-IMAGE_ENTRIES = _entry_names(
-    _STREAM_ENTRIES,
-    "Type Subtype Width Height ColorSpace BitsPerComponent Intent ImageMask Mask Decode Interpolate",
-    "SMask SMaskInData Matte",
-)
-PATTERN_ENTRIES = _entry_names(
-    _STREAM_ENTRIES, "Type PatternType PaintType TilingType BBox XStep YStep Resources Matrix Shading ExtGState"
-)
-SHADING_ENTRIES = _entry_names(
-    _STREAM_ENTRIES,
-    "ShadingType ColorSpace Background BBox AntiAlias Function Domain Matrix Coords Extend",
-    "BitsPerCoordinate BitsPerComponent BitsPerFlag Decode VerticesPerRow",
-)
-# Without transfer functions and halftones: those belong to the printer.
-GRAPHICS_STATE_ENTRIES = _entry_names("Type LW LC LJ ML D RI OP op OPM Font FL SM SA BM SMask CA ca AIS TK")
-SOFT_MASK_ENTRIES = _entry_names("Type S G BC TR")
-FONT_ENTRIES = _entry_names(
-    "Type Subtype Name BaseFont FirstChar LastChar Widths FontDescriptor Encoding ToUnicode",
-    "DescendantFonts CIDSystemInfo DW W DW2 W2 CIDToGIDMap FontBBox FontMatrix CharProcs Resources",
-)
-FONT_DESCRIPTOR_ENTRIES = _entry_names(
-    "Type FontName FontFamily FontStretch FontWeight Flags FontBBox ItalicAngle Ascent Descent Leading",
-    "CapHeight XHeight StemV StemH AvgWidth MaxWidth MissingWidth FontFile FontFile2 FontFile3 CharSet",
-)
-FONT_FILE_ENTRIES = _entry_names(_STREAM_ENTRIES, "Length1 Length2 Length3 Subtype")
-PROFILE_ENTRIES = _entry_names(_STREAM_ENTRIES, "N Range")
-
-
-def keep_entries(pdf_object: PdfObject, kept_entries: frozenset[str]) -> None:
+def keep_entries(pdf_object: PdfObject, kind: str) -> None:
+    """Remove all entries but those that an object of this kind, as in `entries.toml`, may be printed with."""
     if isinstance(pdf_object, pikepdf.Dictionary | pikepdf.Stream):
-        for name in set(pdf_object.keys()) - kept_entries:
+        for name in set(pdf_object.keys()) - _KEPT_ENTRIES[kind]:
             del pdf_object[name]
 
 
