@@ -1,37 +1,29 @@
 """The capitals of names, and the first and the last name in a name field."""
 
 import re
+import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 
-PARTICLES = frozenset(
-    {"de", "del", "della", "der", "den", "di", "da", "do", "dos", "du", "la", "le", "ten", "ter"}
-    | {"van", "von", "zu", "bin", "ibn", "al", "el"}
-)
-ROMAN_NUMERALS = frozenset({"ii", "iii", "iv"})
-DEGREES = frozenset({"md", "dds", "dmd", "dvm", "cpa", "rn", "jd"})
-SUFFIXES = frozenset({"jr", "sr", "esq", "phd"}) | ROMAN_NUMERALS | DEGREES
-TITLES = frozenset({"mr", "mrs", "ms", "miss", "mx", "dr", "prof", "rev", "sir", "dame", "fr", "hon", "capt", "attn"})
-HOUSEHOLD_WORDS = frozenset(
-    {"family", "household", "resident", "residents", "occupant", "occupants", "neighbor", "neighbors"}
-    | {"neighbour", "neighbours", "homeowner", "homeowners", "customer", "owner"}
-)
-BUSINESS_WORDS = frozenset(
-    {"llc", "llp", "pllc", "inc", "incorporated", "ltd", "limited", "corp", "corporation", "co", "company"}
-    | {"plc", "gmbh", "trust", "estate", "foundation", "association", "hoa", "sons", "holdings"}
-    | {"properties", "partners", "group", "enterprises"}
-)
-PLACEHOLDERS = frozenset({"na", "n/a", "none", "null", "nil", "nan", "unknown", "undefined", "anonymous"})
+_WORDS = {
+    kind: frozenset(words.split())
+    for kind, words in tomllib.loads(files(__package__).joinpath("names.toml").read_text("utf-8")).items()
+}
+PARTICLES, TITLES, PLACEHOLDERS = _WORDS["particles"], _WORDS["titles"], _WORDS["placeholders"]
+HOUSEHOLD_WORDS, BUSINESS_WORDS = _WORDS["household_words"], _WORDS["business_words"]
+SUFFIXES = _WORDS["suffixes"] | _WORDS["roman_numerals"] | _WORDS["degrees"]
+_JOINERS = _WORDS["joiners"]
 FAMILY_FIRST_SCRIPT = re.compile(
     "[\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U000323af]+"
 )
 """Scripts that put the family name first and need no space between names."""
 
 
-_JOINERS = frozenset({"&", "+", "and", "und", "et"})
-_ACRONYMS = frozenset({"llc", "llp", "pllc", "hoa", "usa"})
 # Words whose capitals follow no rule.
-_FIXED_SPELLINGS = {"phd": "PhD"} | {word: word.upper() for word in ROMAN_NUMERALS | DEGREES | _ACRONYMS}
+_FIXED_SPELLINGS = {"phd": "PhD"} | {
+    word: word.upper() for word in _WORDS["roman_numerals"] | _WORDS["degrees"] | _WORDS["acronyms"]
+}
 _IRREGULAR_WORDS = PARTICLES | _JOINERS | SUFFIXES | frozenset(_FIXED_SPELLINGS)
 _APOSTROPHE_PREFIXES = frozenset({"dell", "dall", "sant"})
 _APOSTROPHE = re.compile("['’ʼ`´]")
@@ -59,7 +51,7 @@ def normalize_name_case(name: str) -> str:
 
 
 def normalize_ordinary_word(word: str) -> str | None:
-    """The word as a name shows it, if there is no doubt; most words."""
+    """The word as a name shows it, where that is certain; most words."""
     if len(word) < 3 or word.lower() in _IRREGULAR_WORDS or not _is_plain(word):
         return None
     if word.istitle():
@@ -125,7 +117,7 @@ def capitalize(part: str) -> str:
 
 # After these a single word is a given name: Sir Elton, Father Ted.
 _TITLES_BEFORE_FIRST_NAMES = frozenset({"sir", "dame", "fr", "attn"})
-# Particles that nobody has for a first name, unlike Van, Al, Della or Le.
+# Particles that are never a first name, unlike Van, Al, Della or Le.
 _SURNAME_PARTICLES = frozenset({"de", "del", "der", "den", "dos", "von", "bin", "ibn"})
 
 _OR_RESIDENT_SUFFIX = re.compile(r" or (?:the )?(?:current )?(?:resident|occupant)$", re.IGNORECASE)
