@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from pikepdf import Dictionary, Name, ObjectStreamMode
 from PIL import Image, PngImagePlugin
 
-from quillpost.rendering.images.models import read_picture
+from quillpost.rendering.images.models import ObjectList, read_picture
 from quillpost.rendering.images.objects import copy_page_forms
 from quillpost.rendering.images.pdfs import make_printable_pages
 from quillpost.rendering.images.pictures import make_printable_picture
 from quillpost.rendering.images.rules import UnprintableImage, UnprintablePdf
-from quillpost.rendering.pdf.files import PdfFile
 from support.images import QUARTERS, png_chunk, saved, srgb_profile
 from support.pdf_files import TRIANGLE, embedded_font, helvetica, image, make_pdf
 
@@ -97,7 +96,7 @@ def test_a_damaged_pdf_is_printable_or_refused(data: st.DataObject) -> None:
         made = make_printable_pages(broken)
     except UnprintablePdf:
         return
-    assert len(copy_page_forms(PdfFile(), made.data)) == made.count
+    assert len(copy_page_forms(ObjectList(1), made.data)) == made.count
 
 
 def test_the_whole_files_are_printable() -> None:

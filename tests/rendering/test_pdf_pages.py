@@ -13,6 +13,7 @@ import pytest
 from pikepdf import Array, Dictionary, Name, String
 from PIL import Image
 
+from quillpost.rendering.images.models import ObjectList
 from quillpost.rendering.images.objects import copy_page_forms
 from quillpost.rendering.images.pdfs import make_printable_pages
 from quillpost.rendering.images.rules import UnprintablePdf
@@ -25,10 +26,18 @@ from support.pdfx_checks import find_errors
 REDRAWN = "Page 1: redrawn as a picture of 300 dpi because of "
 
 
+def copied_forms(pdf: PdfFile, pages: bytes, **how: Any) -> list[int]:
+    """The numbers of the pages in a file of ours that they are copied into."""
+    copied = ObjectList(pdf.last_number + 1)
+    forms = copy_page_forms(copied, pages, **how)
+    pdf.add_copied_objects(copied.objects)
+    return forms
+
+
 def composed(pages: bytes, **how: Any) -> bytes:
     """Every page drawn by a page of ours."""
     pdf = PdfFile()
-    for form in copy_page_forms(pdf, pages, **how):
+    for form in copied_forms(pdf, pages, **how):
         content = pdf.add_stream(b"/F Do")
         pdf.add_page(b"/MediaBox[0 0 612 792]/Resources<</XObject<</F %d 0 R>>>>" % form, [content])
     return pdf.finish()
@@ -216,9 +225,8 @@ def test_a_press_can_take_what_came_in(content: bytes, components: int) -> None:
     pdf = PdfFile(PrintMetadata("Batch", datetime(2026, 5, 4, tzinfo=UTC), intent))
     spaces = default_color_spaces(pdf, intent)
     pdf.begin_part(b"1")
-    for form in copy_page_forms(
-        pdf, make_printable_pages(make_pdf(content, change=with_font)).data, default_spaces=spaces
-    ):
+    pages = make_printable_pages(make_pdf(content, change=with_font)).data
+    for form in copied_forms(pdf, pages, default_spaces=spaces):
         boxes = b"/MediaBox[0 0 612 792]/BleedBox[0 0 612 792]/TrimBox[0 0 612 792]"
         resources = b"/Resources<</XObject<</F %d 0 R>>/ColorSpace<<%b>>>>" % (form, spaces)
         pdf.add_page(boxes + resources, [pdf.add_stream(b"/F Do")])

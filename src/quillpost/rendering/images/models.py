@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from quillpost.rendering.images.files import ORIENTATION_MATRICES, read_jpeg_header, read_png, upright_size
 from quillpost.rendering.images.rules import JPEG_SIGNATURE, PNG_SIGNATURE, UnprintableImage, UnprintablePdf
@@ -37,16 +37,6 @@ class CopiedObject(NamedTuple):
 
     body: bytes
     data: bytes | None
-
-
-class CopyTarget(Protocol):
-    """Where copied objects are put, as in `PdfFile`."""
-
-    def reserve(self) -> int: ...
-
-    def put(self, number: int, body: bytes) -> int: ...
-
-    def add_stream(self, data: bytes, entries: bytes = b"", *, is_final: bool = False) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +81,10 @@ class ObjectList:
         self.objects.append(CopiedObject(b"null", None))
         return self._first + len(self.objects) - 1
 
-    def put(self, number: int, body: bytes) -> int:
+    def put(self, number: int, body: bytes) -> None:
         self.objects[number - self._first] = CopiedObject(body, None)
-        return number
 
-    def add_stream(self, data: bytes, entries: bytes = b"", *, is_final: bool = False) -> int:
-        assert is_final
+    def add_stream(self, data: bytes, entries: bytes) -> int:
         self.objects.append(CopiedObject(entries, data))
         return self._first + len(self.objects) - 1
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pikepdf
 
-from quillpost.rendering.images.models import CopyTarget
+from quillpost.rendering.images.models import ObjectList
 from quillpost.rendering.images.rules import MAX_CONTENT_BYTES, UnprintablePdf
 
 PdfObject = Any  # pikepdf returns numbers, booleans and nulls as Python's own, which its types do not say
@@ -142,21 +142,21 @@ _MAX_COPY_DEPTH = 100
 _FORM_ENTRIES = b"/Type/XObject/Subtype/Form/BBox[0 0 612 792]/Resources "
 
 
-def copy_page_forms(pdf: CopyTarget, pages: bytes, *, default_spaces: bytes = b"") -> list[int]:
+def copy_page_forms(target: ObjectList, pages: bytes, *, default_spaces: bytes = b"") -> list[int]:
     """The number of a form of 612 x 792 points for each page; shared objects are copied once.
 
     `default_spaces`, such as `/DefaultRGB 5 0 R`, join the color spaces of everything that is drawn.
     """
     with pikepdf.open(io.BytesIO(pages)) as source:
-        copier = _ObjectCopier(pdf, default_spaces)
+        copier = _ObjectCopier(target, default_spaces)
         return [copier.copy_page(page.obj) for page in source.pages]
 
 
 class _ObjectCopier:
     """Copies objects of one PDF into another, each once."""
 
-    def __init__(self, pdf: CopyTarget, default_spaces: bytes) -> None:
-        self._pdf = pdf
+    def __init__(self, target: ObjectList, default_spaces: bytes) -> None:
+        self._target = target
         self._default_spaces = default_spaces
         self._numbers: dict[tuple[int, int], int] = {}
         self._open_streams: set[tuple[int, int]] = set()
@@ -164,9 +164,8 @@ class _ObjectCopier:
     def copy_page(self, page: PdfObject) -> int:
         resources = self._write_resources(page["/Resources"], 0)
         contents = page["/Contents"]
-        return self._pdf.add_stream(
-            contents.read_raw_bytes(), _FORM_ENTRIES + resources + self._write_entries(contents, 0), is_final=True
-        )
+        entries = _FORM_ENTRIES + resources + self._write_entries(contents, 0)
+        return self._target.add_stream(contents.read_raw_bytes(), entries)
 
     def _write_value(self, value: object, depth: int) -> bytes:
         if depth > _MAX_COPY_DEPTH:
@@ -184,11 +183,10 @@ class _ObjectCopier:
                 return b"null"
             self._open_streams.add(key)
             entries = self._write_entries(value, depth + 1)
-            number = self._pdf.add_stream(value.read_raw_bytes(), entries, is_final=True)
-            self._numbers[key] = number
+            number = self._numbers[key] = self._target.add_stream(value.read_raw_bytes(), entries)
         else:
-            number = self._numbers[key] = self._pdf.reserve()
-            self._pdf.put(number, self._write_direct(value, depth + 1))
+            number = self._numbers[key] = self._target.reserve()
+            self._target.put(number, self._write_direct(value, depth + 1))
         return b"%d 0 R" % number
 
     def _write_direct(self, value: object, depth: int) -> bytes:
