@@ -1,8 +1,10 @@
 """Pictures of the handwriting styles: samples, signatures and specimen sheets."""
 
 import hashlib
+import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -34,14 +36,9 @@ from quillpost.rendering.service import Renderer
 
 SAMPLE_DPI = 150
 SAMPLE_PIXELS = (700, 120)
-SAMPLE_LINE = "Thank you so much, Jane! See you all in May."
-# What sets these hands apart is the letters that the others do not have.
-_LINES_BY_STYLE = {18: "Thank you, Jane! बहुत धन्यवाद, फिर मिलेंगे!", 19: "Thank you, Zoë! Спасибо, до встречи! Děkuji!"}
-
-SAMPLE_LETTER = """Hi Jane,
-It was so good to see you and the boys last week. The garden looks wonderful, and we still talk about \
-your apple pie! If you need a hand with the fence on Saturday the 12th, call us at 555-0149.
-All our best, Quincy & Bex"""
+_SAMPLES = tomllib.loads(files(__package__).joinpath("samples.toml").read_text("utf-8"))
+SAMPLE_LINE: str = _SAMPLES["line"]
+SAMPLE_LETTER: str = _SAMPLES["letter"]
 
 _INK = PEN_COLORS["blue"].ink
 _GRAY = b".45 g"
@@ -120,7 +117,8 @@ class SamplePage:
 
 
 def sample_text(number: int) -> str:
-    return _LINES_BY_STYLE.get(number, SAMPLE_LINE)
+    text: str = _SAMPLES["line_by_style"].get(str(number), SAMPLE_LINE)
+    return text
 
 
 def sample_version(style: Style) -> str:
@@ -227,25 +225,10 @@ def shrink_picture(sandbox: Sandbox, data: bytes, *, max_pixels: int) -> bytes:
 _ART_DPI = 150
 _LOGO_PIXELS = 480
 
-_RECIPIENT = models.Addressee(
-    name="Jane Doe",
-    company="Doe & Daughters",
-    address="1200 Barton Springs Rd",
-    address2="Apt 4",
-    city="Austin",
-    province="TX",
-    postal_code="78704-1155",
-)
-_RETURN_ADDRESS = models.ReturnAddress("Quincy & Bex Ward", "PO Box 1180", None, "Austin", "TX", "78767")
-_SENDER = models.SenderName("Quincy Ward", "Ward & Sons Gardens")
-_COPY = Copy(1, 0, _RECIPIENT, tracking="00310999999000000017", routing="78704115504")
-_QR_URL = "https://mail.example.com/q/7Hk2Wd"
-_CLAIM = models.GiftcardClaim(
-    "SPEC-1MEN-00000-0000-0000-00000", "https://mail.example.com/gift/SPEC1MEN000000000000000000"
-)
-_CONTACT = "Quincy Ward · (512) 555-0100 · quincy@ward.example"
-_DISCLAIMER = "Ward & Sons Gardens, licensed irrigators and arborists in Travis County, Texas."
-_OPT_OUT = "Prefer no mail? mail.example.com/stop/7Hk2WdQx"
+_RETURN_ADDRESS = models.ReturnAddress(**_SAMPLES["return_address"])
+_SENDER = models.SenderName(**_SAMPLES["sender"])
+_COPY = Copy(1, 0, models.Addressee(**_SAMPLES["recipient"]), **_SAMPLES["codes"])
+_CLAIM = models.GiftcardClaim(**_SAMPLES["claim"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +245,9 @@ def make_specimens(renderer: Renderer, name: str) -> Iterator[Specimen]:
     product = renderer.products[name]
     pages = renderer.sandbox.printable_pages(_make_enclosure_pdf(renderer)).data if product.extra else None
     has_giftcard = any(side.card for side in product.sides)
-    copy = Copy(1, 0, _RECIPIENT, _COPY.tracking, _COPY.routing, _QR_URL, _CLAIM if has_giftcard else None, _OPT_OUT)
     # The code is on the card itself: no gift card goes without.
-    plain_copy = Copy(1, 0, _RECIPIENT, _COPY.tracking, _COPY.routing, claim=copy.claim)
+    plain_copy = replace(_COPY, claim=_CLAIM if has_giftcard else None)
+    copy = replace(plain_copy, **_SAMPLES["links"])
     giftcard = models.Giftcard("Barton Coffee", 2_500, parse_color("#1f6f54").ink) if has_giftcard else None
     art = {part: _art_for(product, part) for part in ("front", "background")}
     full_design = _make_design(name, **art, pages=pages, giftcard=giftcard)
@@ -273,7 +256,7 @@ def make_specimens(renderer: Renderer, name: str) -> Iterator[Specimen]:
     if any(side.is_cover for side in product.sides):
         accent = parse_color("#3e5270").ink
         for caption, logo in (("branded by a logo", _make_logo()), ("branded by a name", None)):
-            branding = models.SenderBranding(accent, _SENDER.company, _CONTACT, _DISCLAIMER, logo)
+            branding = models.SenderBranding(accent, _SENDER.company, _SAMPLES["contact"], _SAMPLES["disclaimer"], logo)
             yield Specimen(caption, _make_design(name, giftcard=giftcard, branding=branding), plain_copy)
     if pages is not None:
         yield Specimen("the sender's PDF alone", _make_design(name, pages=pages, pdf_only=True), plain_copy)
