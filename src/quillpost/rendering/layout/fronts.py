@@ -10,6 +10,7 @@ from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.images.files import upright_size
 from quillpost.rendering.images.models import cover_operator
 from quillpost.rendering.layout.text import (
+    DRAWINGS,
     CenteredText,
     TextStyle,
     clean_capitals,
@@ -58,18 +59,6 @@ QUIET_COLOR = b".45 .42 .38"
 
 _FRAME_INSET = 20
 _LETTER_SPACING = 0.14
-
-# Drawn by hand in a field 100 wide and 110 high; the nib writes at its lower left.
-_QUILL_PATH = (
-    b"%b rg 12 25 m 7 42 9 56 15 67 c 18 66 20 65 22 63 c 21 67 21 70 21 74 c 33 92 52 103 76 109 c"
-    b" 76 98 73 88 67 78 c 63 79 59 79 56 77 c 60 75 62 72 62 69 c 57 59 50 51 42 45 c"
-    b" 38 46 35 46 32 45 c 35 43 36 42 37 40 c 30 34 23 29 16 26 c h f"
-    b" 1 w .984 .972 .945 RG 15 28 m 27 54 46 80 70 104 c S"
-    b" 1.5 w 1 J %b RG 0 2 m 5 12 10 20 16 29 c S"
-)
-_QUILL_STROKE_PATH = (
-    b".9 w 1 J %b RG 0 2 m -26 -7 -58 -7 -76 0 c -90 5 -86 13 -74 9 c -56 3 -36 -9 -6 -10 c 26 -11 54 -6 84 1 c S"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +124,7 @@ def draw_greeting(greeting: HandwrittenLine, size: float, center: float, baselin
 
 
 def draw_quill(left: float, bottom: float, scale: float, color: bytes) -> bytes:
-    stroke, quill = _QUILL_STROKE_PATH % color, _QUILL_PATH % (color, color)
+    stroke, quill = DRAWINGS["quill_stroke"] % color, DRAWINGS["quill"] % (color, color)
     return b"q %.3f 0 0 %.3f %.2f %.2f cm %b %b Q\n" % (scale, scale, left, bottom, stroke, quill)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from quillpost.rendering.codes.qr import QrSymbol, draw_qr
 from quillpost.rendering.handwriting.text import PLAIN_FONT, CachedFace
-from quillpost.rendering.layout.text import ASCENT, TextStyle, clean_line, fit_centered, rectangle_path
+from quillpost.rendering.layout.text import ASCENT, DRAWINGS, TextStyle, clean_line, fit_centered, rectangle_path
 from quillpost.rendering.models import (
     MIN_READABLE_CONTRAST,
     MIN_VISIBLE_CONTRAST,
@@ -21,18 +21,6 @@ _FRAME: Ink = (0.78, 0.72, 0.62)
 _GLOW, _BRIGHT_GLOW, _FOLD, _RIBBON, _KNOT = 0.06, 0.12, 0.16, 0.26, 0.36
 _LIGHT_CARD_FACTOR = 2.2
 _CIRCLE_HANDLE = 0.5523  # how far a curve's handles reach so that it looks like a quarter of a circle
-
-# Drawn by hand around the knot: both ends, both loops, the shade inside them, and the knot itself.
-_BOW_PATH = (
-    b"%b rg -2 2 m -6 -12 -14 -25 -28 -34 c -22 -34 -18 -35 -15 -36 c -14 -39 -14 -42 -14 -46 c"
-    b" -4 -34 2 -18 4 0 c h f 2 2 m 6 -12 14 -25 28 -34 c 22 -34 18 -35 15 -36 c 14 -39 14 -42 14 -46 c"
-    b" 4 -34 -2 -18 -4 0 c h f"
-    b" %b rg 0 1 m -10 22 -36 34 -43 22 c -50 8 -30 -12 0 -3 c h f"
-    b" 0 1 m 10 22 36 34 43 22 c 50 8 30 -12 0 -3 c h f"
-    b" %b rg -6 1 m -14 15 -31 23 -35 17 c -39 8 -24 -3 -6 -1 c h f"
-    b" 6 1 m 14 15 31 23 35 17 c 39 8 24 -3 6 -1 c h f"
-    b" %b rg -6 -6 m -8 -2 -8 4 -6 8 c -2 10 2 10 6 8 c 8 4 8 -2 6 -6 c 2 -8 -2 -8 -6 -6 c h f"
-)
 
 
 class CardColors:
@@ -195,7 +183,7 @@ class _Card:
 
     def draw_ribbon(self, colors: CardColors) -> bytes:
         band = b"q %b rg %b f Q\n" % (colors.ribbon, rectangle_path(self.to_page_box(_CARD_RIBBON)))
-        bow = _BOW_PATH % (colors.fold, colors.ribbon, colors.fold, colors.knot)
+        bow = DRAWINGS["bow"] % (colors.fold, colors.ribbon, colors.fold, colors.knot)
         scale = _BOW_SCALE * self.unit
         return band + b"q %.3f 0 0 %.3f %.2f %.2f cm %b Q\n" % (scale, scale, *self.to_page(*_CARD_KNOT), bow)
 

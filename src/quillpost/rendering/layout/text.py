@@ -1,11 +1,13 @@
 """Plain type in a box, as large as fits: addresses, the indicia, and centered lines."""
 
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from importlib.resources import files
 from math import ceil
 from typing import NamedTuple
 
@@ -23,6 +25,9 @@ from quillpost.rendering.text.variables import remove_variables
 # In font sizes: how far capitals rise from the baseline, and letters hang below it.
 ASCENT = 0.75
 _LINE_HEIGHT = ASCENT + 0.2
+
+_DRAWINGS_TOML = files(__package__).joinpath("drawings.toml").read_text("utf-8")
+DRAWINGS = {name: operators.encode() for name, operators in tomllib.loads(_DRAWINGS_TOML).items()}
 
 
 class TextBlock(NamedTuple):
