@@ -51,7 +51,7 @@ def receive_message(
     except (ValueError, RecursionError):
         raise DecoderProtocolError("a head that cannot be read") from None
     if not isinstance(head, dict):
-        raise DecoderProtocolError("a head that is none")
+        raise DecoderProtocolError("a head that is not an object")
     return head, read(body_size)
 
 

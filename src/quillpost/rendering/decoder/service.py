@@ -120,7 +120,7 @@ class DecoderPool:
         if self._control is not None:
             self._control.close()
         if self._process is not None and self._owner_pid == os.getpid():
-            # Not asked but made to: one that has stopped would keep us waiting for ever.
+            # Killed rather than terminated: a stopped process would keep us waiting forever.
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()

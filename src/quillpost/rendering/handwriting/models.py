@@ -49,7 +49,7 @@ class Style(FaceRecipe):
     scale: float  # what to multiply a font size with, so that all hands look equally large
     leading: float  # from line to line, in multiples of the scaled size
     word_gap: float  # between two words, likewise; the faces' own spaces are too different to rely on
-    figure_gap: int = 0  # thousandths of an em between two figures, where the face sets them too tight to be told apart
+    figure_gap: int = 0  # thousandths of an em between two figures, where the face sets them too tight to be read
 
 
 _SOURCE, _PROGRAM, _FACE_DATA = "source.ttf", "program.ttf", "facts.json"

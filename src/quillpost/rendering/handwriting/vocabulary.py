@@ -107,7 +107,7 @@ class Vocabulary:
         return parts
 
     def show_in_takes(self, words: Integers, starts: Integers) -> Tokens:
-        """Operators for passages in rows, words in columns (-1 is none); no letter has its last shape.
+        """Operators for passages in rows, words in columns (-1 for no word); no letter has its last shape.
 
         One byte for each letter of a passage remembers its last take as a bit. Together those of a word's letters
         rule out takes of that word; `starts` says where the search among the others begins.
