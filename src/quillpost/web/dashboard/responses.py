@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Annotated, Any, Final
+from zoneinfo import ZoneInfo
 
 from fastapi import Depends, Request, Response
 from fastapi.responses import StreamingResponse
@@ -13,12 +14,15 @@ from pydantic import BeforeValidator
 
 from quillpost.accounts.audit.service import record_audit_entry
 from quillpost.accounts.service import build_tenant
+from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant, Tx
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState
 from quillpost.web.dependencies import Services, parse_path_id
-from quillpost.web.rendering import render_page
+from quillpost.web.live_updates import Topic, stream_response
+from quillpost.web.rendering import render_page, render_template
+from quillpost.web.security import get_zone
 from quillpost.web.sessions import (
     require_confirmed_operator,
     require_confirmed_owner,
@@ -114,6 +118,10 @@ class RequestContext:
     def account_id(self) -> int:
         return self.user.here.account_id
 
+    @property
+    def zone(self) -> ZoneInfo:
+        return get_zone(self.request)
+
     def now(self) -> datetime:
         return self.container.clock()
 
@@ -132,11 +140,33 @@ class RequestContext:
             tx, self.account_id, action, self.user.actor, about=about, sub_account_id=sub_account_id, now=self.now()
         )
 
+    def sub_account_titles(self, tx: Tx) -> Mapping[int, str]:
+        """To choose from; empty for a user of one sub account."""
+        return {} if self.user.here.sub_account_id is not None else label_sub_accounts(list_sub_accounts(tx))
+
     def render(self, template: str, form: FormState = EMPTY_FORM, **values: Any) -> Response:
         return render_form_page(self.request, template, self.user, form, **{"now": self.now(), **values})
 
     def confirm(self, form: FormState = EMPTY_FORM, **values: Any) -> Response:
         return render_confirmation(self.request, self.user, form, **values)
+
+    def stream(
+        self, topic: Topic, fragments: Mapping[str, str], read_values: Callable[[], Mapping[str, Any]]
+    ) -> Response:
+        """Parts of the page, by name and template: now, and whenever the topic changes."""
+
+        def draw() -> Mapping[str, str]:
+            values = {"zone": self.zone, "now": self.now(), **read_values()}
+            return {name: render_template(template, **values) for name, template in fragments.items()}
+
+        return stream_response(self.request, self.user, topic, draw)
+
+    def picture(self, digest: str, draw: Callable[[], bytes]) -> Response:
+        """A PNG. Browsers keep it, and ask each time whether it is still the one of this digest."""
+        headers = {"ETag": f'"{digest}"', "Cache-Control": "private, no-cache"}
+        if headers["ETag"] in self.request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(draw(), media_type="image/png", headers=headers)
 
 
 PathId = Annotated[int, BeforeValidator(parse_path_id)]  # 0, which no row has, if it is no number

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Response
 
-from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts, read_sub_account
+from quillpost.accounts.sub_accounts.queries import read_sub_account
 from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.orders.automations import queries as automation_queries
@@ -145,7 +145,7 @@ def _rejected_form(form: Form, error: Invalid | Refused) -> FormState:
 def _render_form(context: RequestContext, form: FormState, *, current: Automation | None = None) -> Response:
     chosen_ids = [parse_path_id(form.values.get("mailing_list_id", ""))]
     with context.transaction() as tx:
-        titles = {} if context.user.caller.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
+        titles = context.sub_account_titles(tx)
         lists = {each.id: each for each in read_list_page(tx, CHOICES_PAGE).rows} | find_lists(tx, chosen_ids)
         messages = MESSAGE_TEMPLATES.list(tx, CHOICES_PAGE, sub_account_id=None).rows
         images = IMAGE_TEMPLATES.list(tx, CHOICES_PAGE, sub_account_id=None).rows

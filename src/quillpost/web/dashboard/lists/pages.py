@@ -6,8 +6,6 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts
-from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import Page, PageRequest
@@ -93,11 +91,6 @@ def find_query_list(tx: Tx, request: Request) -> MailingList | None:
     return read_list(tx, parse_path_id(list_id)) if list_id else None
 
 
-def list_sub_account_titles(tx: Tx, user: SignedInUser) -> Mapping[int, str]:
-    """Empty for a user of one sub account."""
-    return {} if user.here.sub_account_id is not None else label_sub_accounts(list_sub_accounts(tx))
-
-
 def read_texts(form: Form, names: Sequence[str]) -> dict[str, str | None]:
     return {name: form.text(name) or None for name in names}
 
@@ -133,7 +126,7 @@ def lists_page(context: UserContext) -> Response:
     with context.transaction() as tx:
         page = list_queries.read_list_page(tx, page_request, description=search_text, is_suppression_list=False)
         suppression_list_count = list_queries.read_list_page(tx, PageRequest(1, 1), is_suppression_list=True).total
-        titles = list_sub_account_titles(tx, context.user)
+        titles = context.sub_account_titles(tx)
     return render_list_page(
         context,
         "index.html",
@@ -182,7 +175,7 @@ def read_list_fields(form: Form) -> Mapping[str, Any]:
 
 def _render_form(context: RequestContext, form: FormState) -> Response:
     with context.transaction() as tx:
-        titles = list_sub_account_titles(tx, context.user)
+        titles = context.sub_account_titles(tx)
     return render_list_page(context, "new.html", form=form, titles=titles, suppress_by_labels=SUPPRESS_BY_LABELS)
 
 

@@ -25,14 +25,7 @@ from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.api.recipients.schemas import ChangedRecipient, NewRecipient
 from quillpost.web.api.schemas import strip_or_none
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body
-from quillpost.web.dashboard.lists.pages import (
-    find_list,
-    find_query_list,
-    list_path,
-    list_sub_account_titles,
-    read_texts,
-    render_list_page,
-)
+from quillpost.web.dashboard.lists.pages import find_list, find_query_list, list_path, read_texts, render_list_page
 from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.dependencies import parse_digits, parse_path_id
 from quillpost.web.forms import Form, PostedForm
@@ -334,7 +327,7 @@ def _render_radius_page(
         offered_lists = list_queries.read_list_page(
             tx, PageRequest(1, MAX_LISTS_OFFERED), is_suppression_list=False
         ).rows
-        titles = list_sub_account_titles(tx, context.user)
+        titles = context.sub_account_titles(tx)
         chosen_id = parse_path_id(form.values.get("list", ""))
         if chosen_id and chosen_id not in {each.id for each in offered_lists}:
             offered_lists += list_queries.find_lists(tx, [chosen_id]).values()

@@ -17,7 +17,6 @@ from quillpost.web.dashboard.lists.pages import (
     SUPPRESS_BY_LABELS,
     find_list,
     list_path,
-    list_sub_account_titles,
     read_list_fields,
     render_list_page,
 )
@@ -181,7 +180,7 @@ def _changed_fields(form: Form, mailing_list: MailingList) -> Mapping[str, Any]:
 
 def _render_settings_page(context: RequestContext, mailing_list: MailingList, form: FormState) -> Response:
     with context.transaction() as tx:
-        titles = list_sub_account_titles(tx, context.user)
+        titles = context.sub_account_titles(tx)
     key = list_service.decrypt_list_key(context.container.encryptor, mailing_list)
     return render_list_page(
         context,

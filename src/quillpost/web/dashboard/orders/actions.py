@@ -4,11 +4,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
-from quillpost.accounts.service import build_tenant
-from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, Refused, Unpaid
 from quillpost.orders import changes as order_changes
 from quillpost.orders import queries as order_queries
@@ -18,23 +15,14 @@ from quillpost.orders.drafts import service as draft_service
 from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.models import FieldErrors, Order, ReplayRequest
 from quillpost.orders.requests.rules import check_schedule
-from quillpost.web import security
 from quillpost.web.dashboard.compose.estimates import estimate_draft
-from quillpost.web.dashboard.forms import (
-    EMPTY_FORM,
-    FormState,
-    format_local_time,
-    parse_moment,
-    parse_zone,
-    send_time_context,
-)
+from quillpost.web.dashboard.forms import FormState, format_local_time, parse_moment, parse_zone, send_time_context
 from quillpost.web.dashboard.orders.labels import product_label
-from quillpost.web.dashboard.responses import render_confirmation, render_form_page
-from quillpost.web.dependencies import Services, UnitOfWork, parse_path_id
+from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
+from quillpost.web.dependencies import UnitOfWork
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, redirect
-from quillpost.web.security import get_zone, use_one_time_key
-from quillpost.web.sessions import CurrentUser
+from quillpost.web.security import use_one_time_key
 
 router = APIRouter(include_in_schema=False)
 
@@ -44,62 +32,59 @@ LARGE_ORDER_ITEMS: Final = 50_000
 
 
 @router.get("/orders/{order_id}/cancel")
-def cancel_page(request: Request, order_id: str, user: CurrentUser, container: Services) -> Response:
-    order = _read_order(order_id, user, container)
+def cancel_page(context: UserContext, order_id: PathId) -> Response:
+    order = _read_order(context, order_id)
     if not order.is_cancellable:
         return redirect(f"/orders/{order.id}", flash="order_not_cancellable")
-    return _render_cancel_page(request, user, order)
+    return _render_cancel_page(context, order)
 
 
 @router.post("/orders/{order_id}/cancel")
-def cancel_order(
-    request: Request, order_id: str, user: CurrentUser, _form: PostedForm, container: Services
-) -> Response:
-    number = parse_path_id(order_id)
+def cancel_order(context: UserContext, order_id: PathId, _form: PostedForm) -> Response:
     try:
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            order_changes.cancel_order(tx, number, now=container.clock())
+        with context.transaction() as tx:
+            order_changes.cancel_order(tx, order_id, now=context.now())
     except Refused as error:
-        return _render_cancel_page(request, user, _read_order(order_id, user, container), error_message=error.message)
-    return redirect(f"/orders/{number}", flash="order_cancelled")
+        return _render_cancel_page(context, _read_order(context, order_id), error_message=error.message)
+    return redirect(f"/orders/{order_id}", flash="order_cancelled")
 
 
 @router.get("/orders/{order_id}/change")
-def change_page(request: Request, order_id: str, user: CurrentUser, container: Services) -> Response:
-    order, zone = _read_order(order_id, user, container), get_zone(request)
+def change_page(context: UserContext, order_id: PathId) -> Response:
+    order = _read_order(context, order_id)
     if not order.is_cancellable:
         return redirect(f"/orders/{order.id}", flash="order_not_changeable")
-    scheduled_time = format_local_time(order.schedule_for, zone) if order.schedule_for else ""
+    scheduled_time = format_local_time(order.schedule_for, context.zone) if order.schedule_for else ""
     defaults = {
         "message": [order.message],
         "when": ["later" if scheduled_time else "soon"],
         "send_on": [scheduled_time],
     }
-    return _render_change_page(request, user, container, order, FormState(defaults))
+    return _render_change_page(context, order, FormState(defaults))
 
 
 @router.post("/orders/{order_id}/change")
-def change_order(request: Request, order_id: str, user: CurrentUser, form: PostedForm, container: Services) -> Response:
-    order, zone = _read_order(order_id, user, container), parse_zone(request, form.fields)
+def change_order(context: UserContext, order_id: PathId, form: PostedForm) -> Response:
+    order, zone = _read_order(context, order_id), parse_zone(context.request, form.fields)
     try:
         changes, errors = _read_changes(form, order, zone), FieldErrors()
         if not changes.changed_fields:
             return redirect(f"/orders/{order.id}", flash="order_as_it_was")
-        check_schedule(changes.schedule_for, errors, now=container.clock())
-        with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
+        check_schedule(changes.schedule_for, errors, now=context.now())
+        with UnitOfWork(context.transaction) as unit_of_work:
             order_changes.change_order(
-                container.orders,
-                user.caller,
+                context.container.orders,
+                context.user.caller,
                 order.id,
                 changes,
                 errors,
-                max_characters=container.limits.message_characters,
+                max_characters=context.container.limits.message_characters,
                 get_tx=lambda: unit_of_work.tx,
             )
     except (Invalid, Refused, Unpaid, Conflict) as error:
         fields = error.fields if isinstance(error, Invalid) else {GENERAL_ERROR_FIELD: [error.message]}
         form_errors = {"send_on" if name == "schedule_for" else name: messages for name, messages in fields.items()}
-        return _render_change_page(request, user, container, order, FormState(form.fields, form_errors))
+        return _render_change_page(context, order, FormState(form.fields, form_errors))
     return redirect(f"/orders/{order.id}", flash="order_changed")
 
 
@@ -116,17 +101,13 @@ def _read_changes(form: Form, order: Order, zone: ZoneInfo) -> OrderEdit:
     return OrderEdit(changed_fields=frozenset(changes), **changes)
 
 
-def _render_cancel_page(
-    request: Request, user: SignedInUser, order: Order, *, error_message: str | None = None
-) -> Response:
+def _render_cancel_page(context: RequestContext, order: Order, *, error_message: str | None = None) -> Response:
     item_count = order.pieces
     not_printed_note = f"None of its {item_count:,} pieces is printed" if item_count > 1 else "It is not printed"
     consequences = [*_cancellation_cost_notes(order, not_printed_note)]
     consequences += ["It cannot be begun again. To mail it after all, send it anew."]
     consequences += ["It has many pieces: this may take a minute."] if item_count > LARGE_ORDER_ITEMS else []
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title=f"Cancel order {order.id}?",
         consequences=consequences,
         button_label="Cancel the order",
@@ -150,17 +131,13 @@ def _cancellation_cost_notes(order: Order, not_printed_note: str) -> Iterator[st
         yield f"{not_printed_note}, and nothing is billed: what was held for it is credit again."
 
 
-def _render_change_page(
-    request: Request, user: SignedInUser, container: Container, order: Order, form: FormState = EMPTY_FORM
-) -> Response:
-    return render_form_page(
-        request,
+def _render_change_page(context: RequestContext, order: Order, form: FormState) -> Response:
+    return context.render(
         "orders/change.html",
-        user,
         form,
         order=order,
         general_errors=form.list_errors_outside(("message", "send_on", GENERAL_ERROR_FIELD)),
-        **send_time_context(parse_zone(request, form.fields), now=container.clock()),
+        **send_time_context(parse_zone(context.request, form.fields), now=context.now()),
     )
 
 
@@ -174,53 +151,44 @@ MAX_RECIPIENTS_PRICED_ON_OPEN = 1_000
 
 
 @router.get("/orders/{order_id}/again")
-def resend_page(request: Request, order_id: str, user: CurrentUser, container: Services) -> Response:
-    order = _read_order(order_id, user, container)
+def resend_page(context: UserContext, order_id: PathId) -> Response:
+    order = _read_order(context, order_id)
     defaults = FormState({"when": ["soon"], "repeats": ["on"]})
-    return _render_resend_page(
-        request, user, container, order, defaults, is_priced=order.recipient_count <= MAX_RECIPIENTS_PRICED_ON_OPEN
-    )
+    is_priced = order.recipient_count <= MAX_RECIPIENTS_PRICED_ON_OPEN
+    return _render_resend_page(context, order, defaults, is_priced=is_priced)
 
 
 @router.post("/orders/{order_id}/again")
-def resend_order(request: Request, order_id: str, user: CurrentUser, form: PostedForm, container: Services) -> Response:
-    order = _read_order(order_id, user, container)
+def resend_order(context: UserContext, order_id: PathId, form: PostedForm) -> Response:
+    order, orders, caller = _read_order(context, order_id), context.container.orders, context.user.caller
     if form.text("price") == "anew":
-        return _render_resend_page(request, user, container, order, FormState(form.fields))
+        return _render_resend_page(context, order, FormState(form.fields))
     try:
-        draft = _draft_replay(request, form, order, user, container)
-        price = estimate_draft(draft, user.caller, container)
+        draft = _draft_replay(context, form, order)
+        price = estimate_draft(draft, caller, context.container)
         if not price.pieces:
             raise Refused(NO_RECIPIENTS)
         if form.text(AGREED_FIELD) != price.agreement:
             raise Refused(PRICE_CHANGED)
-        files = order_service.store_files(container.orders, user.caller, draft)
-        with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
-            use_one_time_key(
-                unit_of_work.tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_SENT, result_path="/orders"
-            )
-            new_order, _ = order_service.create_order(container.orders, unit_of_work.tx, user.caller, draft, files)
+        files = order_service.store_files(orders, caller, draft)
+        with context.transaction() as tx:
+            use_one_time_key(tx, context.user, form.one_time_key, hint=ALREADY_SENT, result_path="/orders")
+            new_order, _ = order_service.create_order(orders, tx, caller, draft, files)
     except (Invalid, Refused, Unpaid) as error:
-        return _render_resend_page(
-            request,
-            user,
-            container,
-            order,
-            FormState.from_error(form, _to_form_errors(error), default_field=GENERAL_ERROR_FIELD),
-        )
+        return _render_resend_page(context, order, FormState(form.fields, _to_form_errors(error).fields))
     return redirect(f"/orders/{new_order.id}", flash="order_sent_again")
 
 
-def _draft_replay(request: Request, form: Form, order: Order, user: SignedInUser, container: Container) -> OrderDraft:
+def _draft_replay(context: RequestContext, form: Form, order: Order) -> OrderDraft:
     is_later, errors = form.text("when") == "later", FieldErrors()
     replay = ReplayRequest(
         order_id=order.id,
-        schedule_for=parse_moment(form, "send_on", parse_zone(request, form.fields)) if is_later else None,
+        schedule_for=parse_moment(form, "send_on", parse_zone(context.request, form.fields)) if is_later else None,
         copy_metadata=True,
         allows_repeats=form.text("repeats") == "on",
     )
-    check_schedule(replay.schedule_for, errors, now=container.clock())
-    return draft_service.draft_replay(container.orders, user.caller, replay, errors)
+    check_schedule(replay.schedule_for, errors, now=context.now())
+    return draft_service.draft_replay(context.container.orders, context.user.caller, replay, errors)
 
 
 def _to_form_errors(error: Invalid | Refused | Unpaid) -> Invalid:
@@ -235,30 +203,26 @@ def _to_form_errors(error: Invalid | Refused | Unpaid) -> Invalid:
     return Invalid(messages_by_field)
 
 
-def _render_resend_page(
-    request: Request, user: SignedInUser, container: Container, order: Order, form: FormState, *, is_priced: bool = True
-) -> Response:
+def _render_resend_page(context: RequestContext, order: Order, form: FormState, *, is_priced: bool = True) -> Response:
     price = None
     try:
-        sent_form = Form({name: list(values) for name, values in form.fields.items()})
         if is_priced:
-            price = estimate_draft(_draft_replay(request, sent_form, order, user, container), user.caller, container)
+            draft = _draft_replay(context, Form(form.fields), order)
+            price = estimate_draft(draft, context.user.caller, context.container)
     except (Invalid, Refused) as error:
         form = FormState(form.fields, form.errors or _to_form_errors(error).fields)
-    return render_form_page(
-        request,
+    return context.render(
         "orders/resend.html",
-        user,
         form,
         order=order,
         product=product_label(order),
         price=price,
         is_priced=is_priced,
         agreement=price.agreement if price else "",
-        **send_time_context(parse_zone(request, form.fields), now=container.clock()),
+        **send_time_context(parse_zone(context.request, form.fields), now=context.now()),
     )
 
 
-def _read_order(order_id: str, user: SignedInUser, container: Container) -> Order:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        return order_queries.read_order(tx, parse_path_id(order_id))
+def _read_order(context: RequestContext, order_id: int) -> Order:
+    with context.transaction() as tx:
+        return order_queries.read_order(tx, order_id)

@@ -7,12 +7,8 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Response
 
-from quillpost.accounts.service import build_tenant
-from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.cache import SharedCache
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
@@ -29,18 +25,15 @@ from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import ItemQuery, search_by_recipient
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.web import rendering
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page
 from quillpost.web.dashboard.orders import labels
 from quillpost.web.dashboard.orders.actions import GENERAL_ERROR_FIELD
 from quillpost.web.dashboard.orders.labels import product_label, recipient_label
-from quillpost.web.dashboard.responses import render_form_page
-from quillpost.web.dependencies import AuditWriter, Services, parse_digits, parse_path_id
+from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
+from quillpost.web.dependencies import AuditWriter, parse_digits, parse_path_id
 from quillpost.web.forms import PostedForm
-from quillpost.web.live_updates import stream_response
-from quillpost.web.rendering import redirect, render_page
-from quillpost.web.security import get_zone
-from quillpost.web.sessions import CurrentUser, is_fragment
+from quillpost.web.rendering import redirect
+from quillpost.web.sessions import is_fragment
 
 STATUS_FACTS_SQL = sa.text(
     """
@@ -98,38 +91,27 @@ MAX_NAME_LENGTH = 100
 
 
 @router.get("/orders/{order_id}/items")
-def items_page(
-    request: Request,
-    order_id: str,
-    user: CurrentUser,
-    container: Services,
-    page: str = "",
-    status: str = "",
-    q: str = "",
-) -> Response:
-    number, name = parse_path_id(order_id), q.replace("\x00", "").strip()[:MAX_NAME_LENGTH]
-    item_status = _parse_status(status)
+def items_page(context: UserContext, order_id: PathId, page: str = "", status: str = "", q: str = "") -> Response:
+    name, item_status = q.replace("\x00", "").strip()[:MAX_NAME_LENGTH], _parse_status(status)
     page_request, is_cut = parse_page(page, per_page=PAGE_SIZE), False
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        order = order_queries.read_order(tx, number)
+    with context.transaction() as tx:
+        order = order_queries.read_order(tx, order_id)
         if name:
             query = ItemQuery(name=name, order_id=order.id)
-            result = search_by_recipient(container.db, tx, build_tenant(user.caller), query, limit=MAX_RESULTS)
+            result = search_by_recipient(context.container.db, tx, context.tenant, query, limit=MAX_RESULTS)
             matching_items = [item for item in result.items if item_status in (None, item.status)]
             is_cut = result.is_cut
             result_page = Page(matching_items, len(matching_items), PageRequest(1, MAX_RESULTS))
         else:
             result_page = item_queries.list_items(tx, order, page_request, status=item_status)
-        days = read_delivery_days(tx, result_page.rows, get_zone(request))
-    return render_page(
-        request,
-        "orders/items_fragment.html" if is_fragment(request) else "orders/items.html",
-        user=user,
+        days = read_delivery_days(tx, result_page.rows, context.zone)
+    return context.render(
+        "orders/items_fragment.html" if is_fragment(context.request) else "orders/items.html",
+        FormState({"status": [item_status.value if item_status else ""], "q": [name]}),
         order=order,
         page=result_page,
         delivery_days=days,
         is_truncated=is_cut,
-        values={"status": item_status.value if item_status else "", "q": name},
         statuses=[
             (each.value, labels.item_status_label(order, each)) for each in ItemStatus if order.status_counts[each]
         ],
@@ -140,15 +122,12 @@ def items_page(
 
 
 @router.get("/orders/{order_id}/items/{item_id}")
-def item_page(request: Request, order_id: str, item_id: str, user: CurrentUser, container: Services) -> Response:
-    live_values = _live_context(user, container, parse_path_id(order_id), parse_path_id(item_id), get_zone(request))
+def item_page(context: UserContext, order_id: PathId, item_id: PathId) -> Response:
+    live_values = _live_context(context, order_id, item_id)
     order, item = live_values["order"], live_values["item"]
-    return render_page(
-        request,
+    return context.render(
         "orders/item.html",
-        user=user,
         **live_values,
-        now=container.clock(),
         product=product_label(order),
         recipient_name=recipient_label(item),
         entered_address=labels.entered_address(item),
@@ -158,28 +137,15 @@ def item_page(request: Request, order_id: str, item_id: str, user: CurrentUser, 
 
 
 @router.get("/orders/{order_id}/items/{item_id}/live")
-def stream_item(
-    request: Request, order_id: str, item_id: str, user: CurrentUser, container: Services
-) -> StreamingResponse:
-    number, item_number, zone = parse_path_id(order_id), parse_path_id(item_id), get_zone(request)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        _read_item(tx, number, item_number)
-
-    def draw() -> Mapping[str, str]:
-        live_values = _live_context(user, container, number, item_number, zone)
-        return {
-            name: rendering.render_template(template, zone=zone, **live_values)
-            for name, template in LIVE_FRAGMENTS.items()
-        }
-
-    return stream_response(request, user, ("item", item_number), draw)
+def stream_item(context: UserContext, order_id: PathId, item_id: PathId) -> Response:
+    with context.transaction() as tx:
+        _read_item(tx, order_id, item_id)
+    return context.stream(("item", item_id), LIVE_FRAGMENTS, lambda: _live_context(context, order_id, item_id))
 
 
-def _live_context(
-    user: SignedInUser, container: Container, order_id: int, item_id: int, zone: ZoneInfo
-) -> dict[str, Any]:
+def _live_context(context: RequestContext, order_id: int, item_id: int) -> dict[str, Any]:
     """`NotFound` where the item is not the reader's."""
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         item = _read_item(tx, order_id, item_id)
         card = read_card(tx, item.id)
         return {
@@ -189,7 +155,7 @@ def _live_context(
             "can_void_card": _can_take_back(card),
             "steps": item_queries.list_item_steps(tx, item),
             "price": item_queries.read_item_price(tx, item.id),
-            "delivery_day": read_delivery_days(tx, [item], zone).get(item.id),
+            "delivery_day": read_delivery_days(tx, [item], context.zone).get(item.id),
             "date_if_midnight": date_if_midnight,
             "status_label": labels.item_status_label,
         }
@@ -227,53 +193,43 @@ TAKE_BACK_PATH = "/orders/{order_id}/items/{item_id}/take-back"
 
 
 @router.get(TAKE_BACK_PATH)
-def take_back_page(request: Request, order_id: str, item_id: str, user: CurrentUser, container: Services) -> Response:
-    return _render_take_back_page(request, user, container, parse_path_id(order_id), parse_path_id(item_id))
+def take_back_page(context: UserContext, order_id: PathId, item_id: PathId) -> Response:
+    return _render_take_back_page(context, order_id, item_id)
 
 
 @router.post(TAKE_BACK_PATH)
-def take_back(
-    request: Request, order_id: str, item_id: str, user: CurrentUser, form: PostedForm, container: Services
-) -> Response:
+def take_back(context: UserContext, order_id: PathId, item_id: PathId, form: PostedForm) -> Response:
     """Sent twice, it is done once: a void card stays void, and one replacement is sent."""
-    number, item_number = parse_path_id(order_id), parse_path_id(item_id)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        _read_item(tx, number, item_number)
+    with context.transaction() as tx:
+        _read_item(tx, order_id, item_id)
     is_reissued = form.text("reissue") == "on"
-    audit_log = AuditWriter(user.caller, user.address, container.clock, user.actor)
+    orders, caller = context.container.orders, context.user.caller
+    audit_log = AuditWriter(caller, context.user.address, context.now, context.user.actor)
     try:
         reason = form.text("reason", max_length=MAX_REASON_LENGTH) or None
-        context, caller = container.orders, user.caller
-        reissue = giftcard_service.prepare_reissue(context, caller, item_number) if is_reissued else None
-        with container.db.transaction(build_tenant(caller)) as tx:
+        reissue = giftcard_service.prepare_reissue(orders, caller, item_id) if is_reissued else None
+        with context.transaction() as tx:
             new_order_id = giftcard_service.take_back_card(
-                context, tx, caller, item_number, reason=reason, reissue=reissue, record_audit=audit_log.record
+                orders, tx, caller, item_id, reason=reason, reissue=reissue, record_audit=audit_log.record
             )
     except (Invalid, Refused, Unpaid, Conflict) as error:
         state = FormState.from_error(form, error, default_field=GENERAL_ERROR_FIELD)
-        return _render_take_back_page(request, user, container, number, item_number, state)
+        return _render_take_back_page(context, order_id, item_id, state)
     if is_reissued and new_order_id is not None:
         return redirect(f"/orders/{new_order_id}", flash="giftcard_sent_anew")
-    return redirect(f"/orders/{number}/items/{item_number}", flash="giftcard_taken_back")
+    return redirect(f"/orders/{order_id}/items/{item_id}", flash="giftcard_taken_back")
 
 
 def _render_take_back_page(
-    request: Request,
-    user: SignedInUser,
-    container: Container,
-    order_id: int,
-    item_id: int,
-    form: FormState = EMPTY_FORM,
+    context: RequestContext, order_id: int, item_id: int, form: FormState = EMPTY_FORM
 ) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         item, order = _read_item(tx, order_id, item_id), order_queries.read_order(tx, order_id)
         card = read_card(tx, item_id)
     if card is None or card.issued_at is None or card.voided_at is not None:
         return redirect(f"/orders/{order_id}/items/{item_id}", flash="giftcard_not_there")
-    return render_form_page(
-        request,
+    return context.render(
         "orders/void_giftcard.html",
-        user,
         form,
         order=order,
         item=item,
@@ -296,13 +252,10 @@ def new_picture_cache() -> PictureCache:
 
 
 @router.get("/orders/{order_id}/looks")
-def pictures_fragment(
-    request: Request, order_id: str, user: CurrentUser, container: Services, item: str = "", alone: str = ""
-) -> Response:
+def pictures_fragment(context: UserContext, order_id: PathId, item: str = "", alone: str = "") -> Response:
     """A part of the order's page, or a page by itself. `alone`: of one item, without a link to the next."""
-    number = parse_path_id(order_id)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        order = order_queries.read_order(tx, number)
+    with context.transaction() as tx:
+        order = order_queries.read_order(tx, order_id)
         shown_item = _find_item(tx, order, item)
         previous_id, next_id = _neighbor_ids(tx, order, shown_item) if shown_item else (None, None)
     pictures: Sequence[SidePicture] = ()
@@ -311,13 +264,11 @@ def pictures_fragment(
     )
     if shown_item is not None:
         try:
-            pictures = _draw_pictures(request, container, order, shown_item)
+            pictures = _draw_pictures(context, order, shown_item)
         except Refused as error:
             error_message = error.message
-    return render_page(
-        request,
-        "orders/previews_fragment.html" if is_fragment(request) else "orders/previews.html",
-        user=user,
+    return context.render(
+        "orders/previews_fragment.html" if is_fragment(context.request) else "orders/previews.html",
         order=order,
         product=product_label(order),
         item=shown_item,
@@ -332,21 +283,19 @@ def pictures_fragment(
 
 
 @router.get("/orders/{order_id}/looks/{item_id}/{place}.png")
-def item_picture(
-    request: Request, order_id: str, item_id: str, place: str, user: CurrentUser, container: Services
-) -> Response:
+def item_picture(context: UserContext, order_id: PathId, item_id: PathId, place: str) -> Response:
     """Browsers keep it, and ask whether it has changed."""
-    number = parse_path_id(order_id)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        item, order = _read_item(tx, number, parse_path_id(item_id)), order_queries.read_order(tx, number)
-    etag = f'"{_picture_key(order, item)}-{parse_digits(place) or 0}"'
-    headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
-    if etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    pictures, position = _draw_pictures(request, container, order, item), parse_digits(place) or 0
-    if not 1 <= position <= len(pictures):
-        raise NotFound
-    return Response(pictures[position - 1][1], media_type="image/png", headers=headers)
+    with context.transaction() as tx:
+        item, order = _read_item(tx, order_id, item_id), order_queries.read_order(tx, order_id)
+    position = parse_digits(place) or 0
+
+    def draw() -> bytes:
+        pictures = _draw_pictures(context, order, item)
+        if not 1 <= position <= len(pictures):
+            raise NotFound
+        return pictures[position - 1][1]
+
+    return context.picture(f"{_picture_key(order, item)}-{position}", draw)
 
 
 def _find_item(tx: Tx, order: Order, item_id: str) -> Item | None:
@@ -363,11 +312,11 @@ def _neighbor_ids(tx: Tx, order: Order, item: Item) -> tuple[int | None, int | N
     return tx.scalar(previous_item.limit(1)), tx.scalar(next_item.limit(1))
 
 
-def _draw_pictures(request: Request, container: Container, order: Order, item: Item) -> Sequence[SidePicture]:
-    cache: PictureCache = request.app.state.order_preview_cache
+def _draw_pictures(context: RequestContext, order: Order, item: Item) -> Sequence[SidePicture]:
+    cache: PictureCache = context.request.app.state.order_preview_cache
 
     def draw() -> Sequence[SidePicture]:
-        preview = draw_item(container.production, order, item)
+        preview = draw_item(context.container.production, order, item)
         envelope = [] if preview.envelope is None else [("envelope", preview.envelope)]
         return [*preview.sides.items(), *envelope]
 

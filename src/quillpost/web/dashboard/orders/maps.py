@@ -12,9 +12,8 @@ from math import cos, radians, sin, sqrt
 from typing import Any, Final
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
-from quillpost.accounts.service import build_tenant
 from quillpost.core.cache import SharedCache
 from quillpost.core.database import Tx
 from quillpost.orders import queries as order_queries
@@ -22,9 +21,8 @@ from quillpost.orders.items.service import WAS_MAILED_SQL
 from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_zip_area
 from quillpost.recipients.addresses.rules import HOME_COUNTRY
-from quillpost.web.dependencies import Services, parse_path_id
-from quillpost.web.rendering import render_page
-from quillpost.web.sessions import CurrentUser, is_fragment
+from quillpost.web.dashboard.responses import PathId, UserContext
+from quillpost.web.sessions import is_fragment
 
 MAP_WIDTH: Final = 975
 MAP_HEIGHT: Final = 610
@@ -306,19 +304,16 @@ def new_map_cache() -> MapCache:
 
 
 @router.get("/orders/{order_id}/map")
-def map_page(request: Request, order_id: str, user: CurrentUser, container: Services) -> Response:
-    number = parse_path_id(order_id)
-    cache: MapCache = request.app.state.order_map_cache
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        order = order_queries.read_order(tx, number)
+def map_page(context: UserContext, order_id: PathId) -> Response:
+    cache: MapCache = context.request.app.state.order_map_cache
+    with context.transaction() as tx:
+        order = order_queries.read_order(tx, order_id)
         status_counts = tuple(order.status_counts.values())
         order_map = cache.get(
             (order.id, status_counts), lambda: read_order_map(tx, order.id, item_count=sum(status_counts))
         )
-    return render_page(
-        request,
-        "orders/map_fragment.html" if is_fragment(request) else "orders/map.html",
-        user=user,
+    return context.render(
+        "orders/map_fragment.html" if is_fragment(context.request) else "orders/map.html",
         order=order,
         order_map=order_map,
         item_count=sum(status_counts),

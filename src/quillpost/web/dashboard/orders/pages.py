@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Response
 
-from quillpost.accounts.service import build_tenant
-from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts, read_sub_account
-from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.accounts.sub_accounts.queries import read_sub_account
 from quillpost.app.container import Container
 from quillpost.core import exact_json
 from quillpost.core.database import Tx
@@ -21,42 +18,34 @@ from quillpost.orders.models import Order
 from quillpost.orders.queries import NotMailedCount, OrderStep, count_not_mailed
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.recipients.lists.queries import find_lists
-from quillpost.web import rendering
-from quillpost.web.dashboard.forms import parse_page
+from quillpost.web.dashboard.forms import FormState, parse_page
 from quillpost.web.dashboard.labels import Ink
 from quillpost.web.dashboard.orders import labels
 from quillpost.web.dashboard.orders.labels import STATUS_LABELS, TYPE_LABELS, count_by_status, product_label
 from quillpost.web.dashboard.orders.queries import OrderListFilters, list_orders
-from quillpost.web.dependencies import Services, parse_path_id
-from quillpost.web.live_updates import stream_response
+from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.messages import page_text
-from quillpost.web.rendering import render_page
-from quillpost.web.security import get_zone
-from quillpost.web.sessions import CurrentUser, is_fragment
+from quillpost.web.sessions import is_fragment
 
 router = APIRouter(include_in_schema=False)
 
-PDF_CONTENT_TYPE = "application/pdf"
-LIVE_FRAGMENTS = ("state", "numbers", "history")
+LIVE_FRAGMENTS: Final = {name: f"orders/live_{name}.html" for name in ("state", "numbers", "history")}
 """Templates of the parts that change while the page is open."""
 MAX_LISTS_SHOWN = 20
 
 
 @router.get("/orders")
-def orders_page(request: Request, user: CurrentUser, container: Services, page: str = "") -> Response:
-    filters, zone = OrderListFilters.parse(request.query_params), get_zone(request)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        listing = list_orders(container, tx, user, filters, parse_page(page), zone)
-        titles = label_sub_accounts(list_sub_accounts(tx)) if user.here.sub_account_id is None else {}
-    return render_page(
-        request,
-        "orders/list_fragment.html" if is_fragment(request) else "orders/list.html",
-        user=user,
-        now=container.clock(),
+def orders_page(context: UserContext, page: str = "") -> Response:
+    filters, is_part = OrderListFilters.parse(context.request.query_params), is_fragment(context.request)
+    with context.transaction() as tx:
+        listing = list_orders(context.container.db, tx, context.tenant, filters, parse_page(page), context.zone)
+        titles = context.sub_account_titles(tx)
+    return context.render(
+        "orders/list_fragment.html" if is_part else "orders/list.html",
+        FormState({name: [value] for name, value in filters.form_values.items()}),
         listing=listing,
         filters=filters,
-        is_fragment=is_fragment(request),
-        values=filters.form_values,
+        is_fragment=is_part,
         titles=titles,
         statuses=STATUS_LABELS,
         types=TYPE_LABELS,
@@ -127,19 +116,17 @@ class OrderView:
 
 
 @router.get("/orders/{order_id}")
-def order_page(request: Request, order_id: str, user: CurrentUser, container: Services) -> Response:
-    number = parse_path_id(order_id)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        view = read_order_view(tx, container, number)
+def order_page(context: UserContext, order_id: PathId) -> Response:
+    with context.transaction() as tx:
+        view = read_order_view(tx, context.container, order_id)
         order = view.order
         sub_account = read_sub_account(tx, order.sub_account_id) if order.sub_account_id else None
         mailing_lists = find_lists(tx, order.mailing_list_ids[:MAX_LISTS_SHOWN])
-    style = container.renderer.hands.styles.get(order.style)
-    return render_page(
-        request,
+    style = context.container.renderer.hands.styles.get(order.style)
+    return context.render(
         "orders/order.html",
-        user=user,
-        **live_context(container, view),
+        view=view,
+        order=order,
         product=labels.product_label(order),
         sub_account=sub_account,
         lists=list(mailing_lists.values()),
@@ -150,34 +137,30 @@ def order_page(request: Request, order_id: str, user: CurrentUser, container: Se
         method_label=labels.METHOD_LABELS.get(order.method, order.method),
         return_address=_return_address_lines(order),
         metadata=metadata_entries(order.metadata),
-        item_id=request.query_params.get("item", ""),
+        item_id=context.request.query_params.get("item", ""),
     )
 
 
 @router.get("/orders/{order_id}/live")
-def stream_order(request: Request, order_id: str, user: CurrentUser, container: Services) -> StreamingResponse:
-    number = parse_path_id(order_id)
-    zone = get_zone(request)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        order_queries.read_order(tx, number)
+def stream_order(context: UserContext, order_id: PathId) -> Response:
+    _require_order(context, order_id)
 
-    def draw() -> Mapping[str, str]:
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            context = live_context(container, read_order_view(tx, container, number))
-        return {
-            name: rendering.render_template(f"orders/live_{name}.html", zone=zone, **context) for name in LIVE_FRAGMENTS
-        }
+    def read_live_values() -> Mapping[str, Any]:
+        with context.transaction() as tx:
+            view = read_order_view(tx, context.container, order_id)
+        return {"view": view, "order": view.order}
 
-    return stream_response(request, user, ("order", number), draw)
+    return context.stream(("order", order_id), LIVE_FRAGMENTS, read_live_values)
 
 
 @router.get("/orders/{order_id}/proof.pdf")
-def download_proof(order_id: str, user: CurrentUser, container: Services) -> Response:
+def download_proof(context: UserContext, order_id: PathId) -> Response:
     """The first pieces as they print."""
-    number = _require_order(order_id, user, container)
-    return Response(
-        draw_proof(container.production, number), media_type=PDF_CONTENT_TYPE, headers=_proof_headers(number)
-    )
+    _require_order(context, order_id)
+    pdf = draw_proof(context.container.production, order_id)
+    disposition = f'attachment; filename="order-{order_id}-proof.pdf"'
+    headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
+    return Response(pdf, media_type="application/pdf", headers=headers)
 
 
 def read_order_view(tx: Tx, container: Container, order_id: int) -> OrderView:
@@ -189,10 +172,6 @@ def read_order_view(tx: Tx, container: Container, order_id: int) -> OrderView:
     hold_reasons = texts_for_sender(order.hold_reasons)
     not_mailed = count_not_mailed(tx, order)
     return OrderView(order, order_queries.list_order_steps(tx, order.id), not_ready, hold_reasons, not_mailed)
-
-
-def live_context(container: Container, view: OrderView) -> dict[str, Any]:
-    return {"view": view, "order": view.order, "now": container.clock()}
 
 
 def metadata_entries(metadata: str | None) -> list[tuple[str, str]]:
@@ -221,11 +200,6 @@ def _return_address_lines(order: Order) -> list[str]:
     return [return_address.name, *lines] if return_address.name else lines
 
 
-def _require_order(order_id: str, user: SignedInUser, container: Container) -> int:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        return order_queries.read_order(tx, parse_path_id(order_id)).id
-
-
-def _proof_headers(number: int) -> dict[str, str]:
-    name = f"order-{number}-proof.pdf"
-    return {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+def _require_order(context: RequestContext, order_id: int) -> None:
+    with context.transaction() as tx:
+        order_queries.read_order(tx, order_id)

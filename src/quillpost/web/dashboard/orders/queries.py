@@ -8,10 +8,7 @@ from typing import Final
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from quillpost.accounts.service import build_tenant
-from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
-from quillpost.core.database import Tenant, Tx
+from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.core.paging import Page, PageRequest
 from quillpost.orders import queries as order_queries
@@ -157,38 +154,26 @@ class OrderListing:
 
 
 def list_orders(
-    container: Container,
-    tx: Tx,
-    user: SignedInUser,
-    filters: OrderListFilters,
-    page_request: PageRequest,
-    zone: ZoneInfo,
+    db: Database, tx: Tx, tenant: Tenant, filters: OrderListFilters, page_request: PageRequest, zone: ZoneInfo
 ) -> OrderListing:
+    query = filters.to_order_filter(zone)
     if filters.q and not filters.metadata:
-        return _search_orders(container, tx, build_tenant(user.caller), filters, zone)
-    page = order_queries.list_orders(
-        container.db,
-        tx,
-        build_tenant(user.caller),
-        page_request,
-        filters.to_order_filter(zone),
-        count_limit=MAX_ORDERS_COUNTED,
-    )
-    is_counted = not filters.to_order_filter(zone).has_stored_count
-    return OrderListing(page, is_cut=is_counted and page.total > MAX_ORDERS_COUNTED)
+        return _search_orders(db, tx, tenant, filters, query)
+    page = order_queries.list_orders(db, tx, tenant, page_request, query, count_limit=MAX_ORDERS_COUNTED)
+    return OrderListing(page, is_cut=not query.has_stored_count and page.total > MAX_ORDERS_COUNTED)
 
 
 def _search_orders(
-    container: Container, tx: Tx, tenant: Tenant, filters: OrderListFilters, zone: ZoneInfo
+    db: Database, tx: Tx, tenant: Tenant, filters: OrderListFilters, order_filter: OrderQuery
 ) -> OrderListing:
     """By number, or by the name, street or email of a recipient."""
     orders, is_cut = _find_by_number(tx, filters.number), False
     for query in filters.item_searches if not orders else ():
-        result = search_by_recipient(container.db, tx, tenant, query, limit=MAX_ITEMS_SEARCHED)
+        result = search_by_recipient(db, tx, tenant, query, limit=MAX_ITEMS_SEARCHED)
         orders, is_cut = result.orders, result.is_cut
         if orders:
             break
-    matching_orders = [order for order in orders if filters.matches(order, filters.to_order_filter(zone))]
+    matching_orders = [order for order in orders if filters.matches(order, order_filter)]
     listed_orders = matching_orders[:MAX_ORDERS_LISTED]
     return OrderListing(
         Page(listed_orders, len(listed_orders), PageRequest(1, MAX_ORDERS_LISTED)),

@@ -228,7 +228,7 @@ def render_message_form(
 ) -> Response:
     with context.transaction() as tx:
         brands = giftcard_queries.list_offered_brands(tx)
-        titles = {} if context.user.here.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
+        titles = context.sub_account_titles(tx)
     styles = context.container.renderer.hands.styles.values()
     return context.render(
         "templates/message.html",
@@ -339,7 +339,7 @@ def _read_image(context: RequestContext, template_id: int) -> ImageTemplate:
 
 def _render_image_form(context: RequestContext, form: FormState, template: ImageTemplate | None = None) -> Response:
     with context.transaction() as tx:
-        titles = {} if context.user.here.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
+        titles = context.sub_account_titles(tx)
     return context.render(
         "templates/image.html",
         form,

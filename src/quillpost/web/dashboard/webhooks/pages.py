@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Response
 
-from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub_accounts
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import PageRequest
@@ -143,7 +142,7 @@ def _read_fields(form: Form) -> dict[str, Any]:
 
 def _render_form(context: RequestContext, form: FormState, *, webhook_id: int | None = None) -> Response:
     with context.transaction() as tx:
-        titles = {} if context.user.caller.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
+        titles = context.sub_account_titles(tx)
         newest_lists = read_list_page(tx, PageRequest(per_page=MAX_LISTS_OFFERED)).rows
         chosen_lists = find_lists(tx, [parse_path_id(form.values.get("mailing_list_id", ""))])
     other_lists = [
