@@ -18,6 +18,7 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Forbidden, Message
+from quillpost.core.text import is_loopback_host
 from quillpost.core.tokens import SecretKind, is_of_kind, mint_secret
 
 SESSION, VISITOR, KNOWN_BROWSER = "quillpost_session", "quillpost_visitor", "quillpost_known"
@@ -58,6 +59,14 @@ def _full_name(request: Request, name: str) -> str:
 def _is_secure(request: Request) -> bool:
     """As the browser sees it: a trusted proxy says so."""
     return request.url.scheme == "https"
+
+
+def is_local_visitor(request: Request) -> bool:
+    """Whether it comes from this machine, and under a name of this machine: another site that points its name here
+    learns nothing."""
+    if request.client is None:
+        return False
+    return is_loopback_host(request.client.host) and is_loopback_host(request.url.hostname or "")
 
 
 ZONE_COOKIE: Final = "quillpost_zone"

@@ -1,5 +1,6 @@
-"""Previews that are rendered as somebody types: a few at a time for each user, and only the newest waits."""
+"""Pictures of pages. Those that are drawn as a user types: a few at a time for each user, and only the newest waits."""
 
+import hashlib
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -7,6 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from fastapi import Response
+
+from quillpost import __version__
+from quillpost.orders.templates.images import limit_heavy_work
+from quillpost.rendering.models import INCH, Copy, Design
+from quillpost.rendering.service import Renderer
 
 MAX_CONCURRENT_PREVIEWS: Final = 2
 
@@ -78,3 +84,16 @@ def draw_latest(reader: Hashable, draw: Callable[[], Response]) -> Response:
             return draw()
     except PreviewSuperseded:
         return Response(status_code=204, headers={"Cache-Control": "no-store"})
+
+
+def digest_values(*values: object) -> str:
+    """Of all that decides how a picture looks, our release too."""
+    return hashlib.sha256(repr((__version__, *values)).encode(errors="replace")).hexdigest()[:32]
+
+
+def draw_side(renderer: Renderer, design: Design, copy: Copy, side_name: str, *, width: int) -> bytes:
+    """One side of the piece, `width` pixels wide."""
+    layout = renderer.products[design.product]
+    inches = layout.find_side(layout.previews[side_name]).preview_area.width / INCH
+    with limit_heavy_work():
+        return renderer.preview(design, copy, dpi=round(width / inches), only_preview=side_name).sides[side_name]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.rules import LEAD_CENTS
@@ -25,11 +25,9 @@ from quillpost.web.dashboard.compose.forms import (
     validate_send,
 )
 from quillpost.web.dashboard.forms import parse_zone
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import UserContext
 from quillpost.web.forms import Form, PostedLargeForm
 from quillpost.web.messages import page_text
-from quillpost.web.rendering import render_page
-from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 
@@ -79,41 +77,30 @@ class PriceEstimate:
 
 
 @router.post("/compose/price")
-def price_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
-    estimate = estimate_form(form, user.caller, container, parse_zone(request, form.fields))
-    return render_page(
-        request,
-        "compose/price.html",
-        user=user,
-        price=estimate,
-        base_path="/compose",
-        is_testing=user.caller.mode == "test",
-    )
+def price_fragment(context: UserContext, form: PostedLargeForm) -> Response:
+    caller = context.user.caller
+    estimate = estimate_form(form, caller, context.container, parse_zone(context.request, form.fields))
+    return context.render("compose/price.html", price=estimate, base_path="/compose", is_testing=caller.mode == "test")
 
 
 def estimate_form(form: Form, caller: Caller, container: Container, zone: ZoneInfo) -> PriceEstimate:
     """Of the whole form; where the design is not finished, of a plain piece to the same people; else of one piece."""
+
+    def estimate(send: ComposedSend) -> PriceEstimate:
+        return estimate_draft(draft_composed_order(send, caller, container), caller, container)
+
     try:
-        return estimate_draft(
-            draft_composed_order(compose_send(form, container, zone), caller, container), caller, container
-        )
+        return estimate(compose_send(form, container, zone))
     except (Invalid, Refused) as design_error:
         reason = _first_message(design_error)
     try:
         audience = recipients.audience_fields(form, container) | forms.schedule_fields(form, zone)
-        plain_estimate = estimate_draft(
-            draft_composed_order(_minimal_send(form, audience), caller, container), caller, container
-        )
-        return replace(plain_estimate, explanation=DESIGN_UNFINISHED)
+        return replace(estimate(_minimal_send(form, audience)), explanation=DESIGN_UNFINISHED)
     except (Invalid, Refused) as audience_error:
         reason = _first_message(audience_error)
     try:
-        sample_estimate = estimate_draft(
-            draft_composed_order(_minimal_send(form, {"recipients": [SAMPLE_RECIPIENT]}), caller, container),
-            caller,
-            container,
-        )
-        return PriceEstimate(unit=sample_estimate.unit, explanation=reason)
+        unit = estimate(_minimal_send(form, {"recipients": [SAMPLE_RECIPIENT]})).unit
+        return PriceEstimate(unit=unit, explanation=reason)
     except (Invalid, Refused):
         return PriceEstimate(explanation=reason)
 

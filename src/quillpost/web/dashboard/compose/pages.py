@@ -3,13 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, NotFound, Refused, Unpaid
@@ -23,7 +21,6 @@ from quillpost.orders.service import OrderFiles
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.rendering.previews import sample_version
-from quillpost.web import security
 from quillpost.web.dashboard.compose import forms, recipients
 from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft, estimate_form
 from quillpost.web.dashboard.compose.forms import (
@@ -39,20 +36,20 @@ from quillpost.web.dashboard.compose.recipients import search_radius
 from quillpost.web.dashboard.forms import FormState, parse_zone
 from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES, ink_fields
 from quillpost.web.dashboard.previews import draw_latest
-from quillpost.web.dashboard.responses import render_form_page
-from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.dashboard.responses import RequestContext, UserContext
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import CSRF_FIELD, Form, PostedLargeForm
-from quillpost.web.rendering import redirect, render_page
+from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import CurrentUser
 
 FIND_FIELD: Final = "find"
 """The button with which somebody without scripts asks for lists, a radius search or the price."""
 
 
-def page_context(request: Request, user: SignedInUser, container: Container, form: Form) -> dict[str, Any]:
-    """Values for the templates `compose/audience.html`, `compose/price.html` and `compose/schedule.html`."""
-    caller, zone, requested_sections = (user.caller, parse_zone(request, form.fields), form.fields.get(FIND_FIELD, ()))
+def page_values(context: RequestContext, form: Form) -> dict[str, Any]:
+    """For the templates `compose/audience.html`, `compose/price.html` and `compose/schedule.html`."""
+    caller, container, zone = context.user.caller, context.container, parse_zone(context.request, form.fields)
+    requested_sections = form.fields.get(FIND_FIELD, ())
     return {
         **recipients.audience_context(form, caller, container),
         **forms.schedule_context(form, caller, container, zone),
@@ -212,34 +209,33 @@ TEMPLATE_BUTTON = "template"
 
 
 @router.get("/compose")
-def compose_page(request: Request, user: CurrentUser, container: Services) -> Response:
+def compose_page(context: UserContext) -> Response:
     fields = default_fields()
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         for name, start in STARTING_POINTS.items():
-            if (number := request.query_params.get(name)) is not None:
+            if (number := context.request.query_params.get(name)) is not None:
                 fields = start(tx, parse_path_id(number), fields)
-    return render_composer(request, user, container, Form(fields))
+    return render_composer(context, Form(fields))
 
 
 @router.post("/compose")
-def refresh_composer(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+def refresh_composer(context: UserContext, form: PostedLargeForm) -> Response:
     """The page with what is in its form, and the preview: nothing is sent."""
     if form.text(FIND_FIELD) == TEMPLATE_BUTTON and (number := form.number("message_template_id")) is not None:
-        with container.db.transaction(build_tenant(user.caller)) as tx:
+        with context.transaction() as tx:
             fields = {name: list(values) for name, values in form.fields.items()}
             form = Form(start_from_template(tx, number, fields), form.page_context)
 
     def respond() -> Response:
-        preview, errors = preview_or_errors(form, user.caller, container, parse_zone(request, form.fields))
-        return render_composer(request, user, container, form, errors=errors, preview=preview)
+        zone = parse_zone(context.request, form.fields)
+        preview, errors = preview_or_errors(form, context.user.caller, context.container, zone)
+        return render_composer(context, form, errors=errors, preview=preview)
 
-    return draw_latest(user.person_id, respond)
+    return draw_latest(context.user.person_id, respond)
 
 
 def render_composer(
-    request: Request,
-    user: SignedInUser,
-    container: Container,
+    context: RequestContext,
     form: Form,
     *,
     errors: FormErrors | None = None,
@@ -248,16 +244,14 @@ def render_composer(
 ) -> Response:
     """Errors are shown beside their fields; the status is then 422, or the given one."""
     form, errors = forms.reveal_return_address(form, errors or {})
-    return render_form_page(
-        request,
+    return context.render(
         "compose/page.html",
-        user,
         FormState(form.fields, errors),
         status=status,
         has_inline_images=True,
         can_upload=True,
-        **composer_context(user.caller, container, errors, preview),
-        **page_context(request, user, container, form),
+        **composer_context(context.user.caller, context.container, errors, preview),
+        **page_values(context, form),
     )
 
 
@@ -301,72 +295,62 @@ class AgreementChanged(Exception):
 
 
 @router.post("/compose/send")
-def send_order(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
-    zone = parse_zone(request, form.fields)
-    _require_unsent(user, form, container)
+def send_order(context: UserContext, form: PostedLargeForm) -> Response:
+    caller, container = context.user.caller, context.container
+    _require_unsent(context, form)
     try:
-        order_draft = draft_composed_order(compose_send(form, container, zone), user.caller, container)
-        estimate = estimate_draft(order_draft, user.caller, container)
+        send = compose_send(form, container, parse_zone(context.request, form.fields))
+        order_draft = draft_composed_order(send, caller, container)
+        estimate = estimate_draft(order_draft, caller, container)
         if estimate.pieces == 0:
             raise Invalid({FORM_ERROR_KEY: [NO_RECIPIENTS]})
-        if user.caller.mode != "test" and form.text(AGREED_FIELD) != estimate.agreement:
-            return _render_confirmation(request, user, form, container, order_draft, estimate, zone)
+        if caller.mode != "test" and form.text(AGREED_FIELD) != estimate.agreement:
+            return _render_confirmation(context, form, order_draft, estimate)
         try:
-            files = order_service.store_files(container.orders, user.caller, order_draft)
-            order = _create_order(user, form, container, order_draft, files, estimate)
+            files = order_service.store_files(container.orders, caller, order_draft)
+            order = _create_order(context, form, order_draft, files, estimate)
         except AgreementChanged:
-            estimate = estimate_draft(order_draft, user.caller, container)
-            return _render_confirmation(request, user, form, container, order_draft, estimate, zone)
+            return _render_confirmation(context, form, order_draft, estimate_draft(order_draft, caller, container))
     except (Invalid, Refused) as error:
         form_error = error if isinstance(error, Invalid) else to_form_errors(error)
-        return render_composer(request, user, container, form, errors=form_error.fields)
+        return render_composer(context, form, errors=form_error.fields)
     except Unpaid as payment_error:
         errors = {FORM_ERROR_KEY: [NO_CREDIT.format(payment_error.message)]}
-        return render_composer(request, user, container, form, errors=errors, status=402)
+        return render_composer(context, form, errors=errors, status=402)
     action = "scheduled" if order_draft.request.schedule_for is not None else "sent"
-    return redirect(f"/orders/{order.id}", flash=f"composer_{action}_{user.mode}")
+    return redirect(f"/orders/{order.id}", flash=f"composer_{action}_{caller.mode}")
 
 
 class _CheckOnly(Exception):
     """Ends a transaction that only looks."""
 
 
-def _require_unsent(user: SignedInUser, form: Form, container: Container) -> None:
+def _require_unsent(context: RequestContext, form: Form) -> None:
     """`DuplicateSubmission` for a form that has made its order: otherwise everyone would be a recent recipient."""
-    with suppress(_CheckOnly), container.db.transaction(build_tenant(user.caller)) as tx:
-        _claim_form(tx, user, form)
+    with suppress(_CheckOnly), context.transaction() as tx:
+        _claim_form(tx, context, form)
         raise _CheckOnly
 
 
-def _claim_form(tx: Tx, user: SignedInUser, form: Form) -> None:
-    use_one_time_key(tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_SENT, result_path="/orders")
+def _claim_form(tx: Tx, context: RequestContext, form: Form) -> None:
+    use_one_time_key(tx, context.user, form.one_time_key, hint=ALREADY_SENT, result_path="/orders")
 
 
 def _create_order(
-    user: SignedInUser,
-    form: Form,
-    container: Container,
-    order_draft: OrderDraft,
-    files: OrderFiles,
-    estimate: PriceEstimate,
+    context: RequestContext, form: Form, order_draft: OrderDraft, files: OrderFiles, estimate: PriceEstimate
 ) -> Order:
     """One form makes one order, however often it is sent."""
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        _claim_form(tx, user, form)
-        order, audience = order_service.create_order(container.orders, tx, user.caller, order_draft, files)
-        if user.caller.mode != "test" and audience.mailed_items != estimate.pieces:
+    caller, orders = context.user.caller, context.container.orders
+    with context.transaction() as tx:
+        _claim_form(tx, context, form)
+        order, audience = order_service.create_order(orders, tx, caller, order_draft, files)
+        if caller.mode != "test" and audience.mailed_items != estimate.pieces:
             raise AgreementChanged
     return order
 
 
 def _render_confirmation(
-    request: Request,
-    user: SignedInUser,
-    form: Form,
-    container: Container,
-    order_draft: OrderDraft,
-    estimate: PriceEstimate,
-    zone: ZoneInfo,
+    context: RequestContext, form: Form, order_draft: OrderDraft, estimate: PriceEstimate
 ) -> Response:
     """The whole form is in hidden fields."""
     hidden_fields: list[tuple[str, str]] = [
@@ -375,15 +359,12 @@ def _render_confirmation(
         if name not in (AGREED_FIELD, CSRF_FIELD, "find")
         for value in values
     ]
-    return render_page(
-        request,
+    return context.render(
         "compose/confirm.html",
-        user=user,
         price=estimate,
         agreement=estimate.agreement,
         hidden_fields=hidden_fields,
-        due_at=find_due_at(container.orders, user.caller, order_draft.request),
+        due_at=find_due_at(context.container.orders, context.user.caller, order_draft.request),
         is_scheduled=order_draft.request.schedule_for is not None,
-        zone=zone,
-        now=container.clock(),
+        zone=parse_zone(context.request, form.fields),
     )

@@ -43,10 +43,8 @@ from quillpost.web.dashboard.compose.forms import (
 )
 from quillpost.web.dashboard.forms import FormState, parse_zone
 from quillpost.web.dashboard.previews import draw_latest
-from quillpost.web.dashboard.responses import render_form_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import UserContext, render_form_page
 from quillpost.web.forms import Form, PostedLargeForm
-from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 
@@ -114,9 +112,12 @@ class ComposePreview:
 
 
 @router.post("/compose/preview")
-def preview_page_part(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+def preview_page_part(context: UserContext, form: PostedLargeForm) -> Response:
     """The pictures and the errors beside each field; while there are errors the page keeps the last picture."""
-    return draw_latest(user.person_id, lambda: render_preview(request, form, user.caller, container, user))
+    user = context.user
+    return draw_latest(
+        user.person_id, lambda: render_preview(context.request, form, user.caller, context.container, user)
+    )
 
 
 def render_preview(

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import ValidationError
 
 from quillpost.accounts.billing.rules import LEAD_CENTS
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import mailing_lists
@@ -33,11 +32,10 @@ from quillpost.web.dashboard.compose.people import (
     parse_people,
 )
 from quillpost.web.dashboard.forms import FormState
-from quillpost.web.dashboard.responses import render_form_page
-from quillpost.web.dependencies import MAX_ID, Services, parse_digits
+from quillpost.web.dashboard.responses import RequestContext, UserContext
+from quillpost.web.dependencies import MAX_ID, parse_digits
 from quillpost.web.forms import MAX_LARGE_FORM_BYTES, Form, PostedLargeForm
 from quillpost.web.messages import page_text
-from quillpost.web.sessions import CurrentUser
 
 PERSON, PEOPLE, LISTS, RADIUS = AUDIENCE_KINDS = ("person", "people", "lists", "radius")
 AUDIENCE_DEFAULTS: Final[Mapping[str, Sequence[str]]] = {
@@ -343,21 +341,21 @@ class RadiusSearchView:
 
 
 @router.post("/compose/people")
-def people_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
-    context = people_context(form, user.caller, container)
-    return _render_fragment(request, "compose/people.html", user, form, people=context)
+def people_fragment(context: UserContext, form: PostedLargeForm) -> Response:
+    people = people_context(form, context.user.caller, context.container)
+    return _render_fragment(context, "compose/people.html", form, people=people)
 
 
 @router.post("/compose/lists")
-def lists_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
-    choices = find_list_choices(form, user.caller, container)
-    return _render_fragment(request, "compose/lists.html", user, form, list_choices=choices)
+def lists_fragment(context: UserContext, form: PostedLargeForm) -> Response:
+    choices = find_list_choices(form, context.user.caller, context.container)
+    return _render_fragment(context, "compose/lists.html", form, list_choices=choices)
 
 
 @router.post("/compose/radius")
-def radius_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
-    result = search_radius(form, user.caller, container)
-    return _render_fragment(request, "compose/radius.html", user, form, radius_search=result)
+def radius_fragment(context: UserContext, form: PostedLargeForm) -> Response:
+    result = search_radius(form, context.user.caller, context.container)
+    return _render_fragment(context, "compose/radius.html", form, radius_search=result)
 
 
 def search_radius(form: Form, caller: Caller, container: Container) -> RadiusSearchView:
@@ -389,5 +387,5 @@ def search_radius(form: Form, caller: Caller, container: Container) -> RadiusSea
     )
 
 
-def _render_fragment(request: Request, template: str, user: SignedInUser, form: Form, **values: Any) -> Response:
-    return render_form_page(request, template, user, FormState(form.fields), base_path="/compose", **values)
+def _render_fragment(context: RequestContext, template: str, form: Form, **values: Any) -> Response:
+    return context.render(template, FormState(form.fields), base_path="/compose", **values)

@@ -1,24 +1,19 @@
 """The home page of visitors and of users, and the page for unknown paths."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from quillpost.accounts.service import build_tenant
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.paging import PageRequest
-from quillpost.core.text import is_loopback_host
 from quillpost.orders.queries import OrderQuery, list_orders, read_daily_activity
-from quillpost.web import rendering
 from quillpost.web.api.errors import respond_to_error
 from quillpost.web.dashboard.home.queries import (
     OtherMode,
@@ -29,11 +24,11 @@ from quillpost.web.dashboard.home.queries import (
     list_first_steps,
 )
 from quillpost.web.dashboard.orders.labels import count_by_status, item_count_label, product_label
-from quillpost.web.dependencies import Services, parse_path_id
-from quillpost.web.live_updates import stream_response
+from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
+from quillpost.web.dependencies import Services
 from quillpost.web.rendering import render_page
-from quillpost.web.security import get_zone
-from quillpost.web.sessions import CurrentUser, OptionalUser, find_user_if_available, is_for_browser, is_fragment
+from quillpost.web.security import is_local_visitor
+from quillpost.web.sessions import OptionalUser, find_user_if_available, is_for_browser, is_fragment
 
 router = APIRouter(include_in_schema=False)
 
@@ -52,55 +47,44 @@ LIVE_FRAGMENTS: Final[Mapping[str, str]] = {
 
 @router.get("/")
 def home_page(request: Request, container: Services, user: OptionalUser, days: str = "") -> Response:
-    if user is None:
-        return _render_welcome_page(request, container)
-    now = container.clock()
-    period = _parse_period(days)
     has_receiver, receiver_path = _receiver_access(request, container, user)
-    return render_page(
-        request,
+    if user is None:
+        return render_page(request, "home/welcome.html", has_receiver=has_receiver, receiver_path=receiver_path)
+    context, period = RequestContext(request, user, container), _parse_period(days)
+    return context.render(
         "home/page.html",
-        user=user,
-        period=period,
         periods=PERIODS,
         has_receiver=has_receiver,
         receiver_path=receiver_path,
-        **_live_context(user, container, period, get_zone(request), now=now),
+        **_read_live_values(context, period),
     )
 
 
 @router.get("/home/{account_id}/live")
-def stream_home(request: Request, account_id: str, container: Services, user: CurrentUser, days: str = "") -> Response:
+def stream_home(context: UserContext, account_id: PathId, days: str = "") -> Response:
     """The page names its account: a user who has switched to another one sees nothing of that here."""
-    if parse_path_id(account_id) != user.here.account_id:
+    if account_id != context.account_id:
         raise NotFound
-    period, zone = _parse_period(days), get_zone(request)
-
-    def draw() -> Mapping[str, str]:
-        context = _live_context(user, container, period, zone, now=container.clock())
-        return {
-            name: rendering.render_template(template, user=user, zone=zone, period=period, **context)
-            for name, template in LIVE_FRAGMENTS.items()
-        }
-
-    return stream_response(request, user, ("account", user.here.account_id), draw)
+    period = _parse_period(days)
+    return context.stream(
+        ("account", account_id), LIVE_FRAGMENTS, lambda: {"user": context.user, **_read_live_values(context, period)}
+    )
 
 
-def _live_context(
-    user: SignedInUser, container: Container, period: int, zone: ZoneInfo, *, now: datetime
-) -> dict[str, Any]:
-    tenant_scope = build_tenant(user.caller)
-    with container.db.transaction(user.tenant) as tx:
+def _read_live_values(context: RequestContext, period: int) -> dict[str, Any]:
+    user, tenant, now = context.user, context.tenant, context.now()
+    with context.account_transaction() as tx:
         steps = list_first_steps(tx, user)
-    with container.db.transaction(tenant_scope) as tx:
+    with context.transaction() as tx:
         return {
+            "period": period,
             "steps": steps,
-            "activity": read_daily_activity(tx, tenant_scope, days=period, zone=zone, now=now),
-            "recent_orders": list_orders(container.db, tx, tenant_scope, RECENT_ORDERS_PAGE, OrderQuery()),
+            "activity": read_daily_activity(tx, tenant, days=period, zone=context.zone, now=now),
+            "recent_orders": list_orders(context.container.db, tx, tenant, RECENT_ORDERS_PAGE, OrderQuery()),
             "count_by_status": count_by_status,
             "product_label": product_label,
             "item_count_label": item_count_label,
-            "alerts": [*list_alerts(tx, user, container, now=now), *_return_address_alerts(tx, user)],
+            "alerts": [*list_alerts(tx, user, context.container, now=now), *_return_address_alerts(tx, user)],
             "now": now,
         }
 
@@ -119,16 +103,11 @@ def _parse_period(days: str) -> int:
     return int(days) if days in {str(period) for period in PERIODS} else DEFAULT_PERIOD
 
 
-def _render_welcome_page(request: Request, container: Container) -> Response:
-    has_receiver, receiver_path = _receiver_access(request, container, None)
-    return render_page(request, "home/welcome.html", has_receiver=has_receiver, receiver_path=receiver_path)
-
-
 def _receiver_access(request: Request, container: Container, user: SignedInUser | None) -> tuple[bool, str | None]:
-    """Whether the built-in receiver gets this account's events, and its URL if the user may know it."""
+    """Whether the built-in receiver gets this account's events, and its URL if the user may know it: it is a key."""
     key = container.receiver_key
     is_visible = key is not None and (user is None or _is_receiver_of(user, container))
-    can_see_path = is_visible and _is_local_visitor(request)
+    can_see_path = is_visible and is_local_visitor(request)
     return is_visible, f"/receiver/{key}" if can_see_path else None
 
 
@@ -157,14 +136,6 @@ async def _find_in_other_mode(request: Request, user: SignedInUser | None) -> Ot
         return await run_in_threadpool(find_in_other_mode, request.app.state.container.db, user, request.url.path)
     except Unavailable:
         return None
-
-
-def _is_local_visitor(request: Request) -> bool:
-    """The receiver's URL is its key: only a visitor from this machine sees it, and only under a name of this machine.
-    Another site that points its name here learns nothing."""
-    if request.client is None:
-        return False
-    return is_loopback_host(request.client.host) and is_loopback_host(request.url.hostname or "")
 
 
 def _is_receiver_of(user: SignedInUser, container: Container) -> bool:

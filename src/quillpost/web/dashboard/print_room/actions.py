@@ -1,5 +1,6 @@
 """What an operator does with a batch: mark it, print items again."""
 
+from functools import partial
 from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
@@ -16,7 +17,7 @@ from quillpost.web.api.print_room.schemas import Mark, Reprint
 from quillpost.web.dashboard.forms import FormState, parse_moment, parse_zone, read_body
 from quillpost.web.dashboard.print_room.batches.pages import BATCHES_PATH, read_batch_view, render_batch_page
 from quillpost.web.dashboard.print_room.labels import STATUS_LABELS, format_ranges, parse_numbers
-from quillpost.web.dashboard.print_room.pages import audit_writer, render_room_page
+from quillpost.web.dashboard.print_room.pages import render_room_page
 from quillpost.web.dashboard.responses import OperatorContext, PathId, RequestContext
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import pluralize, redirect
@@ -112,13 +113,12 @@ def require_unchanged(batch: ProductionBatch, form: Form) -> None:
 
 def _retry_batch(context: RequestContext, batch: ProductionBatch, form: Form, *, is_reoffer: bool) -> Response:
     seen_status = form.text("seen")
-    write_entry = audit_writer(context, "batch.retried", audit_details(batch) | {"anew": is_reoffer})
 
     def check_and_record(tx: Tx) -> None:
         """Checked again under the lock: of two operators, one is refused."""
         if seen_status and (status := read_batch(tx, batch.id).status) != seen_status:
             raise BatchMovedOn(status)
-        write_entry(tx)
+        context.audit(tx, "batch.retried", audit_details(batch) | {"anew": is_reoffer})
 
     try:
         require_unchanged(batch, form)
@@ -136,7 +136,7 @@ def _apply_mark(context: RequestContext, batch: ProductionBatch, body: Mark) -> 
         at=body.parse_time(),
         spoiled=body.spoiled_items(),
         mode=context.user.mode,
-        write_audit=audit_writer(context, "batch.marked", audit_details(batch) | {"status": body.status}),
+        write_audit=partial(context.audit, action="batch.marked", about=audit_details(batch) | {"status": body.status}),
         now=context.now(),
     )
 

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from quillpost.core.errors import Invalid
 from quillpost.fulfillment.print_room.reports import MAX_REPRINTED_ITEMS
+from quillpost.web.dashboard.labels import PRODUCT_NAMES
 
 CLASS_LABELS: Final[Mapping[str, str]] = {"first": "First class", "standard": "Standard"}
 STATUS_LABELS: Final[Mapping[str, str]] = {
@@ -22,6 +23,13 @@ STATUS_TINTS: Final[Mapping[str, str]] = {
     "printed": "printed",
     "mailed": "mailed",
 }  # classes of the style sheet
+LABELS: Final[Mapping[str, Any]] = {
+    "product_names": PRODUCT_NAMES,
+    "class_labels": CLASS_LABELS,
+    "status_labels": STATUS_LABELS,
+    "tints": STATUS_TINTS,
+}
+"""For the templates of batches, by the names that they have there."""
 
 RANGE_PATTERN = re.compile(r"(\d{1,18})(?:\s*(?:-|–|to)\s*(\d{1,18}))?", re.ASCII)
 SEPARATOR_PATTERN = re.compile(r"[\s,;]+")

@@ -28,8 +28,7 @@ from quillpost.notifications.webhooks.deliveries import MAX_BACKLOG, count_faili
 from quillpost.notifications.webhooks.queries import read_webhook
 from quillpost.web.api.print_room.schemas import Rush
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
-from quillpost.web.dashboard.labels import PRODUCT_NAMES
-from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS, parse_numbers
+from quillpost.web.dashboard.print_room.labels import LABELS, STATUS_LABELS, parse_numbers
 from quillpost.web.dashboard.responses import OperatorContext, PathId, RequestContext
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import pluralize, redirect
@@ -60,11 +59,6 @@ def require_live(user: SignedInUser) -> None:
     """For what is the same in both modes."""
     if user.mode != "live":
         raise Forbidden(LIVE_MODE_ONLY)
-
-
-def audit_writer(context: RequestContext, action: str, details: Mapping[str, Any]) -> Callable[[Tx], None]:
-    """For an action that opens its own transaction."""
-    return lambda tx: context.audit(tx, action, details)
 
 
 def audit_count_writer(context: RequestContext, action: str, details: Mapping[str, Any]) -> Callable[[Tx, int], None]:
@@ -136,10 +130,7 @@ def _render_today(context: RequestContext, *, form: FormState = EMPTY_FORM, temp
             status: batch_counts.get(status, OpenBatchCount()) for status in STATUS_LABELS if status != "mailed"
         },
         cutoff=next_cutoff(now, environment.cutoff, environment.zone) if environment.cutoff else None,
-        product_names=PRODUCT_NAMES,
-        class_labels=CLASS_LABELS,
-        status_labels=STATUS_LABELS,
-        tints=STATUS_TINTS,
+        **LABELS,
         **values,
     )
 

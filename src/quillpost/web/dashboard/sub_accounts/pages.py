@@ -1,14 +1,12 @@
 """Sub accounts and their branding."""
 
-import hashlib
 from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Response
 
-from quillpost import __version__
 from quillpost.accounts.billing.queries import sum_spending_by_sub_account
 from quillpost.accounts.service import read_sender
 from quillpost.accounts.sub_accounts.queries import (
@@ -26,11 +24,12 @@ from quillpost.orders import designs
 from quillpost.orders.models import Handwriting
 from quillpost.orders.queries import count_orders_by_sub_account
 from quillpost.orders.requests.files import build_branding, logo_source
-from quillpost.orders.templates.images import FetchedPicture, FileToFetch, fetch_images, limit_heavy_work
+from quillpost.orders.templates.images import FetchedPicture, FileToFetch, fetch_images
 from quillpost.rendering import models as rendering_models
-from quillpost.rendering.models import INCH, Addressee, Copy, Design, parse_color
+from quillpost.rendering.models import Addressee, Copy, Design, parse_color
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
+from quillpost.web.dashboard.previews import digest_values, draw_side
 from quillpost.web.dashboard.responses import OwnerContext, PathId, RequestContext, UserContext
 from quillpost.web.dashboard.sub_accounts.forms import (
     FORM_FIELDS,
@@ -75,7 +74,6 @@ def sub_accounts_page(context: UserContext, q: str = "", page: str = "") -> Resp
 PREVIEW_PRODUCT: Final = "postcard-4x6"
 PREVIEW_WIDTH = 900  # pixels
 LOGO_CACHE_SECONDS = 300  # not fetched again while somebody tries colors
-CACHE_CONTROL = "private, no-cache"
 
 _logo_cache: SharedCache[tuple[int, str, int], FetchedPicture] = SharedCache(
     max_size=32_000_000, size_of=lambda picture: len(picture.body)
@@ -84,20 +82,14 @@ _front_cache: SharedCache[str, bytes] = SharedCache(max_size=16_000_000, size_of
 
 
 @router.get(f"{PAGE_PATH}/{{sub_account_id}}/front.png")
-def front_picture(
-    context: UserContext, sub_account_id: PathId, if_none_match: Annotated[str, Header(alias="If-None-Match")] = ""
-) -> Response:
+def front_picture(context: UserContext, sub_account_id: PathId) -> Response:
     """Without a logo that cannot be fetched: the form says why."""
     with context.transaction() as tx:
         sub_account = find_sub_account(tx, sub_account_id)
         sender = read_sender(tx, context.user.caller, sub_account.id)
     branding = dict(sub_account.branding)
     rendering_sender = rendering_models.SenderName(sender.name, sender.company)
-    key_text = repr((__version__, sorted(branding.items()), rendering_sender, _cache_period(context.now())))
-    etag = hashlib.sha256(key_text.encode(errors="replace")).hexdigest()[:32]
-    headers = {"ETag": f'"{etag}"', "Cache-Control": CACHE_CONTROL}
-    if headers["ETag"] in if_none_match:
-        return Response(status_code=304, headers=headers)
+    etag = digest_values(sorted(branding.items()), rendering_sender, _cache_period(context.now()))
 
     def draw() -> bytes:
         try:
@@ -106,7 +98,7 @@ def front_picture(
             logo = None
         return draw_front(context.container, branding, rendering_sender, logo)
 
-    return Response(_front_cache.get(etag, draw), media_type="image/png", headers=headers)
+    return context.picture(etag, lambda: _front_cache.get(etag, draw))
 
 
 def draw_form_front(context: RequestContext, form: Form) -> tuple[str | None, list[str]]:
@@ -139,12 +131,7 @@ def draw_front(
         branding=designs.build_branding(brand, logo) if brand else None,
         sender=sender,
     )
-    inches = container.renderer.products[PREVIEW_PRODUCT].find_side("front").preview_area.width / INCH
-    with limit_heavy_work():
-        drawn_preview = container.renderer.preview(
-            design, Copy(0, 0, Addressee()), dpi=round(PREVIEW_WIDTH / inches), only_preview="front"
-        )
-    return drawn_preview.sides["front"]
+    return draw_side(container.renderer, design, Copy(0, 0, Addressee()), "front", width=PREVIEW_WIDTH)
 
 
 def _fetch_logo(context: RequestContext, branding: Mapping[str, Any]) -> bytes | None:

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Response
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import PageRequest
-from quillpost.core.text import is_loopback_host
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.deliveries import count_recent_deliveries
@@ -22,7 +21,7 @@ from quillpost.web.dashboard.webhooks import labels
 from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.security import use_one_time_key
+from quillpost.web.security import is_local_visitor, use_one_time_key
 
 PAGE_PATH: Final = "/webhooks"
 
@@ -51,10 +50,9 @@ def write_audit_entry(
 
 def receiver_url(context: RequestContext) -> str | None:
     """Only for an operator at the machine itself: the URL is a key, and shows the events of all accounts."""
-    if context.container.receiver_key is None or not context.user.is_operator or context.request.client is None:
-        return None
-    is_local = is_loopback_host(context.request.client.host) and is_loopback_host(context.request.url.hostname or "")
-    return f"{context.container.base_url}/receiver/{context.container.receiver_key}" if is_local else None
+    key = context.container.receiver_key
+    is_visible = key is not None and context.user.is_operator and is_local_visitor(context.request)
+    return f"{context.container.base_url}/receiver/{key}" if is_visible else None
 
 
 router = APIRouter(include_in_schema=False)

@@ -1,5 +1,6 @@
 """Batches and their files."""
 
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -41,11 +42,10 @@ from quillpost.web.dashboard.forms import (
     zone_context,
 )
 from quillpost.web.dashboard.labels import PRODUCT_NAMES
-from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS
-from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, audit_writer, render_room_page
+from quillpost.web.dashboard.print_room.labels import LABELS
+from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page
 from quillpost.web.dashboard.responses import OperatorContext, PathId, RequestContext
-from quillpost.web.live_updates import stream_response
-from quillpost.web.rendering import redirect, render_template
+from quillpost.web.rendering import redirect
 from quillpost.web.security import get_zone
 
 router = APIRouter(include_in_schema=False)
@@ -107,7 +107,7 @@ def batches_page(
         is_filtered=bool(query_values),
         list_url=f"{BATCHES_PATH}?{urlencode(query_values)}" if query_values else BATCHES_PATH,
         batch_reference=batch_reference,
-        **label_context(),
+        **LABELS,
         filter_labels=FILTER_LABELS,
     )
 
@@ -119,22 +119,12 @@ def show_batch(context: OperatorContext, batch_id: PathId, page: str = "") -> Re
 
 @router.get(f"{BATCHES_PATH}/{{batch_id}}/live")
 def stream_batch(context: OperatorContext, batch_id: PathId) -> Response:
-    zone = get_zone(context.request)
     read_batch_view(context, batch_id)
-
-    def draw() -> dict[str, str]:
-        view = read_batch_view(context, batch_id)
-        return {
-            "far": render_template(
-                "print_room/batch_progress.html",
-                zone=zone,
-                now=context.now(),
-                **_progress_context(view),
-                **label_context(),
-            )
-        }
-
-    return stream_response(context.request, context.user, ("batch", batch_id), draw)
+    return context.stream(
+        ("batch", batch_id),
+        {"far": "print_room/batch_progress.html"},
+        lambda: {**_progress_context(read_batch_view(context, batch_id)), **LABELS},
+    )
 
 
 def render_batch_page(
@@ -164,22 +154,13 @@ def render_batch_page(
         batch_reference=batch_reference,
         **zone_context(parse_zone(context.request, form.fields), now=context.now()),
         **_progress_context(view),
-        **label_context(),
+        **LABELS,
     )
 
 
 def read_batch_view(context: RequestContext, batch_id: int) -> BatchDetails:
     with context.system_transaction() as tx:
         return read_batch_details(tx, batch_id, mode=context.user.mode)
-
-
-def label_context() -> dict[str, Any]:
-    return {
-        "product_names": PRODUCT_NAMES,
-        "class_labels": CLASS_LABELS,
-        "status_labels": STATUS_LABELS,
-        "tints": STATUS_TINTS,
-    }
 
 
 def _progress_context(view: BatchDetails) -> dict[str, Any]:
@@ -201,7 +182,7 @@ def download_file(context: OperatorContext, batch_id: PathId, name: str) -> Resp
         file = find_file(tx, find_batch(tx, batch_id, mode=context.user.mode).id, name)
     details = {"name": batch_reference(batch_id), "mode": context.user.mode, "files": [file.name]}
     batch_store = BatchFileStorage(context.container.storage.store, context.container.encryptor)
-    write_entry = audit_writer(context, "print_file.downloaded", details)
+    write_entry = partial(context.audit, action="print_file.downloaded", about=details)
     contents = read_files_for_download(context.container.db, batch_store, batch_id, [file], write_audit=write_entry)
     return _download_response(batch_id, file.name, contents[file.name], file.content_type)
 
