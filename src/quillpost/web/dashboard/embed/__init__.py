@@ -2,4 +2,4 @@
 
 from quillpost.web.dashboard.embed import pages
 
-ROUTERS = (pages.router,)
+ROUTERS = (pages.frame_router, pages.router)

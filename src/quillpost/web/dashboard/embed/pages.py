@@ -2,13 +2,13 @@
 
 import hashlib
 import hmac
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Annotated, Final
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.routing import APIRoute
 
 from quillpost.accounts.embeds.service import (
     KEY_PURPOSE,
@@ -49,59 +49,53 @@ MAX_FRAME_CALLS_PER_MINUTE: Final = 300
 """Of one frame, so that it takes nothing from the others."""
 MAX_STORED_SENDS_PER_FRAME: Final = 20
 NO_FRAME_POLICY: Final = "frame-ancestors 'none'"
-EMPTY_FORM: Final = Form({})
 SHOWN_ERRORS: Final = (QuillpostError, UnreadableBody)
 
 
-@dataclass(frozen=True, slots=True)
-class FrameVisit:
-    """A request within a frame, with the guest's token, or with the error to show there."""
+class FrameRoute(APIRoute):
+    """Its responses may be shown in a frame of the guest's site, and say there what went wrong."""
 
-    origin: str | None
-    guest: EmbedToken | Exception
-    form: Form = EMPTY_FORM
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        respond = super().get_route_handler()
+
+        async def respond_in_frame(request: Request) -> Response:
+            try:
+                response = await respond(request)
+            except SHOWN_ERRORS as error:
+                response = _render_error(request, error)
+            return allow_frame(response, getattr(request.state, "frame_origin", None))
+
+        return respond_in_frame
 
 
-def admit_visit(token: str, container: Services) -> FrameVisit:
+def admit_guest(request: Request, token: str, container: Services) -> EmbedToken:
     """Every request with a valid token counts, before it is read."""
-    origin: str | None = None
     try:
         guest = verify_embed_token(container.db, container.encryptor, token, now=container.clock())
-        origin = guest.origin
-        _require_allowance(count_embed_guest_call(container.db, token, limit=MAX_FRAME_CALLS_PER_MINUTE))
-        _require_allowance(count_embed_call(container.db, guest.token_id, limit=MAX_CALLS_PER_MINUTE))
-    except EmbedTokenRejected as closed_error:
-        return FrameVisit(closed_error.origin, closed_error)
-    except QuillpostError as error:
-        return FrameVisit(origin, error)
-    return FrameVisit(origin, guest)
+    except EmbedTokenRejected as error:
+        request.state.frame_origin = error.origin
+        raise
+    request.state.frame_origin = guest.origin
+    _require_allowance(count_embed_guest_call(container.db, token, limit=MAX_FRAME_CALLS_PER_MINUTE))
+    _require_allowance(count_embed_call(container.db, guest.token_id, limit=MAX_CALLS_PER_MINUTE))
+    return guest
 
 
-CurrentVisit = Annotated[FrameVisit, Depends(admit_visit)]
+Guest = Annotated[EmbedToken, Depends(admit_guest)]
 
 
-async def read_visit_form(request: Request, visit: CurrentVisit) -> FrameVisit:
-    """Read only for a valid token."""
-    if isinstance(visit.guest, Exception):
-        return visit
-    try:
-        return replace(visit, form=await read_form_with_key(request))
-    except SHOWN_ERRORS as error:
-        return replace(visit, guest=error)
+async def read_guest_form(request: Request, guest: Guest) -> Form:
+    """Only what a guest may fill in, and only the lists of the frame."""
+    form = await read_form_with_key(request)
+    fields = {name: list(values) for name, values in form.fields.items() if name in GUEST_FIELDS}
+    allowed_ids = {str(each) for each in guest.mailing_list_ids}
+    fields["mailing_list_ids"] = [each for each in fields.get("mailing_list_ids", []) if each in allowed_ids]
+    for name, excluded in (("image", "template"), ("audience", recipients.RADIUS)):
+        fields[name] = [each for each in fields.get(name, []) if each != excluded]
+    return Form(fields)
 
 
-VisitWithForm = Annotated[FrameVisit, Depends(read_visit_form)]
-FrameResponder = Callable[[EmbedToken], Response]
-
-
-def respond_in_frame(request: Request, visit: FrameVisit, respond: FrameResponder) -> Response:
-    """Errors are shown within the frame."""
-    try:
-        if isinstance(visit.guest, Exception):
-            raise visit.guest
-        return allow_frame(respond(visit.guest), visit.origin)
-    except SHOWN_ERRORS as error:
-        return allow_frame(_render_error(request, error), visit.origin)
+GuestForm = Annotated[Form, Depends(read_guest_form)]
 
 
 def allow_frame(response: Response, origin: str | None) -> Response:
@@ -111,11 +105,6 @@ def allow_frame(response: Response, origin: str | None) -> Response:
         response.headers["Content-Security-Policy"] = policy.replace(NO_FRAME_POLICY, f"frame-ancestors {origin}")
     response.headers["Referrer-Policy"] = "no-referrer"
     return response
-
-
-def require_storage_allowance(container: Container, token: str) -> None:
-    """`Throttled` if this frame has stored too many sends."""
-    _require_allowance(count_stored_send(container.db, token, limit=MAX_STORED_SENDS_PER_FRAME))
 
 
 def _require_allowance(allowance: RateLimitStatus) -> None:
@@ -133,6 +122,7 @@ def _render_error(request: Request, error: Exception) -> Response:
 
 
 router = APIRouter(include_in_schema=False)
+frame_router = APIRouter(include_in_schema=False, route_class=FrameRoute)
 
 FRAME_PATH: Final = "/embed/compose/{token}"
 GUEST_FIELDS: Final = frozenset({
@@ -144,95 +134,74 @@ GUEST_FIELDS: Final = frozenset({
 """What a guest may fill in: not what is saved in the account, its return address, sub accounts or schedule."""
 
 
-@router.get(FRAME_PATH)
-def open_frame(request: Request, visit: CurrentVisit, container: Services) -> Response:
-    return respond_in_frame(
-        request, visit, lambda guest: _render_frame(request, guest, container, Form(_default_fields(guest)))
-    )
+@frame_router.get(FRAME_PATH)
+def open_frame(request: Request, guest: Guest, container: Services) -> Response:
+    return _render_frame(request, guest, container, Form(_default_fields(guest)))
 
 
-@router.post(FRAME_PATH)
-def refresh_frame(request: Request, visit: VisitWithForm, container: Services) -> Response:
+@frame_router.post(FRAME_PATH)
+def refresh_frame(request: Request, guest: Guest, form: GuestForm, container: Services) -> Response:
     """For browsers without scripts."""
 
-    def draw(guest: EmbedToken) -> Response:
-        form = _guest_form(visit.form, guest)
+    def draw() -> Response:
         preview, errors = preview_or_errors(form, guest.caller, container, UTC)
         price = estimate_form(form, guest.caller, container, UTC).for_guest()
         return _render_frame(request, guest, container, form, errors=errors, preview=preview, price=price)
 
-    return respond_in_frame(request, visit, lambda guest: draw_latest(guest.guest_key, lambda: draw(guest)))
+    return draw_latest(guest.guest_key, draw)
 
 
-@router.post(f"{FRAME_PATH}/preview")
-def preview_in_frame(request: Request, visit: VisitWithForm, container: Services) -> Response:
-    def draw(guest: EmbedToken) -> Response:
-        return render_preview(request, _guest_form(visit.form, guest), guest.caller, container)
-
-    return respond_in_frame(request, visit, lambda guest: draw_latest(guest.guest_key, lambda: draw(guest)))
+@frame_router.post(f"{FRAME_PATH}/preview")
+def preview_in_frame(request: Request, guest: Guest, form: GuestForm, container: Services) -> Response:
+    return draw_latest(guest.guest_key, lambda: render_preview(request, form, guest.caller, container))
 
 
-@router.post(f"{FRAME_PATH}/people")
-def people_in_frame(request: Request, visit: VisitWithForm, container: Services) -> Response:
-    def respond(guest: EmbedToken) -> Response:
-        form = _guest_form(visit.form, guest)
-        people_values = recipients.people_context(form, guest.caller, container)
-        values = FormState(form.fields).values
-        base_path = request.url.path.removesuffix("/people")
-        return render_page(
-            request, "compose/people.html", values=values, errors={}, people=people_values, base_path=base_path
-        )
-
-    return respond_in_frame(request, visit, respond)
+@frame_router.post(f"{FRAME_PATH}/people")
+def people_in_frame(request: Request, guest: Guest, form: GuestForm, container: Services) -> Response:
+    people = recipients.people_context(form, guest.caller, container)
+    base_path = request.url.path.removesuffix("/people")
+    return render_form_page(
+        request, "compose/people.html", None, FormState(form.fields), people=people, base_path=base_path
+    )
 
 
-@router.post(f"{FRAME_PATH}/price")
-def price_in_frame(request: Request, visit: VisitWithForm, container: Services) -> Response:
-    def respond(guest: EmbedToken) -> Response:
-        price = estimate_form(_guest_form(visit.form, guest), guest.caller, container, UTC).for_guest()
-        return render_page(
-            request,
-            "compose/price.html",
-            price=price,
-            base_path=request.url.path.removesuffix("/price"),
-            is_testing=guest.caller.mode == "test",
-        )
-
-    return respond_in_frame(request, visit, respond)
+@frame_router.post(f"{FRAME_PATH}/price")
+def price_in_frame(request: Request, guest: Guest, form: GuestForm, container: Services) -> Response:
+    return render_page(
+        request,
+        "compose/price.html",
+        price=estimate_form(form, guest.caller, container, UTC).for_guest(),
+        base_path=request.url.path.removesuffix("/price"),
+        is_testing=guest.caller.mode == "test",
+    )
 
 
-@router.post(f"{FRAME_PATH}/send")
-def store_frame_send(request: Request, visit: VisitWithForm, container: Services) -> Response:
+@frame_router.post(f"{FRAME_PATH}/send")
+def store_frame_send(request: Request, token: str, guest: Guest, form: GuestForm, container: Services) -> Response:
     """Checked like a send. The same form twice is one stored send."""
-
-    def respond(guest: EmbedToken) -> Response:
-        form = _guest_form(visit.form, guest)
-        try:
-            composed_send = compose_send(form, container, UTC)
-            estimate = estimate_draft(
-                draft_composed_order(composed_send, guest.caller, container), guest.caller, container
-            )
-        except (Invalid, Refused) as error:
-            form_error = error if isinstance(error, Invalid) else to_form_errors(error)
-            return _render_frame(request, guest, container, form, errors=form_error.fields)
-        name = composed_send.offer.product.paths[0]
-        require_storage_allowance(container, request.path_params["token"])
-        stored_id = _store_form(form, composed_send, name, guest, container)
-        return render_page(
-            request,
-            "embed/ready.html",
-            url=f"{base_url(request)}/api/v2/stored_send/{name}/{stored_id}",
-            product=name,
-            origin=guest.origin,
-            item_count=estimate.pieces,
-        )
-
-    return respond_in_frame(request, visit, respond)
+    try:
+        send = compose_send(form, container, UTC)
+        order_draft = draft_composed_order(send, guest.caller, container)
+        estimate = estimate_draft(order_draft, guest.caller, container)
+    except (Invalid, Refused) as error:
+        form_error = error if isinstance(error, Invalid) else to_form_errors(error)
+        return _render_frame(request, guest, container, form, errors=form_error.fields)
+    name = send.offer.product.paths[0]
+    _require_allowance(count_stored_send(container.db, token, limit=MAX_STORED_SENDS_PER_FRAME))
+    stored_id = _store_form(form, send, name, guest, container)
+    return render_page(
+        request,
+        "embed/ready.html",
+        url=f"{base_url(request)}/api/v2/stored_send/{name}/{stored_id}",
+        product=name,
+        origin=guest.origin,
+        item_count=estimate.pieces,
+    )
 
 
 def _store_form(form: Form, composed_send: ComposedSend, name: str, guest: EmbedToken, container: Container) -> UUID:
     body = orjson.dumps(composed_send.payload)
-    key = form.text(security.ONE_TIME_FIELD)
+    key = form.one_time_key
     digest_input = b"|".join((str(guest.account_id).encode(), key.encode(), body))
     digest = hmac.digest(container.encryptor.derive_keys(KEY_PURPOSE)[0], digest_input, hashlib.sha256)
     stored_id = UUID(bytes=digest[:16], version=4) if ONE_TIME_KEY.fullmatch(key) else None
@@ -248,16 +217,6 @@ def _store_form(form: Form, composed_send: ComposedSend, name: str, guest: Embed
             now=container.clock(),
             stored_id=stored_id,
         )
-
-
-def _guest_form(form: Form, guest: EmbedToken) -> Form:
-    """Only what a guest may fill in, and only the lists of the frame."""
-    fields = {name: list(values) for name, values in form.fields.items() if name in GUEST_FIELDS}
-    allowed_ids = {str(each) for each in guest.mailing_list_ids}
-    fields["mailing_list_ids"] = [each for each in fields.get("mailing_list_ids", []) if each in allowed_ids]
-    for name, excluded in (("image", "template"), ("audience", recipients.RADIUS)):
-        fields[name] = [each for each in fields.get(name, []) if each != excluded]
-    return Form(fields)
 
 
 def _default_fields(guest: EmbedToken) -> dict[str, list[str]]:
