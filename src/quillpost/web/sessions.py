@@ -1,5 +1,6 @@
 """The user of a page, and where a failed request leads back to."""
 
+from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -9,12 +10,11 @@ from starlette.concurrency import run_in_threadpool
 from quillpost.accounts.users import sessions
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.accounts.users.sign_in import SignInVisitor
-from quillpost.app.container import Container
 from quillpost.core.errors import Forbidden, NotFound, QuillpostError, Unavailable
 from quillpost.web.api.errors import RoutePaths
 from quillpost.web.api.responses import json_response
-from quillpost.web.dependencies import get_container
-from quillpost.web.rendering import own_path, path_with_next, redirect, safe_next, sign_in_path
+from quillpost.web.dependencies import Services
+from quillpost.web.rendering import own_path, path_with_next, redirect, safe_next
 from quillpost.web.security import KNOWN_BROWSER, SESSION, own_origins, read_cookie
 
 OWNERS_ONLY = "Only an owner of this account may do this. Ask one of them."
@@ -43,7 +43,7 @@ def get_visitor(request: Request) -> SignInVisitor:
     return SignInVisitor(get_client_address(request), browser or None, read_cookie(request, KNOWN_BROWSER))
 
 
-def find_user(request: Request, container: Annotated[Container, Depends(get_container)]) -> SignedInUser | None:
+def find_user(request: Request, container: Services) -> SignedInUser | None:
     cookie = read_cookie(request, SESSION)
     if cookie is None:
         return None
@@ -73,18 +73,6 @@ def require_owner(user: Annotated[SignedInUser, Depends(require_user)]) -> Signe
     return user
 
 
-def require_confirmed_owner(
-    user: Annotated[SignedInUser, Depends(require_owner)], container: Annotated[Container, Depends(get_container)]
-) -> SignedInUser:
-    return _require_confirmed(user, container)
-
-
-def require_confirmed_user(
-    user: Annotated[SignedInUser, Depends(require_user)], container: Annotated[Container, Depends(get_container)]
-) -> SignedInUser:
-    return _require_confirmed(user, container)
-
-
 def require_operator(user: Annotated[SignedInUser, Depends(require_user)]) -> SignedInUser:
     """For everybody else the print room does not exist."""
     if not user.is_operator:
@@ -92,10 +80,23 @@ def require_operator(user: Annotated[SignedInUser, Depends(require_user)]) -> Si
     return user
 
 
-def require_confirmed_operator(
-    user: Annotated[SignedInUser, Depends(require_operator)], container: Annotated[Container, Depends(get_container)]
-) -> SignedInUser:
-    return _require_confirmed(user, container)
+RequireUser = Callable[..., SignedInUser]
+
+
+def _require_confirmed(require: RequireUser) -> RequireUser:
+    """The same, of a user who has given their password lately."""
+
+    def require_confirmed(user: Annotated[SignedInUser, Depends(require)], container: Services) -> SignedInUser:
+        if container.clock() - user.confirmed_at > sessions.CONFIRMATION_LIFETIME:
+            raise PasswordNotConfirmed
+        return user
+
+    return require_confirmed
+
+
+require_confirmed_user = _require_confirmed(require_user)
+require_confirmed_owner = _require_confirmed(require_owner)
+require_confirmed_operator = _require_confirmed(require_operator)
 
 
 OptionalUser = Annotated[SignedInUser | None, Depends(find_user)]
@@ -118,18 +119,16 @@ def is_for_browser(request: Request) -> bool:
 def install_redirects(app: FastAPI) -> None:
     """A redirect for people, JSON for programs."""
 
-    async def answer_not_signed_in(request: Request, error: Exception) -> Response:
-        if is_for_browser(request):
-            return redirect_page(request, sign_in_path(current_page_path(request)))
-        return json_response({"message": str(error)}, status=401, headers={"Cache-Control": "no-store"})
+    def add_redirect(error_type: type[QuillpostError], path: str, status: int) -> None:
+        async def respond(request: Request, error: Exception) -> Response:
+            if is_for_browser(request):
+                return redirect_page(request, path_with_next(path, current_page_path(request)))
+            return json_response({"message": str(error)}, status=status, headers={"Cache-Control": "no-store"})
 
-    async def answer_not_confirmed(request: Request, error: Exception) -> Response:
-        if is_for_browser(request):
-            return redirect_page(request, path_with_next("/sign-in/confirm", current_page_path(request)))
-        return json_response({"message": str(error)}, status=403, headers={"Cache-Control": "no-store"})
+        app.add_exception_handler(error_type, respond)
 
-    app.add_exception_handler(NotSignedIn, answer_not_signed_in)
-    app.add_exception_handler(PasswordNotConfirmed, answer_not_confirmed)
+    add_redirect(NotSignedIn, "/sign-in", 401)
+    add_redirect(PasswordNotConfirmed, "/sign-in/confirm", 403)
 
 
 def redirect_page(request: Request, path: str) -> Response:
@@ -153,12 +152,6 @@ def referer_path(request: Request) -> str:
     if f"{page.scheme}://{page.netloc}".lower() not in own_origins(request):
         return "/"
     return page.path + (f"?{page.query}" if page.query else "")
-
-
-def _require_confirmed(user: SignedInUser, container: Container) -> SignedInUser:
-    if container.clock() - user.confirmed_at > sessions.CONFIRMATION_LIFETIME:
-        raise PasswordNotConfirmed
-    return user
 
 
 def form_page_path(request: Request) -> str:

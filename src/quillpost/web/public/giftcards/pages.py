@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import ip_network
 from threading import Lock
 from typing import Annotated, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
 import structlog
-from cachetools import LRUCache
+from cachetools import LRUCache, TLRUCache
 from fastapi import APIRouter, Depends, Request, Response
 
 from quillpost.accounts.billing.rules import format_dollars
@@ -52,8 +52,10 @@ class ClaimRateLimit:
 
     def __init__(self, db: Database, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._db, self._monotonic = db, monotonic
-        self._limited_until: LRUCache[str, float] = LRUCache(MAX_REMEMBERED)
-        self._all_limited_until = 0.0
+        # By network, and with None for all of them: until when they are limited.
+        self._limited_until: TLRUCache[str | None, float] = TLRUCache(
+            MAX_REMEMBERED, ttu=lambda _network, until, _now: until, timer=monotonic
+        )
         self._lookups_spent_until = 0.0
         self._valid_digests: LRUCache[bytes, None] = LRUCache(MAX_REMEMBERED)
         self._lock = Lock()
@@ -62,7 +64,7 @@ class ClaimRateLimit:
         """0: look it up now."""
         now = self._monotonic()
         with self._lock:
-            if claim_digest(claim) in self._valid_digests or not self._is_limited(address, now):
+            if claim_digest(claim) in self._valid_digests or not self._is_limited(address):
                 return 0
             spent_until = max(self._lookups_spent_until, now - MAX_SAVED_SECONDS) + 1 / EXTRA_LOOKUPS_PER_SECOND
             if spent_until > now:
@@ -79,19 +81,16 @@ class ClaimRateLimit:
         """Not counted beyond a limit."""
         with self._lock:
             self._valid_digests.pop(claim_digest(claim), None)
-            if self._is_limited(address, self._monotonic()):
+            if self._is_limited(address):
                 return
-        network_allowance = count_public_call(self._db, RATE_LIMIT_NAME, _network_key(address), limit=MAX_PER_NETWORK)
-        total_allowance = count_public_call(self._db, RATE_LIMIT_NAME, None, limit=MAX_TOTAL)
-        now = self._monotonic()
-        with self._lock:
-            if network_allowance.is_exceeded:
-                self._limited_until[_network_key(address)] = now + network_allowance.resets_in
-            if total_allowance.is_exceeded:
-                self._all_limited_until = now + total_allowance.resets_in
+        for network, limit in ((_network_key(address), MAX_PER_NETWORK), (None, MAX_TOTAL)):
+            allowance = count_public_call(self._db, RATE_LIMIT_NAME, network, limit=limit)
+            if allowance.is_exceeded:
+                with self._lock:
+                    self._limited_until[network] = self._monotonic() + allowance.resets_in
 
-    def _is_limited(self, address: str, now: float) -> bool:
-        return now < max(self._limited_until.get(_network_key(address), 0.0), self._all_limited_until)
+    def _is_limited(self, address: str) -> bool:
+        return any(self._limited_until.get(network) for network in (_network_key(address), None))
 
 
 @lru_cache(maxsize=1_000)
@@ -139,14 +138,11 @@ def show_card(request: Request, code: str, container: Services) -> Response:
     """Records the first opening. A holder who comes from here (`from=here`) without having visited the sender's page
     reads so."""
     is_person, is_continuing = _is_person(request), request.query_params.get("from") == "here"
+    look_up = partial(giftcard_service.open_claim_page, records_opening=is_person, now=container.clock())
 
-    def look_up(tx: Tx, claim: str) -> ClaimView | None:
-        return giftcard_service.open_claim_page(tx, claim, records_opening=is_person, now=container.clock())
-
-    def respond(request: Request, claim: str, held: ClaimView) -> Response:
-        return _card_page(
-            request, claim, held, is_early=is_continuing, status=410 if held.state is ClaimState.VOID else 200
-        )
+    def respond(claim: str, held: ClaimView) -> Response:
+        status = 410 if held.state is ClaimState.VOID else 200
+        return _card_page(request, claim, held, is_early=is_continuing, status=status)
 
     return _act_on_card(request, code, look_up, respond)
 
@@ -161,7 +157,7 @@ def visit_landing_page(request: Request, code: str, container: Services) -> Resp
             return giftcard_service.visit_landing_page(tx, claim, now=container.clock())
         return giftcard_service.open_claim_page(tx, claim, records_opening=False, now=container.clock())
 
-    def redirect(request: Request, claim: str, held: ClaimView) -> Response:
+    def redirect(claim: str, held: ClaimView) -> Response:
         if held.state not in REPORTABLE_STATES or not _is_person(request) or not _is_web_url(held.landing_page_url):
             return _redirect(f"/gift/{claim}")
         assert held.landing_page_url is not None
@@ -177,7 +173,7 @@ def reveal_code(request: Request, code: str, container: Services) -> Response:
     def claim_card(tx: Tx, claim: str) -> RevealedCard | None:
         return giftcard_service.claim_card(tx, container.encryptor, claim, now=container.clock())
 
-    def respond(request: Request, claim: str, claimed: RevealedCard) -> Response:
+    def respond(claim: str, claimed: RevealedCard) -> Response:
         if claimed.card is None:
             return _card_page(request, claim, claimed.view, is_early=True, status=409)
         return _card_page(request, claim, claimed.view, card=claimed.card)
@@ -209,18 +205,13 @@ def submit_report(request: Request, code: str, container: Services, body: Posted
             notification_service.notify_of_giftcard_report(tx, reported.view, now=container.clock())
         return reported
 
-    def respond(request: Request, claim: str, reported: CardReport) -> Response:
-        del request, reported
-        return _redirect(f"/gift/{claim}")
-
-    return _act_on_card(request, code, report, respond)
+    return _act_on_card(request, code, report, lambda claim, _reported: _redirect(f"/gift/{claim}"))
 
 
 def _report_form_page(request: Request, code: str, container: Container, *, status: int) -> Response:
-    def look_up(tx: Tx, claim: str) -> ClaimView | None:
-        return giftcard_service.open_claim_page(tx, claim, records_opening=False, now=container.clock())
+    look_up = partial(giftcard_service.open_claim_page, records_opening=False, now=container.clock())
 
-    def respond(request: Request, claim: str, held: ClaimView) -> Response:
+    def respond(claim: str, held: ClaimView) -> Response:
         if held.state not in REPORTABLE_STATES or held.report is not None:
             return _redirect(f"/gift/{claim}")
         return render_public_page(
@@ -238,10 +229,7 @@ def _report_form_page(request: Request, code: str, container: Container, *, stat
 
 
 def _act_on_card(
-    request: Request,
-    code: str,
-    action: Callable[[Tx, str], Result | None],
-    respond: Callable[[Request, str, Result], Response],
+    request: Request, code: str, action: Callable[[Tx, str], Result | None], respond: Callable[[str, Result], Response]
 ) -> Response:
     """Act on the card of this code and show the result, or why there is no card."""
     claim = parse_claim(code)
@@ -263,7 +251,7 @@ def _act_on_card(
         )
     if result is not None:
         rate_limit.record_valid(claim)
-        return respond(request, claim, result)
+        return respond(claim, result)
     rate_limit.record_invalid(claim, address)
     return render_public_page(
         request, "public/giftcard_code.html", step="unknown", entered_code=format_claim(claim), status=404
