@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.core import exact_json
 from quillpost.core.text import format_time_ago
 from quillpost.core.tokens import hide_secrets
 from quillpost.rendering.text.addresses import country_name, format_address_lines
@@ -40,6 +41,18 @@ def format_town(city: str | None, province: str | None, postal_code: str | None,
     if country in (None, "US"):
         return ", ".join(filter(None, (city, " ".join(filter(None, (province, postal_code))))))
     return ", ".join([*format_address_lines(country, [], city, province, postal_code), country_name(country or "")])
+
+
+def format_json(value: object, depth: int = 0) -> str:
+    """Line by line; numbers stay as they were written."""
+    if not isinstance(value, dict | list) or not value:
+        return exact_json.dump_json(value)
+    inner, outer = "  " * (depth + 1), "  " * depth
+    if isinstance(value, list):
+        rows = [f"{inner}{format_json(each, depth + 1)}" for each in value]
+        return "[\n" + ",\n".join(rows) + f"\n{outer}]"
+    rows = [f"{inner}{exact_json.dump_json(name)}: {format_json(each, depth + 1)}" for name, each in value.items()]
+    return "{\n" + ",\n".join(rows) + f"\n{outer}}}"
 
 
 def format_date(at: datetime, zone: tzinfo) -> str:
@@ -143,6 +156,11 @@ def html_response(text: str, *, status: int = 200) -> Response:
             "Cache-Control": "no-cache",
         },
     )
+
+
+def download_headers(file_name: str) -> dict[str, str]:
+    """Of a file that is saved, and kept by no cache."""
+    return {"Content-Disposition": f'attachment; filename="{file_name}"', "Cache-Control": "no-store"}
 
 
 MAX_NEXT_LENGTH = 4_000

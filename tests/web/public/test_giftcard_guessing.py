@@ -205,7 +205,7 @@ def test_beyond_the_limit_the_database_is_not_asked_and_the_page_says_when(
 ) -> None:
     http = visitor(container, GUESSER, ticks)
     app: Any = http.app
-    app.state.claim_rate_limit._all_limited_until = ticks.now + 60
+    app.state.claim_rate_limit._limited_until[None] = ticks.now + 60
     for _ in range(int(EXTRA_LOOKUPS_PER_SECOND * MAX_SAVED_SECONDS) + 1):
         app.state.claim_rate_limit.seconds_to_wait(issuance.new_claim(), GUESSER)
     for method, path in (("GET", ""), ("POST", "/claim"), ("GET", "/visit"), ("POST", "/report")):

@@ -21,7 +21,7 @@ from quillpost.core.database import Tenant, Tx
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState
 from quillpost.web.dependencies import Services, parse_path_id
 from quillpost.web.live_updates import Topic, stream_response
-from quillpost.web.rendering import render_page, render_template
+from quillpost.web.rendering import download_headers, render_page, render_template
 from quillpost.web.security import get_zone
 from quillpost.web.sessions import (
     require_confirmed_operator,
@@ -194,9 +194,7 @@ CSV_CHUNK_LINES: Final = 2_000  # read in one transaction, sent in one piece
 
 def csv_response(lines: Iterator[str], file_name: str) -> Response:
     return StreamingResponse(
-        _join_chunks(lines),
-        media_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{file_name}"', "Cache-Control": "no-store"},
+        _join_chunks(lines), media_type="text/csv; charset=utf-8", headers=download_headers(file_name)
     )
 
 

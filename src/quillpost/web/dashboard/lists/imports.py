@@ -36,7 +36,7 @@ from quillpost.web.dashboard.responses import PathId, RequestContext, UserContex
 from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm, PostedLargeForm
 from quillpost.web.live_updates import stream_response
-from quillpost.web.rendering import redirect
+from quillpost.web.rendering import download_headers, redirect
 from quillpost.web.security import get_zone, use_one_time_key
 
 router = APIRouter(include_in_schema=False)
@@ -84,8 +84,7 @@ def stream_import(context: UserContext, import_id: PathId) -> Response:
 def download_rejected(context: UserContext, import_id: PathId) -> Response:
     list_import, _ = _find_import(context, import_id)
     chunks = import_service.stream_rejected_rows(context.container.db, context.container.storage.store, list_import)
-    disposition = f'attachment; filename="import-{list_import.id}-rejected.csv"'
-    headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
+    headers = download_headers(f"import-{list_import.id}-rejected.csv")
     return StreamingResponse(chunks, media_type="text/csv", headers=headers)
 
 

@@ -24,7 +24,7 @@ from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, rea
 from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import redirect
+from quillpost.web.rendering import download_headers, redirect
 from quillpost.web.security import use_one_time_key
 
 SOURCE_LABELS: Final[Mapping[str, str]] = {
@@ -275,6 +275,5 @@ def export_list(context: UserContext, list_id: PathId) -> Response:
             sub_account_id=mailing_list.sub_account_id,
         )
         exported_file = write_csv_file(tx, mailing_list.id)
-    disposition = f'attachment; filename="mailing-list-{mailing_list.id}.csv"'
-    headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
+    headers = download_headers(f"mailing-list-{mailing_list.id}.csv")
     return StreamingResponse(read_chunks(exported_file), media_type="text/csv", headers=headers)

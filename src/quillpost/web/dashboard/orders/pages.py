@@ -25,6 +25,7 @@ from quillpost.web.dashboard.orders.labels import STATUS_LABELS, TYPE_LABELS, co
 from quillpost.web.dashboard.orders.queries import OrderListFilters, list_orders
 from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.messages import page_text
+from quillpost.web.rendering import download_headers
 from quillpost.web.sessions import is_fragment
 
 router = APIRouter(include_in_schema=False)
@@ -158,8 +159,7 @@ def download_proof(context: UserContext, order_id: PathId) -> Response:
     """The first pieces as they print."""
     _require_order(context, order_id)
     pdf = draw_proof(context.container.production, order_id)
-    disposition = f'attachment; filename="order-{order_id}-proof.pdf"'
-    headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
+    headers = download_headers(f"order-{order_id}-proof.pdf")
     return Response(pdf, media_type="application/pdf", headers=headers)
 
 

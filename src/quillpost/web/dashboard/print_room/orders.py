@@ -81,24 +81,20 @@ def show_proof(context: OperatorContext, order_id: PathId) -> Response:
     return Response(pdf, media_type="application/pdf", headers=headers)
 
 
-@router.get(f"{HELD_PATH}/{{order_id}}/release")
-def release_page(context: OperatorContext, order_id: PathId) -> Response:
-    return _render_decision_page(context, RELEASE_DECISION, _find_order(context, order_id))
+def _add_decision_pages(decision: HoldDecision) -> None:
+    path = f"{HELD_PATH}/{{order_id}}/{decision.verb.lower()}"
+
+    @router.get(path)
+    def decision_page(context: OperatorContext, order_id: PathId) -> Response:
+        return _render_decision_page(context, decision, _find_order(context, order_id))
+
+    @router.post(path)
+    def decide(context: OperatorContext, order_id: PathId, form: PostedForm) -> Response:
+        return _apply_decision(context, decision, _find_order(context, order_id), form)
 
 
-@router.post(f"{HELD_PATH}/{{order_id}}/release")
-def release_order(context: OperatorContext, order_id: PathId, form: PostedForm) -> Response:
-    return _apply_decision(context, RELEASE_DECISION, _find_order(context, order_id), form)
-
-
-@router.get(f"{HELD_PATH}/{{order_id}}/refuse")
-def refuse_page(context: OperatorContext, order_id: PathId) -> Response:
-    return _render_decision_page(context, REFUSE_DECISION, _find_order(context, order_id))
-
-
-@router.post(f"{HELD_PATH}/{{order_id}}/refuse")
-def refuse_order(context: OperatorContext, order_id: PathId, form: PostedForm) -> Response:
-    return _apply_decision(context, REFUSE_DECISION, _find_order(context, order_id), form)
+_add_decision_pages(RELEASE_DECISION)
+_add_decision_pages(REFUSE_DECISION)
 
 
 def _render_decision_page(

@@ -88,26 +88,25 @@ def _render_list(context: RequestContext, table: TemplateTable[Any], q: str, kin
 ORDERS_UNAFFECTED = "Orders that were sent with it keep what they have."
 
 
-@router.get("/templates/messages/{template_id}/delete")
-def delete_message_page(context: UserContext, template_id: PathId) -> Response:
-    return _render_delete_page(context, template_service.MESSAGE_TEMPLATES, template_id, MESSAGES_PATH)
+def _add_delete_pages(kind: str, table: TemplateTable[Any], list_path: str) -> None:
+    path = f"/templates/{kind}s/{{template_id}}/delete"
+
+    @router.get(path)
+    def delete_page(context: UserContext, template_id: PathId) -> Response:
+        return _render_delete_page(context, table, template_id, list_path)
+
+    @router.post(path)
+    def delete_template(context: UserContext, template_id: PathId, _form: PostedForm) -> Response:
+        try:
+            with context.account_transaction() as tx:
+                table.delete(tx, template_id)
+        except Refused as error:
+            return _render_delete_page(context, table, template_id, list_path, error.message)
+        return redirect(list_path, flash=f"{kind}_deleted")
 
 
-@router.post("/templates/messages/{template_id}/delete")
-def delete_message(context: UserContext, template_id: PathId, _form: PostedForm) -> Response:
-    return _delete_template(
-        context, template_service.MESSAGE_TEMPLATES, template_id, MESSAGES_PATH, flash="message_deleted"
-    )
-
-
-@router.get("/templates/images/{template_id}/delete")
-def delete_image_page(context: UserContext, template_id: PathId) -> Response:
-    return _render_delete_page(context, template_service.IMAGE_TEMPLATES, template_id, IMAGES_PATH)
-
-
-@router.post("/templates/images/{template_id}/delete")
-def delete_image(context: UserContext, template_id: PathId, _form: PostedForm) -> Response:
-    return _delete_template(context, template_service.IMAGE_TEMPLATES, template_id, IMAGES_PATH, flash="image_deleted")
+_add_delete_pages("message", template_service.MESSAGE_TEMPLATES, MESSAGES_PATH)
+_add_delete_pages("image", template_service.IMAGE_TEMPLATES, IMAGES_PATH)
 
 
 def _render_delete_page(
@@ -132,17 +131,6 @@ def _render_delete_page(
         back_url=list_path,
         error_message=error_message,
     )
-
-
-def _delete_template(
-    context: RequestContext, table: TemplateTable[Any], template_id: int, list_path: str, *, flash: str
-) -> Response:
-    try:
-        with context.account_transaction() as tx:
-            table.delete(tx, template_id)
-    except Refused as error:
-        return _render_delete_page(context, table, template_id, list_path, error.message)
-    return redirect(list_path, flash=flash)
 
 
 NEW_MESSAGE_PATH = "/templates/messages/new"

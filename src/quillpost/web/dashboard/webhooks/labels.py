@@ -16,6 +16,7 @@ from quillpost.notifications.webhooks.rules import (
     ORDER_STATUS_EVENT,
     SCAN_EVENT,
 )
+from quillpost.web.rendering import format_json
 
 EVENT_LABELS: Final[Mapping[str, str]] = {
     ALL_EVENT_TYPES: "Everything",
@@ -63,7 +64,7 @@ def format_payload(text: str | None) -> str | None:
     if text is None or not text.startswith("{"):
         return text
     try:
-        return _format_json(exact_json.parse_json(text.encode()), 0)
+        return format_json(exact_json.parse_json(text.encode()))
     except exact_json.InvalidJson:
         return text
 
@@ -88,14 +89,3 @@ def _duration_text(delivery: WebhookDelivery) -> str | None:
     if elapsed < timedelta(seconds=1):
         return f"{max(1, elapsed // timedelta(milliseconds=1))} ms"
     return f"{elapsed.total_seconds():.1f} seconds" if elapsed < timedelta(minutes=1) else None
-
-
-def _format_json(value: object, depth: int) -> str:
-    if not isinstance(value, dict | list) or not value:
-        return exact_json.dump_json(value)
-    inner, outer = "  " * (depth + 1), "  " * depth
-    if isinstance(value, list):
-        rows = [f"{inner}{_format_json(each, depth + 1)}" for each in value]
-        return "[\n" + ",\n".join(rows) + f"\n{outer}]"
-    rows = [f"{inner}{exact_json.dump_json(name)}: {_format_json(each, depth + 1)}" for name, each in value.items()]
-    return "{\n" + ",\n".join(rows) + f"\n{outer}}}"

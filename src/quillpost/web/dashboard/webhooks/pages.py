@@ -1,5 +1,6 @@
 """Pages of webhooks."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from fastapi import APIRouter, Response
@@ -10,6 +11,7 @@ from quillpost.core.paging import PageRequest
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.deliveries import count_recent_deliveries
+from quillpost.notifications.webhooks.queries import WebhookSubscription
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.recipients.lists.queries import find_lists, read_list_page
@@ -37,14 +39,12 @@ def webhook_path(webhook_id: int) -> str:
     return f"{PAGE_PATH}/{webhook_id}"
 
 
-def find_webhook(context: RequestContext, webhook_id: int) -> webhook_queries.WebhookSubscription:
+def find_webhook(context: RequestContext, webhook_id: int) -> WebhookSubscription:
     with context.transaction() as tx:
         return webhook_queries.read_webhook(tx, webhook_id)
 
 
-def write_audit_entry(
-    context: RequestContext, tx: Tx, action: str, webhook: webhook_queries.WebhookSubscription
-) -> None:
+def write_audit_entry(context: RequestContext, tx: Tx, action: str, webhook: WebhookSubscription) -> None:
     context.audit(tx, action, webhook.audit_details, sub_account_id=webhook.sub_account_id)
 
 
@@ -163,22 +163,23 @@ NEW_SECRET_SHOWN_ONCE = "The new secret is not shown again: if you have not kept
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/pause")
 def pause_webhook(context: UserContext, webhook_id: PathId, _form: PostedForm) -> Response:
-    with context.transaction() as tx:
-        before = webhook_queries.read_webhook(tx, webhook_id, locked=True)
-        paused = webhook_service.pause_webhook(tx, before.id, now=context.now())
-        if paused.status != before.status:
-            write_audit_entry(context, tx, "webhook.paused", paused)
-    return redirect(webhook_path(before.id), flash="webhook_paused")
+    return _change_status(context, webhook_id, webhook_service.pause_webhook, "paused")
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/resume")
 def resume_webhook(context: UserContext, webhook_id: PathId, _form: PostedForm) -> Response:
+    return _change_status(context, webhook_id, webhook_service.resume_webhook, "resumed")
+
+
+def _change_status(
+    context: RequestContext, webhook_id: int, change: Callable[..., WebhookSubscription], past_verb: str
+) -> Response:
     with context.transaction() as tx:
         before = webhook_queries.read_webhook(tx, webhook_id, locked=True)
-        resumed = webhook_service.resume_webhook(tx, before.id, now=context.now())
-        if resumed.status != before.status:
-            write_audit_entry(context, tx, "webhook.resumed", resumed)
-    return redirect(webhook_path(before.id), flash="webhook_resumed")
+        changed = change(tx, before.id, now=context.now())
+        if changed.status != before.status:
+            write_audit_entry(context, tx, f"webhook.{past_verb}", changed)
+    return redirect(webhook_path(before.id), flash=f"webhook_{past_verb}")
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/delete")

@@ -25,6 +25,7 @@ from quillpost.rendering.previews import render_brand_picture, render_sample, sa
 from quillpost.rendering.service import Renderer
 from quillpost.web.api.responses import without_length
 from quillpost.web.dependencies import Services, parse_path_id
+from quillpost.web.rendering import download_headers
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -104,11 +105,10 @@ def _batch_file_response(container: Container, batch_id: int, name: str) -> Resp
         file = find_batch_file(tx, batch_id, name)
     if file.is_secret:
         raise NotFound
-    disposition = f'attachment; filename="{download_name(batch_id, file.name)}"'
     return Response(
         _read_bytes(container, batch_file_key(batch_id, file.name)),
         media_type=file.content_type,
-        headers={"Content-Disposition": disposition, "Cache-Control": "no-store"},
+        headers=download_headers(download_name(batch_id, file.name)),
     )
 
 

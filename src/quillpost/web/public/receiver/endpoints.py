@@ -25,7 +25,7 @@ from quillpost.web.api.responses import json_response
 from quillpost.web.api.send.endpoints import EXAMPLE
 from quillpost.web.dependencies import get_container
 from quillpost.web.public.docs.pages import format_curl
-from quillpost.web.rendering import render_page
+from quillpost.web.rendering import format_json, render_page
 from quillpost.web.sessions import OptionalUser
 
 MAX_STORED = 500
@@ -167,14 +167,5 @@ def _serialize_event(row: Any) -> dict[str, Any]:
         "scans": data.get("order_item.scans"),
         "leads_to": data.get("qrcode.url"),
         "verified": row.verified,
-        "body": _format_json(event),
+        "body": format_json(event),
     }
-
-
-def _format_json(value: Any, indent: str = "") -> str:
-    """One line for each key; numbers stay as they were written."""
-    if not isinstance(value, dict) or not value:
-        return exact_json.dump_json(value)
-    inner = indent + "  "
-    lines = (f"{inner}{exact_json.dump_json(name)}: {_format_json(item, inner)}" for name, item in value.items())
-    return "{\n" + ",\n".join(lines) + "\n" + indent + "}"

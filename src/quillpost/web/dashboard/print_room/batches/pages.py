@@ -45,7 +45,7 @@ from quillpost.web.dashboard.labels import PRODUCT_NAMES
 from quillpost.web.dashboard.print_room.labels import LABELS
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page
 from quillpost.web.dashboard.responses import OperatorContext, PathId, RequestContext
-from quillpost.web.rendering import redirect
+from quillpost.web.rendering import download_headers, redirect
 from quillpost.web.security import get_zone
 
 router = APIRouter(include_in_schema=False)
@@ -205,8 +205,5 @@ def download_ticket(context: OperatorContext, batch_id: PathId, name: str) -> Re
 
 
 def _download_response(batch_id: int, name: str, data: bytes, content_type: str) -> Response:
-    headers = {
-        "Content-Disposition": f'attachment; filename="{download_name(batch_id, name)}"',
-        "Cache-Control": "no-store",
-    }
+    headers = download_headers(download_name(batch_id, name))
     return Response(data, media_type=content_type, headers=headers)
