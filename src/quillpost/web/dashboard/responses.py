@@ -24,6 +24,8 @@ from quillpost.web.live_updates import Topic, stream_response
 from quillpost.web.rendering import download_headers, render_page, render_template
 from quillpost.web.security import get_zone
 from quillpost.web.sessions import (
+    OptionalUser,
+    get_client_address,
     require_confirmed_operator,
     require_confirmed_owner,
     require_confirmed_user,
@@ -102,12 +104,36 @@ def render_confirmation(
 
 
 @dataclass(frozen=True, slots=True)
-class RequestContext:
-    """A request of somebody who is signed in, and what its pages need."""
+class VisitContext:
+    """A request, and what its pages need. `user`: None unless somebody is signed in."""
 
     request: Request
-    user: SignedInUser
+    user: SignedInUser | None
     container: Container
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return get_zone(self.request)
+
+    @property
+    def address(self) -> str:
+        return get_client_address(self.request)
+
+    def now(self) -> datetime:
+        return self.container.clock()
+
+    def system_transaction(self) -> AbstractContextManager[Tx]:
+        return self.container.db.system_transaction()
+
+    def render(self, template: str, form: FormState = EMPTY_FORM, **values: Any) -> Response:
+        return render_form_page(self.request, template, self.user, form, **{"now": self.now(), **values})
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext(VisitContext):
+    """Of a user who is signed in."""
+
+    user: SignedInUser
 
     @property
     def tenant(self) -> Tenant:
@@ -118,22 +144,12 @@ class RequestContext:
     def account_id(self) -> int:
         return self.user.here.account_id
 
-    @property
-    def zone(self) -> ZoneInfo:
-        return get_zone(self.request)
-
-    def now(self) -> datetime:
-        return self.container.clock()
-
     def transaction(self) -> AbstractContextManager[Tx]:
         return self.container.db.transaction(self.tenant)
 
     def account_transaction(self) -> AbstractContextManager[Tx]:
         """In the whole account, both modes of it."""
         return self.container.db.transaction(self.user.tenant)
-
-    def system_transaction(self) -> AbstractContextManager[Tx]:
-        return self.container.db.system_transaction()
 
     def audit(self, tx: Tx, action: str, about: Mapping[str, Any], *, sub_account_id: int | None = None) -> None:
         record_audit_entry(
@@ -143,9 +159,6 @@ class RequestContext:
     def sub_account_titles(self, tx: Tx) -> Mapping[int, str]:
         """To choose from; empty for a user of one sub account."""
         return {} if self.user.here.sub_account_id is not None else label_sub_accounts(list_sub_accounts(tx))
-
-    def render(self, template: str, form: FormState = EMPTY_FORM, **values: Any) -> Response:
-        return render_form_page(self.request, template, self.user, form, **{"now": self.now(), **values})
 
     def confirm(self, form: FormState = EMPTY_FORM, **values: Any) -> Response:
         return render_confirmation(self.request, self.user, form, **values)
@@ -170,6 +183,13 @@ class RequestContext:
 
 
 PathId = Annotated[int, BeforeValidator(parse_path_id)]  # 0, which no row has, if it is no number
+
+
+def _create_visit_context(request: Request, container: Services, user: OptionalUser) -> VisitContext:
+    return VisitContext(request, user, container)
+
+
+VisitorContext = Annotated[VisitContext, Depends(_create_visit_context)]
 
 
 def _context_of(require: Callable[..., SignedInUser]) -> Any:

@@ -15,6 +15,7 @@ from quillpost.accounts.users.sign_in import BROWSER_TOKEN_LIFETIME, SignInResul
 from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.web.api.responses import json_response
+from quillpost.web.dashboard.responses import RequestContext
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import AccountSwitched, Form, FormOfAnyAccount, PostedForm
 from quillpost.web.rendering import path_with_next, redirect, render_page, safe_next, sign_in_path
@@ -79,10 +80,11 @@ def read_new_password(form: Form) -> str:
     return password
 
 
-def require_password(request: Request, container: Container, user: SignedInUser, form: Form, field: str) -> None:
+def require_password(context: RequestContext, form: Form, field: str) -> None:
     """`Invalid` at the field unless it holds the user's password."""
-    password = form.secret(field)
-    outcome = sign_in.confirm_password(container.sign_in_context, user.person_id, password, get_visitor(request))
+    outcome = sign_in.confirm_password(
+        context.container.sign_in_context, context.user.person_id, form.secret(field), get_visitor(context.request)
+    )
     if outcome == "throttled":
         raise Invalid({field: [throttle_message(None)]})
     if outcome != "in":

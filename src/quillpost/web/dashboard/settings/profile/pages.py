@@ -76,7 +76,7 @@ def change_password(context: UserContext, form: PostedForm) -> Response:
     """Needs the present password even if it was confirmed just now: an open browser is not enough."""
     try:
         password = read_new_password(form)
-        require_password(context.request, context.container, context.user, form, "present")
+        require_password(context, form, "present")
         cookie = passwords.change_password(
             context.container.sign_in_context,
             context.user.person_id,
@@ -203,7 +203,7 @@ def renew_codes(context: ConfirmedUserContext, form: PostedForm) -> Response:
 def turn_off_second_factor(context: UserContext, form: PostedForm) -> Response:
     """Needs the password even if it was confirmed just now."""
     try:
-        require_password(context.request, context.container, context.user, form, "password")
+        require_password(context, form, "password")
     except Invalid as error:
         return _render_second_factor(context, errors=error.fields)
     with context.system_transaction() as tx:
