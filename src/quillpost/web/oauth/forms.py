@@ -57,23 +57,17 @@ class Consent:
 
 
 def find_membership(user: SignedInUser, membership: str | None) -> UserMembership | None:
-    memberships = (user.here, *user.elsewhere)
-    return next(
-        (membership_item for membership_item in memberships if str(membership_item.membership_id) == membership), None
-    )
+    return next((each for each in (user.here, *user.elsewhere) if str(each.membership_id) == membership), None)
 
 
 def build_offer(
     container: Container, user: SignedInUser, chosen: UserMembership, requested_scopes: frozenset[str]
 ) -> ConsentOffer:
     """What the app can be allowed in this account, whichever the user looks at."""
-    memberships = [user.here, *user.elsewhere]
     allowed = get_role_scopes(chosen.role)
     scopes = requested_scopes if allowed is None else requested_scopes & allowed
-    other_memberships = [membership for membership in memberships if membership is not chosen]
-    return ConsentOffer(
-        chosen, other_memberships, scopes, requested_scopes - scopes, _list_sub_accounts(container, chosen)
-    )
+    others = [each for each in (user.here, *user.elsewhere) if each is not chosen]
+    return ConsentOffer(chosen, others, scopes, requested_scopes - scopes, _list_sub_accounts(container, chosen))
 
 
 def read_decision(user: SignedInUser, offer: ConsentOffer, form: Form) -> Consent | None:

@@ -18,7 +18,7 @@ from quillpost.orders.automations.tasks import error_message
 from quillpost.orders.drafts import previews
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
-from quillpost.recipients.lists.queries import find_lists, read_list_page
+from quillpost.recipients.lists.queries import find_lists
 from quillpost.recipients.models import MailingList
 from quillpost.web.api.automations.schemas import ChangedAutomation, NewAutomation, automation_context
 from quillpost.web.dashboard.automations.forms import (
@@ -33,8 +33,8 @@ from quillpost.web.dashboard.automations.forms import (
 from quillpost.web.dashboard.compose.forms import DEFAULT_PRODUCT, PRODUCT_CHOICES
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.labels import FONT_SIZES, INK_NAMES
+from quillpost.web.dashboard.lists.pages import list_choices
 from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
-from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.messages import page_text
 from quillpost.web.rendering import redirect
@@ -143,10 +143,9 @@ def _rejected_form(form: Form, error: Invalid | Refused) -> FormState:
 
 
 def _render_form(context: RequestContext, form: FormState, *, current: Automation | None = None) -> Response:
-    chosen_ids = [parse_path_id(form.values.get("mailing_list_id", ""))]
     with context.transaction() as tx:
         titles = context.sub_account_titles(tx)
-        lists = {each.id: each for each in read_list_page(tx, CHOICES_PAGE).rows} | find_lists(tx, chosen_ids)
+        lists = list_choices(tx, form.values.get("mailing_list_id"))
         messages = MESSAGE_TEMPLATES.list(tx, CHOICES_PAGE, sub_account_id=None).rows
         images = IMAGE_TEMPLATES.list(tx, CHOICES_PAGE, sub_account_id=None).rows
         brands = giftcard_queries.list_offered_brands(tx)
@@ -158,7 +157,7 @@ def _render_form(context: RequestContext, form: FormState, *, current: Automatio
         back_url=PAGE_PATH if current is None else automation_path(current.id),
         lists=[
             (each.id, each.description or f"List {each.id}")
-            for each in lists.values()
+            for each in lists
             if not each.is_suppression_list and each.kept_for in (None, context.user.mode)
         ],
         titles=titles,

@@ -10,7 +10,6 @@ from fastapi.responses import StreamingResponse
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid, Refused
-from quillpost.core.paging import PageRequest
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import service as import_service
 from quillpost.recipients.imports.models import IGNORED_FIELD, IMPORT_FIELDS
@@ -28,6 +27,7 @@ from quillpost.web.dashboard.lists.pages import (
     STREET_COLUMN_MISSING,
     field_label,
     find_query_list,
+    list_choices,
     list_path,
     reason_label,
     render_list_page,
@@ -144,7 +144,6 @@ def _import_path(list_import: Import) -> str:
 
 PASTE_PATH = "/lists/paste"
 MAX_PASTE_LENGTH = 2_500_000
-MAX_LISTS_OFFERED = 200
 SAMPLE_ROWS = 5
 COLUMN_PREFIX = "column-"
 PASTED_FILE_NAME = "pasted.csv"
@@ -259,10 +258,8 @@ def _to_form_errors(errors: Mapping[str, Sequence[str]]) -> dict[str, list[str]]
 
 def _render_paste_page(context: RequestContext, form: FormState, inspection: InspectedImport | None = None) -> Response:
     with context.transaction() as tx:
-        offered_lists = list_queries.read_list_page(tx, PageRequest(1, MAX_LISTS_OFFERED)).rows
-        chosen_id = parse_path_id(form.values.get("list", ""))
-        if chosen_id and chosen_id not in {each.id for each in offered_lists}:
-            offered_lists += list_queries.find_lists(tx, [chosen_id]).values()
+        offered_lists = list_choices(tx, form.values.get("list"))
+    chosen_id = parse_path_id(form.values.get("list", ""))
     is_suppression = any(each.id == chosen_id and each.is_suppression_list for each in offered_lists)
     return render_list_page(
         context,

@@ -62,6 +62,7 @@ STREET_COLUMN_MISSING: Final = (
     " e-mail alone."
 )
 MAX_SEARCH_LENGTH = 300
+MAX_CHOICES = 200
 
 
 def render_list_page(
@@ -89,6 +90,13 @@ def find_query_list(tx: Tx, request: Request) -> MailingList | None:
     """The list of `?list=`; `NotFound` if it is not the user's."""
     list_id = request.query_params.get("list", "").strip()
     return read_list(tx, parse_path_id(list_id)) if list_id else None
+
+
+def list_choices(tx: Tx, chosen: str | None, *, is_suppression_list: bool | None = None) -> list[MailingList]:
+    """The newest, and the one that a form has chosen."""
+    newest = list_queries.read_list_page(tx, PageRequest(1, MAX_CHOICES), is_suppression_list=is_suppression_list).rows
+    by_id = {each.id: each for each in newest} | list_queries.find_lists(tx, [parse_path_id(chosen or "")])
+    return list(by_id.values())
 
 
 def read_texts(form: Form, names: Sequence[str]) -> dict[str, str | None]:

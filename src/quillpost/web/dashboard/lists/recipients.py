@@ -9,14 +9,12 @@ from quillpost.accounts.billing.rules import LEAD_CENTS
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, NotFound, QuillpostError, Refused, Unavailable, Unpaid
-from quillpost.core.paging import PageRequest
 from quillpost.privacy.erasure.queries import ErasureSubject, parse_subject
 from quillpost.privacy.erasure.service import erase_subject, preview_erasure
 from quillpost.recipients import service as recipient_service
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.leads.rules import ALL_RECORDS, MAX_RECORDS, MIN_RECORDS
 from quillpost.recipients.leads.search import LeadSearchResult
-from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists.queries import read_list
 from quillpost.recipients.models import ADDRESS_FIELDS, CUSTOM_FIELDS, TEXT_FIELDS, MailingList, Recipient
 from quillpost.recipients.queries import read_recipient
@@ -25,9 +23,16 @@ from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.api.recipients.schemas import ChangedRecipient, NewRecipient
 from quillpost.web.api.schemas import strip_or_none
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body
-from quillpost.web.dashboard.lists.pages import find_list, find_query_list, list_path, read_texts, render_list_page
+from quillpost.web.dashboard.lists.pages import (
+    find_list,
+    find_query_list,
+    list_choices,
+    list_path,
+    read_texts,
+    render_list_page,
+)
 from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
-from quillpost.web.dependencies import parse_digits, parse_path_id
+from quillpost.web.dependencies import parse_digits
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
@@ -200,7 +205,6 @@ def _recipient_path(mailing_list: MailingList, recipient: Recipient) -> str:
 
 
 RADIUS_PATH = "/lists/radius"
-MAX_LISTS_OFFERED = 200
 DEFAULT_FIELDS: Final = {"record_count": ["100"], "condos": ["on"], "businesses": ["on"]}
 RECORD_TYPE_LABELS: Final[Mapping[str, str]] = {
     "newhomeowner": "New homeowners",
@@ -324,13 +328,8 @@ def _render_radius_page(
     context: RequestContext, form: FormState, leads: LeadSearchResult | None = None, *, is_price_changed: bool = False
 ) -> Response:
     with context.transaction() as tx:
-        offered_lists = list_queries.read_list_page(
-            tx, PageRequest(1, MAX_LISTS_OFFERED), is_suppression_list=False
-        ).rows
+        offered_lists = list_choices(tx, form.values.get("list"), is_suppression_list=False)
         titles = context.sub_account_titles(tx)
-        chosen_id = parse_path_id(form.values.get("list", ""))
-        if chosen_id and chosen_id not in {each.id for each in offered_lists}:
-            offered_lists += list_queries.find_lists(tx, [chosen_id]).values()
     return render_list_page(
         context,
         "radius.html",

@@ -71,12 +71,16 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class OperatorAlert:
-    """What waits for a person. `severity`: "bad", or "pending" if it can wait."""
+    """What waits for a person. `page`: of the print room. `severity`: "bad", or "pending" if it can wait."""
 
     text: str
-    href: str
+    page: str
     link_text: str
     severity: str = "bad"
+
+    @property
+    def href(self) -> str:
+        return f"{PRINT_ROOM_PATH}/{self.page}"
 
 
 @router.get(PRINT_ROOM_PATH)
@@ -141,43 +145,27 @@ def list_alerts(
     """The worst first."""
     environment, alerts = context.container.environments[context.user.mode], list[OperatorAlert]()
     if not jobs.are_workers_alive(tx, silent_seconds=context.container.job_stall_seconds):
-        alerts.append(
-            OperatorAlert(
-                "No worker is at work: nothing is composed or sent.", f"{PRINT_ROOM_PATH}/jobs", "See the jobs"
-            )
-        )
-    alerts += [OperatorAlert(gap, f"{PRINT_ROOM_PATH}/feeds", "See what is set up") for gap in environment.gaps]
+        alerts.append(OperatorAlert("No worker is at work: nothing is composed or sent.", "jobs", "See the jobs"))
+    alerts += [OperatorAlert(gap, "feeds", "See what is set up") for gap in environment.gaps]
     if stuck_count := sum(each.failing for each in batch_counts.values()):
         text = f"{pluralize(stuck_count, 'batch', 'batches')} cannot go on."
-        alerts.append(OperatorAlert(text, f"{PRINT_ROOM_PATH}/batches?show=trouble", "Look at them"))
+        alerts.append(OperatorAlert(text, "batches?show=trouble", "Look at them"))
     if late_count := sum(each.late for each in batch_counts.values()):
-        text = f"{pluralize(late_count, 'batch', 'batches')} went to the printer more than two days ago."
-        alerts.append(
-            OperatorAlert(
-                f"{text} Mark what is mailed.", f"{PRINT_ROOM_PATH}/batches?show=open", "Look at them", "pending"
-            )
-        )
+        batches_label = pluralize(late_count, "batch", "batches")
+        text = f"{batches_label} went to the printer more than two days ago. Mark what is mailed."
+        alerts.append(OperatorAlert(text, "batches?show=open", "Look at them", "pending"))
     if held_count := print_room_queries.count_paused_orders(tx, context.user.mode):
-        held_label = (
-            f"{held_count:,} orders or more wait"
-            if held_count == MAX_PAUSED
-            else f"{pluralize(held_count, 'order')} on hold"
-        )
-        alerts.append(
-            OperatorAlert(
-                f"{held_label}: each needs your word.", f"{PRINT_ROOM_PATH}/held", "Release or refuse", "pending"
-            )
-        )
+        is_cut = held_count == MAX_PAUSED
+        held_label = f"{held_count:,} orders or more wait" if is_cut else f"{pluralize(held_count, 'order')} on hold"
+        alerts.append(OperatorAlert(f"{held_label}: each needs your word.", "held", "Release or refuse", "pending"))
     if failed_count := sum(kind.how_many for kind in jobs.count_failed_by_task(tx)):
-        alerts.append(
-            OperatorAlert(f"{pluralize(failed_count, 'job')} failed for good.", f"{PRINT_ROOM_PATH}/jobs", "Run again")
-        )
+        alerts.append(OperatorAlert(f"{pluralize(failed_count, 'job')} failed for good.", "jobs", "Run again"))
     if silent_since := read_carrier_activity(tx, environment, now=now).silent_since:
         text = f"The carrier's last word came {format_time_ago(silent_since, now=now)}, and pieces are in the mail."
-        alerts.append(OperatorAlert(text, f"{PRINT_ROOM_PATH}/feeds", "See the feeds"))
+        alerts.append(OperatorAlert(text, "feeds", "See the feeds"))
     if failing_count := count_failing_webhooks(tx, context.user.mode):
         text = f"{pluralize(failing_count, 'webhook')} of senders cannot be delivered to."
-        alerts.append(OperatorAlert(text, f"{PRINT_ROOM_PATH}/webhooks", "See whose", "pending"))
+        alerts.append(OperatorAlert(text, "webhooks", "See whose", "pending"))
     return alerts
 
 
