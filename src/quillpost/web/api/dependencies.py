@@ -8,7 +8,6 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.search import MAX_QUERY_LENGTH, MAX_QUERY_WORDS
 from quillpost.core.errors import Forbidden, Invalid, Unauthenticated
@@ -22,7 +21,6 @@ from quillpost.web.dependencies import (
     AuditWriter,
     Services,
     UnitOfWork,
-    get_container,
     parse_path_id,
 )
 
@@ -34,18 +32,17 @@ def get_caller(request: Request) -> Caller:
     return caller
 
 
-def get_unit_of_work(
-    request: Request,
-    container: Annotated[Container, Depends(get_container)],
-    caller: Annotated[Caller, Depends(get_caller)],
-) -> Iterator[UnitOfWork]:
+ApiCaller = Annotated[Caller, Depends(get_caller)]
+
+
+def get_unit_of_work(request: Request, container: Services, caller: ApiCaller) -> Iterator[UnitOfWork]:
     with UnitOfWork(lambda: container.db.transaction(build_tenant(caller))) as unit_of_work:
         request.state.unit_of_work = unit_of_work
         yield unit_of_work
 
 
 def require_scope(scope: str) -> Callable[[Caller], Caller]:
-    def check(caller: Annotated[Caller, Depends(get_caller)]) -> Caller:
+    def check(caller: ApiCaller) -> Caller:
         caller.require(scope)
         return caller
 
@@ -159,7 +156,7 @@ NOT_FOR_APPS = (
 def require_operator(scope: str) -> Callable[[Caller], Caller]:
     """An operator whose token has the scope, and is limited neither to a sub account nor to an app."""
 
-    def check(caller: Annotated[Caller, Depends(get_caller)]) -> Caller:
+    def check(caller: ApiCaller) -> Caller:
         caller.require(scope)
         if caller.grant_id is not None:
             raise Forbidden(NOT_FOR_APPS)
@@ -194,14 +191,10 @@ def get_service_transaction(
     return unit_of_work.tx
 
 
-OperatorCanWrite = Annotated[Caller, Depends(require_operator("orders:write"))]
-OperatorCanRead = Annotated[Caller, Depends(require_operator("orders:read"))]
 ServiceTransaction = Annotated[Tx, Depends(get_service_transaction, scope="function")]
 
 
-def get_audit_writer(
-    request: Request, caller: Annotated[Caller, Depends(get_caller)], container: Services
-) -> AuditWriter:
+def get_audit_writer(request: Request, caller: ApiCaller, container: Services) -> AuditWriter:
     return AuditWriter(caller, request.client.host if request.client else None, container.clock)
 
 

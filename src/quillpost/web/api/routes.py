@@ -12,11 +12,12 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.core.errors import QuillpostError
 from quillpost.web.api import idempotency
 from quillpost.web.api.dependencies import get_caller, require_scope
-from quillpost.web.api.errors import UnreadableBody, error_responses, respond_to_error
+from quillpost.web.api.errors import BODY_ERRORS, UnreadableBody, error_responses, respond_to_error
 from quillpost.web.api.imports.files import get_upload
 from quillpost.web.api.requests import BodyReadOptions, ParsedRequest, get_digest_body, parse_request
 from quillpost.web.api.responses import add_ignored_header
@@ -26,17 +27,29 @@ from quillpost.web.dependencies import UnitOfWork, get_container
 STORED_ERRORS = (QuillpostError, RequestValidationError, HTTPException, UnreadableBody)
 
 PREFIX = "/api/v2"
+READ_METHODS = ("GET", "HEAD")
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class V2Route(APIRoute):
-    """A route whose operationId is the name of its function, or what it was told where one serves many."""
+    """A route whose operationId is the name of its function, or the one given where a function serves many."""
 
     takes_files = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options | {"generate_unique_id_function": attrgetter("name")})
+        self.responses = dict(sorted((self.responses | error_responses(*self._parameter_errors())).items()))
+
+    def _parameter_errors(self) -> set[int]:
+        """The statuses with which an operation refuses its path, its query and its body."""
+        query_names = self._query_parameter_names()
+        errors = {404} if self.param_convertors else set()
+        if query_names:
+            errors.add(422)
+        if "sub_account_id" in query_names:
+            errors.add(400)
+        return errors if self.body_field is None else errors.union(BODY_ERRORS)
 
     def get_route_handler(self) -> Handler:
         call_endpoint, body_type, known_names = (
@@ -110,11 +123,28 @@ class UploadRoute(V2Route):
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
-class ApiRouter:
-    """The operations of one tag. `errors` are statuses beside the common ones; `scope` is what the token needs."""
+Authorize = Callable[[str], Callable[[Caller], Caller]]
 
-    def __init__(self, tag: str, route_class: type[V2Route] = V2Route) -> None:
+
+class ApiRouter:
+    """The operations of one tag.
+
+    A GET needs the scope `<resource>:read` and all else `<resource>:write`, unless an operation names its own
+    `scope`; it is checked before anything else. `errors` are statuses beside those that each operation of its
+    parameters has.
+    """
+
+    def __init__(
+        self,
+        tag: str,
+        *,
+        resource: str | None = None,
+        authorize: Authorize = require_scope,
+        route_class: type[V2Route] = V2Route,
+    ) -> None:
         self._router = APIRouter(prefix=PREFIX, route_class=route_class, tags=[tag])
+        self._resource = resource
+        self._authorize = authorize
         self.routes = self._router.routes
 
     def add(
@@ -125,10 +155,12 @@ class ApiRouter:
         *,
         errors: Iterable[int] = (),
         scope: str | None = None,
+        authorize: Authorize | None = None,
         **options: Any,
     ) -> Callable[[Endpoint], Endpoint]:
-        if scope is not None:
-            options["dependencies"] = [Depends(require_scope(scope))]
+        if self._resource is not None:
+            scope = scope or f"{self._resource}:{'read' if method in READ_METHODS else 'write'}"
+            options["dependencies"] = [Depends((authorize or self._authorize)(scope))]
         responses = options.pop("responses", {}) | error_responses(*errors)
         return self._router.api_route(
             path, methods=[method], response_model=response_model, responses=responses, **options
@@ -146,8 +178,8 @@ class ApiRouter:
     def delete(self, path: str, response_model: Any = None, **options: Any) -> Callable[[Endpoint], Endpoint]:
         return self.add("DELETE", path, response_model, **options)
 
-    def head(self, path: str) -> Callable[[Endpoint], Endpoint]:
-        return self.add("HEAD", path, include_in_schema=False)
+    def head(self, path: str, **options: Any) -> Callable[[Endpoint], Endpoint]:
+        return self.add("HEAD", path, include_in_schema=False, **options)
 
 
 def _find_unknown_parameters(request: Request, known_names: frozenset[str]) -> set[str]:

@@ -1,34 +1,31 @@
 """Whose token this is, and how they stand."""
 
-from typing import Annotated, cast
+from typing import cast
 
-from fastapi import Depends, Response
+from fastapi import Response
 
-from quillpost.accounts.models import Caller
 from quillpost.accounts.queries import read_account_usage
 from quillpost.accounts.service import read_sender
 from quillpost.client import accounts as wire
 from quillpost.client.types import Mode
 from quillpost.fulfillment.review.service import NO_RETURN_ADDRESS_GAP, find_service_gaps, texts_for_sender
-from quillpost.web.api.dependencies import RequestTransaction, get_caller, require_scope
+from quillpost.web.api.dependencies import ApiCaller, RequestTransaction
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.dependencies import Services
 
-router = ApiRouter("Account")
+router = ApiRouter("Account", resource="account")
 service_router = ApiRouter("Service")
 
 
 @service_router.get("/ping", wire.PingResponse, summary="Check the token and its mode")
-def ping(caller: Annotated[Caller, Depends(get_caller)]) -> Response:
+def ping(caller: ApiCaller) -> Response:
     """Answers `pong`, and whether the token is one of testing mode."""
     return json_response(wire.PingResponse(message="pong", test_mode=caller.mode == "test"))
 
 
 @router.get("/account", wire.Account, summary="Read the account's credit and usage")
-def read_account(
-    caller: Annotated[Caller, Depends(require_scope("account:read"))], tx: RequestTransaction, container: Services
-) -> Response:
+def read_account(caller: ApiCaller, tx: RequestTransaction, container: Services) -> Response:
     """In the token's mode: test and live have books of their own. A token that is limited to a sub account
     sees that one's credit and usage.
 

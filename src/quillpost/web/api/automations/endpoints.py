@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from fastapi import Depends, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 
-from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.client import automations as wire
@@ -17,6 +16,7 @@ from quillpost.orders.automations.queries import Automation, AutomationPlan
 from quillpost.recipients.lists.queries import read_lists
 from quillpost.web.api.automations.schemas import ChangedAutomation, NewAutomation, automation_context, unused_in_send
 from quillpost.web.api.dependencies import (
+    ApiCaller,
     IdQuery,
     PageQuery,
     PathId,
@@ -24,17 +24,14 @@ from quillpost.web.api.dependencies import (
     RequestUnitOfWork,
     SubAccountFilter,
     parse_query_id,
-    require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.responses import add_ignored_header, json_response, page_of, page_response, raw_json
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.send.endpoints import preview_response
 from quillpost.web.dependencies import Services
 
-router = ApiRouter("Automations")
+router = ApiRouter("Automations", resource="send")
 
-CanSend = Annotated[Caller, Depends(require_scope("send:write"))]
 AutomationId = Annotated[PathId, Path(description="The automation's id.")]
 MailingListFilter = Annotated[IdQuery, Query(description="Only those of this mailing list.")]
 
@@ -67,13 +64,7 @@ def serialize_automation(automation: Automation, waiting: Mapping[int, int]) -> 
     }
 
 
-@router.get(
-    "/automations",
-    page_of(wire.Automation),
-    errors=[400, 422],
-    scope="send:read",
-    summary="List automations, newest first",
-)
+@router.get("/automations", page_of(wire.Automation), summary="List automations, newest first")
 def list_automations(
     request: Request,
     tx: RequestTransaction,
@@ -92,9 +83,9 @@ def list_automations(
     return page_response(request, page, lambda automation: serialize_automation(automation, waiting))
 
 
-@router.post("/automations", wire.Automation, status_code=201, errors=[*BODY_ERRORS], summary="Make an automation")
+@router.post("/automations", wire.Automation, status_code=201, summary="Make an automation")
 def create_automation(
-    body: NewAutomation, caller: CanSend, container: Services, unit_of_work: RequestUnitOfWork
+    body: NewAutomation, caller: ApiCaller, container: Services, unit_of_work: RequestUnitOfWork
 ) -> Response:
     """It sends by itself to whoever comes onto its list, scans a QR code or has a birthday or the like: to
     each once a year. Its send is checked as a call to the list would be, now and whenever it sends. What
@@ -108,25 +99,18 @@ def create_automation(
     return add_ignored_header(response, unused_in_send(plan.send, draft.request.unused_fields))
 
 
-@router.get(
-    "/automations/{automation_id}", wire.Automation, errors=[404], scope="send:read", summary="Read an automation"
-)
+@router.get("/automations/{automation_id}", wire.Automation, summary="Read an automation")
 def read_automation(automation_id: AutomationId, tx: RequestTransaction) -> Response:
     """With how many it has mailed to, how many wait, and why it cannot send, if so."""
     automation = automation_queries.read_automation(tx, automation_id)
     return json_response(serialize_automation(automation, automation_queries.count_due(tx, [automation.id])))
 
 
-@router.put(
-    "/automations/{automation_id}",
-    wire.Automation,
-    errors=[404, *BODY_ERRORS],
-    summary="Change an automation, or switch it on or off",
-)
+@router.put("/automations/{automation_id}", wire.Automation, summary="Change an automation, or switch it on or off")
 def change_automation(
     automation_id: AutomationId,
     body: ChangedAutomation,
-    caller: CanSend,
+    caller: ApiCaller,
     container: Services,
     unit_of_work: RequestUnitOfWork,
 ) -> Response:
@@ -146,9 +130,7 @@ def change_automation(
     return add_ignored_header(response, unused_in_send(plan.send, draft.request.unused_fields))
 
 
-@router.delete(
-    "/automations/{automation_id}", MessageResponse, errors=[404], scope="send:write", summary="Delete an automation"
-)
+@router.delete("/automations/{automation_id}", MessageResponse, summary="Delete an automation")
 def delete_automation(automation_id: AutomationId, tx: RequestTransaction) -> Response:
     """Whoever is due gets nothing; orders that it has made stay, and can be canceled by themselves."""
     automation_queries.delete_automation(tx, automation_id)
@@ -158,11 +140,15 @@ def delete_automation(automation_id: AutomationId, tx: RequestTransaction) -> Re
 @router.post(
     "/automations/{automation_id}/preview",
     wire.AutomationPreview,
-    errors=[400, 404, 409, 422],
+    errors=[400, 409, 422],
     summary="See what an automation sends, and when",
 )
 def preview_automation(
-    request: Request, automation_id: AutomationId, caller: CanSend, container: Services, unit_of_work: RequestUnitOfWork
+    request: Request,
+    automation_id: AutomationId,
+    caller: ApiCaller,
+    container: Services,
+    unit_of_work: RequestUnitOfWork,
 ) -> Response:
     """Pictures of its piece for the next who gets one, or for someone on its list, or for a made-up person
     where nobody is there yet. No order is made."""

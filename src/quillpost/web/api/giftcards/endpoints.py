@@ -2,7 +2,7 @@
 
 from typing import Annotated, cast
 
-from fastapi import Depends, Path, Request, Response
+from fastapi import Path, Request, Response
 
 from quillpost.client import giftcards as wire
 from quillpost.client.types import MessageResponse
@@ -14,16 +14,14 @@ from quillpost.web.api.dependencies import (
     ServiceTransaction,
     require_live_operator,
 )
-from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.giftcards.schemas import BrandFields
 from quillpost.web.api.orders.responses import brand_image_url
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.dependencies import Services, base_url
 
-router = ApiRouter("Gift cards")
+router = ApiRouter("Gift cards", resource="templates")
 
-CAN_MANAGE_BRANDS = [Depends(require_live_operator("templates:write"))]
 BrandCode = Annotated[str, Path(description="The brand's code.", examples=["brindlewick"])]
 
 
@@ -46,9 +44,7 @@ def serialize_managed_brand(base: str, brand: GiftcardBrand) -> wire.ManagedBran
     }
 
 
-@router.get(
-    "/giftcard-brands", wire.BrandGroups, scope="templates:read", summary="List gift card brands in their groups"
-)
+@router.get("/giftcard-brands", wire.BrandGroups, summary="List gift card brands in their groups")
 def list_giftcard_brands(request: Request, tx: RequestTransaction) -> Response:
     """Give `POST /send/giftcard` a brand_code as `giftcard_brand`, and one of its amounts."""
     base, offered = base_url(request), giftcard_queries.list_offered_brands(tx)
@@ -74,19 +70,14 @@ def list_brands_flat(request: Request, tx: RequestTransaction) -> Response:
 
 for path in ("/giftcard-brands-list", "/giftcard-brands/flat"):
     router.get(
-        path,
-        wire.BrandList,
-        scope="templates:read",
-        summary="List gift card brands",
-        include_in_schema=path == "/giftcard-brands-list",
+        path, wire.BrandList, summary="List gift card brands", include_in_schema=path == "/giftcard-brands-list"
     )(list_brands_flat)
 
 
 @router.put(
     "/giftcard-brands/{brand_code}",
     wire.ManagedBrand,
-    errors=[404, *BODY_ERRORS],
-    dependencies=CAN_MANAGE_BRANDS,
+    authorize=require_live_operator,
     summary="Make or change a gift card brand",
 )
 def put_giftcard_brand(
@@ -109,8 +100,7 @@ def put_giftcard_brand(
 @router.delete(
     "/giftcard-brands/{brand_code}",
     MessageResponse,
-    errors=[404],
-    dependencies=CAN_MANAGE_BRANDS,
+    authorize=require_live_operator,
     summary="Offer a gift card brand no more",
 )
 def delete_giftcard_brand(

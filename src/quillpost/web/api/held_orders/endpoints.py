@@ -8,13 +8,12 @@ from quillpost.core.text import format_iso
 from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.review.service import PausedOrder, list_paused_orders
 from quillpost.web.api.dependencies import (
-    OperatorCanRead,
-    OperatorCanWrite,
+    ApiCaller,
     PageQuery,
     RequestAuditWriter,
     ServiceTransaction,
+    require_operator,
 )
-from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.endpoints import OrderId
 from quillpost.web.api.orders.responses import serialize_order_details
 from quillpost.web.api.print_room.schemas import Refusal, Release
@@ -22,22 +21,20 @@ from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.dependencies import Services
 
-router = ApiRouter("Print room")
+router = ApiRouter("Print room", resource="orders", authorize=require_operator)
 
 
-@router.get("/print/held", page_of(wire.HeldOrder), errors=[422], summary="List paused orders, oldest first")
-def list_held_orders(
-    request: Request, caller: OperatorCanRead, tx: ServiceTransaction, page_request: PageQuery
-) -> Response:
+@router.get("/print/held", page_of(wire.HeldOrder), summary="List paused orders, oldest first")
+def list_held_orders(request: Request, caller: ApiCaller, tx: ServiceTransaction, page_request: PageQuery) -> Response:
     """For operators: those of the token's mode, whosever they are, each with what it is held for."""
     return page_response(request, list_paused_orders(tx, caller.mode, page_request), serialize_held_order)
 
 
-@router.post("/orders/{order_id}/release", OrderDetails, errors=[404, *BODY_ERRORS], summary="Release a paused order")
+@router.post("/orders/{order_id}/release", OrderDetails, summary="Release a paused order")
 def release_order(
     request: Request,
     order_id: OrderId,
-    caller: OperatorCanWrite,
+    caller: ApiCaller,
     tx: ServiceTransaction,
     container: Services,
     audit: RequestAuditWriter,
@@ -61,12 +58,12 @@ def release_order(
     return json_response(serialize_order_details(request, container, order))
 
 
-@router.post("/orders/{order_id}/refuse", OrderDetails, errors=[404, *BODY_ERRORS], summary="Refuse an order")
+@router.post("/orders/{order_id}/refuse", OrderDetails, summary="Refuse an order")
 def refuse_order(
     request: Request,
     order_id: OrderId,
     body: Refusal,
-    caller: OperatorCanWrite,
+    caller: ApiCaller,
     tx: ServiceTransaction,
     container: Services,
     audit: RequestAuditWriter,

@@ -8,7 +8,6 @@ from typing import Annotated, Any, cast
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.client import imports as wire
 from quillpost.core.errors import Conflict, Invalid
@@ -22,16 +21,16 @@ from quillpost.recipients.imports.rules import build_warnings, clean_column_name
 from quillpost.recipients.imports.service import InspectedImport
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.models import MailingList
-from quillpost.web.api.dependencies import PathId, RequestTransaction, RequestUnitOfWork, require_scope
+from quillpost.web.api.dependencies import ApiCaller, PathId, RequestTransaction, RequestUnitOfWork
 from quillpost.web.api.errors import BODY_ERRORS, UnreadableBody
 from quillpost.web.api.imports.files import UPLOAD_HINT, get_upload
-from quillpost.web.api.mailing_lists.endpoints import CanWrite, ListId
+from quillpost.web.api.mailing_lists.endpoints import ListId
 from quillpost.web.api.responses import add_ignored_header, json_response
 from quillpost.web.api.routes import PREFIX, ApiRouter
 from quillpost.web.api.schemas import MULTIPART
 from quillpost.web.dependencies import Services, base_url
 
-router = ApiRouter("Imports")
+router = ApiRouter("Imports", resource="lists")
 
 RECENT_IMPORTS = 50
 PREVIEW_ROWS = 10
@@ -129,7 +128,7 @@ def _inspect_file(
 InspectedFile = Annotated[InspectedImport, Depends(_inspect_file, scope="function")]
 
 
-def _find_list(mailing_list_id: ListId, caller: CanWrite, container: Services) -> MailingList:
+def _find_list(mailing_list_id: ListId, caller: ApiCaller, container: Services) -> MailingList:
     """The list, before anybody looks at the file."""
     with container.db.transaction(build_tenant(caller)) as tx:
         return list_queries.read_list(tx, mailing_list_id)
@@ -142,7 +141,7 @@ TargetList = Annotated[MailingList, Depends(_find_list, scope="function")]
     "/mailing-lists/{mailing_list_id}/import",
     wire.StartedImport,
     status_code=202,
-    errors=[404, *BODY_ERRORS],
+    errors=BODY_ERRORS,
     openapi_extra=_REQUEST_BODY,
     summary="Fill a mailing list from a file",
 )
@@ -176,9 +175,8 @@ def import_into_mailing_list(
 @router.post(
     "/imports/preview",
     wire.ImportPreview,
-    errors=[*BODY_ERRORS],
+    errors=BODY_ERRORS,
     openapi_extra=_REQUEST_BODY,
-    scope="lists:write",
     summary="See how a file would be read",
 )
 def preview_import(request: Request, inspected: InspectedFile) -> Response:
@@ -249,8 +247,6 @@ def _serialize_preview(inspected: InspectedImport) -> wire.ImportPreview:
 @router.get(
     "/mailing-lists/{mailing_list_id}/imports",
     wire.ImportList,
-    errors=[404],
-    scope="lists:read",
     summary="List the imports into a mailing list, newest first",
 )
 def list_imports(request: Request, mailing_list_id: ListId, tx: RequestTransaction) -> Response:
@@ -266,15 +262,13 @@ def list_imports(request: Request, mailing_list_id: ListId, tx: RequestTransacti
     )
 
 
-@router.get("/imports/{import_id}", wire.Import, errors=[404], scope="lists:read", summary="Read an import")
+@router.get("/imports/{import_id}", wire.Import, summary="Read an import")
 def read_import(request: Request, import_id: ImportId, tx: RequestTransaction) -> Response:
     """How far it is, and in the end how many were taken."""
     return json_response(serialize_import(request, import_queries.read_import(tx, import_id)))
 
 
-@router.post(
-    "/imports/{import_id}/cancel", wire.Import, errors=[404, 409], scope="lists:write", summary="Cancel an import"
-)
+@router.post("/imports/{import_id}/cancel", wire.Import, errors=[409], summary="Cancel an import")
 def cancel_import(request: Request, import_id: ImportId, tx: RequestTransaction, container: Services) -> Response:
     """While it waits or runs: nobody of the file comes onto the list."""
     return json_response(serialize_import(request, import_service.cancel_import(tx, import_id, clock=container.clock)))
@@ -283,7 +277,7 @@ def cancel_import(request: Request, import_id: ImportId, tx: RequestTransaction,
 @router.get(
     "/imports/{import_id}/rejected.csv",
     response_class=StreamingResponse,
-    errors=[400, 404],
+    errors=[400],
     responses={
         200: {
             "description": "A line of names, then a line for each rejected row.",
@@ -297,9 +291,7 @@ def cancel_import(request: Request, import_id: ImportId, tx: RequestTransaction,
     },
     summary="Read the rejected rows of an import as CSV",
 )
-def read_rejected_rows(
-    import_id: ImportId, caller: Annotated[Caller, Depends(require_scope("lists:read"))], container: Services
-) -> Response:
+def read_rejected_rows(import_id: ImportId, caller: ApiCaller, container: Services) -> Response:
     """Each with its line in the file, the reason and all its cells; so the file can be mended and imported
     again. A value that a spreadsheet would take for a formula has a ' before it."""
     with container.db.transaction(build_tenant(caller)) as tx:

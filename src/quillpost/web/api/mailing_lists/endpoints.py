@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Any, cast
 
 import orjson
-from fastapi import Depends, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.app.container import Container
 from quillpost.client import recipients as wire
@@ -22,15 +21,14 @@ from quillpost.recipients.lists.service import decrypt_list_key
 from quillpost.recipients.models import MailingList, Person, Recipient
 from quillpost.recipients.rules import person_to_fields
 from quillpost.web.api.dependencies import (
+    ApiCaller,
     PageQuery,
     PathId,
     RequestAuditWriter,
     RequestTransaction,
     SearchQuery,
     SubAccountFilter,
-    require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
 from quillpost.web.api.mailing_lists.schemas import MAX_DESCRIPTION_LENGTH, ChangedMailingList, Merge, NewMailingList
 from quillpost.web.api.responses import json_response, page_of, page_response
@@ -103,10 +101,8 @@ def create_recipient_serializer(
     return serialize
 
 
-router = ApiRouter("Mailing lists")
+router = ApiRouter("Mailing lists", resource="lists")
 
-CanRead = Annotated[Caller, Depends(require_scope("lists:read"))]
-CanWrite = Annotated[Caller, Depends(require_scope("lists:write"))]
 ListId = Annotated[PathId, Path(description="The list's id.")]
 DescriptionQuery = Annotated[
     QueryText | None, Query(max_length=MAX_DESCRIPTION_LENGTH, description="Only lists with this in their description.")
@@ -114,13 +110,7 @@ DescriptionQuery = Annotated[
 SECRET_HEADERS = {HOLDS_SECRET_HEADER: "yes"}
 
 
-@router.get(
-    "/mailing-lists",
-    page_of(wire.MailingList),
-    errors=[400, 422],
-    scope="lists:read",
-    summary="List mailing lists, newest first",
-)
+@router.get("/mailing-lists", page_of(wire.MailingList), summary="List mailing lists, newest first")
 def list_mailing_lists(
     request: Request,
     tx: RequestTransaction,
@@ -140,11 +130,9 @@ def list_mailing_lists(
     return page_response(request, page, lambda mailing_list: serialize_list(container, mailing_list))
 
 
-@router.post(
-    "/mailing-lists", wire.CreatedMailingList, status_code=201, errors=[*BODY_ERRORS], summary="Make a mailing list"
-)
+@router.post("/mailing-lists", wire.CreatedMailingList, status_code=201, summary="Make a mailing list")
 def create_mailing_list(
-    body: NewMailingList, caller: CanWrite, tx: RequestTransaction, container: Services
+    body: NewMailingList, caller: ApiCaller, tx: RequestTransaction, container: Services
 ) -> Response:
     """It is empty. Whoever is on a suppression list of the account gets none of its mail; one of a sub
     account bars mail of that sub account, and of none."""
@@ -154,23 +142,15 @@ def create_mailing_list(
     return json_response(serialize_new_list(container, mailing_list), status=201, headers=SECRET_HEADERS)
 
 
-@router.get(
-    "/mailing-lists/{mailing_list_id}",
-    wire.MailingList,
-    errors=[404],
-    scope="lists:read",
-    summary="Read a mailing list",
-)
+@router.get("/mailing-lists/{mailing_list_id}", wire.MailingList, summary="Read a mailing list")
 def read_mailing_list(mailing_list_id: ListId, tx: RequestTransaction, container: Services) -> Response:
     """With how many are on it, and what has become of mail to them."""
     return json_response(serialize_list(container, list_queries.read_list(tx, mailing_list_id)))
 
 
-@router.put(
-    "/mailing-lists/{mailing_list_id}", wire.MailingList, errors=[404, *BODY_ERRORS], summary="Change a mailing list"
-)
+@router.put("/mailing-lists/{mailing_list_id}", wire.MailingList, summary="Change a mailing list")
 def change_mailing_list(
-    mailing_list_id: ListId, body: ChangedMailingList, caller: CanWrite, tx: RequestTransaction, container: Services
+    mailing_list_id: ListId, body: ChangedMailingList, caller: ApiCaller, tx: RequestTransaction, container: Services
 ) -> Response:
     """What is not named stays. In another sub account its recipients are there with it, and so are the
     sub account's subscriptions to its events. It becomes no suppression list, and moves to no other sub
@@ -179,13 +159,7 @@ def change_mailing_list(
     return json_response(serialize_list(container, changed))
 
 
-@router.delete(
-    "/mailing-lists/{mailing_list_id}",
-    MessageResponse,
-    errors=[400, 404],
-    scope="lists:write",
-    summary="Delete a mailing list",
-)
+@router.delete("/mailing-lists/{mailing_list_id}", MessageResponse, errors=[400], summary="Delete a mailing list")
 def delete_mailing_list(mailing_list_id: ListId, tx: RequestTransaction) -> Response:
     """With its recipients and the subscriptions to its events; not while an order waits to be sent to it, or
     an automation on it is switched on."""
@@ -193,13 +167,7 @@ def delete_mailing_list(mailing_list_id: ListId, tx: RequestTransaction) -> Resp
     return json_response({"message": "success"})
 
 
-@router.post(
-    "/mailing-lists/{mailing_list_id}/merge",
-    wire.MailingList,
-    errors=[404, *BODY_ERRORS],
-    scope="lists:write",
-    summary="Merge a mailing list into another",
-)
+@router.post("/mailing-lists/{mailing_list_id}/merge", wire.MailingList, summary="Merge a mailing list into another")
 def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: RequestTransaction, container: Services) -> Response:
     """Everyone goes over, but for those whose address is there already and, of those without an address,
     whose e-mail is; the subscriptions to the list's events and its automations go over too. Its counts of
@@ -212,8 +180,7 @@ def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: RequestTransact
 @router.post(
     "/mailing-lists/{mailing_list_id}/dedupe",
     DedupeResponse,
-    errors=[404, 409],
-    scope="lists:write",
+    errors=[409],
     summary="Remove doubles from a mailing list",
 )
 def dedupe_mailing_list(mailing_list_id: ListId, tx: RequestTransaction) -> Response:
@@ -227,8 +194,7 @@ def dedupe_mailing_list(mailing_list_id: ListId, tx: RequestTransaction) -> Resp
 @router.post(
     "/mailing-lists/{mailing_list_id}/rotate-key",
     wire.MailingList,
-    errors=[404, 409],
-    scope="lists:write",
+    errors=[409],
     summary="Give a mailing list a new key",
 )
 def rotate_list_key(
@@ -244,14 +210,12 @@ def rotate_list_key(
 @router.get(
     "/mailing-lists/{mailing_list_id}/export",
     response_class=StreamingResponse,
-    errors=[404],
     responses={
         200: {
             "description": "A line of field names, then a line for each recipient.",
             "content": {"text/csv": {"schema": {"type": "string"}, "example": "id,name\n340,Jane Doe\n"}},
         }
     },
-    scope="lists:read",
     summary="Export a mailing list as CSV",
 )
 def export_mailing_list(mailing_list_id: ListId, tx: RequestTransaction, audit: RequestAuditWriter) -> Response:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Path, Query, Request, Response
+from fastapi import Path, Query, Request, Response
 from pydantic import Field
 
 from quillpost.accounts.models import Caller
@@ -21,14 +21,13 @@ from quillpost.orders.models import FieldErrors
 from quillpost.orders.queries import sum_orders
 from quillpost.orders.rules import ItemStatus
 from quillpost.web.api.dependencies import (
+    ApiCaller,
     PageQuery,
     PathId,
     RequestTransaction,
     RequestUnitOfWork,
     SubAccountFilter,
-    require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.responses import (
     serialize_order,
     serialize_order_details,
@@ -39,7 +38,7 @@ from quillpost.web.api.orders.search import METADATA_PARAMETER, OrderFilterQuery
 from quillpost.web.api.responses import json_response, page_of, page_response, without_length
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.schemas import Body, Text, accepts
-from quillpost.web.api.send.endpoints import CanSend, create_and_respond
+from quillpost.web.api.send.endpoints import create_and_respond
 from quillpost.web.api.send.requests import (
     MAX_TEXT_LENGTH,
     Metadata,
@@ -50,16 +49,15 @@ from quillpost.web.api.send.requests import (
 )
 from quillpost.web.dependencies import Services
 
-router = ApiRouter("Orders")
+router = ApiRouter("Orders", resource="orders")
 
-CanRead = Annotated[Caller, Depends(require_scope("orders:read"))]
 StartQuery = Annotated[TimeQuery, Query(description="The first ISO 8601 date or date-time.")]
 EndQuery = Annotated[TimeQuery, Query(description="The last ISO 8601 date or date-time, itself included.")]
 
 
-@router.get("/orders/stats", wire.OrderStats, errors=[400, 422], summary="Add up orders")
+@router.get("/orders/stats", wire.OrderStats, summary="Add up orders")
 def read_stats(
-    caller: CanRead,
+    caller: ApiCaller,
     tx: RequestTransaction,
     sub_account_id: SubAccountFilter,
     start_date: StartQuery = None,
@@ -88,16 +86,10 @@ OrderId = Annotated[PathId, Path(description="The order's id.")]
 
 
 @router.get("/orders", include_in_schema=False, openapi_extra=METADATA_EXTRA)
-@router.get(
-    "/orders/list",
-    page_of(wire.Order),
-    errors=[400, 422],
-    summary="List orders, newest first",
-    openapi_extra=METADATA_EXTRA,
-)
+@router.get("/orders/list", page_of(wire.Order), summary="List orders, newest first", openapi_extra=METADATA_EXTRA)
 def list_orders(
     request: Request,
-    caller: CanRead,
+    caller: ApiCaller,
     tx: RequestTransaction,
     container: Services,
     page_request: PageQuery,
@@ -114,14 +106,14 @@ def list_orders(
     return page_response(request, page, lambda order: serialize_order(request, container, order))
 
 
-@router.get("/orders/{order_id}", wire.OrderDetails, errors=[404], scope="orders:read", summary="Read an order")
+@router.get("/orders/{order_id}", wire.OrderDetails, summary="Read an order")
 def read_order(request: Request, order_id: OrderId, tx: RequestTransaction, container: Services) -> Response:
     """The order, with `warnings` where something about it deserves a look."""
     order = order_queries.read_order(tx, order_id)
     return json_response(serialize_order_details(request, container, order))
 
 
-@router.get("/orders/{order_id}/track", wire.TrackResponse, errors=[404], scope="orders:read", summary="Track an order")
+@router.get("/orders/{order_id}/track", wire.TrackResponse, summary="Track an order")
 def track_order(request: Request, order_id: OrderId, tx: RequestTransaction, container: Services) -> Response:
     """How many pieces stand where, and those that failed or came back (the first thousand)."""
     order = order_queries.read_order(tx, order_id)
@@ -143,7 +135,7 @@ def _require_order(caller: Caller, order_id: int, container: Services) -> int:
 @router.get(
     "/orders/{order_id}/proof",
     response_class=Response,
-    errors=[400, 404],
+    errors=[400],
     responses={
         200: {
             "description": "The pages of the first pieces, then their envelopes.",
@@ -152,13 +144,13 @@ def _require_order(caller: Caller, order_id: int, container: Services) -> int:
     },
     summary="Look at an order's first pieces",
 )
-def read_proof(order_id: OrderId, caller: CanRead, container: Services) -> Response:
+def read_proof(order_id: OrderId, caller: ApiCaller, container: Services) -> Response:
     """A PDF of the first pieces as the press prints them, drawn anew at each call."""
     return Response(draw_proof(container.production, _require_order(caller, order_id, container)), media_type=PDF_TYPE)
 
 
 @router.head("/orders/{order_id}/proof")
-def head_proof(order_id: OrderId, caller: CanRead, container: Services) -> Response:
+def head_proof(order_id: OrderId, caller: ApiCaller, container: Services) -> Response:
     """Whether there is an order to look at; nothing is drawn that nobody sees."""
     _require_order(caller, order_id, container)
     return without_length(Response(media_type=PDF_TYPE))
@@ -178,14 +170,11 @@ for method, suffix in {"PUT": "", "POST": " (POST)", "DELETE": " (DELETE)"}.item
         method,
         "/orders/{order_id}/cancel",
         wire.CancelResponse,
-        errors=[400, 404, 409],
-        scope="orders:write",
+        errors=[400, 409],
         operation_id=f"cancel_order_{method.lower()}",
         summary=f"Cancel an order{suffix}",
     )(_cancel)
-router.put("/order/{order_id}/cancel", include_in_schema=False, scope="orders:write")(_cancel)
-
-CanChange = Annotated[Caller, Depends(require_scope("orders:write"))]
+router.put("/order/{order_id}/cancel", include_in_schema=False)(_cancel)
 
 
 @accepts(wire.OrderUpdate)
@@ -199,12 +188,12 @@ class ChangedOrder(Body):
     metadata: Metadata = None
 
 
-@router.put("/orders/{order_id}", wire.OrderDetails, errors=[402, 404, *BODY_ERRORS], summary="Change an order")
+@router.put("/orders/{order_id}", wire.OrderDetails, errors=[402], summary="Change an order")
 def change_order(
     request: Request,
     order_id: OrderId,
     body: ChangedOrder,
-    caller: CanChange,
+    caller: ApiCaller,
     container: Services,
     unit_of_work: RequestUnitOfWork,
 ) -> Response:
@@ -230,11 +219,11 @@ def change_order(
     return json_response(serialize_order_details(request, container, order))
 
 
-@router.post("/orders/{order_id}/replay", SendResponse, errors=[402, 404, *BODY_ERRORS], summary="Send an order again")
+@router.post("/orders/{order_id}/replay", SendResponse, errors=[402], scope="send:write", summary="Send an order again")
 def replay_order(
     request: Request,
     order_id: OrderId,
-    caller: CanSend,
+    caller: ApiCaller,
     container: Services,
     unit_of_work: RequestUnitOfWork,
     body: Replay | None = None,

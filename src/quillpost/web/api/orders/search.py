@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Request, Response
 from pydantic import WithJsonSchema
 
-from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.client import orders as wire
@@ -19,16 +18,15 @@ from quillpost.orders.queries import OrderQuery
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.recipients.addresses.text import normalize_for_key
 from quillpost.recipients.rules import MAX_FIELD_LENGTH, parse_partial_address
-from quillpost.web.api.dependencies import RequestTransaction, SearchQuery, SubAccountFilter, require_scope
+from quillpost.web.api.dependencies import ApiCaller, RequestTransaction, SearchQuery, SubAccountFilter
 from quillpost.web.api.orders.responses import serialize_search
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.schemas import Text, strip_or_none
 from quillpost.web.dependencies import Services
 
-router = ApiRouter("Orders")
+router = ApiRouter("Orders", resource="orders")
 
-CanRead = Annotated[Caller, Depends(require_scope("orders:read"))]
 StreetQuery = Annotated[
     Text | None,
     Query(
@@ -47,10 +45,10 @@ NameQuery = Annotated[
 ]
 
 
-@router.get("/orders/search", wire.SearchResponse, errors=[400, 422], summary="Find orders by their recipients")
+@router.get("/orders/search", wire.SearchResponse, summary="Find orders by their recipients")
 def search_orders(
     request: Request,
-    caller: CanRead,
+    caller: ApiCaller,
     tx: RequestTransaction,
     container: Services,
     sub_account_id: SubAccountFilter,

@@ -30,21 +30,20 @@ from quillpost.fulfillment.print_room.queries import (
 )
 from quillpost.fulfillment.print_room.service import read_files_for_download
 from quillpost.web.api.dependencies import (
-    OperatorCanRead,
-    OperatorCanWrite,
+    ApiCaller,
     PageQuery,
     PathId,
     RequestAuditWriter,
     ServiceTransaction,
+    require_operator,
 )
-from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.search import QueryErrors, parse_choice
 from quillpost.web.api.print_room.schemas import Mark, Reprint, Retry, Rush
 from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import PREFIX, ApiRouter
 from quillpost.web.dependencies import Services, base_url
 
-router = ApiRouter("Print room")
+router = ApiRouter("Print room", resource="orders", authorize=require_operator)
 
 FILE_LINK_LIFETIME = timedelta(days=1)
 
@@ -54,7 +53,7 @@ FlagQuery = Annotated[str | None, WithJsonSchema({"type": "boolean"})]
 
 
 def get_batch_filter(
-    caller: OperatorCanRead,
+    caller: ApiCaller,
     status: Annotated[BatchStatusQuery, Query(description="Only those that stand here.")] = None,
     is_open: Annotated[
         FlagQuery, Query(alias="open", description="True: those not in the mail yet; false: the others.")
@@ -73,15 +72,10 @@ def get_batch_filter(
 FLAG_VALUES = {"true": True, "false": False, "1": True, "0": False}
 
 
-@router.get(
-    "/print/batches",
-    page_of(wire.Batch, wire.BatchPageMeta),
-    errors=[422],
-    summary="List production batches, newest first",
-)
+@router.get("/print/batches", page_of(wire.Batch, wire.BatchPageMeta), summary="List production batches, newest first")
 def list_print_batches(
     request: Request,
-    caller: OperatorCanRead,
+    caller: ApiCaller,
     filters: Annotated[BatchQuery, Depends(get_batch_filter)],
     tx: ServiceTransaction,
     page_request: PageQuery,
@@ -95,22 +89,15 @@ def list_print_batches(
     )
 
 
-@router.get("/print/batches/{batch_id}", wire.BatchWithFiles, errors=[404], summary="Read a production batch")
-def read_print_batch(request: Request, batch_id: BatchId, caller: OperatorCanRead, container: Services) -> Response:
+@router.get("/print/batches/{batch_id}", wire.BatchWithFiles, summary="Read a production batch")
+def read_print_batch(request: Request, batch_id: BatchId, caller: ApiCaller, container: Services) -> Response:
     """With its files, its mailing statement, and how many of its pieces stand where."""
     return _batch_response(request, container, batch_id, mode=caller.mode)
 
 
-@router.post(
-    "/print/batches/{batch_id}/mark", wire.BatchWithFiles, errors=[404, *BODY_ERRORS], summary="Say how far a batch is"
-)
+@router.post("/print/batches/{batch_id}/mark", wire.BatchWithFiles, summary="Say how far a batch is")
 def mark_print_batch(
-    request: Request,
-    batch_id: BatchId,
-    body: Mark,
-    caller: OperatorCanWrite,
-    container: Services,
-    audit: RequestAuditWriter,
+    request: Request, batch_id: BatchId, body: Mark, caller: ApiCaller, container: Services, audit: RequestAuditWriter
 ) -> Response:
     """What the printer, or whoever stands at the press, knows. Said twice it changes nothing; what is mailed
     was printed. 409 before the batch was handed to the printer; 422 for a spoiled piece that the carrier has
@@ -130,18 +117,12 @@ def mark_print_batch(
     return _batch_response(request, container, batch_id, mode=caller.mode)
 
 
-@router.post(
-    "/print/batches/{batch_id}/reprint",
-    wire.ReprintedBatch,
-    status_code=201,
-    errors=[404, *BODY_ERRORS],
-    summary="Print pieces again",
-)
+@router.post("/print/batches/{batch_id}/reprint", wire.ReprintedBatch, status_code=201, summary="Print pieces again")
 def reprint_pieces(
     request: Request,
     batch_id: BatchId,
     body: Reprint,
-    caller: OperatorCanWrite,
+    caller: ApiCaller,
     container: Services,
     audit: RequestAuditWriter,
 ) -> Response:
@@ -165,16 +146,11 @@ def reprint_pieces(
     )
 
 
-@router.post(
-    "/print/batches/{batch_id}/retry",
-    wire.BatchWithFiles,
-    errors=[404, *BODY_ERRORS],
-    summary="Try a batch's step again",
-)
+@router.post("/print/batches/{batch_id}/retry", wire.BatchWithFiles, summary="Try a batch's step again")
 def retry_print_batch(
     request: Request,
     batch_id: BatchId,
-    caller: OperatorCanWrite,
+    caller: ApiCaller,
     container: Services,
     audit: RequestAuditWriter,
     body: Retry | None = None,
@@ -195,8 +171,8 @@ def retry_print_batch(
     return _batch_response(request, container, batch.id, mode=caller.mode)
 
 
-@router.post("/print/rush", wire.RushResponse, errors=[*BODY_ERRORS], summary="Let orders go before the others")
-def rush_orders(body: Rush, caller: OperatorCanWrite, container: Services, audit: RequestAuditWriter) -> Response:
+@router.post("/print/rush", wire.RushResponse, summary="Let orders go before the others")
+def rush_orders(body: Rush, caller: ApiCaller, container: Services, audit: RequestAuditWriter) -> Response:
     """And without waiting for the daily cut-off. What is in batches already is left out of the answer; 400
     where there is no such order in the token's mode, and then none is rushed."""
     rushed = print_room_service.rush_orders(
@@ -211,7 +187,7 @@ def rush_orders(body: Rush, caller: OperatorCanWrite, container: Services, audit
 
 
 @router.post("/print/pool", wire.PoolResponse, errors=[409], summary="Make batches of what waits")
-def pool_orders(caller: OperatorCanWrite, container: Services, audit: RequestAuditWriter) -> Response:
+def pool_orders(caller: ApiCaller, container: Services, audit: RequestAuditWriter) -> Response:
     """Now, instead of at the daily cut-off."""
     record = audit.counting_recorder("orders.pooled", {"mode": caller.mode})
     pooled = print_room_service.pool_orders_now(container.db, caller.mode, write_audit=record, now=container.clock())
@@ -307,14 +283,14 @@ FileName = Annotated[str, Path(description="The file's name, such as print.pdf."
 @router.get(
     FILE_PATH,
     response_class=Response,
-    errors=[404],
+    scope="orders:write",
     responses={
         200: {"description": "The file, to be saved; of which kind it is, its name says.", "content": FILE_CONTENT}
     },
     summary="Download a file of a batch",
 )
 def download_print_file(
-    batch_id: BatchId, name: FileName, caller: OperatorCanWrite, container: Services, audit: RequestAuditWriter
+    batch_id: BatchId, name: FileName, caller: ApiCaller, container: Services, audit: RequestAuditWriter
 ) -> Response:
     """As it was composed. The print file of gift cards holds what they are claimed with, and is to be had
     here alone. Every download is noted in the audit log before the file leaves."""
@@ -326,8 +302,8 @@ def download_print_file(
     return Response(contents[file.name], media_type=file.content_type, headers=_download_headers(batch_id, file))
 
 
-@router.head(FILE_PATH)
-def head_print_file(batch_id: BatchId, name: FileName, caller: OperatorCanWrite, container: Services) -> Response:
+@router.head(FILE_PATH, scope="orders:write")
+def head_print_file(batch_id: BatchId, name: FileName, caller: ApiCaller, container: Services) -> Response:
     """Whether it is there, and how large. Nobody has it by that, so that nothing is noted."""
     file = _find_file(container, batch_id, name, mode=caller.mode)
     headers = _download_headers(batch_id, file) | {"Content-Length": str(file.size)}

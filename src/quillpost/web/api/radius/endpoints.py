@@ -1,35 +1,29 @@
 """Radius searches: how many there are, and buying them onto a list."""
 
-from typing import Annotated
-
-from fastapi import Depends, Response
+from fastapi import Response
 
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.client import mailing_lists as wire
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.leads.search import LeadSearchResult
-from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
-from quillpost.web.api.errors import BODY_ERRORS
+from quillpost.web.api.dependencies import ApiCaller, RequestUnitOfWork
 from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.schemas import strip_or_none
 from quillpost.web.dependencies import Services
 
-router = ApiRouter("Mailing lists")
-
-CanRead = Annotated[Caller, Depends(require_scope("lists:read"))]
-CanWrite = Annotated[Caller, Depends(require_scope("lists:write"))]
+router = ApiRouter("Mailing lists", resource="lists")
 
 
 @router.post(
     "/mailing-lists-utils/count-radius-search",
     wire.RadiusCount,
-    errors=[*BODY_ERRORS],
+    scope="lists:read",
     summary="Count the addresses around one",
 )
-def count_radius_search(body: RadiusCall, caller: CanRead, container: Services) -> Response:
+def count_radius_search(body: RadiusCall, caller: ApiCaller, container: Services) -> Response:
     """How many could be bought, and for how much; asking is free. Whoever is on a suppression list is not
     counted, nor sold; in testing mode the addresses are made up."""
     leads, _ = _find_leads(body, caller, container)
@@ -39,7 +33,7 @@ def count_radius_search(body: RadiusCall, caller: CanRead, container: Services) 
 @router.post(
     "/mailing-lists-utils/buy-radius-search",
     wire.RadiusPurchase,
-    errors=[402, *BODY_ERRORS],
+    errors=[402],
     summary="Buy the addresses around one",
     description="The nearest go onto a new list of type radius, or onto `mailing_list_id`, for 5 cents each:"
     " records and fee together, or neither. In testing mode nothing is billed, and the addresses are made up:"
@@ -47,7 +41,7 @@ def count_radius_search(body: RadiusCall, caller: CanRead, container: Services) 
 )
 @router.post("/mailing-lists/buy-radius-search", wire.RadiusPurchase, include_in_schema=False)
 def buy_radius_search(
-    body: RadiusCall, caller: CanWrite, container: Services, unit_of_work: RequestUnitOfWork
+    body: RadiusCall, caller: ApiCaller, container: Services, unit_of_work: RequestUnitOfWork
 ) -> Response:
     leads, sub_account_id = _find_leads(body, caller, container)
     mailing_list, purchase = lead_service.buy_onto_list(

@@ -22,8 +22,7 @@ from quillpost.orders.drafts.previews import PREVIEW_LIFETIME
 from quillpost.orders.drafts.service import OrderEstimate
 from quillpost.orders.products import POSTCARD, PRODUCT_FAMILIES, Product
 from quillpost.orders.service import OrderFiles
-from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
-from quillpost.web.api.errors import BODY_ERRORS
+from quillpost.web.api.dependencies import ApiCaller, RequestUnitOfWork
 from quillpost.web.api.orders.responses import serialize_send
 from quillpost.web.api.requests import ParsedRequest
 from quillpost.web.api.responses import add_ignored_header, json_response
@@ -32,7 +31,7 @@ from quillpost.web.api.schemas import Body, Text, validate_body
 from quillpost.web.api.send.requests import SENDABLE_PRODUCTS, SendableProduct, SendBody, SendGiftcard, SendLetter
 from quillpost.web.dependencies import Services, UnitOfWork, base_url
 
-router = ApiRouter("Send")
+router = ApiRouter("Send", resource="send")
 
 EXAMPLE = {
     "recipients": [
@@ -49,7 +48,6 @@ LETTER_EXAMPLES: Any = EXAMPLES | {
     }
 }
 
-CanSend = Annotated[Caller, Depends(require_scope("send:write"))]
 GIFT_FIELDS = {"giftcard_brand": "brindlewick", "giftcard_amount": 2500}
 GIFT_EXAMPLES: Any = {
     "one": {"summary": "To one recipient", "value": EXAMPLE | GIFT_FIELDS},
@@ -92,7 +90,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
     def send(
         request: ParsedRequest,
         body: Annotated[SendBody, Depends(parse_body)],
-        caller: CanSend,
+        caller: ApiCaller,
         container: Services,
         unit_of_work: RequestUnitOfWork,
     ) -> Response:
@@ -110,14 +108,14 @@ def _add_endpoints(sendable: SendableProduct) -> None:
     def preview_product(
         request: ParsedRequest,
         body: Annotated[SendBody, Depends(parse_body)],
-        caller: CanSend,
+        caller: ApiCaller,
         container: Services,
         unit_of_work: RequestUnitOfWork,
     ) -> Response:
         return _preview_response(request, sendable, body, caller, container, unit_of_work)
 
     def estimate(
-        request: ParsedRequest, body: Annotated[SendBody, Depends(parse_body)], caller: CanSend, container: Services
+        request: ParsedRequest, body: Annotated[SendBody, Depends(parse_body)], caller: ApiCaller, container: Services
     ) -> Response:
         draft = draft_from_body(product, body, caller, container)
         response = estimate_response(draft, caller, container)
@@ -129,7 +127,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             f"/send/{path}",
             wire.SendResponse | wire.PreviewResponse | RadiusPreview,
             operation_id=f"send_{name}",
-            errors=[402, *BODY_ERRORS],
+            errors=[402],
             summary=f"Send {title}",
             description=f"Send {title} to everyone in the audience, or with `preview` = true see how it will look."
             f"{describe_other_paths('send', product)} At `/preview/{product.paths[0]}` it is a preview, for a sample"
@@ -140,7 +138,6 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             f"/estimate/{path}",
             wire.EstimateResponse,
             operation_id=f"estimate_{name}",
-            errors=[*BODY_ERRORS],
             summary=f"What sending {title} would cost",
             description="The body of a send, checked in every respect; nothing is stored."
             f"{describe_other_paths('estimate', product)}",
@@ -204,7 +201,7 @@ def _find_type(name: str | None) -> PreviewType | None:
 
 @router.post("/preview", include_in_schema=False)
 def preview(
-    request: ParsedRequest, body: PreviewBody, caller: CanSend, container: Services, unit_of_work: RequestUnitOfWork
+    request: ParsedRequest, body: PreviewBody, caller: ApiCaller, container: Services, unit_of_work: RequestUnitOfWork
 ) -> Response:
     """A send with `preview` = true, and not described apart from it. `type` names the piece, and the rest is
     the body of its send; without an audience it is drawn for a sample recipient."""

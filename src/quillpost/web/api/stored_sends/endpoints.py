@@ -20,7 +20,7 @@ from quillpost.orders import service as order_service
 from quillpost.orders.drafts import service as draft_service
 from quillpost.orders.requests import service as request_service
 from quillpost.orders.requests.queries import read_usable_lists
-from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork
+from quillpost.web.api.dependencies import ApiCaller, RequestTransaction, RequestUnitOfWork
 from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import STORED_HEADERS
 from quillpost.web.api.requests import ParsedRequest, parse_stored_body
@@ -28,7 +28,6 @@ from quillpost.web.api.responses import add_ignored_header, json_response, witho
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.schemas import DIGITS, STOP_AT_ERROR_LIMIT, Body, Id, Text, accepts, strip_or_none, validate_body
 from quillpost.web.api.send.endpoints import (
-    CanSend,
     body_parser,
     count_response,
     create_and_respond,
@@ -41,7 +40,7 @@ from quillpost.web.api.send.endpoints import (
 from quillpost.web.api.send.requests import SENDABLE_PRODUCTS, SendableProduct, SendBody
 from quillpost.web.dependencies import Services, base_url
 
-router = ApiRouter("Send")
+router = ApiRouter("Send", resource="send")
 
 StoredId = Annotated[
     str, Path(description="The last part of the stored_send_url.", json_schema_extra={"format": "uuid"})
@@ -59,7 +58,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
     def store(
         request: ParsedRequest,
         body: Annotated[SendBody, Depends(parse_body)],
-        caller: CanSend,
+        caller: ApiCaller,
         container: Services,
         unit_of_work: RequestUnitOfWork,
     ) -> Response:
@@ -83,7 +82,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         return add_ignored_header(response, body.as_spelled(draft.request.unused_fields, request.parsed_body))
 
     def send(
-        request: Request, stored_id: StoredId, caller: CanSend, container: Services, unit_of_work: RequestUnitOfWork
+        request: Request, stored_id: StoredId, caller: ApiCaller, container: Services, unit_of_work: RequestUnitOfWork
     ) -> Response:
         parsed_id = _parse_id(stored_id)
         with container.db.transaction(build_tenant(caller)) as tx:
@@ -128,7 +127,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         )
         return response
 
-    def head(stored_id: StoredId, caller: CanSend, container: Services) -> Response:
+    def head(stored_id: StoredId, caller: ApiCaller, container: Services) -> Response:
         with container.db.transaction(build_tenant(caller)) as tx:
             request_service.read_stored_send(tx, _parse_id(stored_id), piece=name)
         return without_length(json_response(NOTHING_SENT))
@@ -140,7 +139,6 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             f"/stored_send/{path}",
             wire.StoredSend,
             operation_id=f"store_{operation_name}",
-            errors=[*BODY_ERRORS],
             summary=f"Store a send of {sendable.title}",
             description="The body of a send, checked as the send itself is. Whoever opens the address that is"
             " returned, with a token of the same account, sends it: once. It is checked again then."
@@ -149,7 +147,8 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         )(store)
         route_options: dict[str, Any] = {
             "response_model": wire.SendResponse | wire.PreviewResponse | RadiusPreview | MessageResponse,
-            "errors": [402, 404, *BODY_ERRORS],
+            "errors": [402, *BODY_ERRORS],
+            "scope": "send:write",
             "description": "A second call returns the first answer and sends nothing.",
             "include_in_schema": is_described,
         }
@@ -165,7 +164,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             summary=f"Send the stored {product.name} (POST)",
             **route_options,
         )(send)
-        router.head(route_path)(head)
+        router.head(route_path, scope="send:write")(head)
 
 
 for sendable_product in SENDABLE_PRODUCTS:
@@ -221,9 +220,9 @@ class EmbedBody(Body):
     )
 
 
-@router.post("/embeds", wire.Embed, errors=[*BODY_ERRORS], summary="Embed the composer")
+@router.post("/embeds", wire.Embed, summary="Embed the composer")
 def create_embed(
-    request: Request, body: EmbedBody, caller: CanSend, tx: RequestTransaction, container: Services
+    request: Request, body: EmbedBody, caller: ApiCaller, tx: RequestTransaction, container: Services
 ) -> Response:
     """An address for a frame in a page of your own. Whoever fills in the form there makes a stored send. Its
     address is told to your page, and to nobody else; your server opens it with its token."""

@@ -2,25 +2,22 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Response
+from fastapi import Path, Response
 
-from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import queries, service
 from quillpost.client import accounts as wire
 from quillpost.client.types import MessageResponse
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Forbidden, Invalid
 from quillpost.core.text import format_time
-from quillpost.web.api.dependencies import PathId, RequestAuditWriter, RequestTransaction, SearchQuery, require_scope
-from quillpost.web.api.errors import BODY_ERRORS
+from quillpost.web.api.dependencies import ApiCaller, PathId, RequestAuditWriter, RequestTransaction, SearchQuery
 from quillpost.web.api.responses import json_response, list_of
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount
 from quillpost.web.dependencies import Services
 
-router = ApiRouter("Sub accounts")
+router = ApiRouter("Sub accounts", resource="account")
 
-CanWrite = Annotated[Caller, Depends(require_scope("account:write"))]
 SubAccountId = Annotated[PathId, Path(description="The sub account's id.")]
 
 
@@ -49,13 +46,7 @@ def serialize_sub_account(sub_account: queries.SubAccount) -> wire.SubAccount:
     }
 
 
-@router.get(
-    "/sub-accounts",
-    list_of(wire.SubAccount),
-    errors=[422],
-    scope="account:read",
-    summary="List sub accounts, oldest first",
-)
+@router.get("/sub-accounts", list_of(wire.SubAccount), summary="List sub accounts, oldest first")
 def list_sub_accounts(tx: RequestTransaction, search: SearchQuery) -> Response:
     """All of them at once. A token that is limited to one sees that one alone. `search` looks at titles,
     names, companies, e-mails and return addresses."""
@@ -64,9 +55,9 @@ def list_sub_accounts(tx: RequestTransaction, search: SearchQuery) -> Response:
     )
 
 
-@router.post("/sub-accounts", wire.SubAccount, status_code=201, errors=[*BODY_ERRORS], summary="Make a sub account")
+@router.post("/sub-accounts", wire.SubAccount, status_code=201, summary="Make a sub account")
 def create_sub_account(
-    body: NewSubAccount, caller: CanWrite, tx: RequestTransaction, container: Services, audit: RequestAuditWriter
+    body: NewSubAccount, caller: ApiCaller, tx: RequestTransaction, container: Services, audit: RequestAuditWriter
 ) -> Response:
     """Only the title is needed. Sends for it use its return address, and its name and company where the
     message says `%YOUR_NAME%` and `%YOUR_COMPANY%`."""
@@ -79,21 +70,13 @@ def create_sub_account(
     return json_response(serialize_sub_account(sub_account), status=201)
 
 
-@router.get(
-    "/sub-accounts/{sub_account_id}", wire.SubAccount, errors=[404], scope="account:read", summary="Read a sub account"
-)
+@router.get("/sub-accounts/{sub_account_id}", wire.SubAccount, summary="Read a sub account")
 def read_sub_account(sub_account_id: SubAccountId, tx: RequestTransaction) -> Response:
     """Whatever is not set is null."""
     return json_response(serialize_sub_account(queries.find_sub_account(tx, sub_account_id)))
 
 
-@router.put(
-    "/sub-accounts/{sub_account_id}",
-    wire.SubAccount,
-    errors=[404, *BODY_ERRORS],
-    scope="account:write",
-    summary="Change a sub account",
-)
+@router.put("/sub-accounts/{sub_account_id}", wire.SubAccount, summary="Change a sub account")
 def change_sub_account(
     sub_account_id: SubAccountId, body: ChangedSubAccount, tx: RequestTransaction, container: Services
 ) -> Response:
@@ -106,9 +89,9 @@ def change_sub_account(
     return json_response(serialize_sub_account(changed))
 
 
-@router.delete("/sub-accounts/{sub_account_id}", MessageResponse, errors=[400, 404], summary="Delete a sub account")
+@router.delete("/sub-accounts/{sub_account_id}", MessageResponse, errors=[400], summary="Delete a sub account")
 def delete_sub_account(
-    sub_account_id: SubAccountId, caller: CanWrite, container: Services, audit: RequestAuditWriter
+    sub_account_id: SubAccountId, caller: ApiCaller, container: Services, audit: RequestAuditWriter
 ) -> Response:
     """Not while an order of it is held back or lists or templates of it remain. Its tokens and
     subscriptions end with it; what it has mailed stays in the account."""

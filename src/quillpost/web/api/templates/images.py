@@ -2,9 +2,8 @@
 
 from typing import Annotated, Any, cast, get_args
 
-from fastapi import Depends, Path, Request, Response
+from fastapi import Path, Request, Response
 
-from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.client import templates as wire
 from quillpost.client.templates import ImageTemplateType
@@ -15,15 +14,14 @@ from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.images import FetchedPicture
 from quillpost.orders.templates.models import ImageTemplate
 from quillpost.web.api.dependencies import (
+    ApiCaller,
     PageQuery,
     PathId,
     RequestTransaction,
     RequestUnitOfWork,
     SearchQuery,
     SubAccountFilter,
-    require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.orders.search import TemplateTypesQuery
 from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter, UploadRoute
@@ -37,9 +35,8 @@ from quillpost.web.api.templates.schemas import (
 )
 from quillpost.web.dependencies import Services, base_url
 
-router = ApiRouter("Image templates", UploadRoute)
+router = ApiRouter("Image templates", resource="templates", route_class=UploadRoute)
 
-CanWrite = Annotated[Caller, Depends(require_scope("templates:write"))]
 TemplateId = Annotated[PathId, Path(description="The template's id.")]
 
 
@@ -80,7 +77,6 @@ def _image_warnings(picture: FetchedPicture | None) -> list[str]:
     "/image-templates",
     wire.ImageTemplate,
     status_code=201,
-    errors=[*BODY_ERRORS],
     openapi_extra=_describe_upload_form(
         {"type": "postcard", "name": "Spring sale", "image": "(the bytes of spring.png)"},
         required=["type", "name", "image"],
@@ -88,7 +84,7 @@ def _image_warnings(picture: FetchedPicture | None) -> list[str]:
     summary="Save an image",
 )
 def create_image_template(
-    request: Request, body: NewImageTemplate, caller: CanWrite, container: Services, unit_of_work: RequestUnitOfWork
+    request: Request, body: NewImageTemplate, caller: ApiCaller, container: Services, unit_of_work: RequestUnitOfWork
 ) -> Response:
     """The image comes by its URL, or as a file of a form; it is checked, and kept as it will print."""
     template, picture = template_service.create_image_template(
@@ -99,13 +95,7 @@ def create_image_template(
     )
 
 
-@router.get(
-    "/image-templates",
-    page_of(wire.ImageTemplate),
-    errors=[400, 422],
-    scope="templates:read",
-    summary="List saved images, newest first",
-)
+@router.get("/image-templates", page_of(wire.ImageTemplate), summary="List saved images, newest first")
 def list_image_templates(
     request: Request,
     tx: RequestTransaction,
@@ -124,13 +114,7 @@ def list_image_templates(
     return page_response(request, page, lambda template: serialize_image_template(request, container, template))
 
 
-@router.get(
-    "/image-templates/{template_id}",
-    wire.ImageTemplate,
-    errors=[404],
-    scope="templates:read",
-    summary="Read a saved image",
-)
+@router.get("/image-templates/{template_id}", wire.ImageTemplate, summary="Read a saved image")
 def read_image_template(
     request: Request, template_id: TemplateId, tx: RequestTransaction, container: Services
 ) -> Response:
@@ -143,7 +127,6 @@ def read_image_template(
 @router.put(
     "/image-templates/{template_id}",
     wire.ImageTemplate,
-    errors=[404, *BODY_ERRORS],
     openapi_extra=_describe_upload_form({"image": "(the bytes of summer.png)"}, required=[]),
     summary="Change a saved image",
 )
@@ -151,7 +134,7 @@ def update_image_template(
     request: Request,
     template_id: TemplateId,
     body: ImageTemplateChanges,
-    caller: CanWrite,
+    caller: ApiCaller,
     container: Services,
     unit_of_work: RequestUnitOfWork,
 ) -> Response:
@@ -167,8 +150,8 @@ def update_image_template(
     return json_response(serialize_image_template(request, container, template), warnings=_image_warnings(picture))
 
 
-@router.delete("/image-templates/{template_id}", MessageResponse, errors=[400, 404], summary="Delete a saved image")
-def delete_image_template(template_id: TemplateId, caller: CanWrite, container: Services) -> Response:
+@router.delete("/image-templates/{template_id}", MessageResponse, errors=[400], summary="Delete a saved image")
+def delete_image_template(template_id: TemplateId, caller: ApiCaller, container: Services) -> Response:
     """Not while an order that is reviewing or paused uses it, be it a test order or a live one."""
     with container.db.transaction(Tenant(caller.account_id, caller.sub_account_id)) as tx:
         template_service.IMAGE_TEMPLATES.delete(tx, template_id)

@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Path, Request, Response
+from fastapi import Path, Request, Response
 
-from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts.queries import require_sub_account
 from quillpost.client import webhooks as wire
 from quillpost.client.types import MessageResponse
@@ -12,23 +11,21 @@ from quillpost.core.text import format_iso
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.web.api.dependencies import (
+    ApiCaller,
     PageQuery,
     PathId,
     RequestAuditWriter,
     RequestTransaction,
     SubAccountFilter,
-    require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
 from quillpost.web.api.responses import json_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.webhooks.schemas import ChangedWebhook, NewWebhook, Trial
 from quillpost.web.dependencies import Services
 
-router = ApiRouter("Webhooks")
+router = ApiRouter("Webhooks", resource="webhooks")
 
-CanWrite = Annotated[Caller, Depends(require_scope("webhooks:write"))]
 WebhookId = Annotated[PathId, Path(description="The subscription's id.")]
 
 
@@ -59,9 +56,9 @@ def serialize_webhook(webhook: webhook_queries.WebhookSubscription) -> wire.Webh
     }
 
 
-@router.post("/webhooks", wire.CreatedWebhook, status_code=201, errors=[*BODY_ERRORS], summary="Subscribe to events")
+@router.post("/webhooks", wire.CreatedWebhook, status_code=201, summary="Subscribe to events")
 def create_webhook(
-    body: NewWebhook, caller: CanWrite, tx: RequestTransaction, container: Services, audit: RequestAuditWriter
+    body: NewWebhook, caller: ApiCaller, tx: RequestTransaction, container: Services, audit: RequestAuditWriter
 ) -> Response:
     """Events are signed with the secret in this answer, which is shown this once."""
     webhook, secret = webhook_service.create_webhook(
@@ -78,13 +75,7 @@ def create_webhook(
     return json_response(content, status=201, headers={HOLDS_SECRET_HEADER: "yes"})
 
 
-@router.get(
-    "/webhooks",
-    page_of(wire.Webhook),
-    errors=[400, 422],
-    scope="webhooks:read",
-    summary="List subscriptions, newest first",
-)
+@router.get("/webhooks", page_of(wire.Webhook), summary="List subscriptions, newest first")
 def list_webhooks(
     request: Request, tx: RequestTransaction, page_request: PageQuery, sub_account_id: SubAccountFilter
 ) -> Response:
@@ -96,18 +87,18 @@ def list_webhooks(
     )
 
 
-@router.get("/webhooks/{webhook_id}", wire.Webhook, errors=[404], scope="webhooks:read", summary="Read a subscription")
+@router.get("/webhooks/{webhook_id}", wire.Webhook, summary="Read a subscription")
 def read_webhook(webhook_id: WebhookId, tx: RequestTransaction) -> Response:
     """`invoke_count` counts the deliveries that succeeded; `last_error` is what came of the last,
     where that did not."""
     return json_response(serialize_webhook(webhook_queries.read_webhook(tx, webhook_id)))
 
 
-@router.put("/webhooks/{webhook_id}", wire.Webhook, errors=[404, *BODY_ERRORS], summary="Change a subscription")
+@router.put("/webhooks/{webhook_id}", wire.Webhook, summary="Change a subscription")
 def change_webhook(
     webhook_id: WebhookId,
     body: ChangedWebhook,
-    caller: CanWrite,
+    caller: ApiCaller,
     tx: RequestTransaction,
     container: Services,
     audit: RequestAuditWriter,
@@ -120,7 +111,7 @@ def change_webhook(
     return json_response(serialize_webhook(changed))
 
 
-@router.delete("/webhooks/{webhook_id}", MessageResponse, errors=[404], scope="webhooks:write", summary="Unsubscribe")
+@router.delete("/webhooks/{webhook_id}", MessageResponse, summary="Unsubscribe")
 def delete_webhook(webhook_id: WebhookId, tx: RequestTransaction, audit: RequestAuditWriter) -> Response:
     """Deliveries that wait are dropped with it."""
     webhook = webhook_queries.read_webhook(tx, webhook_id)
@@ -129,13 +120,7 @@ def delete_webhook(webhook_id: WebhookId, tx: RequestTransaction, audit: Request
     return json_response({"message": "success"})
 
 
-@router.post(
-    "/webhooks/{webhook_id}/pause",
-    wire.Webhook,
-    errors=[404, 409],
-    scope="webhooks:write",
-    summary="Pause a subscription",
-)
+@router.post("/webhooks/{webhook_id}/pause", wire.Webhook, errors=[409], summary="Pause a subscription")
 def pause_webhook(
     webhook_id: WebhookId, tx: RequestTransaction, container: Services, audit: RequestAuditWriter
 ) -> Response:
@@ -147,13 +132,7 @@ def pause_webhook(
     return json_response(serialize_webhook(paused))
 
 
-@router.post(
-    "/webhooks/{webhook_id}/resume",
-    wire.Webhook,
-    errors=[404, 409],
-    scope="webhooks:write",
-    summary="Resume a subscription",
-)
+@router.post("/webhooks/{webhook_id}/resume", wire.Webhook, errors=[409], summary="Resume a subscription")
 def resume_webhook(
     webhook_id: WebhookId, tx: RequestTransaction, container: Services, audit: RequestAuditWriter
 ) -> Response:
@@ -166,13 +145,7 @@ def resume_webhook(
     return json_response(serialize_webhook(resumed))
 
 
-@router.post(
-    "/webhooks/{webhook_id}/test",
-    wire.WebhookTestResponse,
-    errors=[404, *BODY_ERRORS],
-    scope="webhooks:write",
-    summary="Send a sample event",
-)
+@router.post("/webhooks/{webhook_id}/test", wire.WebhookTestResponse, summary="Send a sample event")
 def try_webhook(
     webhook_id: WebhookId, tx: RequestTransaction, container: Services, body: Trial | None = None
 ) -> Response:
@@ -186,11 +159,7 @@ def try_webhook(
 
 
 @router.post(
-    "/webhooks/{webhook_id}/rotate-secret",
-    wire.RotatedWebhook,
-    errors=[404, 409],
-    scope="webhooks:write",
-    summary="Change a subscription's secret",
+    "/webhooks/{webhook_id}/rotate-secret", wire.RotatedWebhook, errors=[409], summary="Change a subscription's secret"
 )
 def rotate_webhook_secret(
     webhook_id: WebhookId, tx: RequestTransaction, container: Services, audit: RequestAuditWriter
