@@ -61,8 +61,8 @@ def find_sub_account(tx: Tx, sub_account_id: int) -> SubAccount:
     return sub_account
 
 
-def require_sub_account(tx: Tx, sub_account_id: int) -> None:
-    """`Refused` unless it is the caller's own. It stays until this transaction ends."""
+def require_sub_account(tx: Tx, sub_account_id: int | None) -> None:
+    """`Refused` unless it is the caller's own or None. It stays until this transaction ends."""
     if not share_lock_sub_account(tx, sub_account_id):
         raise Refused("Sub Account ID does not exist")
 

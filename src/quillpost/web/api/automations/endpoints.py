@@ -74,8 +74,7 @@ def list_automations(
 ) -> Response:
     """Those of the token's mode."""
     list_id = parse_query_id("mailing_list_id", mailing_list_id)
-    if sub_account_id is not None:
-        require_sub_account(tx, sub_account_id)
+    require_sub_account(tx, sub_account_id)
     if list_id is not None:
         read_lists(tx, [list_id])
     page = automation_queries.list_automations(tx, page_request, sub_account_id=sub_account_id, mailing_list_id=list_id)

@@ -122,8 +122,7 @@ def list_mailing_lists(
 ) -> Response:
     """Suppression lists are among them. `search` looks at descriptions, by the beginnings of their words;
     `query` anywhere in them."""
-    if sub_account_id is not None:
-        require_sub_account(tx, sub_account_id)
+    require_sub_account(tx, sub_account_id)
     page = list_queries.read_list_page(
         tx, page_request, sub_account_id=sub_account_id, description=strip_or_none(query), search_text=search
     )

@@ -71,8 +71,7 @@ def read_stats(
         field_errors["end_date"] = ["The end must not be before the start."]
     if field_errors:
         raise Invalid(field_errors)
-    if sub_account_id is not None:
-        require_sub_account(tx, sub_account_id)
+    require_sub_account(tx, sub_account_id)
     return json_response(
         serialize_stats(sum_orders(tx, build_tenant(caller), since=since, until=until, sub_account_id=sub_account_id))
     )
@@ -100,8 +99,7 @@ def list_orders(
 
     Also at `/orders`.
     """
-    if filters.sub_account_id is not None:
-        require_sub_account(tx, filters.sub_account_id)
+    require_sub_account(tx, filters.sub_account_id)
     page = order_queries.list_orders(container.db, tx, build_tenant(caller), page_request, filters)
     return page_response(request, page, lambda order: serialize_order(request, container, order))
 

@@ -97,8 +97,7 @@ def list_order_items(
 ) -> Response:
     """Those of one order as they were given, or without `order_id` all of them, newest first. `search` looks
     at the recipients' names, companies, e-mails and addresses."""
-    if sub_account_id is not None:
-        require_sub_account(tx, sub_account_id)
+    require_sub_account(tx, sub_account_id)
     parsed_order_id = parse_query_id("order_id", order_id)
     order = None if parsed_order_id is None else _find_order(tx, parsed_order_id, sub_account_id)
     if search is not None:

@@ -69,8 +69,7 @@ def search_orders(
     if not filters.streets and filters.email is None and filters.name is None:
         message = "Give at least one of street_address, email and name."
         raise Invalid({field: [message] for field in ("street_address", "email", "name")})
-    if sub_account_id is not None:
-        require_sub_account(tx, sub_account_id)
+    require_sub_account(tx, sub_account_id)
     return json_response(
         serialize_search(request, container, search_by_recipient(container.db, tx, build_tenant(caller), filters))
     )

@@ -106,8 +106,7 @@ def list_recipients_of(
     if field_errors:
         raise Invalid(field_errors)
     mailing_list = read_list(tx, mailing_list_id)
-    if sub_account_id is not None:
-        require_sub_account(tx, sub_account_id)
+    require_sub_account(tx, sub_account_id)
     if sub_account_id not in (None, mailing_list.sub_account_id):
         page: Page[Recipient] = Page([], 0, page_request)
     elif search is None:
@@ -144,8 +143,7 @@ def list_recipients(
     addresses."""
     aliases = {"mailing_list_id": mailing_list_id, "mailing_list": mailing_list}
     list_id = next(filter(None, (parse_query_id(*alias) for alias in aliases.items())), None)
-    if sub_account_id is not None:
-        require_sub_account(tx, sub_account_id)
+    require_sub_account(tx, sub_account_id)
     if list_id is not None:
         read_lists(tx, [list_id])
     filters: dict[str, Any] = {

@@ -66,9 +66,8 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         estimate = draft_service.estimate_order(container.orders, caller, draft)
         warnings = list_estimate_warnings(estimate, caller, container)
         sub_account_id = draft.request.sub_account_id
-        if sub_account_id is not None:
-            # It may have gone meanwhile; from here on it stays.
-            require_sub_account(unit_of_work.tx, sub_account_id)
+        # It may have gone meanwhile; from here on it stays.
+        require_sub_account(unit_of_work.tx, sub_account_id)
         stored_id = request_service.store_send(
             unit_of_work.tx,
             caller,
@@ -232,8 +231,7 @@ def create_embed(
     if product_name is not None and product_name not in PRODUCT_NAMES:
         field_errors["piece"] = [UNKNOWN_PRODUCT]
     sub_account_id = body.sub_account_id if body.sub_account_id is not None else caller.sub_account_id
-    if sub_account_id is not None:
-        require_sub_account(tx, sub_account_id)
+    require_sub_account(tx, sub_account_id)
     lists = read_usable_lists(tx, body.mailing_list_ids or (), sub_account_id, field_errors)
     if field_errors:
         raise Invalid(field_errors)

@@ -123,8 +123,7 @@ def list_message_templates(
     search: SearchQuery,
 ) -> Response:
     """Filter by type and sub account; `search` looks at names and contents."""
-    if sub_account_id is not None:
-        require_sub_account(tx, sub_account_id)
+    require_sub_account(tx, sub_account_id)
     page = template_service.MESSAGE_TEMPLATES.list(
         tx, page_request, sub_account_id=sub_account_id, types=types, search=search
     )

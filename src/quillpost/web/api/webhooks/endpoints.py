@@ -80,8 +80,7 @@ def list_webhooks(
     request: Request, tx: RequestTransaction, page_request: PageQuery, sub_account_id: SubAccountFilter
 ) -> Response:
     """The secrets are not in it."""
-    if sub_account_id is not None:
-        require_sub_account(tx, sub_account_id)
+    require_sub_account(tx, sub_account_id)
     return page_response(
         request, webhook_queries.list_webhooks(tx, page_request, sub_account_id=sub_account_id), serialize_webhook
     )
