@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
 from quillpost.client.send import PieceName, PieceSend, PreviewData
-from quillpost.client.types import Doc, Id, MessageResponse, Timestamp
+from quillpost.client.types import Doc, Id, MessageResponse, PageOptions, Timestamp
 
 Trigger = Literal["list_entry", "scan", "date"]
 DateField = Literal["dob", "anniversary"]
@@ -68,9 +68,7 @@ class AutomationPreview(TypedDict):
     data: AutomationPreviewData
 
 
-class AutomationFilter(TypedDict, total=False):
-    items_per_page: int
-    page: int
+class AutomationFilter(PageOptions, total=False):
     sub_account_id: Id
     mailing_list_id: Id
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Unpack
 
 from typing_extensions import TypedDict
 
@@ -63,35 +63,28 @@ class ImportPreview(TypedDict):
     error: Annotated[str | None, Doc("Why it could not be imported so: map a column.")]
 
 
+class ImportOptions(TypedDict, total=False):
+    mapping: Mapping[str, str] | None
+    header: bool | None
+    file_name: str | None
+
+
 class Imports(Resource[Kind]):
     @operation("POST /mailing-lists/{mailing_list_id}/import")
     def create(
-        self,
-        mailing_list_id: Id,
-        file: People,
-        *,
-        mapping: Mapping[str, str] | None = None,
-        header: bool | None = None,
-        file_name: str | None = None,
-        idempotency_key: str | None = None,
+        self, mailing_list_id: Id, file: People, *, idempotency_key: str | None = None, **options: Unpack[ImportOptions]
     ) -> Request[StartedImport]:
         """Fill a list from a CSV, TSV or .xlsx file: from its path (Path), or from memory. `mapping` says
         what a column holds, by its name or its number from 0; the others are guessed."""
-        body, files = _form(file, mapping, header, file_name)
+        body, files = _form(file, options)
         return Request(mailing_list_id, body=body, files=files, idempotency_key=idempotency_key)
 
     @operation("POST /imports/preview")
     def preview(
-        self,
-        file: People,
-        *,
-        mapping: Mapping[str, str] | None = None,
-        header: bool | None = None,
-        file_name: str | None = None,
-        idempotency_key: str | None = None,
+        self, file: People, *, idempotency_key: str | None = None, **options: Unpack[ImportOptions]
     ) -> Request[ImportPreview]:
         """What would be read of the file; nothing is kept."""
-        body, files = _form(file, mapping, header, file_name)
+        body, files = _form(file, options)
         return Request(body=body, files=files, idempotency_key=idempotency_key)
 
     @operation("GET /imports/{import_id}")
@@ -115,14 +108,13 @@ class Imports(Resource[Kind]):
         return Request(import_id)
 
 
-def _form(
-    file: People, mapping: Mapping[str, str] | None, header: bool | None, file_name: str | None
-) -> tuple[dict[str, Any], Files]:
+def _form(file: People, options: ImportOptions) -> tuple[dict[str, Any], Files]:
     body: dict[str, Any] = {}
-    if mapping is not None:
+    if (mapping := options.get("mapping")) is not None:
         body["mapping"] = json.dumps(dict(mapping))
-    if header is not None:
+    if (header := options.get("header")) is not None:
         body["header"] = header
+    file_name = options.get("file_name")
     if isinstance(file, Path):
         return body, {"file": (file_name or file.name, file.read_bytes())}
     return body, {"file": (file_name or "people.csv", file.encode() if isinstance(file, str) else file)}

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from quillpost.client.recipients import CreatedMailingList, ListType, MailingList, Recipient, SuppressBy
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
-from quillpost.client.types import Doc, Id, MessageResponse, Money
+from quillpost.client.types import Doc, Id, MessageResponse, Money, PageOptions
 
 
 class RadiusSearch(TypedDict):
@@ -69,17 +69,13 @@ class DedupeResponse(TypedDict):
     removed: Annotated[int, Doc("How many recipients were removed.")]
 
 
-class ListFilter(TypedDict, total=False):
-    items_per_page: int
-    page: int
+class ListFilter(PageOptions, total=False):
     search: str
     query: str
     sub_account_id: Id
 
 
-class RecipientsFilter(TypedDict, total=False):
-    items_per_page: int
-    page: int
+class RecipientsFilter(PageOptions, total=False):
     sub_account_id: Id
     search: str
     updated_since: datetime | str

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from quillpost.client.recipients import MailedRecipient
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
 from quillpost.client.send import SendResponse, SendTerms
-from quillpost.client.types import Doc, Id, Money, Timestamp
+from quillpost.client.types import Doc, Id, Money, PageOptions, Timestamp
 
 ItemStatus = Literal[
     "Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered",
@@ -141,9 +141,7 @@ class SearchResponse(TypedDict):
     truncated: Annotated[bool, Doc("Whether more items match than are shown.")]
 
 
-class OrderFilter(TypedDict, total=False):
-    items_per_page: int
-    page: int
+class OrderFilter(PageOptions, total=False):
     sub_account_id: Id
     type: str
     status: str
@@ -153,9 +151,7 @@ class OrderFilter(TypedDict, total=False):
     metadata: Mapping[str, str]
 
 
-class ItemFilter(TypedDict, total=False):
-    items_per_page: int
-    page: int
+class ItemFilter(PageOptions, total=False):
     status: ItemStatus
     search: str
 

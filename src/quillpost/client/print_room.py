@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NotRequired, Unpack
 from typing_extensions import TypedDict
 
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
-from quillpost.client.types import Doc, Id, Meta, Mode, Money, Timestamp
+from quillpost.client.types import Doc, Id, Meta, Mode, Money, PageOptions, Timestamp
 
 BatchStatus = Literal["new", "composed", "handed", "printed", "mailed"]
 
@@ -123,16 +123,9 @@ class PoolResponse(TypedDict):
     orders: Annotated[int, Doc("How many orders need not wait for the cut-off any more.")]
 
 
-class BatchFilter(TypedDict, total=False):
-    items_per_page: int
-    page: int
+class BatchFilter(PageOptions, total=False):
     status: BatchStatus
     open: bool
-
-
-class HeldFilter(TypedDict, total=False):
-    items_per_page: int
-    page: int
 
 
 class SpoiledPieceOptions(TypedDict, total=False):
@@ -195,7 +188,7 @@ class PrintRoom(Resource[Kind]):
         return Request(batch_id, body={"anew": anew}, idempotency_key=idempotency_key)
 
     @listing("/print/held")
-    def held(self, **only: Unpack[HeldFilter]) -> Request[HeldOrder]:
+    def held(self, **only: Unpack[PageOptions]) -> Request[HeldOrder]:
         """Every account's paused orders, oldest first."""
         return Request(query=only)
 

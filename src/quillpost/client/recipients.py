@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NotRequired, Unpack
 from typing_extensions import TypedDict
 
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
-from quillpost.client.types import Doc, Id, MessageResponse, PageStart, Timestamp
+from quillpost.client.types import Doc, Id, MessageResponse, PageOptions, PageStart, Timestamp
 
 
 class InlineRecipient(TypedDict, total=False):
@@ -157,9 +157,7 @@ class RecipientUpdate(InlineRecipient, total=False):
     mailing_list_id: Id
 
 
-class RecipientFilter(TypedDict, total=False):
-    items_per_page: int
-    page: int
+class RecipientFilter(PageOptions, total=False):
     search: str
     email: str
     mailing_list_id: Id

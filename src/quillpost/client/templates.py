@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
 from quillpost.client.send import FontSize
-from quillpost.client.types import Doc, Files, Id, MessageResponse, Money, PlainTimestamp, Timestamp
+from quillpost.client.types import Doc, Files, Id, MessageResponse, Money, PageOptions, PlainTimestamp, Timestamp
 
 ImageTemplateType = Literal["postcard", "letter", "notecard", "giftcard", "windowlessletter"]
 Image = str | bytes | Path
@@ -27,9 +27,7 @@ class ImageTemplate(TypedDict):
     updated_at: PlainTimestamp
 
 
-class ImageTemplateFilter(TypedDict, total=False):
-    items_per_page: int
-    page: int
+class TemplateFilter(PageOptions, total=False):
     search: str
     type: str
     sub_account_id: Id
@@ -48,7 +46,7 @@ class ImageTemplateUpdate(ImageTemplateOptions, total=False):
 
 class ImageTemplates(Resource[Kind]):
     @listing("/image-templates")
-    def list(self, **only: Unpack[ImageTemplateFilter]) -> Request[ImageTemplate]:
+    def list(self, **only: Unpack[TemplateFilter]) -> Request[ImageTemplate]:
         """Templates, newest first."""
         return Request(query=only)
 
@@ -127,14 +125,6 @@ class MessageTemplate(TypedDict):
     updated_at: Timestamp
 
 
-class MessageTemplateFilter(TypedDict, total=False):
-    items_per_page: int
-    page: int
-    search: str
-    type: str
-    sub_account_id: Id
-
-
 class MessageTemplateOptions(TypedDict, total=False):
     sub_account_id: Id | None
     content: str | None
@@ -159,7 +149,7 @@ class MessageTemplateUpdate(MessageTemplateOptions, total=False):
 
 class MessageTemplates(Resource[Kind]):
     @listing("/message-templates")
-    def list(self, **only: Unpack[MessageTemplateFilter]) -> Request[MessageTemplate]:
+    def list(self, **only: Unpack[TemplateFilter]) -> Request[MessageTemplate]:
         """Templates, newest first."""
         return Request(query=only)
 

@@ -35,6 +35,13 @@ PlainTimestamp = Annotated[str, Doc("UTC.", examples=["2026-05-01 09:30:00"])]
 PageStart = TypedDict("PageStart", {"from": int | None})
 
 
+class PageOptions(TypedDict, total=False):
+    """Where to begin in a list, and how long a page of it is."""
+
+    items_per_page: int
+    page: int
+
+
 class MessageResponse(TypedDict):
     message: str
 

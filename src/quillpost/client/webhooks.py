@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 
 from quillpost.client.events import EventType
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
-from quillpost.client.types import Doc, Id, MessageResponse, Meta, Mode, Timestamp
+from quillpost.client.types import Doc, Id, MessageResponse, Meta, Mode, PageOptions, Timestamp
 
 DeliveryStatus = Literal["pending", "delivered", "failed"]
 EventFilter = EventType | Literal["*"]
@@ -83,16 +83,12 @@ class ReplayAccepted(_ReplayStart):
     truncated: Annotated[bool, Doc("Whether there are more than were counted.")]
 
 
-class DeliveryFilter(TypedDict, total=False):
-    items_per_page: int
-    page: int
+class DeliveryFilter(PageOptions, total=False):
     status: DeliveryStatus
     event_type: EventType
 
 
-class WebhookFilter(TypedDict, total=False):
-    items_per_page: int
-    page: int
+class WebhookFilter(PageOptions, total=False):
     sub_account_id: Id
 
 
