@@ -1,6 +1,6 @@
 """How every v2 endpoint is run: the body understood first, then once per idempotency key."""
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
@@ -168,6 +168,13 @@ class ApiRouter:
 
     def get(self, path: str, response_model: Any = None, **options: Any) -> Callable[[Endpoint], Endpoint]:
         return self.add("GET", path, response_model, **options)
+
+    def get_file(
+        self, path: str, description: str, content: Mapping[str, Any], **options: Any
+    ) -> Callable[[Endpoint], Endpoint]:
+        """A GET that is answered with a file; `content` describes it by its media type."""
+        responses = {200: {"description": description, "content": content}}
+        return self.get(path, response_class=Response, responses=responses, **options)
 
     def post(self, path: str, response_model: Any = None, **options: Any) -> Callable[[Endpoint], Endpoint]:
         return self.add("POST", path, response_model, **options)

@@ -271,22 +271,17 @@ def read_import(request: Request, import_id: ImportId, tx: RequestTransaction) -
 @router.post("/imports/{import_id}/cancel", wire.Import, errors=[409], summary="Cancel an import")
 def cancel_import(request: Request, import_id: ImportId, tx: RequestTransaction, container: Services) -> Response:
     """While it waits or runs: nobody of the file comes onto the list."""
+    errors=[400],
     return json_response(serialize_import(request, import_service.cancel_import(tx, import_id, clock=container.clock)))
 
 
-@router.get(
+@router.get_file(
     "/imports/{import_id}/rejected.csv",
-    response_class=StreamingResponse,
-    errors=[400],
-    responses={
-        200: {
-            "description": "A line of names, then a line for each rejected row.",
-            "content": {
-                "text/csv": {
-                    "schema": {"type": "string"},
-                    "example": "line,reason,Zip\n7,postal_code: A ZIP code has 5 digits or 5-4.,787\n",
-                }
-            },
+    "A line of names, then a line for each rejected row.",
+    {
+        "text/csv": {
+            "schema": {"type": "string"},
+            "example": "line,reason,Zip\n7,postal_code: A ZIP code has 5 digits or 5-4.,787\n",
         }
     },
     summary="Read the rejected rows of an import as CSV",

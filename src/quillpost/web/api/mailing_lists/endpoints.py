@@ -206,15 +206,10 @@ def rotate_list_key(
     return json_response(serialize_list(container, changed), headers=SECRET_HEADERS)
 
 
-@router.get(
+@router.get_file(
     "/mailing-lists/{mailing_list_id}/export",
-    response_class=StreamingResponse,
-    responses={
-        200: {
-            "description": "A line of field names, then a line for each recipient.",
-            "content": {"text/csv": {"schema": {"type": "string"}, "example": "id,name\n340,Jane Doe\n"}},
-        }
-    },
+    "A line of field names, then a line for each recipient.",
+    {"text/csv": {"schema": {"type": "string"}, "example": "id,name\n340,Jane Doe\n"}},
     summary="Export a mailing list as CSV",
 )
 def export_mailing_list(mailing_list_id: ListId, tx: RequestTransaction, audit: RequestAuditWriter) -> Response:

@@ -130,16 +130,11 @@ def _require_order(caller: Caller, order_id: int, container: Services) -> int:
         return order_queries.read_order(tx, order_id).id
 
 
-@router.get(
+@router.get_file(
     "/orders/{order_id}/proof",
-    response_class=Response,
+    "The pages of the first pieces, then their envelopes.",
+    {PDF_TYPE: {"schema": {"type": "string", "format": "binary"}}},
     errors=[400],
-    responses={
-        200: {
-            "description": "The pages of the first pieces, then their envelopes.",
-            "content": {PDF_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-        }
-    },
     summary="Look at an order's first pieces",
 )
 def read_proof(order_id: OrderId, caller: ApiCaller, container: Services) -> Response:

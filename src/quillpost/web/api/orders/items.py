@@ -33,6 +33,7 @@ from quillpost.web.api.dependencies import (
     parse_query_count,
     parse_query_id,
 )
+from quillpost.web.api.orders.endpoints import OrderId
 from quillpost.web.api.orders.responses import serialize_item, serialize_item_details
 from quillpost.web.api.orders.search import StatusFilterQuery
 from quillpost.web.api.responses import json_response, page_of, page_response
@@ -42,7 +43,6 @@ from quillpost.web.dependencies import Services
 
 router = ApiRouter("Order items", resource="orders")
 
-OrderId = Annotated[PathId, Path(description="The order's id.")]
 ItemId = Annotated[PathId, Path(description="The item's id.")]
 OrderIdQuery = Annotated[IdQuery, Query(description="Only this order's, in the order given.")]
 

@@ -280,13 +280,11 @@ FILE_CONTENT: dict[str, Any] = {
 FileName = Annotated[str, Path(description="The file's name, such as print.pdf.")]
 
 
-@router.get(
+@router.get_file(
     FILE_PATH,
-    response_class=Response,
+    "The file, to be saved; of which kind it is, its name says.",
+    FILE_CONTENT,
     scope="orders:write",
-    responses={
-        200: {"description": "The file, to be saved; of which kind it is, its name says.", "content": FILE_CONTENT}
-    },
     summary="Download a file of a batch",
 )
 def download_print_file(
