@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import orjson
 from fastapi import Request, Response
@@ -12,9 +13,11 @@ from starlette.datastructures import URL
 
 from quillpost.client.types import Links, Meta
 from quillpost.core.paging import Page
+from quillpost.core.text import format_iso
 from quillpost.core.tokens import hide_secrets
 
 Row = TypeVar("Row")
+WireType = TypeVar("WireType")
 
 MAX_HEADER_LENGTH = 2_000
 MAX_SECRET_LENGTH = 200
@@ -67,6 +70,20 @@ def _truncate_safely(text: str) -> str:
     max_length = 2 * MAX_HEADER_LENGTH
     text_start = hide_secrets(text[:max_length])
     return text_start if len(text) <= max_length else text_start[:-MAX_SECRET_LENGTH]
+
+
+def to_wire(wire_type: type[WireType], row: object, **values: Any) -> WireType:
+    """What `values` does not have is the row's attribute of the same name; a time is in ISO 8601."""
+    content = {
+        name: values.pop(name) if name in values else _to_wire_value(getattr(row, name))
+        for name in wire_type.__annotations__
+    }
+    assert not values, sorted(values)
+    return cast(WireType, content)
+
+
+def _to_wire_value(value: object) -> object:
+    return format_iso(value) if isinstance(value, datetime) else value
 
 
 def raw_json(metadata: str | None) -> Any:

@@ -25,7 +25,7 @@ from quillpost.web.api.dependencies import (
     SubAccountFilter,
     parse_query_id,
 )
-from quillpost.web.api.responses import add_ignored_header, json_response, page_of, page_response, raw_json
+from quillpost.web.api.responses import add_ignored_header, json_response, page_of, page_response, raw_json, to_wire
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.send.endpoints import preview_response
 from quillpost.web.dependencies import Services
@@ -38,30 +38,15 @@ MailingListFilter = Annotated[IdQuery, Query(description="Only those of this mai
 
 def serialize_automation(automation: Automation, waiting: Mapping[int, int]) -> wire.Automation:
     is_held = automation.held_until is not None and automation.id in waiting
-    return {
-        "id": automation.id,
-        "user_id": automation.account_id,
-        "sub_account_id": automation.sub_account_id,
-        "mode": automation.mode,
-        "name": automation.name,
-        "trigger": automation.trigger,
-        "mailing_list_id": automation.mailing_list_id,
-        "date_field": automation.date_field,
-        "days_offset": automation.days_offset,
-        "send": raw_json(automation.send),
-        "daily_limit": automation.daily_limit,
-        "enabled": automation.enabled,
-        "waiting": waiting.get(automation.id, 0),
-        "held_by": "daily_limit" if is_held else None,
-        "held_until": format_iso(automation.held_until) if is_held else None,
-        "sent_count": automation.sent_count,
-        "last_sent_at": format_iso(automation.last_sent_at),
-        "last_order_id": automation.last_order_id,
-        "last_error": automation.last_error,
-        "last_error_at": format_iso(automation.last_error_at),
-        "created_at": format_iso(automation.created_at),
-        "updated_at": format_iso(automation.updated_at),
-    }
+    return to_wire(
+        wire.Automation,
+        automation,
+        user_id=automation.account_id,
+        send=raw_json(automation.send),
+        waiting=waiting.get(automation.id, 0),
+        held_by="daily_limit" if is_held else None,
+        held_until=format_iso(automation.held_until) if is_held else None,
+    )
 
 
 @router.get("/automations", page_of(wire.Automation), summary="List automations, newest first")

@@ -1,12 +1,13 @@
 """Orders that are held, and an operator's verdict on each: it goes on, or it ends."""
 
+from functools import partial
+
 from fastapi import Request, Response
 
 from quillpost.client import print_room as wire
 from quillpost.client.orders import OrderDetails
-from quillpost.core.text import format_iso
 from quillpost.fulfillment.review import service as review_service
-from quillpost.fulfillment.review.service import PausedOrder, list_paused_orders
+from quillpost.fulfillment.review.service import list_paused_orders
 from quillpost.web.api.dependencies import (
     ApiCaller,
     PageQuery,
@@ -17,7 +18,7 @@ from quillpost.web.api.dependencies import (
 from quillpost.web.api.orders.endpoints import OrderId
 from quillpost.web.api.orders.responses import serialize_order_details
 from quillpost.web.api.print_room.schemas import Refusal, Release
-from quillpost.web.api.responses import json_response, page_of, page_response
+from quillpost.web.api.responses import json_response, page_of, page_response, to_wire
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.dependencies import Services
 
@@ -27,7 +28,7 @@ router = ApiRouter("Print room", resource="orders", authorize=require_operator)
 @router.get("/print/held", page_of(wire.HeldOrder), summary="List paused orders, oldest first")
 def list_held_orders(request: Request, caller: ApiCaller, tx: ServiceTransaction, page_request: PageQuery) -> Response:
     """For operators: those of the token's mode, whosever they are, each with what it is held for."""
-    return page_response(request, list_paused_orders(tx, caller.mode, page_request), serialize_held_order)
+    return page_response(request, list_paused_orders(tx, caller.mode, page_request), partial(to_wire, wire.HeldOrder))
 
 
 @router.post("/orders/{order_id}/release", OrderDetails, summary="Release a paused order")
@@ -80,19 +81,3 @@ def refuse_order(
     )
     audit.record(tx, "order.refused", {"name": f"order {order.id}", "mode": order.mode, "reason": body.reason})
     return json_response(serialize_order_details(request, container, order))
-
-
-def serialize_held_order(order: PausedOrder) -> wire.HeldOrder:
-    return {
-        "id": order.id,
-        "account_id": order.account_id,
-        "account_email": order.account_email,
-        "sub_account_id": order.sub_account_id,
-        "type": order.type,
-        "recipient_count": order.recipient_count,
-        "pieces": order.pieces,
-        "grand_total": order.grand_total,
-        "created_at": format_iso(order.created_at),
-        "paused_at": format_iso(order.paused_at),
-        "reasons": list(order.reasons),
-    }

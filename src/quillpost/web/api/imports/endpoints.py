@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -12,7 +12,6 @@ from quillpost.accounts.service import build_tenant
 from quillpost.client import imports as wire
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.core.exact_json import BodyLimits, check_json_limits
-from quillpost.core.text import format_iso
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import service as import_service
 from quillpost.recipients.imports.models import IMPORT_FIELDS, MappedColumn
@@ -25,7 +24,7 @@ from quillpost.web.api.dependencies import ApiCaller, PathId, RequestTransaction
 from quillpost.web.api.errors import BODY_ERRORS, UnreadableBody
 from quillpost.web.api.imports.files import UPLOAD_HINT, get_upload
 from quillpost.web.api.mailing_lists.endpoints import ListId
-from quillpost.web.api.responses import add_ignored_header, json_response
+from quillpost.web.api.responses import add_ignored_header, json_response, to_wire
 from quillpost.web.api.routes import PREFIX, ApiRouter
 from quillpost.web.api.schemas import MULTIPART
 from quillpost.web.dependencies import Services, base_url
@@ -80,24 +79,13 @@ def _serialize_column(column: MappedColumn) -> wire.ImportColumn:
 
 def serialize_import(request: Request, file_import: Import) -> wire.Import:
     has_report = file_import.status == "done" and file_import.rows_rejected > 0 and file_import.file_key is not None
-    return {
-        "id": file_import.id,
-        "mailing_list_id": file_import.mailing_list_id,
-        "status": cast(wire.ImportStatus, file_import.status),
-        "file_name": file_import.file_name,
-        "columns": [_serialize_column(column) for column in file_import.columns],
-        "warnings": build_warnings(file_import.columns),
-        "rows_total": file_import.rows_total,
-        "rows_read": file_import.rows_read,
-        "rows_imported": file_import.rows_imported,
-        "rows_rejected": file_import.rows_rejected,
-        "duplicates": file_import.duplicates,
-        "progress": file_import.progress,
-        "error": file_import.error,
-        "rejected_url": f"{base_url(request)}{PREFIX}/imports/{file_import.id}/rejected.csv" if has_report else None,
-        "created_at": format_iso(file_import.created_at),
-        "finished_at": format_iso(file_import.finished_at),
-    }
+    return to_wire(
+        wire.Import,
+        file_import,
+        columns=[_serialize_column(column) for column in file_import.columns],
+        warnings=build_warnings(file_import.columns),
+        rejected_url=f"{base_url(request)}{PREFIX}/imports/{file_import.id}/rejected.csv" if has_report else None,
+    )
 
 
 def _inspect_file(
@@ -271,7 +259,6 @@ def read_import(request: Request, import_id: ImportId, tx: RequestTransaction) -
 @router.post("/imports/{import_id}/cancel", wire.Import, errors=[409], summary="Cancel an import")
 def cancel_import(request: Request, import_id: ImportId, tx: RequestTransaction, container: Services) -> Response:
     """While it waits or runs: nobody of the file comes onto the list."""
-    errors=[400],
     return json_response(serialize_import(request, import_service.cancel_import(tx, import_id, clock=container.clock)))
 
 
@@ -284,6 +271,7 @@ def cancel_import(request: Request, import_id: ImportId, tx: RequestTransaction,
             "example": "line,reason,Zip\n7,postal_code: A ZIP code has 5 digits or 5-4.,787\n",
         }
     },
+    errors=[400],
     summary="Read the rejected rows of an import as CSV",
 )
 def read_rejected_rows(import_id: ImportId, caller: ApiCaller, container: Services) -> Response:

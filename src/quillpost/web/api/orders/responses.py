@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 from urllib.parse import quote
 
 from fastapi import Request
@@ -22,7 +22,7 @@ from quillpost.orders.products import DISPLAY_TYPES
 from quillpost.orders.queries import OrderTotals
 from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.models import Person
-from quillpost.web.api.responses import raw_json
+from quillpost.web.api.responses import raw_json, to_wire
 from quillpost.web.api.sub_accounts.endpoints import serialize_sub_account
 from quillpost.web.dependencies import base_url
 
@@ -34,30 +34,16 @@ REPEATED_FIELDS = ("name", "address", "address2", "city", "province", "postal_co
 def serialize_order(request: Request, container: Container, order: Order) -> wire.Order:
     base = base_url(request)
     proof = container.storage.signed_path(f"proof-{order.id}", expires_at=container.clock() + PROOF_LINK_LIFETIME)
-    return {
-        "id": order.id,
-        "message": order.message,
-        "size": order.size,
-        "sub_account_id": order.sub_account_id,
-        "type": order.type,
-        "display_type": DISPLAY_TYPES[order.type, order.size],
-        "style": order.style,
-        "front_image": front_image_url(base, container, order),
-        "high_quality_preview": base + proof,
-        "authorization_total": order.authorization_total,
-        "grand_total": order.grand_total,
-        "order_total": order.order_total,
-        "total_estimated_recipients": order.total_estimated_recipients,
-        "total_recipients": order.total_recipients,
-        "recipient_count": order.recipient_count,
-        "status": order.status.capitalize(),
-        "method": order.method,
-        "cancellable": order.is_cancellable,
-        "total_scans": order.total_scans,
-        "metadata": raw_json(order.metadata),
-        "created_at": format_iso(order.created_at),
-        "updated_at": format_iso(order.updated_at),
-    }
+    return to_wire(
+        wire.Order,
+        order,
+        display_type=DISPLAY_TYPES[order.type, order.size],
+        front_image=front_image_url(base, container, order),
+        high_quality_preview=base + proof,
+        status=order.status.capitalize(),
+        cancellable=order.is_cancellable,
+        metadata=raw_json(order.metadata),
+    )
 
 
 def serialize_order_details(request: Request, container: Container, order: Order) -> wire.OrderDetails:
@@ -79,9 +65,8 @@ def front_image_url(base: str, container: Container, order: Order) -> str:
 def serialize_send(
     request: Request, container: Container, order: Order, *, people: Sequence[Person], sub_account: SubAccount | None
 ) -> SendResponse:
-    """What an order has by the same name is copied."""
     base, return_address, gift = base_url(request), order.return_address, order.gift
-    values = {
+    values: dict[str, Any] = {
         "mailing_list_ids_used": ",".join(map(str, order.mailing_list_ids)),
         "front_image": front_image_url(base, container, order),
         "return_name": return_address.name,
@@ -105,8 +90,7 @@ def serialize_send(
         "updated_at": format_time(order.updated_at),
         "recipients": [{name: getattr(person, name) for name in REPEATED_FIELDS} for person in people],
     }
-    content = {name: values[name] if name in values else getattr(order, name) for name in SendResponse.__annotations__}
-    return cast(SendResponse, content)
+    return to_wire(SendResponse, order, **values)
 
 
 def brand_image_url(base: str, code: str) -> str:

@@ -9,9 +9,7 @@ from fastapi import Depends, Path, Query, Request, Response
 from pydantic import WithJsonSchema
 
 from quillpost.client import print_room as wire
-from quillpost.client.types import Mode
 from quillpost.core.errors import Invalid
-from quillpost.core.text import format_iso
 from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.fulfillment.batches.queries import ProductionBatch
 from quillpost.fulfillment.batches.rules import batch_reference, download_name
@@ -39,7 +37,7 @@ from quillpost.web.api.dependencies import (
 )
 from quillpost.web.api.orders.search import QueryErrors, parse_choice
 from quillpost.web.api.print_room.schemas import Mark, Reprint, Retry, Rush
-from quillpost.web.api.responses import json_response, page_of, page_response
+from quillpost.web.api.responses import json_response, page_of, page_response, to_wire
 from quillpost.web.api.routes import PREFIX, ApiRouter
 from quillpost.web.dependencies import Services, base_url
 
@@ -211,27 +209,7 @@ def _batch_response(
 
 
 def serialize_batch(batch: ProductionBatch) -> wire.Batch:
-    return {
-        "id": batch.id,
-        "reference": batch_reference(batch.id),
-        "mode": cast(Mode, batch.mode),
-        "status": cast(wire.BatchStatus, batch.status),
-        "piece": batch.piece,
-        "mail_class": batch.mail_class,
-        "stock": batch.stock,
-        "rush": batch.rush,
-        "reprint_of": batch.reprint_of,
-        "pieces": batch.item_count,
-        "trouble": batch.trouble,
-        "trouble_at": _format_time(batch.trouble_at),
-        "created_at": format_iso(batch.created_at),
-        "composed_at": _format_time(batch.composed_at),
-        "handed_at": _format_time(batch.handed_at),
-        "acknowledged_at": _format_time(batch.acknowledged_at),
-        "printed_at": _format_time(batch.printed_at),
-        "mailed_at": _format_time(batch.mailed_at),
-        "settled_at": _format_time(batch.settled_at),
-    }
+    return to_wire(wire.Batch, batch, reference=batch_reference(batch.id), pieces=batch.item_count)
 
 
 def serialize_batch_details(request: Request, container: Services, batch_view: BatchDetails) -> wire.BatchWithFiles:
@@ -262,10 +240,6 @@ def _file_path(container: Services, batch_id: int, file: BatchFileInfo, *, expir
     if file.is_secret:
         return f"{PREFIX}/print/batches/{batch_id}/files/{file.name}"
     return container.storage.signed_path(f"batch-{batch_id}/{file.name}", expires_at=expires)
-
-
-def _format_time(at: datetime | None) -> str | None:
-    return None if at is None else format_iso(at)
 
 
 FILE_PATH = "/print/batches/{batch_id}/files/{name}"

@@ -1,6 +1,6 @@
 """Sub accounts: one account's mail kept apart, with return addresses and branding of their own."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Path, Response
 
@@ -11,7 +11,7 @@ from quillpost.core.database import Tenant
 from quillpost.core.errors import Forbidden, Invalid
 from quillpost.core.text import format_time
 from quillpost.web.api.dependencies import ApiCaller, PathId, RequestAuditWriter, RequestTransaction, SearchQuery
-from quillpost.web.api.responses import json_response, list_of
+from quillpost.web.api.responses import json_response, list_of, to_wire
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount
 from quillpost.web.dependencies import Services
@@ -22,28 +22,16 @@ SubAccountId = Annotated[PathId, Path(description="The sub account's id.")]
 
 
 def serialize_sub_account(sub_account: queries.SubAccount) -> wire.SubAccount:
-    backgrounds = sub_account.backgrounds
-    branding: Any = {name: sub_account.branding.get(name) for name in Branding.model_fields}
-    return {
-        "id": sub_account.id,
-        "user_id": sub_account.account_id,
-        "title": sub_account.title,
-        "name": sub_account.title,
-        "return_name": sub_account.return_name,
-        "return_address": sub_account.return_address,
-        "return_address2": sub_account.return_address2,
-        "return_city": sub_account.return_city,
-        "return_state": sub_account.return_state,
-        "return_postal_code": sub_account.return_postal_code,
-        "message_background_url": backgrounds.get("message_background_url"),
-        "postcard6x9_background_url": backgrounds.get("postcard6x9_background_url"),
-        "notecard_background_url": backgrounds.get("notecard_background_url"),
-        "windowedletter_background_url": backgrounds.get("windowedletter_background_url"),
-        "windowlessletter_background_url": backgrounds.get("windowlessletter_background_url"),
-        "branding_fields": branding,
-        "created_at": format_time(sub_account.created_at),
-        "updated_at": format_time(sub_account.updated_at),
-    }
+    return to_wire(
+        wire.SubAccount,
+        sub_account,
+        user_id=sub_account.account_id,
+        name=sub_account.title,
+        **{name: sub_account.backgrounds.get(name) for name in queries.BACKGROUND_FIELDS},
+        branding_fields={name: sub_account.branding.get(name) for name in Branding.model_fields},
+        created_at=format_time(sub_account.created_at),
+        updated_at=format_time(sub_account.updated_at),
+    )
 
 
 @router.get("/sub-accounts", list_of(wire.SubAccount), summary="List sub accounts, oldest first")

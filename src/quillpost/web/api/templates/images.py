@@ -1,6 +1,6 @@
 """Saved images for fronts."""
 
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any, get_args
 
 from fastapi import Path, Request, Response
 
@@ -23,7 +23,7 @@ from quillpost.web.api.dependencies import (
     SubAccountFilter,
 )
 from quillpost.web.api.orders.search import TemplateTypesQuery
-from quillpost.web.api.responses import json_response, page_of, page_response
+from quillpost.web.api.responses import json_response, page_of, page_response, to_wire
 from quillpost.web.api.routes import ApiRouter, UploadRoute
 from quillpost.web.api.schemas import MULTIPART
 from quillpost.web.api.templates.schemas import (
@@ -56,17 +56,14 @@ def _describe_upload_form(example: dict[str, Any], *, required: list[str]) -> di
 
 
 def serialize_image_template(request: Request, container: Services, template: ImageTemplate) -> wire.ImageTemplate:
-    return {
-        "id": template.id,
-        "user_id": template.account_id,
-        "sub_account_id": template.sub_account_id,
-        "type": cast(ImageTemplateType, template.type),
-        "name": template.name,
-        "image": base_url(request) + container.storage.permanent_path(template.image_file_id),
-        "design_tool_id": template.design_tool_id,
-        "created_at": format_time(template.created_at),
-        "updated_at": format_time(template.updated_at),
-    }
+    return to_wire(
+        wire.ImageTemplate,
+        template,
+        user_id=template.account_id,
+        image=base_url(request) + container.storage.permanent_path(template.image_file_id),
+        created_at=format_time(template.created_at),
+        updated_at=format_time(template.updated_at),
+    )
 
 
 def _image_warnings(picture: FetchedPicture | None) -> list[str]:

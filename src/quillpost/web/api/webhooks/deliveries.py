@@ -1,6 +1,6 @@
 """What subscriptions were told: the log, one more try, and a time told again."""
 
-from typing import Annotated, cast
+from typing import Annotated
 
 from fastapi import Path, Query, Request, Response
 from pydantic import WithJsonSchema
@@ -15,7 +15,7 @@ from quillpost.notifications.webhooks import tasks as webhook_tasks
 from quillpost.notifications.webhooks.rules import EVENT_TYPES
 from quillpost.web.api.dependencies import ApiCaller, PageQuery, PathId, RequestTransaction
 from quillpost.web.api.orders.search import QueryErrors, parse_choice
-from quillpost.web.api.responses import json_response, page_of, page_response
+from quillpost.web.api.responses import json_response, page_of, page_response, to_wire
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.webhooks.endpoints import WebhookId
 from quillpost.web.api.webhooks.schemas import EventReplay
@@ -41,22 +41,14 @@ def serialize_delivery(
 ) -> wire.Delivery:
     """Of a delivery by GET what went out was the URL, and there was no body."""
     body = delivery.payload if delivery.payload is not None and delivery.payload.startswith("{") else None
-    return {
-        "id": delivery.id,
-        "event_id": str(delivery.event_id),
-        "event_type": delivery.event_type,
-        "url": webhook.url if body is not None or delivery.payload is None else delivery.payload,
-        "status": cast(wire.DeliveryStatus, delivery.status),
-        "attempts": delivery.attempts,
-        "request_body": body,
-        "response_status": delivery.response_status,
-        "response_body": delivery.response_body,
-        "error": delivery.error,
-        "created_at": format_iso(delivery.created_at),
-        "next_attempt_at": format_iso(delivery.next_at) if delivery.status == "pending" and webhook.is_awake else None,
-        "waits_for": delivery.waits_for,
-        "delivered_at": format_iso(delivery.delivered_at),
-    }
+    return to_wire(
+        wire.Delivery,
+        delivery,
+        event_id=str(delivery.event_id),
+        url=webhook.url if body is not None or delivery.payload is None else delivery.payload,
+        request_body=body,
+        next_attempt_at=format_iso(delivery.next_at) if delivery.status == "pending" and webhook.is_awake else None,
+    )
 
 
 @router.get(

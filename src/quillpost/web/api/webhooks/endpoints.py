@@ -19,7 +19,7 @@ from quillpost.web.api.dependencies import (
     SubAccountFilter,
 )
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
-from quillpost.web.api.responses import json_response, page_of, page_response
+from quillpost.web.api.responses import json_response, page_of, page_response, to_wire
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.webhooks.schemas import ChangedWebhook, NewWebhook, Trial
 from quillpost.web.dependencies import Services
@@ -36,24 +36,9 @@ def record_action(
 
 
 def serialize_webhook(webhook: webhook_queries.WebhookSubscription) -> wire.Webhook:
-    return {
-        "id": webhook.id,
-        "user_id": webhook.account_id,
-        "sub_account_id": webhook.sub_account_id,
-        "mailing_list_id": webhook.mailing_list_id,
-        "url": webhook.url,
-        "type": webhook.type,
-        "verb": webhook.verb,
-        "mode": webhook.mode,
-        "description": webhook.description,
-        "status": webhook.status,
-        "failing_since": format_iso(webhook.failing_since),
-        "last_error": webhook.last_error,
-        "previous_secret_until": format_iso(webhook.previous_until),
-        "invoke_count": webhook.invoke_count,
-        "created_at": format_iso(webhook.created_at),
-        "updated_at": format_iso(webhook.updated_at),
-    }
+    return to_wire(
+        wire.Webhook, webhook, user_id=webhook.account_id, previous_secret_until=format_iso(webhook.previous_until)
+    )
 
 
 @router.post("/webhooks", wire.CreatedWebhook, status_code=201, summary="Subscribe to events")
