@@ -47,11 +47,11 @@ def read_response(response: httpx2.Response) -> ResponseObject | ResponseArray:
             status=response.status_code,
             request_id=response.headers.get("x-request-id"),
         )
-    answer = ResponseObject(found) if isinstance(found, dict) else ResponseArray(found)
-    answer.warnings = _warnings(response.headers.get("x-warnings"))
-    answer.ignored_fields = listed(response.headers.get("x-ignored-fields"), ", ")
-    answer.request_id = response.headers.get("x-request-id")
-    return answer
+    content = ResponseObject(found) if isinstance(found, dict) else ResponseArray(found)
+    content.warnings = _warnings(response.headers.get("x-warnings"))
+    content.ignored_fields = listed(response.headers.get("x-ignored-fields"), ", ")
+    content.request_id = response.headers.get("x-request-id")
+    return content
 
 
 def _warnings(header: str | None) -> tuple[str, ...]:

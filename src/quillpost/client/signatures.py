@@ -32,7 +32,7 @@ def sign(secrets: Sequence[str], *, message_id: str, at: datetime, body: bytes) 
 
 
 class Signer:
-    """A secret made ready to sign: whoever signs much with it does so once."""
+    """A secret made ready to sign, once for all that is signed with it."""
 
     def __init__(self, secret: str) -> None:
         self._begun = hmac.new(b64decode(secret.removeprefix(PREFIX)), digestmod=hashlib.sha256)

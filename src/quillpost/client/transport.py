@@ -60,15 +60,15 @@ class Attempts:
     def pause_after(self, outcome: httpx2.Response | httpx2.RequestError) -> float:
         """Seconds to wait before the next attempt; what failed is raised where there is none to make."""
         error = _error(outcome)
-        asked = error.retry_after or 0.0
-        is_used_up = self._retries >= self._patience.retries and not (asked and self._patience.retries)
+        requested_wait = error.retry_after or 0.0
+        is_used_up = self._retries >= self._patience.retries and not (requested_wait and self._patience.retries)
         if not _is_passing(outcome, error) or is_used_up:
             raise error
-        pause = max(backoff(self._pauses), asked)
+        pause = max(backoff(self._pauses), requested_wait)
         if self._clock() + pause >= self._ends:
             raise error
         self._pauses += 1
-        if not asked:
+        if not requested_wait:
             self._retries += 1
         return pause
 
@@ -91,7 +91,7 @@ def _is_passing(outcome: httpx2.Response | httpx2.RequestError, error: Quillpost
 
 
 PREFIX = "/api/v2"
-PLACE = re.compile(r"\{\w+\}")
+PATH_PARAMETER = re.compile(r"\{\w+\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +132,13 @@ class Writer:
 def _filled(path: str, request: Request[Any]) -> str:
     ids = iter(request.ids)
 
-    def place(_: re.Match[str]) -> str:
+    def fill(_: re.Match[str]) -> str:
         text = quote(str(next(ids)), safe="")
         if text in ("", ".", ".."):
             raise ValueError("An id is missing.")
         return text
 
-    return PLACE.sub(place, path)
+    return PATH_PARAMETER.sub(fill, path)
 
 
 def _pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

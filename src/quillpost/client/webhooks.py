@@ -1,4 +1,4 @@
-"""Subscriptions to events, and what they were told."""
+"""Subscriptions to events, and their deliveries."""
 
 from datetime import datetime
 from typing import Annotated, Literal, Unpack

@@ -38,7 +38,7 @@ BODY_TIMEOUT_SECONDS = 60.0
 MIN_BYTES_PER_SECOND = 16_000
 """A poor mobile line is faster."""
 MAX_BYTES_PER_SECOND = 100_000_000
-"""Of all large bodies together: a caller on the same machine must not keep the loop from everybody else."""
+"""Of all large bodies together: a caller on the same machine must not keep the loop from the others."""
 MIN_WAIT_SECONDS = 0.005
 
 ReportSize = Callable[[int], None]

@@ -164,7 +164,7 @@ LENGTH_ERROR_TYPES = ("string_too_long", "too_long")
 
 FIELD_NAME = re.compile(r"[A-Za-z0-9_-]+")
 SETTING_HINTS = {"giftcard_amount_in_cents": "Or set QUILLPOST_LEGACY_FIELDS=true, and this name is taken as well."}
-"""Fields that an operator can have taken by a setting: only operators read so, as nobody else can set it."""
+"""Fields that an operator can have taken by a setting: only operators read it, the only ones who can set it."""
 
 TYPE_STEPS = frozenset({"none", "bool", "int", "float", "str"})
 """Steps of a path that are no field's: which of several types a value was read as. Others are no `FIELD_NAME`."""
@@ -198,7 +198,7 @@ def error_response(error: Exception) -> Response:
     if isinstance(error, UnprintableArt):
         return json_response({"message": error.message}, status=422)
     if isinstance(error, UnreadableBody):
-        # Whoever still sends a body that nobody reads is not listened to any longer.
+        # A client that still sends a body which is not read any more is cut off.
         headers = {"Connection": "close"} if error.status == 408 else {}
         return json_response({"message": error.message}, status=error.status, headers=headers)
     if isinstance(error, HTTPException):
@@ -246,7 +246,7 @@ def to_invalid(details: Any, *, skip: int = 0) -> core_errors.Invalid:
     errors: dict[str, list[str]] = {}
     for error in list(details)[:MAX_REPORTED_ERRORS]:
         messages, message = (errors.setdefault(_dotted_path(error["loc"][skip:]) or "body", []), _error_message(error))
-        # That it is not null either helps nobody who has been told what it should be.
+        # Beside what it should be, that it is not null says nothing new.
         if message not in messages and not (messages and error["type"] == "none_required"):
             messages.append(message)
     return core_errors.Invalid(errors)

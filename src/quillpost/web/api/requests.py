@@ -64,7 +64,7 @@ class BodyReadQueue:
 
     def _on_done(self, result: asyncio.Future[Any]) -> None:
         if not result.cancelled():
-            result.exception()  # looked at, even where nobody waits for it any longer
+            result.exception()  # looked at, even where no request waits for it any longer
         self._release_slot()
 
     def _release_slot(self) -> None:
@@ -115,7 +115,7 @@ class ParsedRequest(Request):
     parsed_body: Any = None
     raw_body: bytes = b""
     ignored_fields: Set[str] = frozenset()
-    """Names in it that mean nothing to whoever reads it."""
+    """Names in it that mean nothing to its endpoint."""
     validated: ValidatedBody | None = None
 
     async def json(self) -> Any:
@@ -253,13 +253,13 @@ def _reject_duplicates(pairs: Sequence[tuple[str, Result]]) -> dict[str, Result]
 
 
 class _InMemoryMultiPartParser(MultiPartParser):
-    """The body is in memory, and bounded: a copy on disk would help nobody."""
+    """The body is in memory, and bounded: a copy on disk would not help."""
 
     spool_max_size = sys.maxsize
 
 
 async def _parse_multipart(body: bytes, boundary: bytes, bounds: BodyLimits) -> dict[str, FormText | FormFile]:
-    # Read as Latin-1 every byte is a letter, and comes back as it was: what is no UTF-8 can be told.
+    # Read as Latin-1 every byte is a letter, and comes back as it was: what is no UTF-8 is found out.
     content_type = f'{MULTIPART}; boundary="{boundary.decode()}"; charset=latin-1'
     parser = _InMemoryMultiPartParser(
         Headers({"content-type": content_type}),

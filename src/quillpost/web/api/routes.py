@@ -190,7 +190,7 @@ class ApiRouter:
 
 
 def _find_unknown_parameters(request: Request, known_names: frozenset[str]) -> set[str]:
-    """Parameters of the call that change nothing: whoever misspells a filter is answered with everybody."""
+    """Parameters of the call that change nothing: with a misspelled filter the response has every row."""
     return {
         name
         for name in request.query_params

@@ -91,7 +91,7 @@ MULTIPART_BOUNDARY = re.compile(rb"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_
 
 NO_NUL = r"^[^\u0000]*$"
 NOT_BLANK = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
-"""For the description alone: whoever is refused is told in better words than a pattern."""
+"""Only for the description: an error says it in better words than a pattern."""
 
 
 class FormText(str):

@@ -117,7 +117,7 @@ InspectedFile = Annotated[InspectedImport, Depends(_inspect_file, scope="functio
 
 
 def _find_list(mailing_list_id: ListId, caller: ApiCaller, container: Services) -> MailingList:
-    """The list, before anybody looks at the file."""
+    """The list, before the file is looked at."""
     with container.db.transaction(build_tenant(caller)) as tx:
         return list_queries.read_list(tx, mailing_list_id)
 

@@ -56,7 +56,7 @@ class UploadContent:
 
 @dataclass(slots=True)
 class SpooledUpload:
-    """A whole body on disk. It is taken apart when somebody asks for it, once."""
+    """A whole body on disk. It is parsed when its content is needed, once."""
 
     body: IO[bytes]
     content_type: str

@@ -236,7 +236,7 @@ def serialize_batch_details(request: Request, container: Services, batch_view: B
 
 
 def _file_path(container: Services, batch_id: int, file: BatchFileInfo, *, expires: datetime) -> str:
-    """A link for whoever has it; to a secret file the call that needs an operator's token, and is noted."""
+    """A link that needs no token; to a secret file the call that needs an operator's, and is noted."""
     if file.is_secret:
         return f"{PREFIX}/print/batches/{batch_id}/files/{file.name}"
     return container.storage.signed_path(f"batch-{batch_id}/{file.name}", expires_at=expires)

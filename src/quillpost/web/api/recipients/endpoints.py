@@ -260,5 +260,5 @@ def erase_person(body: WhomToErase, caller: ApiCaller, container: Services, audi
         # A live token erases the person in testing too; a test token touches nothing that was really mailed.
         tenant = Tenant(caller.account_id, caller.sub_account_id, "test" if caller.mode == "test" else None)
         erasure = erase_subject(tx, container.encryptor, tenant, person, now=container.clock())
-        audit.record(tx, "person.erased", {})  # whom, nobody is to know any more
+        audit.record(tx, "person.erased", {})  # not whom: that is erased
     return json_response(wire.ErasureResponse(message="success", erased=dict(erasure.erased), waiting=erasure.waiting))

@@ -105,7 +105,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             )
             request_service.extend_lifetime(unit_of_work.tx, parsed_id, now=container.clock())
             return add_ignored_header(preview, ignored)
-        # Whoever turns out to be the second has put files away for nothing: they are swept up as orphans.
+        # A call that turns out to be the second has stored files for nothing: they are swept up as orphans.
         files = order_service.store_files(container.orders, caller, draft)
         # Two who open it at the same moment take turns here; the second finds the first one's answer.
         stored_send = request_service.read_stored_send(unit_of_work.tx, parsed_id, piece=name, locked=True)

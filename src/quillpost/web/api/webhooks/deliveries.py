@@ -1,4 +1,4 @@
-"""What subscriptions were told: the log, one more try, and a time told again."""
+"""Deliveries of subscriptions: the log, one more attempt, and the events of a time again."""
 
 from typing import Annotated
 
