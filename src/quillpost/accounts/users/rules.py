@@ -3,7 +3,6 @@
 import re
 import unicodedata
 from collections.abc import Iterable
-from pathlib import Path
 
 from zxcvbn_rs_py import zxcvbn
 
@@ -51,35 +50,12 @@ def find_name_error(name: str) -> str | None:
     return None
 
 
-MIN_GUESSES = 10**9
-MAX_RATED_LENGTH = 40
-"""The beginning of a longer password is rated: the time that it takes grows with the length."""
-FAMOUS_PASSWORDS = Path(__file__).with_name("famous_passwords.txt").read_text(encoding="ascii").splitlines()
-"""What anyone would try who attacks this service, beyond the library's lists of common passwords and words."""
-
-
-def is_common_password(password: str) -> bool:
-    return _count_guesses(password) < MIN_GUESSES
-
-
-def is_personal_password(password: str, *, email: str, name: str) -> bool:
-    """Whether someone who knows the person's e-mail and name soon guesses it."""
-    local, _, domain = email.partition("@")
-    site = domain.partition(".")[0]
-    words = re.split(r"[\s.+_-]+", f"{local} {name}")
-    personal_texts = [text.lower() for text in (email, local, domain, site, "".join(name.split()), name, *words)]
-    return _count_guesses(password, personal_texts) < min(MIN_GUESSES, _count_guesses(password))
-
-
-def _count_guesses(password: str, personal_texts: Iterable[str] = ()) -> int:
-    """How many passwords an attacker who knows these texts tries before this one."""
-    rated = password[:MAX_RATED_LENGTH].encode(errors="replace").decode()
-    if len(set(rated[1::2])) == 1:  # p.a.s.s.w.o.r.d
-        rated = rated[::2]
-    return zxcvbn(rated, [*FAMOUS_PASSWORDS, *personal_texts]).guesses
-
-
 MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 10, 1_000
+MIN_GUESSES = 10**9
+MAX_RATED_LENGTH = 20
+"""The beginning of a longer password is rated: the time that it takes grows fast with look-alike characters."""
+FAMOUS_PASSWORDS = ("quillpost", "correct horse battery staple")
+"""What anyone would try here, beyond the library's lists of common passwords and words."""
 
 
 def check_password(password: str, *, email: str, name: str = "") -> list[str]:
@@ -89,11 +65,27 @@ def check_password(password: str, *, email: str, name: str = "") -> list[str]:
         return [f"A password has at least {MIN_PASSWORD_LENGTH} characters."]
     if len(normalized) > MAX_PASSWORD_LENGTH:
         return [f"A password has at most {MAX_PASSWORD_LENGTH:,} characters."]
-    if is_personal_password(normalized, email=email, name=name):
+    guesses = _count_guesses(normalized)
+    if _count_guesses(normalized, _list_personal_texts(email, name)) < min(guesses, MIN_GUESSES):
         return ["This password is your name or e-mail, or nearly. Choose another."]
-    if is_common_password(normalized):
+    if guesses < MIN_GUESSES:
         return ["This password is among the first that others would try. Choose another."]
     return []
+
+
+def _list_personal_texts(email: str, name: str) -> list[str]:
+    local, _, domain = email.partition("@")
+    site = domain.partition(".")[0]
+    words = re.split(r"[\s.+_-]+", f"{local} {name}")
+    return [text.lower() for text in (email, local, domain, site, "".join(name.split()), name, *words)]
+
+
+def _count_guesses(password: str, personal_texts: Iterable[str] = ()) -> int:
+    """How many passwords an attacker who knows these texts tries before this one."""
+    rated = password[:MAX_RATED_LENGTH].encode(errors="replace").decode()
+    if len(set(rated[1::2])) == 1:  # p.a.s.s.w.o.r.d
+        rated = rated[::2]
+    return zxcvbn(rated, [text[:MAX_RATED_LENGTH] for text in (*FAMOUS_PASSWORDS, *personal_texts)]).guesses
 
 
 def normalize_password(password: str) -> str:
