@@ -50,33 +50,18 @@ class ItemStatus(StrEnum):
         return self.value.lower().replace(" ", "_").replace("-", "_")
 
 
-_Status = ItemStatus
+_IN_THE_MAIL = (ItemStatus.IN_TRANSIT, ItemStatus.IN_LOCAL_AREA, ItemStatus.PROCESSED_FOR_DELIVERY)
+_END_OR_DETOUR = frozenset(
+    {ItemStatus.DELIVERED, ItemStatus.RE_ROUTED, ItemStatus.RETURNED_TO_SENDER, ItemStatus.FAILED}
+)
+
 NEXT_STATUSES: Mapping[ItemStatus, frozenset[ItemStatus]] = {
-    _Status.PROCESSING: frozenset({_Status.PRINTED, _Status.FAILED}),
-    _Status.PRINTED: frozenset(
-        {_Status.IN_TRANSIT, _Status.IN_LOCAL_AREA, _Status.PROCESSED_FOR_DELIVERY, _Status.DELIVERED,
-         _Status.RE_ROUTED,
-         _Status.RETURNED_TO_SENDER, _Status.FAILED}
-    ),
-    _Status.IN_TRANSIT: frozenset(
-        {_Status.IN_LOCAL_AREA, _Status.PROCESSED_FOR_DELIVERY, _Status.DELIVERED, _Status.RE_ROUTED,
-         _Status.RETURNED_TO_SENDER, _Status.FAILED}
-    ),
-    _Status.IN_LOCAL_AREA: frozenset(
-        {_Status.PROCESSED_FOR_DELIVERY, _Status.DELIVERED, _Status.RE_ROUTED, _Status.RETURNED_TO_SENDER,
-         _Status.FAILED}
-    ),
-    _Status.PROCESSED_FOR_DELIVERY: frozenset(
-        {_Status.DELIVERED, _Status.RE_ROUTED, _Status.RETURNED_TO_SENDER, _Status.FAILED}
-    ),
-    _Status.RE_ROUTED: frozenset(
-        {_Status.IN_TRANSIT, _Status.IN_LOCAL_AREA, _Status.PROCESSED_FOR_DELIVERY, _Status.DELIVERED,
-         _Status.RETURNED_TO_SENDER, _Status.FAILED}
-    ),
-    _Status.DELIVERED: frozenset(),
-    _Status.RETURNED_TO_SENDER: frozenset(),
-    _Status.FAILED: frozenset(),
-}  # fmt: skip
+    ItemStatus.PROCESSING: frozenset({ItemStatus.PRINTED, ItemStatus.FAILED}),
+    ItemStatus.PRINTED: _END_OR_DETOUR.union(_IN_THE_MAIL),
+    **{status: _END_OR_DETOUR.union(_IN_THE_MAIL[n:]) for n, status in enumerate(_IN_THE_MAIL, start=1)},
+    ItemStatus.RE_ROUTED: _END_OR_DETOUR.union(_IN_THE_MAIL) - {ItemStatus.RE_ROUTED},
+    **dict.fromkeys((ItemStatus.DELIVERED, ItemStatus.RETURNED_TO_SENDER, ItemStatus.FAILED), frozenset()),
+}
 """A late or repeated scan asks for a status that does not follow, and so changes nothing."""
 
 FINAL_STATUSES = tuple(status for status, following in NEXT_STATUSES.items() if not following)
@@ -99,7 +84,7 @@ JSON_LITERALS = ("true", "false", "null")
 
 
 MetadataAlternatives = tuple[str, ...]
-"""JSON objects; an order is wanted whose metadata contains one of them."""
+"""JSON objects; an order matches whose metadata contains one of them."""
 
 
 def parse_metadata_filters(query: Iterable[tuple[str, str]]) -> tuple[MetadataAlternatives, ...]:
