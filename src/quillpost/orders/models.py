@@ -317,22 +317,9 @@ class Order:
                 "brand": OrderBranding(**row.branding) if row.branding is not None else None,
                 "gift": None
                 if row.giftcard_brand is None
-                else GiftcardChoice(
-                    brand=row.giftcard_brand,
-                    title=row.giftcard_title,
-                    accent=row.giftcard_accent,
-                    cents=row.giftcard_amount,
-                    landing_page_url=row.landing_page_url,
-                ),
+                else GiftcardChoice(**{name: columns[column] for name, column in GIFT_COLUMNS.items()}),
                 "sender": SenderName(row.sender_name, row.sender_company),
-                "return_address": ReturnAddress(
-                    name=row.return_name,
-                    address=row.return_address,
-                    address2=row.return_address2,
-                    city=row.return_city,
-                    province=row.return_province,
-                    postal_code=row.return_postal_code,
-                ),
+                "return_address": ReturnAddress(**{name: columns[column] for name, column in RETURN_COLUMNS.items()}),
             }
         )
 
@@ -378,5 +365,11 @@ def can_repeat(source: ResolvedRequest | Order | sa.Row[Any]) -> bool:
     return bool(source.allow_duplicates) or source.type == "giftcard"
 
 
+GIFT_COLUMNS = {
+    "brand": "giftcard_brand", "title": "giftcard_title", "accent": "giftcard_accent", "cents": "giftcard_amount",
+    "landing_page_url": "landing_page_url",
+}  # fmt: skip
+RETURN_COLUMNS = {f.name: f"return_{f.name}" for f in fields(ReturnAddress)}
+"""The columns of a `GiftcardChoice`, and of a `ReturnAddress`, by their fields."""
 _PLAIN_COLUMNS = [f.name for f in fields(Order) if f.name in orders.c]
 _COUNT_COLUMNS = {status: f"n_{status.count_name}" for status in ItemStatus}

@@ -29,7 +29,7 @@ from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.drafts.service import find_due_at
 from quillpost.orders.giftcards.queries import list_offered_brands
 from quillpost.orders.items import queries as item_queries
-from quillpost.orders.models import FieldErrors, Order, ResolvedRequest
+from quillpost.orders.models import GIFT_COLUMNS, RETURN_COLUMNS, FieldErrors, Order, ResolvedRequest
 from quillpost.orders.ports import OrderContext
 from quillpost.orders.requests.files import Artwork
 from quillpost.orders.requests.queries import read_usable_lists
@@ -78,8 +78,8 @@ def insert_items(tx: Tx, order: Order, new_items: Sequence[NewItem], *, now: dat
             insert_rows(tx, items, ITEM_COLUMNS, rows)
     except (sa.exc.IntegrityError, psycopg.errors.UniqueViolation):
         # Two items have drawn the same code: all draw again.
-        place = ITEM_COLUMNS.index("code")
-        recoded_rows = [(*row[:place], new_short_code() if row[place] else None, *row[place + 1 :]) for row in rows]
+        index = ITEM_COLUMNS.index("code")
+        recoded_rows = [(*row[:index], new_short_code() if row[index] else None, *row[index + 1 :]) for row in rows]
         insert_rows(tx, items, ITEM_COLUMNS, recoded_rows)
 
 
@@ -257,7 +257,7 @@ def store_order(
 
 
 def _draft_columns(draft: OrderDraft) -> dict[str, Any]:
-    request, gift, return_address = draft.request, draft.request.gift, draft.return_address
+    request = draft.request
     return {
         **{name: getattr(request, name) for name in REQUEST_COLUMNS},
         "type": request.type,
@@ -268,17 +268,8 @@ def _draft_columns(draft: OrderDraft) -> dict[str, Any]:
         "background_url": request.background.url if request.background else None,
         "pages_url": request.pages.url if request.pages else None,
         "branding": asdict(request.brand) if request.brand else None,
-        "giftcard_brand": gift.brand if gift else None,
-        "giftcard_title": gift.title if gift else None,
-        "giftcard_accent": gift.accent if gift else None,
-        "giftcard_amount": gift.cents if gift else None,
-        "landing_page_url": gift.landing_page_url if gift else None,
-        "return_name": return_address.name,
-        "return_address": return_address.address,
-        "return_address2": return_address.address2,
-        "return_city": return_address.city,
-        "return_province": return_address.province,
-        "return_postal_code": return_address.postal_code,
+        **{column: getattr(request.gift, name) if request.gift else None for name, column in GIFT_COLUMNS.items()},
+        **{column: getattr(draft.return_address, name) for name, column in RETURN_COLUMNS.items()},
         "sender_name": draft.design.sender.name,
         "sender_company": draft.design.sender.company,
         "creative_key": draft.creative_key,

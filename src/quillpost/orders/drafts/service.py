@@ -25,7 +25,7 @@ from quillpost.orders.drafts.rules import (
     picture_warnings,
 )
 from quillpost.orders.giftcards.rules import shortage_text
-from quillpost.orders.models import FieldErrors, OrderRequest, ReplayRequest, ResolvedRequest
+from quillpost.orders.models import RETURN_COLUMNS, FieldErrors, OrderRequest, ReplayRequest, ResolvedRequest
 from quillpost.orders.ports import OrderContext
 from quillpost.orders.requests.files import Artwork, compute_creative_key
 from quillpost.orders.requests.files import fetch_artwork as fetch_artwork_uncached
@@ -106,14 +106,8 @@ def choose_return_address(request: ResolvedRequest, sender: SenderProfile) -> re
     """The call's own if complete, else the sender's."""
     if request.return_address.address is not None:
         return request.return_address
-    return rendering_models.ReturnAddress(
-        name=request.return_address.name or sender.return_name,
-        address=sender.return_address,
-        address2=sender.return_address2,
-        city=sender.return_city,
-        province=sender.return_province,
-        postal_code=sender.return_postal_code,
-    )
+    own_values = {name: getattr(sender, column) for name, column in RETURN_COLUMNS.items()}
+    return rendering_models.ReturnAddress(**own_values | {"name": request.return_address.name or sender.return_name})
 
 
 def _check_prices(people: list[Person], tariff: Tariff, request: ResolvedRequest) -> None:
