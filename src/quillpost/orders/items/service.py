@@ -48,14 +48,6 @@ def advance_orders(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
             queries.record_order_status_change(tx, ids, previous=previous, now=now)
 
 
-def return_to_printing(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
-    """Items of these orders are printed again: a mailed order is printing again."""
-    if not order_ids:
-        return
-    changed_ids = change_status(tx, order_ids, expected=[OrderStatus.MAILED], new_status=OrderStatus.PRINTING, now=now)
-    queries.record_order_status_change(tx, changed_ids, previous=OrderStatus.MAILED.value, now=now)
-
-
 @dataclass(frozen=True, slots=True)
 class StatusChange:
     """`delivery_date` belongs to a delivery, `reason` to a failure."""
@@ -161,10 +153,15 @@ class _ItemsStatement:
         self._lock_orders = lock_orders_of_items(source_sql)
         self._change = sa.text(self.template.replace("{source}", source_sql))
 
-    def change(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> Sequence[sa.Row[Any]]:
-        """One row for each order that changed."""
+    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
+        """Change each item that may change, and move their orders on; how many changed."""
         tx.execute(self._lock_orders, {**values, "now": now})
-        return tx.execute(self._change, {**values, "now": now}).all()
+        changed_orders = tx.execute(self._change, {**values, "now": now}).all()
+        self._move_orders(tx, changed_orders, now=now)
+        return sum(row.moved for row in changed_orders)
+
+    def _move_orders(self, tx: Tx, changed_orders: Sequence[sa.Row[Any]], *, now: datetime) -> None:
+        advance_orders(tx, [row.order_id for row in changed_orders], now=now)
 
 
 class MoveItemsStatement(_ItemsStatement):
@@ -174,41 +171,29 @@ class MoveItemsStatement(_ItemsStatement):
 
     template = _MOVE_ITEMS
 
-    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
-        """Move each item that may move, and complete orders; how many moved."""
-        changed_orders = self.change(tx, values, now=now)
-        # Whoever the piece was for will never have it: its card is worth the sender's money again.
+    def _move_orders(self, tx: Tx, changed_orders: Sequence[sa.Row[Any]], *, now: datetime) -> None:
+        # The recipient will never have the piece: its card is worth the sender's money again.
         if lost_card_items := [item_id for row in changed_orders for item_id in row.lost_cards or ()]:
             giftcard_tasks.void_cards(tx, lost_card_items, reason=giftcard_tasks.ITEM_FAILED, now=now)
-        advance_orders(tx, [row.order_id for row in changed_orders], now=now)
-        return sum(row.moved for row in changed_orders)
+        super()._move_orders(tx, changed_orders, now=now)
 
 
-_END_REROUTED = """
+class EndReroutedStatement(_ItemsStatement):
+    """Ends the re-routed items of a source: nobody will see them again."""
+
+    template = """
     with wanted as ({source}),
     ended as (
         update items i set is_over = true, updated_at = :now
           from wanted w
          where i.id = w.item_id and i.status = 'Re-routed' and not i.is_over
         returning i.order_id),
-    changed as (select order_id, count(*) as ended from ended group by order_id),
+    changed as (select order_id, count(*) as moved from ended group by order_id),
     counted as (
-        update orders o set n_over = o.n_over + d.ended, updated_at = :now
+        update orders o set n_over = o.n_over + d.moved, updated_at = :now
           from changed d where o.id = d.order_id)
-    select order_id, ended from changed
+    select order_id, moved from changed
     """
-
-
-class EndReroutedStatement(_ItemsStatement):
-    """Ends the re-routed items of a source: nobody will see them again."""
-
-    template = _END_REROUTED
-
-    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
-        """How many ended."""
-        changed_orders = self.change(tx, values, now=now)
-        advance_orders(tx, [row.order_id for row in changed_orders], now=now)
-        return sum(row.ended for row in changed_orders)
 
 
 MOVE_LISTED_ITEMS = MoveItemsStatement(
@@ -232,54 +217,48 @@ def change_item_statuses(tx: Tx, changes: Sequence[StatusChange], *, now: dateti
         MOVE_LISTED_ITEMS.run(tx, query_params, now=now)
 
 
-_MAIL_ITEMS = f"""
+class MailItemsStatement(_ItemsStatement):
+    """Hands the printed items of a source to the carrier."""
+
+    template = f"""
     with wanted as ({{source}}),
     mailed as (
         update items i set is_mailed = true, is_over = i.country <> '{HOME_COUNTRY}', updated_at = :now
           from wanted w join items was on was.id = w.item_id
          where i.id = was.id and i.status = 'Printed' and not i.is_mailed
         returning i.order_id, i.is_over::integer - was.is_over::integer as over),
-    changed as (select order_id, count(*) as mailed, sum(over) as over from mailed group by order_id),
+    changed as (select order_id, count(*) as moved, sum(over) as over from mailed group by order_id),
     counted as (
         update orders o
-           set n_mailed = o.n_mailed + d.mailed, n_over = o.n_over + d.over, updated_at = :now
+           set n_mailed = o.n_mailed + d.moved, n_over = o.n_over + d.over, updated_at = :now
           from changed d where o.id = d.order_id)
-    select order_id, mailed from changed
+    select order_id, moved from changed
     """
 
-# An order that has ended is not taken up again: a piece of it that is printed again changes nothing there.
-_RETRIEVE_ITEMS = """
+
+class RetrieveItemsStatement(_ItemsStatement):
+    """Takes the items of a source back from the carrier: they are printed again."""
+
+    # An order that has ended is not taken up again: a piece of it that is printed again changes nothing there.
+    template = """
     with wanted as ({source}),
     back as (
         update items i set is_mailed = false, is_over = false, updated_at = :now
           from wanted w join items was on was.id = w.item_id join orders o on o.id = was.order_id
          where i.id = was.id and i.status = 'Printed' and i.is_mailed and o.status <> 'fulfilled'
         returning i.order_id, was.is_over::integer as over),
-    changed as (select order_id, count(*) as pieces, sum(over) as over from back group by order_id),
+    changed as (select order_id, count(*) as moved, sum(over) as over from back group by order_id),
     counted as (
         update orders o
-           set n_mailed = o.n_mailed - d.pieces, n_over = o.n_over - d.over, updated_at = :now
+           set n_mailed = o.n_mailed - d.moved, n_over = o.n_over - d.over, updated_at = :now
           from changed d where o.id = d.order_id)
-    select order_id from changed
+    select order_id, moved from changed
     """
 
-
-class MailItemsStatement(_ItemsStatement):
-    """Hands the printed items of a source to the carrier."""
-
-    template = _MAIL_ITEMS
-
-    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
-        """How many are new to the carrier."""
-        changed_orders = self.change(tx, values, now=now)
-        advance_orders(tx, [row.order_id for row in changed_orders], now=now)
-        return sum(row.mailed for row in changed_orders)
-
-
-class RetrieveItemsStatement(_ItemsStatement):
-    """Takes the items of a source back from the carrier: they are printed again."""
-
-    template = _RETRIEVE_ITEMS
-
-    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> None:
-        return_to_printing(tx, [row.order_id for row in self.change(tx, values, now=now)], now=now)
+    def _move_orders(self, tx: Tx, changed_orders: Sequence[sa.Row[Any]], *, now: datetime) -> None:
+        """A mailed order is printing again."""
+        order_ids = [row.order_id for row in changed_orders]
+        reopened_ids = change_status(
+            tx, order_ids, expected=[OrderStatus.MAILED], new_status=OrderStatus.PRINTING, now=now
+        )
+        queries.record_order_status_change(tx, reopened_ids, previous=OrderStatus.MAILED.value, now=now)
