@@ -214,6 +214,9 @@ def lock_orders_of_items(source_sql: str) -> sa.TextClause:
     )
 
 
+LOCK_ORDERS_OF_ITEMS = lock_orders_of_items("select unnest(cast(:items as bigint[])) as item_id")
+
+
 NOT_SENT_STATUSES = (ItemStatus.PROCESSING, ItemStatus.FAILED)
 
 

@@ -30,6 +30,7 @@ from quillpost.notifications.webhooks.service import secret_context
 from quillpost.orders.audience.service import ADDRESSES_DOUBTFUL
 from quillpost.orders.giftcards.issuance import card_context, claim_context, stock_context
 from quillpost.orders.giftcards.tasks import ITEM_FAILED
+from quillpost.orders.queries import LOCK_ORDERS_OF_ITEMS
 from quillpost.privacy.erasure.queries import subject_encryption_context
 from quillpost.recipients.lists.service import get_key_context
 
@@ -155,11 +156,6 @@ PERSONAL_COLUMNS = (
 """The country stays: it decides how far an item is tracked."""
 
 
-LOCK_ORDERS = sa.text("""
-    select id from orders where id in (select order_id from items where id = any(:items))
-     order by id for no key update
-""")
-
 _ADDRESS_KEY = sa.func.coalesce(items.c.moved_key, items.c.address_key)
 _CAN_STILL_OPT_OUT = sa.and_(
     items.c.mode == "live", sa.exists().where(prints.c.item_id == items.c.id), sa.not_(sa.func.bars_email(_ADDRESS_KEY))
@@ -247,7 +243,7 @@ def erase_items(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> dict[str, 
 
 def erase_ended_items(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> None:
     """The same for items that are not locked yet."""
-    tx.execute(LOCK_ORDERS, {"items": list(item_ids)})
+    tx.execute(LOCK_ORDERS_OF_ITEMS, {"items": list(item_ids)})
     erase_items(tx, item_ids, now=now)
 
 

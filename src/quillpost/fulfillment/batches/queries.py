@@ -18,6 +18,7 @@ from quillpost.core.tokens import hide_secrets
 from quillpost.orders.designs import DesignKey
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import Order
+from quillpost.orders.queries import lock_orders_of_items
 from quillpost.orders.rules import FINAL_STATUSES
 from quillpost.recipients.addresses.rules import INCOMPLETE_ADDRESS, UNDELIVERABLE
 
@@ -56,12 +57,7 @@ ADD_LIST_SENDS = sa.text("""
      where l.id = turn.id
 """)
 
-LOCK_BATCH_ORDERS = sa.text("""
-    select id from orders
-     where id in (select i.order_id from prints p join items i on i.id = p.item_id
-                   where p.batch_id = any(:batches))
-     order by id for no key update
-""")
+LOCK_BATCH_ORDERS = lock_orders_of_items("select item_id from prints where batch_id = any(:batches)")
 
 REPLACED_POSITIONS = sa.text("""
     select old.position from prints p

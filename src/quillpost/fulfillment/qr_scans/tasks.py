@@ -18,6 +18,7 @@ from quillpost.core.text import Clock
 from quillpost.fulfillment.qr_scans import queries
 from quillpost.fulfillment.qr_scans.service import ScanRecorder
 from quillpost.orders.audience.queries import PERSON_COLUMNS
+from quillpost.orders.queries import lock_orders_of_items
 from quillpost.recipients.lists import service as list_service
 
 # One process counts at a time; the others do not wait.
@@ -56,12 +57,7 @@ LOCK_LISTS = sa.text(f"""
                   select l.id from ({_LIST_OWNERS}) h join mailing_lists l on {_LIST_OF_OWNER})
      order by id for no key update
 """)
-LOCK_ORDERS = sa.text("""
-    select id from orders
-     where id in (select i.order_id from visit_inbox v join items i on i.id = v.item_id
-                   where v.id = any(:ids))
-     order by id for no key update
-""")
+LOCK_ORDERS = lock_orders_of_items("select item_id from visit_inbox where id = any(:ids)")
 
 # Scans of a deleted item are deleted too. `nth` numbers an item's scans by persons; machines have the number before.
 COUNT_SCANS = sa.text("""

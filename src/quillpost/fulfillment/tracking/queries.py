@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from quillpost.core.database import Tx, driver_connection
 from quillpost.fulfillment.models import Environment
 from quillpost.fulfillment.tracking.rules import PHASES, Scan, scan_digest
+from quillpost.orders.queries import lock_orders_of_items
 from quillpost.orders.rules import ItemStatus
 
 FORWARDED_PHASES = ", ".join(f"'{phase}'" for phase, status in PHASES.items() if status is ItemStatus.RE_ROUTED)
@@ -71,12 +72,8 @@ INSERT_SCANS = sa.text("""
     select count(*) as new, count(item_id) as ours from kept
 """)
 
-# Locks the orders, so that what is read of their items stays true.
-LOCK_ORDERS = sa.text("""
-    select id from orders
-     where id in (select i.order_id from items i join scan_seen s on s.item_id = i.id)
-     order by id for no key update
-""")
+# So that what is read of the orders' items stays true.
+LOCK_ORDERS = lock_orders_of_items("select item_id from scan_seen")
 
 # Only what advances an item: of five scans in one status the first. In a tie the lower rank comes first. An inferred
 # delivery may turn out to be a return.

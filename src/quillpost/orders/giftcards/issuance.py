@@ -15,6 +15,7 @@ from quillpost.core.tokens import ULID_PREFIX
 from quillpost.orders.giftcards.ports import CardRequest, CardSecret
 from quillpost.orders.giftcards.rules import CLAIM_BYTES, claim_digest, encode_claim
 from quillpost.orders.giftcards.tasks import ITEM_FAILED, RETURN_CARDS_TASK
+from quillpost.orders.queries import LOCK_ORDERS_OF_ITEMS
 
 
 def new_claim() -> str:
@@ -56,15 +57,6 @@ def decrypt_card(encryptor: Encryptor, context: str, encrypted: bytes) -> CardSe
     expires_on = date.fromisoformat(card_values["expires_on"]) if card_values["expires_on"] else None
     return CardSecret(code=card_values["code"], pin=card_values["pin"], url=card_values["url"], expires_on=expires_on)
 
-
-# Orders first, then cards, in the order of their ids, as whoever moves pieces and makes cards void does.
-LOCK_ORDERS = sa.text(
-    """
-    select id from orders
-     where id in (select order_id from items where id = any(:items))
-     order by id for no key update
-    """
-)
 
 LOCK_CARDS = sa.text("select item_id from giftcards where item_id = any(:items) order by item_id for no key update")
 
@@ -228,6 +220,7 @@ def clear_issuer(tx: Tx, item_ids: Sequence[int], *, issuer: str) -> None:
 
 
 def lock_cards(tx: Tx, item_ids: Sequence[int]) -> None:
-    """Nobody else moves items of their orders, or changes their cards, before this transaction ends."""
-    tx.execute(LOCK_ORDERS, {"items": list(item_ids)})
+    """No other transaction moves items of their orders, or changes their cards, before this one ends. Orders come
+    first, then cards, in the order of their ids, as where items are moved and cards become void."""
+    tx.execute(LOCK_ORDERS_OF_ITEMS, {"items": list(item_ids)})
     tx.execute(LOCK_CARDS, {"items": list(item_ids)})

@@ -18,10 +18,11 @@ from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.ports import FileStore
 from quillpost.fulfillment.models import COMPOSE, enqueue_step
 from quillpost.orders.items.service import MoveItemsStatement
+from quillpost.orders.queries import LOCK_ORDERS_OF_ITEMS
 from quillpost.privacy import service
 from quillpost.privacy.erasure import queries
 from quillpost.privacy.erasure.queries import ErasureSubject
-from quillpost.privacy.service import LOCK_ORDERS, STATUS_FILES, erase_ended_items, erase_items
+from quillpost.privacy.service import STATUS_FILES, erase_ended_items, erase_items
 from quillpost.recipients.lists.queries import lock_lists
 
 log = structlog.get_logger(__name__)
@@ -149,7 +150,7 @@ def run_erasure_pass(
     matches = queries.find_person_rows(tx, tenant, subject, before=before)
     tx.execute(LOCK_BATCHES, {"items": matches.item_ids})
     counts = _remove_from_lists(tx, matches, now=now)
-    tx.execute(LOCK_ORDERS, {"items": matches.item_ids})
+    tx.execute(LOCK_ORDERS_OF_ITEMS, {"items": matches.item_ids})
     # A batch that was created in between is locked as well, so that nobody draws it.
     tx.execute(LOCK_BATCHES, {"items": matches.item_ids})
     erasable_ids, waiting_ids = _stop_items(tx, matches.item_ids, now=now)
