@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, tzinfo
-from typing import Any
+from typing import Any, Self
 
 import sqlalchemy as sa
 
@@ -68,22 +68,17 @@ class Automation(AutomationPlan):
     created_at: datetime
     updated_at: datetime
 
-    @property
-    def plan(self) -> tuple[object, ...]:
-        """All that its owner decides."""
-        return tuple(getattr(self, name) for name in PLAN_FIELDS)
+    @classmethod
+    def of_row(cls, row: sa.Row[Any]) -> Self:
+        return cls(**row._mapping)
 
+    def has_plan_of(self, other: "Automation") -> bool:
+        """Whether its owner has changed nothing in between."""
+        same_start = self.enabled_at == other.enabled_at
+        return same_start and AutomationPlan.of(self) == AutomationPlan.of(other)
 
-PLAN_FIELDS = (
-    "sub_account_id", "name", "trigger", "mailing_list_id", "date_field", "days_offset", "piece", "send",
-    "daily_limit", "enabled", "enabled_at",
-)  # fmt: skip
 
 COLUMNS = [automations.c[field.name] for field in fields(Automation)]
-
-
-def read_automation_row(row: sa.Row[Any]) -> Automation:
-    return Automation(**row._mapping)
 
 
 def read_automation(tx: Tx, automation_id: int, *, locked: bool = False) -> Automation:
@@ -92,7 +87,7 @@ def read_automation(tx: Tx, automation_id: int, *, locked: bool = False) -> Auto
     row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     if row is None:
         raise NotFound
-    return read_automation_row(row)
+    return Automation.of_row(row)
 
 
 def list_automations(
@@ -109,7 +104,7 @@ def list_automations(
         .offset(page_request.offset)
     )
     total = tx.execute(sa.select(sa.func.count()).select_from(automations).where(*conditions)).scalar_one()
-    return Page([read_automation_row(row) for row in rows], total, page_request)
+    return Page([Automation.of_row(row) for row in rows], total, page_request)
 
 
 def count_automations(tx: Tx, mode: str) -> int:
@@ -119,7 +114,7 @@ def count_automations(tx: Tx, mode: str) -> int:
 
 def insert_automation(tx: Tx, values: Mapping[str, Any]) -> Automation:
     statement = sa.insert(automations).values(**{"tries": 0, "sent_count": 0, **values}).returning(*COLUMNS)
-    return read_automation_row(tx.execute(statement).one())
+    return Automation.of_row(tx.execute(statement).one())
 
 
 def update_automation(tx: Tx, automation_id: int, values: Mapping[str, Any]) -> Automation:
@@ -127,7 +122,7 @@ def update_automation(tx: Tx, automation_id: int, values: Mapping[str, Any]) -> 
     row = tx.execute(statement).first()
     if row is None:
         raise NotFound
-    return read_automation_row(row)
+    return Automation.of_row(row)
 
 
 def delete_automation(tx: Tx, automation_id: int) -> None:

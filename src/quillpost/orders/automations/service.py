@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
@@ -83,7 +83,7 @@ def change_automation(tx: Tx, previous: Automation, plan: AutomationPlan, *, zon
         _lock_references(tx, plan, previous.mode)
     # After the lists, as whoever merges lists does.
     current = queries.read_automation(tx, previous.id, locked=True)
-    if current.plan != previous.plan:
+    if not current.has_plan_of(previous):
         raise Conflict("Another call changed this automation at this moment. Try again.", retry_after=1)
     restarts = any(getattr(plan, name) != getattr(current, name) for name in DUE_FIELDS)
     values = {**plan.column_values(), "updated_at": now}
@@ -156,29 +156,30 @@ class AutomationContext:
 
 
 def resolve_send(
-    tx: Tx,
-    caller: Caller,
-    request: OrderRequest,
-    errors: FieldErrors,
-    *,
-    mailing_list_id: int | None,
-    price_date: date,
-    measures_longest: bool = True,
-) -> ResolvedOrder:
-    """The send with its audience, looked up; errors are added."""
-    complete_request = (
-        replace(request, recipients=(SAMPLE_RECIPIENT,))
-        if mailing_list_id is None
-        else replace(request, mailing_list_ids=(mailing_list_id,))
+    context: AutomationContext, caller: Caller, plan: AutomationPlan, *, measures_longest: bool
+) -> tuple[ResolvedOrder, FieldErrors]:
+    """The send with its audience, looked up, and its errors."""
+    now = context.orders.clock()
+    request, errors = context.read_send(plan.send, now)
+    audience = (
+        {"recipients": (SAMPLE_RECIPIENT,)}
+        if plan.mailing_list_id is None
+        else {"mailing_list_ids": (plan.mailing_list_id,)}
     )
-    resolved = resolve_request(
-        tx, caller, complete_request, errors, price_date=price_date, measures_longest=measures_longest
-    )
+    with context.orders.db.transaction(build_tenant(caller)) as tx:
+        resolved = resolve_request(
+            tx,
+            caller,
+            replace(request, sub_account_id=plan.sub_account_id, **audience),
+            errors,
+            price_date=now.date(),
+            measures_longest=measures_longest,
+        )
     # As with lists: thousands of pictures are not fetched for one order.
-    for source in (resolved.request.front, resolved.request.background) if mailing_list_id is None else ():
+    for source in (resolved.request.front, resolved.request.background) if plan.mailing_list_id is None else ():
         if source is not None and source.url is not None and has_variables(source.url):
             errors.setdefault(source.field, []).append(PICTURE_TAKES_NO_VARIABLES)
-    return resolved
+    return resolved, errors
 
 
 def check_automation(context: AutomationContext, caller: Caller, plan: AutomationPlan) -> OrderDraft:
@@ -208,19 +209,8 @@ def draft_automation_order(
     context: AutomationContext, caller: Caller, plan: AutomationPlan, *, person: Person | None = None
 ) -> OrderDraft:
     """The send to its list or, `person`, only to this one."""
-    now = context.orders.clock()
     try:
-        send_request, errors = context.read_send(plan.send, now)
-        with context.orders.db.transaction(build_tenant(caller)) as tx:
-            resolved = resolve_send(
-                tx,
-                caller,
-                replace(send_request, sub_account_id=plan.sub_account_id),
-                errors,
-                mailing_list_id=plan.mailing_list_id,
-                price_date=now.date(),
-                measures_longest=person is None,
-            )
+        resolved, errors = resolve_send(context, caller, plan, measures_longest=person is None)
         if person is not None:
             request = replace(resolved.request, recipients=(person_to_fields(person),), mailing_list_ids=())
             resolved = replace(resolved, request=request)

@@ -1,14 +1,12 @@
 """An automation that cannot send: it waits and tries again, says why, and tells its owner once."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date, datetime, timedelta
 
 import sqlalchemy as sa
 import structlog
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import build_tenant
 from quillpost.core import outbox
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.engine import insert_rows
@@ -17,8 +15,8 @@ from quillpost.core.database.tables.notifications import automation_due, automat
 from quillpost.core.errors import Invalid, NotFound, QuillpostError, Unavailable
 from quillpost.orders import service as order_service
 from quillpost.orders.automations import queries, rules
-from quillpost.orders.automations.queries import COLUMNS, Automation, DueRecipient, read_automation_row
-from quillpost.orders.automations.service import AutomationContext, draft_for_people, resolve_send
+from quillpost.orders.automations.queries import COLUMNS, Automation, DueRecipient
+from quillpost.orders.automations.service import AutomationContext, draft_for_people, prefix_send_errors, resolve_send
 from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.service import OrderFiles
 from quillpost.orders.tasks import SET_ACCOUNT
@@ -32,10 +30,8 @@ INTERNAL_ERROR = "Something went wrong on our side. It is tried again."
 def error_message(refusal: QuillpostError) -> str:
     """What the API would answer, with the field."""
     if isinstance(refusal, Invalid) and refusal.fields:
-        field, messages = next(iter(refusal.fields.items()))
-        # As its owner wrote it: the list is beside the send.
-        path = "mailing_list_id" if field == "mailing_list_ids" else f"send.{field}"
-        return f"{path}: {messages[0]}"
+        field, messages = next(iter(prefix_send_errors(refusal).fields.items()))
+        return f"{field}: {messages[0]}"
     return refusal.message
 
 
@@ -46,8 +42,8 @@ def record_failure(db: Database, automation: Automation, reason: str, *, now: da
             current = queries.read_automation(tx, automation.id, locked=True)
         except NotFound:
             return
-        if current.plan != automation.plan:
-            return  # it is another automation by now, and starts anew
+        if not current.has_plan_of(automation):
+            return  # its owner has changed it, so it starts again
         failing_since, attempts = current.failing_since or now, current.tries + 1
         if current.last_error_at is not None and rules.has_recovered(current.last_error_at, now=now):
             failing_since, attempts = now, 1
@@ -163,7 +159,7 @@ def _claim_next(context: AutomationContext, *, now: datetime) -> Automation | No
     statement = sa.update(automations).where(automations.c.id == next_id).values(next_at=now + rules.LEASE_DURATION)
     with context.orders.db.system_transaction() as tx:
         row = tx.execute(statement.returning(*COLUMNS)).first()
-    return None if row is None else read_automation_row(row)
+    return None if row is None else Automation.of_row(row)
 
 
 def _process(context: AutomationContext, automation: Automation, *, now: datetime) -> None:
@@ -186,18 +182,7 @@ def _process(context: AutomationContext, automation: Automation, *, now: datetim
             queries.delete_due_rows(tx, [recipient.due_id for recipient in due_recipients])
             _record_success(tx, automation, now=now)
             return
-    send_request, errors = context.read_send(automation.send, now)
-    send_request = replace(send_request, sub_account_id=automation.sub_account_id)
-    with context.orders.db.transaction(build_tenant(caller)) as tx:
-        resolved = resolve_send(
-            tx,
-            caller,
-            send_request,
-            errors,
-            mailing_list_id=automation.mailing_list_id,
-            price_date=now.date(),
-            measures_longest=False,
-        )
+    resolved, errors = resolve_send(context, caller, automation, measures_longest=False)
     people = [recipient.person for recipient in unmailed_recipients]
     order_draft = draft_for_people(
         context.orders, caller, resolved, errors, people, mailing_list_id=automation.mailing_list_id
@@ -222,7 +207,7 @@ def _create_order(
     due_ids = [recipient.due_id for recipient in due_recipients]
     with context.orders.db.system_transaction() as tx:
         current = queries.read_automation(tx, automation.id, locked=True)
-        if current.plan != automation.plan or not queries.lock_due(tx, due_ids):
+        if not current.has_plan_of(automation) or not queries.lock_due(tx, due_ids):
             return
         tx.execute(SET_ACCOUNT, {"account": str(automation.account_id)})
         order, audience = order_service.create_order(context.orders, tx, caller, order_draft, files)
