@@ -5,7 +5,7 @@ row-level security an index suffices only if it covers the policy's columns, and
 are written out: `tenant_conditions` repeats them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -116,6 +116,16 @@ def select_page_ids(
         .offset(window.offset)
         .limit(window.limit)
     )
+
+
+def read_newest_page(
+    tx: Tx, query: sa.Select[Any], page_request: PageRequest, build: Callable[[sa.Row[Any]], Row]
+) -> Page[Row]:
+    """A page of a short list, newest first: its rows are counted each time."""
+    newest = query.order_by(query.selected_columns.id.desc())
+    rows = tx.execute(newest.limit(page_request.per_page).offset(page_request.offset))
+    total = tx.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one()
+    return Page([build(row) for row in rows], total, page_request)
 
 
 def read_page(

@@ -1,7 +1,7 @@
 """SQL of subscriptions, and of the leases of their delivery queues (table webhook_lanes)."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ from quillpost.core.database import Tx
 from quillpost.core.database.engine import account_wide_access
 from quillpost.core.database.tables.notifications import deliveries, webhooks
 from quillpost.core.errors import NotFound, Refused
-from quillpost.core.paging import Page, PageRequest
+from quillpost.core.paging import Page, PageRequest, read_newest_page
 
 # It has no fact, so it takes a number that no fact can have. It waits for no other.
 INSERT_SAMPLE = sa.text("""
@@ -55,23 +55,12 @@ class WebhookSubscription:
         return {"name": urlsplit(self.url).hostname, "mode": self.mode, "id": self.id}
 
 
-_WEBHOOK_COLUMNS = [
-    webhooks.c[name]
-    for name in (
-        "id", "account_id", "sub_account_id", "mailing_list_id", "mode", "url", "type", "verb",
-        "description", "status", "invoke_count", "created_at", "updated_at", "failing_since", "last_error",
-        "previous_until",
-    )
-]  # fmt: skip
+_WEBHOOK_COLUMNS = [webhooks.c[field.name] for field in fields(WebhookSubscription)]
 
 
 def insert_webhook(tx: Tx, values: dict[str, Any]) -> int:
     result = tx.execute(sa.insert(webhooks).values(**values).returning(webhooks.c.id))
     return int(result.scalar_one())
-
-
-def set_secret(tx: Tx, webhook_id: int, encrypted: bytes) -> None:
-    tx.execute(sa.update(webhooks).where(webhooks.c.id == webhook_id).values(secret_sealed=encrypted))
 
 
 def read_webhook(tx: Tx, webhook_id: int, *, locked: bool = False) -> WebhookSubscription:
@@ -85,15 +74,8 @@ def read_webhook(tx: Tx, webhook_id: int, *, locked: bool = False) -> WebhookSub
 
 def list_webhooks(tx: Tx, page_request: PageRequest, *, sub_account_id: int | None) -> Page[WebhookSubscription]:
     conditions = [] if sub_account_id is None else [webhooks.c.sub_account_id == sub_account_id]
-    rows = tx.execute(
-        sa.select(*_WEBHOOK_COLUMNS)
-        .where(*conditions)
-        .order_by(webhooks.c.id.desc())
-        .limit(page_request.per_page)
-        .offset(page_request.offset)
-    )
-    total = tx.execute(sa.select(sa.func.count()).select_from(webhooks).where(*conditions)).scalar_one()
-    return Page([WebhookSubscription(*row) for row in rows], total, page_request)
+    query = sa.select(*_WEBHOOK_COLUMNS).where(*conditions)
+    return read_newest_page(tx, query, page_request, lambda row: WebhookSubscription(*row))
 
 
 def update_webhook(tx: Tx, webhook_id: int, values: Mapping[str, Any]) -> WebhookSubscription:
@@ -107,15 +89,8 @@ def delete_webhook(tx: Tx, webhook_id: int) -> None:
 
 
 def insert_sample(tx: Tx, webhook_id: int, *, event_type: str, event_id: UUID, now: datetime) -> int:
-    params = {
-        "webhook_id": webhook_id,
-        "event_type": event_type,
-        "event_id": event_id,
-        "stream": f"sample:{event_id}",
-        "now": now,
-    }
-    result = tx.execute(INSERT_SAMPLE, params)
-    return int(result.scalar_one())
+    params = {"webhook_id": webhook_id, "event_type": event_type, "event_id": event_id, "now": now}
+    return int(tx.execute(INSERT_SAMPLE, params | {"stream": f"sample:{event_id}"}).scalar_one())
 
 
 def retry_waiting_now(tx: Tx, webhook_id: int, *, now: datetime) -> None:

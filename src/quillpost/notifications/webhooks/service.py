@@ -78,8 +78,7 @@ def create_webhook(
         },
     )
     secret, encrypted = _new_secret(encryptor, webhook_id)
-    queries.set_secret(tx, webhook_id, encrypted)
-    return queries.read_webhook(tx, webhook_id), secret
+    return queries.update_webhook(tx, webhook_id, {"secret_sealed": encrypted}), secret
 
 
 def update_webhook(

@@ -12,7 +12,7 @@ from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import items, recipients
 from quillpost.core.database.tables.notifications import automation_due, automation_sent, automations, visits
 from quillpost.core.errors import NotFound
-from quillpost.core.paging import Page, PageRequest
+from quillpost.core.paging import Page, PageRequest, read_newest_page
 from quillpost.orders.audience.queries import PERSON_COLUMNS, read_person
 from quillpost.orders.automations import rules
 from quillpost.recipients.addresses.rules import HOME_COUNTRY
@@ -96,15 +96,7 @@ def list_automations(
     """Newest first."""
     filters = {"sub_account_id": sub_account_id, "mailing_list_id": mailing_list_id}
     conditions = [automations.c[name] == value for name, value in filters.items() if value is not None]
-    rows = tx.execute(
-        sa.select(*COLUMNS)
-        .where(*conditions)
-        .order_by(automations.c.id.desc())
-        .limit(page_request.per_page)
-        .offset(page_request.offset)
-    )
-    total = tx.execute(sa.select(sa.func.count()).select_from(automations).where(*conditions)).scalar_one()
-    return Page([Automation.of_row(row) for row in rows], total, page_request)
+    return read_newest_page(tx, sa.select(*COLUMNS).where(*conditions), page_request, Automation.of_row)
 
 
 def count_automations(tx: Tx, mode: str) -> int:

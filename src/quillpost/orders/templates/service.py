@@ -16,7 +16,7 @@ from quillpost.core.database.search import matches_words
 from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, image_templates, message_templates, orders
 from quillpost.core.database.tables.notifications import automations
 from quillpost.core.errors import Conflict, Invalid, Message, NotFound, Refused
-from quillpost.core.paging import Page, PageRequest
+from quillpost.core.paging import Page, PageRequest, read_newest_page
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import amount_error, find_offered_brand, unknown_brand_error
 from quillpost.orders.ports import OrderContext
@@ -86,10 +86,7 @@ class TemplateTable(Generic[Template]):
             conditions.append(table.c.name.icontains(name_contains, autoescape=True))
         if search:
             conditions.append(matches_words(search, *self.searched_columns))
-        query = sa.select(table).where(*conditions).order_by(table.c.id.desc())
-        rows = tx.execute(query.limit(page_request.per_page).offset(page_request.offset))
-        total = tx.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one()
-        return Page([self.kind.of(row) for row in rows], total, page_request)
+        return read_newest_page(tx, sa.select(table).where(*conditions), page_request, self.kind.of)
 
     def list_newest(self, tx: Tx, *, limit: int) -> Sequence[Template]:
         rows = tx.execute(sa.select(self.table).order_by(self.table.c.id.desc()).limit(limit))
