@@ -1,5 +1,6 @@
 """Who of saved lists is mailed, and why the others are not: one text of SQL, whoever asks."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -191,27 +192,20 @@ LOCK_CREATIVE = sa.text("select pg_advisory_xact_lock(hashtextextended(:creative
 
 def count_audience(tx: Tx, criteria: AudienceCriteria) -> AudienceCount:
     """Counts the people of the lists; nothing is stored."""
-    mailed, cents, doubtful = 0, 0, 0
-    refused_counts = {SAME_ADDRESS: 0, RECENTLY_MAILED: 0, SUPPRESSED: 0, SAMPLE_ADDRESS: 0}
-    undeliverable = 0
-    for row in tx.execute(COUNT_AUDIENCE, query_values(criteria)):
-        if row.refusal is None:
-            mailed, cents, doubtful = row.people, row.cents, row.doubtful
-        elif row.refusal in refused_counts:
-            refused_counts[row.refusal] = row.people
-        else:
-            undeliverable += row.people
+    rows = {row.refusal: row for row in tx.execute(COUNT_AUDIENCE, query_values(criteria))}
+    counts = Counter({refusal: row.people for refusal, row in rows.items()})
+    cents, doubtful = (rows[None].cents, rows[None].doubtful) if None in rows else (0, 0)
     doubt_reasons: tuple[str, ...] = ()
     if doubtful:
         values = {"lists": list(criteria.list_ids), "account_id": criteria.account_id, "most": MAX_DOUBT_REASONS}
         doubt_reasons = tuple(tx.execute(SELECT_DOUBT_REASONS, values).scalars())
     return AudienceCount(
-        mailed_items=mailed,
+        mailed_items=counts[None],
         cents=cents,
-        undeliverable=undeliverable,
-        duplicates=refused_counts[SAME_ADDRESS] + refused_counts[RECENTLY_MAILED],
-        suppressed=refused_counts[SUPPRESSED],
-        samples=refused_counts[SAMPLE_ADDRESS],
+        undeliverable=counts[UNDELIVERABLE],
+        duplicates=counts[SAME_ADDRESS] + counts[RECENTLY_MAILED],
+        suppressed=counts[SUPPRESSED],
+        samples=counts[SAMPLE_ADDRESS],
         doubtful=doubtful,
         doubt_reasons=doubt_reasons,
     )
