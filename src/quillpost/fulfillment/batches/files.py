@@ -249,7 +249,8 @@ class BatchFileStorage:
         for name, data in files.items():
             key = batch_file_key(batch_id, name)
             if name in secret_names:
-                self._put_encrypted(key, BytesIO(data))
+                chunks = (data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES))
+                self._put_encrypted(key, chunks)
             else:
                 self.store.put(key, data)
 
@@ -271,20 +272,17 @@ class BatchFileStorage:
     def reencrypt(self, batch_id: int, name: str) -> None:
         """Encrypt it again with the current key."""
         key = batch_file_key(batch_id, name)
-        with TemporaryFile() as temporary_file:
-            with self.store.open(key) as file:
-                _write_encrypted(self.encryptor, key, _decrypt_chunks(self.encryptor, key, file), temporary_file)
-            temporary_file.seek(0)
-            self.store.put_file(key, temporary_file)
+        with self.store.open(key) as file:
+            self._put_encrypted(key, _decrypt_chunks(self.encryptor, key, file))
 
     def delete_all(self, batch_id: int) -> None:
         for key in self.store.keys(batch_file_key(batch_id, "")):
             self.store.delete(key)
 
-    def _put_encrypted(self, key: str, plain: IO[bytes]) -> None:
+    def _put_encrypted(self, key: str, chunks: Iterable[bytes]) -> None:
         # What waits on this machine's disk is already encrypted.
         with TemporaryFile() as temporary_file:
-            _write_encrypted(self.encryptor, key, iter(lambda: plain.read(CHUNK_BYTES), b""), temporary_file)
+            _write_encrypted(self.encryptor, key, chunks, temporary_file)
             temporary_file.seek(0)
             self.store.put_file(key, temporary_file)
 
