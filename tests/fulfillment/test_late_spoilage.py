@@ -18,12 +18,7 @@ from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room import queries as print_room_queries
 from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.reports import (
-    PartnerReport,
-    ReportedSpoiledItem,
-    SpoiledItem,
-    record_partner_report,
-)
+from quillpost.fulfillment.print_room.reports import PartnerReport, SpoiledItem, record_partner_report
 from support.factories import Clock, people
 from support.orders import create_order, open_account
 from support.production import compose_batch, sweep_due_orders
@@ -83,7 +78,7 @@ def test_a_call_of_a_partner_is_taken_but_for_the_piece_in_the_mail(
     container: Container, clock: Clock, batch_id: int
 ) -> None:
     see(container, inside(container, batch_id)[2], "In Transit")
-    pieces = [ReportedSpoiledItem(position=2), ReportedSpoiledItem(position=3)]
+    pieces = [SpoiledItem(position=2), SpoiledItem(position=3)]
     word = PartnerReport("batch-000001", "printed", clock.now(), pieces)
     record_partner_report(container.db, container.environments["test"], word, now=clock.now())
     assert statuses(container, batch_id) == ["Printed", "In Transit", "Failed"]
@@ -172,7 +167,7 @@ def test_a_call_of_a_partner_is_taken_but_for_the_piece_that_was_reprinted(
 ) -> None:
     items = inside(container, batch_id)
     reprint(container, clock, batch_id, 2)
-    pieces = [ReportedSpoiledItem(position=2), ReportedSpoiledItem(position=3)]
+    pieces = [SpoiledItem(position=2), SpoiledItem(position=3)]
     word = PartnerReport("batch-000001", "printed", clock.now(), pieces)
     with capture_logs() as logs:
         record_partner_report(container.db, container.environments["test"], word, now=clock.now())

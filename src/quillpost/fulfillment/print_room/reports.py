@@ -27,11 +27,12 @@ MAX_REPRINTED_ITEMS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class SpoiledItem:
-    """By its position, or by its item."""
+    """By its position, or by its item; in a partner's report also by its barcode."""
 
     position: int | None = None
     item_id: int | None = None
     reason: str | None = None
+    tracking: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,21 +224,11 @@ MAX_CLOCK_SKEW = timedelta(minutes=5)  # of a signature's time
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedSpoiledItem:
-    """By exactly one of item, barcode and position."""
-
-    item_id: int | None = None
-    tracking: str | None = None
-    position: int | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PartnerReport:
     reference: str
     event: PrinterStatus
     reported_at: datetime
-    spoiled: Sequence[ReportedSpoiledItem] = ()
+    spoiled: Sequence[SpoiledItem] = ()
 
 
 def record_partner_report(db: Database, environment: Environment, report: PartnerReport, *, now: datetime) -> None:
@@ -264,7 +255,7 @@ def record_partner_report(db: Database, environment: Environment, report: Partne
     )
 
 
-def _resolve_items(tx: Tx, batch_id: int, spoiled: Sequence[ReportedSpoiledItem]) -> list[SpoiledItem]:
+def _resolve_items(tx: Tx, batch_id: int, spoiled: Sequence[SpoiledItem]) -> list[SpoiledItem]:
     """Items that are named by their barcode, by their id; all others unchanged."""
     barcodes = [item.tracking for item in spoiled if item.tracking is not None]
     batch_prints = sa.select(prints.c.tracking, prints.c.item_id).where(prints.c.batch_id == batch_id)

@@ -22,7 +22,7 @@ from quillpost.fulfillment.print_room.reports import (
     MAX_REPRINTED_ITEMS,
     PartnerReport,
     PrinterStatus,
-    ReportedSpoiledItem,
+    SpoiledItem,
     record_partner_report,
 )
 from quillpost.fulfillment.tracking.rules import BadScanRow, InvalidScanFile
@@ -160,7 +160,7 @@ def _parse_call(body: bytes, bounds: BodyLimits, *, now: datetime) -> PartnerRep
     check_unknown_keys(PartnerCall.ignored_in(payload), bounds)
     call = validate_body(PartnerCall, payload)
     spoiled_items = [
-        ReportedSpoiledItem(item.item_id, item.tracking, item.position, item.reason) for item in call.spoiled or ()
+        SpoiledItem(item.position, item.item_id, item.reason, item.tracking) for item in call.spoiled or ()
     ]
     at = now if call.at is None else _parse_time(call.at)
     return PartnerReport(call.reference, call.event, at, spoiled_items)
