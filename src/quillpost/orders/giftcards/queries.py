@@ -77,7 +77,7 @@ _COLUMNS = [giftcards.c[field.name] for field in fields(ItemGiftcard)]
 
 
 def read_card(tx: Tx, item_id: int, *, locked: bool = False) -> ItemGiftcard | None:
-    """`locked`, nobody claims it before this transaction ends."""
+    """`locked`, it is not claimed before this transaction ends."""
     query = sa.select(*_COLUMNS).where(giftcards.c.item_id == item_id)
     row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     return None if row is None else ItemGiftcard.of(row)
@@ -127,19 +127,21 @@ def list_cards(tx: Tx, mode: str, filters: Sequence[CardFilter], *, limit: int) 
     return [ListedCard(*row) for row in tx.execute(query.order_by(giftcards.c.item_id.desc()).limit(limit))]
 
 
+BRAND_ORDERING = (giftcard_brands.c.position, giftcard_brands.c.title, giftcard_brands.c.code)
+
+
 def list_offered_brands(tx: Tx) -> list[GiftcardBrand]:
     """In the order in which they are shown."""
     query = sa.select(giftcard_brands).where(giftcard_brands.c.is_offered)
-    ordering = giftcard_brands.c.position, giftcard_brands.c.title, giftcard_brands.c.code
-    return [_read_brand(row) for row in tx.execute(query.order_by(*ordering))]
+    return [read_brand(row) for row in tx.execute(query.order_by(*BRAND_ORDERING))]
 
 
 def find_brands(tx: Tx, codes: Sequence[str], *, locked: bool = False) -> dict[str, GiftcardBrand]:
-    """Existing brands by code, offered or not. `locked`, nobody else changes them before this transaction ends."""
+    """Existing brands by code, offered or not. `locked`, no other transaction changes them before this one ends."""
     valid_codes = [code for code in codes if is_brand_code(code)]
     query = sa.select(giftcard_brands).where(giftcard_brands.c.code.in_(valid_codes))
     rows = tx.execute(query.with_for_update() if locked else query)
-    return {row.code: _read_brand(row) for row in rows}
+    return {row.code: read_brand(row) for row in rows}
 
 
 def load_default_brands(tx: Tx) -> None:
@@ -181,6 +183,6 @@ def retire_brand(tx: Tx, code: str, *, now: datetime) -> bool:
     return brand.is_offered
 
 
-def _read_brand(row: sa.Row[Any]) -> GiftcardBrand:
+def read_brand(row: sa.Row[Any]) -> GiftcardBrand:
     values = {field.name: row._mapping[field.name] for field in fields(GiftcardBrand)}
     return GiftcardBrand(**values | {"amounts": tuple(row.amounts)})

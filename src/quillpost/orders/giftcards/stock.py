@@ -1,13 +1,10 @@
 """Loads gift cards from files into stock, and counts them."""
 
 import csv
-import hashlib
 import re
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TextIO
@@ -22,7 +19,7 @@ from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import NotReady
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.ports import CardSecret
-from quillpost.orders.giftcards.queries import find_brands
+from quillpost.orders.giftcards.queries import BRAND_ORDERING, read_brand
 from quillpost.orders.giftcards.rules import GiftcardBrand
 
 COLUMNS = ("brand", "amount", "amount_cents", "code", "pin", "url", "expires_on")
@@ -283,10 +280,7 @@ def _invalid_file_message(path: Path, result: StockLoadResult, brands: Iterable[
 
 def list_all_brands(tx: Tx) -> list[GiftcardBrand]:
     """Those that are offered no more, too, in the order in which they are shown."""
-    ordering = giftcard_brands.c.position, giftcard_brands.c.title, giftcard_brands.c.code
-    codes = tx.execute(sa.select(giftcard_brands.c.code).order_by(*ordering)).scalars().all()
-    brands_by_code = find_brands(tx, codes)
-    return [brands_by_code[code] for code in codes if code in brands_by_code]
+    return [read_brand(row) for row in tx.execute(sa.select(giftcard_brands).order_by(*BRAND_ORDERING))]
 
 
 def count_stock(tx: Tx, *, now: datetime) -> list[StockCount]:
@@ -320,7 +314,7 @@ def _insert_new_cards(
     source: str,
     now: datetime,
 ) -> None:
-    card_index = _CardIndex(tx, encryptor)
+    known_cards: set[int] | None = None
     while chunk := list(islice(rows, ROWS_PER_CHUNK)):
         card_rows = [row for row in chunk if isinstance(row, CardRow)]
         invalid_rows = [row for row in chunk if isinstance(row, InvalidCardRow)]
@@ -328,7 +322,13 @@ def _insert_new_cards(
         result.invalid_count += len(invalid_rows)
         if result.invalid_count:
             continue  # nothing will be kept: only the faults are wanted
-        new_rows = [row for row in card_rows if card_index.add_if_new(row.card)]
+        if known_cards is None:
+            known_cards = _read_known_cards(tx, encryptor)
+        new_rows = []
+        for row in card_rows:
+            if (card_hash := hash(card_identity(row.card))) not in known_cards:
+                known_cards.add(card_hash)
+                new_rows.append(row)
         result.added += len(new_rows)
         result.already_loaded += len(card_rows) - len(new_rows)
         _copy_rows(tx, encryptor, new_rows, source=source, now=now)
@@ -351,35 +351,16 @@ def _copy_rows(tx: Tx, encryptor: Encryptor, rows: list[CardRow], *, source: str
             copy.write_row((stock_id, "live", row.brand, row.cents, encrypted_card, expires_on, source, now))
 
 
-class _CardIndex:
-    """Which cards there are, of any brand: 64 bits of each, under a key of our own."""
-
-    def __init__(self, tx: Tx, encryptor: Encryptor) -> None:
-        self._tx, self._encryptor = tx, encryptor
-        self._key = secrets.token_bytes(32)
-
-    @cached_property
-    def _fingerprints(self) -> set[int]:
-        return set(map(self._fingerprint, self._stored_cards()))
-
-    def add_if_new(self, card: CardSecret) -> bool:
-        """Whether it was not there; from now on it is."""
-        fingerprint = self._fingerprint(card)
-        if fingerprint in self._fingerprints:
-            return False
-        self._fingerprints.add(fingerprint)
-        return True
-
-    def _stored_cards(self) -> Iterator[CardSecret]:
-        with self._tx.execute(_SELECT_STOCK, execution_options={"yield_per": ROWS_PER_CHUNK}) as rows:
-            for row in rows:
-                yield self._decrypt_card(row.id, bytes(row.card_sealed))
-
-    def _decrypt_card(self, row_id: int, encrypted: bytes) -> CardSecret:
-        try:
-            return issuance.decrypt_card(self._encryptor, issuance.stock_context(row_id), encrypted)
-        except DecryptionFailed:
-            raise NotReady(f"Card {row_id} in stock cannot be opened with this key: see `quillpost doctor`.") from None
-
-    def _fingerprint(self, card: CardSecret) -> int:
-        return int.from_bytes(hashlib.blake2b(card_identity(card).encode(), digest_size=8, key=self._key).digest())
+def _read_known_cards(tx: Tx, encryptor: Encryptor) -> set[int]:
+    """Hashes of the cards in stock, of any brand, as there may be a million; Python's hash has a key of its own."""
+    known_cards = set()
+    with tx.execute(_SELECT_STOCK, execution_options={"yield_per": ROWS_PER_CHUNK}) as rows:
+        for row in rows:
+            try:
+                card = issuance.decrypt_card(encryptor, issuance.stock_context(row.id), bytes(row.card_sealed))
+            except DecryptionFailed:
+                raise NotReady(
+                    f"Card {row.id} in stock cannot be opened with this key: see `quillpost doctor`."
+                ) from None
+            known_cards.add(hash(card_identity(card)))
+    return known_cards
