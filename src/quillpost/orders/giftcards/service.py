@@ -140,20 +140,17 @@ def visit_landing_page(tx: Tx, claim: str, *, now: datetime) -> ClaimView | None
 def claim_card(tx: Tx, encryptor: Encryptor, claim: str, *, now: datetime) -> RevealedCard | None:
     """Reveal the code, now and later. It is decrypted before the transaction ends: a card that cannot be decrypted is
     not claimed."""
-    row = _find_row(tx, claim)
+    row, encrypted_card = _find_row(tx, claim), None
+    if row is not None and _claim_state(row) in (ClaimState.READY, ClaimState.CLAIMED):
+        # None where it was made void, or reported, meanwhile.
+        encrypted_card = tx.execute(SET_CLAIMED, {"item_id": row.item_id, "now": now}).scalar()
+        row = _find_row(tx, claim)
     if row is None:
         return None
-    if _claim_state(row) not in (ClaimState.READY, ClaimState.CLAIMED):
+    if encrypted_card is None:
         return RevealedCard(_build_view(row), None)
-    encrypted_card = tx.execute(SET_CLAIMED, {"item_id": row.item_id, "now": now}).scalar()
-    updated_row = _find_row(tx, claim)
-    assert updated_row is not None
-    if encrypted_card is None:  # it was made void, or reported, meanwhile
-        return RevealedCard(_build_view(updated_row), None)
-    return RevealedCard(
-        _build_view(updated_row),
-        issuance.decrypt_card(encryptor, issuance.card_context(row.item_id), bytes(encrypted_card)),
-    )
+    card = issuance.decrypt_card(encryptor, issuance.card_context(row.item_id), bytes(encrypted_card))
+    return RevealedCard(_build_view(row), card)
 
 
 def report_card(tx: Tx, claim: str, report_reason: str, *, now: datetime) -> CardReport | None:
