@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 from io import BytesIO
 from itertools import chain, islice
 from typing import BinaryIO
@@ -127,21 +128,15 @@ def read_scans(source: BinaryIO, *, json_only: bool = False) -> Iterator[Scan | 
     if json_only and not is_json:
         raise InvalidScanFile("This is not JSON: send an object with an array of events, or the array alone.")
     rows = (read_json_rows if is_json else read_csv_rows)(chain([beginning], chunks))
-    columns_by_names: dict[tuple[str, ...], rules.ScanColumns] = {}
+    find_columns = lru_cache(maxsize=MAX_COLUMN_SETS)(rules.ScanColumns)
     has_scan, first_bad = False, None
     for row in rows:
         result: Scan | BadScanRow
         if isinstance(row, BadScanRow):
             result = row
         else:
-            column_names = tuple(row.columns)
-            columns = columns_by_names.get(column_names)
-            if columns is None:
-                columns = rules.ScanColumns(column_names)
-                if len(columns_by_names) < MAX_COLUMN_SETS:
-                    columns_by_names[column_names] = columns
             try:
-                result = rules.parse_scan(row.columns, columns, row.raw)
+                result = rules.parse_scan(row.columns, find_columns(tuple(row.columns)), row.raw)
             except rules.UnreadableScan as error:
                 result = BadScanRow(row.row, str(error))
         if isinstance(result, BadScanRow):

@@ -6,6 +6,7 @@ and reads more, while requests stay in flight."""
 import asyncio
 import random
 from datetime import datetime, timedelta
+from functools import lru_cache
 from uuid import uuid4
 
 import structlog
@@ -54,7 +55,7 @@ class Dispatcher:
         self._attempts: set[asyncio.Task[None]] = set()
         self._has_work, self._has_enough_outcomes = asyncio.Event(), asyncio.Event()
         self._is_stopping = False
-        self._signers: dict[tuple[int, bytes], Signer] = {}
+        self._find_signer = lru_cache(MAX_CACHED_SIGNERS)(self._build_signer)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until `stop`, then wait for requests in flight."""
@@ -162,20 +163,17 @@ class Dispatcher:
     async def _attempt(self, queue: EndpointQueue, delivery: DueDelivery, now: datetime) -> PostResult:
         url, body = (delivery.payload, b"") if delivery.verb == "get" else (delivery.url, delivery.payload.encode())
         try:
-            signers = [self._signer(delivery.webhook_id, encrypted) for encrypted in queue.lease.signing_secrets(now)]
+            signers = [
+                self._find_signer(delivery.webhook_id, encrypted) for encrypted in queue.lease.signing_secrets(now)
+            ]
         except DecryptionFailed:
             return PostResult(None, error="The secret cannot be opened with this installation's key.")
         headers = signatures.sign_with(signers, message_id=delivery.event_id, at=now, body=body)
         headers["content-type"] = "application/json"
         return await self._client.post(url, method=delivery.verb.upper(), headers=headers, body=body)
 
-    def _signer(self, webhook_id: int, encrypted: bytes) -> Signer:
-        key = webhook_id, encrypted
-        if key not in self._signers:
-            if len(self._signers) >= MAX_CACHED_SIGNERS:
-                self._signers.clear()
-            self._signers[key] = Signer(service.decrypt_secret(self._encryptor, webhook_id, encrypted))
-        return self._signers[key]
+    def _build_signer(self, webhook_id: int, encrypted: bytes) -> Signer:
+        return Signer(service.decrypt_secret(self._encryptor, webhook_id, encrypted))
 
     async def _shut_down(self) -> None:
         """Wait for requests in flight, up to a limit, and release the leases. Those of endpoints that hang are kept
