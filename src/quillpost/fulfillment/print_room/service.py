@@ -29,12 +29,8 @@ AuditCallback = Callable[[Tx], None]  # writes an audit entry in the transaction
 CountAuditCallback = Callable[[Tx, int], None]
 
 
-def write_no_audit(_tx: Tx) -> None:
-    """Where nobody keeps a log of it."""
-
-
-def write_no_count_audit(_tx: Tx, _count: int) -> None:
-    """The same."""
+def write_no_audit(*_: object) -> None:
+    """Where no log of it is kept."""
 
 
 _NO_SIGHTING = "cast(null as date) as day, cast(null as text) as place, false as inferred"
@@ -254,7 +250,7 @@ def rush_orders(
     order_ids: Sequence[int],
     *,
     operator_id: int | None,
-    write_audit: CountAuditCallback = write_no_count_audit,
+    write_audit: CountAuditCallback = write_no_audit,
     now: datetime,
 ) -> list[int]:
     """Process these orders before others, without waiting for the cutoff; the ids of those that still could be."""
@@ -289,9 +285,7 @@ def rush_orders(
     return sorted(row.id for row in rushed)
 
 
-def pool_orders_now(
-    db: Database, mode: str, *, write_audit: CountAuditCallback = write_no_count_audit, now: datetime
-) -> int:
+def pool_orders_now(db: Database, mode: str, *, write_audit: CountAuditCallback = write_no_audit, now: datetime) -> int:
     """Do not wait for the cutoff today; how many orders that affects. None is pooled before it is due."""
     with db.system_transaction() as tx:
         order_count = tx.execute(ADVANCE_POOLING, {"mode": mode, "now": now}).rowcount
