@@ -1,8 +1,8 @@
 """Edits and cancels orders that are still held back."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.core import jobs
-from quillpost.core.database import Database, Tenant, Tx
+from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Conflict, Invalid, Message, Refused
 from quillpost.core.files import find_order_files
@@ -32,7 +32,6 @@ from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.orders.templates.rules import unknown_variables_error
 from quillpost.recipients.models import Person
 from quillpost.rendering.models import Addressee
-from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import compile_template, find_unknown_variables, has_variables
 
 # What a piece costs may depend on its country alone, so few different prices meet many pieces.
@@ -48,7 +47,7 @@ REPRICE_ITEMS = sa.text(
 MESSAGE_CHANGED_WHILE_HELD = Message(
     "message_changed", "Its message was changed after that: released, it is reviewed once more."
 )
-"""Told to operators."""
+"""Shown to operators."""
 
 MESSAGE_COLUMNS = ("message", "creative_key", "warnings", "hold_reasons")
 
@@ -119,21 +118,8 @@ def change_order(
     errors |= {name: [GIFTCARD_UNCHANGEABLE] for name in _find_giftcard_changes(order.gift, unused_fields)}
     if errors:
         raise Invalid(errors)
-    terms, new_message = context.environments[caller.mode], None
-    if changes.message is not None:
-        indicia = terms.indicia[order.mail_class]
-        new_message = check_new_message(
-            context.db, build_tenant(caller), order, message, renderer=context.renderer, indicia=indicia
-        )
-    return edit_order(
-        get_tx(),
-        order.id,
-        changes,
-        new_message,
-        review=terms.review_period,
-        needs_credit=terms.needs_credit,
-        now=context.clock(),
-    )
+    new_message = None if changes.message is None else check_new_message(context, caller, order, message)
+    return edit_order(context, get_tx(), caller, order.id, changes, new_message)
 
 
 def _find_giftcard_changes(gift: GiftcardChoice | None, fields: Mapping[str, Any]) -> list[str]:
@@ -151,16 +137,10 @@ def _find_giftcard_changes(gift: GiftcardChoice | None, fields: Mapping[str, Any
 
 
 def edit_order(
-    tx: Tx,
-    order_id: int,
-    changes: OrderEdit,
-    new_message: NewMessage | None,
-    *,
-    review: timedelta,
-    needs_credit: bool,
-    now: datetime,
+    context: OrderContext, tx: Tx, caller: Caller, order_id: int, changes: OrderEdit, new_message: NewMessage | None
 ) -> Order:
     """The changed order; `Refused` once it is in production."""
+    terms, now = context.environments[caller.mode], context.clock()
     order = queries.read_order(tx, order_id, locked=True)
     _require_editable(order)
     values: dict[str, object] = {"updated_at": now}
@@ -171,7 +151,7 @@ def edit_order(
     if "metadata" in changes.changed_fields:
         values["metadata"] = changes.metadata
     if "schedule_for" in changes.changed_fields:
-        due_at = max(order.created_at + review, changes.schedule_for or now, now)
+        due_at = max(order.created_at + terms.review_period, changes.schedule_for or now, now)
         updated = replace(updated, schedule_for=changes.schedule_for, due_at=due_at)
         values |= {"schedule_for": changes.schedule_for, "due_at": due_at}
         jobs.enqueue_unique(tx, SWEEP_TASK, at=due_at)
@@ -186,27 +166,26 @@ def edit_order(
     # What mails the same at the same time costs what was agreed.
     needs_new_price = (updated.message, updated.schedule_for) != (order.message, order.schedule_for)
     if needs_new_price and not order.audience_pending:
-        cost = _reprice(tx, order, needs_credit=needs_credit, now=now)
+        cost = _reprice(tx, order, needs_credit=terms.needs_credit, now=now)
         values |= {"order_total": cost.item_cents, "gift_total": cost.gift_cents}
     return Order.of(
         tx.execute(sa.update(orders).where(orders.c.id == order_id).values(**values).returning(*orders.c)).one()
     )
 
 
-def check_new_message(
-    db: Database, tenant: Tenant, order: Order, message: str, *, renderer: Renderer, indicia: Sequence[str]
-) -> NewMessage:
+def check_new_message(context: OrderContext, caller: Caller, order: Order, message: str) -> NewMessage:
     """Check that the new text fits everyone. Layout takes a while, so nothing is locked."""
     _require_editable(order)
     if order.pdf_only:
         raise Invalid({"message": ["This letter is a PDF alone: no message is printed on it."]})
     if unknown_names := find_unknown_variables(message):
         raise Invalid({"message": [unknown_variables_error(unknown_names)]})
-    updated = replace(order, message=message)
-    with db.transaction(tenant) as tx:
+    updated, renderer = replace(order, message=message), context.renderer
+    with context.db.transaction(build_tenant(caller)) as tx:
         inline_addressees, creative_key = _read_inline_addressees(tx, order), _creative_key(tx, updated)
         longest_people, previous_longest_people = _longest_people(tx, updated), _longest_people(tx, order)
     has_qr = order.qrcode_url is not None
+    indicia = context.environments[caller.mode].indicia[order.mail_class]
     previous_design, new_design = (
         designs.build_design(version, sender=order.sender, return_address=order.return_address, indicia=indicia)
         for version in (order, updated)
