@@ -113,16 +113,7 @@ def test_the_picture_is_the_true_one_and_is_kept_nowhere(house: AccountPages, co
     caller = Caller(account_id=house.account.id, mode="test")
     made = compose_send(form(), container, UTC)
     drafted = draft_from_body(made.offer.product, made.body, caller, container)
-    production = container.production
-    drawn = order_previews.draw_preview(
-        container.db,
-        container.renderer,
-        caller,
-        drafted,
-        qr_base=production.qr_base,
-        opt_out=production.opt_out,
-        now=container.clock(),
-    )
+    drawn = order_previews.draw_preview(container.orders, caller, drafted)
     assert pictures(shown.text) == list(drawn.sides.values())
     # Whoever has a picture already does not get it again, and another word is another picture of one side.
     marks = re.findall(r'name="seen" value="(\w+)"', shown.text)

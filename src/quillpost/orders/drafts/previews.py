@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
+from functools import partial
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.core.database import Database, Tx
+from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid
-from quillpost.core.files import FileStorage, PendingFile
+from quillpost.core.files import PendingFile
 from quillpost.core.tokens import PREVIEW_CODE
 from quillpost.orders import designs
 from quillpost.orders.audience import queries as audience_queries
@@ -22,26 +23,17 @@ from quillpost.orders.templates.images import limit_heavy_work
 from quillpost.recipients.models import Person
 from quillpost.rendering.images.rules import UnprintableArt
 from quillpost.rendering.models import Copy, Design
-from quillpost.rendering.service import PreviewImages, Renderer
+from quillpost.rendering.service import PreviewImages
 
 PREVIEW_LIFETIME = timedelta(days=7)
 
 
-def draw_preview(
-    db: Database,
-    renderer: Renderer,
-    caller: Caller,
-    draft: OrderDraft,
-    *,
-    qr_base: str,
-    opt_out: str | None,
-    now: datetime,
-) -> PreviewImages:
-    """All sides as they would print, for the recipient asked for or the first who can be mailed."""
-    recipient_index, person = _choose_preview_recipient(db, caller, draft, now=now)
-    design, copy = build_preview_copy(draft, recipient_index, person, qr_base=qr_base, opt_out=opt_out)
+def draw_preview(context: OrderContext, caller: Caller, draft: OrderDraft) -> PreviewImages:
+    """All sides as they would print, for the chosen recipient or the first who can be mailed."""
+    recipient_index, person = _choose_preview_recipient(context, caller, draft)
+    design, copy = build_preview_copy(draft, recipient_index, person, qr_base=context.qr_base, opt_out=context.opt_out)
     with blame_drawing_on_field(draft.request), limit_heavy_work():
-        return renderer.preview(design, copy)
+        return context.renderer.preview(design, copy)
 
 
 @contextmanager
@@ -83,20 +75,12 @@ def build_preview_copy(
     return design, copy
 
 
-def store_previews(storage: FileStorage, pictures: Mapping[str, bytes], *, now: datetime) -> dict[str, PendingFile]:
-    expires_at = now + PREVIEW_LIFETIME
-    return {
-        name: storage.put(picture, purpose="preview", content_type="image/png", expires_at=expires_at, now=now)
-        for name, picture in pictures.items()
-    }
-
-
 def _choose_preview_recipient(
-    db: Database, caller: Caller, draft: OrderDraft, *, now: datetime
+    context: OrderContext, caller: Caller, draft: OrderDraft
 ) -> tuple[RecipientIndex, Person]:
     """Repeats do not matter here: nothing is mailed."""
-    criteria = replace(AudienceCriteria.for_draft(caller, draft, mails_at=now), allows_repeats=True)
-    with db.transaction(build_tenant(caller)) as tx:
+    criteria = replace(AudienceCriteria.for_draft(caller, draft, mails_at=context.clock()), allows_repeats=True)
+    with context.db.transaction(build_tenant(caller)) as tx:
         people = audience_queries.refuse_inline_people(tx, draft.people, criteria, lock=False)
         recipient_index = preview_recipient_index(draft.request, people)
         if recipient_index is not None:
@@ -125,12 +109,13 @@ class OrderPreview:
 def preview_order(context: OrderContext, caller: Caller, draft: OrderDraft) -> OrderPreview:
     """Draws and stores the images; `record_preview` adds their rows."""
     now = context.clock()
-    images = draw_preview(
-        context.db, context.renderer, caller, draft, qr_base=context.qr_base, opt_out=context.opt_out, now=now
+    images = draw_preview(context, caller, draft)
+    store = partial(
+        context.storage.put, purpose="preview", content_type="image/png", expires_at=now + PREVIEW_LIFETIME, now=now
     )
-    sides = store_previews(context.storage, images.sides, now=now)
-    envelopes = store_previews(context.storage, {"": images.envelope} if images.envelope else {}, now=now)
-    return OrderPreview(sides, envelopes.get(""), [*draft.pause_warnings, *draft.warnings])
+    sides = {name: store(picture) for name, picture in images.sides.items()}
+    envelope = store(images.envelope) if images.envelope else None
+    return OrderPreview(sides, envelope, [*draft.pause_warnings, *draft.warnings])
 
 
 def record_preview(context: OrderContext, tx: Tx, caller: Caller, draft: OrderDraft, preview: OrderPreview) -> None:

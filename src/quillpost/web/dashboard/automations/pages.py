@@ -233,15 +233,7 @@ def _draw_preview(context: RequestContext, automation: Automation) -> Automation
         person = automation_service.find_preview_person(automations, context.user.caller, automation, coming)
         plan = AutomationPlan.of(automation)
         order_draft = automation_service.draft_automation_order(automations, context.user.caller, plan, person=person)
-        rendered = previews.draw_preview(
-            context.container.db,
-            context.container.renderer,
-            context.user.caller,
-            order_draft,
-            qr_base=context.container.production.qr_base,
-            opt_out=context.container.production.opt_out,
-            now=context.now(),
-        )
+        rendered = previews.draw_preview(automations.orders, context.user.caller, order_draft)
     except (Invalid, Refused) as error:
         field_errors = to_form_errors(error).fields
         return AutomationPageView(
