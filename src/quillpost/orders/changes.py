@@ -35,14 +35,12 @@ from quillpost.rendering.models import Addressee
 from quillpost.rendering.text.variables import compile_template, find_unknown_variables, has_variables
 
 # What a piece costs may depend on its country alone, so few different prices meet many pieces.
-REPRICE_ITEMS = sa.text(
-    """
+REPRICE_ITEMS = sa.text("""
     update items i set price_cents = p.cents, updated_at = :now
       from unnest(cast(:countries as text[]), cast(:cents as integer[])) as p (country, cents)
      where i.order_id = :order_id and i.status = 'Processing' and i.country = p.country
        and i.price_cents <> p.cents
-    """
-)
+""")
 
 MESSAGE_CHANGED_WHILE_HELD = Message(
     "message_changed", "Its message was changed after that: released, it is reviewed once more."
@@ -298,14 +296,12 @@ def _reprice(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) -> item
 
 FAIL_PROCESSING_ITEMS = sa.update(items).where(items.c.status == ItemStatus.PROCESSING.value)
 
-STOP_ORDER = sa.text(
-    """
+STOP_ORDER = sa.text("""
     update orders
        set n_failed = n_failed + n_processing, n_processing = 0, order_total = 0, gift_total = 0,
            hold_reasons = '[]', pool_at = null
      where id = :order_id
-    """
-)
+""")
 
 
 def cancel_order(tx: Tx, order_id: int, *, now: datetime) -> Order:

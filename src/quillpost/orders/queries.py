@@ -345,13 +345,11 @@ OTHER_REASONS = "Other reasons: each piece says its own."
 PENDING_LIST_REASONS = "On the lists: each piece says its own reason once it is made."
 
 # What failed after the carrier had it was mailed.
-COUNT_NOT_MAILED = sa.text(
-    """
+COUNT_NOT_MAILED = sa.text("""
     select coalesce(failure, '') as reason, count(*) as recipients
       from items where order_id = :order and status = 'Failed' and not is_mailed
      group by 1 order by 2 desc, 1 limit :most
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)

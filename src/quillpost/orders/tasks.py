@@ -36,8 +36,7 @@ ORDERS_PER_RUN = 1_000
 SET_ACCOUNT = sa.text("select set_config('app.account_id', :account, true)")
 
 # Sorted apart, the refusal is found once for each; and items lie in the order of their lists.
-INSERT_ITEMS = sa.text(
-    f"""
+INSERT_ITEMS = sa.text(f"""
     with {audience_queries.CLASSIFIED_SQL}
     insert into items (account_id, sub_account_id, mode, order_id, creative_key, mailing_list_id,
                        status, failure, scans, price_cents, gift_cents, code, {", ".join(PERSON_COLUMNS)},
@@ -50,8 +49,7 @@ INSERT_ITEMS = sa.text(
            case when c.refusal is null then new_short_code() end,
            {", ".join(f"c.{name}" for name in PERSON_COLUMNS)}, c.moved_key, :now, :now
       from (select * from classified order by mailing_list_id, id) c
-    """
-)
+""")
 
 
 def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[str] = (), now: datetime) -> None:
@@ -144,18 +142,15 @@ VERIFIED_MODE = "live"
 """Test mail reaches nobody, and verification costs."""
 
 
-_SELECT_NEXT_ORDER = sa.text(
-    """
+_SELECT_NEXT_ORDER = sa.text("""
     select id, account_id, sub_account_id, due_at from orders
      where status in ('reviewing', 'paused') and mode = :mode and not audience_pending
        and verified_at is null and due_at <= :ahead
      order by due_at, id limit 1
-    """
-)
+""")
 
 
-_SELECT_ITEMS = sa.text(
-    f"""
+_SELECT_ITEMS = sa.text(f"""
     select i.id, i.address_key, mover_of(i.name, i.company) as mover, i.name, i.company, i.standard,
            not exists (select from address_verdicts v
                         where {VALID_RESULT_CONDITION.format(key="i.address_key", alias="i")})
@@ -164,20 +159,17 @@ _SELECT_ITEMS = sa.text(
      where i.order_id = :order and i.id > :last and i.status = 'Processing' and i.country = '{HOME_COUNTRY}'
        and i.standard is not null and i.address_key is not null
      order by i.id limit :most
-    """
-)
+""")
 
 
 # Where somebody has moved, what bars the new address is asked at the end of the review, with all that bars.
-_APPLY_VERIFICATION = sa.text(
-    f"""
+_APPLY_VERIFICATION = sa.text(f"""
     update items i set {APPLY_RESULT_ASSIGNMENTS.format(row="i")}
       from address_verdicts v
      where i.id = any(:ids) and i.status = 'Processing'
        and {VALID_RESULT_CONDITION.format(key="i.address_key", alias="i")}
        and v.deliverability is not null and not {MATCHES_RESULT_CONDITION.format(row="i")}
-    """
-)
+""")
 
 
 def verify_addresses(context: VerificationContext) -> None:

@@ -139,8 +139,7 @@ CLASSIFIED_SQL = f"""
 """The people of the lists with their price and, where they are not mailed, the reason."""
 
 # Of reasons that speak of single addresses there may be as many as people: they are counted as one.
-COUNT_AUDIENCE = sa.text(
-    f"""
+COUNT_AUDIENCE = sa.text(f"""
     with {CLASSIFIED_SQL}
     select case when refusal is null
                   or refusal in (:same_address, :repeated, :suppressed, :sample) then refusal
@@ -148,43 +147,34 @@ COUNT_AUDIENCE = sa.text(
            count(*) as people, sum(cents) as cents,
            count(*) filter (where deliverability = '{DOUBTFUL}') as doubtful
       from classified group by 1
-    """
-)
+""")
 
-SELECT_DOUBT_REASONS = sa.text(
-    f"""
+SELECT_DOUBT_REASONS = sa.text(f"""
     select why from (
         select reasons[1] as why, id from recipients
          where mailing_list_id = any(:lists) and account_id = :account_id and deliverability = '{DOUBTFUL}'
          order by id limit 1000) doubted
      where why is not null group by why order by min(id) limit :most
-    """
-)
+""")
 
-SELECT_FIRST_MAILED = sa.text(
-    f"""
+SELECT_FIRST_MAILED = sa.text(f"""
     with {CLASSIFIED_SQL}
     select * from classified where refusal is null order by mailing_list_id, id limit 1
-    """
-)
+""")
 
-SELECT_INLINE_REFUSALS = sa.text(
-    f"""
+SELECT_INLINE_REFUSALS = sa.text(f"""
     select p.position, case when suppressed.position is null then :repeated else :suppressed end as refusal
       from unnest(cast(:keys as text[])) with ordinality as p (key, position)
       left join suppressed_places(cast(:sub_account_id as bigint), :mode, :keys, cast(:surnames as text[]),
                                   cast(:emails as text[])) as suppressed (position) on suppressed.position = p.position
      where suppressed.position is not null or (not :allows_repeats and {_repeats_sql("p.key")})
-    """
-)
+""")
 
-COUNT_REPEATED_ITEMS = sa.text(
-    f"""
+COUNT_REPEATED_ITEMS = sa.text(f"""
     select count(*) from items r
      where r.order_id = :order_id and r.status = 'Processing' and r.address_key is not null
        and {_repeats_sql("r.address_key")}
-    """
-)
+""")
 
 # Two sends of one creative at the same moment would not see each other's pieces.
 LOCK_CREATIVE = sa.text("select pg_advisory_xact_lock(hashtextextended(:creative, 0))")

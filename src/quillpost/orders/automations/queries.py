@@ -185,8 +185,7 @@ _COUNT_UPCOMING = {
 
 _SELECT_DATE_KINDS = sa.select(automations.c.date_field, automations.c.days_offset).distinct()
 
-_SELECT_ALREADY_SENT = sa.text(
-    """
+_SELECT_ALREADY_SENT = sa.text("""
     select p.place
       from unnest(cast(:keys as text[]), cast(:people as bigint[]), cast(:years as integer[]))
            with ordinality as p (key, recipient_id, year, place)
@@ -195,8 +194,7 @@ _SELECT_ALREADY_SENT = sa.text(
                       and s.year = p.year)
         or exists (select 1 from automation_sent s where s.automation_id = :automation
                       and s.recipient_id = p.recipient_id and s.year = p.year)
-    """
-)
+""")
 
 _LOCK_DUE = sa.text("select id from automation_due where id = any(:due) order by id for update")
 _DELETE_DUE_ROWS = sa.text("delete from automation_due where id = any(:due)")

@@ -60,8 +60,7 @@ def decrypt_card(encryptor: Encryptor, context: str, encrypted: bytes) -> CardSe
 
 LOCK_CARDS = sa.text("select item_id from giftcards where item_id = any(:items) order by item_id for no key update")
 
-INSERT_CARD_REQUESTS = sa.text(
-    """
+INSERT_CARD_REQUESTS = sa.text("""
     insert into giftcards (item_id, account_id, sub_account_id, mode, order_id, brand, cents,
                            status, issuer, asked_at)
     select i.id, i.account_id, i.sub_account_id, i.mode, i.order_id, o.giftcard_brand, i.gift_cents,
@@ -71,33 +70,27 @@ INSERT_CARD_REQUESTS = sa.text(
        and o.giftcard_brand is not null and i.gift_cents > 0
      order by i.id
     on conflict (item_id) do nothing
-    """
-)
+""")
 
 # Whoever was asked before had none.
-SET_ISSUER = sa.text(
-    """
+SET_ISSUER = sa.text("""
     update giftcards set issuer = :issuer
      where item_id = any(:items) and status = 'asked' and issuer is null
-    """
-)
+""")
 
-SELECT_PENDING_CARDS = sa.text(
-    """
+SELECT_PENDING_CARDS = sa.text("""
     select g.item_id, g.reference, g.brand, g.cents, g.issuer, coalesce(b.issuer_code, g.brand) as product
       from giftcards g
       join items i on i.id = g.item_id
       left join giftcard_brands b on b.code = g.brand
      where g.item_id = any(:items) and g.status = 'asked' and i.status = 'Processing'
      order by g.item_id
-    """
-)
+""")
 
 # A piece that has ended meanwhile brings no card, and its value went back when it ended: no money moves. What
 # comes for a card that is void already was issued after its issuer was told so: they are told again. One that
 # somebody else was refused meanwhile has failed its piece, too.
-STORE_CARDS = sa.text(
-    """
+STORE_CARDS = sa.text("""
     with given as (
         select * from unnest(cast(:items as bigint[]), cast(:digests as bytea[]), cast(:claims as bytea[]),
                              cast(:cards as bytea[])) as g (item_id, digest, claim, card)),
@@ -128,15 +121,12 @@ STORE_CARDS = sa.text(
                :now
           from stored group by account_id, sub_account_id, mode, order_id)
     select (select count(*) from stored) as issued, (select count(*) from late) as late
-    """
-)
+""")
 
-REFUSE_CARDS = sa.text(
-    """
+REFUSE_CARDS = sa.text("""
     update giftcards set status = 'refused'
      where item_id = any(:items) and status = 'asked' returning item_id
-    """
-)
+""")
 
 CLEAR_ISSUER = sa.text(
     "update giftcards set issuer = null where item_id = any(:items) and status = 'asked' and issuer = :issuer"

@@ -83,38 +83,30 @@ class CardReport:
     is_new: bool
 
 
-SELECT_BY_CLAIM = sa.text(
-    """
+SELECT_BY_CLAIM = sa.text("""
     select g.item_id, g.order_id, g.mode, g.cents, g.status, g.opened_at, g.visited_at, g.claimed_at,
            g.reported_at, g.report, coalesce(o.giftcard_title, g.brand) as title,
            coalesce(o.giftcard_accent, '#1f4b99') as accent, o.landing_page_url,
            coalesce(nullif(o.sender_company, ''), nullif(o.sender_name, '')) as sender
       from giftcards g join orders o on o.id = g.order_id
      where g.claim_digest = :digest
-    """
-)
+""")
 SET_OPENED = sa.text("update giftcards set opened_at = :now where item_id = :item_id and opened_at is null")
-SET_VISITED = sa.text(
-    """
+SET_VISITED = sa.text("""
     update giftcards set visited_at = :now, opened_at = coalesce(opened_at, :now)
      where item_id = :item_id and status = 'issued' and visited_at is null
-    """
-)
+""")
 # Against voiding, which asks for a card that nobody has claimed, one wins: the row is the same.
-SET_CLAIMED = sa.text(
-    """
+SET_CLAIMED = sa.text("""
     update giftcards
        set claimed_at = coalesce(claimed_at, :now), opened_at = coalesce(opened_at, :now)
      where item_id = :item_id and status = 'issued' and (claimed_at is not null or reported_at is null)
     returning card_sealed
-    """
-)
-SET_REPORTED = sa.text(
-    """
+""")
+SET_REPORTED = sa.text("""
     update giftcards set reported_at = :now, report = :report
      where item_id = :item_id and status = 'issued' and reported_at is null
-    """
-)
+""")
 
 
 def open_claim_page(tx: Tx, claim: str, *, records_opening: bool, now: datetime) -> ClaimView | None:

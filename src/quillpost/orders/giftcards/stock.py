@@ -177,8 +177,7 @@ _COPY_STOCK = """
 _COPY_TYPES = ("int8", "text", "text", "int4", "bytea", "date", "text", "timestamptz")
 _SELECT_STOCK = sa.text("select id, card_sealed from giftcard_stock where mode = 'live'")
 
-_COUNT_STOCK = sa.text(
-    """
+_COUNT_STOCK = sa.text("""
     select brand, cents,
            count(*) filter (where is_there and coalesce(expires_on >= :good_on, true)) as free,
            count(*) filter (where is_there and expires_on < :good_on) as expiring,
@@ -187,12 +186,10 @@ _COUNT_STOCK = sa.text(
            min(expires_on) filter (where is_there and expires_on >= :good_on) as first_expires_on
       from giftcard_stock, lateral (select taken_by is null and set_aside_at is null as is_there) there
      where mode = 'live' group by brand, cents order by brand, cents
-    """
-)
+""")
 
 # Of each brand's amounts, as many as are worth counting: a shelf may hold a million cards.
-_COUNT_FREE = sa.text(
-    """
+_COUNT_FREE = sa.text("""
     select b.code as brand, a.cents, s.free
       from giftcard_brands b cross join lateral unnest(b.amounts) as a (cents)
      cross join lateral (
@@ -201,13 +198,11 @@ _COUNT_FREE = sa.text(
                  where mode = 'live' and brand = b.code and cents = a.cents and taken_by is null
                    and set_aside_at is null and coalesce(expires_on >= :good_on, true) limit :most) c) s
      where s.free > 0 order by b.code, a.cents
-    """
-)
+""")
 MAX_FREE_COUNT = 1_000
 
 # Those that pieces have are set aside, too, in case that they come back.
-_RELEASE_SET_ASIDE = sa.text(
-    """
+_RELEASE_SET_ASIDE = sa.text("""
     with mine as (
         select id from giftcard_stock
          where mode = 'live' and set_aside_at is not null and brand = coalesce(:brand, brand)
@@ -215,8 +210,7 @@ _RELEASE_SET_ASIDE = sa.text(
     released as (
         update giftcard_stock s set set_aside_at = null from mine where s.id = mine.id returning s.taken_by)
     select count(*) from released where taken_by is null
-    """
-)
+""")
 
 
 @dataclass(slots=True)

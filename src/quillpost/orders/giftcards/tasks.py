@@ -17,8 +17,7 @@ RETURN_CARDS_TASK = "giftcards.return_void_cards"
 ITEM_FAILED = "The piece failed"
 
 # A card is void once, so the least of the ids that become void together is in no other entry.
-VOID_CARDS = sa.text(
-    """
+VOID_CARDS = sa.text("""
     with mine as (
         select item_id from giftcards
          where item_id = any(:items) and status = 'issued' and claimed_at is null
@@ -43,8 +42,7 @@ VOID_CARDS = sa.text(
           from (select order_id, sum(cents) as cents from void group by order_id) v
          where o.id = v.order_id)
     select count(*) from void
-    """
-)
+""")
 
 
 def void_cards(tx: Tx, item_ids: Sequence[int], *, reason: str | None, now: datetime) -> int:
@@ -63,8 +61,7 @@ MAX_FAILURES = 3
 
 # Whoever composes the batch may be waiting for the answer; they, or whoever comes after them, take out what
 # has ended. The orders' turns are not taken: no piece that has ended comes back.
-VOID_ENDED_ITEMS = sa.text(
-    """
+VOID_ENDED_ITEMS = sa.text("""
     with ended as (
         select g.item_id from giftcards g join items i on i.id = g.item_id
          where g.status = 'asked' and i.status <> 'Processing'
@@ -73,31 +70,25 @@ VOID_ENDED_ITEMS = sa.text(
          order by g.item_id for no key update of g skip locked)
     update giftcards g set status = 'void', voided_at = :now, void_reason = :why
       from ended where g.item_id = ended.item_id
-    """
-)
+""")
 
-SELECT_TO_RETURN = sa.text(
-    """
+SELECT_TO_RETURN = sa.text("""
     select item_id, reference, voided_at from giftcards
      where status = 'void' and issuer is not null and given_back_at is null
        and mode = :mode and issuer = :issuer and item_id > :after
      order by item_id limit :most
-    """
-)
+""")
 
-COUNT_OTHER_ISSUERS = sa.text(
-    """
+COUNT_OTHER_ISSUERS = sa.text("""
     select issuer, count(*) as cards from giftcards
      where status = 'void' and issuer is not null and given_back_at is null
        and mode = :mode and issuer <> :issuer
      group by issuer
-    """
-)
+""")
 
 # A card that came late made its row void once more: that one is told again. What the issuer has taken back is
 # somebody else's card from now on.
-SET_RETURNED = sa.text(
-    """
+SET_RETURNED = sa.text("""
     with told as (
         select g.item_id, b.is_taken from giftcards g
           join unnest(cast(:items as bigint[]), cast(:voided as timestamptz[]), cast(:taken as boolean[]))
@@ -107,8 +98,7 @@ SET_RETURNED = sa.text(
     update giftcards g
        set given_back_at = :now, card_sealed = case when told.is_taken then null else g.card_sealed end
       from told where g.item_id = told.item_id
-    """
-)
+""")
 
 
 class CardReturns:

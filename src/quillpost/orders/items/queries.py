@@ -20,8 +20,7 @@ from quillpost.orders.items.models import Item
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
 
-INSERT_FIRST_ITEM_FACTS = sa.text(
-    """
+INSERT_FIRST_ITEM_FACTS = sa.text("""
     with fact as (
         insert into facts (account_id, sub_account_id, mode, kind, order_id, item_id,
                            order_status, previous, current, at)
@@ -31,29 +30,24 @@ INSERT_FIRST_ITEM_FACTS = sa.text(
          where i.order_id = :order_id and (not :listed or i.mailing_list_id is not null) order by i.id
         returning id)
     insert into fact_queue (fact_id) select id from fact
-    """
-)
+""")
 """The first status of an order's items; `listed`, of those from its lists."""
 
-SUM_LIVE_CENTS = sa.text(
-    """
+SUM_LIVE_CENTS = sa.text("""
     select coalesce(sum(price_cents), 0) as pieces, coalesce(sum(gift_cents), 0) as gifts
       from items where order_id = :order_id and status <> 'Failed'
-    """
-)
+""")
 
 
-COUNT_ITEMS = sa.text(
-    f"""
+COUNT_ITEMS = sa.text(f"""
     update orders o
        set recipient_count = c.everyone, {", ".join(f"n_{s.count_name} = c.{s.count_name}" for s in ItemStatus)}
       from (select count(*) as everyone, {
-        ", ".join(f"count(*) filter (where status = '{s}') as {s.count_name}" for s in ItemStatus)
-    }
+    ", ".join(f"count(*) filter (where status = '{s}') as {s.count_name}" for s in ItemStatus)
+}
               from items where order_id = :order_id) c
      where o.id = :order_id
-    """
-)
+""")
 
 
 def inline_item_conditions(order: Order) -> list[sa.ColumnElement[bool]]:
@@ -311,8 +305,7 @@ def _read_newest_first(tx: Tx, table: sa.Table, ids: Sequence[int] | set[int]) -
     return tx.execute(sa.select(table).where(table.c.id == id_array).order_by(table.c.id.desc())).all()
 
 
-INSERT_ORDER_STATUS_EVENTS = sa.text(
-    """
+INSERT_ORDER_STATUS_EVENTS = sa.text("""
     with fact as (
         insert into facts (account_id, sub_account_id, mode, kind, order_id,
                            order_status, previous, current, at)
@@ -321,8 +314,7 @@ INSERT_ORDER_STATUS_EVENTS = sa.text(
           from orders where id = any(:orders) order by id
         returning id)
     insert into fact_queue (fact_id) select id from fact
-    """
-)
+""")
 
 
 def record_order_status_change(tx: Tx, order_ids: Sequence[int], *, previous: str | None, now: datetime) -> None:

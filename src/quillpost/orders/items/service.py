@@ -15,26 +15,22 @@ from quillpost.orders.rules import FINAL_STATUSES, NEXT_STATUSES, ItemStatus, Or
 from quillpost.recipients.addresses.rules import HOME_COUNTRY
 
 # What failed before the carrier had it will not be mailed, and holds nothing back.
-MARK_MAILED = sa.text(
-    """
+MARK_MAILED = sa.text("""
     update orders o set status = 'mailed', updated_at = :now
       from orders was
      where o.id = any(:orders) and was.id = o.id and o.status = was.status
        and o.status in ('processing', 'printing')
        and o.n_mailed > 0 and o.recipient_count = o.n_mailed + o.n_failed - o.n_lost
     returning o.id, was.status as previous
-    """
-)
-MARK_FULFILLED = sa.text(
-    f"""
+""")
+MARK_FULFILLED = sa.text(f"""
     update orders o set status = 'fulfilled', hold_reasons = '[]', updated_at = :now
       from orders was
      where o.id = any(:orders) and was.id = o.id and o.status = was.status
        and o.status in ('processing', 'printing', 'mailed')
        and o.recipient_count = {" + ".join(f"o.n_{end.count_name}" for end in FINAL_STATUSES)} + o.n_over
     returning o.id, was.status as previous
-    """
-)
+""")
 
 
 def advance_orders(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
@@ -196,13 +192,11 @@ class EndReroutedStatement(_ItemsStatement):
     """
 
 
-MOVE_LISTED_ITEMS = MoveItemsStatement(
-    """
+MOVE_LISTED_ITEMS = MoveItemsStatement("""
     select w.*, cast(null as timestamptz) as seen_at, cast(null as text) as place, false as inferred
       from unnest(cast(:ids as bigint[]), cast(:targets as text[]),
                   cast(:days as date[]), cast(:reasons as text[])) as w (item_id, target, day, reason)
-    """
-)
+""")
 
 
 def change_item_statuses(tx: Tx, changes: Sequence[StatusChange], *, now: datetime) -> None:
