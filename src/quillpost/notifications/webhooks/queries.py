@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -45,6 +45,10 @@ class WebhookSubscription:
     last_error: str | None
     previous_until: datetime | None
 
+    @classmethod
+    def of(cls, row: sa.Row[Any]) -> Self:
+        return cls(**row._mapping)
+
     @property
     def is_awake(self) -> bool:
         return self.status in ("active", "failing")
@@ -69,18 +73,18 @@ def read_webhook(tx: Tx, webhook_id: int, *, locked: bool = False) -> WebhookSub
     row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     if row is None:
         raise NotFound
-    return WebhookSubscription(*row)
+    return WebhookSubscription.of(row)
 
 
 def list_webhooks(tx: Tx, page_request: PageRequest, *, sub_account_id: int | None) -> Page[WebhookSubscription]:
     conditions = [] if sub_account_id is None else [webhooks.c.sub_account_id == sub_account_id]
     query = sa.select(*_WEBHOOK_COLUMNS).where(*conditions)
-    return read_newest_page(tx, query, page_request, lambda row: WebhookSubscription(*row))
+    return read_newest_page(tx, query, page_request, WebhookSubscription.of)
 
 
 def update_webhook(tx: Tx, webhook_id: int, values: Mapping[str, Any]) -> WebhookSubscription:
     query = sa.update(webhooks).where(webhooks.c.id == webhook_id).values(**values).returning(*_WEBHOOK_COLUMNS)
-    return WebhookSubscription(*tx.execute(query).one())
+    return WebhookSubscription.of(tx.execute(query).one())
 
 
 def delete_webhook(tx: Tx, webhook_id: int) -> None:
