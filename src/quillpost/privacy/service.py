@@ -114,10 +114,6 @@ QUEUE_FILES = sa.text("""
 """)
 
 
-def delete_item_print_files(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> int:
-    return delete_print_files(tx, list(tx.execute(SELECT_ITEM_BATCHES, {"items": list(item_ids)}).scalars()), now=now)
-
-
 def delete_print_files(tx: Tx, batch_ids: Sequence[int], *, now: datetime) -> int:
     """How many files are deleted; batches that are not mailed keep theirs."""
     if not batch_ids:
@@ -223,7 +219,7 @@ _STATEMENTS = {table: sa.text(statement) for table, statement in RELATED_STATEME
 def erase_items(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> dict[str, int]:
     """Rows by table. Run again, it finds what was written since."""
     params: dict[str, Any] = {"items": list(item_ids), "now": now}
-    file_ids = list(tx.execute(SELECT_ITEM_FILES, {"items": list(item_ids)}).scalars())
+    file_ids = list(tx.execute(SELECT_ITEM_FILES, params).scalars())
     counts = {table: tx.execute(statement, params).rowcount for table, statement in _STATEMENTS.items()}
     update = (
         sa.update(items)
@@ -235,7 +231,7 @@ def erase_items(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> dict[str, 
         )
     )
     counts["items"] = tx.execute(update).rowcount
-    counts["files"] = delete_item_print_files(tx, item_ids, now=now)
+    counts["files"] = delete_print_files(tx, list(tx.execute(SELECT_ITEM_BATCHES, params).scalars()), now=now)
     # An image that only these items used may show their recipient.
     counts["files"] += delete_unused_files(tx, file_ids, now=now)
     return counts
