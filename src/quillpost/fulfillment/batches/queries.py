@@ -21,6 +21,7 @@ from quillpost.orders.models import Order
 from quillpost.orders.queries import lock_orders_of_items
 from quillpost.orders.rules import FINAL_STATUSES
 from quillpost.recipients.addresses.rules import INCOMPLETE_ADDRESS, UNDELIVERABLE
+from quillpost.recipients.rules import SUPPRESSED
 
 # Live orders wait for address verification, as long as its timeout lasts.
 AWAITS_VERIFICATION = """
@@ -280,31 +281,20 @@ def read_barcodes(tx: Tx, item_ids: Sequence[int]) -> dict[int, str]:
     return {row.item_id: row.tracking for row in tx.execute(sa.select(prints).where(*conditions))}
 
 
-def find_reserved_items(tx: Tx, order_ids: Sequence[int], name: str) -> list[int]:
-    return list(
-        tx.execute(
-            sa.select(items.c.id).where(
-                items.c.order_id.in_(order_ids),
-                items.c.status == "Processing",
-                sa.func.lower(items.c.name) == name.lower(),
-            )
-        ).scalars()
+def find_unmailable_items(tx: Tx, order_ids: Sequence[int], *, reserved_name: str | None) -> dict[int, str]:
+    """Why items cannot be mailed: their addresses were found undeliverable or suppressed since they were accepted, or
+    they have the name that testing mode reserves."""
+    is_waiting = items.c.order_id.in_(order_ids), items.c.status == "Processing"
+    undeliverable_query = sa.select(items.c.id, items.c.reasons).where(
+        *is_waiting, items.c.deliverability == UNDELIVERABLE
     )
-
-
-def find_undeliverable_items(tx: Tx, order_ids: Sequence[int]) -> dict[int, str]:
-    """Items to addresses that were found undeliverable since they were accepted; and why."""
-    rows = tx.execute(
-        sa.select(items.c.id, items.c.reasons).where(
-            items.c.order_id.in_(order_ids), items.c.status == "Processing", items.c.deliverability == UNDELIVERABLE
-        )
-    )
-    return {row.id: (row.reasons or [INCOMPLETE_ADDRESS])[0] for row in rows}
-
-
-def find_suppressed_items(tx: Tx, order_ids: Sequence[int]) -> list[int]:
-    """Items to addresses that were suppressed since they were accepted."""
-    return list(tx.execute(FIND_SUPPRESSED_ITEMS, {"orders": list(order_ids)}).scalars())
+    reasons = {row.id: (row.reasons or [INCOMPLETE_ADDRESS])[0] for row in tx.execute(undeliverable_query)}
+    reasons |= dict.fromkeys(tx.execute(FIND_SUPPRESSED_ITEMS, {"orders": list(order_ids)}).scalars(), SUPPRESSED)
+    if reserved_name is not None:
+        has_name = sa.func.lower(items.c.name) == reserved_name.lower()
+        reserved_ids = tx.execute(sa.select(items.c.id).where(*is_waiting, has_name)).scalars()
+        reasons |= dict.fromkeys(reserved_ids, "Undeliverable address")
+    return reasons
 
 
 def add_list_sends(tx: Tx, batch_id: int, *, now: datetime) -> None:

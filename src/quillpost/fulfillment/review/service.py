@@ -32,7 +32,6 @@ from quillpost.orders.models import Order
 from quillpost.orders.products import DISPLAY_TYPES
 from quillpost.orders.queries import change_status, read_order
 from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
-from quillpost.recipients.rules import SUPPRESSED
 from quillpost.recipients.verification.tasks import VERIFY_TASK
 
 # With a price for every other country, no item needs to be looked at.
@@ -182,11 +181,8 @@ def start_processing(
 
 
 def _fail_unmailable_items(tx: Tx, environment: Environment, order_ids: Sequence[int], *, now: datetime) -> None:
-    reasons = batch_queries.find_undeliverable_items(tx, order_ids)
-    reasons |= dict.fromkeys(batch_queries.find_suppressed_items(tx, order_ids), SUPPRESSED)
-    if environment.mode == "test":
-        reserved = batch_queries.find_reserved_items(tx, order_ids, UNDELIVERABLE_NAME)
-        reasons |= dict.fromkeys(reserved, "Undeliverable address")
+    reserved_name = UNDELIVERABLE_NAME if environment.mode == "test" else None
+    reasons = batch_queries.find_unmailable_items(tx, order_ids, reserved_name=reserved_name)
     change_item_statuses(
         tx, [StatusChange(item_id, ItemStatus.FAILED, reason=reason) for item_id, reason in reasons.items()], now=now
     )
