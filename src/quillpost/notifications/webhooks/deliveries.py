@@ -1,9 +1,8 @@
 """The delivery log, partitioned by day, and the health of endpoints."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -37,14 +36,6 @@ _BLOCKING_DELIVERY = (
     .scalar_subquery()
 )
 _READ_BACKOFF_END = sa.text("select lane_rest(:webhook_id)")
-
-_DELIVERY_COLUMNS = [
-    deliveries.c[name]
-    for name in (
-        "id", "event_id", "event_type", "status", "attempts", "body", "response_status", "response_body",
-        "error", "created_at", "next_at", "delivered_at",
-    )
-]  # fmt: skip
 
 # The same body is sent again, unless it was for another URL or method. It is the same event, so its receiver can
 # recognize the repeat.
@@ -90,6 +81,13 @@ class WebhookDelivery:
     next_at: datetime | None
     delivered_at: datetime | None
     waits_for: int | None  # the earlier delivery of its stream
+
+
+_DELIVERY_COLUMNS = [
+    *(deliveries.c[field.name] for field in fields(WebhookDelivery) if field.name in deliveries.c),
+    deliveries.c.body.label("payload"),
+    _BLOCKING_DELIVERY.label("waits_for"),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,12 +167,11 @@ def _read_deliveries(tx: Tx, webhook_id: int, ids: Sequence[int]) -> list[Webhoo
     """A pending delivery is due when its endpoint's backoff has ended; one that waits for another has no time of its
     own."""
     query = (
-        sa.select(*_DELIVERY_COLUMNS, _BLOCKING_DELIVERY)
+        sa.select(*_DELIVERY_COLUMNS)
         .where(deliveries.c.webhook_id == webhook_id, deliveries.c.id.in_(ids))
         .order_by(deliveries.c.id.desc())
     )
-    rows: Sequence[Any] = tx.execute(query).all()
-    read_rows = [WebhookDelivery(*row) for row in rows]
+    read_rows = [WebhookDelivery(**row._mapping) for row in tx.execute(query)]
     backoff_until = tx.execute(_READ_BACKOFF_END, {"webhook_id": webhook_id}).scalar() if read_rows else None
     return [replace(delivery, next_at=_effective_next_at(delivery, backoff_until)) for delivery in read_rows]
 
