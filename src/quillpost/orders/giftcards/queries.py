@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from importlib.resources import files
-from typing import Any, Literal, Self
+from operator import itemgetter
+from typing import Any, Final, Literal, Self
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -24,13 +25,6 @@ class CardEvent(StrEnum):
     CLAIMED = "Gift card claimed"
     REPORTED = "Gift card reported"
     VOIDED = "Gift card voided"
-
-
-@dataclass(frozen=True, slots=True)
-class CardStep:
-    event: CardEvent
-    at: datetime
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +46,8 @@ class ItemGiftcard:
     void_reason: str | None
     reissued_as: int | None
 
-    def list_steps(self) -> Sequence[CardStep]:
-        """Oldest first; empty if it was never issued."""
+    def list_events(self) -> Sequence[tuple[CardEvent, datetime, str | None]]:
+        """Each with its time and reason, oldest first; empty if it was never issued."""
         if self.issued_at is None:
             return []
         event_times = {
@@ -64,8 +58,8 @@ class ItemGiftcard:
             CardEvent.REPORTED: (self.reported_at, self.report),
             CardEvent.VOIDED: (self.voided_at, self.void_reason),
         }
-        steps = [CardStep(event, at, reason) for event, (at, reason) in event_times.items() if at is not None]
-        return sorted(steps, key=lambda step: step.at)
+        events = [(event, at, reason) for event, (at, reason) in event_times.items() if at is not None]
+        return sorted(events, key=itemgetter(1))
 
     @classmethod
     def of(cls, row: sa.Row[Any]) -> Self:

@@ -166,13 +166,8 @@ def read_item(tx: Tx, item_id: int) -> Item:
 def list_item_steps(tx: Tx, item: Item) -> list[HistoryStep]:
     """The item's and its card's history, oldest first."""
     card = read_card(tx, item.id)
-    card_steps = (
-        ()
-        if card is None
-        else (
-            HistoryStep(card_step.event, None, card_step.at, reason=card_step.reason) for card_step in card.list_steps()
-        )
-    )
+    card_events = card.list_events() if card else []
+    card_steps = [HistoryStep(event, None, at, reason=reason) for event, at, reason in card_events]
     # Each in its own order: a carrier may tell late what it saw early.
     return list(merge(_list_status_steps(tx, item), card_steps, key=attrgetter("at")))
 
