@@ -165,12 +165,6 @@ COUNT_MOVED = sa.text("""
 
 
 @dataclass(frozen=True, slots=True)
-class StoredScans:
-    new: int
-    matched: int
-
-
-@dataclass(frozen=True, slots=True)
 class MovePlan:
     """Whether some items were not printed or mailed yet, or had inferred deliveries."""
 
@@ -180,15 +174,15 @@ class MovePlan:
     rounds: int
 
 
-def insert_scans(tx: Tx, scans: Iterable[Scan], *, now: datetime) -> StoredScans:
-    """Store new scans, each with its item."""
+def insert_scans(tx: Tx, scans: Iterable[Scan], *, now: datetime) -> tuple[int, int]:
+    """Store new scans, each with its item; how many are new, and how many of those have an item."""
     connection = driver_connection(tx)
     tx.execute(CREATE_TEMP_TABLES)
     with connection.cursor() as cursor, cursor.copy(COPY_SCANS) as copy:
         copy.write("".join(map(_copy_row, {scan_digest(scan): scan for scan in scans}.items())))
     connection.execute("analyze scan_chunk (digest, tracking)")
     row = tx.execute(INSERT_SCANS, {"now": now}).one()
-    return StoredScans(row.new, row.ours)
+    return row.new, row.ours
 
 
 def plan_moves(tx: Tx) -> MovePlan:

@@ -184,8 +184,8 @@ def ingest_scans(
     """Store the new scans and move their items, in one transaction."""
     totals = result if result is not None else ScanImportResult()
     with db.system_transaction() as tx:
-        stored = queries.insert_scans(tx, scans, now=now)
-        if stored.matched:
+        new_count, matched_count = queries.insert_scans(tx, scans, now=now)
+        if matched_count:
             plan = queries.plan_moves(tx)
             if plan.unprinted:
                 MOVE_TO_PRINTED.run(tx, {}, now=now)
@@ -196,6 +196,6 @@ def ingest_scans(
             if plan.inferred:
                 queries.confirm_deliveries(tx, now=now)
             totals.moved.update(queries.count_moved(tx))
-    totals.new += stored.new
-    totals.matched += stored.matched
+    totals.new += new_count
+    totals.matched += matched_count
     return totals
