@@ -214,12 +214,6 @@ RETENTION_RULES = (
 )  # fmt: skip
 
 
-def count_overdue(tx: Tx, rule: RetentionRule, *, before: datetime, limit: int) -> int:
-    """At most `limit`."""
-    query = sa.text(f"select count(*) from (select * from ({rule.overdue_query}) old limit :most) counted")
-    return int(tx.execute(query, {"before": before, "most": limit}).scalar_one())
-
-
 def read_retention_days(settings: object) -> RetentionDays:
     return {rule.setting: getattr(settings, rule.setting) for rule in RETENTION_RULES}
 
@@ -264,8 +258,10 @@ def list_retention(db: Database, days: RetentionDays, *, now: datetime) -> list[
         retention_days = days.get(rule.setting)
         overdue_count = 0
         if retention_days is not None:
+            query = sa.text(f"select count(*) from (select * from ({rule.overdue_query}) old limit :most) counted")
+            params = {"before": now - timedelta(days=retention_days), "most": MAX_COUNTED}
             with db.system_transaction() as tx:
-                overdue_count = count_overdue(tx, rule, before=now - timedelta(days=retention_days), limit=MAX_COUNTED)
+                overdue_count = int(tx.execute(query, params).scalar_one())
         statuses.append(RetentionStatus(rule, retention_days, overdue_count))
     return statuses
 
