@@ -53,14 +53,17 @@ class TemplateTable(Generic[Template]):
     def find(self, tx: Tx, template_id: int, *, share_locked: bool = False) -> Template:
         """The template that a body names: unknown and another's are refused alike; `share_locked`, it stays until
         this transaction ends."""
-        row = self._find_row(tx, template_id, share_locked=share_locked)
-        if row is None:
-            raise Refused(self.unknown_message)
-        return self.kind.of(row)
+        try:
+            return self.read(tx, template_id, share_locked=share_locked)
+        except NotFound:
+            raise Refused(self.unknown_message) from None
 
-    def read(self, tx: Tx, template_id: int, *, locked: bool = False) -> Template:
-        """The template; `locked`, nobody else changes it before this transaction ends."""
-        row = self._find_row(tx, template_id, locked=locked)
+    def read(self, tx: Tx, template_id: int, *, locked: bool = False, share_locked: bool = False) -> Template:
+        """The template; `locked`, no other transaction changes it before this one ends; `share_locked`, it stays."""
+        query = sa.select(self.table).where(self.table.c.id == template_id)
+        if locked or share_locked:
+            query = query.with_for_update(read=share_locked, key_share=share_locked)
+        row = tx.execute(query).first()
         if row is None:
             raise NotFound
         return self.kind.of(row)
@@ -118,14 +121,6 @@ class TemplateTable(Generic[Template]):
         if waiting_order_id is not None:
             raise Refused(f"Order {waiting_order_id} still waits and uses this template: cancel it first, or wait.")
         refuse_if_used_by_automation(tx, automations.c[self.reference] == template_id, kind="template")
-
-    def _find_row(
-        self, tx: Tx, template_id: int, *, locked: bool = False, share_locked: bool = False
-    ) -> sa.Row[Any] | None:
-        query = sa.select(self.table).where(self.table.c.id == template_id)
-        if locked or share_locked:
-            query = query.with_for_update(read=share_locked, key_share=share_locked)
-        return tx.execute(query).first()
 
 
 IMAGE_TEMPLATES = TemplateTable(
