@@ -22,18 +22,11 @@ from quillpost.rendering.text.variables import has_variables
 INK_HARD_TO_READ = "ink_hard_to_read"
 
 
-@dataclass(frozen=True, slots=True)
-class InkContrast:
-    """`lowest` is set where something is hard to read: from 1 (invisible) to 21 (black on white)."""
-
-    lowest: float | None
-    warnings: list[Message]
-
-
 def check_ink(
     renderer: Renderer, design: rendering_models.Design, artwork: Artwork, request: ResolvedRequest
-) -> InkContrast:
-    """How well the handwriting stands out from paper or picture. A blank message gives no warning, but counts: it may
+) -> tuple[float | None, list[Message]]:
+    """How well the handwriting stands out from paper or picture: the lowest contrast where something is hard to read,
+    from 1 (invisible) to 21 (black on white), and the warnings. A blank message gives no warning, but counts: it may
     be changed later."""
     layout = renderer.products[design.product]
     kind = layout.message_side.art
@@ -56,7 +49,7 @@ def check_ink(
         if value < MIN_READABLE_CONTRAST
     ]
     lowest = min([MIN_READABLE_CONTRAST, *(value for value, _ in [*message_contrasts, *envelope_contrasts])])
-    return InkContrast(lowest if lowest < MIN_READABLE_CONTRAST else None, warnings)
+    return lowest if lowest < MIN_READABLE_CONTRAST else None, warnings
 
 
 def _contrast_warning(value: float, surface: Message) -> Message:

@@ -81,8 +81,8 @@ def prepare_draft(
         may_be_blank=request.background is not None,
     )
     artwork = fetch_artwork(context.fetcher, context.storage.store, request, people, design.sender)
-    ink = check_ink(renderer, design, artwork, request)
-    warnings = [*handwriting_warnings(renderer, design, written_message), *ink.warnings]
+    lowest_contrast, ink_warnings = check_ink(renderer, design, artwork, request)
+    warnings = [*handwriting_warnings(renderer, design, written_message), *ink_warnings]
     if artwork.front.by_recipient:
         warnings += picture_warnings(renderer, design, artwork.front, "front", request.front)
     if artwork.background.by_recipient:
@@ -97,7 +97,7 @@ def prepare_draft(
         compute_creative_key(request, artwork),
         [*warnings, *page_warnings(artwork, request)],
         lowest_dpi=find_lowest_dpi(renderer, design, artwork),
-        lowest_contrast=ink.lowest,
+        lowest_contrast=lowest_contrast,
         lead_search_result=leads,
     )
 
