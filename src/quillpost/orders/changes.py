@@ -34,7 +34,7 @@ from quillpost.recipients.models import Person
 from quillpost.rendering.models import Addressee
 from quillpost.rendering.text.variables import compile_template, find_unknown_variables, has_variables
 
-# What a piece costs may depend on its country alone, so few different prices meet many pieces.
+# What a piece costs depends only on its country, so few different prices meet many pieces.
 REPRICE_ITEMS = sa.text("""
     update items i set price_cents = p.cents, updated_at = :now
       from unnest(cast(:countries as text[]), cast(:cents as integer[])) as p (country, cents)

@@ -308,7 +308,7 @@ class Order:
 
     @classmethod
     def of(cls, row: sa.Row[Any]) -> Self:
-        columns = row._mapping  # made anew each time it is asked for
+        columns = row._mapping  # built again by each access
         return cls(
             **{name: columns[name] for name in _PLAIN_COLUMNS}
             | {

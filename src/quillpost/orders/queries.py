@@ -271,7 +271,7 @@ def sum_orders(
     )
 
 
-# Whoever is limited to a sub account sees its hours alone. An hour belongs to the day in which it begins:
+# A caller who is limited to a sub account sees only its hours. An hour belongs to the day in which it begins:
 # where a zone's days begin at half past, half an hour of them is counted with the day before.
 COUNT_BY_DAY = """
     select (hour at time zone :zone)::date as day, what, sum(n)::bigint as n

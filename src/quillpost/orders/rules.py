@@ -9,7 +9,7 @@ from quillpost.core.errors import Invalid
 
 SWEEP_TASK, MATERIALIZE_TASK = "fulfillment.sweep_due_orders", "orders.materialize"
 """The tasks that take orders whose review has ended, and that make items of the people of an order's lists. They live
-above, so they are known by name alone."""
+above, so only their names are known here."""
 
 
 class OrderStatus(StrEnum):

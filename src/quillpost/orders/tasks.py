@@ -139,7 +139,7 @@ VERIFY_AHEAD = timedelta(days=1)
 
 
 VERIFIED_MODE = "live"
-"""Test mail reaches nobody, and verification costs."""
+"""Test mail is not mailed, and verification costs."""
 
 
 _SELECT_NEXT_ORDER = sa.text("""
@@ -162,7 +162,7 @@ _SELECT_ITEMS = sa.text(f"""
 """)
 
 
-# Where somebody has moved, what bars the new address is asked at the end of the review, with all that bars.
+# Whether the new address of a moved recipient is suppressed is found at the end of the review, as for all.
 _APPLY_VERIFICATION = sa.text(f"""
     update items i set {APPLY_RESULT_ASSIGNMENTS.format(row="i")}
       from address_verdicts v

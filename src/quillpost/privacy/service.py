@@ -93,7 +93,7 @@ PRINT_JOBS_FOLDER = "print-jobs"  # of our own printers, with a folder for each 
 STATUS_FILES = frozenset({"ticket.json", "acknowledged.json", "printed.json", "mailed.json", "leaving.json"})
 """What stays of a print job."""
 
-# The mailing statement names nobody; the postal service may ask for it.
+# The mailing statement names no person; the postal service may ask for it.
 DELETE_BATCH_FILES = sa.text("""
     with mailed as (
         select b.id, b.mode from batches b where b.id = any(:batches) and b.status = 'mailed'),

@@ -43,7 +43,7 @@ class SerialRange:
 
 
 def lock_serials(tx: Tx, mailer_id: str, *, count: int, now: datetime) -> SerialRange:
-    """Lock the mailer's free serials for this transaction. Whoever uses some advances the counter."""
+    """Lock the mailer's free serials for this transaction. A caller that uses some advances the counter."""
     next_serial = int(tx.execute(LOCK_MAILER, {"mailer_id": mailer_id}).scalar_one())
     serial_count: int = 10 ** count_serial_digits(mailer_id)
     if next_serial + count <= serial_count:

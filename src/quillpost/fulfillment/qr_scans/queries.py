@@ -67,7 +67,7 @@ def insert_scans(connection: psycopg.Connection, scans: Sequence[NewScan]) -> No
 
 log = structlog.get_logger(__name__)
 
-# Nobody waits longer for a scan.
+# No scan takes longer.
 CONNECTION_LIMITS = {"connect_timeout": 3, "tcp_user_timeout": 5_000}
 SET_STATEMENT_TIMEOUT = "set statement_timeout = '5s'"
 

@@ -10,7 +10,7 @@ VisitorKind = Literal["person", "bot", "preview"]
 CODE_PATTERN = re.compile(r"[A-Za-z0-9]{6,12}")  # anything else needs no lookup
 MAX_AGENT_LENGTH = 200
 BROWSER_PREFIXES = ("mozilla/", "opera/")
-"""Every browser starts with one of these; a program with only its own name is none."""
+"""Every browser starts with one of these; a program with only its own name is not a browser."""
 
 # CUBOT makes phones.
 BOT_PATTERN = re.compile(r"(?<!cu)bot(?![a-z])|crawl|spider")

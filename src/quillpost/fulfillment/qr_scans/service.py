@@ -279,5 +279,5 @@ def _respond(requests: Sequence[ScanRequest], lookups: dict[str, CodeLookup], er
                 request.response.set_exception(Unavailable(UNAVAILABLE_MESSAGE))
 
     for loop, loop_requests in by_loop.items():
-        with suppress(RuntimeError):  # nobody waits in a loop that has ended
+        with suppress(RuntimeError):  # no request waits in a loop that has ended
             loop.call_soon_threadsafe(respond_in_loop, loop_requests)

@@ -86,7 +86,7 @@ def _import_feed_files(db: Database, feed: CarrierFeed, *, now: datetime) -> boo
             result = import_scan_file(db, BytesIO(feed.fetch(name)), now=now)
         except FileMissing:  # another poll has settled it since
             continue
-        except ScanFileForbidden as error:  # it stays where it is, and keeps nobody from those behind it
+        except ScanFileForbidden as error:  # it stays where it is; those behind it are read
             log.warning("tracking.file_forbidden", file=name, reason=str(error))
             continue
         except (InvalidScanFile, ScanFileTooLarge) as error:

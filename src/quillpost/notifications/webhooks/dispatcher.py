@@ -177,7 +177,7 @@ class Dispatcher:
 
     async def _shut_down(self) -> None:
         """Wait for requests in flight, up to a limit, and release the leases. Those of endpoints that hang are kept
-        until they end: nobody knows what has arrived there."""
+        until they end: it is not known what has arrived there."""
         self._is_stopping = True
         if self._attempts:
             await asyncio.wait(self._attempts, timeout=SHUTDOWN_SECONDS)

@@ -330,7 +330,7 @@ def _give_up_batch(db: Database, webhook_id: int, *, before: datetime, now: date
     with db.system_transaction() as tx:
         lock_query = sa.select(webhooks.c.id).where(webhooks.c.id == webhook_id, webhooks.c.status != "paused")
         if tx.execute(lock_query.with_for_update(key_share=True, skip_locked=True)).first() is None:
-            return False  # one that somebody has in hand comes the next time
+            return False  # one that another transaction has locked comes the next time
         oldest = tx.execute(FIND_OLDEST_WAITING, {"webhook_id": webhook_id, "before": before}).scalar()
         if oldest is None:
             return False

@@ -99,7 +99,7 @@ def _repeats_sql(key_sql: str) -> str:
 
 
 # An address is on a list once, so duplicates are met only between lists. Two with the same address have the same
-# country and so the same price, and a suppressed address suppresses both; but an e-mail suppresses one person alone,
+# country and so the same price, and a suppressed address suppresses both; but an e-mail suppresses only one person,
 # a household one family, and a move is one person's. So of duplicates the first who can be mailed to stands for the
 # address.
 CLASSIFIED_SQL = f"""

@@ -82,7 +82,7 @@ COLUMNS = [automations.c[field.name] for field in fields(Automation)]
 
 
 def read_automation(tx: Tx, automation_id: int, *, locked: bool = False) -> Automation:
-    """`locked`, nobody else changes it before this transaction ends; its key stays free, as people may become due."""
+    """`locked`, no other transaction changes it before this one ends; its key stays free, as people may become due."""
     query = sa.select(*COLUMNS).where(automations.c.id == automation_id)
     row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     if row is None:
@@ -132,7 +132,7 @@ def count_due(tx: Tx, automation_ids: Iterable[int]) -> dict[int, int]:
 SEND_TASK = "automations.send_due"
 FIND_DATES_TASK = "automations.find_due_dates"
 
-# One key for a person, here and in Python: `Waiting.key`. Of whoever was erased a digest of it is known.
+# One key for a person, here and in Python: `DueRecipient.person_key`. Of erased people a digest of it is stored.
 _PERSON_KEY_SQL = "coalesce(r.address_key, 'email ' || r.email_key)"
 
 
@@ -321,7 +321,7 @@ def delete_due_rows(tx: Tx, due_ids: Iterable[int]) -> None:
 
 
 def find_sample_person(tx: Tx, automation: Automation) -> Person | None:
-    """For a preview while nobody is due: the first on the list, or whose item was scanned last."""
+    """For a preview while there are no due people: the first on the list, or whose item was scanned last."""
     people_table = items if automation.trigger == "scan" else recipients
     query = sa.select(*(people_table.c[name] for name in PERSON_COLUMNS)).where(people_table.c.address.is_not(None))
     if people_table is recipients:

@@ -49,7 +49,7 @@ def _occasions_on(day: date, days_offset: int) -> Iterator[Occasion]:
     month_day = occasion_date.month * 100 + occasion_date.day
     yield Occasion(day, occasion_date, month_day)
     if month_day == DAY_BEFORE_LEAP_DAY and not isleap(occasion_date.year):
-        # Whoever was born on the 29th of February has no other day in such a year.
+        # People born on the 29th of February have no other day in such a year.
         yield Occasion(day, occasion_date, LEAP_DAY)
 
 

@@ -81,7 +81,7 @@ def change_automation(tx: Tx, previous: Automation, plan: AutomationPlan, *, zon
     says so. Switched off, it forgets them."""
     if plan.enabled:
         _lock_references(tx, plan, previous.mode)
-    # After the lists, as whoever merges lists does.
+    # After the lists, as where lists are merged.
     current = queries.read_automation(tx, previous.id, locked=True)
     if not current.has_plan_of(previous):
         raise Conflict("Another call changed this automation at this moment. Try again.", retry_after=1)
@@ -92,7 +92,7 @@ def change_automation(tx: Tx, previous: Automation, plan: AutomationPlan, *, zon
     if restarts or plan.enabled != current.enabled:
         values |= _start_values(plan, zone=zone, now=now)
     if plan.enabled:
-        # Whatever was wrong may be mended: it is tried at once.
+        # What was wrong may be fixed: it is tried at once.
         values |= {"next_at": now, "held_until": None, "tries": 0, "failing_since": None}
         values |= {"last_error": None, "last_error_at": None}
     updated = queries.update_automation(tx, current.id, values)

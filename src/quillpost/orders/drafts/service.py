@@ -187,7 +187,7 @@ def _draft_with_leads(
     )
     leads = find_leads(now=context.clock())
     draft = prepare_draft(context, caller, resolved, request, people, leads=leads)
-    # Which creative it is, is known when its pictures are at hand; it is rare that somebody had it just now.
+    # The creative is known only once its pictures are fetched; few people had the same one just now.
     repeats = audience_service.find_repeats(draft, caller, mails_at=find_due_at(context, caller, request))
     with context.db.transaction(build_tenant(caller)) as tx:
         if not repeats(tx, leads.people):

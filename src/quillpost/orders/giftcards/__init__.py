@@ -1,1 +1,1 @@
-"""Gift cards: what can be given, each piece's card, and how whoever has the piece comes to it."""
+"""Gift cards: what can be given, each piece's card, and how its holder claims it."""

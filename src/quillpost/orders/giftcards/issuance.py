@@ -72,7 +72,7 @@ INSERT_CARD_REQUESTS = sa.text("""
     on conflict (item_id) do nothing
 """)
 
-# Whoever was asked before had none.
+# The issuer that was asked before had none.
 SET_ISSUER = sa.text("""
     update giftcards set issuer = :issuer
      where item_id = any(:items) and status = 'asked' and issuer is null
@@ -88,8 +88,8 @@ SELECT_PENDING_CARDS = sa.text("""
 """)
 
 # A piece that has ended meanwhile brings no card, and its value went back when it ended: no money moves. What
-# comes for a card that is void already was issued after its issuer was told so: they are told again. One that
-# somebody else was refused meanwhile has failed its piece, too.
+# comes for a card that is void already was issued after it was returned to its issuer: it is returned again. One
+# that was refused to another process meanwhile has failed its piece, too.
 STORE_CARDS = sa.text("""
     with given as (
         select * from unnest(cast(:items as bigint[]), cast(:digests as bytea[]), cast(:claims as bytea[]),

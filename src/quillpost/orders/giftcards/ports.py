@@ -31,7 +31,7 @@ class CardNotIssued:
     """Why there is no card, as a sentence for an operator, and how that stands with the issuer:
 
     - `none`: it has issued none, so that it or another may be asked later: there are none left, say;
-    - `ordered`: it has the order, or may have it, and no card yet: it alone is asked again;
+    - `ordered`: it has the order, or may have it, and no card yet: only it is asked again;
     - `never`: it will never issue this one, and has none to take back.
     """
 

@@ -40,7 +40,7 @@ REPORT_REASONS: Mapping[str, str] = {
 
 
 class ClaimState(StrEnum):
-    """What can be done with a card. `LOCKED`: reported before its code was shown, so nobody sees it any more."""
+    """What can be done with a card. `LOCKED`: reported before its code was shown, so it is not shown any more."""
 
     NOT_YET = "not_yet"
     VISIT_FIRST = "visit_first"
@@ -96,7 +96,7 @@ SET_VISITED = sa.text("""
     update giftcards set visited_at = :now, opened_at = coalesce(opened_at, :now)
      where item_id = :item_id and status = 'issued' and visited_at is null
 """)
-# Against voiding, which asks for a card that nobody has claimed, one wins: the row is the same.
+# Against voiding, which takes only a card that is not claimed, one wins: the row is the same.
 SET_CLAIMED = sa.text("""
     update giftcards
        set claimed_at = coalesce(claimed_at, :now), opened_at = coalesce(opened_at, :now)
@@ -196,8 +196,8 @@ class VoidableCard:
 
 
 def find_voidable_card(tx: Tx, item_id: int, *, locked: bool = False) -> VoidableCard:
-    """The item's card if it is or can be void; `Refused` says why not. `locked`, nobody issues, claims, fails or voids
-    it before this transaction ends."""
+    """The item's card if it is or can be void; `Refused` says why not. `locked`, it is not issued, claimed, failed or
+    voided before this transaction ends."""
     item = item_queries.read_item(tx, item_id)
     order = order_queries.read_order(tx, item.order_id, locked=locked)
     card = read_card(tx, item_id, locked=locked)
@@ -257,7 +257,7 @@ def take_back_card(
         record_reissue(tx, item_id, order.id)
         reissued_as, is_changed = order.id, True
     if is_changed:
-        # The reason may name somebody, who may be erased: the log is never changed.
+        # The reason may name a person, who may be erased: the log is never changed.
         details: dict[str, Any] = {
             "name": f"item {item_id}",
             "amount": format_dollars(voidable.card.cents),

@@ -59,8 +59,8 @@ CARDS_PER_QUERY = 100
 MAX_FAILURES = 3
 """In a row: then the issuer is down."""
 
-# Whoever composes the batch may be waiting for the answer; they, or whoever comes after them, take out what
-# has ended. The orders' turns are not taken: no piece that has ended comes back.
+# A job that composes the batch may be waiting for the issuer; that job, or the next one, takes out what has
+# ended. The orders are not locked: no item that has ended comes back.
 VOID_ENDED_ITEMS = sa.text("""
     with ended as (
         select g.item_id from giftcards g join items i on i.id = g.item_id
@@ -86,8 +86,8 @@ COUNT_OTHER_ISSUERS = sa.text("""
      group by issuer
 """)
 
-# A card that came late made its row void once more: that one is told again. What the issuer has taken back is
-# somebody else's card from now on.
+# A card that came late made its row void once more: that one is returned again. What the issuer has taken back
+# is the card of another customer from now on.
 SET_RETURNED = sa.text("""
     with told as (
         select g.item_id, b.is_taken from giftcards g

@@ -75,7 +75,7 @@ def read_live_cost(tx: Tx, order_id: int) -> OrderCost:
 @dataclass(frozen=True, slots=True)
 class HistoryStep:
     """One step in an item's history, `place` where a carrier saw it. A gift card's event is a step without a previous
-    status; an `inferred` delivery was seen by nobody."""
+    status; an `inferred` delivery was not seen."""
 
     status: ItemStatus | CardEvent
     previous: ItemStatus | None

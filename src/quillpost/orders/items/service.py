@@ -162,8 +162,8 @@ class _ItemsStatement:
 
 class MoveItemsStatement(_ItemsStatement):
     """Moves the items of a source with the columns `item_id`, `target`, `day` (of a delivery), `reason` (of a failure,
-    return or new route), `seen_at` (by printer or carrier), `place` (of a scan) and `inferred` (a delivery nobody
-    saw). Each item is there once."""
+    return or new route), `seen_at` (by printer or carrier), `place` (of a scan) and `inferred` (a delivery that
+    was not seen). Each item is there once."""
 
     template = _MOVE_ITEMS
 

@@ -93,7 +93,7 @@ def resolve_request(
 ) -> ResolvedOrder:
     """Look everything up: what is not the caller's is `Refused`, what does not suit is one more error.
 
-    Not `measures_longest`, nobody asks for the longest values of its lists, which takes reading them through.
+    Without `measures_longest`, the longest values of its lists are not read, which takes a scan of the lists.
     """
     sub_account_id = request.sub_account_id if request.sub_account_id is not None else caller.sub_account_id
     sub_account, lists, template, image_template, gift = None, list[MailingList](), None, None, None
@@ -235,7 +235,7 @@ def _check_required(
     background: ContentSource | None,
     errors: FieldErrors,
 ) -> None:
-    # Beside a background of the sender's own, a blank message is a choice: the side is theirs alone.
+    # Beside a background of the sender's own, a blank message is a choice: the side is theirs.
     is_left_blank = request.message is not None and template is None and background is not None
     supplied = SuppliedFields(
         audience=bool(
@@ -337,7 +337,7 @@ def _has_mailed_nothing(order: Order) -> bool:
 
 def _read_inline_recipients(tx: Tx, order: Order) -> list[RecipientRow]:
     """Those whom the call itself named; the lists are read again. Of an automation's those whom it mailed: a
-    caller would have been refused the others. Whoever was erased is nobody any more."""
+    caller would have been refused the others. Erased recipients are left out."""
     conditions = [*item_queries.inline_item_conditions(order), items.c.person_gone_at.is_(None)]
     if order.method == AUTOMATION_METHOD:
         conditions.append((items.c.price_cents > 0) | (items.c.status != ItemStatus.FAILED.value))

@@ -110,7 +110,7 @@ def fetch_images(
     size = 0
     pictures: list[FetchedPicture] = []
     errors: dict[str, list[str]] = {}
-    # A field that is at fault is not asked for more; the others are, so that all faults are told at once.
+    # Nothing more is fetched for a field with an error; the others go on, so that all errors are found at once.
     remaining_files = (file for file in files_to_fetch if file.field not in errors)
     with closing(_fetch_ahead(fetcher, remaining_files)) as fetched:
         for file, pending_body in fetched:

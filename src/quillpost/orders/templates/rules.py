@@ -22,7 +22,7 @@ SAMPLE_ADDRESSEE = Addressee(
     email="1", phone="1", dob="1", anniversary="1", custom=("1",) * len(NO_CUSTOM_FIELDS),
 )  # fmt: skip
 
-# In a URL %C3%A9 is a letter. %DATE% is none: its second sign starts no code.
+# In a URL %C3%A9 is a letter. %DATE% is a variable: its second sign starts no code.
 _PERCENT_ENCODED = re.compile(r"%[0-9A-Fa-f]{2}(?=[^%]*(?:%[0-9A-Fa-f]{2}|$))")
 
 

@@ -114,7 +114,7 @@ def preview_erasure(tx: Tx, tenant: Tenant, subject: ErasureSubject, *, now: dat
 def erase_subject(
     tx: Tx, encryptor: Encryptor, tenant: Tenant, subject: ErasureSubject, *, now: datetime
 ) -> ErasureResult:
-    """Erase a person, in the tenant's mode or, without one, in both. Takes the service's transaction. Finding nobody is
+    """Erase a person, in the tenant's mode or, without one, in both. Takes the service's transaction. Finding no one is
     no error: the caller learns nothing, and a concurrent request may still write them."""
     result = tx.execute(
         sa.insert(erasures)
@@ -151,7 +151,7 @@ def run_erasure_pass(
     tx.execute(LOCK_BATCHES, {"items": matches.item_ids})
     counts = _remove_from_lists(tx, matches, now=now)
     tx.execute(LOCK_ORDERS_OF_ITEMS, {"items": matches.item_ids})
-    # A batch that was created in between is locked as well, so that nobody draws it.
+    # A batch that was created in between is locked as well, so that it is not drawn.
     tx.execute(LOCK_BATCHES, {"items": matches.item_ids})
     erasable_ids, waiting_ids = _stop_items(tx, matches.item_ids, now=now)
     counts |= {table: counts.get(table, 0) + n for table, n in erase_items(tx, erasable_ids, now=now).items()}
