@@ -104,6 +104,11 @@ def tenant_conditions(table: sa.FromClause, tenant: Tenant) -> list[sa.ColumnEle
     return conditions
 
 
+def equal_conditions(table: sa.FromClause, **values: object) -> list[sa.ColumnElement[bool]]:
+    """Equality with each of the values that is not None."""
+    return [table.c[name] == value for name, value in values.items() if value is not None]
+
+
 def select_page_ids(
     table: sa.Table, conditions: Conditions, page_request: PageRequest, *, total: int, sorting: Sorting = NEWEST_FIRST
 ) -> sa.Select[tuple[int]]:

@@ -14,7 +14,16 @@ from quillpost.core.database.search import read_search_page
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.orders import order_counts
 from quillpost.core.errors import NotFound
-from quillpost.core.paging import Conditions, Page, PageRequest, Sorting, read_page, select_page_ids, tenant_conditions
+from quillpost.core.paging import (
+    Conditions,
+    Page,
+    PageRequest,
+    Sorting,
+    equal_conditions,
+    read_page,
+    select_page_ids,
+    tenant_conditions,
+)
 from quillpost.orders.items.queries import match_items
 from quillpost.orders.models import Order
 from quillpost.orders.products import ProductFamily
@@ -111,8 +120,7 @@ def _list_by_text(
 
 
 def _order_conditions(query: OrderQuery) -> list[sa.ColumnElement[bool]]:
-    equal_values = {name: getattr(query, name) for name in ("sub_account_id", "status")}
-    conditions = [orders.c[name] == value for name, value in equal_values.items() if value is not None]
+    conditions = equal_conditions(orders, sub_account_id=query.sub_account_id, status=query.status)
     if query.family is not None:
         conditions.append(_type_condition(orders, query.family))
         if query.family.size is not None:
@@ -148,8 +156,7 @@ def count_orders_by_sub_account(tx: Tx, tenant: Tenant, sub_account_ids: Sequenc
 
 def _read_stored_count(tx: Tx, tenant: Tenant, query: OrderQuery) -> int:
     conditions = tenant_conditions(order_counts, tenant)
-    if query.sub_account_id is not None:
-        conditions.append(order_counts.c.sub_account_id == query.sub_account_id)
+    conditions += equal_conditions(order_counts, sub_account_id=query.sub_account_id)
     if query.family is not None:
         conditions.append(_type_condition(order_counts, query.family))
     return int(tx.execute(sa.select(sa.func.sum(order_counts.c.n)).where(*conditions)).scalar() or 0)
@@ -246,13 +253,11 @@ def sum_orders(
     sub_account_id: int | None = None,
 ) -> OrderTotals:
     """Orders created from `since` on and before `until`."""
-    conditions = tenant_conditions(orders, tenant)
+    conditions = tenant_conditions(orders, tenant) + equal_conditions(orders, sub_account_id=sub_account_id)
     if since is not None:
         conditions.append(orders.c.created_at >= since)
     if until is not None:
         conditions.append(orders.c.created_at < until)
-    if sub_account_id is not None:
-        conditions.append(orders.c.sub_account_id == sub_account_id)
     cost = sa.func.sum(orders.c.order_total + orders.c.leads_fee + orders.c.gift_total)
     sums = [
         sa.func.count().label("orders"),

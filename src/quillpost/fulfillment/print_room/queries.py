@@ -14,7 +14,7 @@ from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.fulfillment import batch_files, batches, prints
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.errors import NotFound, Unavailable
-from quillpost.core.paging import Page, PageRequest, read_page
+from quillpost.core.paging import Page, PageRequest, equal_conditions, read_page
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.fulfillment.batches.files import BatchFileStorage, batch_file_key
 from quillpost.fulfillment.batches.queries import ProductionBatch, read_batch
@@ -137,8 +137,7 @@ def list_batches(tx: Tx, page_request: PageRequest, filters: BatchQuery) -> Page
 
 
 def _filter_conditions(filters: BatchQuery) -> list[sa.ColumnElement[bool]]:
-    values = {"mode": filters.mode, "status": filters.status, "piece": filters.product_name}
-    conditions = [batches.c[name] == value for name, value in values.items() if value is not None]
+    conditions = equal_conditions(batches, mode=filters.mode, status=filters.status, piece=filters.product_name)
     if filters.is_open is True:
         # A settled batch is mailed; the condition finds an index.
         conditions += [batches.c.settled_at.is_(None), batches.c.status != "mailed"]

@@ -12,7 +12,7 @@ from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import items, recipients
 from quillpost.core.database.tables.notifications import automation_due, automation_sent, automations, visits
 from quillpost.core.errors import NotFound
-from quillpost.core.paging import Page, PageRequest, read_newest_page
+from quillpost.core.paging import Page, PageRequest, equal_conditions, read_newest_page
 from quillpost.orders.audience.queries import PERSON_COLUMNS, read_person
 from quillpost.orders.automations import rules
 from quillpost.recipients.addresses.rules import HOME_COUNTRY
@@ -94,8 +94,7 @@ def list_automations(
     tx: Tx, page_request: PageRequest, *, sub_account_id: int | None, mailing_list_id: int | None
 ) -> Page[Automation]:
     """Newest first."""
-    filters = {"sub_account_id": sub_account_id, "mailing_list_id": mailing_list_id}
-    conditions = [automations.c[name] == value for name, value in filters.items() if value is not None]
+    conditions = equal_conditions(automations, sub_account_id=sub_account_id, mailing_list_id=mailing_list_id)
     return read_newest_page(tx, sa.select(*COLUMNS).where(*conditions), page_request, Automation.of_row)
 
 

@@ -14,7 +14,16 @@ from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.search import read_search_page, select_matching_items
 from quillpost.core.database.tables.base import facts, items, orders
 from quillpost.core.errors import NotFound
-from quillpost.core.paging import NEWEST_FIRST, OLDEST_FIRST, Page, PageRequest, Sorting, read_page, tenant_conditions
+from quillpost.core.paging import (
+    NEWEST_FIRST,
+    OLDEST_FIRST,
+    Page,
+    PageRequest,
+    Sorting,
+    equal_conditions,
+    read_page,
+    tenant_conditions,
+)
 from quillpost.orders.giftcards.queries import CardEvent, read_card
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import Order
@@ -102,14 +111,10 @@ def search_items(
     status: ItemStatus | None = None,
 ) -> Page[Item]:
     """Items by words of their recipient: an order's in order, or all, newest first."""
-    conditions = tenant_conditions(items, tenant)
-    if order is not None:
-        conditions.append(items.c.order_id == order.id)
-    if sub_account_id is not None:
-        conditions.append(items.c.sub_account_id == sub_account_id)
-    if status is not None:
-        conditions.append(items.c.status == status.value)
-    matching_items = match_items(search, tenant, order_id=None if order is None else order.id)
+    order_id = order.id if order else None
+    equal_values = {"order_id": order_id, "sub_account_id": sub_account_id, "status": status and status.value}
+    conditions = [*tenant_conditions(items, tenant), *equal_conditions(items, **equal_values)]
+    matching_items = match_items(search, tenant, order_id=order_id)
     item_ids_query = (
         sa.select(items.c.id).join(matching_items, matching_items.c.item_id == items.c.id).where(*conditions)
     )
@@ -123,9 +128,7 @@ def search_items(
 def list_items(tx: Tx, order: Order, page_request: PageRequest, *, status: ItemStatus | None = None) -> Page[Item]:
     """An order's items in order; the total is in its status_counts."""
     total = sum(order.status_counts.values()) if status is None else order.status_counts[status]
-    conditions = [items.c.order_id == order.id]
-    if status is not None:
-        conditions.append(items.c.status == status.value)
+    conditions = equal_conditions(items, order_id=order.id, status=status and status.value)
     rows = read_page(tx, items, conditions, page_request, total=total, sorting=OLDEST_FIRST)
     return Page([Item.of(row) for row in rows], total, page_request)
 
@@ -143,12 +146,9 @@ def list_all_items(
         (orders.c[f"n_{item_status.count_name}"] for item_status in ItemStatus if status in (None, item_status)),
         sa.literal(0),
     )
-    order_conditions, item_conditions = tenant_conditions(orders, tenant), tenant_conditions(items, tenant)
-    if sub_account_id is not None:
-        order_conditions.append(orders.c.sub_account_id == sub_account_id)
-        item_conditions.append(items.c.sub_account_id == sub_account_id)
-    if status is not None:
-        item_conditions.append(items.c.status == status.value)
+    order_conditions = tenant_conditions(orders, tenant) + equal_conditions(orders, sub_account_id=sub_account_id)
+    item_conditions = tenant_conditions(items, tenant)
+    item_conditions += equal_conditions(items, sub_account_id=sub_account_id, status=status and status.value)
     total = int(tx.execute(sa.select(sa.func.sum(count_column)).where(*order_conditions)).scalar() or 0)
     rows = read_page(
         tx, items, item_conditions, page_request, total=total, sorting=Sorting(leading_column=items.c.mode)
@@ -272,7 +272,7 @@ def _newest_ids(service_tx: Tx, conditions: Sequence[sa.ColumnElement[bool]], li
 
 
 def _item_conditions(query: ItemQuery) -> list[sa.ColumnElement[bool]]:
-    conditions: list[sa.ColumnElement[bool]] = []
+    conditions = equal_conditions(items, sub_account_id=query.sub_account_id, order_id=query.order_id)
     if query.streets:
         prefixes = [_starts_with(items.c.address_key, street, sa.literal) for street in query.streets]
         conditions.append(sa.or_(*prefixes))
@@ -280,10 +280,6 @@ def _item_conditions(query: ItemQuery) -> list[sa.ColumnElement[bool]]:
         conditions.append(_starts_with(sa.func.lower(items.c.name), query.name, sa.func.lower))
     if query.email is not None:
         conditions.append(sa.func.lower(items.c.email) == sa.func.lower(query.email))
-    if query.sub_account_id is not None:
-        conditions.append(items.c.sub_account_id == query.sub_account_id)
-    if query.order_id is not None:
-        conditions.append(items.c.order_id == query.order_id)
     return conditions
 
 
