@@ -82,11 +82,8 @@ class ProductionContext:
 
 
 POOL = "fulfillment.pool_due_orders"
-COMPOSE, HAND_OVER, POLL_PRINTER = (
-    "fulfillment.compose_batch",
-    "fulfillment.hand_over_batch",
-    "fulfillment.poll_printer",
-)
+COMPOSE, HAND_OVER = "fulfillment.compose_batch", "fulfillment.hand_over_batch"
+POLL_PRINTER = "fulfillment.poll_printer"
 NEXT_STEP = {"new": COMPOSE, "composed": HAND_OVER, "handed": POLL_PRINTER, "printed": POLL_PRINTER}
 """By the status of a batch; a mailed one needs nothing more."""
 

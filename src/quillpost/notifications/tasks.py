@@ -143,10 +143,8 @@ class MessageSender:
             message = compose_message(notification, build_link=self._unsubscribe_url, secret=secret, now=self._clock())
             await self._attempt(channel.notifier, message)
         except NotifierDown as outage:
-            failure, next_at = (
-                outage,
-                channel.record_outage(_redact_address(notification.address, str(outage)), self._clock()),
-            )
+            failure = outage
+            next_at = channel.record_outage(_redact_address(notification.address, str(outage)), self._clock())
         except (MessageRejected, MessageDeferred) as rejection:
             channel.record_success()
             failure, next_at = rejection, _next_attempt_at(notification, rejection, self._clock())

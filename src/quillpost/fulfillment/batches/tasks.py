@@ -259,10 +259,8 @@ def build_batch_ticket(
 def _read_or_redraw_files(production: ProductionContext, batch: ProductionBatch) -> dict[str, bytes]:
     """The files as composed; those that are lost or damaged are drawn again."""
     with production.db.system_transaction() as tx:
-        expected_digests, secret_names = (
-            queries.read_file_digests(tx, batch.id),
-            queries.list_secret_files(tx, batch.id),
-        )
+        expected_digests = queries.read_file_digests(tx, batch.id)
+        secret_names = queries.list_secret_files(tx, batch.id)
     storage = _batch_storage(production)
     try:
         files = {name: storage.read_file(batch.id, name, is_secret=name in secret_names) for name in expected_digests}

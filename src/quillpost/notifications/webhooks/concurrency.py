@@ -65,10 +65,8 @@ class EndpointQueue:
     def read_limit(self, now: datetime) -> int:
         """How many more to read: enough until the next read, judged by how many were started since the last, and no
         more, as they are read in vain where the subscription is paused or changed meanwhile."""
-        ready_count, target_depth = (
-            len(self.ready),
-            min(max(2 * self.concurrency, 2 * self.started_since_read), MAX_READY),
-        )
+        ready_count = len(self.ready)
+        target_depth = min(max(2 * self.concurrency, 2 * self.started_since_read), MAX_READY)
         return target_depth - ready_count if self.can_send(now) and ready_count <= target_depth // 2 else 0
 
     def read_cursor(self, now: datetime) -> tuple[datetime, int]:
