@@ -297,10 +297,6 @@ def find_unmailable_items(tx: Tx, order_ids: Sequence[int], *, reserved_name: st
     return reasons
 
 
-def add_list_sends(tx: Tx, batch_id: int, *, now: datetime) -> None:
-    tx.execute(ADD_LIST_SENDS, {"batch": batch_id, "now": now})
-
-
 def read_file_keys(tx: Tx, designs: Iterable[DesignKey]) -> dict[UUID, str]:
     """The storage keys of the designs' images."""
     file_ids = {file_id for _, *file_columns in designs for file_id in file_columns if file_id is not None}

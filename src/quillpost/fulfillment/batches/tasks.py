@@ -140,7 +140,7 @@ def hand_over_batch(production: ProductionContext, batch_id: int, *, now: dateti
             tx, batch_id, expected="composed", new_status="handed", now=now, **partner_values
         ):
             return
-        queries.add_list_sends(tx, batch_id, now=now)
+        tx.execute(queries.ADD_LIST_SENDS, {"batch": batch_id, "now": now})
         order_ids = [order.id for order in queries.read_batch_orders(tx, batch_id)]
         printing_ids = change_status(
             tx, order_ids, expected=[OrderStatus.PROCESSING], new_status=OrderStatus.PRINTING, now=now

@@ -196,10 +196,6 @@ def plan_moves(tx: Tx) -> MovePlan:
     return MovePlan(summary.unprinted, summary.unmailed, summary.inferred, tx.execute(LAST_ROUND).scalar_one())
 
 
-def confirm_deliveries(tx: Tx, *, now: datetime) -> None:
-    tx.execute(CONFIRM_DELIVERIES, {"now": now})
-
-
 def count_moved(tx: Tx) -> dict[ItemStatus, int]:
     return {ItemStatus(row.status): row.n for row in tx.execute(COUNT_MOVED)}
 

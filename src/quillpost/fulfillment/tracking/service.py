@@ -194,7 +194,7 @@ def ingest_scans(
             for round_number in range(1, plan.rounds + 1):
                 MOVE_ROUND.run(tx, {"round": round_number}, now=now)
             if plan.inferred:
-                queries.confirm_deliveries(tx, now=now)
+                tx.execute(queries.CONFIRM_DELIVERIES, {"now": now})
             totals.moved.update(queries.count_moved(tx))
     totals.new += new_count
     totals.matched += matched_count
