@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 
 import sqlalchemy as sa
@@ -47,15 +47,14 @@ def decrypt_claim(encryptor: Encryptor, item_id: int, encrypted: bytes) -> str:
 
 def encrypt_card(encryptor: Encryptor, context: str, card: CardSecret) -> bytes:
     """`context` names the row in `giftcards` or `giftcard_stock`."""
-    expires_text = card.expires_on.isoformat() if card.expires_on else None
-    card_values = {"code": card.code, "pin": card.pin, "url": card.url, "expires_on": expires_text}
+    card_values = asdict(card) | {"expires_on": card.expires_on.isoformat() if card.expires_on else None}
     return encryptor.encrypt(json.dumps(card_values, separators=(",", ":")).encode(), context=context)
 
 
 def decrypt_card(encryptor: Encryptor, context: str, encrypted: bytes) -> CardSecret:
     card_values = json.loads(encryptor.decrypt(encrypted, context=context))
     expires_on = date.fromisoformat(card_values["expires_on"]) if card_values["expires_on"] else None
-    return CardSecret(code=card_values["code"], pin=card_values["pin"], url=card_values["url"], expires_on=expires_on)
+    return CardSecret(**card_values | {"expires_on": expires_on})
 
 
 LOCK_CARDS = sa.text("select item_id from giftcards where item_id = any(:items) order by item_id for no key update")
