@@ -107,14 +107,9 @@ def list_deliveries(
     with db.system_transaction() as service_tx:
         is_truncated = service_tx.execute(matching_query.offset(MAX_LISTED).limit(1)).first() is not None
         total = service_tx.execute(sa.select(sa.func.count()).select_from(newest).where(*type_conditions)).scalar_one()
-        page_ids = service_tx.execute(
-            sa.select(newest.c.id)
-            .where(*type_conditions)
-            .order_by(newest.c.id.desc())
-            .offset(min(page_request.offset, MAX_LISTED))
-            .limit(page_request.per_page)
-        ).scalars()
-        ids = list(page_ids)
+        page_query = sa.select(newest.c.id).where(*type_conditions).order_by(newest.c.id.desc())
+        page_query = page_query.offset(min(page_request.offset, MAX_LISTED)).limit(page_request.per_page)
+        ids = service_tx.execute(page_query).scalars().all()
     return Page(_read_deliveries(tx, webhook_id, ids), total, page_request), is_truncated
 
 

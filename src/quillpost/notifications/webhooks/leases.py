@@ -53,18 +53,14 @@ def run_step(tx: Tx, dispatcher_id: UUID, request: StepRequest, *, lease_until: 
     if request.renew_ids:
         queries.renew_leases(tx, dispatcher_id, request.renew_ids, until=lease_until)
     checked_leases = queries.read_leases(tx, dispatcher_id, request.check_ids) if request.check_ids else []
-    released_ids = (
-        queries.release_empty_queues(tx, dispatcher_id, request.empty_queues, now=now)
-        if request.empty_queues
-        else set()
-    )
+    released_ids: set[int] = set()
+    if request.empty_queues:
+        released_ids = queries.release_empty_queues(tx, dispatcher_id, request.empty_queues, now=now)
     if release_ids := set(request.release_ids) - blocked_ids:
         released_ids |= queries.release_queues(tx, dispatcher_id, release_ids, now=now)
-    new_leases = (
-        queries.lease_queues(tx, dispatcher_id, limit=request.lease_limit, until=lease_until, now=now)
-        if request.lease_limit
-        else []
-    )
+    new_leases: list[Lease] = []
+    if request.lease_limit:
+        new_leases = queries.lease_queues(tx, dispatcher_id, limit=request.lease_limit, until=lease_until, now=now)
     disabled_ids = [lease.webhook_id for lease in (*checked_leases, *new_leases) if lease.status == "disabled"]
     unfinished_ids = {webhook_id for webhook_id in disabled_ids if service.fail_disabled_deliveries(tx, webhook_id)}
     reads = [

@@ -243,19 +243,14 @@ class Lease:
 def schedule_queue(tx: Tx, webhook_id: int, *, at: datetime, reset_backoff: bool = False) -> None:
     """Make the queue due at that time; `reset_backoff` also closes its circuit breaker. Call it last, after the
     subscription and its deliveries were changed."""
-    tx.execute(
-        sa.text("select wake_lane(:webhook_id, :at, :afresh)"),
-        {"webhook_id": webhook_id, "at": at, "afresh": reset_backoff},
-    )
+    params = {"webhook_id": webhook_id, "at": at, "afresh": reset_backoff}
+    tx.execute(sa.text("select wake_lane(:webhook_id, :at, :afresh)"), params)
 
 
 def lease_queues(tx: Tx, dispatcher_id: UUID, *, limit: int, until: datetime, now: datetime) -> list[Lease]:
     """Lease queues with due deliveries to this dispatcher."""
-    leased_ids = (
-        tx.execute(LEASE_QUEUES, {"dispatcher": dispatcher_id, "most": limit, "until": until, "now": now})
-        .scalars()
-        .all()
-    )
+    params = {"dispatcher": dispatcher_id, "most": limit, "until": until, "now": now}
+    leased_ids = tx.execute(LEASE_QUEUES, params).scalars().all()
     return read_leases(tx, dispatcher_id, leased_ids) if leased_ids else []
 
 
@@ -277,6 +272,5 @@ def release_empty_queues(tx: Tx, dispatcher_id: UUID, woken_counts: Mapping[int,
 
 def release_queues(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int], *, now: datetime) -> set[int]:
     """Release queues in which deliveries may wait; which ones."""
-    return set(
-        tx.execute(RELEASE_QUEUES, {"hooks": list(webhook_ids), "dispatcher": dispatcher_id, "now": now}).scalars()
-    )
+    params = {"hooks": list(webhook_ids), "dispatcher": dispatcher_id, "now": now}
+    return set(tx.execute(RELEASE_QUEUES, params).scalars())
