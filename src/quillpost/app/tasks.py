@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import cache, partial
+from functools import partial
 
 from quillpost.accounts import service as account_service
 from quillpost.accounts.rate_limits.service import delete_expired_rate_limits
@@ -22,7 +22,7 @@ from quillpost.notifications.webhooks import deliveries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks import tasks as webhook_tasks
 from quillpost.orders.automations import queries as automation_queries
-from quillpost.orders.automations.service import AutomationContext, ReadStoredSend
+from quillpost.orders.automations.service import AutomationContext
 from quillpost.orders.automations.tasks import send_due
 from quillpost.orders.giftcards.tasks import RETURN_CARDS_TASK, CardReturns
 from quillpost.orders.models import FieldErrors, OrderRequest
@@ -167,23 +167,15 @@ def build_tasks(container: Container) -> list[Task]:
 def build_automation_context(container: Container) -> AutomationContext:
     return AutomationContext(
         orders=container.orders,
-        read_send=_build_send_reader(container.limits),
+        read_send=partial(_read_stored_send, container.limits),
         zone=container.environments["live"].zone,
     )
 
 
-def _build_send_reader(limits: Limits) -> ReadStoredSend:
-    """The API parses what automations have stored."""
+def _read_stored_send(limits: Limits, text: str, now: datetime) -> tuple[OrderRequest, FieldErrors]:
+    """Automations store the body of a send, which the API parses."""
+    # Imported when the first is read: the API takes a third of the time that it takes to load everything, and a
+    # worker or a command has no other use for it.
+    from quillpost.web.api.automations.schemas import read_stored_send  # noqa: PLC0415
 
-    @cache
-    def load_reader() -> ReadStoredSend:
-        # Imported with the first of them: a worker or a command has no other use for the API,
-        # which takes a third of the time that it takes to load everything.
-        from quillpost.web.api.automations import schemas as automation_schemas  # noqa: PLC0415
-
-        return automation_schemas.create_send_reader(limits)
-
-    def read(text: str, now: datetime) -> tuple[OrderRequest, FieldErrors]:
-        return load_reader()(text, now)
-
-    return read
+    return read_stored_send(limits, text, now)

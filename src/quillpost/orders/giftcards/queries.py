@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from importlib.resources import files
 from operator import itemgetter
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal, Self
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -14,7 +15,7 @@ from quillpost.core import exact_json
 from quillpost.core.errors import Invalid
 from quillpost.orders.automations.queries import Automation, AutomationPlan
 from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT, MAX_DAILY_LIMIT, MAX_DAYS_OFFSET
-from quillpost.orders.automations.service import AutomationContext, ReadStoredSend, prefix_send_errors
+from quillpost.orders.automations.service import AutomationContext, prefix_send_errors
 from quillpost.orders.models import FieldErrors, OrderRequest
 from quillpost.web.api.schemas import (
     DIGITS,
@@ -156,7 +157,7 @@ class ChangedAutomation(AutomationBody):
 def automation_context(container: Container) -> AutomationContext:
     """Days begin where the service is, in testing too."""
     return AutomationContext(
-        container.orders, create_send_reader(container.limits), container.environments["live"].zone
+        container.orders, partial(read_stored_send, container.limits), container.environments["live"].zone
     )
 
 
@@ -195,12 +196,9 @@ def to_stored_text(send: Mapping[str, Any], limits: Limits) -> str:
     return text
 
 
-def create_send_reader(limits: Limits) -> ReadStoredSend:
-    def read_stored_send(text: str, now: datetime) -> tuple[OrderRequest, FieldErrors]:
-        product, body = read_send(exact_json.parse_json(text.encode()))
-        return body.to_order_request(product.product, limits, now=now)
-
-    return read_stored_send
+def read_stored_send(limits: Limits, text: str, now: datetime) -> tuple[OrderRequest, FieldErrors]:
+    product, body = read_send(exact_json.parse_json(text.encode()))
+    return body.to_order_request(product.product, limits, now=now)
 
 
 def unused_in_send(text: str, names: Iterable[str]) -> set[str]:
