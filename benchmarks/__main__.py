@@ -38,7 +38,7 @@ def _authenticate() -> Result:
 
 def _compose() -> Result:
     result = contest.run()
-    result["claims"] = claims.judge(result)
+    result["claims"] = claims.assess(result)
     save(result)
     table.show(result)
     return result

@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from benchmarks.harness import machine
 from benchmarks.send.bodies import Bodies
-from benchmarks.send.contest import in_turns, milliseconds
+from benchmarks.send.contest import interleaved_medians, milliseconds
 from benchmarks.send.meter import Meter
 from benchmarks.send.service import Service
 from quillpost.accounts.models import Caller, RateLimitStatus
@@ -60,11 +60,11 @@ def run() -> dict[str, Any]:
         for call in contenders.values():
             for _ in range(_WARM_UP):
                 call()
-        spent = in_turns(meter, contenders, rounds=_ROUNDS, calls=_CALLS_A_ROUND)
+        spent = interleaved_medians(meter, contenders, rounds=_ROUNDS, calls=_CALLS_A_ROUND)
     finally:
         AuthMiddleware._authenticate = ours  # type: ignore[method-assign]
         service.close()
-    return _judged(spent)
+    return _summarized(spent)
 
 
 def show(result: dict[str, Any]) -> None:
@@ -72,14 +72,14 @@ def show(result: dict[str, Any]) -> None:
     print(f"  {'POST /send/postcard behind':56}{'ms':>8}{'python':>10}{'postgres':>10}{'of it':>8}")
     for name, spent in result["spent"].items():
         share = result["shares"].get(name)
-        told = "" if share is None else f"{share:.1%}"
+        share_text = "" if share is None else f"{share:.1%}"
         total = milliseconds(spent)
-        print(f"  {name:56}{total:>8.2f}{spent['python']:>10.2f}{spent['postgres']:>10.2f}{told:>8}")
+        print(f"  {name:56}{total:>8.2f}{spent['python']:>10.2f}{spent['postgres']:>10.2f}{share_text:>8}")
     claim = result["claims"][0]
     print(f"\n  {'yes' if claim['holds'] else 'NO':>3}  {claim['claim']}: {claim['measured']}")
 
 
-def _judged(spent: dict[str, Any]) -> dict[str, Any]:
+def _summarized(spent: dict[str, Any]) -> dict[str, Any]:
     total = {name: milliseconds(each) for name, each in spent.items()}
     shares = {name: round(1 - total[LIMIT] / total[name], 4) for name in (OURS, AUTHLIB)}
     return {

@@ -40,7 +40,7 @@ FEW, MANY = 10_000, 1_000_000
 SUB_ACCOUNTS = 10
 DEEP = 400
 ROUNDS, WARM_UP = 60, 5
-WANTED = 1.5
+MAX_RATIO = 1.5
 
 SUB_ACCOUNTS_OF = """
     insert into sub_accounts (account_id, title, created_at, updated_at)
@@ -100,7 +100,7 @@ def run() -> dict[str, Any]:
 def show(result: Mapping[str, Any]) -> None:
     print(f"{result['name']} ({result['unit']})")
     for name, call in result["calls"].items():
-        print(f"  {name}: at {MANY:,} orders {call['ratio']:.2f} x its cost at {FEW:,} (wanted: {WANTED})")
+        print(f"  {name}: at {MANY:,} orders {call['ratio']:.2f} x its cost at {FEW:,} (wanted: {MAX_RATIO})")
     for name, ratio in result["ratios"].items():
         print(f"  page {DEEP} of {MANY:,}, the queries alone: ours takes {ratio:.2f} x {name}")
 
@@ -139,7 +139,7 @@ def _compared(measure: Meter, calls: Mapping[str, tuple[Callable[[], object], Ca
         "name": "paging",
         "unit": "seconds of CPU a call, of this process and of PostgreSQL's backends",
         "machine": machine(),
-        "wanted": WANTED,
+        "wanted": MAX_RATIO,
         "calls": {
             name: {
                 f"{FEW:,}": medians[name, 0],
@@ -173,18 +173,18 @@ def _calls(
 
 def _limits(measure: Meter, container: Container, many: Sender) -> dict[str, Any]:
     """The queries of a deep page beside what most services do, and beside reading 25 known rows."""
-    asked = PageRequest(DEEP)
+    page_request = PageRequest(DEEP)
     with container.db.transaction(many.tenant) as tx:
-        known = [order.id for order in list_orders(container.db, tx, many.tenant, asked, OrderQuery()).rows]
+        known = [order.id for order in list_orders(container.db, tx, many.tenant, page_request, OrderQuery()).rows]
 
     def ours() -> None:
         with container.db.transaction(many.tenant) as tx:
-            list_orders(container.db, tx, many.tenant, asked, OrderQuery())
+            list_orders(container.db, tx, many.tenant, page_request, OrderQuery())
 
     def offset_and_count() -> None:
         with container.db.transaction(many.tenant) as tx:
             newest = sa.select(orders).order_by(orders.c.id.desc())
-            rows = tx.execute(newest.offset(asked.offset).limit(asked.per_page))
+            rows = tx.execute(newest.offset(page_request.offset).limit(page_request.per_page))
             [Order.of(row) for row in rows]
             tx.execute(sa.select(sa.func.count()).select_from(orders)).scalar_one()
 
@@ -210,10 +210,10 @@ def _getter(container: Container) -> Callable[[str, str], None]:
     app, loop = create_app(container), asyncio.new_event_loop()
 
     def get(query: str, token: str) -> None:
-        said: list[Any] = []
+        messages: list[Any] = []
 
         async def send(message: Any) -> None:
-            said.append(message)
+            messages.append(message)
 
         scope = {
             "type": "http",
@@ -228,8 +228,8 @@ def _getter(container: Container) -> Callable[[str, str], None]:
             "server": ("quillpost.test", 80),
         }
         loop.run_until_complete(app(scope, client_sending(), send))
-        assert said[0]["status"] == 200, said
-        assert b'"id":' in said[1]["body"], "the page is empty"
+        assert messages[0]["status"] == 200, messages
+        assert b'"id":' in messages[1]["body"], "the page is empty"
 
     return get
 

@@ -51,7 +51,7 @@ _MANY_PROCESSORS = "import os; os.sched_getaffinity = lambda _: set(range(64)); 
 
 
 @dataclass(frozen=True)
-class Ground:
+class ImportRuntime:
     container: Container
     caller: Caller
     home: Path
@@ -71,7 +71,9 @@ def measure() -> dict[str, Any]:
                 rates[kind]["our tables"].append(standardised_a_second(kind, share, seed=number))
                 rates[kind]["import"].append(imported_a_second(runtime, kind, share, seed=number))
         whole = at_full_size(runtime, ROWS * 5)
-    typical = {kind: {who: round(median(found)) for who, found in both.items()} for kind, both in rates.items()}
+    typical = {
+        kind: {contender: round(median(found)) for contender, found in both.items()} for kind, both in rates.items()
+    }
     return {
         "rows": ROWS,
         "rows a second": typical,
@@ -90,12 +92,12 @@ def standardised_a_second(kind: str, count: int, *, seed: int, by: str = "tables
     """On all processors, rows in memory and nothing done with the answers."""
     cores = len(os.sched_getaffinity(0))
     with ProcessPoolExecutor(cores, mp_context=get_context("fork")) as pool:
-        asked = [(kind, by, count // cores, seed * 100 + core) for core in range(cores)]
-        return sum(pool.map(_one_of_many, asked))
+        tasks = [(kind, by, count // cores, seed * 100 + core) for core in range(cores)]
+        return sum(pool.map(_one_of_many, tasks))
 
 
-def _one_of_many(asked: tuple[str, str, int, int]) -> float:
-    kind, by, count, seed = asked
+def _one_of_many(task: tuple[str, str, int, int]) -> float:
+    kind, by, count, seed = task
     made = list(rows(count, seed))
     given: list[dict[str, str | None]] = [row.parts() if kind == "split" else {"address": row.line()} for row in made]
     work = {"tables": _by_tables, "library": _by_library}[by]
@@ -124,18 +126,18 @@ def _by_library(given: dict[str, str | None]) -> None:
 _BLANK: dict[str, str | None] = dict.fromkeys(PARTS)
 
 
-def imported_a_second(runtime: Ground, kind: str, count: int, *, seed: int) -> float:
+def imported_a_second(runtime: ImportRuntime, kind: str, count: int, *, seed: int) -> float:
     """From the upload in the file store to a list whose `processed` is true."""
-    parts, who = runtime.container, runtime.caller
+    parts, caller = runtime.container, runtime.caller
     values = {"description": kind, "type": "manual", "is_suppression_list": False}
-    with parts.db.transaction(build_tenant(who)) as tx:
-        into = list_service.create_list(tx, who, parts.encryptor, values, now=parts.clock())
+    with parts.db.transaction(build_tenant(caller)) as tx:
+        into = list_service.create_list(tx, caller, parts.encryptor, values, now=parts.clock())
     with tempfile.TemporaryFile() as file:
         write_file(file, kind, rows(count, seed))
         looked = import_service.inspect_file(file, name="people.csv", mapping=None, has_header=True)
         key = import_service.store_file(parts.storage.store, looked, now=parts.clock())
         started = time.perf_counter()
-        with parts.db.transaction(build_tenant(who)) as tx:
+        with parts.db.transaction(build_tenant(caller)) as tx:
             made = import_service.create_import(tx, into.id, looked, key, clock=parts.clock, enqueue=False)
         import_tasks.run_import(import_tasks.ImportContext(parts.db, parts.storage.store, parts.clock), made.id)
     return count / (time.perf_counter() - started)
@@ -149,12 +151,12 @@ def write_file(file: IO[bytes], kind: str, people: Iterator[Row]) -> None:
             if kind == "one line"
             else (row.address, row.address2, row.city, row.province, row.postal_code)
         )
-        told = ",".join(f'"{cell or ""}"' for cell in (f"Person {number}", *cells))
-        file.write(f"{told}\n".encode())
+        line = ",".join(f'"{cell or ""}"' for cell in (f"Person {number}", *cells))
+        file.write(f"{line}\n".encode())
     file.flush()
 
 
-def at_full_size(runtime: Ground, count: int) -> dict[str, Any]:
+def at_full_size(runtime: ImportRuntime, count: int) -> dict[str, Any]:
     """The commands that import a file of rows already split, and export the list: their rate and memory."""
     path = runtime.home / "people.csv"
     with path.open("wb") as file:
@@ -177,7 +179,7 @@ def at_full_size(runtime: Ground, count: int) -> dict[str, Any]:
     }
 
 
-def watched(runtime: Ground, count: int, *words: str, first: str = "") -> dict[str, float]:
+def watched(runtime: ImportRuntime, count: int, *words: str, first: str = "") -> dict[str, float]:
     """What a command of lists needs, with all processes that it starts; not what the database does."""
     started = time.perf_counter()
     command = subprocess.Popen(
@@ -222,7 +224,7 @@ def _pss(pid: int) -> int:
 
 
 @contextmanager
-def _opened() -> Iterator[Ground]:
+def _opened() -> Iterator[ImportRuntime]:
     home = Path(tempfile.mkdtemp(prefix="quillpost-bench-"))
     home.chmod(0o755)
     server = EmbeddedPostgres(home)
@@ -236,7 +238,7 @@ def _opened() -> Iterator[Ground]:
         with container.db.system_transaction() as tx:
             account = create_account(tx, email=OWNER, name="Owner", now=container.clock())
         try:
-            yield Ground(container, Caller(account, "test"), home, conninfo)
+            yield ImportRuntime(container, Caller(account, "test"), home, conninfo)
         finally:
             container.db.close()
     finally:

@@ -164,9 +164,9 @@ def _equal_to_brute_force(tx: Tx, latitudes: Floats, longitudes: Floats) -> int:
         count = (100, 1_000, 10_000)[place % 3]
         far = compute_distances(lat, lng, latitudes, longitudes)
         near = np.flatnonzero(far <= np.partition(far, count - 1)[count - 1])
-        wanted = near[np.lexsort((ids[near], far[near]))][:count] + 1
+        expected = near[np.lexsort((ids[near], far[near]))][:count] + 1
         found = find_nearest(tx, lat, lng, count, filters=ALL, density=density)
-        equal += bool(np.array_equal(found.ids, wanted))
+        equal += bool(np.array_equal(found.ids, expected))
     return equal
 
 

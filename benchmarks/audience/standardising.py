@@ -126,8 +126,8 @@ def rate_on_all_cores(rows: int, *, seed: int = 7, work: str = "tables") -> floa
         return sum(pool.map(_one_of_many, [(rows // cores, seed + core, work) for core in range(cores)]))
 
 
-def _one_of_many(asked: tuple[int, int, str]) -> float:
-    rows, seed, work = asked
+def _one_of_many(task: tuple[int, int, str]) -> float:
+    rows, seed, work = task
     parts = [row.parts() for row in sample(rows, seed)]
     return own_rate(parts, by_tables if work == "tables" else by_library)
 

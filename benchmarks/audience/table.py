@@ -9,13 +9,13 @@ _ANSWERS = {True: "yes", False: "NO"}
 def show(result: Mapping[str, Any]) -> None:
     print(f"\naudience: {result['unit']}. {result['machine']}\n")
     for kind, both in result["imported"]["rows a second"].items():
-        rates = ", ".join(f"{who} {rate:,}" for who, rate in both.items())
+        rates = ", ".join(f"{contender} {rate:,}" for contender, rate in both.items())
         shares = (result["imported"][f"share of {of} rate"][kind] for of in ("the library's", "our tables'"))
         of_library, of_tables = (f"{share:.0%}" for share in shares)
         print(f"  addresses {kind:>8}, rows a second on all processors: {rates}")
         print(f"{'':>20} the import is {of_library} of the library alone, {of_tables} of our tables alone")
     for what in ("rows a second, one process", "rows a second, all cores"):
-        rates = ", ".join(f"{who} {rate:,}" for who, rate in result["standardised"][what].items())
+        rates = ", ".join(f"{contender} {rate:,}" for contender, rate in result["standardised"][what].items())
         print(f"  standardised, {what}: {rates}")
     equal = dict(result["standardised"]["equal to the library"])
     print(f"  equal to the library's result: {equal.pop('equal', 0):,} of {equal.pop('rows'):,} rows")

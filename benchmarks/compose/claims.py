@@ -18,7 +18,7 @@ class Claim:
     holds: bool | None
 
 
-def judge(result: dict[str, Any]) -> list[dict[str, object]]:
+def assess(result: dict[str, Any]) -> list[dict[str, object]]:
     claims = (*_of_batches(result), *_of_growth(result["growth"]), *_of_previews(result["preview"]))
     return [asdict(claim) for claim in claims]
 

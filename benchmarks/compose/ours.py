@@ -65,7 +65,7 @@ class Core:
     """Our composition with one design, ready to compose; faces are made once for all runs."""
 
     def __init__(self, folder: Path) -> None:
-        self._studio = Renderer(
+        self._renderer = Renderer(
             Hands(FontSources(None), FaceFolder(_FACES)), load_shipped_products(), sandbox=DecoderSandbox()
         )
         red, green, blue = sheet.INK
@@ -85,10 +85,10 @@ class Core:
         return [_copy(recipient(number)) for number in range(first, first + count)]
 
     def batch(self, copies: list[Copy]) -> bytes:
-        return self._studio.compose({0: self._design}, copies, title="Benchmark", made_at=_MADE_AT).sheets
+        return self._renderer.compose({0: self._design}, copies, title="Benchmark", made_at=_MADE_AT).sheets
 
     def preview_of_back(self, copy: Copy, dpi: int) -> bytes:
-        return self._studio.preview(self._design, copy, dpi=dpi, only_preview="back").sides["back"]
+        return self._renderer.preview(self._design, copy, dpi=dpi, only_preview="back").sides["back"]
 
 
 def _copy(person: Recipient) -> Copy:

@@ -46,26 +46,28 @@ Clock = Callable[[], float]
 def main(folder: Path) -> None:
     with ExitStack() as until_the_end:
         absent: dict[str, str] = {}
-        lanes = [_Lane(name, draw, time.process_time) for name, draw in _of_the_page(Core(folder)).items()]
+        timers = [_PreviewTimer(name, draw, time.process_time) for name, draw in _of_the_page(Core(folder)).items()]
         try:
             browser = until_the_end.enter_context(closing(Browser()))
             drawn = _of_a_browser(browser, sheet.load(folder, PIECES))
-            lanes += [_Lane(name, draw, browser.cpu_seconds) for name, draw in drawn.items()]
+            timers += [_PreviewTimer(name, draw, browser.cpu_seconds) for name, draw in drawn.items()]
         except Absent as missing:
             absent["Chromium"] = str(missing)
         for place in range(PIECES):
-            for lane in lanes:
-                lane.run(place)
+            for timer in timers:
+                timer.run(place)
     answer = {
-        "milliseconds": {lane.name: round(statistics.median(lane.passed[_WARM_UP:]) * 1e3, 2) for lane in lanes},
-        "processor milliseconds": {lane.name: round(statistics.mean(lane.spent[_WARM_UP:]) * 1e3, 2) for lane in lanes},
+        "milliseconds": {timer.name: round(statistics.median(timer.passed[_WARM_UP:]) * 1e3, 2) for timer in timers},
+        "processor milliseconds": {
+            timer.name: round(statistics.mean(timer.spent[_WARM_UP:]) * 1e3, 2) for timer in timers
+        },
         "absent": absent,
     }
     print(json.dumps(answer))
 
 
 @dataclass(frozen=True, slots=True)
-class _Lane:
+class _PreviewTimer:
     """One contender and the seconds of each of its rounds."""
 
     name: str

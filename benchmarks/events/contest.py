@@ -3,7 +3,7 @@
 from typing import Any
 
 from benchmarks.events import deliveries, fan_out, redirects
-from benchmarks.events.ground import send
+from benchmarks.events.scenario import send
 from benchmarks.fulfil.office import open_office
 from benchmarks.harness import machine
 

@@ -5,7 +5,7 @@ import sys
 from statistics import median
 from typing import Any
 
-from benchmarks.events.ground import ROOT, on_processor, sink, subscribe, write_bodies
+from benchmarks.events.scenario import ROOT, on_processor, sink, subscribe, write_bodies
 from benchmarks.fulfil.office import Office
 from quillpost.notifications.webhooks import tasks as webhook_tasks
 
@@ -46,7 +46,7 @@ def compared(office: Office, *, facts: int, endpoints: int, rounds: int) -> dict
                 seconds, on_it = _bare(str(file))
                 taken["bare"].append(seconds)
                 spent["bare"].append(on_it)
-    _forget(office)
+    _delete_all(office)
     typical = {name: median(seconds) for name, seconds in taken.items()}
     busy = {name: median(seconds) for name, seconds in spent.items()}
     return {
@@ -73,7 +73,7 @@ def beside_silence(office: Office, *, facts: int, endpoints: int, rounds: int) -
                 with office.running("work", "--concurrency", "1"):
                     office.wait(lambda: office.one(_ALIVE) > 0, "the worker")
                     found[path].append(_deliver(office, healthy, events))
-    _forget(office)
+    _delete_all(office)
     typical = {name: median(seconds) for name, seconds in found.items()}
     return {
         "events": events,
@@ -121,12 +121,12 @@ def _deliver(office: Office, hooks: list[int], events: int) -> float:
 def _bare(file: str) -> tuple[float, float]:
     """Its seconds, and those of them on the processor."""
     loop = [sys.executable, "-m", "benchmarks.events.bare_loop", file, str(AT_ONCE)]
-    told = subprocess.run(loop, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    seconds, spent = map(float, told.split())
+    output = subprocess.run(loop, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    seconds, spent = map(float, output.split())
     return seconds, spent
 
 
-def _forget(office: Office) -> None:
+def _delete_all(office: Office) -> None:
     office.admin.execute("delete from webhooks")
     office.admin.execute("truncate deliveries")
     office.admin.execute("drop table remembered")

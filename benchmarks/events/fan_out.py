@@ -4,7 +4,7 @@ import time
 from statistics import median
 from typing import Any
 
-from benchmarks.events.ground import subscribe
+from benchmarks.events.scenario import subscribe
 from benchmarks.fulfil.office import Office
 from quillpost.notifications.webhooks import tasks as webhook_tasks
 from quillpost.notifications.webhooks.dispatcher import FACTS_PER_TRANSACTION

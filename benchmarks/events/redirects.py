@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.events.ground import ROOT, on_processor
+from benchmarks.events.scenario import ROOT, on_processor
 from benchmarks.fulfil.office import Office
 
 CONNECTIONS = 64

@@ -72,11 +72,11 @@ def hostile_bodies(hook: str, list_id: int) -> Iterator[Case]:
     wrong = _people(lambda n: dict.fromkeys(_FIELDS, n))
     right = _people(lambda n: {**_padded(n, len(wrong) // MOST), "mailing_list_id": list_id})
     yield Case("create-multiple: 5,000 wrong rows", Sent(MANY, JSON, wrong), Sent(MANY, JSON, right))
-    yield _hooked(hook, "hook: 1,000,000 numbers", JSON, b"[" + b"1," * 999_999 + b"1]")
+    yield _list_webhook_case(hook, "hook: 1,000,000 numbers", JSON, b"[" + b"1," * 999_999 + b"1]")
     rows = [{f"k{n % 25 * 39 + m}": "x" for m in range(39)} for n in range(MOST)]
-    yield _hooked(hook, "hook: 5,000 rows of unknown keys", JSON, json.dumps(rows).encode())
+    yield _list_webhook_case(hook, "hook: 5,000 rows of unknown keys", JSON, json.dumps(rows).encode())
     pairs = b"&".join(b"contacts[%d][k%d]=%%41" % (n // 25, n % 25) for n in range(99_000))
-    yield _hooked(hook, "hook: a form of 99,000 fields", FORM, pairs)
+    yield _list_webhook_case(hook, "hook: a form of 99,000 fields", FORM, pairs)
     form = b"&".join(b"k%d=%%41" % n for n in range(MEGABYTE))
     yield Case("a form of 1,000,000 fields", Sent(ESTIMATE, FORM, form), Sent(ESTIMATE, JSON, honest_send(len(form))))
     parts = _parts((f'name="k{n}"', b"x") for n in range(20_000))
@@ -94,7 +94,7 @@ def honest_send(size: int) -> bytes:
     return json.dumps({"recipients": rows, "message": "Hello %FIRST_NAME%!"}).encode()
 
 
-def _hooked(hook: str, name: str, kind: str, body: bytes) -> Case:
+def _list_webhook_case(hook: str, name: str, kind: str, body: bytes) -> Case:
     people = max(1, min(MOST, len(body) // 150))
     rows = [_padded(n, len(body) // people) for n in range(people)]
     return Case(name, Sent(hook, kind, body), Sent(hook, JSON, json.dumps(rows).encode()))

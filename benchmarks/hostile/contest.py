@@ -58,7 +58,7 @@ def _measured(server: Tree, tree: Tree, heavy: Caller, light: Caller, case: Case
     spent: dict[str, list[float]] = {"hostile": [], "honest": []}
     alone, beside = [], []
     status = {name: heavy.send(sent) for name, sent in (("hostile", case.hostile), ("honest", case.honest))}
-    server.forget_peaks()
+    server.reset_peaks()
     for _ in range(ROUNDS):
         spent["hostile"].append(_cpu(tree, heavy, case.hostile))
     peak = server.megabytes()

@@ -9,7 +9,7 @@ from pathlib import Path
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 _MEGABYTE = 1024
-_FORGET_PEAK = "5"
+_RESET_PEAK = "5"
 
 
 class Tree:
@@ -22,10 +22,10 @@ class Tree:
         """Of processor time: all threads, and children that have ended."""
         return sum(map(_seconds, self._all()))
 
-    def forget_peaks(self) -> None:
+    def reset_peaks(self) -> None:
         for pid in self._all():
             with suppress(OSError):
-                Path(f"/proc/{pid}/clear_refs").write_text(_FORGET_PEAK)
+                Path(f"/proc/{pid}/clear_refs").write_text(_RESET_PEAK)
 
     def megabytes(self) -> float:
         """The most that any of them had since."""

@@ -18,7 +18,7 @@ from benchmarks.harness import machine
 from benchmarks.overload.service import Service, running
 from quillpost.core import tokens
 
-WANTED: Final = 3
+MAX_RATIO: Final = 3
 ROUNDS: Final = 3
 CALLS: Final = 150
 """Reads of the good caller in a round, alone and beside the flood."""
@@ -56,13 +56,13 @@ def run() -> dict[str, Any]:
         "name": "overload",
         "unit": "milliseconds of a good caller's read",
         "machine": machine(),
-        "wanted": WANTED,
+        "wanted": MAX_RATIO,
         "floods": found,
         "claims": [
             {
-                "claim": f"{name}: p99 within {WANTED}x",
+                "claim": f"{name}: p99 within {MAX_RATIO}x",
                 "measured": f"{one['p99_ratio']:.2f}x",
-                "holds": one["p99_ratio"] <= WANTED,
+                "holds": one["p99_ratio"] <= MAX_RATIO,
             }
             for name, one in found.items()
         ],
@@ -71,19 +71,19 @@ def run() -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
-    print(f"\noverload: a good caller's read beside one account's flood (wanted: p99 within {WANTED}x of alone)")
+    print(f"\noverload: a good caller's read beside one account's flood (wanted: p99 within {MAX_RATIO}x of alone)")
     print(f"{result['machine']}\n")
     for name, one in result["floods"].items():
         alone, beside = one["alone"], one["beside"]
         print(f"  {name}")
         for figure in ("median", "p99"):
-            told = f"{beside[figure]:8.1f} ms, alone {alone[figure]:8.1f} ms: {one[f'{figure}_ratio']:.1f}x"
-            print(f"    {figure:6} {told}")
-        print(f"    the good caller was answered {_told(beside['answers'])}")
-        print(f"    the flood was answered {_told(one['flood'])}; its longest wait {one['longest']:.1f} s")
+            text = f"{beside[figure]:8.1f} ms, alone {alone[figure]:8.1f} ms: {one[f'{figure}_ratio']:.1f}x"
+            print(f"    {figure:6} {text}")
+        print(f"    the good caller was answered {_format_answers(beside['answers'])}")
+        print(f"    the flood was answered {_format_answers(one['flood'])}; its longest wait {one['longest']:.1f} s")
         if one["throughput"] is not None:
-            told = f"{one['served_a_second']:.0f} a second, {one['throughput']:.0%} of what {FEW} callers get"
-            print(f"    of the flood {told}")
+            text = f"{one['served_a_second']:.0f} a second, {one['throughput']:.0%} of what {FEW} callers get"
+            print(f"    of the flood {text}")
     print()
     for claim in result["claims"]:
         print(f"  {'yes' if claim['holds'] else 'NO':>3}  {claim['claim']}: {claim['measured']}")
@@ -102,10 +102,10 @@ def measure(service: Service, kind: Kind) -> dict[str, Any]:
         flood = _flood(service, kind, token, kind.connections)
         time.sleep(SETTLE)
         beside += caller.read(CALLS)
-        said = flood.end()
-        answers.update(said["answers"])
-        longest = max(longest, said["longest"])
-        served.append(_served(said))
+        report = flood.end()
+        answers.update(report["answers"])
+        longest = max(longest, report["longest"])
+        served.append(_served(report))
         time.sleep(SETTLE)
     return {
         "alone": _summed(alone),
@@ -147,8 +147,8 @@ class _Flood:
         self._process = process
 
     def end(self) -> dict[str, Any]:
-        said, _ = self._process.communicate()
-        answer: dict[str, Any] = json.loads(said)
+        output, _ = self._process.communicate()
+        answer: dict[str, Any] = json.loads(output)
         return answer
 
 
@@ -158,8 +158,8 @@ def _flood(service: Service, kind: Kind, token: str, connections: int) -> _Flood
     return _Flood(subprocess.Popen([sys.executable, "-m", *command], text=True, **pipes))  # type: ignore[call-overload]
 
 
-def _served(said: dict[str, Any]) -> float:
-    return float(sum(n for status, n in said["answers"].items() if status == "200") / said["seconds"])
+def _served(report: dict[str, Any]) -> float:
+    return float(sum(n for status, n in report["answers"].items() if status == "200") / report["seconds"])
 
 
 def _median(reads: list[tuple[float, int]]) -> float:
@@ -176,5 +176,5 @@ def _summed(reads: list[tuple[float, int]]) -> dict[str, Any]:
     return {"median": _median(reads) * 1000, "p99": _p99(reads) * 1000, "answers": dict(answers)}
 
 
-def _told(answers: dict[str, int]) -> str:
+def _format_answers(answers: dict[str, int]) -> str:
     return ", ".join(f"{status}: {n:,}" for status, n in sorted(answers.items()))

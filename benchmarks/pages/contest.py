@@ -8,7 +8,7 @@ import psycopg
 
 from benchmarks.harness import client_sending, machine, save
 from benchmarks.pages import typing
-from benchmarks.pages.ground import Ground, fill, sign_in
+from benchmarks.pages.filled_database import FilledDatabase, fill, sign_in
 from benchmarks.paging import Meter, new_database
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
@@ -16,7 +16,7 @@ from quillpost.core.telemetry import configure_logging
 from quillpost.web.application import create_app
 from quillpost.web.security import SESSION
 
-WANTED = 10
+MAX_RATIO = 10
 BARE = "/sign-in/confirm"
 """Nothing but the head of all pages, and a field."""
 
@@ -37,7 +37,7 @@ def run() -> dict[str, Any]:
         "name": "pages",
         "unit": "seconds of CPU a page, of this process and of PostgreSQL's backends",
         "machine": machine(),
-        "wanted": WANTED,
+        "wanted": MAX_RATIO,
         "ours": max(medians.values()),
         "peers": {},
         "limit": bare,
@@ -50,13 +50,13 @@ def run() -> dict[str, Any]:
 
 
 def show(result: Mapping[str, Any]) -> None:
-    print(f"{result['name']}: times a bare page with 1,000,000 pieces in the database (wanted: under {WANTED})")
+    print(f"{result['name']}: times a bare page with 1,000,000 pieces in the database (wanted: under {MAX_RATIO})")
     for page, ratio in sorted(result["ratios"].items(), key=lambda each: -each[1]):
         print(f"  {ratio:6.2f} x  {page}")
     typing.show(result["typing"])
 
 
-def addresses(g: Ground) -> list[str]:
+def addresses(g: FilledDatabase) -> list[str]:
     """The pages that show something of which there is much."""
     order, room = f"/orders/{g.large_order}", "/print-room"
     return [
@@ -112,7 +112,7 @@ def addresses(g: Ground) -> list[str]:
     ]
 
 
-def _calls(get: Callable[[str], None], runtime: Ground) -> dict[str, Callable[[], object]]:
+def _calls(get: Callable[[str], None], runtime: FilledDatabase) -> dict[str, Callable[[], object]]:
     def call(address: str) -> Callable[[], object]:
         return lambda: get(address)
 
@@ -124,10 +124,10 @@ def _getter(container: Container, cookie: str) -> Callable[[str], None]:
     app, loop = create_app(container), asyncio.new_event_loop()
 
     def get(address: str) -> None:
-        said: list[Any] = []
+        messages: list[Any] = []
 
         async def send(message: Any) -> None:
-            said.append(message)
+            messages.append(message)
 
         path, _, query = address.partition("?")
         scope = {
@@ -147,6 +147,6 @@ def _getter(container: Container, cookie: str) -> Callable[[str], None]:
             "server": ("quillpost.test", 80),
         }
         loop.run_until_complete(app(scope, client_sending(), send))
-        assert said[0]["status"] == 200, (address, said)
+        assert messages[0]["status"] == 200, (address, messages)
 
     return get

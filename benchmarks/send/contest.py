@@ -56,7 +56,7 @@ def _to_one(service: Service, meter: Meter, bodies: Bodies) -> dict[str, Any]:
     for call in contenders.values():
         for _ in range(_WARM_UP):
             call()
-    spent = in_turns(meter, contenders, rounds=_ROUNDS_OF_ONE, calls=_CALLS_A_ROUND)
+    spent = interleaved_medians(meter, contenders, rounds=_ROUNDS_OF_ONE, calls=_CALLS_A_ROUND)
     return {
         "rows": rows[OURS],
         "spent": spent,
@@ -77,7 +77,7 @@ def _to_many(service: Service, meter: Meter, bodies: Bodies) -> dict[str, Any]:
     for call in floors.values():
         call()
     ours: dict[str, Call] = {OURS: lambda: service.post("/send/postcard", waiting.pop())}
-    spent = in_turns(meter, ours | floors, rounds=_ROUNDS_OF_MANY, calls=1)
+    spent = interleaved_medians(meter, ours | floors, rounds=_ROUNDS_OF_MANY, calls=1)
     together = sum(milliseconds(spent[name]) for name in floors)
     return {
         "spent": spent,
@@ -86,7 +86,7 @@ def _to_many(service: Service, meter: Meter, bodies: Bodies) -> dict[str, Any]:
     }
 
 
-def in_turns(meter: Meter, contenders: Mapping[str, Call], *, rounds: int, calls: int) -> dict[str, Any]:
+def interleaved_medians(meter: Meter, contenders: Mapping[str, Call], *, rounds: int, calls: int) -> dict[str, Any]:
     """Medians of the rounds. What a call leaves the server to finish falls on itself: it is one of many."""
     found: dict[str, list[Spent]] = {name: [] for name in contenders}
     for _ in range(rounds):

@@ -37,7 +37,7 @@ def count(container: Container, table: sa.Table) -> int:
         return int(tx.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
 
 
-def forget(container: Container) -> None:
+def delete_expired(container: Container) -> None:
     user_tasks.delete_expired_access(container.db, now=container.clock())
 
 
@@ -46,10 +46,10 @@ def test_sessions_go_when_they_have_ended(container: Container, clock: Clock, da
     clock.advance(days=6)
     sign_in_as(container)
     clock.advance(days=1, minutes=1)
-    forget(container)
+    delete_expired(container)
     assert count(container, sessions) == 1
     clock.advance(days=30)
-    forget(container)
+    delete_expired(container)
     assert count(container, sessions) == 0
 
 
@@ -85,10 +85,10 @@ def test_links_codes_and_tokens_go_a_month_after_their_end(
             insert_token(tx, account, name="x", mode="test", scopes=None, expires_at=expires_at, now=now)
     tables = (password_resets, invitations, oauth_codes, refresh_tokens, tokens)
     clock.advance(days=30, hours=1)
-    forget(container)
+    delete_expired(container)
     assert [count(container, table) for table in tables] == [1, 1, 1, 1, 2]
     clock.advance(seconds=1)
-    forget(container)
+    delete_expired(container)
     assert [count(container, table) for table in tables] == [0, 0, 0, 0, 1], "a token without an end stays"
     assert count(container, oauth_grants) == 1
 
@@ -101,7 +101,7 @@ def test_an_accepted_invitation_goes_a_month_after_that(container: Container, cl
             role="member", created_at=now, expires_at=now + timedelta(days=7), **how,
         )  # fmt: skip
     clock.advance(days=31)
-    forget(container)
+    delete_expired(container)
     assert count(container, invitations) == 1
 
 
@@ -111,10 +111,10 @@ def test_a_leave_that_was_never_used_goes_after_a_day(
     grant(container, account, dana)
     clock.advance(hours=12)
     grant(container, account, dana, connected_at=container.clock())
-    forget(container)
+    delete_expired(container)
     assert count(container, oauth_grants) == 2
     clock.advance(hours=13)
-    forget(container)
+    delete_expired(container)
     assert count(container, oauth_grants) == 1
 
 
@@ -122,7 +122,7 @@ def test_whoever_is_in_no_account_is_forgotten(container: Container, account: in
     lee = make_user(container, account, "lee@example.com")
     with container.db.system_transaction() as tx:
         tx.execute(sa.delete(memberships).where(memberships.c.person_id == lee))
-    forget(container)
+    delete_expired(container)
     with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(people.c.id)).scalars().all() == [dana]
 
@@ -135,7 +135,7 @@ def test_much_is_forgotten_bit_by_bit(
         sign_in_as(container)
     clock.advance(days=40)
     sign_in_as(container)
-    forget(container)
+    delete_expired(container)
     assert count(container, sessions) == 1
 
 

@@ -109,16 +109,18 @@ def test_the_token_of_an_app_says_whose_it_is(
     branch = make_sub_account(container, owner)
     limited = AppGrant(owner.id, branch, "live", leave.person_id, SOME)
     pair = connected(container, client, limited)
-    who, _ = service.authenticate(container.db, pair.access_token, limit=10, now=container.clock())
-    assert (who.account_id, who.sub_account_id, who.mode) == (owner.id, branch, "live")
-    assert (who.scopes, who.person_id, who.is_operator) == (SOME, leave.person_id, False)
-    assert who.grant_id is not None
+    caller, _ = service.authenticate(container.db, pair.access_token, limit=10, now=container.clock())
+    assert (caller.account_id, caller.sub_account_id, caller.mode) == (owner.id, branch, "live")
+    assert (caller.scopes, caller.person_id, caller.is_operator) == (SOME, leave.person_id, False)
+    assert caller.grant_id is not None
     with container.db.system_transaction() as tx:
-        row = tx.execute(sa.select(tokens).where(tokens.c.grant_id == who.grant_id)).one()
+        row = tx.execute(sa.select(tokens).where(tokens.c.grant_id == caller.grant_id)).one()
     assert (row.name, row.hint) == ("Letterhead", pair.access_token[-4:])
 
 
-def test_nothing_that_opens_a_door_is_kept_in_clear(container: Container, client: OAuthClient, leave: AppGrant) -> None:
+def test_codes_and_tokens_are_never_stored_in_plain_text(
+    container: Container, client: OAuthClient, leave: AppGrant
+) -> None:
     code = code_of(container, client, leave)
     good = read(container, client, code)
     assert isinstance(good, AuthorizationCode)
@@ -181,7 +183,7 @@ def test_somebody_of_one_sub_account_sees_its_apps_alone(
     assert set(titles) <= {"North"}
 
 
-def test_all_apps_of_somebody_who_leaves_end(
+def test_removing_a_member_ends_all_of_their_apps(
     container: Container, owner: Account, client: OAuthClient, leave: AppGrant
 ) -> None:
     pair = connected(container, client, leave)
@@ -235,7 +237,7 @@ def test_a_refresh_is_held_to_what_role_and_registration_allow_by_then(
 
 
 @pytest.mark.parametrize("what", ["code", "refresh"])
-def test_of_two_who_claim_at_the_very_same_time_one_wins_and_then_both_lose(
+def test_one_of_two_simultaneous_claims_wins_and_the_reuse_then_ends_both(
     container: Container, client: OAuthClient, leave: AppGrant, what: str
 ) -> None:
     """Both have read it as good before either claims it."""
@@ -317,7 +319,7 @@ def test_what_an_app_did_itself_names_it_once(
     assert newest.about["name"] == "Letterhead"
 
 
-def test_allowing_an_app_is_noted_with_who_and_where(
+def test_allowing_an_app_is_audited_with_actor_and_network(
     container: Container, owner: Account, client: OAuthClient, leave: AppGrant
 ) -> None:
     connected(container, client, leave)

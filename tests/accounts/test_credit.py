@@ -173,8 +173,8 @@ def test_an_order_that_has_outgrown_the_credit_waits_and_says_why(container: Con
         " that this adds: add credit, or cancel the order."
     ]
     with container.db.system_transaction() as tx:
-        told = tx.execute(sa.select(facts).where(facts.c.kind == "order.status").order_by(facts.c.id)).all()
-        assert [(fact.previous, fact.current) for fact in told][-1] == ("reviewing", "paused")
+        events = tx.execute(sa.select(facts).where(facts.c.kind == "order.status").order_by(facts.c.id)).all()
+        assert [(fact.previous, fact.current) for fact in events][-1] == ("reviewing", "paused")
         books = balances(tx, read_order(tx, order_id))
         assert books == {"credit": -4 * CENTS, "held": 4 * CENTS, "earned": 0}
     assert has(container, owner) == in_the_ledger(container, owner) == -CENTS

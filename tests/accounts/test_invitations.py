@@ -56,9 +56,9 @@ def join(container: Container, token: str, **how: Any) -> int | None:
 
 
 def accept(container: Container, token: str, email: str) -> int | None:
-    who = sign_in_user(container, email)
+    user = sign_in_user(container, email)
     with container.db.system_transaction() as tx:
-        return invitations.accept_invitation(tx, token, who, now=container.clock())
+        return invitations.accept_invitation(tx, token, user, now=container.clock())
 
 
 def waiting(container: Container, account_id: int) -> list[str]:
@@ -93,7 +93,9 @@ def test_a_link_is_good_once(container: Container, account: Account, dana: int) 
     assert join(container, token) is None
 
 
-def test_of_two_who_join_by_one_link_one_wins(container: Container, account: Account, dana: int) -> None:
+def test_only_one_of_two_simultaneous_joins_by_one_link_succeeds(
+    container: Container, account: Account, dana: int
+) -> None:
     token = invite(container, account.id)
     joined = run_twice_at_once(lambda: join(container, token))
     assert sum(each is not None for each in joined) == 1
@@ -166,7 +168,9 @@ def test_invited_again_the_earlier_link_ends(container: Container, account: Acco
     assert waiting(container, account.id) == [LEE]
 
 
-def test_two_who_invite_the_same_person_at_once_get_along(container: Container, account: Account, dana: int) -> None:
+def test_inviting_the_same_person_twice_at_once_leaves_one_valid_link(
+    container: Container, account: Account, dana: int
+) -> None:
     links = run_twice_at_once(lambda: invite(container, account.id))
     assert sorted(found(container, link) is not None for link in links) == [False, True]
 
@@ -204,7 +208,7 @@ def test_an_invitation_is_taken_back(container: Container, http: TestClient, acc
         ({"sub_account_id": 1, "role": "owner"}, "sub_account_id", "Only a member can be limited to one sub account."),
     ],
 )
-def test_a_wish_that_is_wrong_says_where(
+def test_an_invalid_invitation_names_the_field(
     container: Container, account: Account, dana: int, values: dict[str, Any], field: str, says: str
 ) -> None:
     make_sub_account(container, account)
@@ -225,7 +229,7 @@ def test_anothers_sub_account_is_unknown(container: Container, http: TestClient,
     assert error.value.fields == {"sub_account_id": ["There is no such sub account."]}
 
 
-def test_who_runs_the_service_may_have_operators(container: Container, http: TestClient) -> None:
+def test_an_operator_account_may_invite_operators(container: Container, http: TestClient) -> None:
     operator = make_operator(container, http)
     assert join(container, invite(container, operator.id, role="operator", actor=Actor(COMMAND_LINE_NAME))) is not None
 
@@ -303,8 +307,8 @@ def test_an_account_sees_its_own_invitations_alone(
 ) -> None:
     stranger = make_account(container, http, "stranger@example.com")
     invite(container, account.id)
-    for who, seen in ((account, [LEE]), (stranger, [])):
-        with container.db.transaction(Tenant(who.id)) as tx:
+    for viewer, seen in ((account, [LEE]), (stranger, [])):
+        with container.db.transaction(Tenant(viewer.id)) as tx:
             found = invitations.list_pending_invitations(tx, account.id, now=container.clock())
         assert [each.email for each in found] == seen
 
@@ -373,6 +377,6 @@ def test_apps_of_a_sub_account_end_with_it(container: Container, account: Accoun
 def test_an_invitation_is_worth_nothing_in_other_hands(container: Container, account: Account, dana: int) -> None:
     """Whoever has the link and signs in as somebody else does not get in, whatever e-mail they claim."""
     token = invite(container, account.id)
-    who = replace(sign_in_user(container), email="lee@example.org")
+    user = replace(sign_in_user(container), email="lee@example.org")
     with container.db.system_transaction() as tx:
-        assert invitations.accept_invitation(tx, token, who, now=container.clock()) is None
+        assert invitations.accept_invitation(tx, token, user, now=container.clock()) is None

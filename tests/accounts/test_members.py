@@ -76,7 +76,7 @@ def is_good(container: Container, token: str) -> bool:
 
 def tokens_of(container: Container, account: Account, person_id: int, email: str) -> dict[str, str]:
     """One of each kind that acts for somebody: of a page, their own, and an app's."""
-    who = sign_in_user(container, email)
+    user = sign_in_user(container, email)
     now = container.clock()
     with container.db.system_transaction() as tx:
         client = tx.execute(
@@ -97,7 +97,7 @@ def tokens_of(container: Container, account: Account, person_id: int, email: str
         ).scalar_one()  # fmt: skip
         common: dict[str, Any] = {"name": "x", "mode": "test", "scopes": None, "person_id": person_id, "now": now}
         return {
-            "page": create_page_token(tx, who, now=now)[0],
+            "page": create_page_token(tx, user, now=now)[0],
             "personal": insert_token(tx, account.id, **common)[1],
             "app": insert_token(tx, account.id, **common, grant_id=grant)[1],
         }
@@ -127,8 +127,8 @@ def test_a_role_changes_and_whatever_acted_for_them_ends(container: Container, a
     assert roles(container, account.id) == {DANA: "owner", LEE: "member"}
     assert {kind: is_good(container, token) for kind, token in theirs.items()} == dict.fromkeys(theirs, False)
     assert all(is_good(container, token) for token in others.values())
-    who = sign_in_user(container, LEE)
-    assert (who.is_owner, who.here.sub_account_id) == (False, branch)
+    user = sign_in_user(container, LEE)
+    assert (user.is_owner, user.here.sub_account_id) == (False, branch)
     line = next(line for line in audit_log(container, account.id) if line.act == "person.changed")
     assert (line.about, line.sub_account_id) == ({"email": LEE, "role": "member"}, branch)
 
@@ -161,7 +161,7 @@ def test_whom_they_have_invited_does_not_get_in_any_more(
         assert all(invitations.find_invitation(tx, token, now=container.clock()) for token in kept)
 
 
-def test_an_account_is_told_when_somebody_was_seen_in_it_and_nowhere_else(
+def test_an_account_sees_when_its_members_were_last_active_in_it_only(
     container: Container, http: TestClient, clock: Clock, account: Account, dana: int
 ) -> None:
     other = make_account(container, http, "other@example.com")
@@ -182,11 +182,11 @@ def test_an_account_is_told_when_somebody_was_seen_in_it_and_nowhere_else(
     sign_in_as(container, LEE)
     assert last_seen(1) == [container.clock()]
     clock.advance(hours=1)
-    who = find_user(container, cookie)
-    assert who is not None
+    user = find_user(container, cookie)
+    assert user is not None
     assert last_seen() == [container.clock(), None]
     with container.db.system_transaction() as tx:
-        switch_account(tx, who, membership_id=who.elsewhere[0].membership_id)
+        switch_account(tx, user, membership_id=user.elsewhere[0].membership_id)
     clock.advance(hours=1)
     find_user(container, cookie)
     assert last_seen() == [None, container.clock()]
@@ -203,9 +203,9 @@ def test_the_session_goes_on_with_the_new_role(container: Container, account: Ac
     lee = make_user(container, account.id, LEE)
     cookie = sign_in_as(container, LEE).cookie
     change(container, account.id, place_of(container, lee, account.id))
-    who = find_user(container, cookie)
-    assert who is not None
-    assert not who.is_owner
+    user = find_user(container, cookie)
+    assert user is not None
+    assert not user.is_owner
 
 
 @pytest.mark.parametrize(
@@ -233,8 +233,8 @@ def test_an_account_that_runs_the_service_has_operators(container: Container, ht
     make_user(container, operator.id, DANA)
     lee = make_user(container, operator.id, LEE, role="member")
     change(container, operator.id, place_of(container, lee, operator.id), role="operator")
-    who = sign_in_user(container, LEE)
-    assert (who.here.role, who.is_owner) == ("operator", False)
+    user = sign_in_user(container, LEE)
+    assert (user.here.role, user.is_owner) == ("operator", False)
 
 
 def test_anothers_people_are_not_found(container: Container, http: TestClient, account: Account, dana: int) -> None:
@@ -275,9 +275,9 @@ def test_whoever_is_in_another_account_stays_there(
     remove(container, account.id, place_of(container, lee, account.id))
     assert all(is_good(container, token) for token in kept.values())
     assert not is_good(container, theirs["page"])
-    who = find_user(container, cookie)
-    assert who is not None
-    assert (who.here.account_id, list(who.elsewhere)) == (other.id, [])
+    user = find_user(container, cookie)
+    assert user is not None
+    assert (user.here.account_id, list(user.elsewhere)) == (other.id, [])
 
 
 def test_an_account_keeps_an_owner(container: Container, account: Account, dana: int) -> None:

@@ -98,7 +98,7 @@ def test_a_public_client_has_no_secret(container: Container, owner: Account) -> 
         clients.rotate_client_secret(tx, owner.id, client.id, ACTOR, now=container.clock())
 
 
-def test_all_faults_of_a_registration_are_told_at_once(container: Container, owner: Account) -> None:
+def test_all_errors_of_a_registration_are_reported_at_once(container: Container, owner: Account) -> None:
     order_request = ClientRegistration(" ", ["http://app.example/"], website="javascript:alert(1)", scopes=["sudo"])
     with pytest.raises(Invalid) as refused, container.db.transaction(Tenant(owner.id)) as tx:
         clients.register_client(tx, owner.id, order_request, is_public=False, actor=ACTOR, now=container.clock())

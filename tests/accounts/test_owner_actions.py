@@ -30,7 +30,7 @@ from support.sign_in import DANA, actor_of, sign_in_user
 from support.waiting import wait_until
 
 LEE = "lee@example.com"
-WISH = ClientRegistration("Letterhead", [REDIRECT_URI])
+REGISTRATION = ClientRegistration("Letterhead", [REDIRECT_URI])
 IS_WAITING = sa.text("select count(*) from pg_locks where not granted")
 
 
@@ -77,10 +77,12 @@ class House:
         user_service.remove_member(tx, self.account_id, place, self.by_lee, now=self.parts.clock())
 
     def register(self, tx: Tx) -> None:
-        clients.register_client(tx, self.account_id, WISH, is_public=True, actor=self.by_lee, now=self.parts.clock())
+        clients.register_client(
+            tx, self.account_id, REGISTRATION, is_public=True, actor=self.by_lee, now=self.parts.clock()
+        )
 
     def change_client(self, tx: Tx) -> None:
-        clients.update_client(tx, self.account_id, self.client.id, WISH, self.by_lee, now=self.parts.clock())
+        clients.update_client(tx, self.account_id, self.client.id, REGISTRATION, self.by_lee, now=self.parts.clock())
 
     def new_secret(self, tx: Tx) -> None:
         clients.rotate_client_secret(tx, self.account_id, self.client.id, self.by_lee, now=self.parts.clock())
@@ -196,12 +198,12 @@ def test_nobody_waits_in_a_circle_with_whoever_removes_their_sub_account(
     container = house.parts
     branch = make_sub_account(container, owner)
     kim = make_user(container, owner.id, "kim@example.com", role="member", sub_account_id=branch)
-    who, place, by = sign_in_user(container, "kim@example.com"), house.place_of(kim), actor_of(house.dana)
+    user, place, by = sign_in_user(container, "kim@example.com"), house.place_of(kim), actor_of(house.dana)
 
     def act(own: Tx) -> None:
         now = container.clock()
         if deed == "page":
-            create_page_token(own, who, now=now)
+            create_page_token(own, user, now=now)
         elif deed == "change":
             user_service.update_member(own, owner.id, place, role="member", sub_account_id=None, actor=by, now=now)
         else:

@@ -50,7 +50,7 @@ def test_several_servers_count_together(container: Container) -> None:
     assert len(hashes) == 10
 
 
-def test_what_is_remembered_is_asked_again_after_a_while() -> None:
+def test_cached_full_buckets_are_rechecked_after_a_while() -> None:
     bucket = [RateLimitBucket("x", 10, 900)]
     hasty, patient = FullBucketCache(recheck_seconds=0), FullBucketCache(recheck_seconds=60, max_entries=2)
     for spent in (hasty, patient):

@@ -38,7 +38,7 @@ def ask(container: Container, email: str = DANA, address: str = "192.0.2.7") -> 
     passwords.request_reset(container.sign_in_context, email, base_url=BASE, address=address, now=container.clock())
 
 
-def asked(container: Container, email: str = DANA) -> str:
+def request_token(container: Container, email: str = DANA) -> str:
     """The token of the link that was sent last."""
     ask(container, email)
     notice = notification_rows(container)[-1]
@@ -58,7 +58,7 @@ def whose(container: Container, token: str) -> str | None:
 
 
 def test_a_link_sets_another_password_once(container: Container, account: int, dana: int) -> None:
-    token = asked(container)
+    token = request_token(container)
     assert whose(container, token) == DANA
     assert reset(container, token)
     assert sign_in_as(container, DANA, NEW).outcome == "in"
@@ -74,13 +74,13 @@ def test_a_link_sets_another_password_once(container: Container, account: int, d
 
 def test_all_sessions_end_with_it(container: Container, dana: int) -> None:
     cookies = [sign_in_as(container).cookie, sign_in_as(container).cookie]
-    assert reset(container, asked(container))
+    assert reset(container, request_token(container))
     assert [find_user(container, cookie) for cookie in cookies] == [None, None]
 
 
 def test_the_second_factor_stays(container: Container, dana: int) -> None:
     enroll_second_factor(container, dana)
-    assert reset(container, asked(container))
+    assert reset(container, request_token(container))
     assert sign_in_as(container, DANA, NEW).outcome == "code"
 
 
@@ -88,12 +88,12 @@ def test_whoever_was_shut_out_by_guessers_is_let_in_after_it(container: Containe
     for _ in range(12):
         sign_in_as(container, DANA, "a guess")
     assert sign_in_as(container).outcome == "throttled"
-    assert reset(container, asked(container))
+    assert reset(container, request_token(container))
     assert sign_in_as(container, DANA, NEW).outcome == "in"
 
 
 def test_a_link_is_good_for_an_hour(container: Container, clock: Clock, dana: int) -> None:
-    token = asked(container)
+    token = request_token(container)
     clock.advance(minutes=59)
     assert whose(container, token) == DANA
     clock.advance(minutes=1)
@@ -102,8 +102,8 @@ def test_a_link_is_good_for_an_hour(container: Container, clock: Clock, dana: in
     assert sign_in_as(container).outcome == "in"
 
 
-def test_of_two_who_use_one_link_one_wins(container: Container, dana: int) -> None:
-    token = asked(container)
+def test_only_one_of_two_simultaneous_resets_by_one_link_succeeds(container: Container, dana: int) -> None:
+    token = request_token(container)
     words = ["first of the two words", "second of the two words"]
     left = list(words)
     assert sorted(run_twice_at_once(lambda: reset(container, token, left.pop()))) == [False, True]
@@ -111,7 +111,7 @@ def test_of_two_who_use_one_link_one_wins(container: Container, dana: int) -> No
 
 
 def test_with_one_link_all_others_end(container: Container, dana: int) -> None:
-    first, second = asked(container), asked(container)
+    first, second = request_token(container), request_token(container)
     assert whose(container, first) == DANA, "asking again does not end what is on its way"
     assert reset(container, second)
     assert whose(container, first) is None
@@ -129,7 +129,7 @@ def test_no_other_link_is_good(container: Container, dana: int, token: str) -> N
 
 
 def test_a_weak_password_leaves_the_link_good(container: Container, dana: int) -> None:
-    token = asked(container)
+    token = request_token(container)
     for weak in ("short", "password1234", DANA):
         with pytest.raises(Invalid) as error:
             reset(container, token, weak)
@@ -160,7 +160,7 @@ def test_three_links_an_hour_are_sent_to_an_e_mail(container: Container, dana: i
     assert len(notification_rows(container)) == 4
 
 
-def test_twenty_an_hour_are_asked_for_from_a_network(container: Container, account: int) -> None:
+def test_a_network_may_request_twenty_resets_an_hour(container: Container, account: int) -> None:
     for number in range(22):
         make_user(container, account, f"{number}@example.com")
         ask(container, f"{number}@example.com")
@@ -168,7 +168,7 @@ def test_twenty_an_hour_are_asked_for_from_a_network(container: Container, accou
 
 
 def test_a_link_is_kept_sealed_and_as_a_digest_alone(container: Container, dana: int) -> None:
-    token = asked(container)
+    token = request_token(container)
     with container.db.system_transaction() as tx:
         kept = str(tx.execute(sa.text("select * from notices")).all())
         kept += str(tx.execute(sa.select(password_resets)).all())
@@ -178,7 +178,7 @@ def test_a_link_is_kept_sealed_and_as_a_digest_alone(container: Container, dana:
 
 
 def test_the_command_lines_link_ends_earlier_ones(container: Container, clock: Clock, dana: int) -> None:
-    mailed = asked(container)
+    mailed = request_token(container)
     with container.db.system_transaction() as tx:
         link = passwords.create_reset_link(tx, dana, base_url=BASE, now=container.clock())
     token = link.removeprefix(f"{BASE}/reset/")
@@ -189,20 +189,25 @@ def test_the_command_lines_link_ends_earlier_ones(container: Container, clock: C
 
 def test_whoever_is_signed_in_changes_it_and_stays(container: Container, account: int, dana: int) -> None:
     here, elsewhere = sign_in_as(container).cookie, sign_in_as(container).cookie
-    mailed = asked(container)
-    who = find_user(container, here)
-    assert who is not None
+    mailed = request_token(container)
+    user = find_user(container, here)
+    assert user is not None
     with pytest.raises(Invalid):
         passwords.change_password(
-            container.sign_in_context, dana, "password1234", who.actor, session_id=who.session_id, now=container.clock()
+            container.sign_in_context,
+            dana,
+            "password1234",
+            user.actor,
+            session_id=user.session_id,
+            now=container.clock(),
         )
     renewed = passwords.change_password(
-        container.sign_in_context, dana, NEW, who.actor, session_id=who.session_id, now=container.clock()
+        container.sign_in_context, dana, NEW, user.actor, session_id=user.session_id, now=container.clock()
     )
     assert find_user(container, here) is None, "who copied the cookie is out as well"
     stays = find_user(container, renewed)
     assert stays is not None
-    assert stays.session_id == who.session_id
+    assert stays.session_id == user.session_id
     assert find_user(container, elsewhere) is None
     assert whose(container, mailed) is None
     assert sign_in_as(container, DANA, NEW).outcome == "in"
@@ -214,14 +219,14 @@ def test_a_session_that_the_old_password_opens_meanwhile_is_none(
     container: Container, dana: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else's sign-in with the old password, which is looked at while it is changed."""
-    who = sign_in_user(container)
+    user = sign_in_user(container)
     matches = type(container.sign_in_context.hasher).matches
 
     def changed_meanwhile(self: object, kept: str | None, password: str) -> bool:
         monkeypatch.undo()
         is_right = matches(container.sign_in_context.hasher, kept, password)
         passwords.change_password(
-            container.sign_in_context, dana, NEW, who.actor, session_id=who.session_id, now=container.clock()
+            container.sign_in_context, dana, NEW, user.actor, session_id=user.session_id, now=container.clock()
         )
         return is_right
 

@@ -12,7 +12,7 @@ COMMON = "among the first that others would try"
 OWN = "your name or e-mail"
 
 
-def said(password: str) -> str:
+def errors_of(password: str) -> str:
     return " ".join(check_password(password, email="dana.whitfield@oakandpine.example", name="Dana Whitfield"))
 
 
@@ -32,7 +32,7 @@ def said(password: str) -> str:
     ],
 )
 def test_these_will_do(password: str) -> None:
-    assert said(password) == ""
+    assert errors_of(password) == ""
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_these_will_do(password: str) -> None:
     ],
 )  # fmt: skip
 def test_whoever_guesses_tries_these_first(password: str) -> None:
-    assert COMMON in said(password)
+    assert COMMON in errors_of(password)
 
 
 @pytest.mark.parametrize(
@@ -59,20 +59,20 @@ def test_whoever_guesses_tries_these_first(password: str) -> None:
     ],
 )  # fmt: skip
 def test_ones_own_name_is_no_password(password: str) -> None:
-    assert OWN in said(password)
+    assert OWN in errors_of(password)
 
 
 def test_a_password_has_a_length() -> None:
-    assert said("nine char") == "A password has at least 10 characters."
-    assert said("ten chars ") == ""
-    assert said("x" * 500 + "plum orchard" * 100) == "A password has at most 1,000 characters."
-    assert said("plum trees " * 90 + "plum trees") == ""
+    assert errors_of("nine char") == "A password has at least 10 characters."
+    assert errors_of("ten chars ") == ""
+    assert errors_of("x" * 500 + "plum orchard" * 100) == "A password has at most 1,000 characters."
+    assert errors_of("plum trees " * 90 + "plum trees") == ""
 
 
 def test_letters_are_counted_as_they_are_read() -> None:
     decomposed = unicodedata.normalize("NFD", "éàèùâêîô")
     assert len(decomposed) == 16
-    assert "at least 10" in said(decomposed)
+    assert "at least 10" in errors_of(decomposed)
     assert normalize_password(decomposed) == normalize_password("éàèùâêîô")
 
 

@@ -62,8 +62,8 @@ def test_a_token_opens_the_account_in_its_mode_and_only_its_digest_is_kept(
 ) -> None:
     token = create(container, owner, mode="live")
     assert token_format.token_mode(token) == "live"
-    who, _ = service.authenticate(container.db, token, limit=10, now=container.clock())
-    assert (who.account_id, who.mode, who.scopes, who.sub_account_id) == (owner.id, "live", None, None)
+    caller, _ = service.authenticate(container.db, token, limit=10, now=container.clock())
+    assert (caller.account_id, caller.mode, caller.scopes, caller.sub_account_id) == (owner.id, "live", None, None)
     with container.db.system_transaction() as tx:
         rows = tx.execute(sa.select(tokens).where(tokens.c.name == "Zapier")).mappings().all()
     assert [row["digest"] for row in rows] == [token_format.hash_token(token)]
@@ -123,7 +123,7 @@ def test_a_token_expires_by_the_clock_and_is_still_listed(container: Container, 
         ("sub_account_id", 999_999, "There is no such sub account."),
     ],
 )
-def test_a_wish_that_cannot_be_is_refused_by_its_field(
+def test_an_invalid_token_request_is_refused_by_its_field(
     container: Container, owner: Account, field: str, value: Any, sentence: str
 ) -> None:
     with pytest.raises(Invalid) as refused:
@@ -133,7 +133,7 @@ def test_a_wish_that_cannot_be_is_refused_by_its_field(
     assert log_of(container, owner) == []
 
 
-def test_all_faults_are_told_at_once(container: Container, owner: Account, clock: Clock) -> None:
+def test_all_errors_are_reported_at_once(container: Container, owner: Account, clock: Clock) -> None:
     with pytest.raises(Invalid) as refused:
         create(container, owner, name="", mode="", scopes=[], sub_account_id=0, expires_at=clock.now())
     assert set(refused.value.fields) == {"name", "mode", "scopes", "sub_account_id", "expires_at"}

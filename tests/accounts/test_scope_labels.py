@@ -22,18 +22,18 @@ def test_a_sentence_is_short_and_ends_where_a_list_goes_on() -> None:
         assert len(words) < 80
 
 
-def test_what_is_written_is_told_as_more_than_what_is_read() -> None:
+def test_only_labels_of_read_scopes_begin_with_see() -> None:
     for scope, words in SCOPE_LABELS.items():
         assert words.startswith("See ") == scope.endswith(":read")
 
 
-def test_scopes_are_told_in_one_order_whichever_they_come_in() -> None:
+def test_scopes_are_listed_in_one_order_whatever_the_input() -> None:
     assert describe_scopes(["orders:read", "send:write"]) == [SCOPE_LABELS["send:write"], SCOPE_LABELS["orders:read"]]
     assert sort_scopes({"account:write", "send:read", "nonsense"}) == ["send:read", "account:write"]
     assert format_scopes(["orders:read", "send:write"]) == "send:write, orders:read"
 
 
-def test_no_limit_is_told_as_everything_and_nothing_as_nothing() -> None:
+def test_no_limit_is_described_as_everything_and_no_scopes_as_nothing() -> None:
     assert describe_scopes(None) == [ALL_SCOPES_LABEL]
     assert describe_scopes([]) == []
     assert format_scopes(None) == "everything"

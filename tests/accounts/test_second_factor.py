@@ -135,7 +135,7 @@ def test_recovery_codes_are_long_and_differ(container: Container, dana: int) -> 
     assert len(second_factor.RECOVERY_ALPHABET) == 32, "five bits a letter: eighty in all"
 
 
-def test_whoever_used_a_recovery_code_is_told(container: Container, account: int, dana: int) -> None:
+def test_using_a_recovery_code_sends_an_email(container: Container, account: int, dana: int) -> None:
     _, codes = enroll_second_factor(container, dana)
     assert give(container, sign_in_as(container).cookie, codes[3]).outcome == "in"
     assert audited_acts(container, account) == ["second_factor.on", "second_factor.recovered", "sign_in"]
@@ -170,7 +170,7 @@ def test_an_odd_code_is_just_wrong(container: Container, dana: int, code: str) -
     assert use(container, dana, code) is None
 
 
-def test_after_five_wrong_codes_the_password_is_asked_for_again(
+def test_after_five_wrong_codes_the_password_is_required_again(
     container: Container, clock: Clock, account: int, dana: int
 ) -> None:
     secret, _ = enroll_second_factor(container, dana)
@@ -248,12 +248,12 @@ def test_a_secret_waits_an_hour_for_its_first_code(container: Container, clock: 
 
 
 @pytest.mark.parametrize("how", ["changed", "reset"])
-def test_with_another_password_it_is_set_up_anew(container: Container, dana: int, how: str) -> None:
+def test_after_a_password_change_the_setup_starts_over(container: Container, dana: int, how: str) -> None:
     first = begun(container, dana)
     if how == "changed":
-        who = actor_of(dana)
+        actor = actor_of(dana)
         passwords.change_password(
-            container.sign_in_context, dana, "seven plums in rain", who, session_id=0, now=container.clock()
+            container.sign_in_context, dana, "seven plums in rain", actor, session_id=0, now=container.clock()
         )
     else:
         with container.db.system_transaction() as tx:
@@ -286,7 +286,7 @@ def test_it_is_turned_off_with_all_that_it_has(container: Container, account: in
     assert notification_rows(container)[-1].subject == "Your second factor was turned off"
 
 
-def test_turned_off_where_it_is_not_on_nobody_is_told(container: Container, account: int, dana: int) -> None:
+def test_disabling_it_when_it_is_off_sends_no_notification(container: Container, account: int, dana: int) -> None:
     with container.db.system_transaction() as tx:
         second_factor.disable_second_factor(tx, dana, actor_of(dana), now=container.clock())
     assert (notification_rows(container), audited_acts(container, account)) == ([], [])

@@ -112,9 +112,9 @@ def test_whoever_is_in_no_account_any_more_is_nobody(container: Container, dana:
 
 def test_signing_out_ends_the_session_and_its_pages_tokens(container: Container, dana: int) -> None:
     cookie, other = sign_in_as(container).cookie, sign_in_as(container).cookie
-    who = find_user(container, cookie)
-    assert who is not None
-    token = token_for(container, who)
+    user = find_user(container, cookie)
+    assert user is not None
+    token = token_for(container, user)
     assert is_good(container, token)
     with container.db.system_transaction() as tx:
         end_session(tx, cookie or "")
@@ -147,12 +147,12 @@ def test_somebody_looks_at_one_of_their_accounts(container: Container, account: 
     other = open_account(container, "branch@example.com").account_id
     make_user(container, other, DANA, role="member")
     cookie = sign_in_as(container).cookie
-    who = find_user(container, cookie)
-    assert who is not None
-    assert (who.here.account_id, [each.account_id for each in who.elsewhere]) == (account, [other])
-    assert (who.is_owner, who.tenant.account_id) == (True, account)
+    user = find_user(container, cookie)
+    assert user is not None
+    assert (user.here.account_id, [each.account_id for each in user.elsewhere]) == (account, [other])
+    assert (user.is_owner, user.tenant.account_id) == (True, account)
     with container.db.system_transaction() as tx:
-        switch_account(tx, who, membership_id=who.elsewhere[0].membership_id, mode="live")
+        switch_account(tx, user, membership_id=user.elsewhere[0].membership_id, mode="live")
     there = find_user(container, cookie)
     assert there is not None
     assert (there.here.account_id, there.mode, there.is_owner) == (other, "live", False)
@@ -160,20 +160,20 @@ def test_somebody_looks_at_one_of_their_accounts(container: Container, account: 
 
 def test_nobody_looks_at_an_account_that_is_not_theirs(container: Container, account: int, dana: int) -> None:
     strange = make_user(container, open_account(container, "x@example.com").account_id, "lee@example.com")
-    who = sign_in_user(container)
+    user = sign_in_user(container)
     with container.db.system_transaction() as tx:
         theirs = tx.execute(sa.select(memberships.c.id).where(memberships.c.person_id == strange)).scalar_one()
     for membership_id in (theirs, 10_000):
         with container.db.system_transaction() as tx, pytest.raises(NotFound):
-            switch_account(tx, who, membership_id=membership_id)
+            switch_account(tx, user, membership_id=membership_id)
 
 
 def test_an_account_in_testing_mode_is_only_seen_in_it(container: Container, account: int, dana: int) -> None:
     cookie = sign_in_as(container).cookie
-    who = find_user(container, cookie)
-    assert who is not None
+    user = find_user(container, cookie)
+    assert user is not None
     with container.db.system_transaction() as tx:
-        switch_account(tx, who, mode="live")
+        switch_account(tx, user, mode="live")
         tx.execute(sa.update(accounts).values(test_mode=True))
     there = find_user(container, cookie)
     assert there is not None
@@ -184,11 +184,11 @@ def test_giving_the_password_again_is_noted(container: Container, clock: Clock, 
     cookie = sign_in_as(container).cookie
     signed_in_at = container.clock()
     clock.advance(hours=1)
-    who = find_user(container, cookie)
-    assert who is not None
-    assert who.confirmed_at == signed_in_at
+    user = find_user(container, cookie)
+    assert user is not None
+    assert user.confirmed_at == signed_in_at
     with container.db.system_transaction() as tx:
-        confirm_session(tx, who.session_id, now=container.clock())
+        confirm_session(tx, user.session_id, now=container.clock())
     again = find_user(container, cookie)
     assert again is not None
     assert again.confirmed_at == container.clock()
@@ -201,11 +201,11 @@ def test_a_pages_token_is_its_readers(container: Container, http: TestClient, cl
     lee = make_user(container, owner.id, "lee@example.com", role="member", sub_account_id=branch)
     whole, limited = sign_in_user(container), sign_in_user(container, "lee@example.com")
     token, lees = token_for(container, whole), token_for(container, limited)
-    who, _ = service.authenticate(container.db, token, limit=120, now=container.clock())
-    assert (who.account_id, who.mode, who.scopes, who.sub_account_id) == (owner.id, "test", None, None)
-    who, _ = service.authenticate(container.db, lees, limit=120, now=container.clock())
-    assert (who.sub_account_id, who.person_id) == (branch, lee)
-    assert who.scopes == frozenset(SCOPES) - {"account:write"}
+    caller, _ = service.authenticate(container.db, token, limit=120, now=container.clock())
+    assert (caller.account_id, caller.mode, caller.scopes, caller.sub_account_id) == (owner.id, "test", None, None)
+    caller, _ = service.authenticate(container.db, lees, limit=120, now=container.clock())
+    assert (caller.sub_account_id, caller.person_id) == (branch, lee)
+    assert caller.scopes == frozenset(SCOPES) - {"account:write"}
     clock.advance(minutes=15)
     assert not is_good(container, token)
     token_for(container, whole)
@@ -219,16 +219,16 @@ def test_nobody_gets_a_pages_token_for_what_has_just_ended(
     container: Container, account: int, dana: int, what: str
 ) -> None:
     make_user(container, account, "lee@example.com")
-    who = sign_in_user(container)
+    user = sign_in_user(container)
     with container.db.system_transaction() as tx:
         if what == "session":
             end_sessions(tx, dana)
         elif what == "membership":
-            user_service.remove_member(tx, account, who.here.membership_id, who.actor, now=container.clock())
+            user_service.remove_member(tx, account, user.here.membership_id, user.actor, now=container.clock())
         else:
             tx.execute(sa.update(memberships).values(role="member"))
     with container.db.system_transaction() as tx, pytest.raises(NotFound):
-        create_page_token(tx, who, now=container.clock())
+        create_page_token(tx, user, now=container.clock())
 
 
 def test_a_token_of_another_account_lends_nobody_an_operators_powers(container: Container, http: TestClient) -> None:
@@ -237,30 +237,30 @@ def test_a_token_of_another_account_lends_nobody_an_operators_powers(container: 
     own: Account = make_account(container, http, "own@example.com")
     make_user(container, operator.id, DANA, role="member")
     make_user(container, own.id, DANA, role="owner")
-    who = sign_in_user(container)
-    token = token_for(container, who)
+    user = sign_in_user(container)
+    token = token_for(container, user)
     with container.db.system_transaction() as tx:
         tx.execute(
-            sa.update(sessions).values(membership_id=who.elsewhere[0].membership_id)
+            sa.update(sessions).values(membership_id=user.elsewhere[0].membership_id)
         )  # as if the token were made at the very moment of switching
     caller, _ = service.authenticate(container.db, token, limit=120, now=container.clock())
     assert (caller.account_id, caller.is_operator) == (operator.id, False)
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(memberships).where(memberships.c.account_id == operator.id).values(role="operator"))
-        tx.execute(sa.update(sessions).values(membership_id=who.here.membership_id))
+        tx.execute(sa.update(sessions).values(membership_id=user.here.membership_id))
     caller, _ = service.authenticate(container.db, token, limit=120, now=container.clock())
     assert caller.is_operator
 
 
 def test_with_another_account_the_tokens_of_pages_end(container: Container, account: int, dana: int) -> None:
     make_user(container, open_account(container, "branch@example.com").account_id, DANA)
-    who = sign_in_user(container)
-    token = token_for(container, who)
+    user = sign_in_user(container)
+    token = token_for(container, user)
     with container.db.system_transaction() as tx:
-        switch_account(tx, who, mode="live", membership_id=who.here.membership_id)
+        switch_account(tx, user, mode="live", membership_id=user.here.membership_id)
     assert is_good(container, token)
     with container.db.system_transaction() as tx:
-        switch_account(tx, who, membership_id=who.elsewhere[0].membership_id)
+        switch_account(tx, user, membership_id=user.elsewhere[0].membership_id)
     assert not is_good(container, token)
 
 

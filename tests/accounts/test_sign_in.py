@@ -36,9 +36,9 @@ WRONG = "not the password at all"
 def test_whoever_has_the_password_is_let_in(container: Container, account: int, dana: int, email: str) -> None:
     came = sign_in_as(container, email)
     assert came.outcome == "in"
-    who = find_user(container, came.cookie)
-    assert who is not None
-    assert (who.person_id, who.email, who.here.account_id, who.mode) == (dana, DANA, account, "test")
+    user = find_user(container, came.cookie)
+    assert user is not None
+    assert (user.person_id, user.email, user.here.account_id, user.mode) == (dana, DANA, account, "test")
 
 
 def test_every_sign_in_begins_another_session(container: Container, dana: int) -> None:
@@ -165,7 +165,7 @@ def test_a_known_browser_is_let_in_while_strangers_guess(container: Container, d
     assert sign_in_as(container, visitor=known).outcome == "in"
 
 
-def test_it_does_not_open_the_door_for_strangers(container: Container, dana: int) -> None:
+def test_a_known_browser_does_not_unlock_sign_in_elsewhere(container: Container, dana: int) -> None:
     known = replace(HOME, browser_token=sign_in_as(container).browser_token)
     for _ in range(12):
         sign_in_as(container, DANA, WRONG, ELSEWHERE)
@@ -224,11 +224,11 @@ def test_it_is_worth_nothing_after_a_year(container: Container, clock: Clock, da
 
 def test_nor_with_another_password(container: Container, dana: int) -> None:
     came = sign_in_as(container)
-    who = find_user(container, came.cookie)
-    assert who is not None
+    user = find_user(container, came.cookie)
+    assert user is not None
     other = "seven plums in autumn rain"
     passwords.change_password(
-        container.sign_in_context, dana, other, who.actor, session_id=who.session_id, now=container.clock()
+        container.sign_in_context, dana, other, user.actor, session_id=user.session_id, now=container.clock()
     )
     shut_out_strangers(container)
     assert sign_in_as(container, DANA, other, replace(HOME, browser_token=came.browser_token)).outcome == "throttled"
@@ -268,7 +268,9 @@ def test_guesses_at_nobody_leave_nothing_in_the_log(container: Container, accoun
     assert audited_acts(container, account) == []
 
 
-def test_an_outdated_hash_is_made_anew(container: Container, dana: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outdated_hash_is_replaced_at_sign_in(
+    container: Container, dana: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stronger = replace(passwords.ARGON2_PARAMETERS, time_cost=2)
     monkeypatch.setattr(passwords, "ARGON2_PARAMETERS", stronger)
     context = replace(container.sign_in_context, hasher=Hasher())
@@ -286,7 +288,7 @@ class Crowded(Hasher):
         raise Throttled(retry_after=5)
 
 
-def test_a_crowd_is_asked_to_come_again(container: Container, dana: int) -> None:
+def test_sign_ins_are_throttled_when_too_many_passwords_are_being_hashed(container: Container, dana: int) -> None:
     context = replace(container.sign_in_context, hasher=Crowded())
     assert sign_in(context, DANA, PASSWORD, HOME, now=container.clock()) == SignInResult("throttled", retry_after=5)
     assert confirm_password(context, dana, PASSWORD, HOME) == "throttled"

@@ -78,7 +78,7 @@ def ended_by(container: Container, grant: int) -> str | None:
         return ended
 
 
-def test_tokens_of_several_accounts_end_together_and_each_account_is_told(
+def test_tokens_of_several_accounts_are_revoked_together_and_each_account_sees_it(
     container: Container, owner: Account, stranger: Account
 ) -> None:
     with container.db.system_transaction() as tx:
@@ -91,7 +91,7 @@ def test_tokens_of_several_accounts_end_together_and_each_account_is_told(
         assert lines(container, account) == ["somebody who found it reported a token as leaked: test (test)"]
 
 
-def test_who_reported_it_is_noted_by_network_and_the_token_nowhere(container: Container, owner: Account) -> None:
+def test_a_report_is_audited_by_network_and_never_with_the_token(container: Container, owner: Account) -> None:
     report(container, owner.token, address="2001:db8:1:2:3:4:5:6")
     with container.db.system_transaction() as tx:
         (entry,) = audit_service.list_audit_entries(tx, owner.id)
@@ -197,7 +197,7 @@ def test_a_thousand_tokens_take_a_handful_of_statements(container: Container, ow
     assert len(statements) <= 3
 
 
-def test_nobody_in_particular_is_who_did_it(container: Container, owner: Account) -> None:
+def test_a_report_is_audited_without_a_person_or_token(container: Container, owner: Account) -> None:
     report(container, owner.token)
     with container.db.system_transaction() as tx:
         (row,) = tx.execute(sa.text("select actor, person_id, token_id from audit_log")).all()

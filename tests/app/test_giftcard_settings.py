@@ -34,7 +34,7 @@ def test_live_cards_come_from_whom_the_settings_name(build: Build) -> None:
         ({"giftcards": "tango:https://host", "giftcards_key": "n:k"}, "CUSTOMER/ACCOUNT"),
     ],
 )
-def test_settings_that_do_not_fit_together_are_told_before_anything_starts(named: dict[str, str], why: str) -> None:
+def test_conflicting_settings_are_refused_before_anything_starts(named: dict[str, str], why: str) -> None:
     settings = Settings.model_validate(named)
     with pytest.raises(NotReady, match=why) as wrong:
         build_live_giftcard_issuer(settings)

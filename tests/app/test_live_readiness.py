@@ -33,7 +33,7 @@ def test_with_everything_set_there_is_no_gap() -> None:
     )
 
 
-def test_without_a_partner_nobody_prints_and_it_is_told() -> None:
+def test_a_missing_print_partner_is_reported_as_a_gap() -> None:
     assert ready(print_partner=None).gaps == ("QUILLPOST_PRINT_PARTNER is not set: nobody prints.",)
 
 

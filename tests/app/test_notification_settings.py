@@ -57,7 +57,7 @@ def test_a_user_may_be_an_address() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "error"),
     [
         ({"smtp": "mail.example.com"}, "QUILLPOST_SMTP must be smtp://user@host:587"),
         ({"smtp": "http://mail.example.com"}, "QUILLPOST_SMTP must be smtp://user@host:587"),
@@ -76,13 +76,13 @@ def test_a_user_may_be_an_address() -> None:
         ({"sms": "https://AC1@api.twilio.com"}, "needs QUILLPOST_SMS_TOKEN and QUILLPOST_SMS_FROM"),
     ],
 )
-def test_what_does_not_fit_together_is_told_before_anything_starts(
-    given: dict[str, object], told: str, conninfo: str, tmp_path: Path
+def test_conflicting_settings_are_refused_before_anything_starts(
+    given: dict[str, object], error: str, conninfo: str, tmp_path: Path
 ) -> None:
     wrong = settings(**{"mail_from": FROM, "home": tmp_path / "home", **given})
     with pytest.raises(NotReady) as refused:
         bootstrap.build_container(wrong, conninfo)
-    assert told in refused.value.message
+    assert error in refused.value.message
     assert "hush" not in refused.value.message
 
 

@@ -45,7 +45,7 @@ def test_the_embedded_partner_lays_jobs_into_the_file_store(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("chosen", "told"),
+    ("chosen", "error"),
     [
         ({"print_partner": "printer"}, "must be folder, file:///path, sftp://user@host:port/path or https"),
         ({"print_partner": ""}, "must be folder, file:///path"),
@@ -63,10 +63,10 @@ def test_the_embedded_partner_lays_jobs_into_the_file_store(tmp_path: Path) -> N
         ({"print_secret": base64.b64encode(b"h" * 32).decode()}, "whsec_"),
     ],
 )
-def test_settings_that_do_not_fit_are_told_at_the_start(tmp_path: Path, chosen: dict[str, str], told: str) -> None:
+def test_invalid_settings_are_refused_at_startup(tmp_path: Path, chosen: dict[str, str], error: str) -> None:
     with pytest.raises(NotReady) as refused:
         partner(tmp_path, **chosen)
-    assert told in refused.value.message
+    assert error in refused.value.message
     assert "hush" not in refused.value.message
     assert SECRET not in refused.value.message
 

@@ -25,7 +25,7 @@ def call(page: Page, address: str, token: str, **how: Any) -> Any:
     return page.evaluate(CALL, [address, {"headers": headers, **how}])
 
 
-def test_a_page_of_another_site_sends_reads_and_is_told_what_is_wrong(container: Container, owner: Account) -> None:
+def test_a_page_of_another_site_can_send_and_read_and_gets_errors(container: Container, owner: Account) -> None:
     with (
         real_server(create_app(container)) as port,
         other_site(lambda _path, _body: SiteResponse("<title>Shop</title>")) as site,

@@ -74,12 +74,12 @@ def says_what_is_wrong_with_columns(page: Page) -> None:
     page.get_by_role("button", name="Import", exact=True).click()
     expect(town).to_have_accessible_description("Another column is “Street address” already.")
     town.select_option("city")
-    told = page.get_by_text("No column is the street")
-    expect(told).to_be_hidden()
+    warning = page.get_by_text("No column is the street")
+    expect(warning).to_be_hidden()
     street.select_option("")
-    expect(told).to_be_visible()
+    expect(warning).to_be_visible()
     street.select_option("address")
-    expect(told).to_be_hidden()
+    expect(warning).to_be_hidden()
 
 
 def sees_what_was_rejected(page: Page, folder: Path) -> None:

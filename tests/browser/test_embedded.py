@@ -36,16 +36,16 @@ class Product:
         return SiteResponse(f'<!doctype html><html lang="en"><title>Product</title><h1>Our product</h1>{page}')
 
     def new_frame(self) -> str:
-        asked = {"origin": self.site, "piece": "postcard-4x6", "message": "Hello!"}
-        answer = httpx2.post(f"{self.quillpost}/api/v2/embeds", json=asked, headers=self._header)
+        embed = {"origin": self.site, "piece": "postcard-4x6", "message": "Hello!"}
+        answer = httpx2.post(f"{self.quillpost}/api/v2/embeds", json=embed, headers=self._header)
         assert answer.status_code == 200, answer.text
         self.frame = str(answer.json()["url"])
         return self.frame
 
-    def _send(self, told: dict[str, str]) -> Any:
-        place = told["stored_send_url"]
+    def _send(self, stored_send: dict[str, str]) -> Any:
+        place = stored_send["stored_send_url"]
         assert place.startswith(f"{self.quillpost}/")
-        assert told["piece"] == "postcard"
+        assert stored_send["piece"] == "postcard"
         self.sent.append(httpx2.post(place, headers=self._header).json())
         return self.sent[-1]
 

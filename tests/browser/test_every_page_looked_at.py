@@ -77,10 +77,10 @@ def test_every_page_of_an_area_is_fit_for_everybody(visit: Visit, area: str) -> 
     assert complaints == [], "\n".join(complaints)
 
 
-def test_pages_that_are_for_everybody_are_fit_for_those_who_are_signed_in(visit: Visit) -> None:
+def test_public_pages_look_right_for_signed_in_users(visit: Visit) -> None:
     pages = {"home": "/", "docs": "/docs", "consent": consent_page(visit.house)}
     visit.sign_in("test")
-    complaints = [said for name, address in pages.items() for said in visit.look(address, name)]
+    complaints = [complaint for name, address in pages.items() for complaint in visit.look(address, name)]
     assert complaints == [], "\n".join(complaints)
 
 
@@ -92,7 +92,7 @@ def test_pages_for_which_nobody_signs_in_are_fit_for_everybody(visit: Visit) -> 
     assert complaints == [], "\n".join(complaints)
 
 
-def test_a_chart_that_is_not_drawn_anew_makes_no_page_wider(visit: Visit) -> None:
+def test_a_chart_that_is_not_redrawn_makes_no_page_wider(visit: Visit) -> None:
     visit.sign_in("test")
     visit.page.set_viewport_size(PHONE)
     visit.page.goto(visit.here)

@@ -20,14 +20,14 @@ IN_REVIEW = "It goes to print"
 ITS_WAY = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 
 
-def test_a_newcomers_first_card_is_written_sent_and_watched_to_its_door(tmp_path: Path) -> None:
+def test_a_newcomers_first_card_is_written_sent_and_followed_to_its_delivery(tmp_path: Path) -> None:
     with bare_service(tmp_path, **UNHURRIED) as service, new_page() as page:
         page.goto(find_join_link(service))
         joins(page)
         sees_what_to_do_first(page)
         begins_a_card(page)
         writes_and_sees_it_written(page)
-        says_who_gets_it(page)
+        chooses_the_recipient(page)
         sees_the_price(page)
         sends_it(page)
         watches_it_arrive(page)
@@ -69,7 +69,7 @@ def writes_and_sees_it_written(page: Page) -> None:
     is_really_there(drawn(page))
 
 
-def says_who_gets_it(page: Page) -> None:
+def chooses_the_recipient(page: Page) -> None:
     page.get_by_role("radio", name="One person").check()
     person = page.get_by_role("group", name="One person")
     for label, text in (

@@ -43,7 +43,7 @@ def test_an_operators_walk_through_the_print_room(
         makes_batches(page)
         run_jobs_for(container, clock, seconds=2)
         opens_the_batch(page)
-        takes_along_what_the_press_needs(page, tmp_path)
+        downloads_the_print_files(page, tmp_path)
         marks_it_printed(page)
         gives_a_spoiled_piece_up(page)
         prints_another_again(page)
@@ -94,7 +94,7 @@ def sees_what_is_due(page: Page) -> None:
 
 def makes_batches(page: Page) -> None:
     page.get_by_role("button", name="Make batches now").click()
-    expect(said(page)).to_contain_text("batches are made of it now")
+    expect(status_message(page)).to_contain_text("batches are made of it now")
 
 
 def opens_the_batch(page: Page) -> None:
@@ -106,7 +106,7 @@ def opens_the_batch(page: Page) -> None:
     expect(page.get_by_role("region", name="How far it is")).to_contain_text("With the printer")
 
 
-def takes_along_what_the_press_needs(page: Page, folder: Path) -> None:
+def downloads_the_print_files(page: Page, folder: Path) -> None:
     pdf = downloaded(page, "print.pdf", folder)
     assert pdf.name == f"{FIRST}-print.pdf"
     assert pdf.read_bytes().startswith(b"%PDF")
@@ -129,7 +129,7 @@ def downloaded(page: Page, name: str, folder: Path) -> Path:
 
 def marks_it_printed(page: Page) -> None:
     page.get_by_role("button", name="Mark printed").click()
-    expect(said(page)).to_have_text("The batch is marked as printed.")
+    expect(status_message(page)).to_have_text("The batch is marked as printed.")
     expect(page.get_by_role("region", name="How far it is")).to_contain_text("Printed")
     expect(page.get_by_role("button", name="Mark printed")).to_have_count(0)
 
@@ -139,7 +139,7 @@ def gives_a_spoiled_piece_up(page: Page) -> None:
     page.get_by_label("Which pieces").fill("2")
     page.get_by_label("What happened to them").fill("Torn in the folder")
     page.get_by_role("button", name="Give these pieces up").click()
-    expect(said(page)).to_contain_text("The spoiled pieces are marked.")
+    expect(status_message(page)).to_contain_text("The spoiled pieces are marked.")
     expect(piece(page, "Person 2")).to_contain_text("Failed")
     expect(piece(page, "Person 2")).to_contain_text("Torn in the folder")
 
@@ -156,7 +156,7 @@ def prints_another_again(page: Page) -> None:
     page.get_by_role("button", name="Go on").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Print 1 piece again?")
     page.get_by_role("button", name="Print 1 piece again").click()
-    expect(said(page)).to_contain_text("printed again in this batch")
+    expect(status_message(page)).to_contain_text("printed again in this batch")
     expect(page.get_by_role("heading", level=1)).to_have_text(SECOND)
     expect(piece(page, "Person 3")).to_be_visible()
 
@@ -176,7 +176,7 @@ def marks_both_mailed(page: Page) -> None:
 
 def marks_mailed(page: Page) -> None:
     page.get_by_role("button", name="Mark mailed").click()
-    expect(said(page)).to_contain_text("The batch is marked as mailed.")
+    expect(status_message(page)).to_contain_text("The batch is marked as mailed.")
     expect(page.get_by_role("region", name="What is next")).to_contain_text("It is in the mail.")
 
 
@@ -188,7 +188,7 @@ def releases(page: Page, order_id: int) -> None:
     page.get_by_role("link", name=f"Release order {order_id}").click()
     page.get_by_label("Why it may be printed all the same").fill("They like it so.")
     page.get_by_role("button", name="Release it").click()
-    expect(said(page)).to_have_text("The order is released.")
+    expect(status_message(page)).to_have_text("The order is released.")
     expect(page.get_by_role("heading", name="No order is held")).to_be_visible()
 
 
@@ -199,7 +199,7 @@ def runs_the_failed_job_again(page: Page) -> None:
     failed = page.get_by_role("region", name="Each of them").get_by_role("row").filter(has_text=TASK)
     expect(failed).to_have_count(1)
     failed.get_by_role("button", name="Run job").click()
-    expect(said(page)).to_contain_text("They run again.")
+    expect(status_message(page)).to_contain_text("They run again.")
     expect(page.get_by_role("heading", name="No job has failed")).to_be_visible()
 
 
@@ -211,6 +211,6 @@ def piece(page: Page, name: str) -> Locator:
     return page.get_by_role("region", name="Pieces").get_by_role("row").filter(has_text=name)
 
 
-def said(page: Page) -> Locator:
+def status_message(page: Page) -> Locator:
     """What the service says of what was done last."""
     return page.get_by_role("status").first

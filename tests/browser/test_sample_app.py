@@ -26,7 +26,7 @@ class SampleApp:
         self.session: OAuth2Session | None = None
         self.state = ""
 
-    def is_told(self, client_id: str, secret: str) -> None:
+    def use_credentials(self, client_id: str, secret: str) -> None:
         """Its maker copies these into its settings."""
         self.session = OAuth2Session(
             client_id,
@@ -72,11 +72,11 @@ class SampleApp:
             headers={"Authorization": f"Bearer {token}"},
         )
         if sent.status_code == 401:
-            return f"<p>Quillpost lets us in no more{self._even_anew()}.</p>"
+            return f"<p>Quillpost lets us in no more{self._refresh_result()}.</p>"
         assert sent.status_code == 200, sent.text
         return f"<p>Order {sent.json()['id']} is on its way.</p>"
 
-    def _even_anew(self) -> str:
+    def _refresh_result(self) -> str:
         assert self.session is not None
         try:
             self.session.refresh_token(f"{self.quillpost}/oauth/token")
@@ -92,7 +92,7 @@ def test_an_app_is_registered_connected_used_and_disconnected(
     app = SampleApp()
     with other_site(app.answer) as site, open_dashboard(container, owner) as (page, here):
         app.quillpost, app.site = here, site
-        app.is_told(*register_by_hand(page, f"{site}/back"))
+        app.use_credentials(*register_by_hand(page, f"{site}/back"))
         connect(page, site)
         number = have_a_card_sent(page)
         see_it_among_orders(page, here, number)
@@ -132,9 +132,9 @@ def connect(page: Page, site: str) -> None:
 
 def have_a_card_sent(page: Page) -> str:
     page.get_by_role("link", name="Send a card").click()
-    told = page.get_by_text("is on its way.")
-    expect(told).to_be_visible()
-    return told.inner_text().split()[1]
+    status = page.get_by_text("is on its way.")
+    expect(status).to_be_visible()
+    return status.inner_text().split()[1]
 
 
 def see_it_among_orders(page: Page, here: str, number: str) -> None:

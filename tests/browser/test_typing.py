@@ -38,7 +38,7 @@ def test_every_pause_shows_the_true_picture(container: Container, owner: Account
         assert pictures(page) == true_pictures(owner, written, [THEO])
 
 
-def test_a_fault_is_told_beside_its_field_until_it_is_mended(container: Container, owner: Account) -> None:
+def test_an_error_is_shown_beside_its_field_until_it_is_fixed(container: Container, owner: Account) -> None:
     with open_dashboard(container, owner) as (page, here):
         page.goto(f"{here}/compose")
         message = page.get_by_label("Message", exact=True)
@@ -56,7 +56,7 @@ def test_a_fault_is_told_beside_its_field_until_it_is_mended(container: Containe
         expect(message).not_to_have_attribute("aria-invalid", "true")
 
 
-def test_whoever_sends_with_a_fault_is_put_at_it(container: Container, owner: Account) -> None:
+def test_sending_with_an_error_focuses_its_field(container: Container, owner: Account) -> None:
     with open_dashboard(container, owner) as (page, here):
         page.goto(f"{here}/compose")
         give_address(page, MARA)
@@ -133,10 +133,10 @@ def true_pictures(owner: Account, message: str, people: Sequence[dict[str, str]]
     return [owner.http.get(f"{link.path}?{link.query}").content for link in links]
 
 
-def tab_to(page: Page, wanted: Locator) -> None:
+def tab_to(page: Page, target: Locator) -> None:
     """As often as it takes, and no further than a patient person would go."""
     for _ in range(MOST_TABS):
         page.keyboard.press("Tab")
-        if wanted.evaluate("each => each === document.activeElement"):
+        if target.evaluate("each => each === document.activeElement"):
             return
-    raise AssertionError(f"{wanted} is not reached by {MOST_TABS} tabs")
+    raise AssertionError(f"{target} is not reached by {MOST_TABS} tabs")

@@ -27,8 +27,8 @@ def quillpost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
             capsys.readouterr()
             with pytest.raises(SystemExit) as ended:
                 main()
-        said = capsys.readouterr()
-        return CommandResult(int(ended.value.code or 0), said.out, said.err)
+        captured = capsys.readouterr()
+        return CommandResult(int(ended.value.code or 0), captured.out, captured.err)
 
     return run
 

@@ -23,9 +23,9 @@ def pay(container: Container, quillpost: Quillpost, conninfo: str, tmp_path: Pat
 
 
 def test_it_pays_in_and_out_and_prints_what_there_is(pay: Quillpost) -> None:
-    said = [pay("100.00"), pay("0.50", "--note", "a coin"), pay("1234"), pay("34.50", "--withdraw")]
-    assert [one.out for one in said] == ["$100.00\n", "$100.50\n", "$1,334.50\n", "$1,300.00\n"]
-    assert {one.code for one in said} == {0}
+    results = [pay("100.00"), pay("0.50", "--note", "a coin"), pay("1234"), pay("34.50", "--withdraw")]
+    assert [one.out for one in results] == ["$100.00\n", "$100.50\n", "$1,334.50\n", "$1,300.00\n"]
+    assert {one.code for one in results} == {0}
 
 
 def test_a_payment_with_a_key_happens_once(pay: Quillpost) -> None:

@@ -32,7 +32,7 @@ def note(container: Container, account: Account, act: str, actor: Actor = DANA, 
         audit_service.record_audit_entry(tx, account.id, act, actor, about=about, now=container.clock())
 
 
-def test_a_line_says_who_did_what_when_and_from_where(command: Audit, owner: Account, container: Container) -> None:
+def test_a_line_names_actor_action_time_and_network(command: Audit, owner: Account, container: Container) -> None:
     note(container, owner, "sign_in")
     note(container, owner, "token.created", name="[bold]Zapier[/]", mode="live", id=7)
     [second, first] = command("audit", "--account", EMAIL).out.splitlines()
@@ -98,6 +98,6 @@ def test_opening_an_account_and_moving_its_credit_are_noted(command: Audit, cont
         ({"scopes": ["a", "b"], "note": None}, "dana@example.com made a token (scopes: a, b)"),
     ],
 )
-def test_what_it_was_done_to_is_told_in_words(about: dict[str, object], words: str, container: Container) -> None:
+def test_the_target_is_described_in_plain_words(about: dict[str, object], words: str, container: Container) -> None:
     entry = AuditEntry(1, "token.created", "dana@example.com", about, None, None, container.clock())
     assert describe_entry(entry) == words

@@ -72,13 +72,13 @@ def saved(
     )
 
 
-def _orders(who: Account) -> list[dict[str, object]]:
-    orders = who.get("/orders/list").json()["data"]
+def _orders(account: Account) -> list[dict[str, object]]:
+    orders = account.get("/orders/list").json()["data"]
     return [{name: order[name] for name in ("id", "message", "status", "order_total")} for order in orders]
 
 
-def _items(who: Account) -> list[dict[str, object]]:
-    return [item for order in _orders(who) for item in who.get(f"/orders/{order['id']}/items").json()["data"]]
+def _items(account: Account) -> list[dict[str, object]]:
+    return [item for order in _orders(account) for item in account.get(f"/orders/{order['id']}/items").json()["data"]]
 
 
 def _files(container: Container) -> dict[str, bytes]:

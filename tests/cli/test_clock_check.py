@@ -19,7 +19,7 @@ def test_a_clock_that_agrees_is_well(container: Container) -> None:
 
 
 @pytest.mark.parametrize(
-    ("off", "verdict", "which"),
+    ("off", "status", "which"),
     [
         (-10, "warning", "seconds behind the database's"),
         (10, "warning", "seconds ahead of the database's"),
@@ -27,11 +27,9 @@ def test_a_clock_that_agrees_is_well(container: Container) -> None:
         (3_600, "broken", "seconds ahead of the database's"),
     ],
 )
-def test_a_clock_that_is_wrong_is_told_and_by_how_much(
-    container: Container, off: int, verdict: str, which: str
-) -> None:
+def test_a_wrong_clock_is_reported_with_its_offset(container: Container, off: int, status: str, which: str) -> None:
     found = clock_finding(container, off=off)
     seconds, _, rest = found.message.partition(" ")
-    assert (found.subject, found.status, rest) == ("clock", verdict, which)
+    assert (found.subject, found.status, rest) == ("clock", status, which)
     assert abs(int(seconds.replace(",", "")) - abs(off)) <= 5
     assert "NTP" in found.advice

@@ -129,15 +129,15 @@ def test_one_wrong_row_and_nothing_is_loaded_and_every_wrong_row_is_named(
     ]
     file.write_text(CARDS + "\n".join(wrong))
     done = run("load", file)
-    said = done.err.splitlines()
+    errors = done.err.splitlines()
     assert (done.code, done.out) == (1, "")
-    assert [line.partition(":")[0] for line in said[:9]] == [f"line {n}" for n in range(8, 17)]
+    assert [line.partition(":")[0] for line in errors[:9]] == [f"line {n}" for n in range(8, 17)]
     whys = ("no such brand", "dollars", "$5.00", "neither", "one line", "https://", "a day", "soon", "columns")
-    assert [why for why, line in zip(whys, said[:9], strict=True) if why not in line] == []
-    assert len(said) == stocking.MAX_LISTED_ROWS + 2
-    assert said[-2] == "and 9 more"
-    told, _, brands = said[-1].partition(" The brands are ")
-    assert told.endswith("cards.csv was not loaded: 59 of its rows are wrong.")
+    assert [why for why, line in zip(whys, errors[:9], strict=True) if why not in line] == []
+    assert len(errors) == stocking.MAX_LISTED_ROWS + 2
+    assert errors[-2] == "and 9 more"
+    summary, _, brands = errors[-1].partition(" The brands are ")
+    assert summary.endswith("cards.csv was not loaded: 59 of its rows are wrong.")
     assert {BRAND, OTHER} < set(brands.rstrip(".").split(", "))
     assert done.err.count(OTHER) == 1
     assert "HUSH" not in done.err
@@ -312,21 +312,21 @@ def test_the_doctor_tells_of_cards_that_pieces_wait_for(container: Container, ht
 
 
 def test_the_doctor_names_brands_that_live_mail_cannot_bring(container: Container, tmp_path: Path) -> None:
-    def told(**settings: object) -> str:
+    def brands_finding(**settings: object) -> str:
         return findings(container, **settings)["gift card brands"].message
 
     house, offered = {"giftcards": "tremendous:https://host"}, [BRAND, "pomberry"]
-    assert told().startswith("of 20 of the 20 that are offered no card is free. First anywhere-and-back, ")
+    assert brands_finding().startswith("of 20 of the 20 that are offered no card is free. First anywhere-and-back, ")
     file = tmp_path / "cards.csv"
     file.write_text(f"brand,amount_cents,code\n{BRAND},{VALUE},HUSH-1\n")
     stocking.load_stock(container.db, container.encryptor, file, now=container.clock())
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(giftcard_brands).values(is_offered=giftcard_brands.c.code.in_(offered)))
-    assert told() == "of 1 of the 2 that are offered no card is free. First pomberry"
-    assert told(**house).startswith("of 2 of the 2 that are offered no issuer code is known.")
+    assert brands_finding() == "of 1 of the 2 that are offered no card is free. First pomberry"
+    assert brands_finding(**house).startswith("of 2 of the 2 that are offered no issuer code is known.")
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(giftcard_brands).values(issuer_code="OKMHM2X2OHYV"))
-    assert told(**house) == "2 offered, and live mail can bring each"
+    assert brands_finding(**house) == "2 offered, and live mail can bring each"
 
 
 def test_the_doctor_tells_of_void_cards_that_were_not_given_back(

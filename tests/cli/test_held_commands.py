@@ -50,7 +50,7 @@ def status_of(container: Container, order: Order) -> str:
         return str(order_row(tx, order).status)
 
 
-def kept_verdicts(container: Container) -> list[tuple[Any, ...]]:
+def stored_decisions(container: Container) -> list[tuple[Any, ...]]:
     with container.db.system_transaction() as tx:
         rows = tx.execute(sa.select(order_verdicts).order_by(order_verdicts.c.id))
         return [(row.order_id, row.verdict, row.reason, row.operator_id) for row in rows]
@@ -66,9 +66,9 @@ def test_held_orders_are_listed_as_a_table_and_for_machines(
         assert word in table.out
     for reason in json.loads(command("held", "--json").out)[0]["reasons"]:
         assert f"  {reason}\n" in table.out
-    told = json.loads(command("held", "--json").out)
-    assert [order["id"] for order in told] == [first.id, second.id]
-    assert told[0] == {
+    listing = json.loads(command("held", "--json").out)
+    assert [order["id"] for order in listing] == [first.id, second.id]
+    assert listing[0] == {
         "id": first.id,
         "account_id": first.account_id,
         "account_email": "owner@example.com",
@@ -79,14 +79,14 @@ def test_held_orders_are_listed_as_a_table_and_for_machines(
         "grand_total": 218,
         "created_at": "2026-05-04T12:00:00Z",
         "paused_at": "2026-05-04T12:00:11Z",
-        "reasons": told[0]["reasons"],
+        "reasons": listing[0]["reasons"],
     }
-    [why] = told[0]["reasons"]
+    [why] = listing[0]["reasons"]
     assert "%COMPANY%" in why
     assert why in table.out
 
 
-def test_test_orders_are_listed_when_asked_for(command: Command, container: Container, clock: Clock) -> None:
+def test_test_orders_are_listed_by_mode(command: Command, container: Container, clock: Clock) -> None:
     order = held(container, clock, mode="test")
     assert json.loads(command("held", "--json").out) == []
     assert [each["id"] for each in json.loads(command("held", "--json", "--mode", "test").out)] == [order.id]
@@ -96,20 +96,20 @@ def test_test_orders_are_listed_when_asked_for(command: Command, container: Cont
 @pytest.mark.parametrize("mode", ["live", "test"])
 def test_an_order_is_released(command: Command, container: Container, clock: Clock, mode: str) -> None:
     order = held(container, clock, mode)
-    said = command("release", order.id, "--reason", " They like it so. ")
-    assert (said.code, said.out) == (0, f"Order {order.id} is released.\n"), said.err
+    result = command("release", order.id, "--reason", " They like it so. ")
+    assert (result.code, result.out) == (0, f"Order {order.id} is released.\n"), result.err
     assert status_of(container, order) == "processing"
-    assert kept_verdicts(container) == [(order.id, "released", "They like it so.", None)]
+    assert stored_decisions(container) == [(order.id, "released", "They like it so.", None)]
     assert json.loads(command("held", "--json", "--mode", mode).out) == []
 
 
 def test_a_release_needs_no_reason(command: Command, container: Container, clock: Clock) -> None:
     order = held(container, clock)
     assert command("release", order.id).code == 0
-    assert kept_verdicts(container) == [(order.id, "released", "", None)]
+    assert stored_decisions(container) == [(order.id, "released", "", None)]
 
 
-def test_both_verdicts_are_in_the_log_of_whoever_runs_the_service(
+def test_both_decisions_are_in_the_audit_log_of_the_operator(
     command: Command, container: Container, clock: Clock
 ) -> None:
     with container.db.system_transaction() as tx:
@@ -127,21 +127,21 @@ def test_both_verdicts_are_in_the_log_of_whoever_runs_the_service(
         ]
 
 
-def test_an_order_is_refused_and_its_sender_told_why(command: Command, container: Container, clock: Clock) -> None:
+def test_refusing_an_order_shows_its_sender_the_reason(command: Command, container: Container, clock: Clock) -> None:
     order = held(container, clock)
-    said = command("refuse", order.id, "--reason", "The picture is not yours.")
-    assert (said.code, said.out) == (0, f"Order {order.id} is refused.\n"), said.err
+    result = command("refuse", order.id, "--reason", "The picture is not yours.")
+    assert (result.code, result.out) == (0, f"Order {order.id} is refused.\n"), result.err
     with container.db.system_transaction() as tx:
         row = order_row(tx, order)
         failures = set(tx.execute(sa.select(items.c.failure)).scalars())
     assert (row.status, row.order_total) == ("error", 0)
     assert row.warnings == ["An operator refused this order: The picture is not yours."]
     assert failures == {"Order refused: The picture is not yours."}
-    assert kept_verdicts(container) == [(order.id, "refused", "The picture is not yours.", None)]
+    assert stored_decisions(container) == [(order.id, "refused", "The picture is not yours.", None)]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "error"),
     [
         (("release", 999), "There is no order 999."),
         (("refuse", 999, "--reason", "No"), "There is no order 999."),
@@ -152,13 +152,13 @@ def test_an_order_is_refused_and_its_sender_told_why(command: Command, container
     ],
 )
 def test_what_cannot_be_is_one_sentence(
-    command: Command, container: Container, clock: Clock, words: tuple[object, ...], told: str
+    command: Command, container: Container, clock: Clock, words: tuple[object, ...], error: str
 ) -> None:
     order = held(container, clock)
     outcome = command(*words)
     assert outcome.is_one_sentence()
-    assert told in outcome.err
-    assert (status_of(container, order), kept_verdicts(container)) == ("paused", [])
+    assert error in outcome.err
+    assert (status_of(container, order), stored_decisions(container)) == ("paused", [])
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_an_order_is_decided_once(command: Command, container: Container, clock:
         outcome = command(*words)
         assert outcome.is_one_sentence()
         assert "Processing" in outcome.err
-    assert len(kept_verdicts(container)) == 1
+    assert len(stored_decisions(container)) == 1
 
 
 def test_nothing_is_released_while_live_mail_is_not_ready(

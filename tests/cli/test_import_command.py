@@ -50,8 +50,8 @@ def test_a_file_fills_a_new_list_and_the_rest_is_reported(
     whole = tmp_path / "whole.csv"
     whole.write_text("Name,Street,Zip,Likes\nJane,12 Main St,78701,tea\n")
     to_one = ("--account", "sender@example.com", "--name", "Whole")
-    told = run("import", whole, *to_one)
-    assert "1 column is left out: Likes. Map it if you need it." in told.err
+    result = run("import", whole, *to_one)
+    assert "1 column is left out: Likes. Map it if you need it." in result.err
     assert "2 rows read" in run("import", whole, *to_one, "--no-header", "--map", "1=address").out
 
     exported = run("export", 1, tmp_path / "out.csv")
@@ -65,7 +65,7 @@ def test_a_file_fills_a_new_list_and_the_rest_is_reported(
 
 @pytest.mark.usefixtures("sender")
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "error"),
     [
         (("people.csv", "--name", "x"), "map one to address or email. The columns are Wer, Wo, Zip."),
         (("people.csv", "--name", "x", "--map", "Rue=address"), "mapping.Rue: There is no such column."),
@@ -77,11 +77,11 @@ def test_a_file_fills_a_new_list_and_the_rest_is_reported(
     ],
 )
 def test_what_is_wrong_is_one_sentence(
-    run: Quillpost, tmp_path: Path, container: Container, words: tuple[str, ...], told: str
+    run: Quillpost, tmp_path: Path, container: Container, words: tuple[str, ...], error: str
 ) -> None:
     outcome = run("import", tmp_path / words[0], "--account", "sender@example.com", *words[1:])
     assert outcome.code == 1
-    assert told in outcome.err
+    assert error in outcome.err
     assert list(container.storage.store.keys("imports/")) == []
 
 

@@ -78,10 +78,10 @@ def test_a_key_in_the_file_is_changed_and_the_former_one_forgotten(
     second = key_fingerprint(new)
     assert kept == old
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
-    told = json.loads(keys("list", "--json").out)
-    assert (told["keys"], told["current"]) == ([second, first], second)
-    assert told["sealed"] == {"webhooks.secret_sealed": {first: 1}}
-    assert "keys reseal" in told["next"]
+    listing = json.loads(keys("list", "--json").out)
+    assert (listing["keys"], listing["current"]) == ([second, first], second)
+    assert listing["sealed"] == {"webhooks.secret_sealed": {first: 1}}
+    assert "keys reseal" in listing["next"]
 
     def refuses(word: str, why: str) -> None:
         refused = keys("forget", word, "--yes")
@@ -103,10 +103,10 @@ def test_a_key_in_the_file_is_changed_and_the_former_one_forgotten(
         tx.execute(sa.text("lock table batch_files in row exclusive mode"))
         refuses(first, "writes to batch_files")
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    asked = keys("forget", first)
-    assert (asked.code, len(file.read_keys())) == (1, 2)
+    declined = keys("forget", first)
+    assert (declined.code, len(file.read_keys())) == (1, 2)
     for what in ("unsubscribe", "links to files", "pages", "browsers", "receiver", "FILE.key"):
-        assert what in asked.out
+        assert what in declined.out
     assert keys("forget", first, "--yes").code == 0
     assert file.read_keys() == [new]
     with container.db.system_transaction() as tx:
@@ -116,7 +116,7 @@ def test_a_key_in_the_file_is_changed_and_the_former_one_forgotten(
         ("key.resealed", {"name": second, "how_many": 1}),
         ("key.new", {"name": second}),
     ]
-    assert not any(key.hex() in step.out + step.err for key in (old, new) for step in (shown, done, asked))
+    assert not any(key.hex() in step.out + step.err for key in (old, new) for step in (shown, done, declined))
 
 
 def let_an_hour_pass(file: KeyFile) -> None:
@@ -148,20 +148,20 @@ def test_keys_in_the_environment_are_changed_by_hand(container: Container, hook:
         (("new",), "old", "bring the key old back"),
     ],
 )
-def test_at_each_moment_the_next_step_with_keys_in_the_environment_is_told(
+def test_each_next_step_with_keys_in_the_environment_is_described(
     ids: tuple[str, ...], sealed_under: str, step: str
 ) -> None:
     assert step in KeyUsage(ids, {"webhooks.secret_sealed": {sealed_under: 1}}, is_key_file=False).describe_next_step()
 
 
-def test_a_key_that_is_gone_is_asked_for_and_no_other_made(hook: int, keys: Keys, home: Path) -> None:
+def test_a_missing_key_file_is_reported_and_not_replaced(hook: int, keys: Keys, home: Path) -> None:
     (home / "secret.key").unlink()
     refused = keys("list")
     assert (refused.is_one_sentence(), "FILE.key" in refused.err) == (True, True), refused
     assert not (home / "secret.key").exists()
 
 
-def test_a_key_that_others_may_read_is_told_at_every_start(container: Container, home: Path) -> None:
+def test_every_start_warns_of_a_key_file_that_others_may_read(container: Container, home: Path) -> None:
     settings = Settings(home=home)
     with capture_logs() as logs:
         warn_if_key_file_exposed(settings)
@@ -171,7 +171,7 @@ def test_a_key_that_others_may_read_is_told_at_every_start(container: Container,
     assert [(line["event"], line["log_level"]) for line in logs] == [("keys.file_exposed", "warning")]
 
 
-def test_what_nobody_can_open_is_told_and_nothing_else_waits_for_it(
+def test_an_undecryptable_value_is_reported_and_the_rest_is_reencrypted(
     container: Container, owner: Account, hook: int, keys: Keys, home: Path
 ) -> None:
     other = int(owner.post("/webhooks", {"url": "https://example.com/2", "type": "*"}).json()["id"])

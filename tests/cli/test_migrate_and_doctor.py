@@ -118,7 +118,7 @@ def test_a_service_that_is_well_is_called_well(patient: Patient, owner: Account)
     assert "QUILLPOST_LEGACY_FIELDS=true" in " ".join(_row(outcome, "old fields").split())
 
 
-def test_scripts_of_pages_that_are_missing_are_told(patient: Patient, tmp_path: Path) -> None:
+def test_missing_page_scripts_are_reported(patient: Patient, tmp_path: Path) -> None:
     for place in PACKAGE_FILES.values():
         file = tmp_path / place
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def test_scripts_of_pages_that_are_missing_are_told(patient: Patient, tmp_path: 
     assert "pages are without uplot" in row
 
 
-def test_a_guard_that_is_open_is_told(patient: Patient) -> None:
+def test_an_open_guard_is_reported(patient: Patient) -> None:
     row = " ".join(_row(patient.see(allow_private_urls=True), "guard").split())
     assert "warning" in row
     assert "QUILLPOST_ALLOW_PRIVATE_URLS" in row
@@ -146,7 +146,7 @@ SMALL_INDICIA = "[postcard-4x6.back]\nindicia = [5.0, 3.2, 0.4, 0.35]\n"
 
 
 @pytest.mark.parametrize(
-    ("subject", "setting", "content", "told"),
+    ("subject", "setting", "content", "error"),
     [
         ("time zone", "timezone", "Mars/One", "QUILLPOST_TIMEZONE names no time zone: Mars/One."),
         ("time zone", "timezone", "America", "QUILLPOST_TIMEZONE names no time zone: America."),
@@ -159,7 +159,7 @@ SMALL_INDICIA = "[postcard-4x6.back]\nindicia = [5.0, 3.2, 0.4, 0.35]\n"
     ],
 )
 def test_a_setting_with_which_nothing_starts_is_broken(
-    patient: Patient, tmp_path: Path, subject: str, setting: str, content: str | None, told: str
+    patient: Patient, tmp_path: Path, subject: str, setting: str, content: str | None, error: str
 ) -> None:
     value: object = content
     if setting not in ("timezone", "allowed_hosts"):
@@ -170,15 +170,13 @@ def test_a_setting_with_which_nothing_starts_is_broken(
     assert outcome.code == 1
     row = " ".join(_row(outcome, subject).split())
     assert "broken" in row
-    assert told in row
+    assert error in row
     elsewhere = patient.run("print", "list", **{setting: value})
     assert elsewhere.code == 1
-    assert told in " ".join(elsewhere.err.split())
+    assert error in " ".join(elsewhere.err.split())
 
 
-def test_settings_with_which_nothing_starts_are_all_told_and_hide_nothing_else(
-    patient: Patient, tmp_path: Path
-) -> None:
+def test_all_fatal_settings_are_reported_and_hide_no_other_check(patient: Patient, tmp_path: Path) -> None:
     nowhere = {"templates": tmp_path / "a", "output_profile": tmp_path / "b", "timezone": "Mars/One"}
     outcome = patient.see(permit_first="A|B|C|D|E|F|G|H", **nowhere)
     for subject in ("templates", "output profile", "time zone"):
@@ -188,7 +186,7 @@ def test_settings_with_which_nothing_starts_are_all_told_and_hide_nothing_else(
         assert " ok " in _row(outcome, subject)
 
 
-def test_a_postage_mark_that_does_not_fit_is_told_and_no_failure(patient: Patient) -> None:
+def test_a_postage_mark_that_does_not_fit_is_reported_without_failing(patient: Patient) -> None:
     outcome = patient.see(permit_first="A|B|C|D|E|F|G|H")
     assert outcome.code == 0
     assert "QUILLPOST_PERMIT_FIRST is too long for its place on 4x6 postcard" in _row(outcome, "live mail")
@@ -251,7 +249,7 @@ def test_warnings_alone_are_no_failure(patient: Patient) -> None:
     assert "1 wait" in jobs
 
 
-def test_what_waits_for_a_person_is_told(patient: Patient, owner: Account) -> None:
+def test_work_that_waits_for_a_person_is_reported(patient: Patient, owner: Account) -> None:
     for _ in range(3):
         owner.send()
     patient.execute("update orders set status = 'paused' where id <= 2")

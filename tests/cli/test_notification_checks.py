@@ -42,7 +42,7 @@ def test_a_mail_server_that_lets_us_in_is_well() -> None:
         assert house.mails == []
 
 
-def test_a_mail_server_that_is_down_is_told() -> None:
+def test_an_unreachable_mail_server_is_reported() -> None:
     with SmtpServer() as house:
         house.shut()
         found = mail_finding(smtp=f"smtp+plain://127.0.0.1:{house.port}")
@@ -63,7 +63,7 @@ def test_text_messages_that_nobody_sends_are_a_warning_of_their_own() -> None:
     assert "QUILLPOST_SMS" in found.advice
 
 
-def test_a_fault_in_the_settings_of_text_messages_is_no_fault_of_the_mail_server() -> None:
+def test_wrong_text_message_settings_do_not_fail_the_mail_server_check() -> None:
     wrong = {"sms": "https://AC1@texts.example.com"}
     found = text_finding(**wrong)
     assert (found.status, found.message) == (
@@ -77,7 +77,7 @@ def test_a_fault_in_the_settings_of_text_messages_is_no_fault_of_the_mail_server
     assert text_finding(smtp="mail.example.com").status == "warning"
 
 
-def test_how_many_wait_is_told_and_nobodys_address(container: Container, clock: Clock) -> None:
+def test_the_number_of_waiting_messages_is_reported_without_addresses(container: Container, clock: Clock) -> None:
     account = open_account(container).account_id
     enqueue_notification(container, account)
     assert notice_finding(container, clock).status == "ok", "it has only just been posted"
@@ -94,7 +94,7 @@ def test_how_many_wait_is_told_and_nobodys_address(container: Container, clock: 
 
 
 @pytest.mark.parametrize("hours", [25, 48])
-def test_what_failed_long_ago_is_not_told_again(container: Container, clock: Clock, hours: int) -> None:
+def test_old_failures_are_not_reported(container: Container, clock: Clock, hours: int) -> None:
     enqueue_notification(container, open_account(container).account_id)
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(notices).values(status="failed", next_at=None))

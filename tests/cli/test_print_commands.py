@@ -32,7 +32,7 @@ class PrintRoom:
     def __call__(self, *words: object, **how: object) -> CommandResult:
         return self._quillpost("print", *words, **self._settings, **how)
 
-    def told(self, *words: object) -> Any:
+    def read_json(self, *words: object) -> Any:
         outcome = self(*words, "--json")
         assert outcome.code == 0, outcome.err
         return json.loads(outcome.out)
@@ -54,10 +54,10 @@ def test_batches_are_listed_as_a_table_and_for_machines(room: PrintRoom) -> None
     table = room("list")
     assert (table.code, table.err) == (0, "")
     assert all(word in table.out for word in ("batch-000001", "live", "handed", "postcard-4x6", "first", " 3 "))
-    [batch] = room.told("list")
+    [batch] = room.read_json("list")
     assert (batch["id"], batch["reference"], batch["status"]) == (1, "batch-000001", "handed")
     assert batch["created_at"].startswith("2026-05-04T12:00:")
-    assert room.told("list", "--mode", "test") == room.told("list", "--trouble") == []
+    assert room.read_json("list", "--mode", "test") == room.read_json("list", "--trouble") == []
 
 
 def test_the_list_names_what_live_mail_lacks(
@@ -65,26 +65,26 @@ def test_the_list_names_what_live_mail_lacks(
 ) -> None:
     assert "is printed yet" not in room("list").out
     unready = PrintRoom(quillpost, room.parts, home=tmp_path / "home", database_url=conninfo)
-    said = unready("list").out
-    assert "No live mail is printed yet:\n" in said
-    assert "  QUILLPOST_MAILER_ID is not set: no barcode can be printed.\n" in said
+    output = unready("list").out
+    assert "No live mail is printed yet:\n" in output
+    assert "  QUILLPOST_MAILER_ID is not set: no barcode can be printed.\n" in output
     assert "QUILLPOST_MAILER_ID" not in unready("list", "--mode", "test").out
-    assert len(unready.told("list")) == 1
+    assert len(unready.read_json("list")) == 1
 
 
-def test_what_is_in_the_mail_is_listed_when_asked_for(room: PrintRoom) -> None:
+def test_mailed_batches_are_listed_on_request(room: PrintRoom) -> None:
     assert room("mark", 1, "mailed").code == 0
-    assert room.told("list") == []
-    assert [batch["status"] for batch in room.told("list", "--all")] == ["mailed"]
+    assert room.read_json("list") == []
+    assert [batch["status"] for batch in room.read_json("list", "--all")] == ["mailed"]
 
 
 def test_a_batch_is_shown_with_files_statement_and_pieces(room: PrintRoom) -> None:
     shown = room("show", "batch-000001")
     assert (shown.code, shown.err) == (0, "")
-    told = room.told("show", 1)
-    assert told["pieces_by_status"] == {"Processing": 3}
-    assert told["statement"]["pieces"] == 3
-    for file in told["files"]:
+    details = room.read_json("show", 1)
+    assert details["pieces_by_status"] == {"Processing": 3}
+    assert details["statement"]["pieces"] == 3
+    for file in details["files"]:
         assert f" {file['name']} " in shown.out
         assert file["sha256"] in shown.out
     assert "Mailing statement" in shown.out
@@ -92,8 +92,8 @@ def test_a_batch_is_shown_with_files_statement_and_pieces(room: PrintRoom) -> No
 
 
 def test_a_batch_is_marked_and_spoiled_pieces_fail(room: PrintRoom) -> None:
-    said = room("mark", "batch-000001", "printed", "--piece", 2, "--piece", 3, "--reason", "Torn")
-    assert (said.code, said.out) == (0, "batch-000001 is marked printed.\n")
+    result = room("mark", "batch-000001", "printed", "--piece", 2, "--piece", 3, "--reason", "Torn")
+    assert (result.code, result.out) == (0, "batch-000001 is marked printed.\n")
     assert sorted(room.column(items.c.status)) == ["Failed", "Failed", "Printed"]
     assert [why for why in room.column(items.c.failure) if why] == ["Torn", "Torn"]
     assert room("mark", 1, "mailed", "--at", "2026-06-01T10:00:00").code == 0
@@ -115,8 +115,8 @@ def test_a_spoiled_piece_is_named_by_its_item_too(room: PrintRoom) -> None:
 
 @pytest.mark.parametrize("which", [("--piece", 1, "--piece", 2), ("--from", 1, "--to", 2), ("--item", 1, "--item", 2)])
 def test_pieces_are_printed_again(room: PrintRoom, which: tuple[object, ...]) -> None:
-    said = room("reprint", 1, *which, "--reason", "Cut askew")
-    assert (said.code, said.out) == (0, "Printed again in batch-000002: 2 pieces.\n"), said.err
+    result = room("reprint", 1, *which, "--reason", "Cut askew")
+    assert (result.code, result.out) == (0, "Printed again in batch-000002: 2 pieces.\n"), result.err
     assert len(set(room.column(prints.c.tracking))) == 5
     assert "reprint of 1" in room("list").out
     assert "2, printed again in batch-000002" in room("show", 1).out
@@ -129,26 +129,26 @@ def test_in_a_narrow_window_what_is_typed_next_stays_whole(room: PrintRoom) -> N
 
 
 def test_spoiling_says_what_really_happened(room: PrintRoom) -> None:
-    def said(*pieces: int) -> str:
+    def mark_spoiled(*pieces: int) -> str:
         outcome = room("mark", 1, "spoiled", *(word for piece in pieces for word in ("--piece", piece)))
         return outcome.out if outcome.code == 0 else outcome.err
 
-    assert said(1, 1) == "1 piece of batch-000001: spoiled, and not billed.\n"
-    assert said(1) == "Nothing changes in batch-000001: 1 piece had failed before.\n"
-    assert said(1, 2) == "1 piece of batch-000001: spoiled, and not billed. 1 piece had failed before.\n"
+    assert mark_spoiled(1, 1) == "1 piece of batch-000001: spoiled, and not billed.\n"
+    assert mark_spoiled(1) == "Nothing changes in batch-000001: 1 piece had failed before.\n"
+    assert mark_spoiled(1, 2) == "1 piece of batch-000001: spoiled, and not billed. 1 piece had failed before.\n"
     assert room("reprint", 1, "--piece", 3, "--reason", "Torn").code == 0
-    assert "Piece 3 was reprinted in batch-000002: mark it there." in said(3)
+    assert "Piece 3 was reprinted in batch-000002: mark it there." in mark_spoiled(3)
     assert sorted(room.column(items.c.status)) == ["Failed", "Failed", "Processing"]
 
 
 def test_a_reprint_says_what_it_leaves_out(room: PrintRoom) -> None:
     assert room("mark", 1, "spoiled", "--piece", 1, "--piece", 2).code == 0
-    said = room("reprint", 1, "--from", 1, "--to", 3, "--reason", "Torn")
-    assert said.out == "Printed again in batch-000002: 1 piece.\nLeft out: 1-2. Ended already (Failed).\n"
+    result = room("reprint", 1, "--from", 1, "--to", 3, "--reason", "Torn")
+    assert result.out == "Printed again in batch-000002: 1 piece.\nLeft out: 1-2. Ended already (Failed).\n"
     assert room("reprint", 1, "--piece", 3, "--reason", "Torn").is_one_sentence()
 
 
-def test_a_batch_in_trouble_is_shown_and_tried_again(room: PrintRoom) -> None:
+def test_a_failing_batch_is_shown_and_retried(room: PrintRoom) -> None:
     with room.parts.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(trouble="The printer does not answer."))
     assert "The printer does not answer." in room("list", "--trouble").out
@@ -156,7 +156,7 @@ def test_a_batch_in_trouble_is_shown_and_tried_again(room: PrintRoom) -> None:
     assert room("retry", 1).out == "batch-000001 is tried again.\n"
 
 
-def test_a_batch_that_a_former_partner_does_not_have_is_offered_anew(room: PrintRoom) -> None:
+def test_a_batch_unknown_to_its_former_partner_can_be_offered_again(room: PrintRoom) -> None:
     refused = room("retry", 1, "--anew")
     assert refused.is_one_sentence()
     assert "The batch is handed: only one that is composed" in refused.err
@@ -168,7 +168,7 @@ def test_a_batch_that_a_former_partner_does_not_have_is_offered_anew(room: Print
     assert room.column(batches.c.partner) == [None]
 
 
-def test_what_waits_for_the_cutoff_is_told_below_the_list(room: PrintRoom) -> None:
+def test_orders_waiting_for_the_cutoff_are_summed_up_below_the_list(room: PrintRoom) -> None:
     assert "until" not in room("list").out
     whose = open_account(room.parts, "second@example.com", mode="live")
     whom = [create_order(room.parts, whose, people(each)).id for each in (2, 1, 1)]
@@ -176,10 +176,10 @@ def test_what_waits_for_the_cutoff_is_told_below_the_list(room: PrintRoom) -> No
     with room.parts.db.system_transaction() as tx:
         for order, until in waits_until.items():
             tx.execute(sa.update(orders).where(orders.c.id == order).values(pool_at=sa.text(f"'{until}'")))
-    told = "3 pieces of 2 orders wait until 2099-05-06 20:00 (UTC), 1 piece of 1 order longer.\n"
-    assert room("list").out.endswith(told)
+    note = "3 pieces of 2 orders wait until 2099-05-06 20:00 (UTC), 1 piece of 1 order longer.\n"
+    assert room("list").out.endswith(note)
     assert "until" not in room("list", "--mode", "test").out
-    assert len(room.told("list")) == 1
+    assert len(room.read_json("list")) == 1
 
 
 def test_pieces_that_lie_in_a_batch_do_not_wait_for_one(room: PrintRoom) -> None:
@@ -194,8 +194,8 @@ def test_lost_files_of_a_batch_are_made_again(room: PrintRoom) -> None:
     before, store = files_of(room.parts, 1), room.parts.storage.store
     for key in before:
         store.delete(key)
-    said = room("remake", "batch-000001")
-    assert (said.code, said.out) == (0, "The files of batch-000001 are made again.\n"), said.err
+    result = room("remake", "batch-000001")
+    assert (result.code, result.out) == (0, "The files of batch-000001 are made again.\n"), result.err
     assert files_of(room.parts, 1) == before
 
 
@@ -203,19 +203,19 @@ def test_files_that_would_differ_are_left_alone(room: PrintRoom) -> None:
     before = files_of(room.parts, 1)
     with room.parts.db.system_transaction() as tx:
         tx.execute(sa.update(items).values(name="Someone Else"))
-    said = room("remake", 1)
-    assert said.is_one_sentence()
-    assert "batch-000001 is left as it is. " in said.err
-    assert "print.pdf: not the files that were composed." in said.err
+    result = room("remake", 1)
+    assert result.is_one_sentence()
+    assert "batch-000001 is left as it is. " in result.err
+    assert "print.pdf: not the files that were composed." in result.err
     assert files_of(room.parts, 1) == before
 
 
 def test_what_is_not_composed_is_not_made_again(room: PrintRoom) -> None:
     with room.parts.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(status="new", indicia=None, qr_base=None))
-    said = room("remake", 1)
-    assert said.is_one_sentence()
-    assert "has not been composed yet." in said.err
+    result = room("remake", 1)
+    assert result.is_one_sentence()
+    assert "has not been composed yet." in result.err
 
 
 def test_what_is_done_is_in_the_log_of_whoever_runs_the_service(room: PrintRoom) -> None:
@@ -261,7 +261,7 @@ def test_orders_are_rushed_and_pooled(room: PrintRoom) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "error"),
     [
         (("show", 99), "There is no batch 99."),
         (("show", "batch-7"), "batch-7 is no batch"),
@@ -279,10 +279,10 @@ def test_orders_are_rushed_and_pooled(room: PrintRoom) -> None:
         (("rush", 1, "--mode", "test"), "There is no order 1 in test mode."),
     ],
 )
-def test_what_cannot_be_is_one_sentence(room: PrintRoom, words: tuple[object, ...], told: str) -> None:
+def test_what_cannot_be_is_one_sentence(room: PrintRoom, words: tuple[object, ...], error: str) -> None:
     outcome = room(*words)
     assert outcome.is_one_sentence()
-    assert told in outcome.err
+    assert error in outcome.err
 
 
 def test_what_is_no_word_of_ours_is_refused(room: PrintRoom) -> None:

@@ -46,16 +46,16 @@ def test_files_are_written_for_their_owner_alone_and_noted(
     there = tmp_path / "there"
 
     for name in ("batch-000001", "batch-000002"):
-        said = quillpost("print", "download", name, "--to", there, **settings)
-        assert (said.code, said.out) == (0, f"4 files of {name}: {there}\n"), said.err
+        result = quillpost("print", "download", name, "--to", there, **settings)
+        assert (result.code, result.out) == (0, f"4 files of {name}: {there}\n"), result.err
     assert len(known) == 8
     written = {file.name: hashlib.sha256(file.read_bytes()).digest() for file in there.iterdir()}
     assert written == known
     assert {file.stat().st_mode & 0o777 for file in there.iterdir()} == {0o600}
 
     other = tmp_path / "other"
-    said = quillpost("print", "download", 1, "--to", other, "--file", "print.pdf", **settings)
-    assert (said.code, [file.name for file in other.iterdir()]) == (0, ["batch-000001-print.pdf"])
+    result = quillpost("print", "download", 1, "--to", other, "--file", "print.pdf", **settings)
+    assert (result.code, [file.name for file in other.iterdir()]) == (0, ["batch-000001-print.pdf"])
     (other / "batch-000001-print.pdf").write_text("open to all")
     (other / "batch-000002-print.pdf").symlink_to(tmp_path / "elsewhere")
     for number in (1, 2):

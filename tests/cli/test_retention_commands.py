@@ -16,8 +16,8 @@ def test_an_operator_erases_a_person_and_sees_what_is_kept(
     assert made.code == 0
     whom = ("--account", "a@example.com", "--address", "12 Main St, Austin, TX 78701")
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    asked = quillpost("erase", *whom, **place)
-    assert (asked.code, "On lists: 0. Pieces: 0." in asked.out, "Erased." in asked.out) == (1, True, False)
+    declined = quillpost("erase", *whom, **place)
+    assert (declined.code, "On lists: 0. Pieces: 0." in declined.out, "Erased." in declined.out) == (1, True, False)
     done = quillpost("erase", *whom, "--yes", **place)
     assert (done.code, "Erased. Files are removed" in done.out) == (0, True)
     assert quillpost("erase", "--account", "a@example.com", **place).is_one_sentence()

@@ -83,7 +83,7 @@ def test_whoever_waits_is_sent_away_and_whoever_was_inside_may_finish() -> None:
     asyncio.run(story())
 
 
-def test_whoever_is_given_up_is_told_503() -> None:
+def test_abandoned_requests_are_answered_with_503() -> None:
     async def story() -> list[Message]:
         shutdown, got, is_working = Shutdown(), list[Message](), asyncio.Event()
 

@@ -42,7 +42,7 @@ def test_every_announced_command_can_be_called(quillpost: Quillpost, name: str) 
     assert f"Usage: quillpost {name}" in shown.out
 
 
-def test_a_command_that_does_not_exist_is_told_with_one_that_does(quillpost: Quillpost) -> None:
+def test_an_unknown_command_suggests_a_similar_one(quillpost: Quillpost) -> None:
     refused = quillpost("lsts")
     assert refused.code == 2
     assert "No such command 'lsts'. Did you mean 'lists'?" in refused.err

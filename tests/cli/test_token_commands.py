@@ -31,8 +31,8 @@ Token = Callable[..., CommandResult]
 def token(
     owner: Account, quillpost: Quillpost, conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Token:
-    def run(*words: object, said: str = "", columns: int = 300) -> CommandResult:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(said))
+    def run(*words: object, stdin: str = "", columns: int = 300) -> CommandResult:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         return quillpost("token", *words, columns=columns, home=tmp_path / "home", database_url=conninfo)
 
     return run
@@ -153,18 +153,18 @@ def test_leaked_tokens_are_read_from_the_standard_input_wherever_they_stand(
     token: Token, owner: Account, stranger: Account, container: Container
 ) -> None:
     log = f'GET /?key={owner.token}&x=1 200\n{owner.token}\n{{"token":"{stranger.token}"}}\n'
-    outcome = token("revoke", "--leaked", said=log)
+    outcome = token("revoke", "--leaked", stdin=log)
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out == "2 tokens found. What was in force is revoked, and the owners are told.\n"
     assert [pings(each, each.token) for each in (owner, stranger)] == [401, 401]
     assert acts(container, owner.id) == [("token.leaked", "the command line")]
-    again = token("revoke", "--leaked", said=owner.token)
+    again = token("revoke", "--leaked", stdin=owner.token)
     assert again.out == "1 token found. None was in force.\n"
 
 
 def test_a_leaked_refresh_token_ends_the_app(token: Token, owner: Account, container: Container) -> None:
     refresh = connected_app(container, owner.id)
-    assert "1 token found. What was in force is revoked" in token("revoke", "--leaked", said=refresh).out
+    assert "1 token found. What was in force is revoked" in token("revoke", "--leaked", stdin=refresh).out
     with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(oauth_grants.c.ended_by)).scalar_one() == "leak"
 
@@ -207,7 +207,7 @@ def connected_app(container: Container, account_id: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("words", "said", "error"),
+    ("words", "stdin", "error"),
     [
         ([], "", "Say which token"),
         (["5"], "", "Say which token"),
@@ -218,7 +218,7 @@ def connected_app(container: Container, account_id: int) -> str:
         (["5", "--account", "who@example.com"], "", "There is no account with the e-mail"),
     ],
 )
-def test_what_cannot_be_revoked_is_one_sentence(token: Token, words: list[str], said: str, error: str) -> None:
-    outcome = token("revoke", *words, said=said)
+def test_what_cannot_be_revoked_is_one_sentence(token: Token, words: list[str], stdin: str, error: str) -> None:
+    outcome = token("revoke", *words, stdin=stdin)
     assert outcome.is_one_sentence()
     assert error in outcome.err

@@ -46,7 +46,7 @@ def test_a_file_that_was_read_before_changes_nothing(quillpost: Quillpost, files
     assert "6 rows read, 0 new, 0 of our pieces, 1 refused; moved: none" in outcome.out.splitlines()[1]
 
 
-def test_a_file_without_scans_is_told_and_the_others_are_read(
+def test_a_file_without_scans_is_reported_and_the_others_are_read(
     quillpost: Quillpost, files: Path, conninfo: str, container: Container
 ) -> None:
     outcome = ingest(quillpost, files, conninfo, files / "poem.txt", files / "scans.json")

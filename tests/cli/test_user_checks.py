@@ -15,7 +15,7 @@ from support.factories import Account
 
 
 @pytest.mark.parametrize(
-    ("base_url", "verdict"),
+    ("base_url", "status"),
     [
         (None, "ok"),
         ("http://localhost:8025", "ok"),
@@ -26,14 +26,14 @@ from support.factories import Account
         ("http://localhost.example.com", "warning"),
     ],
 )
-def test_only_this_machine_may_be_signed_in_to_without_https(base_url: str | None, verdict: str) -> None:
-    assert check_sign_in(Settings(base_url=base_url)).status == verdict
+def test_only_this_machine_may_be_signed_in_to_without_https(base_url: str | None, status: str) -> None:
+    assert check_sign_in(Settings(base_url=base_url)).status == status
 
 
-@pytest.mark.parametrize(("proxies", "verdict"), [("", "warning"), ("127.0.0.1", "ok")])
-def test_behind_https_a_proxy_must_be_named(proxies: str, verdict: str) -> None:
+@pytest.mark.parametrize(("proxies", "status"), [("", "warning"), ("127.0.0.1", "ok")])
+def test_behind_https_a_proxy_must_be_named(proxies: str, status: str) -> None:
     settings = Settings(base_url="https://mail.example.com", trusted_proxies=proxies)
-    assert check_sign_in(settings).status == verdict
+    assert check_sign_in(settings).status == status
 
 
 def seen(container: Container, **settings: str) -> DoctorFinding:
@@ -59,12 +59,12 @@ def invite(container: Container, account: Account, **columns: object) -> None:
         )
 
 
-def test_an_account_without_people_is_told_and_no_complaint(container: Container, owner: Account) -> None:
+def test_an_account_without_users_is_reported_and_no_problem(container: Container, owner: Account) -> None:
     found = seen(container)
     assert (found.status, "1 of 1 accounts have nobody" in found.message) == ("ok", True)
 
 
-def test_how_many_sign_in_is_told_in_words(container: Container, owner: Account) -> None:
+def test_the_number_of_users_is_reported_in_words(container: Container, owner: Account) -> None:
     for email, what in (("dana@example.com", "1 person signs in"), ("lee@example.com", "2 people sign in")):
         make_user(container, owner.id, email)
         assert seen(container).message == what

@@ -127,7 +127,9 @@ def test_an_account_without_anybody_says_so(command: People) -> None:
     assert command("list", "--account", EMAIL).out.startswith("Nobody is in it")
 
 
-def test_the_list_says_who_signs_in_and_as_what(command: People, owner: Account, container: Container) -> None:
+def test_the_list_shows_each_user_with_role_and_last_sign_in(
+    command: People, owner: Account, container: Container
+) -> None:
     make_user(container, owner.id, DANA, name="Dana [bold]")
     line = next(line for line in command("list", "--account", EMAIL).out.splitlines() if DANA in line)
     assert all(word in line for word in ("Dana [bold]", "owner", "off", "not lately"))

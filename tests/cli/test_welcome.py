@@ -56,9 +56,9 @@ def test_another_port_takes_the_subscription_along_and_what_waits_for_it(home: P
     assert (hook.status, hook.last_error) == ("active", None)
     with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(deliveries.c.status)).scalars().all() == ["pending"]
-        lane = tx.execute(sa.text("select resting_until, due_at from webhook_lanes")).one()
-    assert lane.resting_until is None
-    assert lane.due_at is not None
+        queue = tx.execute(sa.text("select resting_until, due_at from webhook_lanes")).one()
+    assert queue.resting_until is None
+    assert queue.due_at is not None
 
 
 def test_several_that_were_left_behind_become_one(home: Path, container: Container) -> None:
@@ -80,7 +80,7 @@ def test_several_that_were_left_behind_become_one(home: Path, container: Contain
     assert [url.partition("/receiver")[0] for url in urls] == ["http://127.0.0.1:9002", "https://example.com/hook"]
 
 
-def test_under_another_key_the_subscription_is_made_anew(home: Path, container: Container) -> None:
+def test_under_another_key_the_subscription_is_replaced(home: Path, container: Container) -> None:
     before = welcome(home, container)
     [old] = subscriptions(container)
     former = Encryptor.from_keys(KeyFile(home / "secret.key").read_keys())
@@ -94,7 +94,7 @@ def test_under_another_key_the_subscription_is_made_anew(home: Path, container: 
         decrypt_secret(former, hook.id, bytes(hook.secret_sealed))
 
 
-def test_events_stay_on_this_machine_whatever_the_world_calls_it(home: Path, container: Container) -> None:
+def test_events_stay_on_this_machine_whatever_its_public_address(home: Path, container: Container) -> None:
     shown = welcome(home, container, base_url="https://mail.example.com", host="0.0.0.0")
     assert shown.receiver_url.startswith("https://mail.example.com/receiver/")
     [hook] = subscriptions(container)

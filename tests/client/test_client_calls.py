@@ -107,7 +107,7 @@ def test_what_the_headers_say_is_with_the_answer(client: Quillpost) -> None:
         about(sent["recipients"])
 
 
-def test_a_list_is_walked_through_all_its_pages_and_no_further_than_wanted(
+def test_a_list_is_read_page_by_page_and_no_further_than_needed(
     client: Quillpost, http: TestClient, owner: Account
 ) -> None:
     sent = client.send.postcard(recipients=make_inline_recipients(5), message="Hi!")
@@ -116,16 +116,16 @@ def test_a_list_is_walked_through_all_its_pages_and_no_further_than_wanted(
     assert len(list(items)) == 5, "each walk starts anew"
     assert [page["meta"]["current_page"] for page in items.pages()] == [1, 2, 3]
 
-    asked: list[httpx2.Request] = []
+    requests: list[httpx2.Request] = []
 
     class Noting(InProcessTransport):
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-            asked.append(request)
+            requests.append(request)
             return super().handle_request(request)
 
     with Quillpost(owner.token, f"{BASE}/api/v2/", transport=Noting(http)) as noted:
         next(iter(noted.orders.items(sent["id"], items_per_page=2)))
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_an_answer_that_is_lost_makes_no_second_order(owner: Account, http: TestClient, container: Container) -> None:
@@ -195,7 +195,7 @@ def test_subscriptions_come_and_go(client: Quillpost) -> None:
     assert list(client.webhooks.list()) == []
 
 
-def test_what_a_subscription_was_told_is_looked_through_and_told_again(
+def test_deliveries_of_a_subscription_can_be_listed_and_replayed(
     client: Quillpost, container: Container, clock: Clock
 ) -> None:
     hook = client.webhooks.create("https://example.com/hook")

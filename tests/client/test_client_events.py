@@ -109,7 +109,7 @@ class Mailbox:
     async def close(self) -> None: ...
 
 
-def test_what_our_own_pump_delivers_is_genuine(
+def test_events_from_our_own_dispatcher_are_genuine(
     owner: Account, http: TestClient, container: Container, clock: Clock
 ) -> None:
     with Quillpost(owner.token, BASE, transport=InProcessTransport(http)) as client:
@@ -118,10 +118,10 @@ def test_what_our_own_pump_delivers_is_genuine(
 
     async def deliver() -> list[tuple[Mapping[str, str], bytes]]:
         mailbox, stop = Mailbox(), asyncio.Event()
-        pump = Dispatcher(
+        dispatcher = Dispatcher(
             container.db, container.encryptor, mailbox, container.clock, response_timeout=timedelta(seconds=15)
         )
-        running = asyncio.create_task(pump.run(stop))
+        running = asyncio.create_task(dispatcher.run(stop))
         async with asyncio.timeout(20):
             await mailbox.is_full.wait()
         stop.set()

@@ -43,7 +43,7 @@ def call(request: pytest.FixtureRequest) -> Call:
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "failure",
     [
         respond_with(429),
         respond_with(502),
@@ -54,9 +54,9 @@ def call(request: pytest.FixtureRequest) -> Call:
     ],
     ids=["429", "502", "503", "504", "409 for now", "hangs up"],
 )
-def test_trouble_that_passes_is_tried_again_with_the_very_same_request(call: Call, trouble: object) -> None:
+def test_temporary_failures_are_retried_with_the_same_request(call: Call, failure: object) -> None:
     slept: list[float] = []
-    with ScriptedServer(scripted_transport(trouble, trouble, PONG)) as server:  # type: ignore[arg-type]
+    with ScriptedServer(scripted_transport(failure, failure, PONG)) as server:  # type: ignore[arg-type]
         assert call(server.url(), "send.postcard", slept=slept, fields={"message": "Hi"})
     assert len(slept) == 2
     assert len(server.requests) == 3
@@ -70,7 +70,7 @@ def test_trouble_that_passes_is_tried_again_with_the_very_same_request(call: Cal
     ("status", "kind"),
     [(400, QuillpostError), (404, NotFoundError), (409, ConflictError), (422, ValidationError), (500, ServerError)],
 )
-def test_a_clear_answer_is_not_asked_for_again(call: Call, status: int, kind: type[QuillpostError]) -> None:
+def test_a_final_error_is_not_retried(call: Call, status: int, kind: type[QuillpostError]) -> None:
     slept: list[float] = []
     with ScriptedServer(respond_with(status)) as server, pytest.raises(kind) as failed:
         call(server.url(), "ping", slept=slept)
@@ -79,24 +79,24 @@ def test_a_clear_answer_is_not_asked_for_again(call: Call, status: int, kind: ty
 
 
 @pytest.mark.parametrize("name", ["Retry_After", "RateLimit_Reset"])
-def test_a_client_waits_as_long_as_it_is_told(call: Call, name: str) -> None:
+def test_a_client_waits_as_long_as_the_server_says(call: Call, name: str) -> None:
     slept: list[float] = []
     with ScriptedServer(scripted_transport(respond_with(429, **{name: "40"}), PONG)) as server:
         call(server.url(), "ping", slept=slept)
     assert slept == [40]
 
 
-def test_a_client_comes_again_as_often_as_it_is_asked_to(call: Call) -> None:
+def test_a_client_retries_as_often_as_the_server_asks(call: Call) -> None:
     """As while a server starts, or another call with the same key runs."""
     slept: list[float] = []
     busy, runs = respond_with(503, Retry_After="5"), respond_with(409, Retry_After="1")
     with ScriptedServer(scripted_transport(*[busy, runs] * 8, PONG)) as server:
         call(server.url(), "send.postcard", slept=slept, retries=1, deadline=10_000, fields={"message": "Hi"})
     assert len(slept) == 16
-    assert all(pause >= asked for pause, asked in zip(slept, [5, 1] * 8, strict=True))
+    assert all(pause >= retry_after for pause, retry_after in zip(slept, [5, 1] * 8, strict=True))
 
 
-def test_who_wants_no_retries_has_none(call: Call) -> None:
+def test_retries_can_be_turned_off(call: Call) -> None:
     slept: list[float] = []
     with ScriptedServer(respond_with(503, Retry_After="5")) as server, pytest.raises(UnavailableError):
         call(server.url(), "ping", slept=slept, retries=0)

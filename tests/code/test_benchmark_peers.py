@@ -19,11 +19,11 @@ def test_a_missing_peer_makes_the_command_fail(
 ) -> None:
     monkeypatch.setattr(benchmarks, "TABLES", {"compose": lambda: result})
     assert benchmarks.main("compose") == benchmarks.main(None) == code
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     for peer in ("compose: skia (No module named 'skia')", "compose: chromium (not found)"):
-        assert (peer in told) == bool(code)
+        assert (peer in output) == bool(code)
 
 
-def test_a_table_that_is_unknown_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_benchmark_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert benchmarks.main("compost") == 1
     assert "There is no benchmark compost. Known: authenticate, compose" in capsys.readouterr().out

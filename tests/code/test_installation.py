@@ -97,7 +97,7 @@ def test_each_environment_has_its_lock_file() -> None:
     assert {file.name for file in LOCKED} >= {"run.txt", "dev.txt", "s3.txt", "uv.txt", "build.txt"}
 
 
-def test_pip_s_settings_are_told_to_uv(
+def test_the_settings_of_pip_are_passed_to_uv(
     package_index: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pip.conf").write_text(
@@ -110,7 +110,7 @@ def test_pip_s_settings_are_told_to_uv(
     assert package_index.variables_for_uv()["UV_DEFAULT_INDEX"] == "https://nearer.test/simple"
 
 
-def test_what_is_said_to_uv_itself_stays(package_index: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_made_for_uv_itself_stay(package_index: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.test/simple")
     monkeypatch.setenv("UV_INDEX_URL", "https://other.test/simple")
     assert "UV_DEFAULT_INDEX" not in package_index.variables_for_uv()

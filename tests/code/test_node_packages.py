@@ -69,9 +69,9 @@ def test_npm_installs_what_is_locked_once_and_runs_no_scripts(
     packages.install()
     assert not packages.are_missing()
     assert calls(checkout) == 1
-    asked = (checkout / "asked").read_text().split()
-    assert asked[0] == "ci"
-    assert {"--ignore-scripts", "--no-audit", "--no-fund"} <= set(asked)
+    arguments = (checkout / "asked").read_text().split()
+    assert arguments[0] == "ci"
+    assert {"--ignore-scripts", "--no-audit", "--no-fund"} <= set(arguments)
 
 
 def test_a_changed_lock_is_installed_again(node_packages: ModuleType, checkout: Path, programs: Path) -> None:
@@ -91,12 +91,12 @@ def test_without_any_npm_one_sentence_says_what_is_missing(
     packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
     packages.install()
     packages.install()
-    said = capsys.readouterr().out
-    assert said.count("\n") == 1
-    assert "Install Node.js" in said
-    assert "the index is far" in said
-    assert "Pages are without their scripts" in said
-    assert [style.name for style in STYLES if style.source.is_from_npm and style.name not in said] == []
+    output = capsys.readouterr().out
+    assert output.count("\n") == 1
+    assert "Install Node.js" in output
+    assert "the index is far" in output
+    assert "Pages are without their scripts" in output
+    assert [style.name for style in STYLES if style.source.is_from_npm and style.name not in output] == []
 
 
 def test_npm_that_appears_is_used_at_once(node_packages: ModuleType, checkout: Path, programs: Path) -> None:
@@ -107,7 +107,7 @@ def test_npm_that_appears_is_used_at_once(node_packages: ModuleType, checkout: P
     assert packages.are_missing()
 
 
-def test_a_failure_is_told_and_not_repeated_within_the_hour(
+def test_a_failed_install_is_reported_and_not_repeated_within_the_hour(
     node_packages: ModuleType, checkout: Path, programs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_npm(programs, NPM_THAT_FAILS)
@@ -146,10 +146,10 @@ def test_an_npm_of_ours_that_cannot_be_installed_ends_nothing(tmp_path: Path, mo
 def test_the_setup_asks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     bootstrap = importlib.import_module("bootstrap")
-    asked = []
+    installed = []
     monkeypatch.setattr(bootstrap, "TOOLS", tmp_path)
     monkeypatch.setattr(bootstrap, "_missing", lambda kind: [])
     monkeypatch.setattr(bootstrap.NODE_PACKAGES, "are_missing", lambda: True)
-    monkeypatch.setattr(bootstrap.NODE_PACKAGES, "install", lambda: asked.append("packages"))
+    monkeypatch.setattr(bootstrap.NODE_PACKAGES, "install", lambda: installed.append("packages"))
     bootstrap.main("run")
-    assert asked == ["packages"]
+    assert installed == ["packages"]

@@ -160,7 +160,7 @@ def test_a_pid_file_cut_short_by_a_crash_is_removed(make: MakesServers, home: Pa
     assert ask(server, "select 7") == 7
 
 
-def test_an_interrupted_first_start_is_begun_anew(make: MakesServers, home: Path) -> None:
+def test_an_interrupted_first_start_is_repeated(make: MakesServers, home: Path) -> None:
     half = home / "postgres/data.new"
     half.mkdir(parents=True)
     (half / "PG_VERSION").write_text("18\n")

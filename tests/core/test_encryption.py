@@ -10,43 +10,43 @@ OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 CONTEXT = "webhooks:7:secret"
 
 
-def sealer() -> Encryptor:
+def encryptor() -> Encryptor:
     return Encryptor({"2026": NEW}, "2026")
 
 
 @given(plain=st.binary(max_size=200), context=st.text(max_size=30))
 def test_what_was_sealed_opens_in_its_context(plain: bytes, context: str) -> None:
-    assert sealer().decrypt(sealer().encrypt(plain, context=context), context=context) == plain
+    assert encryptor().decrypt(encryptor().encrypt(plain, context=context), context=context) == plain
 
 
 def test_the_plain_bytes_do_not_show() -> None:
-    assert b"whsec" not in sealer().encrypt(b"whsec_secret", context=CONTEXT)
+    assert b"whsec" not in encryptor().encrypt(b"whsec_secret", context=CONTEXT)
 
 
 def test_the_same_secret_is_never_sealed_alike() -> None:
-    assert sealer().encrypt(b"s", context=CONTEXT) != sealer().encrypt(b"s", context=CONTEXT)
+    assert encryptor().encrypt(b"s", context=CONTEXT) != encryptor().encrypt(b"s", context=CONTEXT)
 
 
 def test_a_secret_moved_to_another_row_does_not_open() -> None:
-    sealed = sealer().encrypt(b"secret", context=CONTEXT)
+    sealed = encryptor().encrypt(b"secret", context=CONTEXT)
     with pytest.raises(DecryptionFailed):
-        sealer().decrypt(sealed, context="webhooks:8:secret")
+        encryptor().decrypt(sealed, context="webhooks:8:secret")
 
 
 def test_any_changed_byte_breaks_the_seal() -> None:
-    sealed = sealer().encrypt(b"secret", context=CONTEXT)
+    sealed = encryptor().encrypt(b"secret", context=CONTEXT)
     for position in range(len(sealed)):
         changed = bytearray(sealed)
         changed[position] ^= 1
         with pytest.raises(DecryptionFailed):
-            sealer().decrypt(bytes(changed), context=CONTEXT)
+            encryptor().decrypt(bytes(changed), context=CONTEXT)
 
 
 def test_any_cut_breaks_the_seal() -> None:
-    sealed = sealer().encrypt(b"secret", context=CONTEXT)
+    sealed = encryptor().encrypt(b"secret", context=CONTEXT)
     for length in range(len(sealed)):
         with pytest.raises(DecryptionFailed):
-            sealer().decrypt(sealed[:length], context=CONTEXT)
+            encryptor().decrypt(sealed[:length], context=CONTEXT)
 
 
 def test_a_secret_relabelled_with_another_key_id_does_not_open() -> None:
@@ -69,19 +69,21 @@ def test_an_older_key_still_opens_and_the_current_one_seals() -> None:
     rotated = Encryptor({"2025": OLD, "2026": NEW}, "2026")
     assert rotated.decrypt(sealed, context=CONTEXT) == b"secret"
     renewed = rotated.encrypt(b"secret", context=CONTEXT)
-    assert sealer().decrypt(renewed, context=CONTEXT) == b"secret"
+    assert encryptor().decrypt(renewed, context=CONTEXT) == b"secret"
 
 
 def test_a_key_that_was_taken_away_opens_nothing() -> None:
     sealed = Encryptor({"2025": OLD}, "2025").encrypt(b"secret", context=CONTEXT)
     with pytest.raises(DecryptionFailed, match="not configured"):
-        sealer().decrypt(sealed, context=CONTEXT)
+        encryptor().decrypt(sealed, context=CONTEXT)
 
 
 def test_a_derived_key_depends_on_purpose_and_key() -> None:
-    links = sealer().derive_keys("links")[0]
-    assert links == sealer().derive_keys("links")[0]
-    assert len({links, sealer().derive_keys("other")[0], Encryptor({"2026": OLD}, "2026").derive_keys("links")[0]}) == 3
+    links = encryptor().derive_keys("links")[0]
+    assert links == encryptor().derive_keys("links")[0]
+    assert (
+        len({links, encryptor().derive_keys("other")[0], Encryptor({"2026": OLD}, "2026").derive_keys("links")[0]}) == 3
+    )
     assert len(links) == 32
 
 
@@ -102,7 +104,7 @@ def test_a_key_is_known_by_a_fingerprint_that_others_do_not_share() -> None:
     assert Encryptor.from_keys([OLD, NEW]).key_ids == (key_fingerprint(OLD), key_fingerprint(NEW))
 
 
-def test_keys_that_were_changed_meanwhile_are_asked_for() -> None:
+def test_keys_changed_meanwhile_are_reloaded_when_needed() -> None:
     changes: list[list[bytes]] = []
     running = Encryptor.from_keys([OLD], reload_keys=lambda: changes.pop() if changes else None)
     former = running.encrypt(b"secret", context=CONTEXT)

@@ -62,7 +62,7 @@ def test_letters_are_written_plainly_and_a_lone_surrogate_stays_an_escape() -> N
     assert exact_json.dump_json(exact_json.parse_json(rb'"\ud83c\udf88"')) == '"🎈"'
 
 
-def test_a_byte_order_mark_is_no_fault() -> None:
+def test_a_byte_order_mark_is_accepted() -> None:
     assert exact_json.parse_json(b"\xef\xbb\xbf{}") == {}
 
 

@@ -30,7 +30,7 @@ def test_of_such_a_step_one_is_taken_at_a_time(
 ) -> None:
     guard, at_work, most, done = threading.Lock(), [0], [0], []
 
-    def takes_a_while(_press: Any, batch_id: int, **_when: Any) -> None:
+    def takes_a_while(_production: Any, batch_id: int, **_when: Any) -> None:
         with guard:
             at_work[0] += 1
             most[0] = max(most[0], at_work[0])

@@ -83,7 +83,7 @@ def test_the_first_of_two_makers_wins(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("content", ["", "\n", "abcd", "no hexadecimal digits", "é" * 64, "00" * 32 + "\nabcd"])
-def test_a_spoiled_key_file_is_told_and_not_replaced(tmp_path: Path, content: str) -> None:
+def test_a_damaged_key_file_is_reported_and_not_replaced(tmp_path: Path, content: str) -> None:
     path = tmp_path / "secret.key"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(NotReady, match="must hold 32 bytes"):
@@ -91,7 +91,7 @@ def test_a_spoiled_key_file_is_told_and_not_replaced(tmp_path: Path, content: st
     assert path.read_text(encoding="utf-8") == content
 
 
-def test_a_key_file_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_key_file_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(NotReady, match=r"cannot be used: .+\.$"):
         KeyFile(tmp_path / "file" / "secret.key").create_if_missing()
@@ -128,7 +128,7 @@ def test_of_keys_that_are_made_at_once_none_is_lost(tmp_path: Path) -> None:
     assert len(KeyFile(path).read_keys()) == 9
 
 
-def test_a_running_sealer_reads_the_file_again_only_when_it_was_changed(
+def test_a_running_encryptor_reloads_the_file_only_when_it_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "secret.key"
@@ -145,7 +145,7 @@ def test_a_running_sealer_reads_the_file_again_only_when_it_was_changed(
 
 
 @pytest.mark.parametrize("content", [None, "spoiled"])
-def test_a_running_sealer_keeps_its_keys_when_the_file_is_lost(tmp_path: Path, content: str | None) -> None:
+def test_a_running_encryptor_keeps_its_keys_when_the_file_is_lost(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "secret.key"
     file = made(path)
     running = Encryptor.from_keys(file.read_keys(), reload_keys=file.reload_if_changed)
@@ -157,7 +157,7 @@ def test_a_running_sealer_keeps_its_keys_when_the_file_is_lost(tmp_path: Path, c
     assert running.decrypt(sealed, context=CONTEXT) == b"secret"
 
 
-def test_a_running_sealer_never_throws_the_last_copy_of_a_key_away(tmp_path: Path) -> None:
+def test_a_running_encryptor_never_drops_the_last_copy_of_a_key(tmp_path: Path) -> None:
     path = tmp_path / "secret.key"
     file = made(path)
     running = Encryptor.from_keys(file.read_keys(), reload_keys=file.reload_if_changed)
@@ -173,7 +173,7 @@ def test_a_running_sealer_never_throws_the_last_copy_of_a_key_away(tmp_path: Pat
     assert running.decrypt(sealed, context=CONTEXT) == b"secret"
 
 
-def test_a_running_sealer_that_slept_through_a_change_knows_the_new_key(tmp_path: Path) -> None:
+def test_a_running_encryptor_that_missed_a_change_learns_the_new_key(tmp_path: Path) -> None:
     path = tmp_path / "secret.key"
     file = made(path)
     [first] = file.read_keys()

@@ -7,9 +7,13 @@ from hypothesis import strategies as st
 from quillpost.core.paging import Page, PageRequest
 
 
-def page(total: int, asked: PageRequest) -> Page[int]:
+def page(total: int, page_request: PageRequest) -> Page[int]:
     """The page of the numbers from 1 to the total."""
-    return Page(list(range(1, total + 1))[asked.offset : asked.offset + asked.per_page], total, asked)
+    return Page(
+        list(range(1, total + 1))[page_request.offset : page_request.offset + page_request.per_page],
+        total,
+        page_request,
+    )
 
 
 @given(total=st.integers(0, 300), number=st.integers(1, 40), per_page=st.integers(1, 100))
@@ -34,9 +38,9 @@ def test_an_empty_list_has_one_page(total: int, last: int) -> None:
 
 @given(total=st.integers(0, 300), number=st.integers(1, 400), per_page=st.integers(1, 100))
 def test_a_page_is_reached_from_the_nearer_end(total: int, number: int, per_page: int) -> None:
-    asked = PageRequest(number, per_page)
-    window = asked.window(total)
+    page_request = PageRequest(number, per_page)
+    window = page_request.window(total)
     seen = list(range(1, total + 1))[:: -1 if window.is_from_end else 1]
     taken = seen[window.offset : window.offset + window.limit]
-    assert (taken[::-1] if window.is_from_end else taken) == page(total, asked).rows
+    assert (taken[::-1] if window.is_from_end else taken) == page(total, page_request).rows
     assert window.offset <= max(0, total - window.limit) / 2

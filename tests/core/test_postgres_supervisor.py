@@ -50,7 +50,7 @@ def logs(supervisor: PostgresSupervisor) -> Iterator[list[EventDict]]:
         yield lines
 
 
-def told(logs: list[EventDict], event: str) -> Callable[[], EventDict | None]:
+def logged(logs: list[EventDict], event: str) -> Callable[[], EventDict | None]:
     return lambda: next((line for line in list(logs) if line["event"] == event), None)
 
 
@@ -65,11 +65,11 @@ def test_a_killed_server_is_started_again_with_its_data(
 ) -> None:
     ask(server, "create table kept as select 7 as number")
     dead = kill(home)
-    restarted = until(told(logs, "postgres.restarted"), what="a restart")
+    restarted = until(logged(logs, "postgres.restarted"), what="a restart")
     assert restarted["by"] == "this process"
     assert ask(server, "select number from kept") == 7
     assert postmaster_of(home) != dead
-    ended = told(logs, "postgres.exited")()
+    ended = logged(logs, "postgres.exited")()
     assert ended is not None
     assert ended["exit_code"] == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):  # no zombie is left of it
@@ -80,17 +80,17 @@ def test_it_is_started_again_as_often_as_it_ends(server: EmbeddedPostgres, home:
     for _ in range(2):
         logs.clear()
         kill(home)
-        until(told(logs, "postgres.restarted"), what="a restart")
+        until(logged(logs, "postgres.restarted"), what="a restart")
     assert ask(server, "select 7") == 7
 
 
-def test_a_server_that_was_asked_to_stop_does_not_wait_for_our_connections_for_ever(
+def test_a_stopping_server_does_not_wait_for_our_connections_forever(
     server: EmbeddedPostgres, home: Path, logs: list[EventDict]
 ) -> None:
     with psycopg.connect(server.conninfo()):
         kill(home, signal.SIGTERM)
-        until(told(logs, "postgres.stop_forced"), what="an end to the stop")
-        until(told(logs, "postgres.restarted"), what="a restart")
+        until(logged(logs, "postgres.stop_forced"), what="an end to the stop")
+        until(logged(logs, "postgres.restarted"), what="a restart")
     assert ask(server, "select 7") == 7
 
 
@@ -100,11 +100,11 @@ def test_a_restart_that_fails_says_why_and_is_tried_again(
     control = home / "postgres/data/global/pg_control"
     aside = control.rename(home / "aside")
     kill(home)
-    failed = until(told(logs, "postgres.restart_failed"), what="a restart that fails")
+    failed = until(logged(logs, "postgres.restart_failed"), what="a restart that fails")
     assert "pg_control" in failed["reason"]
     assert failed["retry_in_seconds"] > 0
     aside.rename(control)
-    until(told(logs, "postgres.restarted"), what="a restart")
+    until(logged(logs, "postgres.restarted"), what="a restart")
     assert ask(server, "select 7") == 7
 
 
@@ -130,15 +130,15 @@ def test_a_stop_in_the_middle_of_a_restart_ends_it(
     with (home / "postgres/starting.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # somebody else is at it, for ever
         kill(home)
-        until(told(logs, "postgres.exited"), what="the end noticed")
+        until(logged(logs, "postgres.exited"), what="the end noticed")
         stopping = Thread(target=supervisor.stop, daemon=True)
         stopping.start()
         stopping.join(30)
         assert not stopping.is_alive()
-    assert told(logs, "postgres.restarted")() is None
+    assert logged(logs, "postgres.restarted")() is None
 
 
-def test_who_has_adopted_a_server_starts_the_next_one(home: Path) -> None:
+def test_the_process_that_adopted_a_server_starts_the_next_one(home: Path) -> None:
     with parent_of_a_server(home) as parent, capture_logs() as logs:
         server = EmbeddedPostgres(home, settings=QUICK)
         server.start()
@@ -146,7 +146,7 @@ def test_who_has_adopted_a_server_starts_the_next_one(home: Path) -> None:
         supervisor.start()
         try:
             parent.kill()  # and its server ends with it
-            restarted = until(told(logs, "postgres.restarted"), what="a restart")
+            restarted = until(logged(logs, "postgres.restarted"), what="a restart")
             assert restarted["by"] == "this process"
             assert ask(server, "select 7") == 7
         finally:
@@ -164,7 +164,7 @@ def test_of_two_supervisors_one_starts_it_and_the_other_follows(home: Path) -> N
         try:
             kill(home)
             until(lambda: [line for line in list(logs) if line["event"] == "postgres.exited"], what="its end")
-            until(told(logs, "postgres.restarted"), what="a restart")
+            until(logged(logs, "postgres.restarted"), what="a restart")
             until(lambda: all(not server.has_ended for server in servers), what="both at rest")
             assert sum(not server.is_adopted for server in servers) == 1
             assert ask(servers[0], "select 7") == 7

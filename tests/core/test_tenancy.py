@@ -297,7 +297,7 @@ def test_a_limited_caller_registers_no_client(container: Container, owner: int) 
         assert attempt(tx, sa.insert(clients).values(**least_row(clients, {"account_id": owner}))) == "policy"
 
 
-def test_an_account_sees_the_people_who_belong_to_it(container: Container, owner: int, stranger: int) -> None:
+def test_an_account_sees_only_its_own_members(container: Container, owner: int, stranger: int) -> None:
     mine, other = open_sub_accounts(container, owner)
     with container.db.system_transaction() as tx:
         for sub_account_id in (mine, other, None):

@@ -31,5 +31,5 @@ NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
         ({"seconds": -30}, "just now"),
     ],
 )
-def test_a_time_ago_is_told_in_the_largest_unit_that_fits(before: dict[str, float], text: str) -> None:
+def test_a_time_ago_is_given_in_the_largest_unit_that_fits(before: dict[str, float], text: str) -> None:
     assert format_time_ago(NOW - timedelta(**before), now=NOW) == text

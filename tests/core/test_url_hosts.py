@@ -107,7 +107,7 @@ def test_such_urls_are_refused_before_anybody_is_called(url: str) -> None:
     assert OutboundGuard().check_url(url) is not None
 
 
-def test_a_name_in_other_letters_is_judged_as_it_is_called() -> None:
+def test_an_internationalized_host_name_is_checked_in_its_ascii_form() -> None:
     url = "https://münchen.example/"
     assert URL(url).raw_host == "xn--mnchen-3ya.example"
     assert OutboundGuard().check_url(url) is None

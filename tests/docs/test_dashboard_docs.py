@@ -28,8 +28,8 @@ def _pages() -> list[str]:
 def _documented_in(path: str) -> str:
     if path.startswith("/print-room"):
         return OPERATE
-    doors = {route.path for router in sign_in.ROUTERS for route in router.routes if isinstance(route, APIRoute)}
-    return PEOPLE if path in doors else SENDERS
+    sign_in_paths = {route.path for router in sign_in.ROUTERS for route in router.routes if isinstance(route, APIRoute)}
+    return PEOPLE if path in sign_in_paths else SENDERS
 
 
 @pytest.mark.parametrize("path", _pages())
@@ -41,8 +41,8 @@ def test_every_page_is_documented(path: str) -> None:
 def test_no_page_is_documented_that_does_not_exist() -> None:
     for text, begins in ((SENDERS, "/"), (OPERATE, "/print-room")):
         cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("|")]
-        told = {path for cell in cells for path in re.findall(rf"`({begins}[^`]*)`", cell)}
-        assert told <= set(_pages())
+        documented = {path for cell in cells for path in re.findall(rf"`({begins}[^`]*)`", cell)}
+        assert documented <= set(_pages())
 
 
 def test_the_cookies_of_pages_are_documented_and_the_page_is_found() -> None:

@@ -43,7 +43,7 @@ def kinds(schema: dict[str, Any]) -> str:
     return " or ".join(names)
 
 
-def told(event_type: str, sub_account_id: int | None = 7) -> webhook_rules.WebhookEvent:
+def sample_event(event_type: str, sub_account_id: int | None = 7) -> webhook_rules.WebhookEvent:
     return build_sample_event(
         event_type, "0e4b6f0a-6c3f-4d4e-9a5e-2f1d7c1c9b7a", sub_account_id=sub_account_id, at=NOON
     )
@@ -51,7 +51,7 @@ def told(event_type: str, sub_account_id: int | None = 7) -> webhook_rules.Webho
 
 @pytest.mark.parametrize("event_type", webhook_rules.EVENT_TYPES)
 def test_the_page_has_exactly_the_keys_of_the_event(event_type: str) -> None:
-    assert documented(event_type).keys() == webhook_rules.build_data(told(event_type)).keys()
+    assert documented(event_type).keys() == webhook_rules.build_data(sample_event(event_type)).keys()
 
 
 @pytest.mark.parametrize("event_type", webhook_rules.EVENT_TYPES)
@@ -63,9 +63,9 @@ def test_the_page_and_the_description_agree_on_every_type(event_type: str) -> No
 @pytest.mark.parametrize("event_type", webhook_rules.EVENT_TYPES)
 def test_an_event_is_as_the_description_has_it_and_nothing_may_be_missing_or_added(event_type: str) -> None:
     schema = jsonschema_rs.validator_for(described(event_type))
-    message = json.loads(webhook_rules.build_body(told(event_type)))
+    message = json.loads(webhook_rules.build_body(sample_event(event_type)))
     assert schema.is_valid(message)
-    assert schema.is_valid(json.loads(webhook_rules.build_body(told(event_type, sub_account_id=None))))
+    assert schema.is_valid(json.loads(webhook_rules.build_body(sample_event(event_type, sub_account_id=None))))
     assert not schema.is_valid(message | {"more": 1})
     assert not schema.is_valid(message | {"data": message["data"] | {"more": 1}})
     for key in message["data"]:

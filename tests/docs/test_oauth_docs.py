@@ -65,9 +65,9 @@ class Integrator:
             "CLIENT_SECRET": self.client_secret,
             "REDIRECT_URI": BACK,
         }
-        told = "".join(f'\necho "{name}=${{{name}:-}}" >&2' for name in ("STATE", "VERIFIER"))
+        echoes = "".join(f'\necho "{name}=${{{name}:-}}" >&2' for name in ("STATE", "VERIFIER"))
         done = subprocess.run(
-            ["bash", "-euc", script + told],
+            ["bash", "-euc", script + echoes],
             env=os.environ | self.environment,
             capture_output=True,
             text=True,
@@ -131,14 +131,14 @@ def test_the_example_in_python_works_as_it_is_written(integrator: Integrator, mo
         "redirect_uri": BACK,
         "keep": kept.append,
     }
-    said = io.StringIO()
-    with redirect_stdout(said):
+    output = io.StringIO()
+    with redirect_stdout(output):
         exec(lines["ask"], known)
         known["came_back_to"] = integrator.allow(known["address"])
         exec(lines["exchange"], known)
         known["tokens"] = known["tokens"] | {"expires_at": 1}  # long ago: the library refreshes by itself
         exec(lines["refresh"], known)
-    pong, orders = said.getvalue().splitlines()
+    pong, orders = output.getvalue().splitlines()
     assert "pong" in pong
     assert "'data': []" in orders
     [renewed] = kept
@@ -146,8 +146,8 @@ def test_the_example_in_python_works_as_it_is_written(integrator: Integrator, mo
 
 
 def test_a_token_is_reported_as_the_page_says(integrator: Integrator, owner: Account) -> None:
-    told = json.loads(integrator.run(blocks("shell")["leaked"], LEAKED=owner.token))
-    assert told == {"message": leaked_token_endpoints.DONE_MESSAGE}
+    response = json.loads(integrator.run(blocks("shell")["leaked"], LEAKED=owner.token))
+    assert response == {"message": leaked_token_endpoints.DONE_MESSAGE}
     assert owner.get("/ping").status_code == 401
 
 
@@ -185,7 +185,7 @@ def test_every_error_of_oauth_is_documented(error: str) -> None:
     assert f"| `{error}` |" in PAGE
 
 
-def test_no_error_is_documented_that_is_never_told() -> None:
+def test_every_documented_error_exists_in_the_code() -> None:
     errors = PAGE.partition("## Errors")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", errors, re.MULTILINE)) - {"error"} <= errors_in_code()
 
@@ -212,7 +212,7 @@ def test_every_number_is_the_real_one(fact: str) -> None:
 
 
 def test_the_endpoints_are_those_of_the_metadata(http: TestClient) -> None:
-    told = http.get("/.well-known/oauth-authorization-server").json()
+    metadata = http.get("/.well-known/oauth-authorization-server").json()
     for name in ("authorization_endpoint", "token_endpoint", "revocation_endpoint"):
-        assert f"{urlsplit(told[name]).path}`" in PAGE
+        assert f"{urlsplit(metadata[name]).path}`" in PAGE
     assert "GET /.well-known/oauth-authorization-server" in PAGE

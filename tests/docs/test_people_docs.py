@@ -52,7 +52,7 @@ def test_every_role_is_a_column(role: str) -> None:
 
 
 @pytest.mark.parametrize("scope", sorted(OWNER_ONLY_SCOPES))
-def test_what_only_owners_may_do_is_said(scope: str) -> None:
+def test_owner_only_scopes_are_documented(scope: str) -> None:
     row = next(line for line in PEOPLE.splitlines() if f"(`{scope}`)" in line)
     assert row.endswith("| yes | no | no |")
 

@@ -25,7 +25,7 @@ OUTCOME = sa.text(
                        - case when m.source = 'held' then m.cents else 0 end)
               from ledger_moves m where m.order_id = o.id) as held,
            (select array_agg(f.current order by f.id) from facts f
-             where f.order_id = o.id and f.item_id is null) as told
+             where f.order_id = o.id and f.item_id is null) as statuses
       from orders o join items i on i.order_id = o.id
      group by o.id order by o.id
     """
@@ -75,13 +75,13 @@ def test_an_order_is_cancelled_or_processed_and_never_both(owner: Account, conta
             assert order.pieces == ["Failed"]
             assert not order.is_batched
             assert (order.held, order.order_total) == (0, 0)
-            assert order.told == ["reviewing", "cancelled"]
+            assert order.statuses == ["reviewing", "cancelled"]
         else:
             assert order.status == "processing"
             assert order.pieces == ["Processing"]
             assert order.is_batched
             assert order.held == order.order_total > 0
-            assert order.told == ["reviewing", "processing"]
+            assert order.statuses == ["reviewing", "processing"]
 
 
 def send(owner: Account, number: int) -> int:

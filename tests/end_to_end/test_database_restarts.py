@@ -137,12 +137,12 @@ def test_the_service_goes_on_when_its_database_is_killed(
         assert postmaster(home) != before
         sender_service.wait_for_the_end()
         assert_all_ended_once(sender_service)
-        assert_all_events_arrived(sender_service, in_the_air=NOTHING)
+        assert_all_events_arrived(sender_service, in_flight=NOTHING)
         assert not zombies_of(started[0].pid)
         assert [process.stop() for process in started] == [0] * len(started), started[0].output
-        told = "".join(process.output for process in started)
-        assert "postgres.restarted" in told
-        assert "Traceback" not in told
+        output = "".join(process.output for process in started)
+        assert "postgres.restarted" in output
+        assert "Traceback" not in output
 
 
 def test_a_worker_brings_the_database_back_that_went_with_its_server(
@@ -156,7 +156,7 @@ def test_a_worker_brings_the_database_back_that_went_with_its_server(
         server.stop(signal.SIGKILL)
         until(lambda: "postgres.restarted" in worker.output, what="the worker's own database")
         sender_service.wait_for_the_end()
-        assert_all_events_arrived(sender_service, in_the_air=NOTHING)
+        assert_all_events_arrived(sender_service, in_flight=NOTHING)
         assert worker.stop() == 0, worker.output
 
 

@@ -8,7 +8,7 @@ from quillpost.fulfillment.tracking.service import ingest_scans
 from support.factories import Account, Clock, run_jobs_for
 
 WAY = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
-TOLD = text("select current from facts where item_id is not null order by id")
+STATUSES = text("select current from facts where item_id is not null order by id")
 MOVES = text("select kind from ledger_moves order by id")
 
 
@@ -17,12 +17,12 @@ def test_an_early_scan_counts_and_the_piece_is_paid_once(owner: Account, contain
     run_jobs_for(container, clock, seconds=12)
     with container.db.system_transaction() as tx:
         tracking = tx.execute(text("select tracking from prints")).scalar_one()
-        assert list(tx.execute(TOLD).scalars()) == ["Processing"]
+        assert list(tx.execute(STATUSES).scalars()) == ["Processing"]
     ingest_scans(container.db, [Scan(tracking, "1", clock.now())], now=clock.now())
     with container.db.system_transaction() as tx:
-        assert list(tx.execute(TOLD).scalars()) == ["Processing", "Printed", "In Transit"]
+        assert list(tx.execute(STATUSES).scalars()) == ["Processing", "Printed", "In Transit"]
 
     run_jobs_for(container, clock, seconds=40)
     with container.db.system_transaction() as tx:
-        assert list(tx.execute(TOLD).scalars()) == WAY
+        assert list(tx.execute(STATUSES).scalars()) == WAY
         assert list(tx.execute(MOVES).scalars()) == ["authorise", "capture"]

@@ -131,10 +131,10 @@ def test_from_an_empty_home_to_a_delivered_postcard_and_through_a_crash(
 
     events = receiver.at("/first")
     assert_verified(events, subscription["secret"])
-    assert_told_in_order(events, first_order)
-    assert_told_in_order(events, second_order)
-    told = [event.body.decode() for event in events if event.data["order.id"] == second_order]
-    assert all(f'"order.metadata":{compact(METADATA)}' in compact(body) for body in told)
+    assert_received_in_order(events, first_order)
+    assert_received_in_order(events, second_order)
+    bodies = [event.body.decode() for event in events if event.data["order.id"] == second_order]
+    assert all(f'"order.metadata":{compact(METADATA)}' in compact(body) for body in bodies)
     shown = httpx2.get(newcomer.receiver_url)
     assert shown.status_code == 200
 
@@ -155,8 +155,8 @@ def test_from_an_empty_home_to_a_delivered_postcard_and_through_a_crash(
     service = start()
     back = Newcomer(service)
     until(lambda: back.is_fulfilled(third_order), what="the order in flight fulfilled")
-    until(lambda: told_to_the_end(receiver.at("/first"), third_order), what="its events received")
-    assert_told_in_order(without_repeats(receiver.at("/first")), third_order)
+    until(lambda: is_complete(receiver.at("/first"), third_order), what="its events received")
+    assert_received_in_order(without_repeats(receiver.at("/first")), third_order)
     back.leave()
     assert service.stop() == 0, service.output
     assert processes_of(home) == []
@@ -180,7 +180,7 @@ def assert_verified(events: list[ReceivedEvent], secret: str) -> None:
         assert event.message["event_id"] == event.id
 
 
-def assert_told_in_order(events: list[ReceivedEvent], order_id: int) -> None:
+def assert_received_in_order(events: list[ReceivedEvent], order_id: int) -> None:
     """What the specification says of one order with one piece: every event, its keys and its turn."""
     ours = [event for event in events if event.data["order.id"] == order_id]
     order = [event for event in ours if event.type == "order.status_update"]
@@ -196,7 +196,7 @@ def assert_told_in_order(events: list[ReceivedEvent], order_id: int) -> None:
     ] == ITEM_CHAIN
 
 
-def told_to_the_end(events: list[ReceivedEvent], order_id: int) -> bool:
+def is_complete(events: list[ReceivedEvent], order_id: int) -> bool:
     ours = [event for event in without_repeats(events) if event.data["order.id"] == order_id]
     return len(ours) == len(ORDER_CHAIN) + len(ITEM_CHAIN)
 

@@ -109,8 +109,8 @@ def test_a_service_that_stops_takes_its_helper_along(serve: Callable[..., Server
     until(lambda: helpers(faces), what="a helper at work")
     assert server.command.stop() == 0, server.command.output
     assert helpers(faces) == []
-    for said in ("handwriting.fonts_prepared", "handwriting.font_preparation_failed", "Traceback"):
-        assert said not in server.command.output
+    for event in ("handwriting.fonts_prepared", "handwriting.font_preparation_failed", "Traceback"):
+        assert event not in server.command.output
 
 
 def test_a_hand_that_is_not_ready_is_made_for_whoever_sends_with_it(serve: Callable[..., Server], faces: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_hand_that_is_not_ready_is_made_for_whoever_sends_with_it(serve: Calla
         assert hands_in(faces).unprepared_faces() == []
 
 
-def test_a_folder_that_cannot_be_used_is_told_and_does_no_harm(serve: Callable[..., Server], faces: Path) -> None:
+def test_an_unusable_folder_is_logged_and_does_no_harm(serve: Callable[..., Server], faces: Path) -> None:
     faces.write_text("a file in the place of the folder")
     server = serve()
     until(lambda: "handwriting.font_preparation_failed" in server.command.output, what="the log says so")

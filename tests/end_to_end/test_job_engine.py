@@ -198,7 +198,7 @@ def test_a_worker_outlives_broken_connections(db: Database, conninfo: str) -> No
         assert second.wait(30)
 
 
-def test_a_cancellation_that_nobody_asked_for_ends_no_worker(
+def test_an_unexpected_cancellation_ends_no_worker(
     db: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done, opened = threading.Event(), procrastinate.App.open_async
@@ -234,9 +234,7 @@ def test_a_cancellation_that_is_lost_is_repeated(conninfo: str, monkeypatch: pyt
     assert lost.is_set()
 
 
-def test_a_worker_that_takes_nothing_is_started_anew(
-    db: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stuck_worker_is_restarted(db: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done, stuck = threading.Event(), threading.Event()
     fetch: Callable[[Worker], Awaitable[None]] = Worker._fetch_and_process_jobs
 

@@ -74,7 +74,7 @@ def sender_service(conninfo: str, home: Path, receiver: EventReceiver) -> Iterat
 
 @pytest.mark.long
 @pytest.mark.timeout(1_200)
-def test_every_card_is_sealed_anew_and_none_is_lost(
+def test_every_card_is_reencrypted_and_none_is_lost(
     sender_service: SenderService, command_runner: CommandRunner, conninfo: str, home: Path
 ) -> None:
     def keys(*words: str, crash: CrashPoint | None = None) -> Command:

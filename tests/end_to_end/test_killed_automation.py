@@ -55,7 +55,7 @@ def test_everyone_is_mailed_once(
 
     killed = command_runner.start("work", settings=sender_service.settings, crash=step)
     assert killed.wait() == -signal.SIGKILL, f"the step was never reached:\n{killed.output}"
-    in_the_air = sender_service.let_leases_end()
+    in_flight = sender_service.let_leases_end()
     with sender_service.container.db.system_transaction() as tx:
         tx.execute(FREE)
     healthy = command_runner.start("work", settings=sender_service.settings)
@@ -66,4 +66,4 @@ def test_everyone_is_mailed_once(
     known = sender_service.sender.get(f"/automations/{made.json()['id']}").json()
     assert (known["sent_count"], known["waiting"], known["last_error"]) == (PIECES, 0, None)
     assert sender_service.value("select count(*) from automation_sent") == PIECES
-    assert_all_happened_once(sender_service, pieces=PIECES, in_the_air=in_the_air)
+    assert_all_happened_once(sender_service, pieces=PIECES, in_flight=in_flight)

@@ -46,14 +46,14 @@ def test_an_order_outlives_a_database_that_is_killed_and_one_that_is_stopped(
     until(lambda: sender_service.value("select count(*) from batches") == 1, what="a batch made")
     os.kill(postmaster(home), signal.SIGKILL)
     server.start()
-    in_the_air = sender_service.let_leases_end()
+    in_flight = sender_service.let_leases_end()
 
     until(lambda: sender_service.value("select count(*) from carrier_scans") > 0, what="the pieces in the mail")
     server.stop()
     assert sender_service.sender.get("/orders/list").status_code == 503
     server.start()
-    in_the_air += sender_service.let_leases_end()
+    in_flight += sender_service.let_leases_end()
 
     sender_service.wait_for_the_end()
     assert worker.stop() == 0, worker.output
-    assert_all_happened_once(sender_service, pieces=PIECES, in_the_air=in_the_air)
+    assert_all_happened_once(sender_service, pieces=PIECES, in_flight=in_flight)

@@ -166,10 +166,10 @@ def test_an_operator_s_own_card_outlives_a_death_at_every_step(
     sender_service = live_office
     load_stock(sender_service.container, PIECES + 1, mode="live")
     send_giftcards(sender_service.sender, recipients=people(PIECES), **HOME)
-    in_the_air = killed_in_turn(sender_service, command_runner, steps_to_paper(OWN, HOT_FOLDER))
+    in_flight = killed_in_turn(sender_service, command_runner, steps_to_paper(OWN, HOT_FOLDER))
     work_until_settled(sender_service, command_runner)
 
-    assert_all_events_arrived(sender_service, in_the_air=in_the_air)
+    assert_all_events_arrived(sender_service, in_flight=in_flight)
     assert sender_service.rows("select status, issuer, count(*) from giftcards group by 1, 2") == [
         ("issued", "stock", PIECES)
     ]
@@ -193,11 +193,11 @@ def assert_issued_and_printed_once(
 ) -> None:
     sent = sender_service.sender.send("giftcard", recipients=people(PIECES))
     assert sent.status_code == 200, sent.text
-    in_the_air = killed_in_turn(sender_service, command_runner, deaths)
+    in_flight = killed_in_turn(sender_service, command_runner, deaths)
     work_to_the_end(sender_service, command_runner)
 
     assert list(sender_service.statuses().values()) == [ITEM_WAY] * PIECES
-    assert_all_events_arrived(sender_service, in_the_air=in_the_air)
+    assert_all_events_arrived(sender_service, in_flight=in_flight)
     assert sender_service.rows("select status, count(*) from giftcards group by 1") == [("issued", PIECES)]
     assert_all_is_well(sender_service.container)
     assert_printed_as_issued(sender_service.container)
@@ -244,37 +244,37 @@ def test_a_void_card_is_free_once_whoever_dies_while_it_is_given_back(
         assert sender_service.sender.put(f"/order-items/{piece}/invalidate-giftcard").status_code == 200
     assert (free_in_stock(parts), given_back(sender_service)) == (0, 0)
 
-    in_the_air = killed_in_turn(sender_service, command_runner, [CrashPoint(f"{OWN}.return_card", "before")])
+    in_flight = killed_in_turn(sender_service, command_runner, [CrashPoint(f"{OWN}.return_card", "before")])
     assert (free_in_stock(parts), given_back(sender_service)) == (0, 0)
-    in_the_air += killed_in_turn(sender_service, command_runner, [CrashPoint(f"{OWN}.return_card", "after")])
+    in_flight += killed_in_turn(sender_service, command_runner, [CrashPoint(f"{OWN}.return_card", "after")])
     assert (free_in_stock(parts), given_back(sender_service)) == (1, 0)
     # What nobody knows to be free is the next piece's before it is given back once more.
     [another] = item_ids_of(parts, send_giftcards(sender_service.sender, **HOME))
     review_service.sweep_due_orders(parts.production, now=parts.clock())
     compose_all(parts.production, parts)
     assert (opened(sender_service, another), free_in_stock(parts)) == (passed_on, 0)
-    in_the_air += killed_in_turn(
+    in_flight += killed_in_turn(
         sender_service, command_runner, [CrashPoint(f"{GIVING_BACK}._record_returned", "before")]
     )
     assert (free_in_stock(parts), given_back(sender_service)) == (1, 0)
-    in_the_air += killed_in_turn(
+    in_flight += killed_in_turn(
         sender_service, command_runner, [CrashPoint(f"{GIVING_BACK}._record_returned", "after")]
     )
     assert (free_in_stock(parts), given_back(sender_service)) == (1, 2)
     work_until_settled(sender_service, command_runner)
 
-    told = "select status, given_back_at is null, card_sealed is null from giftcards order by item_id"
-    assert sender_service.rows(told) == [("void", False, True)] * 2 + [("issued", True, False)] * 2
+    query = "select status, given_back_at is null, card_sealed is null from giftcards order by item_id"
+    assert sender_service.rows(query) == [("void", False, True)] * 2 + [("issued", True, False)] * 2
     assert (opened(sender_service, another), free_in_stock(parts)) == (passed_on, 1)
     assert sender_service.value("select count(*) from giftcard_stock") == 3
     assert sender_service.rows(RETURNED) == [(VALUE,), (VALUE,)]
     assert_all_is_well(parts)
     assert_printed_as_issued(parts)
-    assert_all_events_arrived(sender_service, in_the_air=in_the_air)
+    assert_all_events_arrived(sender_service, in_flight=in_flight)
 
 
 @pytest.mark.long
-def test_a_card_that_dying_servers_take_back_is_void_once_and_sent_anew_once(
+def test_a_card_taken_back_by_dying_servers_is_void_once_and_reissued_once(
     sender_service: SenderService, command_runner: CommandRunner
 ) -> None:
     [piece] = item_ids_of(sender_service.container, send_giftcards(sender_service.sender))
@@ -305,7 +305,7 @@ def test_a_card_that_dying_servers_take_back_is_void_once_and_sent_anew_once(
     assert list(sender_service.statuses().values()) == [ITEM_WAY] * 2
     assert_all_is_well(sender_service.container)
     assert_printed_as_issued(sender_service.container)
-    assert_all_events_arrived(sender_service, in_the_air=[])
+    assert_all_events_arrived(sender_service, in_flight=[])
 
 
 # To whoever claims it
@@ -345,15 +345,15 @@ def killed_in_turn(
     sender_service: SenderService, command_runner: CommandRunner, deaths: Sequence[CrashPoint]
 ) -> list[str]:
     """A worker for each; whatever each leaves, the books agree. The ids of events that may have been told."""
-    in_the_air: list[str] = []
+    in_flight: list[str] = []
     for death in deaths:
         killed = command_runner.start("work", settings=sender_service.settings, crash=death)
         assert killed.wait() == -signal.SIGKILL, f"{death} was never reached:\n{killed.output}"
-        in_the_air += sender_service.let_leases_end()
+        in_flight += sender_service.let_leases_end()
         with sender_service.container.db.system_transaction() as tx:
             tx.execute(LEASE_END)
             assert_books_agree(tx)
-    return in_the_air
+    return in_flight
 
 
 def work_to_the_end(sender_service: SenderService, command_runner: CommandRunner) -> None:

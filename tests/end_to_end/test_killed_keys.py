@@ -41,7 +41,7 @@ class Server:
     """One that is started again when it is killed, as a supervisor does."""
 
     def __init__(self, sender_service: SenderService, command_runner: CommandRunner) -> None:
-        self._office, self._nursery = sender_service, command_runner
+        self._office, self._command_runner = sender_service, command_runner
         self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._process = self._start()
@@ -54,7 +54,9 @@ class Server:
         self._process.stop()
 
     def _start(self) -> Command:
-        return self._nursery.start("serve", "--no-jobs", "--port", str(self._port), settings=self._office.settings)
+        return self._command_runner.start(
+            "serve", "--no-jobs", "--port", str(self._port), settings=self._office.settings
+        )
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def assert_everyone_is_mailed_once(
         sender_service.container, caller, list_id, authorised=PIECES * CENTS, due_at=sender_service.container.clock()
     )
 
-    in_the_air = crash_in_turn(sender_service, command_runner, deaths)
+    in_flight = crash_in_turn(sender_service, command_runner, deaths)
     healthy = command_runner.start("work", settings=sender_service.settings)
     sender_service.wait_for_the_end()
     assert healthy.stop() == 0, healthy.output
@@ -69,4 +69,4 @@ def assert_everyone_is_mailed_once(
     addresses = sender_service.rows("select address from items order by id")
     assert addresses == [(someone["address"],) for someone in people(PIECES)]
     assert sender_service.rows("select total_sends from mailing_lists") == [(PIECES,)]
-    assert_all_happened_once(sender_service, pieces=PIECES, in_the_air=in_the_air, deaths=len(deaths))
+    assert_all_happened_once(sender_service, pieces=PIECES, in_flight=in_flight, deaths=len(deaths))

@@ -15,8 +15,8 @@ from support.smtp_server import SmtpServer
 def test_a_mail_in_hand_at_the_kill_is_sent_again_under_the_same_id(
     command_runner: CommandRunner, container: Container, conninfo: str, home: Path
 ) -> None:
-    who = open_account(container)
-    enqueue_notification(container, who.account_id)
+    caller = open_account(container)
+    enqueue_notification(container, caller.account_id)
     with SmtpServer() as house:
         house.hangs = True
         worker = command_runner.start(

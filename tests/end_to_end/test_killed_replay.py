@@ -23,7 +23,7 @@ HAPPENED = """
       from orders, generate_series(1, :how_many) n
     returning 1
 """
-TOLD = "select fact_id from deliveries order by id"
+DELIVERED = "select fact_id from deliveries order by id"
 IN_ORDER = "select id from facts where at < now() - interval '30 minutes' order by at, id"
 
 STEPS = [
@@ -52,8 +52,8 @@ def test_nothing_is_left_out_and_nothing_comes_twice(
     assert len(sender_service.rows(HAPPENED, how_many=FACTS)) == FACTS
     [hook] = sender_service.sender.get("/webhooks").json()["data"]
     since = sender_service.value("select to_char(now() - interval '2 hours', 'YYYY-MM-DD\"T\"HH24:MI:SSZ')")
-    asked = sender_service.sender.post(f"/webhooks/{hook['id']}/replay", {"from": since})
-    assert (asked.status_code, asked.json()["truncated"]) == (202, True)
+    response = sender_service.sender.post(f"/webhooks/{hook['id']}/replay", {"from": since})
+    assert (response.status_code, response.json()["truncated"]) == (202, True)
     # What is told again waits in the outbox, where it can be counted in peace.
     assert sender_service.sender.post(f"/webhooks/{hook['id']}/pause").status_code == 200
 
@@ -64,5 +64,5 @@ def test_nothing_is_left_out_and_nothing_comes_twice(
     assert healthy.stop() == 0, healthy.output
     happened = sender_service.rows(IN_ORDER)
     again = set(happened)
-    assert [fact for fact in sender_service.rows(TOLD) if fact in again] == happened
+    assert [fact for fact in sender_service.rows(DELIVERED) if fact in again] == happened
     assert sender_service.value("select count(*) from procrastinate_jobs where status in ('failed', 'doing')") == 0

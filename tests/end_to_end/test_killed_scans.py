@@ -79,7 +79,7 @@ def test_a_scan_that_was_answered_outlives_every_death(
 
     last = command_runner.start("work", settings=sender_service.settings)
     until(lambda: sender_service.value(UNCOUNTED) == 0, what="all scans counted")
-    until(lambda: _all_told(sender_service), what="everyone told of all scans")
+    until(lambda: _all_received(sender_service), what="everyone told of all scans")
     assert last.stop() == 0, last.output
 
     counted = dict(sender_service.rows(COUNTED))
@@ -90,7 +90,7 @@ def test_a_scan_that_was_answered_outlives_every_death(
     assert sender_service.rows("select total_scans, multi_scans from orders") == [(total, PIECES)]
     assert sender_service.value("select count(*) from visits where kind = 'person'") == total
     assert sender_service.rows("select total_recipients from mailing_lists") == [(PIECES,)]
-    _assert_told_once(sender_service)
+    _assert_received_once(sender_service)
 
 
 def _scanned_until(
@@ -114,12 +114,12 @@ def _scanned_until(
     return crowd.answered
 
 
-def _all_told(sender_service: SenderService) -> bool:
-    told = {event.id for event in sender_service.received()}
-    return {event for _, _, event in sender_service.rows(SCANS)} <= told
+def _all_received(sender_service: SenderService) -> bool:
+    received = {event.id for event in sender_service.received()}
+    return {event for _, _, event in sender_service.rows(SCANS)} <= received
 
 
-def _assert_told_once(sender_service: SenderService) -> None:
+def _assert_received_once(sender_service: SenderService) -> None:
     """Each scan is one event, however often it was sent, and says how many there were; none is left out."""
     numbers: dict[int, list[int]] = defaultdict(list)
     for item, scans, _ in sender_service.rows(SCANS):
@@ -127,7 +127,7 @@ def _assert_told_once(sender_service: SenderService) -> None:
     assert all(found == list(range(1, len(found) + 1)) for found in numbers.values())
     events = {event.id: event for event in sender_service.received() if event.type == "scans.scan_update"}
     assert events.keys() == {event for _, _, event in sender_service.rows(SCANS)}
-    told: dict[int, list[int]] = defaultdict(list)
+    received: dict[int, list[int]] = defaultdict(list)
     for event in events.values():
-        told[event.data["order_item.id"]].append(event.data["order_item.scans"])
-    assert {item: sorted(found) for item, found in told.items()} == numbers
+        received[event.data["order_item.id"]].append(event.data["order_item.scans"])
+    assert {item: sorted(found) for item, found in received.items()} == numbers

@@ -131,11 +131,11 @@ def assert_each_side_effect_happens_once(
     sent = sender_service.sender.send(recipients=people(PIECES))
     assert sent.status_code == 200, sent.text
 
-    in_the_air = crash_in_turn(sender_service, command_runner, deaths)
+    in_flight = crash_in_turn(sender_service, command_runner, deaths)
     healthy = command_runner.start("work", settings=sender_service.settings)
     sender_service.wait_for_the_end()
     assert healthy.stop() == 0, healthy.output
 
-    assert_all_happened_once(sender_service, pieces=PIECES, in_the_air=in_the_air, deaths=len(deaths))
+    assert_all_happened_once(sender_service, pieces=PIECES, in_flight=in_flight, deaths=len(deaths))
     if not set(SENT_BUT_NOT_RECORDED).isdisjoint(deaths):
         assert len(sender_service.received()) > len({event.id for event in sender_service.received()})

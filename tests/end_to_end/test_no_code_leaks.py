@@ -65,7 +65,7 @@ class Visitor:
 class Journey:
     def __init__(self, sender_service: SenderService, command_runner: CommandRunner, port: int) -> None:
         self.sender_service, self.detector = sender_service, Detector()
-        self._nursery = command_runner
+        self._command_runner = command_runner
         self.operator = make_operator(sender_service.container, sender_service.sender.http)
         url = f"http://127.0.0.1:{port}"
         self._running = [self.start("serve", "--no-jobs", "--port", str(port)), self.start("work")]
@@ -73,7 +73,7 @@ class Journey:
         self._visitor = Visitor(url, self.detector)
 
     def start(self, *words: str) -> Command:
-        return self._nursery.start(*words, settings=self.sender_service.settings)
+        return self._command_runner.start(*words, settings=self.sender_service.settings)
 
     def run(self, *commands: tuple[str, ...]) -> None:
         """All at once; the detector sees what they say."""
@@ -170,7 +170,7 @@ def test_what_cards_are_claimed_and_redeemed_with_is_nowhere_else(
     look_at_everything(journey, order, [kept, void], batch)
     printed = journey.operate(f"/print/batches/{batch}/files/print.pdf", may_show="claim")
     sender_service.wait_for_the_end()
-    [(another, sent_anew)] = ((item, card) for item, card in journey.cards().items() if item not in cards)
+    [(another, reissued)] = ((item, card) for item, card in journey.cards().items() if item not in cards)
     [(new_order, new_batch)] = sender_service.rows("select (select max(id) from orders), (select max(id) from batches)")
     assert (order, batch) < (new_order, new_batch)
     look_at_everything(journey, new_order, [void, another], new_batch)
@@ -185,8 +185,8 @@ def test_what_cards_are_claimed_and_redeemed_with_is_nowhere_else(
 
     secrets = {f"claim {item}": claim for item, (claim, _) in cards.items()}
     assert_both_on_paper(printed.content, secrets)
-    secrets[f"claim {another}"] = sent_anew[0]
-    everyone = cards | {another: sent_anew}
+    secrets[f"claim {another}"] = reissued[0]
+    everyone = cards | {another: reissued}
     secrets |= {f"card {item}": str(card.code) for item, (_, card) in everyone.items()}
     assert detector.leaks(secrets | {"pin": PIN} | STOCK) == []
     assert_much_was_seen(detector)
@@ -282,8 +282,8 @@ def claim_cards(
 
     assert journey.visit("GET", f"/gift/{reported}/report", may_show="claim").status_code == 200
     complaint = {"what": next(iter(REPORT_REASONS))}
-    told = journey.visit("POST", f"/gift/{reported}/report", data=complaint, may_show="claim")
-    assert told.status_code == 303, told.text
+    response = journey.visit("POST", f"/gift/{reported}/report", data=complaint, may_show="claim")
+    assert response.status_code == 303, response.text
     locked = journey.visit("POST", f"/gift/{reported}/claim", may_show="claim")
     assert locked.status_code == 409
 

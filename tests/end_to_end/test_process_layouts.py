@@ -52,7 +52,7 @@ def test_two_workers_with_a_queue_each_do_the_work_of_a_server_without_jobs(
     assert [command.stop() for command in (composing, everything_else)] == [0, 0]
     assert server.stop() == 0, server.output
 
-    assert_all_happened_once(sender_service, pieces=PIECES, in_the_air=[])
+    assert_all_happened_once(sender_service, pieces=PIECES, in_flight=[])
     assert "batches.composed" in composing.output
     assert "batches.composed" not in everything_else.output
     assert "batches.printed" in everything_else.output
@@ -65,7 +65,7 @@ def test_two_workers_of_one_queue_do_nothing_twice(
     assert sender_service.sender.send(recipients=people(PIECES)).status_code == 200
     sender_service.wait_for_the_end()
     assert [worker.stop() for worker in workers] == [0, 0]
-    assert_all_happened_once(sender_service, pieces=PIECES, in_the_air=[])
+    assert_all_happened_once(sender_service, pieces=PIECES, in_flight=[])
 
 
 def test_a_server_of_two_processes_serves_and_works(sender_service: SenderService, tmp_path: Path) -> None:
@@ -78,12 +78,10 @@ def test_a_server_of_two_processes_serves_and_works(sender_service: SenderServic
     finally:
         service.kill()
     assert "Traceback" not in service.output
-    assert_all_happened_once(sender_service, pieces=PIECES, in_the_air=[])
+    assert_all_happened_once(sender_service, pieces=PIECES, in_flight=[])
 
 
-def test_a_worker_that_is_asked_to_stop_finishes_its_step(
-    sender_service: SenderService, command_runner: CommandRunner
-) -> None:
+def test_a_stopping_worker_finishes_its_step(sender_service: SenderService, command_runner: CommandRunner) -> None:
     worker = command_runner.start("work", settings=sender_service.settings)
     assert sender_service.sender.send(recipients=people(PIECES)).status_code == 200
     until(lambda: sender_service.value("select count(*) from batches") == 1, what="a batch made")
@@ -93,7 +91,7 @@ def test_a_worker_that_is_asked_to_stop_finishes_its_step(
     another = command_runner.start("work", settings=sender_service.settings)
     sender_service.wait_for_the_end()
     assert another.stop() == 0
-    assert_all_happened_once(sender_service, pieces=PIECES, in_the_air=[])
+    assert_all_happened_once(sender_service, pieces=PIECES, in_flight=[])
 
 
 class Broken:

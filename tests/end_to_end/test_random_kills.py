@@ -79,7 +79,7 @@ def sender_service(seed: int, cluster: Cluster, home: Path, receiver: EventRecei
         yield sender_service
 
 
-class Desk:
+class RetryingClient:
     """Where calls are made until they are answered, under keys that make each of them count once."""
 
     def __init__(self, sender_service: SenderService, url: str) -> None:
@@ -149,7 +149,7 @@ def test_every_piece_ends_once_whoever_dies(
     fate.shuffle(victims)
     house = ServiceProcesses(sender_service, command_runner, cluster)
     with ThreadPoolExecutor(1) as thread:
-        deeds = thread.submit(Desk(sender_service, house.url).do_everything)
+        deeds = thread.submit(RetryingClient(sender_service, house.url).do_everything)
         for victim in victims:
             time.sleep(fate.uniform(0.1, 1.6))  # the moment is the point, not the wait
             house.kill(victim)
@@ -165,4 +165,4 @@ def test_every_piece_ends_once_whoever_dies(
     assert sender_service.value("select count(*) from orders") == deeds.result()
     assert sender_service.value("select count(*) from prints where superseded") >= 1
     assert_all_ended_once(sender_service)
-    assert_all_events_arrived(sender_service, in_the_air=house.in_the_air)
+    assert_all_events_arrived(sender_service, in_flight=house.in_flight)

@@ -38,10 +38,10 @@ class SlowReceiver(EventReceiver):
 
     def __init__(self) -> None:
         super().__init__()
-        self.may_answer, self.is_told = threading.Event(), threading.Event()
+        self.may_answer, self.was_called = threading.Event(), threading.Event()
 
     def handle(self, request: FakeRequest) -> FakeResponse | None:
-        self.is_told.set()
+        self.was_called.set()
         self.may_answer.wait(PATIENCE)
         return super().handle(request)
 
@@ -167,7 +167,7 @@ def test_a_busy_server_ends_in_time_and_loses_nothing(
     try:
         service.ready()
         with busy(sender_service, service.url) as crowd:
-            until(slow_receiver.is_told.is_set, what="a webhook under way")
+            until(slow_receiver.was_called.is_set, what="a webhook under way")
             assert service.stop(signal.SIGTERM, within=WITHIN) == 0, service.output
     finally:
         service.kill()
@@ -188,7 +188,7 @@ def test_a_composition_without_end_is_cut_off_and_done_after_the_next_start(
     assert sender_service.sender.send(recipients=people(2)).status_code == 200
     composing = "select count(*) from procrastinate_jobs where status = 'doing' and queue_name = 'compose'"
     until(lambda: sender_service.value(composing) == 1, what="a batch being composed")
-    until(slow_receiver.is_told.is_set, what="a webhook under way")
+    until(slow_receiver.was_called.is_set, what="a webhook under way")
     assert process.stop(signal.SIGTERM, within=WITHIN) == 0, process.output
     assert_clean(process.output)
     finish(sender_service, command_runner, slow_receiver)

@@ -30,7 +30,7 @@ def owner(container: Container) -> Caller:
     return open_account(container)
 
 
-def with_world(container: Container, mode: str = "test", **changes: Any) -> Container:
+def with_environment(container: Container, mode: str = "test", **changes: Any) -> Container:
     """The same service in a world that differs."""
     environments = dict(container.environments) | {mode: replace(container.environments[mode], **changes)}
     return replace(
@@ -40,7 +40,7 @@ def with_world(container: Container, mode: str = "test", **changes: Any) -> Cont
 
 def test_small_orders_of_many_accounts_share_a_batch(container: Container, clock: Clock, owner: Caller) -> None:
     stranger = open_account(container, "stranger@example.com")
-    several = [create_order(container, who) for who in (owner, stranger, owner)]
+    several = [create_order(container, caller) for caller in (owner, stranger, owner)]
     sweep_due_orders(container, clock)
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
@@ -66,9 +66,9 @@ def test_a_batch_is_of_one_product_class_and_mode(container: Container, clock: C
 
 def test_test_and_live_never_share_a_batch(build: Any, clock: Clock) -> None:
     container = build(**LIVE_SETTINGS)
-    who = open_account(container, mode="live")
-    create_order(container, who)
-    create_order(container, replace(who, mode="test"))
+    caller = open_account(container, mode="live")
+    create_order(container, caller)
+    create_order(container, replace(caller, mode="test"))
     sweep_due_orders(container, clock)
     with container.db.system_transaction() as tx:
         assert sorted(batch.mode for batch in batch_rows(tx)) == ["live", "test"]
@@ -121,10 +121,10 @@ def test_two_poolings_at_once_share_the_orders(container: Container, owner: Call
     first, second = create_order(container, owner), create_order(container, owner)
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(orders).values(status="processing", pool_at=container.clock()))
-    asked = {"mode": "test", "now": container.clock()}
+    params = {"mode": "test", "now": container.clock()}
     with container.db.system_transaction() as one, container.db.system_transaction() as other:
         one.execute(sa.select(orders).where(orders.c.id == first.id).with_for_update(key_share=True))
-        assert list(other.execute(batch_service.CLAIM_ORDERS, asked).scalars()) == [second.id]
+        assert list(other.execute(batch_service.CLAIM_ORDERS, params).scalars()) == [second.id]
 
 
 # Barcodes
@@ -137,7 +137,7 @@ def test_a_barcode_says_class_mailer_and_a_number_of_its_own(
 ) -> None:
     order = create_order(container, owner, people(20), mail_class=mail_class)
     with container.db.system_transaction() as tx:
-        create_batches(with_world(container, mailer_id=mailer_id), tx, order)
+        create_batches(with_environment(container, mailer_id=mailer_id), tx, order)
         codes = [piece.tracking for piece in print_rows(tx, order)]
     assert len(set(codes)) == 20
     for code in codes:
@@ -159,8 +159,8 @@ def test_full_service_has_codes_of_its_own(build: Any, clock: Clock, mail_class:
 def test_every_mailer_has_a_count_of_its_own(container: Container, owner: Caller) -> None:
     one, other = create_order(container, owner), create_order(container, owner)
     with container.db.system_transaction() as tx:
-        create_batches(with_world(container, mailer_id="111111"), tx, one)
-        create_batches(with_world(container, mailer_id="222222"), tx, other)
+        create_batches(with_environment(container, mailer_id="111111"), tx, one)
+        create_batches(with_environment(container, mailer_id="222222"), tx, other)
         codes = [print_rows(tx, order)[0].tracking for order in (one, other)]
     assert [code[:11] for code in codes] == ["00310111111", "00310222222"]
     assert codes[0][11:] == codes[1][11:]
@@ -186,7 +186,7 @@ def test_a_count_that_goes_round_starts_again_at_zero(container: Container, owne
     order = create_order(container, owner, people(4))
     with container.db.system_transaction() as tx:
         counted_to(tx, 999_998)
-        create_batches(with_world(container, mailer_id=LONG), tx, order)
+        create_batches(with_environment(container, mailer_id=LONG), tx, order)
         codes = [printed.tracking[-6:] for printed in print_rows(tx, order)]
     assert codes == ["999998", "999999", "000000", "000001"]
 
@@ -210,7 +210,7 @@ def test_no_serial_returns_before_its_time(
     container: Container, owner: Caller, mailed_ago: timedelta | None, pooled: int
 ) -> None:
     order = create_order(container, owner, people(5))
-    here = with_world(container, mailer_id=LONG)
+    here = with_environment(container, mailer_id=LONG)
     with container.db.system_transaction() as tx:
         counted_to(tx, 1_500_000)
         in_the_mail(tx, container, first_serial=500_003, mailed_ago=mailed_ago)
@@ -243,7 +243,7 @@ def test_refused_recipients_are_in_no_batch(container: Container, clock: Clock, 
         ("2026-03-07T16:00:01", "2026-03-08T16:00:00"),  # the clocks go forward that night
     ],
 )
-def test_the_cut_off_is_a_time_of_day_at_the_press(now: str, pooled: str) -> None:
+def test_the_cutoff_is_a_local_time_of_the_print_shop(now: str, pooled: str) -> None:
     zone = ZoneInfo("America/New_York")
     local = [datetime.fromisoformat(text).replace(tzinfo=zone) for text in (now, pooled)]
     assert next_cutoff(local[0].astimezone(UTC), time(16), zone) == local[1]
@@ -253,7 +253,7 @@ def test_small_orders_of_a_day_are_pooled_together_at_the_cut_off(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     cutoff = (container.clock() + timedelta(hours=2)).time()
-    here = with_world(container, cutoff=cutoff)
+    here = with_environment(container, cutoff=cutoff)
     for _ in range(3):
         create_order(here, owner)
         sweep_due_orders(here, clock)
@@ -267,7 +267,7 @@ def test_small_orders_of_a_day_are_pooled_together_at_the_cut_off(
 
 
 def late(container: Container) -> Container:
-    return with_world(container, cutoff=(container.clock() - timedelta(hours=1)).time())
+    return with_environment(container, cutoff=(container.clock() - timedelta(hours=1)).time())
 
 
 def test_a_rushed_order_waits_for_nothing_and_goes_first(container: Container, clock: Clock, owner: Caller) -> None:
@@ -344,11 +344,11 @@ def test_a_machine_that_is_not_ready_pools_nothing(build: Any, clock: Clock) -> 
     """Settings may be missing on one of several machines: the others see to it."""
     container = build(**LIVE_SETTINGS)
     order = create_order(container, open_account(container, mode="live"))
-    here = with_world(container, "live", cutoff=(clock.now() - timedelta(hours=1)).time())
+    here = with_environment(container, "live", cutoff=(clock.now() - timedelta(hours=1)).time())
     sweep_due_orders(here, clock)
     clock.advance(days=1)
     batch_service.pool_due_orders(
-        with_world(container, "live", gaps=(Message("mailer_id", "No mailer id."),), mailer_id="").production,
+        with_environment(container, "live", gaps=(Message("mailer_id", "No mailer id."),), mailer_id="").production,
         now=clock.now(),
     )
     with container.db.system_transaction() as tx:
@@ -377,7 +377,7 @@ def front_of(tx: Tx, order: Order, picture: Any) -> None:
     tx.execute(sa.update(orders).where(orders.c.id == order.id).values(front_file_id=picture))
 
 
-def test_a_batch_carries_no_more_pictures_than_a_press_can_load(container: Container, owner: Caller) -> None:
+def test_a_batch_holds_no_more_pictures_than_a_printer_can_load(container: Container, owner: Caller) -> None:
     several = [create_order(container, owner, people(2)) for _ in range(6)]
     with container.db.system_transaction() as tx:
         for order in several:

@@ -210,7 +210,7 @@ def test_what_follows_and_is_no_json_is_named() -> None:
     assert second == BadScanRow(2, "what follows is not JSON")
 
 
-def test_an_empty_list_of_events_is_no_fault() -> None:
+def test_an_empty_list_of_events_is_accepted() -> None:
     assert list(read_scans_from_bytes(b'{"events": []}')) == list(read_scans_from_bytes(b"[]")) == []
     assert list(read_scans_from_bytes(b'{"meta": {"tags": []}, "data": {"events": []}}')) == []
 
@@ -236,9 +236,9 @@ def test_a_barcode_that_lost_its_zeros_as_a_number_has_them_again(kind: str, rou
     number = int(code + routing)
     assert len(str(number)) < len(code + routing)
     moment = "2026-05-04T12:00:00Z"
-    [told] = scans(as_json({"imb": number, "scanDatetime": moment, "mailPhase": "2a"}))
+    [parsed] = scans(as_json({"imb": number, "scanDatetime": moment, "mailPhase": "2a"}))
     [listed] = scans(f"imb,scanDatetime,mailPhase\n{number},{moment},2a\n".encode())
-    assert told.tracking == listed.tracking == code
+    assert parsed.tracking == listed.tracking == code
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_barcode_that_lost_its_zeros_as_a_number_has_them_again(kind: str, rou
         ("4" * 30, "0" + "4" * 19),
     ],
 )
-def test_what_zeros_are_missing_is_told_by_the_length(digits: str, code: str) -> None:
+def test_missing_zeros_are_found_by_the_length(digits: str, code: str) -> None:
     assert parse_barcode(digits) == code
 
 

@@ -26,7 +26,7 @@ from support.carrier_scans import (
 )
 from support.orders import open_account
 
-TOLD = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
+STATUSES = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 
 
 @pytest.fixture
@@ -125,12 +125,12 @@ def test_a_file_that_may_not_be_read_keeps_nobody_from_the_others(
     feed = Feed({"a.json": b"[]", "b.json": in_a_file(scan_journey(container, *tracking_codes(container, order)))})
     fetch = feed.fetch
 
-    def barred(name: str) -> bytes:
+    def fetch_or_refuse(name: str) -> bytes:
         if name == "a.json":
             raise ScanFileForbidden("a.json cannot be read: Permission denied.")
         return fetch(name)
 
-    monkeypatch.setattr(feed, "fetch", barred)
+    monkeypatch.setattr(feed, "fetch", fetch_or_refuse)
     poll(container, feed)
     assert (feed.settled, feed.refused) == (["b.json"], {})
     assert statuses(container, order) == ["Delivered"]
@@ -163,11 +163,11 @@ def test_a_file_that_was_stored_and_not_settled_changes_nothing_the_next_time(
             poll(container, feed)
     poll(container, feed)
     assert feed.settled == ["scans.json"]
-    assert item_statuses_recorded(container, order) == TOLD
+    assert item_statuses_recorded(container, order) == STATUSES
     assert len(carrier_scan_rows(container)) == 4
 
 
-def test_a_feed_that_is_down_keeps_nobody_from_the_other_world(
+def test_a_feed_that_is_down_does_not_stop_the_other_environment(
     container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = mailed_order(container, owner)

@@ -78,7 +78,7 @@ def test_a_piece_comes_to_stand_where_its_scans_lead_in_their_order(
 
 @given(report=reports())
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_what_is_told_of_a_piece_whose_scans_come_in_order_is_dated_in_order(
+def test_events_of_a_piece_scanned_in_order_are_dated_in_order(
     container: Container, owner: Caller, report: tuple[Sightings, Sightings, list[int]]
 ) -> None:
     seen, _, portions = report
@@ -106,7 +106,7 @@ def test_a_late_word_of_a_turn_changes_nothing_where_the_piece_has_gone_on(conta
     assert statuses(container, order) == ["Processed for Delivery"]
 
 
-def test_a_turn_and_what_follows_that_arrive_together_are_all_told(container: Container, owner: Caller) -> None:
+def test_a_rerouting_and_the_scans_after_it_in_one_report_are_all_recorded(container: Container, owner: Caller) -> None:
     order = mailed_order(container, owner)
     [tracking] = tracking_codes(container, order)
     phases = ("1", "pars", "1", "2", "pars", "3a", "4c")

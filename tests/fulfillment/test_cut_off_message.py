@@ -11,7 +11,7 @@ NEW_YORK = ZoneInfo("America/New_York")
 AT_FOUR = NOW + timedelta(hours=8)
 
 
-def test_the_cutoff_is_told_in_its_own_zone() -> None:
+def test_the_cutoff_is_shown_in_its_own_zone() -> None:
     line = format_waiting([WaitingOrders(AT_FOUR, 18, 1_204)], "live", zone=NEW_YORK, now=NOW)
     assert line == "1,204 pieces of 18 orders wait until 16:00 (America/New_York)."
 

@@ -136,7 +136,7 @@ class TestSeal:
             with pytest.raises(DecryptionFailed):
                 files.read_file(7, "print.pdf", is_secret=True)
 
-    def test_it_is_sealed_anew_with_the_present_key(self, files: BatchFileStorage) -> None:
+    def test_a_file_is_reencrypted_with_the_current_key(self, files: BatchFileStorage) -> None:
         files.put_files(7, {"print.pdf": b"secret"}, secret_names={"print.pdf"})
         before = files.read_header(7, "print.pdf")
         keys = {"1": b"1" * 32, "2": b"2" * 32}
@@ -292,12 +292,12 @@ class TestDownloads:
         path = f"/print/batches/{batch}/files/print.pdf"
         reader = make_operator(container, http, "reader@example.com", scopes=["orders:read"])
         stranger = make_account(container, http, "other@example.com")
-        assert [who.get(path).status_code for who in (owner, reader, stranger)] == [403, 403, 403]
+        assert [account.get(path).status_code for account in (owner, reader, stranger)] == [403, 403, 403]
         assert make_operator(container, http, "live@example.com", mode="live").get(path).status_code == 404
 
 
 class TestRetention:
-    def forget(self, container: Container) -> None:
+    def delete_expired(self, container: Container) -> None:
         privacy_tasks.delete_overdue(container.db, container.retention_days, now=container.clock())
         erasure_service.finish_erasures(
             container.db, container.encryptor, container.storage.store, now=container.clock()
@@ -308,14 +308,14 @@ class TestRetention:
     ) -> None:
         mail(container, batch)
         clock.advance(days=13)
-        self.forget(container)
+        self.delete_expired(container)
         assert batch_file_key(batch, "print.pdf") in files_of(container, batch)
         clock.advance(days=1, seconds=1)
         shown = privacy_tasks.list_retention(container.db, container.retention_days, now=container.clock())
         late = {(rule.rule.table, rule.rule.setting): rule.overdue_count for rule in shown}
         assert late["batch_files", "keep_giftcard_prints_days"] == 1
         assert late["giftcards", "keep_giftcard_prints_days"] == 2
-        self.forget(container)
+        self.delete_expired(container)
         assert sorted(files_of(container, batch)) == [
             batch_file_key(batch, name) for name in ("envelopes.pdf", "manifest.csv", "manifest.json", "statement.json")
         ]
@@ -337,10 +337,10 @@ class TestRetention:
         pieces = issue_order_cards(container, order)
         move_items(container, pieces[:1], ItemStatus.FAILED)
         clock.advance(days=13)
-        self.forget(container)
+        self.delete_expired(container)
         assert claims_left(container) == [True, True]
         clock.advance(days=1, seconds=1)
-        self.forget(container)
+        self.delete_expired(container)
         assert claims_left(container) == [False, True]
 
     def test_a_claim_stays_while_a_reprint_is_under_way(
@@ -350,7 +350,7 @@ class TestRetention:
         assert again.status_code == 201, again.text
         mail(container, batch)
         clock.advance(days=15)
-        self.forget(container)
+        self.delete_expired(container)
         assert sorted(claims_left(container)) == [False, True]
         run_jobs_for(container, clock, seconds=2)
         reprint = again.json()["id"]
@@ -361,5 +361,5 @@ class TestRetention:
             tx.execute(sa.update(batch_files).values(is_secret=False))
         mail(container, batch)
         clock.advance(days=400)
-        self.forget(container)
+        self.delete_expired(container)
         assert batch_file_key(batch, "print.pdf") in files_of(container, batch)

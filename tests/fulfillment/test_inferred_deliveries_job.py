@@ -35,12 +35,12 @@ def owner(container: Container) -> Caller:
     return open_account(container)
 
 
-def world(container: Container, **changes: Any) -> Environment:
+def environment(container: Container, **changes: Any) -> Environment:
     return replace(container.environments["test"], **changes)
 
 
 def close(container: Container, **changes: Any) -> None:
-    tracking_tasks.close_items(container.db, {"test": world(container, **changes)}, now=container.clock())
+    tracking_tasks.close_items(container.db, {"test": environment(container, **changes)}, now=container.clock())
 
 
 def seen(container: Container, order: Order, *phases: str) -> None:
@@ -106,7 +106,7 @@ def test_a_delivery_is_inferred_after_a_long_silence_wherever_the_piece_was(
     assert (piece.delivery_date, piece.delivery_inferred) == (day, True)
 
 
-def test_a_delivery_that_is_seen_later_confirms_the_inferred_one_and_nobody_is_told_twice(
+def test_a_delivery_seen_later_confirms_the_inferred_one_without_a_second_event(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     order = mailed_order(container, owner)
@@ -229,19 +229,19 @@ def test_pieces_are_looked_at_only_by_what_can_be_due(
     looked: list[tracking_tasks.ClosingRule],
 ) -> None:
     mailed_order(container, owner)
-    asked: list[tracking_tasks.ClosingRule] = []
+    rules_run: list[tracking_tasks.ClosingRule] = []
 
     def run(rule: tracking_tasks.ClosingRule, *_: object, **__: object) -> int:
-        asked.append(rule)
+        rules_run.append(rule)
         return 0
 
     monkeypatch.setattr(tracking_tasks.ClosingRule, "run", run)
     clock.advance(days=days)
     close(container, **how)
-    assert asked == looked
+    assert rules_run == looked
 
 
-def test_what_is_found_is_asked_again_when_nobody_else_can_move_it(
+def test_a_piece_scanned_meanwhile_is_not_closed(
     container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = mailed_order(container, owner)
@@ -278,7 +278,7 @@ def test_many_batches_are_looked_through(
 
 
 @pytest.mark.parametrize(("wait", "booked"), [(timedelta(seconds=20), 1), (timedelta(days=3), 0)])
-def test_a_fast_world_is_looked_at_again_soon(
+def test_with_a_short_wait_the_next_check_is_scheduled_soon(
     container: Container, owner: Caller, wait: timedelta, booked: int
 ) -> None:
     mailed_order(container, owner)

@@ -57,7 +57,7 @@ def statuses(container: Container, batch_id: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seen_as", SEEN)
-def test_a_printer_who_calls_a_piece_in_the_mail_spoiled_is_passed_over(
+def test_a_mailed_piece_that_a_printer_reports_spoiled_stays_mailed(
     container: Container, clock: Clock, batch_id: int, seen_as: str
 ) -> None:
     items = inside(container, batch_id)
@@ -85,16 +85,16 @@ def test_a_call_of_a_partner_is_taken_but_for_the_piece_in_the_mail(
 
 
 @pytest.mark.parametrize("name", ["position", "item_id"])
-def test_a_person_is_told_which_piece_is_in_the_mail(
+def test_the_error_names_the_piece_that_is_already_in_the_mail(
     container: Container, clock: Clock, batch_id: int, name: str
 ) -> None:
     items = inside(container, batch_id)
     see(container, items[2], "In Transit")
     second = SpoiledItem(position=2) if name == "position" else SpoiledItem(item_id=items[2])
     spoiled = [SpoiledItem(position=1), second]
-    with pytest.raises(Invalid) as told:
+    with pytest.raises(Invalid) as error:
         reports.mark_batch(container.db, batch_id, "spoiled", spoiled=spoiled, now=clock.now())
-    assert told.value.fields == {
+    assert error.value.fields == {
         f"spoiled.1.{name}": ["Piece 2 is in the mail already (In Transit): it cannot be spoiled."]
     }
     assert statuses(container, batch_id) == ["Processing", "In Transit", "Processing"]
@@ -131,7 +131,7 @@ def replaced(container: Container, batch_id: int) -> Any:
 
 
 @pytest.mark.parametrize("name", ["position", "item_id"])
-def test_a_person_is_told_where_the_piece_is_that_was_reprinted(
+def test_the_error_names_the_batch_in_which_a_piece_was_reprinted(
     container: Container, clock: Clock, batch_id: int, name: str
 ) -> None:
     items = inside(container, batch_id)
@@ -140,9 +140,9 @@ def test_a_person_is_told_where_the_piece_is_that_was_reprinted(
     newest = batch_id
     for position in (3, 1):  # the third of the first batch is the first of its own
         newest = reprint(container, clock, newest, position)
-        with pytest.raises(Invalid) as told:
+        with pytest.raises(Invalid) as error:
             reports.mark_batch(container.db, batch_id, "printed", spoiled=spoiled, now=clock.now())
-        assert told.value.fields == {
+        assert error.value.fields == {
             f"spoiled.1.{name}": [f"Piece 3 was reprinted in batch-{newest:06}: mark it there."]
         }
     assert statuses(container, batch_id) == ["Processing"] * 3
@@ -191,7 +191,7 @@ def test_a_reprint_says_which_pieces_it_leaves_out(container: Container, clock: 
     batch_id = compose_batch(container, clock, owner, people(6))
     batch_tasks.hand_over_batch(container.production, batch_id, now=clock.now())
     items = inside(container, batch_id)
-    anew = reprint(container, clock, batch_id, 2, 5)
+    new_batch_id = reprint(container, clock, batch_id, 2, 5)
     for position, status in ((1, "Failed"), (3, "Re-routed"), (4, "Delivered"), (5, "In Transit")):
         see(container, items[position], status)
     made = print_room_service.reprint_items(
@@ -206,7 +206,7 @@ def test_a_reprint_says_which_pieces_it_leaves_out(container: Container, clock: 
     assert (made.item_count, list(inside(container, made.batch_id).values())) == (1, [items[6]])
     assert [(piece.position, piece.item_id, piece.reason) for piece in made.skipped] == [
         (1, items[1], "Ended already (Failed)."),
-        (2, items[2], f"Reprinted in batch-{anew:06}."),
+        (2, items[2], f"Reprinted in batch-{new_batch_id:06}."),
         (3, items[3], "In the mail already (Re-routed)."),
         (4, items[4], "Ended already (Delivered)."),
         (5, items[5], "In the mail already (In Transit)."),
@@ -216,22 +216,22 @@ def test_a_reprint_says_which_pieces_it_leaves_out(container: Container, clock: 
 def test_the_ticket_of_a_reprint_says_which_paper_it_replaces(
     container: Container, clock: Clock, batch_id: int
 ) -> None:
-    anew = reprint(container, clock, batch_id, 3, 2)
+    new_batch_id = reprint(container, clock, batch_id, 3, 2)
     assert replaced(container, batch_id) is None
-    assert replaced(container, anew) == {"reference": "batch-000001", "positions": [2, 3]}
-    found = ET.fromstring(ticket(container, anew, "xjdf")).findall("./{*}GeneralID")
-    said = {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in found}
-    assert (said["ReprintOf"], said["ReplacesPositions"]) == ("batch-000001", "2-3")
-    third = reprint(container, clock, anew, 2)
-    assert replaced(container, third) == {"reference": f"batch-{anew:06}", "positions": [2]}
+    assert replaced(container, new_batch_id) == {"reference": "batch-000001", "positions": [2, 3]}
+    found = ET.fromstring(ticket(container, new_batch_id, "xjdf")).findall("./{*}GeneralID")
+    attributes = {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in found}
+    assert (attributes["ReprintOf"], attributes["ReplacesPositions"]) == ("batch-000001", "2-3")
+    third = reprint(container, clock, new_batch_id, 2)
+    assert replaced(container, third) == {"reference": f"batch-{new_batch_id:06}", "positions": [2]}
 
 
 def test_a_batch_that_is_not_printed_yet_shows_what_is_void(container: Container, clock: Clock, batch_id: int) -> None:
-    anew = reprint(container, clock, batch_id, 2, 3)
+    new_batch_id = reprint(container, clock, batch_id, 2, 3)
     with container.db.system_transaction() as tx:
         batch = print_room_queries.read_batch_details(tx, batch_id)
     assert (batch.batch.status, batch.void, batch.pieces) == ("handed", 2, {"Processing": 1})
-    assert batch.reprints == [anew]
+    assert batch.reprints == [new_batch_id]
 
 
 # Rushing

@@ -72,28 +72,28 @@ def test_a_spoiled_piece_that_is_not_in_the_batch_is_shown_and_the_rest_is_taken
     batch_tasks.hand_over_batch(parts.production, batch_id, now=parts.clock())
     name = batch_reference(batch_id)
 
-    def troubled(**spoiled: str) -> str | None:
+    def report_spoiled(**spoiled: str) -> str | None:
         printer.says(name, "printed", parts.clock(), spoiled=spoiled)
         batch_tasks.poll_printer(parts.production, batch_id, now=parts.clock())
         with parts.db.system_transaction() as tx:
             [batch] = batch_rows(tx)
         assert batch.status == "printed"
-        trouble: str | None = batch.trouble
-        return trouble
+        error: str | None = batch.trouble
+        return error
 
     with parts.db.system_transaction() as tx:
         torn = item_rows(tx, order)[1].id
-    assert troubled(**{"999999": "Torn", str(torn): "Torn"}) == (
+    assert report_spoiled(**{"999999": "Torn", str(torn): "Torn"}) == (
         "The printer calls spoiled item 999999, which is not in this batch. Ask what is meant, and mark it by hand."
     )
     with parts.db.system_transaction() as tx:
         assert [item.status for item in item_rows(tx, order)] == ["Printed", "Failed", "Printed"]
     many = {str(number): "" for number in range(900_001, 900_012)}
-    trouble = troubled(**many)
-    assert trouble is not None
-    assert "items 900001, 900002, " in trouble
-    assert ", 900010, ..., which are not in this batch." in trouble
-    assert troubled(**{str(torn): "Torn"}) is None
+    error = report_spoiled(**many)
+    assert error is not None
+    assert "items 900001, 900002, " in error
+    assert ", 900010, ..., which are not in this batch." in error
+    assert report_spoiled(**{str(torn): "Torn"}) is None
 
 
 def test_a_partner_that_is_away_is_shown_and_waited_for(build: Build, clock: Clock, printer: Printer) -> None:

@@ -30,7 +30,7 @@ def owner(container: Container) -> Caller:
     return open_account(container, mode="live")
 
 
-def forget_prices(container: Container, *countries: str, mail_class: str = "first") -> None:
+def delete_prices(container: Container, *countries: str, mail_class: str = "first") -> None:
     with container.db.system_transaction() as tx:
         tx.execute(sa.delete(prices).where(prices.c.country.in_(countries), prices.c.mail_class == mail_class))
 
@@ -48,11 +48,11 @@ def test_where_every_destination_has_a_price_there_is_no_gap(container: Containe
 def test_each_destination_without_a_price_is_named_once(container: Container, owner: Caller) -> None:
     both = create_order(container, owner, [*people(3), CANADA])
     home, other = create_order(container, owner, people(1)), create_order(container, owner, people(1), size="6x9")
-    forget_prices(container, "*")
+    delete_prices(container, "*")
     assert gaps(container, both, home, other) == {
         both.id: ["No price is in force for Postcard-4x6 by first class to CA."]
     }
-    forget_prices(container, "US")
+    delete_prices(container, "US")
     assert gaps(container, both, home, other) == {
         both.id: [
             "No price is in force for Postcard-4x6 by first class to CA.",
@@ -65,7 +65,7 @@ def test_each_destination_without_a_price_is_named_once(container: Container, ow
 
 def test_a_price_of_another_class_or_of_a_later_day_is_none(container: Container, owner: Caller) -> None:
     order = create_order(container, owner, mail_class="standard")
-    forget_prices(container, "US", mail_class="standard")
+    delete_prices(container, "US", mail_class="standard")
     assert gaps(container, order) == {order.id: ["No price is in force for Postcard-4x6 by standard class to US."]}
     today = container.clock().date()
     with container.db.system_transaction() as tx:
@@ -81,7 +81,7 @@ def test_a_price_of_another_class_or_of_a_later_day_is_none(container: Container
 
 def test_a_piece_that_is_not_made_needs_no_price(container: Container, owner: Caller) -> None:
     order = create_order(container, owner, [person(), CANADA])
-    forget_prices(container, "*")
+    delete_prices(container, "*")
     with container.db.system_transaction() as tx:
         abroad = tx.execute(sa.select(items.c.id).where(items.c.country == "CA")).scalar_one()
         change_item_statuses(tx, [StatusChange(abroad, S.FAILED)], now=container.clock())
@@ -108,7 +108,7 @@ def test_a_live_order_without_a_price_is_paused_with_the_gap_named(build: Build,
 
 def test_testing_mode_prints_without_a_price(container: Container, clock: Clock) -> None:
     order = create_order(container, open_account(container))
-    forget_prices(container, "US", "*")
+    delete_prices(container, "US", "*")
     sweep_due_orders(container, clock)
     with container.db.system_transaction() as tx:
         assert order_row(tx, order).status == "processing"
@@ -161,8 +161,8 @@ def test_an_order_to_abroad_is_fulfilled_once_it_is_mailed(container: Container,
             MAIL.run(tx, {"pieces": [piece]}, now=container.clock())
             row = order_row(tx, order)
             assert (row.status, row.n_over, row.n_mailed, row.n_printed) == (status, over, over, 2)
-        told = [fact.current for fact in fact_rows(tx, order) if fact.kind == "order.status"]
-        assert told[-2:] == ["mailed", "fulfilled"]
+        statuses = [fact.current for fact in fact_rows(tx, order) if fact.kind == "order.status"]
+        assert statuses[-2:] == ["mailed", "fulfilled"]
 
 
 @pytest.mark.parametrize("later", [S.IN_TRANSIT, S.DELIVERED, S.RETURNED_TO_SENDER])

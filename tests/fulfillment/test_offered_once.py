@@ -32,13 +32,13 @@ class PrintShop:
     """A printer who may take a whole job and lose its answer."""
 
     def __init__(self, *, error: BaseException | None = None) -> None:
-        self.fault = error
+        self.error = error
         self.jobs: list[str] = []
 
     def submit(self, job: PrintJob, *, now: Any) -> None:
         self.jobs.append(job.reference)
-        if self.fault is not None:
-            raise self.fault
+        if self.error is not None:
+            raise self.error
 
     def progress(self, reference: str, *, now: Any) -> PrintProgress:
         return PrintProgress()
@@ -49,7 +49,7 @@ def batch_id(container: Container, clock: Clock) -> int:
     return compose_batch(container, clock, open_account(container), [person()])
 
 
-def press_of(container: Container, printer: PrintShop, partner: str) -> ProductionContext:
+def production_for(container: Container, printer: PrintShop, partner: str) -> ProductionContext:
     environment = replace(container.environments["test"], printer=printer, partner=partner)
     return replace(container.production, environments={"test": environment})
 
@@ -62,11 +62,11 @@ def read(container: Container, batch_id: int) -> fulfillment_queries.ProductionB
 def offer(container: Container, clock: Clock, batch_id: int, *, error: BaseException | None = None) -> PrintShop:
     """Offered to the former partner, whose answer is lost."""
     former = PrintShop(error=error or PartnerDown("It answered with status 504."))
-    batch_tasks.hand_over_batch(press_of(container, former, FORMER), batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(production_for(container, former, FORMER), batch_id, now=clock.now())
     return former
 
 
-def refused_anew(container: Container, batch_id: int) -> str:
+def refuse_reoffer(container: Container, batch_id: int) -> str:
     before = read(container, batch_id)
     with pytest.raises(Conflict) as refused:
         print_room_service.retry_batch(container.db, batch_id, reoffer=True)
@@ -83,7 +83,7 @@ def test_whom_a_batch_is_offered_to_is_written_down_before_the_first_file_goes(
         def submit(self, job: PrintJob, *, now: Any) -> None:
             known.append(read(container, batch_id).partner)
 
-    batch_tasks.hand_over_batch(press_of(container, Looking(), FORMER), batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(production_for(container, Looking(), FORMER), batch_id, now=clock.now())
     assert known == [FORMER]
     assert (read(container, batch_id).status, read(container, batch_id).partner) == ("handed", FORMER)
 
@@ -94,7 +94,7 @@ def test_a_batch_whose_answer_was_lost_goes_to_no_other_partner(
     former, present = offer(container, clock, batch_id), PrintShop()
     delete_jobs(container)
     for _ in range(2):
-        batch_tasks.hand_over_batch(press_of(container, present, PRESENT), batch_id, now=clock.now())
+        batch_tasks.hand_over_batch(production_for(container, present, PRESENT), batch_id, now=clock.now())
     batch = read(container, batch_id)
     assert (batch.status, batch.partner) == ("composed", FORMER)
     assert batch.trouble == (
@@ -112,15 +112,15 @@ def test_a_process_that_is_killed_before_it_writes_down_the_answer_leaves_the_na
     with pytest.raises(Killed):
         offer(container, clock, batch_id, error=Killed())
     present = PrintShop()
-    batch_tasks.hand_over_batch(press_of(container, present, PRESENT), batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(production_for(container, present, PRESENT), batch_id, now=clock.now())
     assert (read(container, batch_id).partner, present.jobs) == (FORMER, [])
 
 
-def test_a_partner_who_is_set_back_takes_the_batch(container: Container, clock: Clock, batch_id: int) -> None:
+def test_a_former_partner_configured_again_takes_the_batch(container: Container, clock: Clock, batch_id: int) -> None:
     former = offer(container, clock, batch_id)
-    batch_tasks.hand_over_batch(press_of(container, PrintShop(), PRESENT), batch_id, now=clock.now())
-    former.fault = None
-    batch_tasks.hand_over_batch(press_of(container, former, FORMER + "/"), batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(production_for(container, PrintShop(), PRESENT), batch_id, now=clock.now())
+    former.error = None
+    batch_tasks.hand_over_batch(production_for(container, former, FORMER + "/"), batch_id, now=clock.now())
     batch = read(container, batch_id)
     assert (batch.status, batch.trouble) == ("handed", None)
     assert former.jobs == ["batch-000001"] * 2
@@ -130,52 +130,50 @@ def test_a_retry_alone_changes_nothing_about_the_partner(container: Container, c
     offer(container, clock, batch_id)
     print_room_service.retry_batch(container.db, batch_id)
     present = PrintShop()
-    batch_tasks.hand_over_batch(press_of(container, present, PRESENT), batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(production_for(container, present, PRESENT), batch_id, now=clock.now())
     assert (read(container, batch_id).partner, present.jobs) == (FORMER, [])
 
 
-def test_a_batch_that_the_former_partner_does_not_have_is_offered_anew(
+def test_a_batch_unknown_to_the_former_partner_is_offered_again(
     container: Container, clock: Clock, batch_id: int
 ) -> None:
     offer(container, clock, batch_id)
     present = PrintShop()
-    press = press_of(container, present, PRESENT)
-    batch_tasks.hand_over_batch(press, batch_id, now=clock.now())
+    production = production_for(container, present, PRESENT)
+    batch_tasks.hand_over_batch(production, batch_id, now=clock.now())
     delete_jobs(container)
     print_room_service.retry_batch(container.db, batch_id, reoffer=True)
     batch = read(container, batch_id)
     assert (batch.status, batch.partner, batch.trouble, batch.trouble_at) == ("composed", None, None, None)
     with container.db.system_transaction() as tx:
         assert enqueued_steps(tx) == [(HAND_OVER, {"batch_id": batch_id})]
-    batch_tasks.hand_over_batch(press, batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(production, batch_id, now=clock.now())
     batch = read(container, batch_id)
     assert (batch.status, batch.partner, present.jobs) == ("handed", PRESENT, ["batch-000001"])
 
 
 @pytest.mark.parametrize("status", ["new", "handed", "printed"])
-def test_only_what_is_composed_and_not_handed_over_is_offered_anew(
-    container: Container, clock: Clock, batch_id: int, status: str
-) -> None:
+def test_only_a_composed_batch_is_offered_again(container: Container, clock: Clock, batch_id: int, status: str) -> None:
     offer(container, clock, batch_id)
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(status=status))
-    assert refused_anew(container, batch_id) == (
+    assert refuse_reoffer(container, batch_id) == (
         f"The batch is {status}: only one that is composed, and not handed over yet, can be offered anew."
     )
 
 
-def test_what_is_in_the_mail_is_not_offered_anew(container: Container, batch_id: int) -> None:
+def test_a_mailed_batch_is_not_offered_again(container: Container, batch_id: int) -> None:
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(status="mailed"))
-    assert refused_anew(container, batch_id) == "The batch is in the mail: there is nothing left to do."
+    assert refuse_reoffer(container, batch_id) == "The batch is in the mail: there is nothing left to do."
 
 
-def test_what_is_being_handed_over_is_not_offered_anew(container: Container, clock: Clock, batch_id: int) -> None:
+def test_a_batch_being_handed_over_is_not_offered_again(container: Container, clock: Clock, batch_id: int) -> None:
     offer(container, clock, batch_id)
     with container.db.system_transaction() as tx:
         running = "update procrastinate_jobs set status = 'doing' where task_name = :task"
         tx.execute(sa.text(running), {"task": HAND_OVER})
-    assert "being handed over at this moment" in refused_anew(container, batch_id)
+    assert "being handed over at this moment" in refuse_reoffer(container, batch_id)
 
 
 def test_of_two_machines_with_other_settings_one_offers_the_batch(
@@ -195,8 +193,10 @@ def test_a_step_that_begins_while_the_batch_is_taken_back_writes_its_partner_dow
     container: Container, clock: Clock, batch_id: int
 ) -> None:
     former = offer(container, clock, batch_id)
-    press = press_of(container, former, FORMER)
-    step = threading.Thread(target=batch_tasks.hand_over_batch, args=(press, batch_id), kwargs={"now": clock.now()})
+    production = production_for(container, former, FORMER)
+    step = threading.Thread(
+        target=batch_tasks.hand_over_batch, args=(production, batch_id), kwargs={"now": clock.now()}
+    )
 
     def is_waiting() -> bool:
         with container.db.system_transaction() as other:
@@ -211,17 +211,20 @@ def test_a_step_that_begins_while_the_batch_is_taken_back_writes_its_partner_dow
     assert (read(container, batch_id).partner, len(former.jobs)) == (FORMER, 2)
 
 
-def test_a_partner_whose_address_was_written_otherwise_is_asked_and_believed(
+def test_a_partner_with_a_differently_written_address_is_the_same_partner(
     container: Container, clock: Clock, batch_id: int
 ) -> None:
     with container.db.system_transaction() as tx:
         written = "https://OLD.example.com:443/press/"
         handed = {"status": "handed", "handed_at": clock.now(), "partner": written}
         tx.execute(sa.update(batches).values(**handed))
-    press = press_of(container, PrintShop(), FORMER)
-    batch_tasks.poll_printer(press, batch_id, now=clock.now())
+    production = production_for(container, PrintShop(), FORMER)
+    batch_tasks.poll_printer(production, batch_id, now=clock.now())
     assert read(container, batch_id).trouble is None
     record_partner_report(
-        container.db, press.environments["test"], PartnerReport("batch-000001", "printed", clock.now()), now=clock.now()
+        container.db,
+        production.environments["test"],
+        PartnerReport("batch-000001", "printed", clock.now()),
+        now=clock.now(),
     )
     assert read(container, batch_id).status == "printed"

@@ -126,8 +126,8 @@ def test_what_was_printed_for_abroad_can_still_spoil(container: Container, clock
     with container.db.system_transaction() as tx:
         [order] = fulfillment_queries.read_batch_orders(tx, batch_id)
         piece = fulfillment_queries.read_batch_items(tx, batch_id)[1].id
-    for said, stands in (("printed_at", ("printing", 0)), ("mailed_at", ("fulfilled", 1))):
-        take(container, batch_id, **{said: clock.now()})
+    for timestamp, stands in (("printed_at", ("printing", 0)), ("mailed_at", ("fulfilled", 1))):
+        take(container, batch_id, **{timestamp: clock.now()})
         with container.db.system_transaction() as tx:
             assert (order_row(tx, order).status, order_row(tx, order).n_over) == stands
     for _ in range(2):
@@ -150,13 +150,18 @@ def test_a_reprint_is_a_batch_of_its_own_under_new_barcodes(container: Container
     )
     assert made.item_count == 2
     with container.db.system_transaction() as tx:
-        anew = fulfillment_queries.read_batch(tx, made.batch_id)
+        reprinted = fulfillment_queries.read_batch(tx, made.batch_id)
         old, new = (
             fulfillment_queries.read_batch_items(tx, batch_id),
             fulfillment_queries.read_batch_items(tx, made.batch_id),
         )
         assert ("fulfillment.compose_batch", {"batch_id": made.batch_id}) in enqueued_steps(tx)
-    assert (anew.reprint_of, anew.rush, anew.item_count, anew.piece) == (batch_id, True, 2, "postcard-4x6")
+    assert (reprinted.reprint_of, reprinted.rush, reprinted.item_count, reprinted.piece) == (
+        batch_id,
+        True,
+        2,
+        "postcard-4x6",
+    )
     assert [item.id for item in new.values()] == [old[2].id, old[3].id]
     codes = [item.tracking for item in (*old.values(), *new.values())]
     assert len(set(codes)) == 6
@@ -264,13 +269,13 @@ class Moody:
 def test_a_printer_that_is_down_is_waited_for_and_shown(container: Container, clock: Clock, owner: Caller) -> None:
     printer = Moody()
     environments = {"test": replace(container.environments["test"], printer=printer)}
-    press = replace(container.production, environments=environments)
+    production = replace(container.production, environments=environments)
     batch_id = compose_batch(container, clock, owner, [person()])
     since = clock.now()
     waits = []
     for _ in range(4):
         delete_jobs(container)
-        batch_tasks.hand_over_batch(press, batch_id, now=clock.now())
+        batch_tasks.hand_over_batch(production, batch_id, now=clock.now())
         with container.db.system_transaction() as tx:
             batch = fulfillment_queries.read_batch(tx, batch_id)
             booked_at = tx.execute(sa.text("select scheduled_at from procrastinate_jobs")).scalar_one()
@@ -281,7 +286,7 @@ def test_a_printer_that_is_down_is_waited_for_and_shown(container: Container, cl
     assert waits == sorted(waits)
     assert waits[-1] == batch_tasks.MAX_RETRY_WAIT
     printer.is_down = False
-    batch_tasks.hand_over_batch(press, batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(production, batch_id, now=clock.now())
     with container.db.system_transaction() as tx:
         batch = fulfillment_queries.read_batch(tx, batch_id)
     assert (batch.status, batch.trouble, batch.trouble_at) == ("handed", None, None)
@@ -291,24 +296,24 @@ def test_a_printer_that_is_down_is_waited_for_and_shown(container: Container, cl
 def test_a_printer_that_goes_down_later_is_waited_for_too(container: Container, clock: Clock, owner: Caller) -> None:
     printer = Moody()
     printer.is_down = False
-    press = replace(
+    production = replace(
         container.production, environments={"test": replace(container.environments["test"], printer=printer)}
     )
     batch_id = compose_batch(container, clock, owner, [person()])
-    batch_tasks.hand_over_batch(press, batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(production, batch_id, now=clock.now())
     printer.is_down = True
-    batch_tasks.poll_printer(press, batch_id, now=clock.now())
+    batch_tasks.poll_printer(production, batch_id, now=clock.now())
     with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch_id).trouble == "The print shop does not answer."
         assert ("fulfillment.poll_printer", {"batch_id": batch_id}) in enqueued_steps(tx)
     printer.is_down = False
-    batch_tasks.poll_printer(press, batch_id, now=clock.now())
+    batch_tasks.poll_printer(production, batch_id, now=clock.now())
     with container.db.system_transaction() as tx:
         batch = fulfillment_queries.read_batch(tx, batch_id)
     assert (batch.status, batch.trouble) == ("printed", None)
 
 
-def test_a_new_partner_is_not_asked_about_the_former_ones_batches(
+def test_a_new_partner_is_not_polled_for_the_former_ones_batches(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     batch_id = handed_batch(container, clock, owner, [person()])
@@ -332,8 +337,8 @@ def test_nothing_is_handed_over_once_the_service_is_no_longer_ready(build: Any, 
         [batch] = batch_rows(tx)
     batch_tasks.compose_batch(container.production, batch.id, now=clock.now())
     unready = replace(container.environments["live"], gaps=(Message("permit", "The permit has lapsed."),))
-    press = replace(container.production, environments={"live": unready})
-    batch_tasks.hand_over_batch(press, batch.id, now=clock.now())
+    production = replace(container.production, environments={"live": unready})
+    batch_tasks.hand_over_batch(production, batch.id, now=clock.now())
     with container.db.system_transaction() as tx:
         waiting = fulfillment_queries.read_batch(tx, batch.id)
     assert (waiting.status, waiting.trouble) == ("composed", "The permit has lapsed.")
@@ -347,8 +352,8 @@ def test_nothing_is_composed_or_reprinted_where_the_service_is_not_ready(build: 
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
     unready = replace(container.environments["live"], gaps=(Message("permit", "The permit has lapsed."),))
-    press = replace(container.production, environments={"live": unready})
-    batch_tasks.compose_batch(press, batch.id, now=clock.now())
+    production = replace(container.production, environments={"live": unready})
+    batch_tasks.compose_batch(production, batch.id, now=clock.now())
     with container.db.system_transaction() as tx:
         waiting = fulfillment_queries.read_batch(tx, batch.id)
         assert ("fulfillment.compose_batch", {"batch_id": batch.id}) in enqueued_steps(tx)

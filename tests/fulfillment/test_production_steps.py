@@ -73,7 +73,7 @@ def test_an_order_in_production_cannot_be_cancelled(container: Container, clock:
         changes.cancel_order(tx, order.id, now=container.clock())
 
 
-def test_live_mail_with_gaps_is_paused_with_each_gap_named_and_told(container: Container, clock: Clock) -> None:
+def test_live_mail_with_gaps_is_paused_with_each_gap_named(container: Container, clock: Clock) -> None:
     order = create_order(container, open_account(container, mode="live"))
     sweep_due_orders(container, clock)
     gaps = list(container.environments["live"].gaps)
@@ -82,8 +82,8 @@ def test_live_mail_with_gaps_is_paused_with_each_gap_named_and_told(container: C
         row = order_row(tx, order)
         assert (row.status, row.hold_reasons) == ("paused", gaps)
         assert batch_rows(tx) == []
-        told = [(f.previous, f.current) for f in fact_rows(tx, order) if f.item_id is None]
-    assert told == [(None, "reviewing"), ("reviewing", "paused")]
+        transitions = [(f.previous, f.current) for f in fact_rows(tx, order) if f.item_id is None]
+    assert transitions == [(None, "reviewing"), ("reviewing", "paused")]
 
 
 def test_live_mail_without_gaps_goes_to_print(build: Any, clock: Clock) -> None:
@@ -199,9 +199,9 @@ def test_spoiled_pieces_fail_and_the_rest_are_printed(container: Container, cloc
         first, second, third = (piece.id for piece in fulfillment_queries.read_batch_items(tx, batch_id).values())
     printer = Printer(PrintProgress(printed_at=container.clock(), spoiled={first: "Smudged", second: ""}))
     environments = {"test": replace(container.environments["test"], printer=printer)}
-    press = replace(container.production, environments=environments)
+    production = replace(container.production, environments=environments)
     for _ in range(2):
-        batch_tasks.poll_printer(press, batch_id, now=container.clock())
+        batch_tasks.poll_printer(production, batch_id, now=container.clock())
     with container.db.system_transaction() as tx:
         inside = fulfillment_queries.read_batch_items(tx, batch_id).values()
         found = {piece.id: (piece.status, piece.failure) for piece in inside}
@@ -305,7 +305,7 @@ def test_an_order_that_cannot_be_drawn_holds_up_no_one(
     assert [piece["order_id"] for piece in manifest["pieces"]] == [good.id]
 
 
-def test_trouble_of_our_own_fails_nobodys_mail(
+def test_an_internal_error_fails_no_mail(
     container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stumbles(_designs: Any, _copies: Any, **_how: Any) -> PrintFiles:
@@ -373,10 +373,10 @@ def test_what_is_in_the_mail_was_printed(container: Container, clock: Clock, own
             return PrintProgress(mailed_at=now)
 
     environment = replace(container.environments["test"], printer=Silent())
-    press = replace(container.production, environments={"test": environment})
+    production = replace(container.production, environments={"test": environment})
     batch_id = compose_batch(container, clock, owner, [person()])
-    batch_tasks.hand_over_batch(press, batch_id, now=container.clock())
-    batch_tasks.poll_printer(press, batch_id, now=container.clock())
+    batch_tasks.hand_over_batch(production, batch_id, now=container.clock())
+    batch_tasks.poll_printer(production, batch_id, now=container.clock())
     with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch_id).status == "mailed"
         assert {item.status.value for item in fulfillment_queries.read_batch_items(tx, batch_id).values()} == {

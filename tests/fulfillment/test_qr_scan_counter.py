@@ -11,7 +11,7 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database import Database
 from quillpost.core.database.tables.base import items
-from quillpost.fulfillment.qr_scans import tasks as tallies
+from quillpost.fulfillment.qr_scans import tasks as counting_tasks
 from quillpost.fulfillment.qr_scans.rules import CODE_PATTERN
 from quillpost.fulfillment.qr_scans.tasks import ScanCounter
 from quillpost.orders.service import NewItem, insert_items
@@ -27,21 +27,21 @@ def owner(container: Container) -> Caller:
     return open_account(container)
 
 
-def test_the_tally_counts_what_comes_in_until_it_is_stopped(container: Container, owner: Caller) -> None:
+def test_the_counter_counts_incoming_scans_until_it_is_stopped(container: Container, owner: Caller) -> None:
     order = order_with_codes(container, owner)
     [code] = codes_of(container, order.id)
     record_scans(container, *ids_of(container, order))  # taken in by another process
 
     async def live() -> None:
         stop = asyncio.Event()
-        tally = asyncio.create_task(
+        counter = asyncio.create_task(
             ScanCounter(container.db, container.encryptor, container.scan_recorder, container.clock).run(stop)
         )
         await asyncio.to_thread(wait_until, lambda: len(visit_rows(container)) == 1)
         await container.scan_recorder.record_scan(code, None, "person", "phone", is_counted=True)
         await asyncio.to_thread(wait_until, lambda: len(visit_rows(container)) == 2)
         stop.set()
-        await tally
+        await counter
 
     asyncio.run(live())
     container.scan_recorder.close()
@@ -49,24 +49,24 @@ def test_the_tally_counts_what_comes_in_until_it_is_stopped(container: Container
         assert order_row(tx, order).total_scans == 2
 
 
-def test_the_tally_outlives_a_database_that_is_gone(
+def test_the_counter_survives_a_lost_database(
     container: Container, owner: Caller, conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tallies, "ERROR_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(counting_tasks, "ERROR_PAUSE_SECONDS", 0.01)
     record_scans(container, *ids_of(container, order_with_codes(container, owner)))
     nowhere = Database(psycopg.conninfo.make_conninfo(conninfo, dbname="nowhere"))
 
     async def live() -> None:
-        stop, tally = (
+        stop, counter = (
             asyncio.Event(),
             ScanCounter(nowhere, container.encryptor, container.scan_recorder, container.clock),
         )
         with structlog.testing.capture_logs() as logs:
-            running = asyncio.create_task(tally.run(stop))
+            running = asyncio.create_task(counter.run(stop))
             await asyncio.to_thread(
                 wait_until, lambda: "qr_scans.database_unavailable" in {line["event"] for line in logs}
             )
-        tally._db = container.db
+        counter._db = container.db
         await asyncio.to_thread(wait_until, lambda: len(visit_rows(container)) == 1)
         stop.set()
         await running

@@ -77,17 +77,17 @@ def test_each_scan_is_a_fact_that_says_how_many_there_were(container: Container,
     record_scans(container, a)
     count_scans(container)
     with container.db.system_transaction() as tx:
-        told = [fact for fact in fact_rows(tx, order) if fact.kind == "item.scan"]
+        events = [fact for fact in fact_rows(tx, order) if fact.kind == "item.scan"]
         waiting = set(tx.execute(sa.select(fact_queue.c.fact_id)).scalars())
-    assert [(f.item_id, f.scans, f.previous, f.current, f.order_status) for f in told] == [
+    assert [(f.item_id, f.scans, f.previous, f.current, f.order_status) for f in events] == [
         (a, 1, None, "Processing", "reviewing"),
         (b, 1, None, "Processing", "reviewing"),
         (a, 2, None, "Processing", "reviewing"),
         (a, 3, None, "Processing", "reviewing"),
     ]
-    assert [fact.at for fact in told] == [scanned_at] * 3 + [scanned_at + timedelta(hours=1)]
-    assert {fact.id for fact in told} <= waiting
-    assert len({fact.event_id for fact in told}) == 4
+    assert [fact.at for fact in events] == [scanned_at] * 3 + [scanned_at + timedelta(hours=1)]
+    assert {fact.id for fact in events} <= waiting
+    assert len({fact.event_id for fact in events}) == 4
 
 
 @pytest.mark.parametrize("kind", ["bot", "preview"])
@@ -113,7 +113,7 @@ def test_machines_count_for_nothing(container: Container, owner: Caller, kind: s
         assert [f.scans for f in fact_rows(tx, order) if f.kind == "item.scan"] == [1, 2]
 
 
-def test_what_cannot_be_told_is_not_counted_and_what_dies_is_counted_again(
+def test_a_count_that_crashes_is_rolled_back_and_repeated(
     container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = order_with_codes(container, owner)

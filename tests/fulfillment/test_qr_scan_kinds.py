@@ -154,7 +154,7 @@ def test_a_browser_that_only_prepares_or_loads_a_part_of_a_page_is_a_preview(hin
 
 
 @pytest.mark.parametrize("hints", [{"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}, {"purpose": ""}, {}])
-def test_somebody_who_goes_there_now_is_a_person(hints: dict[str, str]) -> None:
+def test_a_visitor_that_opens_the_page_is_a_person(hints: dict[str, str]) -> None:
     assert classify_visitor(PHONE, hints) == "person"
 
 
@@ -171,5 +171,5 @@ def test_of_an_agent_s_name_is_kept_what_can_be_shown() -> None:
 
 
 @pytest.mark.parametrize(("code", "can_be"), [("AbCdEf12", True), ("x", False), ("AbCdE-12", False), ("é" * 8, False)])
-def test_what_can_be_no_code_is_told_without_asking(code: str, can_be: bool) -> None:
+def test_malformed_codes_are_recognized_by_their_form(code: str, can_be: bool) -> None:
     assert bool(CODE_PATTERN.fullmatch(code)) is can_be

@@ -62,8 +62,8 @@ def test_each_home_and_mode_has_its_own_list(container: Container, owner: Caller
     with container.db.system_transaction() as tx:
         known: dict[str, object] = {"account_id": owner.account_id}
         branch, closed = (insert_least(tx, sub_accounts, known) for _ in range(2))
-    for who, home in ((owner, None), (live, None), (other, None), (owner, branch), (owner, closed)):
-        order = order_with_codes(container, who, sub_account_id=home)
+    for caller, home in ((owner, None), (live, None), (other, None), (owner, branch), (owner, closed)):
+        order = order_with_codes(container, caller, sub_account_id=home)
         if home == closed:
             with container.db.system_transaction() as tx:
                 tx.execute(

@@ -39,23 +39,23 @@ def ticks() -> ManualTimer:
 
 
 @pytest.fixture
-def desk(container: Container, ticks: ManualTimer) -> Iterator[ScanRecorder]:
-    desk = ScanRecorder(container.db, container.clock, max_per_minute=MOST, monotonic=ticks)
-    yield desk
-    desk.close()
+def recorder(container: Container, ticks: ManualTimer) -> Iterator[ScanRecorder]:
+    recorder = ScanRecorder(container.db, container.clock, max_per_minute=MOST, monotonic=ticks)
+    yield recorder
+    recorder.close()
 
 
-def follow(desk: ScanRecorder, *codes: str, kind: VisitorKind = "person") -> list[CodeLookup]:
+def follow(recorder: ScanRecorder, *codes: str, kind: VisitorKind = "person") -> list[CodeLookup]:
     async def all_at_once() -> list[CodeLookup]:
         return await asyncio.gather(
-            *(desk.record_scan(code, desk.find_cached(code), kind, "test", is_counted=True) for code in codes)
+            *(recorder.record_scan(code, recorder.find_cached(code), kind, "test", is_counted=True) for code in codes)
         )
 
     return asyncio.run(all_at_once())
 
 
 def test_everyone_is_led_on_and_so_many_are_kept(
-    container: Container, owner: Caller, desk: ScanRecorder, ticks: ManualTimer
+    container: Container, owner: Caller, recorder: ScanRecorder, ticks: ManualTimer
 ) -> None:
     order = order_with_codes(container, owner, 2)
     [one, other] = codes_of(container, order.id)
@@ -63,39 +63,39 @@ def test_everyone_is_led_on_and_so_many_are_kept(
         [first, second] = item_ids(tx, order)
     lead = PAGE.encode()
     with structlog.testing.capture_logs() as lines:
-        assert follow(desk, *[one] * 10) == [ScanTarget(first, lead)] * 10
+        assert follow(recorder, *[one] * 10) == [ScanTarget(first, lead)] * 10
         for _ in range(10):
-            assert follow(desk, one) == [ScanTarget(first, lead)]
+            assert follow(recorder, one) == [ScanTarget(first, lead)]
     assert [row.item_id for row in inbox_rows(container)] == [first] * MOST
-    told = [line for line in lines if line["event"] == "qr_scans.rate_limited"]
-    assert [(line["item"], line["kind"]) for line in told] == [(first, "person")], "said once a minute"
+    warnings = [line for line in lines if line["event"] == "qr_scans.rate_limited"]
+    assert [(line["item"], line["kind"]) for line in warnings] == [(first, "person")], "said once a minute"
 
-    follow(desk, other, one)
+    follow(recorder, other, one)
     assert [row.item_id for row in inbox_rows(container)] == [first] * MOST + [second]
     ticks.now += WINDOW_SECONDS
-    follow(desk, *[one] * 10)
+    follow(recorder, *[one] * 10)
     assert [row.item_id for row in inbox_rows(container)] == [first] * MOST + [second] + [first] * MOST
 
 
-def test_machines_keep_no_person_from_counting(container: Container, owner: Caller, desk: ScanRecorder) -> None:
+def test_machines_keep_no_person_from_counting(container: Container, owner: Caller, recorder: ScanRecorder) -> None:
     [code] = codes_of(container, order_with_codes(container, owner).id)
-    follow(desk, *[code] * 10, kind="bot")
-    follow(desk, *[code] * 10, kind="preview")
-    follow(desk, code)
+    follow(recorder, *[code] * 10, kind="bot")
+    follow(recorder, *[code] * 10, kind="preview")
+    follow(recorder, code)
     assert [row.kind for row in inbox_rows(container)] == ["bot"] * MOST + ["preview"] * MOST + ["person"]
 
 
 def test_scans_that_could_not_be_kept_are_not_held_against_anyone(
-    container: Container, owner: Caller, desk: ScanRecorder, conninfo: str
+    container: Container, owner: Caller, recorder: ScanRecorder, conninfo: str
 ) -> None:
     [code] = codes_of(container, order_with_codes(container, owner).id)
     with psycopg.connect(conninfo, autocommit=True) as admin:
         admin.execute("alter table visit_inbox rename to elsewhere")
         for _ in range(MOST):
             with pytest.raises(Unavailable):
-                follow(desk, code)
+                follow(recorder, code)
         admin.execute("alter table elsewhere rename to visit_inbox")
-    follow(desk, *[code] * MOST)
+    follow(recorder, *[code] * MOST)
     assert len(inbox_rows(container)) == MOST
 
 

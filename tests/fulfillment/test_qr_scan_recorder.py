@@ -15,7 +15,7 @@ from quillpost.app.container import Container
 from quillpost.core.database import Database
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Unavailable
-from quillpost.fulfillment.qr_scans import service as desks
+from quillpost.fulfillment.qr_scans import service as recording
 from quillpost.fulfillment.qr_scans.service import CodeLookup, InvalidCode, ScanRecorder, ScanTarget
 from support.factories import Clock
 from support.orders import item_ids, open_account
@@ -36,27 +36,27 @@ def ticks() -> ManualTimer:
 
 
 @pytest.fixture
-def desk(container: Container, ticks: ManualTimer) -> Iterator[ScanRecorder]:
-    desk = ScanRecorder(container.db, container.clock, monotonic=ticks)
-    yield desk
-    desk.close()
+def recorder(container: Container, ticks: ManualTimer) -> Iterator[ScanRecorder]:
+    recorder = ScanRecorder(container.db, container.clock, monotonic=ticks)
+    yield recorder
+    recorder.close()
 
 
-async def ask(desk: ScanRecorder, code: str, *, counts: bool = True) -> CodeLookup:
-    return await desk.record_scan(code, desk.find_cached(code), "person", "test", is_counted=counts)
+async def ask(recorder: ScanRecorder, code: str, *, counts: bool = True) -> CodeLookup:
+    return await recorder.record_scan(code, recorder.find_cached(code), "person", "test", is_counted=counts)
 
 
-def follow(desk: ScanRecorder, *codes: str, counts: bool = True) -> list[CodeLookup]:
+def follow(recorder: ScanRecorder, *codes: str, counts: bool = True) -> list[CodeLookup]:
     async def all_at_once() -> list[CodeLookup]:
-        return await asyncio.gather(*(ask(desk, code, counts=counts) for code in codes))
+        return await asyncio.gather(*(ask(recorder, code, counts=counts) for code in codes))
 
     return asyncio.run(all_at_once())
 
 
-def test_a_scan_is_a_row_when_it_is_answered(container: Container, owner: Caller, desk: ScanRecorder) -> None:
+def test_a_scan_is_a_row_when_it_is_answered(container: Container, owner: Caller, recorder: ScanRecorder) -> None:
     order = order_with_codes(container, owner, 2)
     [one, two] = codes_of(container, order.id)
-    found = follow(desk, one, two, one, "AAAAzzzz")
+    found = follow(recorder, one, two, one, "AAAAzzzz")
     with container.db.system_transaction() as tx:
         [first, second] = item_ids(tx, order)
     lead = PAGE.encode()
@@ -66,14 +66,16 @@ def test_a_scan_is_a_row_when_it_is_answered(container: Container, owner: Caller
     ]
 
 
-async def together_behind_one(container: Container, desk: ScanRecorder, conninfo: str, codes: Sequence[str]) -> None:
+async def together_behind_one(
+    container: Container, recorder: ScanRecorder, conninfo: str, codes: Sequence[str]
+) -> None:
     """The first code is scanned, and all others while it is not stored yet."""
     with psycopg.connect(conninfo) as blocker:
         blocker.execute(LOCK)
-        first = asyncio.create_task(ask(desk, codes[0]))
+        first = asyncio.create_task(ask(recorder, codes[0]))
         while not await asyncio.to_thread(_is_someone_waiting, container):
             await asyncio.sleep(0)
-        others = [asyncio.create_task(ask(desk, code)) for code in codes[1:]]
+        others = [asyncio.create_task(ask(recorder, code)) for code in codes[1:]]
         await asyncio.sleep(0)  # each has put its scan down
         assert not first.done()
         blocker.rollback()
@@ -81,12 +83,12 @@ async def together_behind_one(container: Container, desk: ScanRecorder, conninfo
 
 
 def test_scans_of_one_moment_are_one_transaction(
-    container: Container, owner: Caller, desk: ScanRecorder, conninfo: str
+    container: Container, owner: Caller, recorder: ScanRecorder, conninfo: str
 ) -> None:
     """Those that come while others are stored go together: their rows have one writer's number."""
     codes = codes_of(container, order_with_codes(container, owner, 30).id)
 
-    asyncio.run(together_behind_one(container, desk, conninfo, codes))
+    asyncio.run(together_behind_one(container, recorder, conninfo, codes))
     with container.db.system_transaction() as tx:
         writers = tx.execute(sa.text("select xmin::text, count(*) from visit_inbox group by 1 order by 2")).all()
     assert [n for _, n in writers] == [1, 29]
@@ -97,15 +99,15 @@ def test_in_a_crowd_the_next_are_waited_for_and_whoever_comes_alone_is_not_kept_
 ) -> None:
     codes = codes_of(container, order_with_codes(container, owner, 12).id)
     waits: list[float] = []
-    desk = ScanRecorder(container.db, container.clock, sleep=waits.append)
+    recorder = ScanRecorder(container.db, container.clock, sleep=waits.append)
 
-    follow(desk, codes[0])
-    asyncio.run(together_behind_one(container, desk, conninfo, codes))
+    follow(recorder, codes[0])
+    asyncio.run(together_behind_one(container, recorder, conninfo, codes))
     assert waits == [], "nobody was there with the first, and all others were when it was seen to"
-    follow(desk, codes[1])
-    follow(desk, codes[2])
-    desk.close()
-    assert waits == [desks.BATCH_WAIT_SECONDS], "once, behind the crowd"
+    follow(recorder, codes[1])
+    follow(recorder, codes[2])
+    recorder.close()
+    assert waits == [recording.BATCH_WAIT_SECONDS], "once, behind the crowd"
 
 
 def _is_someone_waiting(container: Container) -> bool:
@@ -113,33 +115,35 @@ def _is_someone_waiting(container: Container) -> bool:
         return bool(tx.execute(sa.text(WAITING)).scalar_one())
 
 
-def test_whoever_only_asks_is_told_and_not_counted(container: Container, owner: Caller, desk: ScanRecorder) -> None:
+def test_a_lookup_without_counting_is_answered_and_not_stored(
+    container: Container, owner: Caller, recorder: ScanRecorder
+) -> None:
     [code] = codes_of(container, order_with_codes(container, owner).id)
-    assert isinstance(follow(desk, code, counts=False)[0], ScanTarget)
+    assert isinstance(follow(recorder, code, counts=False)[0], ScanTarget)
     assert inbox_rows(container) == []
 
 
 def test_what_was_found_is_remembered_for_a_while(
-    container: Container, owner: Caller, desk: ScanRecorder, ticks: ManualTimer
+    container: Container, owner: Caller, recorder: ScanRecorder, ticks: ManualTimer
 ) -> None:
     order = order_with_codes(container, owner)
     [code] = codes_of(container, order.id)
-    [before] = follow(desk, code)
+    [before] = follow(recorder, code)
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(orders).values(qrcode_url="https://new.example.com/"))
-    assert desk.find_cached(code) == before
-    ticks.now += desks.TARGET_CACHE_SECONDS
-    assert desk.find_cached(code) is None
-    [after] = follow(desk, code)
+    assert recorder.find_cached(code) == before
+    ticks.now += recording.TARGET_CACHE_SECONDS
+    assert recorder.find_cached(code) is None
+    [after] = follow(recorder, code)
     assert isinstance(after, ScanTarget)
     assert after.location == b"https://new.example.com/"
 
 
 def test_a_code_that_nobody_has_is_remembered_for_a_moment(
-    container: Container, owner: Caller, desk: ScanRecorder, ticks: ManualTimer
+    container: Container, owner: Caller, recorder: ScanRecorder, ticks: ManualTimer
 ) -> None:
     code = "Nobodys1"
-    assert (desk.find_cached(code), follow(desk, code), desk.find_cached(code)) == (
+    assert (recorder.find_cached(code), follow(recorder, code), recorder.find_cached(code)) == (
         None,
         [InvalidCode.UNKNOWN],
         InvalidCode.UNKNOWN,
@@ -147,48 +151,48 @@ def test_a_code_that_nobody_has_is_remembered_for_a_moment(
     order = order_with_codes(container, owner)
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(items).where(items.c.order_id == order.id).values(code=code))
-    ticks.now += desks.INVALID_CACHE_SECONDS
-    assert isinstance(follow(desk, code)[0], ScanTarget)
+    ticks.now += recording.INVALID_CACHE_SECONDS
+    assert isinstance(follow(recorder, code)[0], ScanTarget)
 
 
 def test_no_more_is_remembered_than_there_is_room_for(
-    container: Container, desk: ScanRecorder, monkeypatch: pytest.MonkeyPatch
+    container: Container, recorder: ScanRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desks, "MAX_CACHED_CODES", 3)
+    monkeypatch.setattr(recording, "MAX_CACHED_CODES", 3)
     guesses = [f"Guess{n:03}" for n in range(10)]
     for guess in guesses:
-        follow(desk, guess)
-    assert [guess for guess in guesses if desk.find_cached(guess)] == guesses[-3:]
+        follow(recorder, guess)
+    assert [guess for guess in guesses if recorder.find_cached(guess)] == guesses[-3:]
 
 
 def test_a_code_expires_when_its_piece_is_old_enough(container: Container, owner: Caller, clock: Clock) -> None:
-    desk = ScanRecorder(container.db, container.clock, code_lifetime=timedelta(days=30), monotonic=lambda: 0.0)
+    recorder = ScanRecorder(container.db, container.clock, code_lifetime=timedelta(days=30), monotonic=lambda: 0.0)
     [young, old] = codes_of(container, order_with_codes(container, owner, 2).id)
     clock.advance(days=30, seconds=-1)
-    assert isinstance(follow(desk, young)[0], ScanTarget)
+    assert isinstance(follow(recorder, young)[0], ScanTarget)
     clock.advance(seconds=1)
-    assert follow(desk, old) == [InvalidCode.EXPIRED]
+    assert follow(recorder, old) == [InvalidCode.EXPIRED]
     assert len(inbox_rows(container)) == 1
-    desk.close()
+    recorder.close()
 
 
-def test_who_cannot_be_stored_is_not_answered(
-    container: Container, owner: Caller, desk: ScanRecorder, conninfo: str, monkeypatch: pytest.MonkeyPatch
+def test_a_scan_that_cannot_be_stored_is_not_answered(
+    container: Container, owner: Caller, recorder: ScanRecorder, conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desks, "TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(recording, "TIMEOUT_SECONDS", 0.1)
     [code] = codes_of(container, order_with_codes(container, owner).id)
     with psycopg.connect(conninfo) as blocker:
         blocker.execute(LOCK)
         for _ in range(2):
             with pytest.raises(Unavailable, match="Scan the code again"):
-                follow(desk, code)
+                follow(recorder, code)
         blocker.rollback()
     # The first was on its way and may come; the second had been given up before anyone began with it.
-    desk.close()
+    recorder.close()
     assert len(inbox_rows(container)) <= 1
 
 
-def test_a_database_that_is_gone_is_told_at_once_and_scans_go_on_when_it_is_back(
+def test_a_lost_database_is_reported_at_once_and_scans_go_on_when_it_is_back(
     container: Container, owner: Caller, conninfo: str
 ) -> None:
     [code] = codes_of(container, order_with_codes(container, owner).id)
@@ -202,55 +206,55 @@ def test_a_database_that_is_gone_is_told_at_once_and_scans_go_on_when_it_is_back
     nowhere.close()
 
 
-def test_a_lost_connection_loses_no_scan(container: Container, owner: Caller, desk: ScanRecorder) -> None:
+def test_a_lost_connection_loses_no_scan(container: Container, owner: Caller, recorder: ScanRecorder) -> None:
     [code] = codes_of(container, order_with_codes(container, owner).id)
-    follow(desk, code)
+    follow(recorder, code)
     with psycopg.connect(container.db.conninfo, autocommit=True) as admin:
         admin.execute(
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
-    assert isinstance(follow(desk, code)[0], ScanTarget)
+    assert isinstance(follow(recorder, code)[0], ScanTarget)
     assert len(inbox_rows(container)) == 2
 
 
 def test_a_crowd_that_nobody_serves_is_turned_away(
-    container: Container, owner: Caller, desk: ScanRecorder, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Caller, recorder: ScanRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [code] = codes_of(container, order_with_codes(container, owner).id)
-    monkeypatch.setattr(desks, "MAX_QUEUE_LENGTH", -1)
+    monkeypatch.setattr(recording, "MAX_QUEUE_LENGTH", -1)
     with pytest.raises(Unavailable):
-        follow(desk, code)
+        follow(recorder, code)
 
 
-def test_a_closed_desk_opens_again_and_leaves_no_thread(
-    container: Container, owner: Caller, desk: ScanRecorder
+def test_a_closed_recorder_opens_again_and_leaves_no_thread(
+    container: Container, owner: Caller, recorder: ScanRecorder
 ) -> None:
     [code] = codes_of(container, order_with_codes(container, owner).id)
     for _ in range(2):
-        assert isinstance(follow(desk, code)[0], ScanTarget)
-        desk.close()
+        assert isinstance(follow(recorder, code)[0], ScanTarget)
+        recorder.close()
         assert not [thread for thread in threading.enumerate() if thread.name == "scans"]
 
 
-def test_those_who_count_are_told_of_scans(container: Container, owner: Caller, desk: ScanRecorder) -> None:
+def test_the_counter_is_notified_of_scans(container: Container, owner: Caller, recorder: ScanRecorder) -> None:
     [code] = codes_of(container, order_with_codes(container, owner).id)
-    told: list[int] = []
-    with desk.notify_on_scans(lambda: told.append(1)):
-        follow(desk, code, counts=False)
-        desk.close()
-        assert told == []
-        follow(desk, code)
-        desk.close()
-    assert told == [1]
-    follow(desk, code)
-    desk.close()
-    assert told == [1]
+    notified: list[int] = []
+    with recorder.notify_on_scans(lambda: notified.append(1)):
+        follow(recorder, code, counts=False)
+        recorder.close()
+        assert notified == []
+        follow(recorder, code)
+        recorder.close()
+    assert notified == [1]
+    follow(recorder, code)
+    recorder.close()
+    assert notified == [1]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_desk_whose_thread_broke_down_serves_the_next(
-    container: Container, owner: Caller, desk: ScanRecorder
+def test_a_recorder_whose_thread_crashed_serves_the_next_scan(
+    container: Container, owner: Caller, recorder: ScanRecorder
 ) -> None:
     [code] = codes_of(container, order_with_codes(container, owner).id)
     broken: Queue[threading.Thread] = Queue()
@@ -259,9 +263,9 @@ def test_a_desk_whose_thread_broke_down_serves_the_next(
         broken.put(threading.current_thread())
         raise OSError("nobody reads the log")
 
-    with desk.notify_on_scans(break_down):
+    with recorder.notify_on_scans(break_down):
         for _ in range(2):
-            assert isinstance(follow(desk, code)[0], ScanTarget)
+            assert isinstance(follow(recorder, code)[0], ScanTarget)
             broken.get(timeout=10).join(10)  # it ends within this test, which alone expects its failure
-    desk.close()
+    recorder.close()
     assert len(inbox_rows(container)) == 2

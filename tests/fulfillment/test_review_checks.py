@@ -70,12 +70,12 @@ LONG_NAME = "Maximiliana-Konstantina " * 12
 def test_words_that_the_longest_of_a_list_do_not_fit_hold_it(container: Container, owner: Caller) -> None:
     whom = [person(name="Jo"), person(name="Al", address="9 Oak Ave", custom1=LONG_NAME)]
     message = "Dear %CUSTOM1|friend%! " * 5
-    [told] = reasons(container, held := listed(container, owner, whom, message=message))[held]
-    assert "too long for a 4x6 postcard" in told
-    assert "the pieces that do not fit fail" in told
+    [reason] = reasons(container, held := listed(container, owner, whom, message=message))[held]
+    assert "too long for a 4x6 postcard" in reason
+    assert "the pieces that do not fit fail" in reason
 
 
-def test_only_people_who_are_mailed_matter_for_the_fit(container: Container, owner: Caller) -> None:
+def test_only_mailed_people_matter_for_the_fit(container: Container, owner: Caller) -> None:
     whom = [*people(3), {**EMAIL_ALONE, "custom1": LONG_NAME}]
     assert reasons(container, listed(container, owner, whom, message="Dear %CUSTOM1|friend%! " * 5)) == {}
 
@@ -96,7 +96,7 @@ def test_an_order_whose_hand_is_gone_waits_alone(container: Container, owner: Ca
             tx.execute(sa.update(orders).where(orders.c.id == order_id).values(style=987))
     found = reasons(container, good.id, inline.id, of_list)
     assert found.keys() == {inline.id, of_list}
-    assert all("handwriting style 987 is no longer installed" in told for [told] in found.values())
+    assert all("handwriting style 987 is no longer installed" in reason for [reason] in found.values())
     clock.advance(seconds=10)
     review_service.sweep_due_orders(container.production, now=container.clock())
     with container.db.system_transaction() as tx:
@@ -217,24 +217,24 @@ def test_a_date_is_a_value(container: Container, owner: Caller) -> None:
     assert reasons(container, order.id) == {}
 
 
-def test_pieces_that_failed_are_not_asked(container: Container, owner: Caller) -> None:
+def test_failed_pieces_are_not_checked(container: Container, owner: Caller) -> None:
     whom = [person(company="Acme"), EMAIL_ALONE]
     assert reasons(container, create_order(container, owner, whom, message="Hello %COMPANY%!").id) == {}
 
 
-def test_names_of_all_variables_that_lack_a_value_are_told(container: Container, owner: Caller) -> None:
+def test_all_variables_without_a_value_are_named(container: Container, owner: Caller) -> None:
     whom = [person(company="Acme"), person(address="2 Elm St", custom1="x"), person(address="3 Elm St")]
     order = create_order(container, owner, whom, message="%COMPANY% %CUSTOM1% %CITY%")
-    [told] = reasons(container, order.id)[order.id]
-    assert told.startswith("3 of 3 pieces have nothing for %COMPANY% or %CUSTOM1%:")
-    assert "%COMPANY|friend%" in told
+    [reason] = reasons(container, order.id)[order.id]
+    assert reason.startswith("3 of 3 pieces have nothing for %COMPANY% or %CUSTOM1%:")
+    assert "%COMPANY|friend%" in reason
 
 
 # Deliverability
 
 
 @pytest.mark.parametrize(("good", "bad", "is_held"), [(2, 0, False), (1, 1, False), (1, 2, True)])
-def test_too_many_who_cannot_be_delivered_to_hold_the_order(
+def test_too_many_undeliverable_recipients_hold_the_order(
     container: Container, owner: Caller, good: int, bad: int, is_held: bool
 ) -> None:
     whom = people(good) + [{"email": f"{n}@example.com"} for n in range(bad)]
@@ -248,8 +248,8 @@ def test_half_addresses_of_a_list_and_those_without_a_price_count(container: Con
     half = {"address": "7 Oak Ave", "email": "half@example.com"}
     abroad = {"address": "8 Rue Verte", "city": "Laval", "postal_code": "H7A 0A1", "country": "CA"}
     order_id = listed(container, owner, [person(), half, abroad], mail_class="standard")
-    [told] = reasons(container, order_id)[order_id]
-    assert told.startswith("2 of 3 recipients cannot be delivered to, more than 50 %")
+    [reason] = reasons(container, order_id)[order_id]
+    assert reason.startswith("2 of 3 recipients cannot be delivered to, more than 50 %")
 
 
 def test_doubles_are_delivered_to(container: Container, owner: Caller) -> None:
@@ -282,7 +282,7 @@ def test_an_order_of_which_nothing_is_left_to_print_does_not_wait(
 
 
 @pytest.mark.parametrize(
-    ("columns", "told"),
+    ("columns", "reason"),
     [
         ({"return_city": None}, "lacks its city:"),
         ({"return_province": " "}, "lacks its state:"),
@@ -293,13 +293,13 @@ def test_an_order_of_which_nothing_is_left_to_print_does_not_wait(
     ],
 )
 def test_half_a_return_address_holds_the_order(
-    container: Container, owner: Caller, columns: dict[str, Any], told: str | None
+    container: Container, owner: Caller, columns: dict[str, Any], reason: str | None
 ) -> None:
     order = create_order(container, owner)
     change(container, order, **columns)
     found = reasons(container, order.id).get(order.id, [])
-    assert len(found) == bool(told)
-    assert all(told in each for each in found if told)
+    assert len(found) == bool(reason)
+    assert all(reason in each for each in found if reason)
 
 
 def test_live_mail_without_a_return_address_is_held(container: Container) -> None:

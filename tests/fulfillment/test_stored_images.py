@@ -63,55 +63,55 @@ class Shop:
                 self._inside -= 1
 
 
-def wanted(urls: Sequence[str]) -> list[FileToFetch]:
+def files_to_fetch(urls: Sequence[str]) -> list[FileToFetch]:
     return [FileToFetch(url, FIELD, f"for recipient {index}") for index, url in enumerate(urls)]
 
 
-def test_pictures_come_in_the_order_asked_for_a_few_at_a_time() -> None:
+def test_pictures_are_fetched_in_order_a_few_at_a_time() -> None:
     goods = {f"{n}": picture(f"#{n:02x}0000") for n in range(10)}
     shop = Shop(goods)
-    found = fetch_images(shop, wanted(list(goods)))
+    found = fetch_images(shop, files_to_fetch(list(goods)))
     assert [one.body for one in found] == list(goods.values())
     assert sorted(shop.requests) == sorted(goods)
     assert shop.most_at_once <= MAX_FETCHES_PER_CALL
 
 
-def test_the_first_fault_in_order_is_told_and_the_rest_is_not_asked_for() -> None:
+def test_the_first_error_in_order_is_reported_and_the_rest_is_not_fetched() -> None:
     shop = Shop({"0": picture("red")})
     with pytest.raises(Invalid) as refusal:
-        fetch_images(shop, wanted([f"{n}" for n in range(50)]))
+        fetch_images(shop, files_to_fetch([f"{n}" for n in range(50)]))
     assert refusal.value.fields == {FIELD: ["The image could not be fetched: 1 is sold out. (for recipient 1)"]}
     assert len(shop.requests) <= 2 + MAX_FETCHES_PER_CALL
 
 
-def test_a_picture_that_is_none_is_told_with_its_recipient() -> None:
+def test_a_file_that_is_no_picture_is_reported_with_its_recipient() -> None:
     with pytest.raises(Invalid) as refusal:
-        fetch_images(Shop({"0": picture("red"), "1": b"words"}), wanted(["0", "1"]))
-    (told,) = refusal.value.fields[FIELD]
-    assert told.startswith("The image cannot be printed: ")
-    assert told.endswith("(for recipient 1)")
+        fetch_images(Shop({"0": picture("red"), "1": b"words"}), files_to_fetch(["0", "1"]))
+    (error,) = refusal.value.fields[FIELD]
+    assert error.startswith("The image cannot be printed: ")
+    assert error.endswith("(for recipient 1)")
 
 
 def test_pictures_that_are_too_large_together_are_refused() -> None:
     goods = {"red": picture("red"), "blue": picture("blue")}
     size = sum(map(len, goods.values()))
-    assert len(fetch_images(Shop(goods), wanted(list(goods)), max_bytes=size)) == 2
+    assert len(fetch_images(Shop(goods), files_to_fetch(list(goods)), max_bytes=size)) == 2
     with pytest.raises(Invalid, match="The images take more than"):
-        fetch_images(Shop(goods), wanted(list(goods)), max_bytes=size - 1)
+        fetch_images(Shop(goods), files_to_fetch(list(goods)), max_bytes=size - 1)
 
 
 def test_pictures_that_take_too_long_together_are_refused() -> None:
     goods = {"red": picture("red"), "blue": picture("blue")}
     with pytest.raises(Invalid, match="takes longer than 0 seconds"):
-        fetch_images(Shop(goods), wanted(list(goods)), max_seconds=0)
-    assert len(fetch_images(Shop(goods), wanted(["red"]), max_seconds=0)) == 1, "it is there already"
+        fetch_images(Shop(goods), files_to_fetch(list(goods)), max_seconds=0)
+    assert len(fetch_images(Shop(goods), files_to_fetch(["red"]), max_seconds=0)) == 1, "it is there already"
 
 
-def test_every_place_is_free_again_after_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_fetch_slot_is_free_again_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     places = BoundedSemaphore(MAX_FETCHES_PER_CALL)
     monkeypatch.setattr(images, "_fetch_slots", places)
     with pytest.raises(Invalid):
-        fetch_images(Shop({}), wanted([f"{n}" for n in range(9)]))
+        fetch_images(Shop({}), files_to_fetch([f"{n}" for n in range(9)]))
     assert all(places.acquire(blocking=False) for _ in range(MAX_FETCHES_PER_CALL))
 
 

@@ -16,8 +16,8 @@ FILES = [TicketFile.of("print.pdf", b"pdf"), TicketFile.of("manifest.csv", b"csv
 
 
 def ticket(piece: str = "postcard-4x6", **changes: object) -> JobTicket:
-    said = {"reference": "batch-000007", "item_count": 4_999, "mail_class": "first", "files": FILES} | changes
-    return JobTicket(layout=PIECES[piece], created_at=MADE, **{"stock": PIECES[piece].stock} | said)  # type: ignore[arg-type]
+    values = {"reference": "batch-000007", "item_count": 4_999, "mail_class": "first", "files": FILES} | changes
+    return JobTicket(layout=PIECES[piece], created_at=MADE, **{"stock": PIECES[piece].stock} | values)  # type: ignore[arg-type]
 
 
 def in_json(of: JobTicket) -> dict[str, object]:
@@ -86,16 +86,16 @@ def test_every_file_is_named_with_its_size_and_digest() -> None:
 def test_a_rush_is_before_others() -> None:
     rushed = ticket(rush=True, reprint_of="batch-000003")
     assert one(in_xjdf(rushed), ".//NodeInfo") == {"Priority": "90"}
-    told = in_json(rushed)
-    assert (told["rush"], told["reprint_of"]) == (True, "batch-000003")
+    parsed = in_json(rushed)
+    assert (parsed["rush"], parsed["reprint_of"]) == (True, "batch-000003")
     usages = {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(rushed).findall("{*}GeneralID")}
     assert usages["ReprintOf"] == "batch-000003"
 
 
 def test_a_folded_card_has_a_flat_and_a_finished_size_and_an_envelope() -> None:
-    told = in_json(ticket("notecard"))
-    assert (told["sheet_inches"], told["finished_inches"]) == ([8.5, 5.5], [4.25, 5.5])
-    assert told["envelope_inches"] == [5.75, 4.375]
+    parsed = in_json(ticket("notecard"))
+    assert (parsed["sheet_inches"], parsed["finished_inches"]) == ([8.5, 5.5], [4.25, 5.5])
+    assert parsed["envelope_inches"] == [5.75, 4.375]
     layout = one(in_xjdf(ticket("notecard")), ".//LayoutIntent")
     assert (layout["Dimensions"], layout["FinishedDimensions"]) == ("612 396", "306 396 0")
     media = in_xjdf(ticket("notecard")).find(".//{*}Resource[@ID='envelope']/{*}Media")
@@ -118,10 +118,10 @@ def test_a_stock_of_the_operators_own_cannot_break_the_xml() -> None:
 
 
 @pytest.mark.parametrize(
-    ("positions", "told"), [([7], "7"), ([2, 3], "2-3"), ([1, 2, 3, 7, 9, 10], "1-3 7 9-10"), ([], "")]
+    ("positions", "ranges"), [([7], "7"), ([2, 3], "2-3"), ([1, 2, 3, 7, 9, 10], "1-3 7 9-10"), ([], "")]
 )
-def test_positions_that_are_replaced_are_told_as_ranges(positions: list[int], told: str) -> None:
+def test_replaced_positions_are_listed_as_ranges(positions: list[int], ranges: str) -> None:
     again = ticket(reprint_of="batch-000001", replaced_positions=positions)
     assert in_json(again)["replaces"] == {"reference": "batch-000001", "positions": positions}
     general = {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(again).findall("./{*}GeneralID")}
-    assert (general["ReprintOf"], general["ReplacesPositions"]) == ("batch-000001", told)
+    assert (general["ReprintOf"], general["ReplacesPositions"]) == ("batch-000001", ranges)

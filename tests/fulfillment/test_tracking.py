@@ -32,7 +32,7 @@ from support.carrier_scans import (
 from support.factories import Clock, people
 from support.orders import create_order, fact_rows, item_rows, open_account, order_row
 
-TOLD = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
+STATUSES = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 
 
 @pytest.fixture
@@ -44,22 +44,22 @@ def test_each_scan_moves_the_piece_on(container: Container, owner: Caller) -> No
     order = mailed_order(container, owner)
     for sighting in scan_journey(container, *tracking_codes(container, order)):
         assert ingest(container, sighting) == 1
-    assert item_statuses_recorded(container, order) == TOLD
+    assert item_statuses_recorded(container, order) == STATUSES
     with container.db.system_transaction() as tx:
         assert item_rows(tx, order)[0].delivery_date == date(2026, 5, 8)
         assert order_row(tx, order).status == "fulfilled"
 
 
-def test_scans_that_arrive_together_are_each_told(container: Container, owner: Caller) -> None:
+def test_scans_that_arrive_together_are_each_recorded(container: Container, owner: Caller) -> None:
     order = mailed_order(container, owner)
     assert ingest(container, *scan_journey(container, *tracking_codes(container, order))) == 4
-    assert item_statuses_recorded(container, order) == TOLD
+    assert item_statuses_recorded(container, order) == STATUSES
 
 
-def test_scans_that_arrive_together_in_disorder_are_told_in_their_order(container: Container, owner: Caller) -> None:
+def test_unordered_scans_of_one_report_are_recorded_in_their_order(container: Container, owner: Caller) -> None:
     order = mailed_order(container, owner)
     ingest(container, *reversed(scan_journey(container, *tracking_codes(container, order))))
-    assert item_statuses_recorded(container, order) == TOLD
+    assert item_statuses_recorded(container, order) == STATUSES
 
 
 def test_pieces_of_one_poll_do_not_mix(container: Container, owner: Caller) -> None:
@@ -75,7 +75,7 @@ def test_a_repeated_scan_changes_nothing(container: Container, owner: Caller) ->
     ingest(container, *scans)
     assert ingest(container, *scans) == 0
     assert ingest(container, scans[0], scans[0]) == 0
-    assert item_statuses_recorded(container, order) == TOLD
+    assert item_statuses_recorded(container, order) == STATUSES
     assert len(carrier_scan_rows(container)) == 4
 
 
@@ -83,7 +83,7 @@ def test_a_scan_twice_in_one_report_is_one_scan(container: Container, owner: Cal
     order = mailed_order(container, owner)
     first = scan_journey(container, *tracking_codes(container, order))[0]
     assert ingest(container, first, first) == 1
-    assert item_statuses_recorded(container, order) == TOLD[:3]
+    assert item_statuses_recorded(container, order) == STATUSES[:3]
 
 
 def test_a_late_scan_changes_nothing_and_is_kept(container: Container, owner: Caller) -> None:
@@ -202,7 +202,7 @@ def test_a_piece_seen_long_after_it_was_mailed_still_moves(container: Container,
         ("pars", "Moved", "Re-routed", None),
     ],
 )
-def test_what_went_wrong_is_said_with_when_and_where(
+def test_what_went_wrong_is_recorded_with_time_and_place(
     container: Container, owner: Caller, phase: str, reason: str, status: str, failure: str | None
 ) -> None:
     order = mailed_order(container, owner)
@@ -217,7 +217,7 @@ def test_what_went_wrong_is_said_with_when_and_where(
     assert (fact.at, fact.inferred) == (container.clock(), False)
 
 
-def test_the_same_report_taken_in_twice_at_once_is_told_once(container: Container, owner: Caller) -> None:
+def test_a_report_ingested_twice_at_once_is_recorded_once(container: Container, owner: Caller) -> None:
     order = mailed_order(container, owner, 20)
     scans = [
         sighting for tracking in tracking_codes(container, order) for sighting in scan_journey(container, tracking)
@@ -225,7 +225,7 @@ def test_the_same_report_taken_in_twice_at_once_is_told_once(container: Containe
     with ThreadPoolExecutor(2) as pool:
         new = list(pool.map(lambda _: ingest(container, *scans), range(2)))
     assert sum(new) == len(scans)
-    assert len(item_statuses_recorded(container, order)) == 20 * len(TOLD)
+    assert len(item_statuses_recorded(container, order)) == 20 * len(STATUSES)
 
 
 def test_paper_that_a_later_edition_has_replaced_moves_nothing(container: Container, owner: Caller) -> None:
@@ -237,7 +237,7 @@ def test_paper_that_a_later_edition_has_replaced_moves_nothing(container: Contai
     assert statuses(container, order) == ["Printed"]
 
 
-def test_a_long_report_is_taken_in_by_parts_and_told_as_a_whole(
+def test_a_long_report_is_ingested_in_parts_and_summed_up_as_a_whole(
     container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order = mailed_order(container, owner, 3)

@@ -35,10 +35,10 @@ def test_an_order_whose_hand_is_gone_holds_up_no_one(container: Container, clock
         assert [(row.status, row.failure) for row in item_rows(tx, bad)] == [("Failed", NOT_COMPOSABLE)]
 
 
-@pytest.mark.parametrize("trouble", [MemoryError(), OSError("no space left"), Unavailable("No database.")])
+@pytest.mark.parametrize("error", [MemoryError(), OSError("no space left"), Unavailable("No database.")])
 @pytest.mark.parametrize("step", ["compose", "find_misfits"])
 def test_what_this_machine_lacks_fails_no_order_that_it_meets(
-    container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch, trouble: Exception, step: str
+    container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch, error: Exception, step: str
 ) -> None:
     create_order(container, owner, message="Fine")
     create_order(container, owner, message="Unlucky")
@@ -46,12 +46,12 @@ def test_what_this_machine_lacks_fails_no_order_that_it_meets(
 
     def runs_out(designs: Any, copies: Any, **how: Any) -> PrintFiles:
         if any(design.message == "Unlucky" for design in designs.values()):
-            raise trouble
+            raise error
         return draw(designs, copies, **how)
 
     def runs_out_early(design: Any, *what: Any, **how: Any) -> Any:
         if step == "find_misfits" and design.message == "Unlucky":
-            raise trouble
+            raise error
         return look_at(design, *what, **how)
 
     monkeypatch.setattr(container.production.renderer, "compose", runs_out)
@@ -59,7 +59,7 @@ def test_what_this_machine_lacks_fails_no_order_that_it_meets(
     monkeypatch.setattr(container.production.renderer, "find_misfits", runs_out_early)
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    with pytest.raises(type(trouble)):
+    with pytest.raises(type(error)):
         batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch.id).status == "new"

@@ -50,10 +50,10 @@ def test_a_claim_that_does_not_open_waits_apart_and_the_others_go_on(
     claim = bytes(card_row(container, piece).claim_sealed)
     set_claim(container, piece, claim[:-1])
     batch_tasks.compose_batch(container.production, batch, now=container.clock())
-    [(status, left, _), (waits, apart, trouble)] = batches_of(container)
+    [(status, left, _), (waits, apart, error)] = batches_of(container)
     assert (status, left, waits, apart) == ("composed", 2, "new", 1)
-    assert trouble is not None
-    assert trouble.startswith("1 piece cannot be printed: the claim to the gift card does not open")
+    assert error is not None
+    assert error.startswith("1 piece cannot be printed: the claim to the gift card does not open")
     compose_all(container.production, container)
     assert [each[:2] for each in batches_of(container)] == [("composed", 2), ("new", 1)]
 
@@ -70,9 +70,9 @@ def test_a_gift_is_never_drawn_without_its_claim(container: Container, clock: Cl
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(items).where(items.c.id == bare).values(gift_cents=0))
     batch_tasks.compose_batch(container.production, batch, now=container.clock())
-    [(_, left, _), (waits, _, trouble)] = batches_of(container)
+    [(_, left, _), (waits, _, error)] = batches_of(container)
     assert (left, waits) == (1, "new")
-    assert trouble is not None
+    assert error is not None
     assert claims_on_paper(container, batch).keys() == {good}
     with container.db.system_transaction() as tx:
         contents = files.read_batch_contents(tx, fulfillment_queries.read_batch(tx, batch + 1))
@@ -88,10 +88,10 @@ def test_pieces_that_end_apart_leave_no_warning(container: Container, clock: Clo
     with container.db.system_transaction() as tx:
         tx.execute(sa.delete(giftcard_stock).where(giftcard_stock.c.id > 1))
     compose_all(production, container)
-    assert any("wait for gift cards" in told for told in warnings(owner, order))
+    assert any("wait for gift cards" in warning for warning in warnings(owner, order))
     move_items(container, item_ids_of(container, order)[1:], ItemStatus.FAILED)
     compose_all(production, container)
-    assert not any("wait for gift cards" in told for told in warnings(owner, order))
+    assert not any("wait for gift cards" in warning for warning in warnings(owner, order))
     assert [each[:2] for each in batches_of(container)] == [("composed", 1), ("mailed", 0)]
     assert_all_is_well(container)
 
@@ -150,7 +150,7 @@ def test_whoever_tells_of_a_batch_tells_no_claim(container: Container, clock: Cl
         fulfillment_queries.record_batch_error(tx, batch, f"Who is {claim}?", now=container.clock())
         failure = tx.execute(sa.select(items.c.failure)).scalar_one()
     assert failure == "[hidden] is torn"
-    assert [trouble for _, _, trouble in batches_of(container)] == ["Who is [hidden]?"]
+    assert [error for _, _, error in batches_of(container)] == ["Who is [hidden]?"]
 
 
 WAITING = sa.text(

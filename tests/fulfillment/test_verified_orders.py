@@ -131,13 +131,13 @@ def test_answers_that_come_let_the_order_go_at_once(
         assert item_rows(tx, order)[0].standard[4] == "78701-2345"
 
 
-def test_nobody_is_asked_about_twice(
+def test_no_address_is_verified_twice(
     container: Container, clock: Clock, sender: Caller, house: VerificationServer
 ) -> None:
     other = open_account(container, "other@example.com", mode="live")
-    for who in (sender, other):
-        create_order(container, who, [person(address=MAIN), person(address=ELM)])
-        make_list(container, who, [person(address="12 main street")])
+    for caller in (sender, other):
+        create_order(container, caller, [person(address=MAIN), person(address=ELM)])
+        make_list(container, caller, [person(address="12 main street")])
         verified(container)
     assert sorted(house.streets) == ["12 ELM ST", "12 MAIN ST"]
     # Somebody else there may have moved, or not.
@@ -150,7 +150,7 @@ def test_nobody_is_asked_about_twice(
     assert house.streets[3:].count("12 MAIN ST") == 1
 
 
-def test_what_is_only_tried_out_is_not_asked_about(
+def test_addresses_of_test_orders_are_not_verified(
     container: Container, clock: Clock, house: VerificationServer
 ) -> None:
     order = create_order(container, open_account(container, mode="test"), everyone())
@@ -161,11 +161,11 @@ def test_what_is_only_tried_out_is_not_asked_about(
     assert house.calls == []
 
 
-def test_who_moved_to_a_barred_address_is_not_mailed(
+def test_a_person_moved_to_a_suppressed_address_is_not_mailed(
     container: Container, clock: Clock, sender: Caller, house: VerificationServer
 ) -> None:
-    barred = {"address": "9 New Road", "city": "Dallas", "province": "TX", "postal_code": "75201"}
-    make_list(container, sender, [barred], suppresses=True)
+    suppressed = {"address": "9 New Road", "city": "Dallas", "province": "TX", "postal_code": "75201"}
+    make_list(container, sender, [suppressed], suppresses=True)
     order = create_order(container, sender, [person(address=PINE), person(address=MAIN)])
     verified(container)
     sweep_due_orders(container, clock)
@@ -183,29 +183,29 @@ def found_in(container: Container, order_id: int) -> list[tuple[str, str, str | 
         return [tuple(row) for row in tx.execute(query, {"o": order_id})]
 
 
-@pytest.mark.parametrize("is_barred_first", [True, False])
-def test_who_moved_before_the_order_is_not_mailed_at_a_barred_address(
-    container: Container, clock: Clock, sender: Caller, house: VerificationServer, is_barred_first: bool
+@pytest.mark.parametrize("is_suppressed_first", [True, False])
+def test_a_person_moved_before_the_order_is_not_mailed_at_a_suppressed_address(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer, is_suppressed_first: bool
 ) -> None:
     """Their list was verified, so the order's piece has the new address from the first."""
     listed = make_list(container, sender, [person(address=PINE), person(address=MAIN)])
     verified(container)
-    if is_barred_first:
+    if is_suppressed_first:
         make_list(container, sender, [NEW_HOME], suppresses=True)
     order = make_order(container, sender, listed, return_address="1 Elm St")
     materialize_order(container.db, order, now=clock.now())
     verified(container)
-    if not is_barred_first:
+    if not is_suppressed_first:
         make_list(container, sender, [NEW_HOME], suppresses=True)
     with container.db.system_transaction() as tx:
         late = tx.execute(sa.text("select count(*) from suppressed_items(:o)"), {"o": [order]}).scalar_one()
     assert (found_in(container, order)[0][1:], late) == (
-        (("Failed", SUPPRESSED), 0) if is_barred_first else (("Processing", None), 1)
+        (("Failed", SUPPRESSED), 0) if is_suppressed_first else (("Processing", None), 1)
     )
     assert found_in(container, order)[1][1] == "Processing"
 
 
-def test_who_moved_and_is_given_another_address_is_known_there_no_more(
+def test_editing_the_address_of_a_moved_person_discards_the_move(
     container: Container, clock: Clock, sender: Caller, house: VerificationServer
 ) -> None:
     make_list(container, sender, [person(address=PINE)])
@@ -228,8 +228,8 @@ def test_whoever_holds_a_piece_that_followed_them_bars_where_it_went(
         privacy_tasks.record_request(tx, piece.code, now=clock.now())
     privacy_tasks.process_requests(container.db, container.encryptor, clock=clock.now)
     with container.db.system_transaction() as tx:
-        barred = tx.execute(sa.text("select address, city, address_key from recipients")).one()
-    assert tuple(barred) == ("9 NEW RD", "DALLAS", piece.moved_key)
+        suppressed = tx.execute(sa.text("select address, city, address_key from recipients")).one()
+    assert tuple(suppressed) == ("9 NEW RD", "DALLAS", piece.moved_key)
     # Who asks to be erased there is found, too.
     with container.db.system_transaction() as tx:
         whom = parse_subject({"address": "9 New Road, Dallas, TX 75201"})
@@ -239,7 +239,7 @@ def test_whoever_holds_a_piece_that_followed_them_bars_where_it_went(
         )
 
 
-def test_who_moved_away_does_not_stand_for_who_moved_in(
+def test_a_former_resident_does_not_replace_the_new_one(
     container: Container, clock: Clock, sender: Caller, house: VerificationServer
 ) -> None:
     one = make_list(container, sender, [person(address=ASH)])
@@ -258,12 +258,12 @@ def test_an_address_that_is_found_for_two_is_given_to_one(
     build: Build, clock: Clock, house: VerificationServer
 ) -> None:
     container = build(**LIVE_SETTINGS, **house.settings, verifier_appends=True)
-    who = open_account(container, mode="live")
+    caller = open_account(container, mode="live")
     for name in ("a", "b"):
         house.finds[f"{name}@example.com"] = place_of("12 OAK ST")
     house.finds["c@example.com"] = place_of("12 MAIN ST")
     house.finds["d@example.com"] = place_of("9 NEW RD")
-    make_list(container, who, [*({"email": f"{name}@example.com"} for name in "abcd"), NEW_HOME])
+    make_list(container, caller, [*({"email": f"{name}@example.com"} for name in "abcd"), NEW_HOME])
     verified(container)
     with container.db.system_transaction() as tx:
         found = tx.execute(sa.text("select address, standard[1] from recipients order by id")).all()
@@ -277,8 +277,8 @@ def test_an_order_of_which_too_much_does_not_arrive_waits_for_an_operator(
     build: Build, clock: Clock, house: VerificationServer
 ) -> None:
     container = build(**LIVE_SETTINGS, **house.settings)
-    who = open_account(container, mode="live")
-    order = create_order(container, who, [person(address=street) for street in (MAIN, ELM, ASH)])
+    caller = open_account(container, mode="live")
+    order = create_order(container, caller, [person(address=street) for street in (MAIN, ELM, ASH)])
     verified(container)
     sweep_due_orders(container, clock)
     with container.db.system_transaction() as tx:
@@ -289,11 +289,11 @@ def test_an_order_of_which_too_much_does_not_arrive_waits_for_an_operator(
 
 def test_the_people_of_lists_are_verified_and_found(build: Build, clock: Clock, house: VerificationServer) -> None:
     container = build(**LIVE_SETTINGS, **house.settings, verifier_appends=True)
-    who = open_account(container, mode="live")
+    caller = open_account(container, mode="live")
     house.finds["joe@example.com"] = place_of("12 ELM ST")
-    list_id = make_list(container, who, [person(address=OAK), {"email": "Joe@example.com", "name": "Joe"},
+    list_id = make_list(container, caller, [person(address=OAK), {"email": "Joe@example.com", "name": "Joe"},
                                      {"email": "nobody@example.com"}])  # fmt: skip
-    make_list(container, who, [person(address=PINE)], suppresses=True)
+    make_list(container, caller, [person(address=PINE)], suppresses=True)
     clock.advance(minutes=1)
     verified(container)
     shown = sa.text(
@@ -310,7 +310,7 @@ def test_the_people_of_lists_are_verified_and_found(build: Build, clock: Clock, 
     with container.db.system_transaction() as tx:
         assert tx.execute(shown, {"list": list_id}).all()[1].why == NOT_DELIVERED_TO
     assert house.streets == ["12 OAK ST", "12 ELM ST"]
-    order_id = make_order(container, who, list_id, mode="live", return_address="1 Elm St")
+    order_id = make_order(container, caller, list_id, mode="live", return_address="1 Elm St")
     materialize_order(container.db, order_id, now=clock.now())
     with container.db.system_transaction() as tx:
         rows = tx.execute(sa.text("select status, standard[1] from items order by id")).all()
@@ -320,7 +320,7 @@ def test_the_people_of_lists_are_verified_and_found(build: Build, clock: Clock, 
     assert [cents for _, cents, _ in ledger_entries(container, order_id)] == [CENTS]
 
 
-def test_a_changed_address_is_asked_about_anew(container: Container, sender: Caller, house: VerificationServer) -> None:
+def test_a_changed_address_is_verified_again(container: Container, sender: Caller, house: VerificationServer) -> None:
     make_list(container, sender, [person(address=MAIN)])
     verified(container)
     change = sa.text("update recipients set address = '12 Elm St', address_key = 'another', standard[1] = '12 ELM ST'")
@@ -353,7 +353,7 @@ def test_half_answers_are_kept_when_it_breaks_down(
     create_order(container, sender, everyone())
     whole = house.handle
     calls = iter([whole, lambda *_: respond(503), whole, whole, whole])
-    monkeypatch.setattr(house, "handle", lambda *asked: next(calls)(*asked))
+    monkeypatch.setattr(house, "handle", lambda *args: next(calls)(*args))
     verified(container)
     assert len(house.streets) == 2
     verified(container)

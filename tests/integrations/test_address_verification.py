@@ -33,13 +33,13 @@ def verifier(house: VerificationServer) -> HttpVerifier:
 
 
 def test_every_question_has_its_answer_by_its_number(house: VerificationServer, verifier: HttpVerifier) -> None:
-    told = [
+    results = [
         {"id": 1, "dpv": "N"},
         {"id": 0, "dpv": "Y", "vacant": True, "address": place_of("12 Main St")},
         {"id": 2, "moved": {"date": "2026-05", "address": place_of("9 ELM ST")}},
         {"id": 3, "moved": {"date": "2026-05-31", "address": None}},
     ]
-    house.answers = [respond(200, {"answers": told})]
+    house.answers = [respond(200, {"answers": results})]
     first, second, third, fourth, fifth = verifier.verify([JANE] * 5)
     assert first.corrected == ("12 MAIN ST", None, "DALLAS", "TX", "75201-0001")
     assert (first.dpv, first.is_vacant, second.dpv, second.corrected) == ("Y", True, "N", None)
@@ -57,9 +57,9 @@ def test_the_gateway_hears_what_the_documentation_says(house: VerificationServer
     verifier.verify([JANE])
     verifier.append([PersonQuery("Jane Doe", "Doe Homes", "jane@example.com")])
     address = {"address": "12 MAIN ST", "address2": None, "city": "AUSTIN", "state": "TX", "zip": "78701"}
-    asked = {"id": 0, "name": "Jane Doe", "company": None} | address
+    payload = {"id": 0, "name": "Jane Doe", "company": None} | address
     person = {"id": 0, "name": "Jane Doe", "company": "Doe Homes", "email": "jane@example.com"}
-    assert house.requests == [asked, asked, person]
+    assert house.requests == [payload, payload, person]
     assert [path for path, _ in house.calls] == ["/gateway/verify"] * 2 + ["/gateway/append"]
     first, again, other = (headers["idempotency-key"] for _, headers in house.calls)
     assert first == again != other
@@ -67,8 +67,8 @@ def test_the_gateway_hears_what_the_documentation_says(house: VerificationServer
 
 def test_an_address_is_found_by_its_email(house: VerificationServer, verifier: HttpVerifier) -> None:
     house.finds["jane@example.com"] = place_of("9 ELM ST")
-    asked = [PersonQuery(None, None, "joe@example.com"), PersonQuery("Jane", None, "jane@example.com")]
-    assert verifier.append(asked) == [None, ("9 ELM ST", None, "DALLAS", "TX", "75201-0001")]
+    queries = [PersonQuery(None, None, "joe@example.com"), PersonQuery("Jane", None, "jane@example.com")]
+    assert verifier.append(queries) == [None, ("9 ELM ST", None, "DALLAS", "TX", "75201-0001")]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_date_that_is_none_leaves_the_move(house: VerificationServer, verifier
         (200, b'{"answers": {}}', "has no list named answers."),
     ],
 )
-def test_what_it_refuses_it_is_asked_again(
+def test_a_refused_request_can_be_repeated(
     house: VerificationServer, verifier: HttpVerifier, status: int, body: bytes, reason: str
 ) -> None:
     house.answers = [respond(status, body)]
@@ -133,7 +133,7 @@ def test_what_it_refuses_it_is_asked_again(
         (reply_with("HTTP/1.1 200 OK\nContent-Length: 900", b"{"), "broke off in the middle"),
     ],
 )
-def test_whatever_goes_wrong_on_the_way_is_told(answer: object, reason: str) -> None:
+def test_every_connection_failure_is_reported(answer: object, reason: str) -> None:
     seconds = 0.2 if answer is stay_silent else 10
     with ScriptedServer(answer) as server:  # type: ignore[arg-type]
         verifier = HttpVerifier(server.url(), key=KEY, seconds=seconds)
@@ -152,6 +152,6 @@ def test_whatever_goes_wrong_on_the_way_is_told(answer: object, reason: str) -> 
         ("https://verify.example.com", None, "QUILLPOST_VERIFIER_KEY must be set too"),
     ],
 )
-def test_settings_that_do_not_fit_together_are_told(address: str, key: str | None, error: str) -> None:
+def test_conflicting_settings_are_reported(address: str, key: str | None, error: str) -> None:
     with pytest.raises(NotReady, match=error):
         build_http_verifier(address, key=key, can_append=False)

@@ -275,6 +275,6 @@ def test_the_sandbox_settles_by_forgetting(store: FileStore) -> None:
     assert list(store.keys(MAILBOX_PREFIX)) == []
 
 
-def test_a_piece_without_a_barcode_is_not_told_of(store: FileStore) -> None:
+def test_a_piece_without_a_barcode_is_not_reported(store: FileStore) -> None:
     drop(store, "batch-000001", PIECE | {"tracking": None})
     assert list(store.keys(MAILBOX_PREFIX)) == []

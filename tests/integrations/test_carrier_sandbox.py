@@ -44,7 +44,7 @@ def test_the_same_seed_gives_the_same_fate_and_another_another() -> None:
     assert fates(MailSimulation(1, 0.3)) != fates(MailSimulation(2, 0.3))
 
 
-def test_losses_are_of_every_kind_and_as_many_as_were_asked_for() -> None:
+def test_losses_are_of_every_kind_and_at_the_configured_rate() -> None:
     chances = MailSimulation(1, 0.2)
     found = fates(chances)
     legs = [{sighting.journey_leg for sighting in sightings} for sightings in found]

@@ -149,7 +149,7 @@ def test_a_deleted_file_is_missing(store: FileStore) -> None:
     assert not store.exists("a/b.txt")
 
 
-def test_deleting_what_is_not_there_is_no_fault(store: FileStore) -> None:
+def test_deleting_a_missing_file_is_no_error(store: FileStore) -> None:
     store.delete("a/b.txt")
     assert list(store.keys("")) == []
 
@@ -283,7 +283,7 @@ def test_the_folder_is_for_its_owner_alone(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "var" / "files").stat().st_mode) == 0o700
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(NotReady, match=r"cannot be made: .+\.$"):
         build_folder_store(tmp_path / "file" / "files")

@@ -77,9 +77,7 @@ def at_house(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_reference_is_the_same_card_however_often_it_is_asked_for(
-    issuer: GiftcardIssuer, kind: str, clock: Clock
-) -> None:
+def test_the_same_reference_always_gives_the_same_card(issuer: GiftcardIssuer, kind: str, clock: Clock) -> None:
     assert issuer.name == kind
     a, b, c = (card() for _ in range(3))
     first = issuer.issue([a, b, a], now=clock.now())
@@ -94,9 +92,9 @@ def test_the_same_reference_is_the_same_card_however_often_it_is_asked_for(
 def test_of_several_that_ask_at_once_all_have_the_same_cards(
     issuer: GiftcardIssuer, kind: str, container: Container, request: pytest.FixtureRequest, clock: Clock
 ) -> None:
-    asked = [card() for _ in range(4)]
+    card_requests = [card() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        orders = [asked, asked[::-1], asked[1:], asked[::-1]]
+        orders = [card_requests, card_requests[::-1], card_requests[1:], card_requests[::-1]]
         found = list(pool.map(lambda each: issuer.issue(each, now=clock.now()), orders))
     merged: dict[str, Any] = {}
     for each in found:
@@ -109,14 +107,14 @@ def test_of_several_that_ask_at_once_all_have_the_same_cards(
 
 
 @pytest.mark.parametrize("kind", HOUSES)
-def test_a_card_whose_answer_was_lost_is_the_same_when_it_is_asked_for_again(
+def test_a_card_whose_response_was_lost_is_the_same_when_requested_again(
     issuer: GiftcardIssuer, house: GiftcardServer, clock: Clock
 ) -> None:
-    house.lost, asked = 1, card()
+    house.lost, card_request = 1, card()
     with pytest.raises(IssuerDown, match="without an answer"):
-        issuer.issue([asked], now=clock.now())
+        issuer.issue([card_request], now=clock.now())
     assert len(house.orders) == 1
-    [found] = is_issued(issuer.issue([asked], now=clock.now()))
+    [found] = is_issued(issuer.issue([card_request], now=clock.now()))
     assert len(house.orders) == 1
     assert (found.code or found.url) in house.secrets
 
@@ -130,24 +128,24 @@ def test_a_refusal_is_looked_up_before_it_is_believed(
     issuer: GiftcardIssuer, house: GiftcardServer, refusal: FakeResponse, clock: Clock
 ) -> None:
     """The card may have been bought when it was first asked for, and its answer lost."""
-    house.lost, asked = 1, card()
+    house.lost, card_request = 1, card()
     with suppress(IssuerDown):
-        issuer.issue([asked], now=clock.now())
+        issuer.issue([card_request], now=clock.now())
     for look_up in (respond(400, {}), respond(422, {}), respond(402, {}), respond(404, {}), respond(400, b"<html>")):
         house.answers = [refusal, look_up]
         with pytest.raises(IssuerDown):
-            issuer.issue([asked], now=clock.now())
+            issuer.issue([card_request], now=clock.now())
     house.answers = [refusal]
-    [found] = is_issued(issuer.issue([asked], now=clock.now()))
+    [found] = is_issued(issuer.issue([card_request], now=clock.now()))
     assert (found.code or found.url) in house.secrets
     assert len(house.orders) == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_giving_back_twice_is_giving_back_once(issuer: GiftcardIssuer, kind: str, clock: Clock) -> None:
-    asked = card()
-    [given] = is_issued(issuer.issue([asked], now=clock.now()))
-    answers = [issuer.return_card(asked.reference, now=clock.now()) for _ in range(2)]
+    card_request = card()
+    [given] = is_issued(issuer.issue([card_request], now=clock.now()))
+    answers = [issuer.return_card(card_request.reference, now=clock.now()) for _ in range(2)]
     assert answers == [kind != "tango"] * 2
     if kind == "stock":
         assert issuer.in_stock(BRAND, "", CENTS) == IN_STOCK
@@ -159,16 +157,16 @@ def test_giving_back_twice_is_giving_back_once(issuer: GiftcardIssuer, kind: str
 def test_what_a_house_does_not_take_back_stays_bought(
     issuer: GiftcardIssuer, house: TremendousServer, clock: Clock
 ) -> None:
-    asked, house.cancels = card(), False
-    issuer.issue([asked], now=clock.now())
-    assert issuer.return_card(asked.reference, now=clock.now()) is False
+    card_request, house.cancels = card(), False
+    issuer.issue([card_request], now=clock.now())
+    assert issuer.return_card(card_request.reference, now=clock.now()) is False
     for no_answer in (respond(400, {}), respond(404, {}), respond(500)):
         house.answers = [no_answer]
         with pytest.raises(IssuerDown):
-            issuer.return_card(asked.reference, now=clock.now())
+            issuer.return_card(card_request.reference, now=clock.now())
     house.lost = 1
     with pytest.raises(IssuerDown) as down:
-        issuer.return_card(asked.reference, now=clock.now())
+        issuer.return_card(card_request.reference, now=clock.now())
     assert down.value.__context__ is None, "what failed knows the request, and with it the key"
 
 
@@ -218,24 +216,24 @@ def test_no_more_of_an_answer_is_read_than_any_could_have(
 
 
 @pytest.mark.parametrize("kind", HOUSES)
-def test_one_odd_answer_leaves_one_card_out_and_a_house_that_is_down_is_not_asked_for_all(
+def test_one_bad_response_skips_one_card_and_an_issuer_that_is_down_is_not_called_for_all(
     issuer: GiftcardIssuer, house: GiftcardServer, clock: Clock
 ) -> None:
-    asked = [card() for _ in range(12)]
+    card_requests = [card() for _ in range(12)]
     house.answers = [respond(500)]
     with capture_logs() as logs:
-        found = issuer.issue(asked, now=clock.now())
+        found = issuer.issue(card_requests, now=clock.now())
     assert len(is_issued(found)) == 11
     assert [(line["issued"], "500" in line["error"]) for line in logs] == [(11, True)]
     assert not any(secret in repr((logs, found)) for secret in house.secrets)
     house.answers, house.calls = [respond(503)] * 12, []
     with pytest.raises(IssuerDown, match="503"):
-        issuer.issue(asked, now=clock.now())
+        issuer.issue(card_requests, now=clock.now())
     assert len(house.calls) < 8
 
 
 @pytest.mark.parametrize("kind", HOUSES)
-def test_a_house_that_says_too_many_is_asked_again_when_it_says(
+def test_an_issuer_that_limits_requests_is_retried_when_it_says(
     issuer: GiftcardIssuer, house: GiftcardServer, rests: list[float], clock: Clock
 ) -> None:
     house.answers = [respond(429, Retry_After="7"), respond(429), respond(429, Retry_After="86400")]
@@ -247,7 +245,7 @@ def test_a_house_that_says_too_many_is_asked_again_when_it_says(
 
 
 @pytest.mark.parametrize("kind", HOUSES)
-def test_what_a_house_does_not_sell_and_missing_funds_are_for_the_operator_to_mend(
+def test_unknown_products_and_missing_funds_are_for_the_operator_to_fix(
     issuer: GiftcardIssuer, house: GiftcardServer, clock: Clock
 ) -> None:
     unknown, fine = card(issuer_product="UNKNOWN"), card()
@@ -282,43 +280,43 @@ def test_a_house_that_says_nothing_is_down(kind: str, house: GiftcardServer, clo
 
 
 @pytest.mark.parametrize("kind", ["tremendous"])
-def test_an_order_that_is_not_done_there_is_asked_for_again_unless_it_failed(
+def test_a_pending_order_is_requested_again_unless_it_failed(
     issuer: GiftcardIssuer, house: TremendousServer, clock: Clock
 ) -> None:
-    asked, house.status = card(), "PENDING APPROVAL"
-    [waiting] = issuer.issue([asked], now=clock.now()).values()
+    card_request, house.status = card(), "PENDING APPROVAL"
+    [waiting] = issuer.issue([card_request], now=clock.now()).values()
     assert isinstance(waiting, CardNotIssued)
     assert waiting.issuer_status == "ordered"
-    house.orders[asked.reference]["status"], house.links_later = "EXECUTED", True
-    [found] = is_issued(issuer.issue([asked], now=clock.now()))
+    house.orders[card_request.reference]["status"], house.links_later = "EXECUTED", True
+    [found] = is_issued(issuer.issue([card_request], now=clock.now()))
     assert [found.url] == house.secrets
-    house.orders[asked.reference]["status"] = "FAILED"
-    [failed] = issuer.issue([asked], now=clock.now()).values()
+    house.orders[card_request.reference]["status"] = "FAILED"
+    [failed] = issuer.issue([card_request], now=clock.now()).values()
     assert isinstance(failed, CardNotIssued)
     assert failed.issuer_status == "never"
     assert len(house.orders) == 1
 
 
 @pytest.mark.parametrize("kind", ["tango"])
-def test_a_card_that_is_made_later_is_asked_for_again(issuer: GiftcardIssuer, house: TangoServer, clock: Clock) -> None:
-    asked, house.is_late = card(), True
-    [waiting] = issuer.issue([asked], now=clock.now()).values()
+def test_a_card_issued_later_is_requested_again(issuer: GiftcardIssuer, house: TangoServer, clock: Clock) -> None:
+    card_request, house.is_late = card(), True
+    [waiting] = issuer.issue([card_request], now=clock.now()).values()
     assert isinstance(waiting, CardNotIssued)
     assert waiting.issuer_status == "ordered"
     house.is_late = False
-    assert len(is_issued(issuer.issue([asked], now=clock.now()))) == 1
+    assert len(is_issued(issuer.issue([card_request], now=clock.now()))) == 1
 
 
 @pytest.mark.parametrize("kind", HOUSES)
 def test_a_card_over_another_amount_is_not_taken(issuer: GiftcardIssuer, house: GiftcardServer, clock: Clock) -> None:
-    asked = card()
-    issuer.issue([asked], now=clock.now())
+    card_request = card()
+    issuer.issue([card_request], now=clock.now())
     with pytest.raises(IssuerDown, match="cannot be read"):
-        issuer.issue([card(asked.reference, cents=CENTS + 1)], now=clock.now())
+        issuer.issue([card(card_request.reference, cents=CENTS + 1)], now=clock.now())
 
 
 @pytest.mark.parametrize(
-    ("credentials", "wanted"),
+    ("credentials", "expected"),
     [
         ([("Card Number", "6006"), ("PIN", "12")], CardSecret(code="6006", pin="12")),
         ([("Redemption Link", "https://a.example/x")], CardSecret(url="https://a.example/x")),
@@ -336,11 +334,11 @@ def test_a_card_over_another_amount_is_not_taken(issuer: GiftcardIssuer, house: 
     ],
 )
 def test_what_a_card_is_redeemed_with_is_read_by_what_it_is_called(
-    credentials: list[tuple[str, Any]], wanted: CardSecret | None
+    credentials: list[tuple[str, Any]], expected: CardSecret | None
 ) -> None:
     as_list = [{"label": label, "value": value} for label, value in credentials]
-    assert read_credentials({"credentialList": as_list}) == wanted
-    assert read_credentials({"credentials": dict(credentials)}) == wanted
+    assert read_credentials({"credentialList": as_list}) == expected
+    assert read_credentials({"credentials": dict(credentials)}) == expected
 
 
 @pytest.mark.parametrize("kind", HOUSES)
@@ -357,8 +355,8 @@ def test_the_doctor_asks_whether_we_are_let_in_and_can_pay(kind: str, house: Gif
     assert finding() == ("ok", "127.0.0.1 lets us in")
     assert finding(giftcards_key="some:body")[0] == "warning"
     assert "QUILLPOST_GIFTCARDS_KEY" in finding(giftcards_key="some:body")[1]
-    verdict, what = finding(giftcards_account="nobody/unknown")
-    assert (verdict, "knows no" in what) == ("broken", True)
+    status, what = finding(giftcards_account="nobody/unknown")
+    assert (status, "knows no" in what) == ("broken", True)
     assert house.orders == {}
 
 

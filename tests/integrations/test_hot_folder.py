@@ -179,7 +179,7 @@ def test_nor_is_a_folder_that_someone_else_made(place: tuple[RemoteFolder, Path]
     assert (root / REFERENCE / "ticket.json").exists()
 
 
-def test_a_claim_that_someone_emptied_is_told(place: tuple[RemoteFolder, Path]) -> None:
+def test_an_emptied_claim_folder_is_reported(place: tuple[RemoteFolder, Path]) -> None:
     where, root = place
     HotFolder(where).submit(job(), now=now())
     (root / ".quillpost" / f"{REFERENCE}.claim" / "claim.json").unlink()

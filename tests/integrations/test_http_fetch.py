@@ -98,21 +98,21 @@ def test_a_redirect_is_not_followed() -> None:
     with ScriptedServer(reply_with("HTTP/1.1 200 OK\nContent-Length: 0")) as target:
         moved = reply_with(f"HTTP/1.1 301 Moved\nLocation: {target.url()}\nContent-Length: 0")
         with ScriptedServer(moved) as server:
-            told = failure_of(server)
-        assert told == "127.0.0.1 redirects to another address: please give the final one."
+            error = failure_of(server)
+        assert error == "127.0.0.1 redirects to another address: please give the final one."
         assert target.requests == []
 
 
 @pytest.mark.parametrize("status", [204, 404, 500])
-def test_an_answer_without_a_file_is_told_with_its_status(status: int) -> None:
+def test_a_response_without_a_file_is_reported_with_its_status(status: int) -> None:
     with ScriptedServer(reply_with(f"HTTP/1.1 {status} Whatever\nContent-Length: 0")) as server:
         assert failure_of(server) == f"127.0.0.1 answered with status {status}."
 
 
 def test_a_silent_server_is_given_up() -> None:
     with ScriptedServer(stay_silent) as server:
-        told = failure_of(server, seconds=0.2)
-    assert told == "127.0.0.1 did not answer within 0.2 seconds."
+        error = failure_of(server, seconds=0.2)
+    assert error == "127.0.0.1 did not answer within 0.2 seconds."
 
 
 def test_a_server_that_stalls_in_its_answer_is_given_up() -> None:
@@ -121,44 +121,44 @@ def test_a_server_that_stalls_in_its_answer_is_given_up() -> None:
         stay_silent(connection)
 
     with ScriptedServer(stalling) as server:
-        told = failure_of(server, seconds=0.2)
-    assert told == "127.0.0.1 did not answer within 0.2 seconds."
+        error = failure_of(server, seconds=0.2)
+    assert error == "127.0.0.1 did not answer within 0.2 seconds."
 
 
-def test_a_reset_connection_is_told() -> None:
+def test_a_reset_connection_is_reported() -> None:
     with ScriptedServer(reset_connection) as server:
         assert failure_of(server) == "127.0.0.1 closed the connection without an answer."
 
 
-def test_a_server_that_hangs_up_is_told() -> None:
+def test_a_closed_connection_is_reported() -> None:
     with ScriptedServer(lambda connection: None) as server:
         assert failure_of(server) == "127.0.0.1 closed the connection without an answer."
 
 
-def test_an_answer_that_is_not_http_is_told() -> None:
+def test_a_response_that_is_not_http_is_reported() -> None:
     with ScriptedServer(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH\r\n\r\n")) as server:
         assert failure_of(server) == "127.0.0.1 gave an answer that is not HTTP."
 
 
-def test_a_closed_port_is_told() -> None:
+def test_a_closed_port_is_reported() -> None:
     with ScriptedServer(reset_connection) as server:
         pass
     assert failure_of(server) == "127.0.0.1 could not be reached."
 
 
-def test_an_unknown_name_is_told() -> None:
+def test_an_unknown_host_name_is_reported() -> None:
     fetcher = GuardedFetcher(OutboundGuard(), resolver=ScriptedResolver([]))
     with pytest.raises(FetchFailed, match=r"^The server nowhere.example could not be found\.$"):
         fetcher.fetch("http://nowhere.example/a.png", max_bytes=MB)
 
 
-def test_a_name_that_leads_inside_is_told_without_its_address() -> None:
+def test_a_name_with_a_private_address_is_reported_without_the_address() -> None:
     fetcher = GuardedFetcher(OutboundGuard(), resolver=ScriptedResolver(["10.1.2.3"]))
     with pytest.raises(FetchFailed, match=r"^intranet.example is not a public address\.$"):
         fetcher.fetch("http://intranet.example/a.png", max_bytes=MB)
 
 
-def test_a_wrong_url_is_told_before_anything_is_asked() -> None:
+def test_a_wrong_url_is_refused_before_any_request() -> None:
     with pytest.raises(FetchFailed, match="must start with http"):
         GuardedFetcher(OutboundGuard()).fetch("ftp://example.com/a.png", max_bytes=MB)
 
@@ -179,7 +179,7 @@ def test_a_certificate_that_we_trust_is_taken(tmp_path: Path) -> None:
         assert fetcher.fetch(server.url(scheme="https"), max_bytes=MB).body == b"png"
 
 
-def test_a_server_that_speaks_no_tls_is_told() -> None:
+def test_a_server_without_tls_is_reported() -> None:
     with ScriptedServer(lambda connection: connection.sendall(b"plain text\r\n\r\n")) as server:
         fetcher = GuardedFetcher(OutboundGuard(allow_private=True))
         with pytest.raises(FetchFailed, match=r"^No secure connection to 127.0.0.1 could be made"):

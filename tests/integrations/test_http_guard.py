@@ -217,10 +217,10 @@ def test_a_cookie_is_not_kept() -> None:
     ],
 )
 def test_a_url_that_cannot_work_is_refused_early_with_a_sentence(url: str, error: str) -> None:
-    told = OutboundGuard().check_url(url)
-    assert told is not None
-    assert error in told
-    assert told.endswith(".")
+    message = OutboundGuard().check_url(url)
+    assert message is not None
+    assert error in message
+    assert message.endswith(".")
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_a_header_that_would_smuggle_another_is_an_outcome() -> None:
         assert b"".join(server.requests) == b"", "the connection may be made, but nothing is said"
 
 
-def test_deliveries_share_a_session_and_closing_twice_is_no_fault() -> None:
+def test_deliveries_share_a_session_and_closing_twice_is_no_error() -> None:
     async def attempt(url: str) -> list[int | None]:
         poster = WebhookPoster(OutboundGuard(allow_private=True))
         outcomes = await asyncio.gather(

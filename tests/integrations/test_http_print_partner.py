@@ -36,7 +36,7 @@ def test_the_ticket_comes_last_and_every_file_before_it(house: PrintServer, part
     assert house.requests == [*paths, f"put /press/jobs/{REFERENCE}"]
 
 
-def test_said_again_every_byte_is_the_same(house: PrintServer, partner: HttpPartner) -> None:
+def test_submitting_again_sends_the_same_bytes(house: PrintServer, partner: HttpPartner) -> None:
     partner.submit(job(), now=now())
     first = dict(house.tickets[REFERENCE])
     partner.submit(job(), now=now() + timedelta(seconds=60))
@@ -73,7 +73,7 @@ def test_a_signature_that_is_old_is_not_believed(house: PrintServer, partner: Ht
 
 
 @pytest.mark.parametrize(
-    ("status", "words", "told"),
+    ("status", "words", "error"),
     [
         (422, b"No such\n stock", "refuses batch-000007/print.pdf, it answered with status 422: No such"),
         (400, b"7ZK4MB0QWX9TFHN2CVRE5JD8AG is there twice", "status 400: [hidden] is there twice"),
@@ -85,13 +85,13 @@ def test_a_signature_that_is_old_is_not_believed(house: PrintServer, partner: Ht
         (302, b"", "redirects to another address: give the final one in QUILLPOST_PRINT_PARTNER."),
     ],
 )  # fmt: skip
-def test_a_refusal_is_told_in_the_partners_own_words(
-    house: PrintServer, partner: HttpPartner, status: int, words: bytes, told: str
+def test_a_refusal_is_reported_in_the_partners_own_words(
+    house: PrintServer, partner: HttpPartner, status: int, words: bytes, error: str
 ) -> None:
     house.answers = [respond(status, words, Location="http://127.0.0.1:9/elsewhere")]
     with pytest.raises(PartnerDown) as down:
         partner.submit(job(), now=now())
-    assert told in str(down.value)
+    assert error in str(down.value)
     assert len(str(down.value)) < 400
     assert SECRET not in str(down.value)
     assert len(house.requests) == 1
@@ -110,7 +110,7 @@ def test_a_refusal_is_told_in_the_partners_own_words(
         b" " * (MAX_MARK_BYTES + 1),
     ],
 )
-def test_an_answer_that_cannot_be_read_is_trouble(house: PrintServer, partner: HttpPartner, answer: bytes) -> None:
+def test_an_unreadable_response_counts_as_down(house: PrintServer, partner: HttpPartner, answer: bytes) -> None:
     house.answers = [respond(200, answer)]
     with pytest.raises(PartnerDown):
         partner.progress(REFERENCE, now=now())
@@ -118,7 +118,7 @@ def test_an_answer_that_cannot_be_read_is_trouble(house: PrintServer, partner: H
     assert partner.progress(REFERENCE, now=now()).printed_at is None
 
 
-def test_a_job_that_the_partner_does_not_know_is_trouble(partner: HttpPartner) -> None:
+def test_an_unknown_job_counts_as_down(partner: HttpPartner) -> None:
     with pytest.raises(PartnerDown, match="refuses batch-000007, it answered with status 404: no such job"):
         partner.progress(REFERENCE, now=now())
 
@@ -130,7 +130,7 @@ def test_a_partner_that_never_answers_is_given_up() -> None:
             partner.progress(REFERENCE, now=now())
 
 
-def test_an_answer_that_breaks_off_is_trouble() -> None:
+def test_a_truncated_response_counts_as_down() -> None:
     with ScriptedServer(reply_with("HTTP/1.1 200 OK\nContent-Length: 100", b"{")) as short:
         partner = HttpPartner(short.url(""), secrets=[SECRET], seconds=10)
         with pytest.raises(PartnerDown, match="broke off in the middle"):

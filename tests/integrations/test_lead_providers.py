@@ -23,7 +23,7 @@ from support.test_client import TestClient
 
 COUNT, BUY = "/mailing-lists-utils/count-radius-search", "/mailing-lists-utils/buy-radius-search"
 OTHER = "whsec_" + base64.b64encode(b"of somebody else, also 32 bytes.").decode()
-ASKED = LeadQuery(latitude=30.27, longitude=-97.74, count=3, address=CENTRE)
+QUERY = LeadQuery(latitude=30.27, longitude=-97.74, count=3, address=CENTRE)
 
 
 def now() -> datetime:
@@ -46,7 +46,7 @@ def test_every_source_keeps_the_contract(kind: str, container: Container, lead_h
     provider: LeadProvider = (
         TableLeadProvider(container.db, use_samples=True, clock=now) if kind == "table" else http_leads(lead_house)
     )
-    few, all_of_them = provider.search(ASKED), provider.search(LeadQuery(30.27, -97.74, 100))
+    few, all_of_them = provider.search(QUERY), provider.search(LeadQuery(30.27, -97.74, 100))
     assert len(few) == 3
     assert len(all_of_them) == 7
     assert [lead.id for lead in few] == [lead.id for lead in all_of_them[:3]]
@@ -57,8 +57,8 @@ def test_every_source_keeps_the_contract(kind: str, container: Container, lead_h
     assert len(lead_house.purchases) == (0 if kind == "table" else 1)
 
 
-def test_a_provider_is_told_where_and_what_is_searched(lead_house: LeadServer) -> None:
-    http_leads(lead_house).search(ASKED)
+def test_a_provider_receives_place_and_filters_of_a_search(lead_house: LeadServer) -> None:
+    http_leads(lead_house).search(QUERY)
     assert lead_house.searches == [
         {
             "latitude": 30.27, "longitude": -97.74, "count": 3, "record_types": ["all"], "address": CENTRE,
@@ -76,15 +76,15 @@ def test_a_provider_is_told_where_and_what_is_searched(lead_house: LeadServer) -
         (200, b" " * (BASE_RESPONSE_BYTES + 3 * MAX_BYTES_PER_RECORD + 1)),
     ],
 )  # fmt: skip
-def test_an_answer_that_is_none_is_told_in_a_sentence(lead_house: LeadServer, answer: tuple[int, bytes]) -> None:
+def test_an_invalid_response_is_reported_in_a_sentence(lead_house: LeadServer, answer: tuple[int, bytes]) -> None:
     lead_house.answers = [respond(*answer)]
     with pytest.raises(LeadProviderDown, match=r"127\.0\.0\.1.*\.$"):
-        http_leads(lead_house).search(ASKED)
+        http_leads(lead_house).search(QUERY)
 
 
-def test_who_signs_with_another_secret_is_not_heard_and_settings_are_checked(lead_house: LeadServer) -> None:
+def test_a_wrong_secret_is_refused_and_settings_are_checked(lead_house: LeadServer) -> None:
     with pytest.raises(LeadProviderDown, match="401"):
-        http_leads(lead_house, OTHER).search(ASKED)
+        http_leads(lead_house, OTHER).search(QUERY)
     for url in ("ftp://host", "https://", "https://me:secret@host", "https://host/?x=1"):
         with pytest.raises(NotReady, match="QUILLPOST_LEADS"):
             HttpLeadProvider(url, secrets=[SECRET], clock=now)
@@ -99,7 +99,7 @@ def seller(build: Build, lead_house: LeadServer) -> Iterator[tuple[Container, Ac
         yield container, make_account(container, http, "live@example.com", mode="live")
 
 
-def test_what_is_bought_is_told_to_its_provider_once(seller: tuple[Container, Account], lead_house: LeadServer) -> None:
+def test_a_purchase_is_reported_to_its_provider_once(seller: tuple[Container, Account], lead_house: LeadServer) -> None:
     parts, live = seller
     lead_house.records[1] |= {"address": None}  # nobody can be mailed to there
     lead_house.records[2] |= {"name": "\x00", "country": 7}

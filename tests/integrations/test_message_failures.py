@@ -68,12 +68,12 @@ class Odd:
     """A notifier that fails in its own way."""
 
     def __init__(self, error: Exception) -> None:
-        self._fault = error
+        self._error = error
         self.requests = 0
 
     async def send(self, message: OutgoingMessage) -> None:
         self.requests += 1
-        raise self._fault
+        raise self._error
 
     async def close(self) -> None:
         """Nothing is held open."""
@@ -146,7 +146,7 @@ def test_what_nobody_foresaw_counts_and_comes_to_an_end(
         ("401 Who?", 21610),
     ],
 )
-def test_what_only_the_operator_can_mend_loses_nothing(
+def test_failures_that_only_the_operator_can_fix_lose_no_message(
     container: Container, caller: Caller, clock: Clock, status: str, code: object
 ) -> None:
     for number in range(3):

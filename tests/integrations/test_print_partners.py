@@ -78,9 +78,9 @@ def test_spoiled_pieces_may_be_a_list(printer: Printer) -> None:
 def test_one_that_is_out_of_reach_says_so(printer: Printer) -> None:
     printer.partner.submit(job(), now=now())
     printer.go_away()
-    with pytest.raises((PartnerDown, Unavailable)) as told:
+    with pytest.raises((PartnerDown, Unavailable)) as error:
         printer.partner.submit(job("batch-000008"), now=now())
-    assert str(told.value).endswith(".")
+    assert str(error.value).endswith(".")
     with pytest.raises((PartnerDown, Unavailable)):
         printer.partner.progress(REFERENCE, now=now())
 
@@ -110,7 +110,7 @@ def test_of_a_job_that_is_not_there_nothing_is_known(folder: FolderPrinter) -> N
         b"\xff\xfe",
     ],
 )
-def test_a_mark_that_cannot_be_read_is_told_and_then_put_right(folder: FolderPrinter, mark: bytes) -> None:
+def test_an_unreadable_mark_is_reported_and_can_be_corrected(folder: FolderPrinter, mark: bytes) -> None:
     folder.partner.submit(job(), now=now())
     path = folder.root / REFERENCE / "printed.json"
     path.write_bytes(mark)

@@ -161,7 +161,7 @@ def test_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
     assert (tmp_path / "secret").read_text() == "hush"
 
 
-def test_a_folder_that_is_gone_is_down_and_not_made_anew(tmp_path: Path) -> None:
+def test_a_missing_folder_is_down_and_not_created(tmp_path: Path) -> None:
     gone = tmp_path / "not-mounted"
     with pytest.raises(FolderDown, match="not there: make it, or mount its disk"), LocalFolder(gone).open():
         pass
@@ -192,23 +192,23 @@ def test_a_hashed_name_among_several_hosts_is_found(house: SftpServer, tmp_path:
         assert visit.names("") == []
 
 
-def test_nor_is_one_whose_host_key_nobody_told(house: SftpServer, tmp_path: Path) -> None:
+def test_a_host_without_a_known_key_is_refused(house: SftpServer, tmp_path: Path) -> None:
     place = house.place(tmp_path)
     (tmp_path / "known_hosts").write_text("# nobody\n")
     with pytest.raises(FolderDown, match="not in QUILLPOST_SFTP_KNOWN_HOSTS"), place.open():
         pass
 
 
-def test_a_wrong_password_is_told_without_showing_it(house: SftpServer, tmp_path: Path) -> None:
+def test_a_wrong_password_is_reported_without_showing_it(house: SftpServer, tmp_path: Path) -> None:
     place = house.place(tmp_path, password="wrong secret")
-    with pytest.raises(FolderDown, match="does not let press in") as told, place.open():
+    with pytest.raises(FolderDown, match="does not let press in") as error, place.open():
         pass
-    assert "wrong secret" not in str(told.value)
+    assert "wrong secret" not in str(error.value)
 
 
 @pytest.mark.parametrize(("passphrase", "given"), [(None, None), ("open sesame", "open sesame"), (None, "not needed")])
 @pytest.mark.parametrize("kind", ["ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256"])
-def test_a_key_opens_the_door(
+def test_a_key_signs_in(
     house: SftpServer, tmp_path: Path, kind: str, passphrase: str | None, given: str | None
 ) -> None:
     key = asyncssh.generate_private_key(kind)
@@ -275,7 +275,7 @@ def test_a_full_address_finds_the_place(house: SftpServer, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "error"),
     [
         ("ftp://host/path", "QUILLPOST_X must be file:///path or sftp://user@host:port/path."),
         ("jobs", "QUILLPOST_X must be file:///path or sftp"),
@@ -289,23 +289,23 @@ def test_a_full_address_finds_the_place(house: SftpServer, tmp_path: Path) -> No
         ("sftp://user@host/path", "QUILLPOST_SFTP_KNOWN_HOSTS is not set"),
     ],
 )
-def test_a_wrong_address_is_told_at_the_start(address: str, told: str) -> None:
+def test_a_wrong_address_is_refused_at_startup(address: str, error: str) -> None:
     with pytest.raises(NotReady) as refused:
         build_folder(address, credentials=SftpCredentials(password="x"), setting="QUILLPOST_X")
-    assert told in refused.value.message
+    assert error in refused.value.message
     assert "hush" not in refused.value.message
 
 
 @pytest.mark.parametrize(
-    ("key", "known_hosts", "password", "told"),
+    ("key", "known_hosts", "password", "error"),
     [
         (None, b"", None, "Neither QUILLPOST_SFTP_KEY nor QUILLPOST_SFTP_PASSWORD is set."),
         (b"no key", b"", None, "not a private key that we can open"),
         (None, None, "x", "not a known_hosts file that we can read"),
     ],
 )
-def test_files_that_do_not_open_the_door_are_told_at_the_start(
-    tmp_path: Path, key: bytes | None, known_hosts: bytes | None, password: str | None, told: str
+def test_unusable_key_files_are_refused_at_startup(
+    tmp_path: Path, key: bytes | None, known_hosts: bytes | None, password: str | None, error: str
 ) -> None:
     for name, data in (("key", key), ("known_hosts", known_hosts)):
         if data is not None:
@@ -313,4 +313,4 @@ def test_files_that_do_not_open_the_door_are_told_at_the_start(
     keys = SftpCredentials(tmp_path / "key" if key is not None else None, password, tmp_path / "known_hosts")
     with pytest.raises(NotReady) as refused:
         build_folder("sftp://user@host/path", credentials=keys, setting="QUILLPOST_X")
-    assert told in refused.value.message
+    assert error in refused.value.message

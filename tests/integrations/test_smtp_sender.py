@@ -78,7 +78,7 @@ def test_one_click_unsubscribes_and_the_link_is_whole() -> None:
     assert f"\r\nList-Unsubscribe: <{LINK}>\r\n".encode() in mail.raw
 
 
-def test_without_a_link_nothing_is_said_of_unsubscribing() -> None:
+def test_without_a_link_there_is_no_unsubscribe_header() -> None:
     assert headers(sent(unsubscribe_url=None))["List-Unsubscribe"] is None
 
 
@@ -90,7 +90,7 @@ def test_a_repeat_has_the_same_message_id_and_another_mail_another() -> None:
     assert str(headers(first)["Message-ID"]).endswith("@quillpost.example>")
 
 
-def test_letters_of_all_the_world_arrive() -> None:
+def test_text_in_any_script_arrives() -> None:
     mail = sent(subject="Zoë 张伟 📮 scanned", text="Zoë 张伟 📮\n", html="<p>Zoë 张伟 📮</p>\n")
     assert headers(mail)["Subject"] == "Zoë 张伟 📮 scanned"
     assert mail.part("plain").strip() == "Zoë 张伟 📮"

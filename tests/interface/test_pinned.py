@@ -40,10 +40,10 @@ def test_what_is_seen_is_as_it_is_pinned(name: str, service: Service) -> None:
     pinned = (PINNED / name).read_text("utf-8")
     found = COLLECTORS[name](service)
     if found != pinned:
-        pytest.fail(told_apart(name, pinned, found), pytrace=False)
+        pytest.fail(describe_changes(name, pinned, found), pytrace=False)
 
 
-def told_apart(name: str, pinned: str, found: str) -> str:
+def describe_changes(name: str, pinned: str, found: str) -> str:
     """The first lines that differ, and what to do about them."""
     changes = unified_diff(pinned.splitlines(), found.splitlines(), f"pinned/{name}", f"now/{name}", n=1, lineterm="")
     shown = "\n".join(islice(changes, MOST_LINES))

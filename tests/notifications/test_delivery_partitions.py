@@ -54,7 +54,7 @@ def tell(container: Container, owner: Caller) -> None:
     complete_deliveries(container, claim_deliveries(container))
 
 
-def lying(container: Container) -> list[str]:
+def row_partitions(container: Container) -> list[str]:
     with container.db.system_transaction() as tx:
         return [table for table, _ in tx.execute(PLACES)]
 
@@ -66,9 +66,9 @@ def test_what_waits_lies_together_and_what_is_settled_by_its_day(
     deliveries.maintain_partitions(container.db, now=clock.now())
     create_order(container, owner)
     fan_out(container)
-    assert lying(container) == ["deliveries_pending"]
+    assert row_partitions(container) == ["deliveries_pending"]
     complete_deliveries(container, claim_deliveries(container))
-    assert lying(container) == named(clock.now(), 1)
+    assert row_partitions(container) == named(clock.now(), 1)
     assert [row.status for row in delivery_rows(container, hook)] == ["delivered"]
 
 
@@ -85,14 +85,14 @@ def test_the_days_to_come_are_opened_and_those_too_old_are_dropped_with_their_ro
     clock.advance(days=29)
     deliveries.maintain_partitions(container.db, now=clock.now())
     assert named(first, 1)[0] in open_days(container)
-    assert len(lying(container)) == 2
+    assert len(row_partitions(container)) == 2
     clock.advance(days=1)
     deliveries.maintain_partitions(container.db, now=clock.now())
     assert named(first, 1)[0] not in open_days(container)
     with container.db.system_transaction() as tx:
         gone = tx.execute(sa.text("select to_regclass(:name)"), {"name": named(first, 1)[0]}).scalar_one()
     assert gone is None
-    assert lying(container) == named(first + timedelta(days=1), 1)
+    assert row_partitions(container) == named(first + timedelta(days=1), 1)
 
 
 def test_a_day_that_nobody_opened_in_time_keeps_its_rows_where_they_are(
@@ -100,15 +100,15 @@ def test_a_day_that_nobody_opened_in_time_keeps_its_rows_where_they_are(
 ) -> None:
     subscribe(container, owner, type=ORDER_STATUS_EVENT)
     tell(container, owner)  # the tests' time is one for which the migration opened nothing
-    assert lying(container) == ["deliveries_other"]
+    assert row_partitions(container) == ["deliveries_other"]
     deliveries.maintain_partitions(container.db, now=clock.now())
     assert named(clock.now(), 1)[0] not in open_days(container)
     assert set(named(clock.now() + timedelta(days=1), 7)) <= set(open_days(container))
     tell(container, owner)
-    assert lying(container) == ["deliveries_other"] * 2
+    assert row_partitions(container) == ["deliveries_other"] * 2
     clock.advance(days=31)
     deliveries.maintain_partitions(container.db, now=clock.now())
-    assert lying(container) == []
+    assert row_partitions(container) == []
 
 
 def test_what_has_waited_for_as_long_goes_too(container: Container, clock: Clock, owner: Caller) -> None:
@@ -117,10 +117,10 @@ def test_what_has_waited_for_as_long_goes_too(container: Container, clock: Clock
     fan_out(container)
     clock.advance(days=30)
     deliveries.maintain_partitions(container.db, now=clock.now())
-    assert lying(container) == ["deliveries_pending"]
+    assert row_partitions(container) == ["deliveries_pending"]
     clock.advance(seconds=1)
     deliveries.maintain_partitions(container.db, now=clock.now())
-    assert lying(container) == []
+    assert row_partitions(container) == []
 
 
 def delete(container: Container, owner: Caller, hook: WebhookSubscription) -> None:
@@ -133,7 +133,7 @@ def gone(container: Container) -> list[int]:
         return list(tx.execute(sa.text("select webhook_id from webhooks_gone order by 1")).scalars())
 
 
-def test_what_a_deleted_subscription_was_told_goes_in_small_steps_and_all_else_stays(
+def test_deliveries_of_a_deleted_subscription_go_in_small_steps_and_all_else_stays(
     container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deliveries, "ORPHANED_PER_TRANSACTION", 2)
@@ -163,7 +163,7 @@ def test_what_is_gone_is_found_by_its_index(container: Container, owner: Caller)
     assert (delivery_rows(container, hook), len(delivery_rows(container, other))) == ([], 1)
 
 
-def test_of_two_who_forget_at_once_neither_takes_it_for_done(
+def test_of_two_simultaneous_cleanups_neither_ends_too_early(
     container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deliveries, "ORPHANED_PER_TRANSACTION", 1)
@@ -174,13 +174,13 @@ def test_of_two_who_forget_at_once_neither_takes_it_for_done(
     with container.db.system_transaction() as tx:
         tx.execute(sa.text("update webhooks_gone set gone_at = now() - interval '25 hours'"))
 
-    def forget() -> int:
+    def delete_orphaned() -> int:
         with container.db.system_transaction() as tx:
             return deliveries.delete_some_orphaned(tx)
 
     with ThreadPoolExecutor(1) as other, container.db.system_transaction() as tx:
         assert deliveries.delete_some_orphaned(tx) == 1
-        beside = other.submit(forget)
+        beside = other.submit(delete_orphaned)
         wait_until(lambda: has_lock_waiter(container))
         tx.commit()
         assert beside.result() == 0, "the other has taken it"
@@ -241,14 +241,14 @@ def test_what_a_reader_of_everything_holds_up_is_made_up_for_by_the_next_run(
         reader.execute("lock table deliveries in access share mode")
         deliveries.maintain_partitions(container.db, now=clock.now())
         assert set(open_days(container)) == old
-        assert lying(container) == []  # rows are forgotten all the same
+        assert row_partitions(container) == []  # rows are forgotten all the same
     deliveries.maintain_partitions(container.db, now=clock.now())
     assert new <= set(open_days(container))
     assert named(before + timedelta(days=1), 1)[0] not in open_days(container)
 
 
 @pytest.mark.parametrize(
-    ("what", "asked"),
+    ("what", "params"),
     [
         (deliveries.OPEN_PARTITIONS, {"first": date(2026, 5, 4), "last": date(2026, 5, 5)}),
         (deliveries.DROP_PARTITIONS, {"before": date(2100, 1, 1)}),
@@ -257,13 +257,13 @@ def test_what_a_reader_of_everything_holds_up_is_made_up_for_by_the_next_run(
     ids=["open", "drop", "forget"],
 )
 def test_a_tenant_neither_opens_nor_drops_a_day(
-    what: sa.TextClause, asked: dict[str, object], container: Container, owner: Caller
+    what: sa.TextClause, params: dict[str, object], container: Container, owner: Caller
 ) -> None:
     with (
         pytest.raises(ProgrammingError, match="permission denied"),
         container.db.transaction(build_tenant(owner)) as tx,
     ):
-        tx.execute(what, asked)
+        tx.execute(what, params)
 
 
 def test_a_stranger_sees_no_day_s_rows_and_nobody_reads_a_day_by_itself(
@@ -273,8 +273,8 @@ def test_a_stranger_sees_no_day_s_rows_and_nobody_reads_a_day_by_itself(
     deliveries.maintain_partitions(container.db, now=clock.now())
     tell(container, owner)
     stranger = open_account(container, "stranger@example.com")
-    for who, count in ((owner, 1), (stranger, 0)):
-        with container.db.transaction(build_tenant(who)) as tx:
+    for caller, count in ((owner, 1), (stranger, 0)):
+        with container.db.transaction(build_tenant(caller)) as tx:
             assert tx.execute(sa.text("select count(*) from deliveries")).scalar_one() == count
     for name in (named(clock.now(), 1)[0], "deliveries_pending", "deliveries_settled", "deliveries_other"):
         with (

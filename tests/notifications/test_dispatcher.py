@@ -39,22 +39,24 @@ def test_a_silent_receiver_silences_nobody_else(container: Container, owner: Cal
 
         receivers = Receivers(answer)
 
-        def told() -> Counter[str]:
+        def request_counts() -> Counter[str]:
             return Counter(url for url, _ in receivers.requests)
 
         silent: list[int] = []
 
         def release() -> None:
-            silent.append(told()["https://silent.example.com"])
+            silent.append(request_counts()["https://silent.example.com"])
             released.set()
 
-        await run_dispatcher(container, receivers, lambda: told()["https://lively.example.com"] == 150, release)
-        return Counter({"lively": told()["https://lively.example.com"], "silent": silent[0]})
+        await run_dispatcher(
+            container, receivers, lambda: request_counts()["https://lively.example.com"] == 150, release
+        )
+        return Counter({"lively": request_counts()["https://lively.example.com"], "silent": silent[0]})
 
     assert asyncio.run(journey()) == {"lively": 150, "silent": INITIAL_CONCURRENCY}
 
 
-def test_a_receiver_that_is_gone_is_told_nothing_more(container: Container, owner: Caller) -> None:
+def test_a_receiver_that_is_gone_gets_no_more_events(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
     for _ in range(12):
         create_order(container, owner)

@@ -49,7 +49,7 @@ def travel(container: Container, owner: Caller, pieces: int) -> Order:
     return order
 
 
-def pump_of(container: Container, receivers: Receivers) -> Dispatcher:
+def make_dispatcher(container: Container, receivers: Receivers) -> Dispatcher:
     return Dispatcher(
         container.db, container.encryptor, receivers, container.clock, response_timeout=timedelta(seconds=15)
     )
@@ -112,27 +112,27 @@ def test_a_piece_whose_event_fails_holds_up_its_own_later_ones_alone(
     assert ways(asyncio.run(journey(len(WAY)))) == {failed: list(WAY)}
 
 
-def test_two_pumps_beside_each_other_tell_everything_once(container: Container, owner: Caller) -> None:
+def test_two_dispatchers_at_once_deliver_everything_once(container: Container, owner: Caller) -> None:
     hooks = [subscribe(container, owner, type=ITEM_STATUS_EVENT, url=f"https://{n}.example.com") for n in range(6)]
     travel(container, owner, 5)
     whole = len(hooks) * 5 * len(WAY)
 
     async def journey() -> Counter[str]:
         receivers, stop = Receivers(always), asyncio.Event()
-        pumps = [asyncio.create_task(pump_of(container, receivers).run(stop)) for _ in range(2)]
+        dispatchers = [asyncio.create_task(make_dispatcher(container, receivers).run(stop)) for _ in range(2)]
         async with asyncio.timeout(20):
             while len(receivers.requests) < whole:
                 await receivers.heard.wait()
                 receivers.heard.clear()
         stop.set()
-        await asyncio.gather(*pumps)
+        await asyncio.gather(*dispatchers)
         return Counter(url for url, _ in receivers.requests)
 
     assert asyncio.run(journey()) == {hook.url: 5 * len(WAY) for hook in hooks}
     assert {row.status for hook in hooks for row in delivery_rows(container, hook)} == {"delivered"}
 
 
-def test_what_a_dead_pump_had_in_the_air_goes_again_when_its_lease_ends(
+def test_deliveries_in_flight_of_a_dead_dispatcher_are_sent_again_when_its_lease_ends(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     hook = subscribe(container, owner, type=ITEM_STATUS_EVENT)
@@ -147,7 +147,7 @@ def test_what_a_dead_pump_had_in_the_air_goes_again_when_its_lease_ends(
             raise AssertionError
 
         receivers = Receivers(answer)
-        running = asyncio.create_task(pump_of(container, receivers).run(asyncio.Event()))
+        running = asyncio.create_task(make_dispatcher(container, receivers).run(asyncio.Event()))
         async with asyncio.timeout(20):
             while len(receivers.requests) < 2:
                 await receivers.heard.wait()
@@ -198,10 +198,10 @@ def test_a_database_that_goes_away_in_the_middle_costs_no_event_and_no_order(
     async def journey() -> list[dict[str, Any]]:
         receivers = Receivers(interrupted(conninfo, times))
 
-        def is_told() -> bool:
+        def has_everything() -> bool:
             return len({event["event_id"] for event in heard(receivers)}) == 40 * len(WAY)
 
-        await run_dispatcher(container, receivers, is_told, lambda: None)
+        await run_dispatcher(container, receivers, has_everything, lambda: None)
         return heard(receivers)
 
     events = asyncio.run(journey())
@@ -240,7 +240,7 @@ def test_whatever_is_no_success_is_tried_again(container: Container, owner: Call
     assert timedelta(seconds=5) <= row.next_at - container.clock() <= timedelta(seconds=6)
 
 
-def test_a_pump_that_is_stopped_gives_its_lanes_back_at_once(container: Container, owner: Caller) -> None:
+def test_a_stopped_dispatcher_releases_its_queues_at_once(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ITEM_STATUS_EVENT)
     travel(container, owner, 20)
     whole = 20 * len(WAY)
@@ -256,7 +256,7 @@ def test_a_pump_that_is_stopped_gives_its_lanes_back_at_once(container: Containe
     assert len(first) + len(rest) == len({event["event_id"] for event in first + rest}) == whole
 
 
-def test_a_pump_that_is_stopped_waits_for_no_receiver_that_hangs(
+def test_a_stopped_dispatcher_does_not_wait_for_a_hanging_receiver(
     container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("quillpost.notifications.webhooks.dispatcher.SHUTDOWN_SECONDS", 0.05)
@@ -280,13 +280,13 @@ def test_a_pump_that_is_stopped_waits_for_no_receiver_that_hangs(
     assert lease_owner(container, silent)[0] is not None
 
 
-def test_one_that_is_paused_while_it_is_told_hears_no_more(container: Container, owner: Caller) -> None:
+def test_a_subscription_paused_during_delivery_gets_no_more_events(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ITEM_STATUS_EVENT)
     travel(container, owner, 100)
 
     async def journey() -> int:
         receivers, stop = Receivers(always), asyncio.Event()
-        running = asyncio.create_task(pump_of(container, receivers).run(stop))
+        running = asyncio.create_task(make_dispatcher(container, receivers).run(stop))
         async with asyncio.timeout(20):
             await receivers.heard.wait()
             await asyncio.to_thread(pause)
@@ -300,8 +300,8 @@ def test_one_that_is_paused_while_it_is_told_hears_no_more(container: Container,
         with container.db.transaction(build_tenant(owner)) as tx:
             webhook_service.pause_webhook(tx, hook.id, now=container.clock())
 
-    told = asyncio.run(journey())
+    sent_count = asyncio.run(journey())
     waiting = [row for row in delivery_rows(container, hook) if row.status == "pending"]
-    assert len(waiting) == 100 * len(WAY) - told > 0
+    assert len(waiting) == 100 * len(WAY) - sent_count > 0
     assert {row.attempts for row in waiting} == {0}
     assert fan_out(container) == 0

@@ -55,7 +55,7 @@ def owner(container: Container) -> Caller:
     return open_account(container)
 
 
-def set_lane(container: Container, hook: webhook_queries.WebhookSubscription, **values: object) -> None:
+def set_queue(container: Container, hook: webhook_queries.WebhookSubscription, **values: object) -> None:
     with container.db.system_transaction() as tx:
         of_it = webhook_lanes.c.webhook_id == hook.id
         tx.execute(webhook_lanes.update().where(of_it).values(**values))
@@ -79,7 +79,7 @@ def read(hand: LeaseHolder) -> list[DueDelivery]:
     return [due for due in hand.read() if isinstance(due, DueDelivery)]
 
 
-def test_a_subscription_has_a_lane_and_takes_it_along(container: Container, owner: Caller) -> None:
+def test_a_subscription_has_a_queue_that_is_deleted_with_it(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner)
     row = queue_row(container, hook)
     assert (row.due_at, row.woken, row.leased_by, row.failures) == (None, 0, None, 0)
@@ -89,7 +89,7 @@ def test_a_subscription_has_a_lane_and_takes_it_along(container: Container, owne
         assert tx.execute(webhook_lanes.select()).all() == []
 
 
-def test_whoever_leaves_a_lane_does_not_read_what_waits_in_another(
+def test_releasing_a_queue_does_not_read_the_deliveries_of_another(
     container: Container, owner: Caller, conninfo: str
 ) -> None:
     """Much that waits for one receiver makes the database believe that it is everybody's."""
@@ -114,7 +114,7 @@ def test_whoever_leaves_a_lane_does_not_read_what_waits_in_another(
     assert len(delivery_rows(container, dead)) > 5_000
 
 
-def test_a_lane_is_held_by_one_alone_until_its_lease_ends(container: Container, clock: Clock, owner: Caller) -> None:
+def test_a_queue_has_only_one_holder_until_its_lease_ends(container: Container, clock: Clock, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
     create_order(container, owner)
     fan_out(container)
@@ -127,7 +127,7 @@ def test_a_lane_is_held_by_one_alone_until_its_lease_ends(container: Container, 
     assert first.look() == set()
 
 
-def test_several_share_the_lanes_that_there_are(container: Container, owner: Caller) -> None:
+def test_several_holders_share_the_queues(container: Container, owner: Caller) -> None:
     hooks = {subscribe(container, owner, type=ORDER_STATUS_EVENT).id for _ in range(4)}
     create_order(container, owner)
     fan_out(container)
@@ -137,7 +137,7 @@ def test_several_share_the_lanes_that_there_are(container: Container, owner: Cal
     assert [len(share) for share in shares] == [2, 2]
 
 
-def test_a_lane_that_another_transaction_has_in_hand_is_passed_over(container: Container, owner: Caller) -> None:
+def test_a_queue_locked_by_another_transaction_is_skipped(container: Container, owner: Caller) -> None:
     hooks = {subscribe(container, owner, type=ORDER_STATUS_EVENT).id for _ in range(2)}
     create_order(container, owner)
     fan_out(container)
@@ -165,21 +165,21 @@ def test_those_that_failed_lately_come_last(container: Container, owner: Caller)
     failing, fine = (subscribe(container, owner, type=ORDER_STATUS_EVENT) for _ in range(2))
     create_order(container, owner)
     fan_out(container)
-    set_lane(container, failing, failures=1)
+    set_queue(container, failing, failures=1)
     assert LeaseHolder(container).lease(most=1) == [fine.id]
 
 
-def test_a_lane_that_rests_is_left_alone_for_as_long(container: Container, clock: Clock, owner: Caller) -> None:
+def test_a_queue_that_backs_off_is_not_leased_until_then(container: Container, clock: Clock, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
     create_order(container, owner)
     fan_out(container)
-    set_lane(container, hook, failures=5, resting_until=container.clock() + timedelta(seconds=5))
+    set_queue(container, hook, failures=5, resting_until=container.clock() + timedelta(seconds=5))
     assert LeaseHolder(container).lease() == []
     clock.advance(seconds=5)
     assert LeaseHolder(container).lease() == [hook.id]
 
 
-def test_an_empty_lane_is_left_with_nothing_to_do(container: Container, owner: Caller) -> None:
+def test_an_empty_queue_is_released_with_nothing_due(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
     create_order(container, owner)
     fan_out(container)
@@ -191,7 +191,7 @@ def test_an_empty_lane_is_left_with_nothing_to_do(container: Container, owner: C
     assert (row.due_at, row.leased_by, row.leased_until) == (None, None, None)
 
 
-def test_a_lane_is_left_until_the_next_of_its_deliveries_is_due(container: Container, owner: Caller) -> None:
+def test_a_queue_is_released_until_its_next_delivery_is_due(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
     for _ in range(2):
         create_order(container, owner)
@@ -207,7 +207,7 @@ def test_a_lane_is_left_until_the_next_of_its_deliveries_is_due(container: Conta
     assert queue_row(container, hook).due_at == soon
 
 
-def test_what_waits_behind_another_of_its_stream_keeps_nobody_in_the_lane(container: Container, owner: Caller) -> None:
+def test_deliveries_blocked_in_their_stream_do_not_hold_the_queue(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ITEM_STATUS_EVENT)
     order = create_order(container, owner)
     fan_out(container)
@@ -223,7 +223,7 @@ def test_what_waits_behind_another_of_its_stream_keeps_nobody_in_the_lane(contai
     assert len(delivery_rows(container, hook)) == 2
 
 
-def test_a_lane_into_which_more_came_meanwhile_is_not_left(container: Container, owner: Caller) -> None:
+def test_a_queue_with_new_deliveries_is_not_released(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
     create_order(container, owner)
     fan_out(container)
@@ -238,7 +238,7 @@ def test_a_lane_into_which_more_came_meanwhile_is_not_left(container: Container,
 
 
 @pytest.mark.parametrize("status", ["paused", "disabled"])
-def test_the_lane_of_a_subscription_that_rests_is_left_until_somebody_wakes_it(
+def test_the_queue_of_an_inactive_subscription_is_released_until_it_is_woken(
     container: Container, owner: Caller, status: str
 ) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
@@ -254,10 +254,10 @@ def test_the_lane_of_a_subscription_that_rests_is_left_until_somebody_wakes_it(
     assert LeaseHolder(container).lease() == [hook.id]
 
 
-def test_whoever_wakes_a_lane_afresh_ends_its_rest(container: Container, owner: Caller) -> None:
+def test_waking_a_queue_afresh_ends_its_backoff(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner)
     rest = container.clock() + timedelta(minutes=10)
-    set_lane(container, hook, failures=9, troubled_since=container.clock(), resting_until=rest)
+    set_queue(container, hook, failures=9, troubled_since=container.clock(), resting_until=rest)
     wake(container, owner, hook)
     assert health(container, hook) == EndpointHealth(9, container.clock(), rest)
     wake(container, owner, hook, afresh=True)
@@ -265,7 +265,7 @@ def test_whoever_wakes_a_lane_afresh_ends_its_rest(container: Container, owner: 
     assert queue_wakeups(container, hook) == (container.clock(), 2)
 
 
-def test_nobody_wakes_a_stranger_s_lane_nor_one_of_another_mode(container: Container, owner: Caller) -> None:
+def test_a_queue_of_another_account_or_mode_cannot_be_woken(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner)
     stranger = open_account(container, "stranger@example.com")
     for caller in (stranger, Caller(owner.account_id, "live"), Caller(owner.account_id, owner.mode, sub_account_id=7)):
@@ -273,7 +273,7 @@ def test_nobody_wakes_a_stranger_s_lane_nor_one_of_another_mode(container: Conta
     assert queue_wakeups(container, hook) == (None, 0)
 
 
-def test_outcomes_of_one_who_lost_the_lane_count_for_nothing(container: Container, clock: Clock, owner: Caller) -> None:
+def test_outcomes_recorded_after_a_lost_lease_do_not_count(container: Container, clock: Clock, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
     create_order(container, owner)
     fan_out(container)

@@ -41,19 +41,19 @@ def row_of(container: Container, hook: webhook_queries.WebhookSubscription) -> s
         return tx.execute(sa.select(webhooks).where(webhooks.c.id == hook.id)).one()
 
 
-def told(container: Container) -> list[sa.Row[Any]]:
+def sent_notices(container: Container) -> list[sa.Row[Any]]:
     with container.db.system_transaction() as tx:
         return list(tx.execute(sa.select(notices).order_by(notices.c.id)).all())
 
 
-def trouble(container: Container, hook: webhook_queries.WebhookSubscription, **since: float) -> None:
+def mark_failing(container: Container, hook: webhook_queries.WebhookSubscription, **since: float) -> None:
     with container.db.system_transaction() as tx:
         at = container.clock() - timedelta(**since)
         of_it = webhook_lanes.c.webhook_id == hook.id
         tx.execute(webhook_lanes.update().where(of_it).values(failures=9, troubled_since=at))
 
 
-def test_after_the_last_try_the_subscription_is_failing_and_its_owner_is_told(
+def test_after_the_last_attempt_the_subscription_is_failing_and_its_owner_is_notified(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT, url=URL)
@@ -61,10 +61,10 @@ def test_after_the_last_try_the_subscription_is_failing_and_its_owner_is_told(
     begun = container.clock()
     for wait in webhook_rules.RETRY_DELAYS:
         assert len(deliver(container, 500).requests) == 1
-        assert (row_of(container, hook).status, told(container)) == ("active", [])
+        assert (row_of(container, hook).status, sent_notices(container)) == ("active", [])
         clock.advance(seconds=wait.total_seconds() * 1.2)
     deliver(container, 500)
-    row, [delivery], [notice] = row_of(container, hook), delivery_rows(container, hook), told(container)
+    row, [delivery], [notice] = row_of(container, hook), delivery_rows(container, hook), sent_notices(container)
     assert (delivery.status, delivery.attempts, delivery.next_at) == ("failed", 10, None)
     assert (row.status, row.failing_since, row.last_error) == ("failing", begun, "The receiver answered 500.")
     assert (notice.account_id, notice.address, notice.kind) == (owner.account_id, "owner@example.com", "webhook")
@@ -80,7 +80,7 @@ def fail_for_good(container: Container, owner: Caller) -> None:
     )
 
 
-def test_an_owner_is_told_once_until_the_receiver_answers_again(
+def test_an_owner_is_notified_once_until_the_receiver_answers_again(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
@@ -88,23 +88,23 @@ def test_an_owner_is_told_once_until_the_receiver_answers_again(
         fail_for_good(container, owner)
         clock.advance(days=1)
     assert row_of(container, hook).last_error == "The receiver answered 500: no idea"
-    assert len(told(container)) == 1
+    assert len(sent_notices(container)) == 1
     create_order(container, owner)
     fan_out(container)
     complete_deliveries(container, claim_deliveries(container))
     row = row_of(container, hook)
     assert (row.status, row.failing_since, row.last_error) == ("active", None, None)
     fail_for_good(container, owner)
-    assert len(told(container)) == 2
+    assert len(sent_notices(container)) == 2
 
 
-def test_one_that_comes_and_goes_is_told_of_once_a_day(container: Container, clock: Clock, owner: Caller) -> None:
+def test_an_unstable_receiver_is_reported_once_a_day(container: Container, clock: Clock, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
     for _ in range(3):
         fail_for_good(container, owner)
         set_columns(container, webhooks, hook.id, status="active")
         clock.advance(minutes=5)
-    assert len(told(container)) == 1
+    assert len(sent_notices(container)) == 1
 
 
 def test_a_failure_is_shown_while_it_is_tried_again_and_a_success_takes_it_away(
@@ -122,11 +122,11 @@ def test_a_failure_is_shown_while_it_is_tried_again_and_a_success_takes_it_away(
     assert health(container, hook) == HEALTHY_ENDPOINT
 
 
-def test_a_receiver_that_is_gone_has_its_owner_told(container: Container, owner: Caller) -> None:
+def test_the_owner_is_notified_of_a_receiver_that_is_gone(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT, url=URL)
     create_order(container, owner)
     deliver(container, 410)
-    row, [notice] = row_of(container, hook), told(container)
+    row, [notice] = row_of(container, hook), sent_notices(container)
     assert (row.status, row.last_error, row.failing_since) == (
         "disabled",
         webhook_service.GONE_ERROR,
@@ -157,18 +157,18 @@ def test_after_failures_in_a_row_the_receiver_is_left_alone_and_then_tried_with_
     for _ in range(10):
         create_order(container, owner)
     deliver(container, *[500] * 5)
-    lane = queue_row(container, hook)
-    assert (lane.failures, lane.resting_until) == (5, container.clock() + webhook_rules.MIN_BACKOFF)
+    queue = queue_row(container, hook)
+    assert (queue.failures, queue.resting_until) == (5, container.clock() + webhook_rules.MIN_BACKOFF)
     clock.advance(seconds=5)
     deliver(container, 500)
-    lane = queue_row(container, hook)
-    assert (lane.failures, lane.resting_until) == (6, container.clock() + 2 * webhook_rules.MIN_BACKOFF)
+    queue = queue_row(container, hook)
+    assert (queue.failures, queue.resting_until) == (6, container.clock() + 2 * webhook_rules.MIN_BACKOFF)
     clock.advance(seconds=10)
     assert len(deliver(container, *[200] * 10).requests) == 10
     assert {row.status for row in delivery_rows(container, hook)} == {"delivered"}
 
 
-def test_what_waited_in_vain_all_the_time_is_given_up_and_its_owner_told(
+def test_deliveries_past_the_retry_time_are_given_up_and_the_owner_is_notified(
     container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhook_service, "DELIVERIES_PER_TRANSACTION", 2)
@@ -183,11 +183,11 @@ def test_what_waited_in_vain_all_the_time_is_given_up_and_its_owner_told(
     fan_out(container)
     webhook_service.give_up_failing(container.db, now=container.clock())
     assert {row.status for row in delivery_rows(container, hook)} == {"pending"}
-    trouble(container, hook, days=3)  # not for as long
+    mark_failing(container, hook, days=3)  # not for as long
     webhook_service.give_up_failing(container.db, now=container.clock())
     assert {row.status for row in delivery_rows(container, hook)} == {"pending"}
-    assert [notice.subject for notice in told(container)] == ["A webhook of yours cannot be reached"]
-    trouble(container, hook, seconds=webhook_rules.MAX_RETRY_TIME.total_seconds() + 1)
+    assert [notice.subject for notice in sent_notices(container)] == ["A webhook of yours cannot be reached"]
+    mark_failing(container, hook, seconds=webhook_rules.MAX_RETRY_TIME.total_seconds() + 1)
     webhook_service.give_up_failing(container.db, now=container.clock())
     *old, new = delivery_rows(container, hook)
     assert {(row.status, row.error, row.next_at) for row in old} == {
@@ -195,11 +195,11 @@ def test_what_waited_in_vain_all_the_time_is_given_up_and_its_owner_told(
     }
     assert (len(old), new.status) == (5, "pending")
     assert {row.status for row in delivery_rows(container, fine)} == {"pending"}
-    assert (row_of(container, hook).status, len(told(container))) == ("failing", 2)
+    assert (row_of(container, hook).status, len(sent_notices(container))) == ("failing", 2)
     assert row_of(container, hook).failing_since == old[0].created_at
-    assert told(container)[1].subject == "Events for a webhook of yours were given up"
+    assert sent_notices(container)[1].subject == "Events for a webhook of yours were given up"
     webhook_service.give_up_failing(container.db, now=container.clock())
-    assert len(told(container)) == 2
+    assert len(sent_notices(container)) == 2
 
 
 def test_what_waits_for_one_that_is_paused_is_not_given_up(container: Container, clock: Clock, owner: Caller) -> None:
@@ -208,12 +208,12 @@ def test_what_waits_for_one_that_is_paused_is_not_given_up(container: Container,
     fan_out(container)
     set_columns(container, webhooks, hook.id, status="paused")
     clock.advance(days=10)
-    trouble(container, hook, days=9)
+    mark_failing(container, hook, days=9)
     webhook_service.give_up_failing(container.db, now=container.clock())
     assert [row.status for row in delivery_rows(container, hook)] == ["pending"]
 
 
-def test_an_owner_hears_of_trouble_after_an_hour_once_and_a_success_heals_it(
+def test_an_owner_is_notified_once_after_an_hour_of_failures_and_a_success_ends_them(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     hook, paused = (subscribe(container, owner, type=ORDER_STATUS_EVENT, url=URL) for _ in range(2))
@@ -221,14 +221,14 @@ def test_an_owner_hears_of_trouble_after_an_hour_once_and_a_success_heals_it(
     create_order(container, owner)
     begun = container.clock()
     deliver(container, 500)
-    trouble(container, paused, hours=9)
+    mark_failing(container, paused, hours=9)
     clock.advance(seconds=webhook_rules.FAILING_NOTICE_AFTER.total_seconds())
     webhook_service.give_up_failing(container.db, now=container.clock())
-    assert (row_of(container, hook).status, told(container)) == ("active", [])
+    assert (row_of(container, hook).status, sent_notices(container)) == ("active", [])
     clock.advance(seconds=1)
     for _ in range(2):
         webhook_service.give_up_failing(container.db, now=container.clock())
-        row, [notice] = row_of(container, hook), told(container)
+        row, [notice] = row_of(container, hook), sent_notices(container)
         assert (row.status, row.failing_since) == ("failing", begun)
     assert (notice.account_id, notice.address) == (owner.account_id, "owner@example.com")
     for word in (URL, "2026-05-04 12:00:00 UTC", "The receiver answered 500.", "Nothing is lost yet", "resume"):
@@ -239,10 +239,10 @@ def test_an_owner_hears_of_trouble_after_an_hour_once_and_a_success_heals_it(
     assert (row.status, row.failing_since, row.last_error) == ("active", None, None)
 
 
-def test_one_that_somebody_has_in_hand_is_told_of_the_next_time(container: Container, owner: Caller) -> None:
+def test_a_locked_subscription_is_reported_the_next_time(container: Container, owner: Caller) -> None:
     slow, hook = (subscribe(container, owner) for _ in range(2))
     for each in (slow, hook):
-        trouble(container, each, hours=2)
+        mark_failing(container, each, hours=2)
     with container.db.system_transaction() as changing:
         webhook_queries.read_webhook(changing, slow.id, locked=True)
         webhook_service.give_up_failing(container.db, now=container.clock())

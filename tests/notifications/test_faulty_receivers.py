@@ -41,7 +41,7 @@ PATIENCE = 0.5
 """Seconds that a receiver has to answer here."""
 
 NOT_HTTP = "gave an answer that is not HTTP"
-FAULTS: dict[str, tuple[Answer, int | None, str | None]] = {
+FAILURES: dict[str, tuple[Answer, int | None, str | None]] = {
     "slow": (stay_silent, None, "did not answer within 0.5 seconds"),
     "resetting": (reset_connection, None, "closed the connection without an answer"),
     "speaking of something else": (reply_with("SSH-2.0-OpenSSH_9.6"), None, NOT_HTTP),
@@ -148,11 +148,11 @@ def assert_in_order(heard: Sequence[tuple[int, str, str]]) -> None:
         assert statuses[-1] == "Printed"
 
 
-@pytest.mark.parametrize("failure", FAULTS)
+@pytest.mark.parametrize("failure", FAILURES)
 def test_a_receiver_that_fails_gets_everything_once_it_is_well(
     container: Container, clock: Clock, owner: Caller, failure: str
 ) -> None:
-    mood, status, error = FAULTS[failure]
+    mood, status, error = FAILURES[failure]
     ill, well = Moody(mood), Moody(WELL)
     with ill.server, well.server:
         sick, lively = listen(container, owner, ill.server), listen(container, owner, well.server)
@@ -164,8 +164,8 @@ def test_a_receiver_that_fails_gets_everything_once_it_is_well(
         assert [row.response_status for row in first] == [status] * PIECES
         assert all(error is None or error in row.error for row in first)
         assert [row.attempts for row in second] == [0] * PIECES, "a later event overtook the earlier"
-        asked = timedelta(seconds=120) if status == 429 else timedelta(seconds=5)
-        assert min(row.next_at for row in first) >= clock.now() + asked
+        delay = timedelta(seconds=120) if status == 429 else timedelta(seconds=5)
+        assert min(row.next_at for row in first) >= clock.now() + delay
 
         ill.mood = WELL
         clock.advance(seconds=130)

@@ -30,7 +30,7 @@ def owner(container: Container) -> Caller:
     return open_account(container)
 
 
-def pump_to(container: Container, receivers: Receivers) -> Dispatcher:
+def make_dispatcher(container: Container, receivers: Receivers) -> Dispatcher:
     return Dispatcher(
         container.db, container.encryptor, receivers, container.clock, response_timeout=timedelta(seconds=15)
     )
@@ -45,12 +45,12 @@ def add_late(container: Container, hook: webhook_queries.WebhookSubscription, *,
             webhook_queries.schedule_queue(tx, hook.id, at=now)
 
 
-def count_told(container: Container, hook: webhook_queries.WebhookSubscription) -> int:
+def count_sent(container: Container, hook: webhook_queries.WebhookSubscription) -> int:
     with container.db.system_transaction() as tx:
         return webhook_queries.read_webhook(tx, hook.id).invoke_count
 
 
-def test_what_comes_late_into_a_lane_that_is_held_goes_out(container: Container, owner: Caller) -> None:
+def test_a_late_delivery_into_a_leased_queue_is_sent(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
     create_order(container, owner)
     fan_out(container)
@@ -63,7 +63,7 @@ def test_what_comes_late_into_a_lane_that_is_held_goes_out(container: Container,
             return PostResult(200)
 
         receivers = Receivers(answer)
-        running = asyncio.create_task(pump_to(container, receivers).run(stop))
+        running = asyncio.create_task(make_dispatcher(container, receivers).run(stop))
         async with asyncio.timeout(20):
             await receivers.heard.wait()
             receivers.heard.clear()
@@ -77,9 +77,7 @@ def test_what_comes_late_into_a_lane_that_is_held_goes_out(container: Container,
     assert {row.status for row in delivery_rows(container, hook)} == {"delivered"}
 
 
-def test_whoever_leaves_a_lane_in_which_something_is_due_has_the_next_one_look(
-    container: Container, owner: Caller
-) -> None:
+def test_a_queue_released_with_due_deliveries_is_leased_again_at_once(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
     create_order(container, owner)
     fan_out(container)
@@ -128,17 +126,17 @@ def test_what_a_slow_call_holds_up_is_written_down_after_it_and_sent_once(
         receivers, stop = Receivers(answer), asyncio.Event()
         with container.db.system_transaction() as changing:
             webhook_queries.read_webhook(changing, slow.id, locked=True)
-            running = asyncio.create_task(pump_to(container, receivers).run(stop))
-            await asyncio.to_thread(wait_until, lambda: count_told(container, fine) == pieces)
+            running = asyncio.create_task(make_dispatcher(container, receivers).run(stop))
+            await asyncio.to_thread(wait_until, lambda: count_sent(container, fine) == pieces)
             assert 0 < len([url for url, _ in receivers.requests if url == slow.url]) < pieces
             if ends_meanwhile:
                 stop.set()
         if not ends_meanwhile:
-            await asyncio.to_thread(wait_until, lambda: count_told(container, slow) == pieces)
+            await asyncio.to_thread(wait_until, lambda: count_sent(container, slow) == pieces)
             stop.set()
         await running
         return Counter(url for url, _ in receivers.requests)
 
-    asked = asyncio.run(journey())
-    assert asked == {slow.url: count_told(container, slow), fine.url: pieces}
+    request_counts = asyncio.run(journey())
+    assert request_counts == {slow.url: count_sent(container, slow), fine.url: pieces}
     assert queue_row(container, slow).leased_by is None

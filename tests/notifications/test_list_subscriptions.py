@@ -57,7 +57,7 @@ Going = Callable[[Town, Caller], int]
 
 
 @pytest.mark.parametrize("goes", [Town.move, Town.merge])
-def test_mail_under_way_is_told_of_to_the_end(town: Town, goes: Going) -> None:
+def test_events_of_mail_under_way_are_sent_to_the_end(town: Town, goes: Going) -> None:
     order_id = make_order(town.container, town.here, town.list_id)
     town.ship(order_id, "processing")
     before = len(event_types(town.container, town.hook))

@@ -99,7 +99,7 @@ def test_news_of_scans_can_be_refused_and_an_owners_notice_need_not(container: C
     assert "your address is that of the account Dana Whitfield." in owners.part("plain")
 
 
-def test_who_has_refused_since_it_was_posted_gets_nothing(container: Container, caller: Caller) -> None:
+def test_unsubscribing_after_a_message_was_queued_stops_it(container: Container, caller: Caller) -> None:
     enqueue_notification(container, caller.account_id)
     enqueue_notification(container, caller.account_id, key="hook:7", kind="webhook_failing")
     with container.db.system_transaction() as tx:
@@ -139,8 +139,8 @@ def test_what_a_text_service_says_is_kept(
     container: Container, caller: Caller, answer: str, status: str, error: str
 ) -> None:
     enqueue_notification(container, caller.account_id, PHONE)
-    said = b'{"code": 21211, "message": "Not a number"}'
-    with ScriptedServer(reply_with(f"HTTP/1.1 {answer}\nContent-Length: {len(said)}", said)) as service:
+    body = b'{"code": 21211, "message": "Not a number"}'
+    with ScriptedServer(reply_with(f"HTTP/1.1 {answer}\nContent-Length: {len(body)}", body)) as service:
         send_all_due(message_sender(container, text=sms_notifier(service.url(""))))
         assert len(service.requests) == 1
     row = notification_rows(container)[0]
@@ -332,7 +332,7 @@ def test_without_a_server_a_message_is_written_where_a_first_run_shows_it(
     assert statuses(container) == ["sent", "sent"]
 
 
-def test_a_courier_outlives_a_database_that_is_away(container: Container) -> None:
+def test_the_message_sender_survives_a_lost_database(container: Container) -> None:
     away = Database("host=127.0.0.1 port=1 dbname=nowhere")
 
     async def go() -> list[str]:

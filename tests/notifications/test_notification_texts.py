@@ -43,7 +43,7 @@ def news(*named: ScannedItem, **changes: Any) -> ScanNews:
     return ScanNews(**given | changes)
 
 
-def test_one_scan_says_who_where_when_and_how_often() -> None:
+def test_one_scan_names_person_place_time_and_count() -> None:
     one = news(scanned())
     assert notification_service.build_subject(one) == "Jane Doe scanned your postcard"
     assert notification_service.build_email_text(one, zone=UTC) == (
@@ -93,7 +93,7 @@ def test_of_very_many_the_first_are_named_and_the_others_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("scan_news", "words"),
     [
         (
             news(scanned(total_scans=3)),
@@ -105,8 +105,8 @@ def test_of_very_many_the_first_are_named_and_the_others_counted() -> None:
         ),
     ],
 )
-def test_a_text_message_is_short(told: ScanNews, words: str) -> None:
-    assert notification_service.build_text_message(told) == words
+def test_a_text_message_is_short(scan_news: ScanNews, words: str) -> None:
+    assert notification_service.build_text_message(scan_news) == words
     assert fit_text_message(words) == words
     assert len(words) <= MAX_TEXT_LENGTH
 

@@ -79,25 +79,25 @@ def test_what_happens_before_and_during_a_pause_goes_out_on_resume_in_its_order(
     assert {due.webhook_id for due in claim_deliveries(container)} == {other.id}
     assert event_types(container, hook) == [ITEM_STATUS_EVENT, ITEM_STATUS_EVENT]
     resume(container, owner, hook)
-    told = []
+    statuses = []
     while dues := [due for due in claim_deliveries(container) if due.webhook_id == hook.id]:
-        told += [payload_data(due)["order_item.current_status"] for due in dues]
+        statuses += [payload_data(due)["order_item.current_status"] for due in dues]
         complete_deliveries(container, dues)
-    assert told == ["Processing", "Printed"]
+    assert statuses == ["Processing", "Printed"]
 
 
-def test_what_is_in_the_air_is_not_sent_again_by_a_pause_and_a_resume(
+def test_deliveries_in_flight_are_not_sent_again_by_a_pause_and_a_resume(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
     create_order(container, owner)
     fan_out(container)
-    [flying] = claim_deliveries(container)
+    [in_flight] = claim_deliveries(container)
     pause(container, owner, hook)
     resume(container, owner, hook)
     assert claim_deliveries(container) == []
     clock.advance(seconds=LEASE.seconds)
-    assert [due.id for due in claim_deliveries(container)] == [flying.id]
+    assert [due.id for due in claim_deliveries(container)] == [in_flight.id]
 
 
 def test_another_try_comes_with_a_resume_and_beside_its_schedule(container: Container, owner: Caller) -> None:
@@ -179,9 +179,9 @@ def test_an_attempt_that_fails_while_the_subscription_moves_leaves_no_words_behi
     hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
     create_order(container, owner)
     fan_out(container)
-    flying = claim_deliveries(container)
+    in_flight = claim_deliveries(container)
     change(container, owner, hook, verb="get")
-    complete_deliveries(container, flying, "pending", next_at=container.clock())
+    complete_deliveries(container, in_flight, "pending", next_at=container.clock())
     [row] = delivery_rows(container, hook)
     assert row.body is None
     [again] = claim_deliveries(container)

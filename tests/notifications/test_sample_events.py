@@ -44,9 +44,9 @@ def owner(container: Container, clock: Clock) -> Caller:
 
 def subscribe(container: Container, caller: Caller, **how: Any) -> tuple[webhook_queries.WebhookSubscription, Webhook]:
     """The subscription, and what its receiver verifies with."""
-    wanted = {"url": "https://example.com/hook", "type": "*"} | how
+    values = {"url": "https://example.com/hook", "type": "*"} | how
     with container.db.transaction(build_tenant(caller)) as tx:
-        hook, secret = webhook_service.create_webhook(tx, caller, container.encryptor, now=container.clock(), **wanted)
+        hook, secret = webhook_service.create_webhook(tx, caller, container.encryptor, now=container.clock(), **values)
     return hook, Webhook(secret)
 
 
@@ -56,10 +56,10 @@ def send_sample(container: Container, caller: Caller, hook: webhook_queries.Webh
     return sent.event_id, sent.event_type
 
 
-def only_message(receiver: Webhook, told: Receivers) -> dict[str, Any]:
+def only_message(receiver: Webhook, receivers: Receivers) -> dict[str, Any]:
     """What arrived, once, if its signature is good."""
-    [(_, body)] = told.requests
-    return dict(receiver.verify(body, dict(told.headers[0])))
+    [(_, body)] = receivers.requests
+    return dict(receiver.verify(body, dict(receivers.headers[0])))
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,16 @@ def test_a_sample_of_the_subscribed_type_arrives_and_verifies(
 ) -> None:
     hook, receiver = subscribe(container, owner, type=subscribed)
     event = send_sample(container, owner, hook)
-    told = deliver(container, 204)
-    message = only_message(receiver, told)
+    receivers = deliver(container, 204)
+    message = only_message(receiver, receivers)
     assert (message["event_id"], message["event_type"]) == event
     assert event[1] == event_type
-    assert told.headers[0]["webhook-id"] == event[0]
+    assert receivers.headers[0]["webhook-id"] == event[0]
     assert message["timestamp"] == int(container.clock().timestamp())
     assert set(message["data"]) == (ORDER_KEYS if event_type == ORDER_STATUS_EVENT else FLAT_KEYS)
     assert {message["data"][key] for key in message["data"] if key.endswith(".id")} == {0}
     [row] = delivery_rows(container, hook)
-    assert (row.status, row.body) == ("delivered", told.requests[0][1].decode())
+    assert (row.status, row.body) == ("delivered", receivers.requests[0][1].decode())
 
 
 def test_a_delivered_sample_has_its_date_and_a_scanned_one_its_scan(container: Container, owner: Caller) -> None:
@@ -93,15 +93,15 @@ def test_a_delivered_sample_has_its_date_and_a_scanned_one_its_scan(container: C
     assert [found[each]["order_item.scans"] for each in found] == [0, 1]
 
 
-def test_a_sample_goes_out_as_a_query_where_that_is_asked_for(container: Container, owner: Caller) -> None:
+def test_a_sample_is_sent_as_a_query_to_a_get_subscription(container: Container, owner: Caller) -> None:
     hook, _ = subscribe(container, owner, type=DELIVERED_EVENT, verb="get")
     event_id, _ = send_sample(container, owner, hook)
-    told = deliver(container, 200)
-    [(url, body)] = told.requests
+    receivers = deliver(container, 200)
+    [(url, body)] = receivers.requests
     query = parse_qs(urlsplit(url).query)
     assert (query["event_id"], query["order.id"], query["recipient.name"]) == ([event_id], ["0"], ["Jane Doe"])
     assert body == b""
-    assert set(told.headers[0]) >= {"webhook-id", "webhook-timestamp", "webhook-signature"}
+    assert set(receivers.headers[0]) >= {"webhook-id", "webhook-timestamp", "webhook-signature"}
 
 
 def test_a_sample_that_fails_is_sent_again_to_the_letter(container: Container, clock: Clock, owner: Caller) -> None:

@@ -49,7 +49,7 @@ def news(container: Container) -> int:
         return int(tx.execute(sa.select(sa.func.count()).select_from(scan_news)).scalar_one())
 
 
-def test_the_first_scan_is_told_at_once_to_everyone_named(container: Container, caller: Caller) -> None:
+def test_everyone_named_is_notified_of_the_first_scan_at_once(container: Container, caller: Caller) -> None:
     order = order_with_codes(container, caller, notification_emails=[DANA, "bob@example.com", PHONE])
     scan(container, order)
     assert write_digests(container) == 3
@@ -69,7 +69,7 @@ def test_the_first_scan_is_told_at_once_to_everyone_named(container: Container, 
     assert news(container) == 0, "news that everyone has heard is forgotten"
 
 
-def test_further_scans_are_told_together_when_the_window_ends(
+def test_further_scans_are_reported_together_when_the_window_ends(
     container: Container, caller: Caller, clock: Clock
 ) -> None:
     order = order_with_codes(container, caller, 3, notification_emails=[DANA])
@@ -90,7 +90,9 @@ def test_further_scans_are_told_together_when_the_window_ends(
     assert write_digests(container) == 0
 
 
-def test_after_a_quiet_window_a_scan_is_told_at_once_again(container: Container, caller: Caller, clock: Clock) -> None:
+def test_after_a_quiet_window_a_scan_is_reported_at_once_again(
+    container: Container, caller: Caller, clock: Clock
+) -> None:
     order = order_with_codes(container, caller, notification_emails=[DANA])
     scan(container, order)
     write_digests(container)
@@ -108,7 +110,7 @@ def test_orders_do_not_wait_for_one_another(container: Container, caller: Caller
     assert write_digests(container) == 1
 
 
-def test_machines_are_not_told_of(container: Container, caller: Caller) -> None:
+def test_scans_by_machines_are_not_reported(container: Container, caller: Caller) -> None:
     order = order_with_codes(container, caller, notification_emails=[DANA])
     with container.db.system_transaction() as tx:
         item = item_ids(tx, order)[0]
@@ -124,14 +126,14 @@ def test_an_order_that_names_nobody_leaves_no_news(container: Container, caller:
     assert (news(container), write_digests(container)) == (0, 0)
 
 
-def test_an_address_that_is_named_twice_is_told_once(container: Container, caller: Caller) -> None:
+def test_an_address_named_twice_is_notified_once(container: Container, caller: Caller) -> None:
     order = order_with_codes(container, caller, notification_emails=[DANA, "Dana@Example.com", DANA])
     scan(container, order)
     write_digests(container)
     assert [row.address for row in notification_rows(container)] == [DANA]
 
 
-def test_who_has_refused_is_told_no_more_and_others_are(container: Container, caller: Caller) -> None:
+def test_unsubscribed_readers_are_not_notified_and_others_are(container: Container, caller: Caller) -> None:
     with container.db.system_transaction() as tx:
         notification_service.unsubscribe(
             tx, NotificationReader(caller.account_id, "DANA@example.com"), now=container.clock()
@@ -152,7 +154,7 @@ def test_a_refusal_to_a_stranger_is_none_to_me(container: Container, caller: Cal
     assert [row.account_id for row in notification_rows(container)] == [caller.account_id]
 
 
-def test_who_refuses_before_the_window_ends_hears_nothing_of_it(
+def test_unsubscribing_before_the_window_ends_stops_its_notification(
     container: Container, caller: Caller, clock: Clock
 ) -> None:
     order = order_with_codes(container, caller, notification_emails=[DANA])
@@ -167,7 +169,7 @@ def test_who_refuses_before_the_window_ends_hears_nothing_of_it(
     assert news(container) == 0
 
 
-def test_who_changes_their_mind_hears_of_what_comes_then(container: Container, caller: Caller) -> None:
+def test_resubscribing_brings_only_later_scans(container: Container, caller: Caller) -> None:
     reader = NotificationReader(caller.account_id, DANA)
     order = order_with_codes(container, caller, notification_emails=[DANA])
     with container.db.system_transaction() as tx:
@@ -185,8 +187,8 @@ def test_a_burst_is_one_notice_for_each_address(container: Container, caller: Ca
     addresses = [f"reader{n}@example.com" for n in range(10)]
     order = order_with_codes(container, caller, 50, notification_emails=addresses)
     with container.db.system_transaction() as tx:
-        asked = {"order": order.id, "each": CROWD // 50, "now": container.clock()}
-        visits = list(tx.execute(MANY_VISITS, asked).scalars())
+        params = {"order": order.id, "each": CROWD // 50, "now": container.clock()}
+        visits = list(tx.execute(MANY_VISITS, params).scalars())
         for start in range(0, CROWD, 2_000):
             noting.insert_scan_news(tx, visits[start : start + 2_000], now=container.clock())
     assert news(container) == CROWD, "kept once, however many are told of it"
@@ -199,14 +201,14 @@ def test_a_burst_is_one_notice_for_each_address(container: Container, caller: Ca
     assert news(container) == 0
 
 
-def test_news_that_is_written_while_others_are_told_is_not_lost(
+def test_scans_recorded_while_others_are_notified_are_not_lost(
     container: Container, caller: Caller, clock: Clock
 ) -> None:
     """One who counts holds the thread until it commits: whoever tells meanwhile passes it by."""
     order = order_with_codes(container, caller, 2, notification_emails=[DANA])
     with container.db.system_transaction() as tx:
-        asked = {"order": order.id, "each": 1, "now": container.clock()}
-        first, second = tx.execute(MANY_VISITS, asked).scalars()
+        params = {"order": order.id, "each": 1, "now": container.clock()}
+        first, second = tx.execute(MANY_VISITS, params).scalars()
     blocked = threading.Thread(target=_note, args=(container, [first]))
     with container.db.system_transaction() as tx:
         noting.insert_scan_news(tx, [second], now=clock.now())
@@ -229,7 +231,7 @@ def _waiting(container: Container) -> int:
         return int(tx.execute(WAITING, {"name": name}).scalar_one())
 
 
-def test_two_who_tell_at_once_tell_everyone_once(container: Container, caller: Caller) -> None:
+def test_two_simultaneous_digests_notify_everyone_once(container: Container, caller: Caller) -> None:
     order = order_with_codes(container, caller, notification_emails=[DANA, "bob@example.com"])
     scan(container, order)
     with container.db.system_transaction() as tx:

@@ -72,7 +72,7 @@ def make(container: Container, caller: Caller, table: sa.Table) -> int:
         return int(insert_least(tx, table, {"account_id": caller.account_id}))
 
 
-def test_a_delivery_is_told_twice_the_status_first(container: Container, owner: Caller) -> None:
+def test_a_delivery_sends_two_events_the_status_first(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner)
     order = create_order(container, owner)
     end_review(container, order)
@@ -81,33 +81,33 @@ def test_a_delivery_is_told_twice_the_status_first(container: Container, owner: 
     assert event_types(container, hook) == [ORDER, ITEM, ITEM, ITEM, DELIVERED_EVENT, ORDER, ORDER]
 
 
-@pytest.mark.parametrize(("kind", "told"), [(ORDER, 3), (ITEM, 3), (DELIVERED_EVENT, 1), ("scans.scan_update", 0)])
-def test_a_subscription_is_told_of_its_own_type_alone(
-    container: Container, owner: Caller, kind: str, told: int
+@pytest.mark.parametrize(("kind", "count"), [(ORDER, 3), (ITEM, 3), (DELIVERED_EVENT, 1), ("scans.scan_update", 0)])
+def test_a_subscription_gets_only_events_of_its_type(
+    container: Container, owner: Caller, kind: str, count: int
 ) -> None:
     hook = subscribe(container, owner, type=kind)
     order = create_order(container, owner)
     end_review(container, order)
     deliver_piece(container, order)
     fan_out(container)
-    assert event_types(container, hook) == [kind] * told
+    assert event_types(container, hook) == [kind] * count
 
 
-def test_nobody_is_told_of_a_stranger_s_order(container: Container, owner: Caller) -> None:
+def test_events_of_another_accounts_order_are_not_sent(container: Container, owner: Caller) -> None:
     hook = subscribe(container, open_account(container, "stranger@example.com"))
     create_order(container, owner)
     fan_out(container)
     assert event_types(container, hook) == []
 
 
-def test_test_and_live_are_told_apart(container: Container, owner: Caller) -> None:
+def test_test_and_live_events_are_kept_apart(container: Container, owner: Caller) -> None:
     test, live = subscribe(container, owner), subscribe(container, replace(owner, mode="live"))
     create_order(container, replace(owner, mode="live"))
     fan_out(container)
     assert (event_types(container, test), event_types(container, live)) == ([], [ORDER, ITEM])
 
 
-def test_a_sub_account_s_subscription_is_told_of_that_one_alone(container: Container, owner: Caller) -> None:
+def test_a_subscription_of_a_sub_account_gets_only_its_events(container: Container, owner: Caller) -> None:
     branch = make(container, owner, sub_accounts)
     narrow, wide = subscribe(container, owner, sub_account_id=branch), subscribe(container, owner)
     create_order(container, owner)
@@ -116,9 +116,7 @@ def test_a_sub_account_s_subscription_is_told_of_that_one_alone(container: Conta
     assert (len(event_types(container, narrow)), len(event_types(container, wide))) == (2, 4)
 
 
-def test_a_list_s_subscription_is_told_of_the_orders_to_it_and_the_pieces_from_it_alone(
-    container: Container, owner: Caller
-) -> None:
+def test_a_subscription_of_a_list_gets_only_orders_to_it_and_items_from_it(container: Container, owner: Caller) -> None:
     mine, others = (make(container, owner, mailing_lists) for _ in range(2))
     hook = subscribe(container, owner, mailing_list_id=mine)
     order = create_order(container, owner, people(3))
@@ -135,7 +133,7 @@ def test_a_list_s_subscription_is_told_of_the_orders_to_it_and_the_pieces_from_i
     ]
 
 
-def test_a_scan_is_told_as_a_scan_with_the_count_that_it_made(container: Container, owner: Caller) -> None:
+def test_a_scan_event_carries_the_count_at_that_scan(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=SCAN_EVENT)
     order = create_order(container, owner)
     with container.db.system_transaction() as tx:
@@ -146,21 +144,21 @@ def test_a_scan_is_told_as_a_scan_with_the_count_that_it_made(container: Contain
     [first] = claim_deliveries(container)
     complete_deliveries(container, [first])
     [second] = claim_deliveries(container)
-    told = [payload_data(due) for due in (first, second)]
-    assert [each["order_item.scans"] for each in told] == [1, 2]
-    statuses = {(each["order_item.previous_status"], each["order_item.current_status"]) for each in told}
+    payloads = [payload_data(due) for due in (first, second)]
+    assert [each["order_item.scans"] for each in payloads] == [1, 2]
+    statuses = {(each["order_item.previous_status"], each["order_item.current_status"]) for each in payloads}
     assert statuses == {(None, "Processing")}
 
 
-@pytest.mark.parametrize(("status", "told"), [("active", 2), ("failing", 2), ("paused", 2), ("disabled", 0)])
+@pytest.mark.parametrize(("status", "count"), [("active", 2), ("failing", 2), ("paused", 2), ("disabled", 0)])
 def test_only_a_subscription_that_is_disabled_misses_anything(
-    container: Container, owner: Caller, status: str, told: int
+    container: Container, owner: Caller, status: str, count: int
 ) -> None:
     hook = subscribe(container, owner)
     set_columns(container, webhooks, hook.id, status=status)
     create_order(container, owner)
     fan_out(container)
-    assert len(event_types(container, hook)) == told
+    assert len(event_types(container, hook)) == count
 
 
 def test_every_fact_is_taken_once(container: Container, owner: Caller) -> None:
@@ -191,16 +189,16 @@ def test_of_two_fan_outs_at_once_one_leaves_it_to_the_other(container: Container
     assert event_types(container, hook) == [ORDER, ITEM]
 
 
-def test_facts_wake_the_lanes_that_they_lead_to_and_no_other(container: Container, clock: Clock, owner: Caller) -> None:
-    told, resting, other = (
+def test_events_wake_only_the_queues_of_their_subscribers(container: Container, clock: Clock, owner: Caller) -> None:
+    active, paused, other = (
         subscribe(container, owner),
         subscribe(container, owner),
         subscribe(container, owner, type=SCAN_EVENT),
     )
-    set_columns(container, webhooks, resting.id, status="paused")
+    set_columns(container, webhooks, paused.id, status="paused")
     create_order(container, owner)
     fan_out(container)
-    assert [queue_wakeups(container, hook) for hook in (told, resting, other)] == [
+    assert [queue_wakeups(container, hook) for hook in (active, paused, other)] == [
         (container.clock(), 1),
         (container.clock(), 1),
         (None, 0),
@@ -209,12 +207,10 @@ def test_facts_wake_the_lanes_that_they_lead_to_and_no_other(container: Containe
     clock.advance(seconds=5)
     create_order(container, owner)
     fan_out(container)
-    assert queue_wakeups(container, told) == (earlier, 2)
+    assert queue_wakeups(container, active) == (earlier, 2)
 
 
-def test_whoever_resumes_while_facts_are_told_waits_for_them_and_leaves_nothing_behind(
-    container: Container, owner: Caller
-) -> None:
+def test_resuming_during_a_fan_out_waits_for_it_and_leaves_nothing_behind(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner)
     with container.db.transaction(build_tenant(owner)) as tx:
         webhook_service.pause_webhook(tx, hook.id, now=container.clock())
@@ -234,7 +230,7 @@ def test_whoever_resumes_while_facts_are_told_waits_for_them_and_leaves_nothing_
     assert len(claim_deliveries(container)) == 2
 
 
-def test_a_fact_that_was_rolled_back_is_told_to_nobody(container: Container, owner: Caller) -> None:
+def test_an_event_that_was_rolled_back_is_not_sent(container: Container, owner: Caller) -> None:
     order = create_order(container, owner)
     end_review(container, order)
     fan_out(container)
@@ -263,7 +259,7 @@ def test_a_later_event_of_a_piece_waits_for_the_earlier(container: Container, ow
     assert seen == [(ITEM, "Processing"), (ITEM, "Printed"), (ITEM, "Delivered"), (DELIVERED_EVENT, "Delivered")]
 
 
-def test_one_piece_s_trouble_holds_up_no_other(container: Container, owner: Caller) -> None:
+def test_a_failing_delivery_of_one_item_holds_up_no_other(container: Container, owner: Caller) -> None:
     subscribe(container, owner, type=ITEM)
     order = create_order(container, owner, people(2))
     end_review(container, order)
@@ -328,7 +324,7 @@ def test_an_outcome_that_comes_after_the_lease_does_not_undo_a_success(container
     assert claim_deliveries(container) == []
 
 
-def test_what_is_told_is_what_was_so_at_that_moment(container: Container, owner: Caller) -> None:
+def test_events_carry_the_values_of_their_moment(container: Container, owner: Caller) -> None:
     subscribe(container, owner)
     order = create_order(
         container, owner, [person(custom1="blue")], metadata='{"a":1.0}', qrcode_url="https://x.test/%CUSTOM1%"

@@ -74,28 +74,28 @@ def item_event(**changes: Any) -> WebhookEvent:
 
 
 def test_an_order_s_event_has_exactly_the_interface_s_keys() -> None:
-    said = build_data(order_event())
-    assert set(said) == ORDER_KEYS
-    assert said["order.id"] == 5
-    assert (said["order.status"], said["order.current_status"]) == ("Processing", "processing")
-    assert said["order.previous_status"] == "reviewing"
+    data = build_data(order_event())
+    assert set(data) == ORDER_KEYS
+    assert data["order.id"] == 5
+    assert (data["order.status"], data["order.current_status"]) == ("Processing", "processing")
+    assert data["order.previous_status"] == "reviewing"
 
 
 @pytest.mark.parametrize("kind", [ITEM_STATUS_EVENT, DELIVERED_EVENT, SCAN_EVENT])
 def test_an_item_s_event_has_exactly_the_interface_s_keys(kind: str) -> None:
-    said = build_data(item_event(event_type=kind))
-    assert set(said) == FLAT_KEYS
-    assert (said["order_item.id"], said["order.id"], said["order.sub_account_id"]) == (77, 5, 3)
-    assert (said["order_item.previous_status"], said["order_item.current_status"]) == ("Printed", "In Transit")
-    assert said["order.status"] == "Processing"
-    assert [said[f"recipient.custom_{n}"] for n in (1, 10)] == ["c1", "c10"]
-    assert said["qrcode.url"] == "https://example.com/c1"
+    data = build_data(item_event(event_type=kind))
+    assert set(data) == FLAT_KEYS
+    assert (data["order_item.id"], data["order.id"], data["order.sub_account_id"]) == (77, 5, 3)
+    assert (data["order_item.previous_status"], data["order_item.current_status"]) == ("Printed", "In Transit")
+    assert data["order.status"] == "Processing"
+    assert [data[f"recipient.custom_{n}"] for n in (1, 10)] == ["c1", "c10"]
+    assert data["qrcode.url"] == "https://example.com/c1"
 
 
 @pytest.mark.parametrize("event", [order_event(previous=None), item_event(previous=None)])
 def test_the_first_event_has_no_previous_status(event: WebhookEvent) -> None:
-    said = build_data(event)
-    assert [said[key] for key in said if key.endswith("previous_status")] == [None]
+    data = build_data(event)
+    assert [data[key] for key in data if key.endswith("previous_status")] == [None]
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_the_first_event_has_no_previous_status(event: WebhookEvent) -> None:
     ],
 )
 def test_an_event_does_not_tell_what_came_after_it(current: str, failure: str | None, day: str | None) -> None:
-    said = build_data(item_event(current=current))
-    assert (said["order_item.failure"], said["order_item.delivery_date"]) == (failure, day)
+    data = build_data(item_event(current=current))
+    assert (data["order_item.failure"], data["order_item.delivery_date"]) == (failure, day)
 
 
 def test_the_message_is_whole_and_keeps_metadata_to_the_letter() -> None:
@@ -130,9 +130,9 @@ def test_the_message_is_whole_and_keeps_metadata_to_the_letter() -> None:
     }
 
 
-@pytest.mark.parametrize(("metadata", "said"), [(None, None), ("{}", {})])
-def test_no_metadata_is_null_and_an_empty_one_is_empty(metadata: str | None, said: object) -> None:
-    assert build_data(item_event(metadata=metadata))["order.metadata"] == said
+@pytest.mark.parametrize(("metadata", "expected"), [(None, None), ("{}", {})])
+def test_no_metadata_is_null_and_an_empty_one_is_empty(metadata: str | None, expected: object) -> None:
+    assert build_data(item_event(metadata=metadata))["order.metadata"] == expected
 
 
 def test_the_same_event_is_written_alike_each_time() -> None:
@@ -140,16 +140,16 @@ def test_the_same_event_is_written_alike_each_time() -> None:
 
 
 @pytest.mark.parametrize("event", [order_event(), item_event(), item_event(metadata=None, qrcode_url=None)])
-def test_asked_for_by_get_the_same_is_said_as_parameters(event: WebhookEvent) -> None:
-    said = parse_qs(build_query(event), keep_blank_values=True)
+def test_a_get_request_has_the_same_values_as_parameters(event: WebhookEvent) -> None:
+    params = parse_qs(build_query(event), keep_blank_values=True)
     for key, value in build_data(event).items():
         if value is not None and key != "order.metadata":
-            assert said[key] == [str(value)], key
-    assert said["event_type"] == [event.event_type]
-    assert said["event_id"] == [event.event_id]
-    assert said["timestamp"] == ["1777896000"]
+            assert params[key] == [str(value)], key
+    assert params["event_type"] == [event.event_type]
+    assert params["event_id"] == [event.event_id]
+    assert params["timestamp"] == ["1777896000"]
     if event.metadata is not None:
-        assert said["order.metadata"] == [event.metadata]
+        assert params["order.metadata"] == [event.metadata]
 
 
 def test_a_delivery_is_tried_for_about_three_days_ever_more_rarely() -> None:
@@ -170,6 +170,6 @@ def test_after_the_last_try_it_is_given_up() -> None:
     assert next_attempt_at(len(RETRY_DELAYS) + 1, now=NOON, jitter=0, retry_after=30) is None
 
 
-@pytest.mark.parametrize(("asked", "wait"), [(None, 5), (0, 5), (2, 5), (600, 600), (10**9, 86_400)])
-def test_a_receiver_may_ask_for_a_longer_wait_of_up_to_a_day(asked: int | None, wait: int) -> None:
-    assert next_attempt_at(1, now=NOON, jitter=0, retry_after=asked) == NOON + timedelta(seconds=wait)
+@pytest.mark.parametrize(("retry_after", "wait"), [(None, 5), (0, 5), (2, 5), (600, 600), (10**9, 86_400)])
+def test_a_receiver_may_ask_for_a_longer_wait_of_up_to_a_day(retry_after: int | None, wait: int) -> None:
+    assert next_attempt_at(1, now=NOON, jitter=0, retry_after=retry_after) == NOON + timedelta(seconds=wait)

@@ -29,7 +29,7 @@ def one(**changes: Any) -> Person:
     return found
 
 
-def faults(*rows: dict[str, Any]) -> dict[str, list[str]]:
+def errors_of(*rows: dict[str, Any]) -> dict[str, list[str]]:
     with pytest.raises(Invalid) as refused:
         validate_recipients(rows)
     return refused.value.fields
@@ -81,7 +81,7 @@ def test_parts_that_are_given_win_over_the_line() -> None:
     ],
 )
 def test_a_line_that_is_no_whole_address_asks_for_what_is_missing(line: str) -> None:
-    found = faults({"address": line})
+    found = errors_of({"address": line})
     assert set(found) == {"recipients.0.city", "recipients.0.province", "recipients.0.postal_code"}
     assert "12 Main St, Austin, TX 78701" in found["recipients.0.city"][0]
 
@@ -103,7 +103,7 @@ def test_points_and_spaces_do_not_hide_a_state() -> None:
 
 @pytest.mark.parametrize("text", ["Bavaria", "ZZ", "T", "T€"])
 def test_what_is_no_state_is_refused(text: str) -> None:
-    assert faults(person(province=text)) == {
+    assert errors_of(person(province=text)) == {
         "recipients.0.province": ["This is not a state of the US; use two letters."]
     }
 
@@ -117,7 +117,7 @@ def test_a_zip_code_is_kept_in_its_usual_form(given: str, kept: str) -> None:
 
 @pytest.mark.parametrize("text", ["7870", "787012", "78701-12", "ABCDE", "٧٨٧٠١", "78701 1234"])
 def test_what_is_no_zip_code_is_refused(text: str) -> None:
-    assert faults(person(postal_code=text)) == {"recipients.0.postal_code": ["A ZIP code has 5 digits, or 5-4."]}
+    assert errors_of(person(postal_code=text)) == {"recipients.0.postal_code": ["A ZIP code has 5 digits, or 5-4."]}
 
 
 @pytest.mark.parametrize("text", ["1980-02-29", "02/29/1980", " 1980-02-29 "])
@@ -126,13 +126,13 @@ def test_a_day_may_be_written_both_ways(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", None])
-def test_no_day_is_no_fault(text: str | None) -> None:
+def test_a_missing_date_is_accepted(text: str | None) -> None:
     assert one(dob=text).dob is None
 
 
 @pytest.mark.parametrize("text", ["1981-02-29", "2000-13-01", "31/12/1999", "yesterday", "1980-02-29T00:00"])
 def test_a_day_that_does_not_exist_is_refused(text: str) -> None:
-    [(field, reasons)] = faults(person(anniversary=text)).items()
+    [(field, reasons)] = errors_of(person(anniversary=text)).items()
     assert field == "recipients.0.anniversary"
     assert "it must exist" in reasons[0]
 
@@ -159,7 +159,7 @@ def test_a_double_on_one_line_is_a_double() -> None:
     assert refusals(person(), on_one_line) == [None, DOUBLE]
 
 
-def test_another_family_at_an_address_is_judged_after_suppression() -> None:
+def test_another_family_at_an_address_is_checked_after_suppression() -> None:
     """A suppression list may bar the first of them alone; who is left is a double then, or is mailed."""
     assert refusals(person(), person(name="Somebody Else"), person()) == [None, None, DOUBLE]
 
@@ -177,12 +177,12 @@ def test_another_family_at_an_address_is_judged_after_suppression() -> None:
         ({"address": "12 गली", "country": "IN"}, {"address": "12 गला", "country": "IN"}),
     ],
 )
-def test_another_door_is_no_double(here: dict[str, str], there: dict[str, str]) -> None:
+def test_another_address_is_no_duplicate(here: dict[str, str], there: dict[str, str]) -> None:
     assert refusals(person(**here), person(**there)) == [None, None]
 
 
 @pytest.mark.parametrize(
-    ("emails", "told"),
+    ("emails", "expected"),
     [
         ((None, "b@x.org"), [None, DOUBLE]),
         (("a@x.org", "a@x.org"), [None, DOUBLE]),
@@ -190,24 +190,26 @@ def test_another_door_is_no_double(here: dict[str, str], there: dict[str, str]) 
         (("a@x.org", "b@x.org", "a@x.org"), [None, None, DOUBLE]),
     ],
 )
-def test_whom_an_e_mail_may_bar_alone_is_no_sure_double(emails: tuple[str | None, ...], told: list[str | None]) -> None:
+def test_whom_an_e_mail_may_bar_alone_is_no_sure_double(
+    emails: tuple[str | None, ...], expected: list[str | None]
+) -> None:
     """Whether the first is mailed is known later: where not, the address is the next one's."""
-    assert refusals(*(person(email=email) for email in emails)) == told
+    assert refusals(*(person(email=email) for email in emails)) == expected
 
 
 def test_every_double_is_refused_and_none_is_lost() -> None:
     assert refusals(person(), person(), person(address="9 Elm St"), person()) == [None, DOUBLE, None, DOUBLE]
 
 
-def test_an_email_without_an_address_is_an_item_and_no_fault() -> None:
+def test_an_email_without_an_address_is_an_item_and_no_error() -> None:
     assert (
         refusals({"email": "jane@example.com"}, {"email": "jane@example.com"})
         == ["There is no mailing address, only an e-mail."] * 2
     )
 
 
-def test_neither_address_nor_email_is_a_fault() -> None:
-    assert faults({"name": "Jane"}, {"address": "  "}) == {
+def test_neither_address_nor_email_is_an_error() -> None:
+    assert errors_of({"name": "Jane"}, {"address": "  "}) == {
         "recipients.0.address": ["Give an address, or at least an email."],
         "recipients.1.address": ["Give an address, or at least an email."],
     }
@@ -215,7 +217,7 @@ def test_neither_address_nor_email_is_a_fault() -> None:
 
 @pytest.mark.parametrize("text", ["jane", "jane@", "@example.com", "jane@example", "a b@example.com"])
 def test_what_is_no_email_is_refused(text: str) -> None:
-    assert faults(person(email=text)) == {"recipients.0.email": ["This is not an e-mail address."]}
+    assert errors_of(person(email=text)) == {"recipients.0.email": ["This is not an e-mail address."]}
 
 
 @pytest.mark.parametrize("text", [None, "", "us", "USA", "U.S.", "u.s.a.", "United States"])
@@ -230,18 +232,18 @@ def test_another_country_has_its_own_provinces_and_codes() -> None:
 
 def test_abroad_only_a_city_is_needed() -> None:
     assert refusals({"address": "1 Rue X", "city": "Paris", "country": "FR"}) == [None]
-    assert faults({"address": "1 Rue X", "country": "FR"}) == {
+    assert errors_of({"address": "1 Rue X", "country": "FR"}) == {
         "recipients.0.city": ["Outside the US and Canada give city and postal_code apart."]
     }
 
 
 @pytest.mark.parametrize("text", ["Atlantis", "C", "C1", "ATL"])
 def test_a_country_is_two_letters_or_a_name(text: str) -> None:
-    assert "recipients.0.country" in faults(person(country=text))
+    assert "recipients.0.country" in errors_of(person(country=text))
 
 
-def test_every_fault_of_every_recipient_is_named_at_once() -> None:
-    found = faults(person(postal_code="1", province="??"), person(), {"name": "Jane"})
+def test_every_error_of_every_recipient_is_named_at_once() -> None:
+    found = errors_of(person(postal_code="1", province="??"), person(), {"name": "Jane"})
     assert set(found) == {
         "recipients.0.postal_code", "recipients.0.province", "recipients.2.address",
     }  # fmt: skip
@@ -249,7 +251,7 @@ def test_every_fault_of_every_recipient_is_named_at_once() -> None:
 
 def test_a_text_has_its_longest() -> None:
     assert one(name="x" * MAX_FIELD_LENGTH).name == "x" * MAX_FIELD_LENGTH
-    assert faults(person(custom3="x" * (MAX_FIELD_LENGTH + 1))) == {
+    assert errors_of(person(custom3="x" * (MAX_FIELD_LENGTH + 1))) == {
         "recipients.0.custom3": [f"At most {MAX_FIELD_LENGTH} characters, please."]
     }
 
@@ -283,8 +285,8 @@ def test_someone_alone_is_faulted_by_the_names_of_the_fields() -> None:
         validate_recipient(person(postal_code="1", dob="02/30/1980"))
     assert set(wrong.value.fields) == {"postal_code", "dob"}
     assert validate_recipient({"email": "jane@example.com"}).refusal is None
-    found, faults_alone = check_recipient(person(city=None))
-    assert (found.address, list(faults_alone)) == ("12 Main St", ["city"])
+    found, errors = check_recipient(person(city=None))
+    assert (found.address, list(errors)) == ("12 Main St", ["city"])
 
 
 def test_a_person_is_written_as_it_was_given() -> None:

@@ -108,13 +108,13 @@ def test_everyone_has_their_own_mode_and_place(container: Container, http: TestC
         Tenant(owner.id, branch, "live"): 0,
         Tenant(other.id, mode="test"): 8,
     }
-    for who, n in all_of_it.items():
-        found = seen(container, who, HOME)
-        assert (found.sent, found.delivered, found.scans) == (n, n, n), who
+    for tenant, n in all_of_it.items():
+        found = seen(container, tenant, HOME)
+        assert (found.sent, found.delivered, found.scans) == (n, n, n), tenant
     with container.db.system_transaction() as tx:
         kept = sa.select(hourly_counts.c.mode, hourly_counts.c.what, sa.func.sum(hourly_counts.c.n))
         rows = tx.execute(kept.group_by(hourly_counts.c.mode, hourly_counts.c.what)).all()
-        said = {
+        expected = {
             (mode, what): tx.execute(
                 sa.select(sa.func.count())
                 .select_from(facts)
@@ -123,6 +123,6 @@ def test_everyone_has_their_own_mode_and_place(container: Container, http: TestC
             for mode in ("test", "live")
             for what, word in COUNTED.items()
         }
-        assert {(mode, what): n for mode, what, n in rows} == said
+        assert {(mode, what): n for mode, what, n in rows} == expected
         hours = set(tx.execute(sa.select(hourly_counts.c.hour)).scalars())
     assert hours == {datetime(2026, 5, 4, 9, tzinfo=UTC)}

@@ -28,7 +28,7 @@ from support.giftcard_orders import BRAND, VALUE, card_row, issue_order_cards, r
 from support.waiting import wait_until
 
 SHOP = "https://shop.example/thanks"
-NEVER_TOLD = "2" * 26
+UNKNOWN_CLAIM = "2" * 26
 WAITING = sa.text("select count(*) from pg_locks where not granted")
 
 
@@ -51,9 +51,9 @@ def have_shown(container: Container, claim: str) -> RevealedCard:
     return found
 
 
-def report(container: Container, claim: str, said: str = "lost") -> CardReport:
+def report(container: Container, claim: str, reason: str = "lost") -> CardReport:
     with container.db.system_transaction() as tx:
-        found = giftcard_service.report_card(tx, claim, said, now=container.clock())
+        found = giftcard_service.report_card(tx, claim, reason, now=container.clock())
         assert found is not None
         if found.is_new:
             notification_service.notify_of_giftcard_report(tx, found.view, now=container.clock())
@@ -135,10 +135,10 @@ def test_a_claim_that_nobody_has_finds_nothing_and_changes_nothing(container: Co
     before = card_row(container, piece)
     with container.db.system_transaction() as tx:
         now = container.clock()
-        assert giftcard_service.open_claim_page(tx, NEVER_TOLD, records_opening=True, now=now) is None
-        assert giftcard_service.visit_landing_page(tx, NEVER_TOLD, now=now) is None
-        assert giftcard_service.claim_card(tx, container.encryptor, NEVER_TOLD, now=now) is None
-        assert giftcard_service.report_card(tx, NEVER_TOLD, "lost", now=now) is None
+        assert giftcard_service.open_claim_page(tx, UNKNOWN_CLAIM, records_opening=True, now=now) is None
+        assert giftcard_service.visit_landing_page(tx, UNKNOWN_CLAIM, now=now) is None
+        assert giftcard_service.claim_card(tx, container.encryptor, UNKNOWN_CLAIM, now=now) is None
+        assert giftcard_service.report_card(tx, UNKNOWN_CLAIM, "lost", now=now) is None
     assert card_row(container, piece) == before
 
 
@@ -243,16 +243,16 @@ def test_one_that_is_reported_after_it_was_shown_stays_as_it_is(container: Conta
     assert "Its code has been shown already" in letter.words
 
 
-def test_those_who_look_after_the_order_hear_of_a_report_once(
+def test_owners_and_contacts_of_an_order_are_notified_of_a_report_once(
     container: Container, owner: Account, stranger: Account
 ) -> None:
     make_user(container, owner.id, "boss@example.com")
     make_user(container, owner.id, "clerk@example.com", role="member")
     make_user(container, stranger.id, "nosy@example.com")
-    told = ["Boss@example.com", "desk@example.com", "+15125550100@sms", "enough@example.com"]
+    addresses = ["Boss@example.com", "desk@example.com", "+15125550100@sms", "enough@example.com"]
     with container.db.system_transaction() as tx:
         notification_service.unsubscribe(tx, NotificationReader(owner.id, "enough@example.com"), now=container.clock())
-    piece, claim = one_piece(container, owner, notification_emails=told)
+    piece, claim = one_piece(container, owner, notification_emails=addresses)
     order_id = card_row(container, piece).order_id
     for _ in range(2):
         report(container, claim, "not_mine")
@@ -275,7 +275,7 @@ def test_those_who_look_after_the_order_hear_of_a_report_once(
         assert claim not in str(each)
 
 
-def test_without_owners_the_account_itself_is_told(container: Container, owner: Account) -> None:
+def test_without_owners_the_account_itself_is_notified(container: Container, owner: Account) -> None:
     _, claim = one_piece(container, owner)
     report(container, claim)
     assert [each.address for each in letters(container)] == ["owner@example.com"]

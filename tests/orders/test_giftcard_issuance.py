@@ -79,11 +79,11 @@ def test_a_batch_is_made_again_to_the_byte_when_a_card_is_void_or_the_keys_have_
     with container.db.system_transaction() as tx:
         known = fulfillment_queries.read_batch(tx, batch)
     assert redraw_batch_files(container.production, known)["print.pdf"] == printed
-    _seal_anew(container, newer := Encryptor({"2": b"2" * 32}, "2"))
+    _reencrypt_claims(container, newer := Encryptor({"2": b"2" * 32}, "2"))
     assert redraw_batch_files(replace(container.production, encryptor=newer), known)["print.pdf"] == printed
 
 
-def _seal_anew(container: Container, newer: Encryptor) -> None:
+def _reencrypt_claims(container: Container, newer: Encryptor) -> None:
     with container.db.system_transaction() as tx:
         for row in tx.execute(sa.select(giftcards.c.item_id, giftcards.c.claim_sealed)).all():
             context = f"giftcards:{row.item_id}:claim"
@@ -173,34 +173,34 @@ def test_words_that_do_not_fit_give_the_card_back(
 # Everything at once
 
 
-def test_two_who_compose_a_batch_at_once_issue_each_card_once(
+def test_composing_a_batch_twice_at_once_issues_each_card_once(
     container: Container, clock: Clock, owner: Account
 ) -> None:
     send_giftcards(owner, recipients=people(4))
     load_stock(container, 8)
     both = threading.Barrier(2, timeout=20)
 
-    def together(_asked: Sequence[CardRequest], answers: Answers) -> Answers:
+    def together(_requests: Sequence[CardRequest], answers: Answers) -> Answers:
         both.wait()
         return answers
 
-    press = production_with(container, Issuer(stock_of(container), together))
-    [batch] = end_reviews(press, container, clock)
+    production = production_with(container, Issuer(stock_of(container), together))
+    [batch] = end_reviews(production, container, clock)
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: batch_tasks.compose_batch(press, batch, now=container.clock()), range(2)))
+        list(pool.map(lambda _: batch_tasks.compose_batch(production, batch, now=container.clock()), range(2)))
     assert free_in_stock(container) == 4
     assert_all_is_well(container)
     assert_printed_as_issued(container)
 
 
-class Trouble:
+class RandomFailures:
     """While cards are asked for: answers are lost, wholly or in part, and pieces fail."""
 
     def __init__(self, container: Container, chance: Random, pieces: Sequence[int]) -> None:
         self._parts, self._chance, self._pieces = container, chance, list(pieces)
         self.is_over = False
 
-    def __call__(self, asked: Sequence[CardRequest], answers: Answers) -> Answers:
+    def __call__(self, requests: Sequence[CardRequest], answers: Answers) -> Answers:
         what = "nothing" if self.is_over else self._chance.choice(
             ("nothing", "down", "death", "part", "failing", "failing")
         )  # fmt: skip
@@ -222,8 +222,8 @@ def test_whatever_happens_meanwhile_each_piece_has_one_card_or_none(
 ) -> None:
     chance = Random(seed)
     sent = [send_giftcards(owner, recipients=people(4)) for _ in range(2)]
-    trouble = Trouble(container, chance, [piece for order in sent for piece in item_ids_of(container, order)])
-    production = production_with(container, Issuer(stock_of(container), trouble))
+    failures = RandomFailures(container, chance, [piece for order in sent for piece in item_ids_of(container, order)])
+    production = production_with(container, Issuer(stock_of(container), failures))
     end_reviews(container.production, container, clock)
     returns = CardReturns(container.db, production.giftcard_issuers)
 
@@ -239,7 +239,7 @@ def test_whatever_happens_meanwhile_each_piece_has_one_card_or_none(
             returns.return_cards(now=container.clock())
             with container.db.system_transaction() as tx:
                 assert_books_agree(tx)
-    trouble.is_over = True
+    failures.is_over = True
     load_stock(container, 8)
     for _ in range(3):
         compose_all(production, container)

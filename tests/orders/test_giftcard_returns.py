@@ -35,7 +35,7 @@ def test_a_card_that_comes_too_late_is_void_and_goes_back(container: Container, 
     order = send_giftcards(owner, recipients=people(2))
     first, _ = item_ids_of(container, order)
 
-    def first_fails(_asked: Sequence[CardRequest], answers: Answers) -> Answers:
+    def first_fails(_requests: Sequence[CardRequest], answers: Answers) -> Answers:
         move_items(container, [first], ItemStatus.FAILED)
         return answers
 
@@ -56,23 +56,23 @@ def test_a_card_that_comes_too_late_is_void_and_goes_back(container: Container, 
 def test_a_card_that_comes_after_somebody_else_was_refused_it_goes_back(
     container: Container, clock: Clock, owner: Account
 ) -> None:
-    def never(asked: Sequence[CardRequest], _answers: Answers) -> Answers:
-        return {card.reference: CardNotIssued("Never.", "never") for card in asked}
+    def never(requests: Sequence[CardRequest], _answers: Answers) -> Answers:
+        return {card.reference: CardNotIssued("Never.", "never") for card in requests}
 
     [piece] = item_ids_of(container, send_giftcards(owner))
     load_stock(container, 1)
     refused = production_with(container, Issuer(stock_of(container), never))
 
-    def another_is_refused(_asked: Sequence[CardRequest], answers: Answers) -> Answers:
+    def another_is_refused(_requests: Sequence[CardRequest], answers: Answers) -> Answers:
         compose_all(refused, container)
         assert statuses(container) == ["refused"]
         return answers
 
-    press = production_with(container, Issuer(stock_of(container), another_is_refused))
-    [batch] = end_reviews(press, container, clock)
-    batch_tasks.compose_batch(press, batch, now=container.clock())
+    production = production_with(container, Issuer(stock_of(container), another_is_refused))
+    [batch] = end_reviews(production, container, clock)
+    batch_tasks.compose_batch(production, batch, now=container.clock())
     assert (statuses(container), card_row(container, piece).card_sealed) == (["void"], None)
-    CardReturns(container.db, press.giftcard_issuers).return_cards(now=container.clock())
+    CardReturns(container.db, production.giftcard_issuers).return_cards(now=container.clock())
     assert free_in_stock(container) == 1
     assert_all_is_well(container)
 
@@ -80,20 +80,20 @@ def test_a_card_that_comes_after_somebody_else_was_refused_it_goes_back(
 def test_a_card_whose_answer_was_lost_and_whose_piece_ended_goes_back(
     container: Container, clock: Clock, owner: Account
 ) -> None:
-    def dies(_asked: Sequence[CardRequest], _answers: Answers) -> Answers:
+    def dies(_requests: Sequence[CardRequest], _answers: Answers) -> Answers:
         raise ConnectionResetError
 
     [piece] = item_ids_of(container, send_giftcards(owner))
     load_stock(container, 1)
-    press = production_with(container, Issuer(stock_of(container), dies))
-    [batch] = end_reviews(press, container, clock)
+    production = production_with(container, Issuer(stock_of(container), dies))
+    [batch] = end_reviews(production, container, clock)
     with pytest.raises(ConnectionResetError):
-        batch_tasks.compose_batch(press, batch, now=container.clock())
+        batch_tasks.compose_batch(production, batch, now=container.clock())
     move_items(container, [piece], ItemStatus.FAILED)
-    returns = CardReturns(container.db, press.giftcard_issuers)
+    returns = CardReturns(container.db, production.giftcard_issuers)
     returns.return_cards(now=container.clock())
     assert (statuses(container), free_in_stock(container)) == (["asked"], 0)  # who composes may be about to ask
-    batch_tasks.compose_batch(press, batch, now=container.clock())
+    batch_tasks.compose_batch(production, batch, now=container.clock())
     returns.return_cards(now=container.clock())
     assert (statuses(container), free_in_stock(container)) == (["void"], 1)
     assert_all_is_well(container)
@@ -127,7 +127,7 @@ def test_void_cards_go_back_once_their_issuer_is_there(container: Container, clo
         assert set(tx.execute(sa.select(giftcards.c.card_sealed)).scalars()) == {None}
 
 
-def test_cards_that_always_fail_are_passed_by_and_an_issuer_who_is_down_is_left_in_peace(
+def test_cards_that_always_fail_are_skipped_and_an_issuer_that_is_down_is_left_alone(
     container: Container, clock: Clock, owner: Account
 ) -> None:
     pieces = item_ids_of(container, send_giftcards(owner, recipients=people(MAX_FAILURES + 2)))
@@ -156,7 +156,7 @@ def test_cards_that_always_fail_are_passed_by_and_an_issuer_who_is_down_is_left_
     assert free_in_stock(container) == len(pieces)
 
 
-def test_cards_of_another_issuer_are_left_alone_and_said_once(
+def test_cards_of_another_issuer_are_left_alone_and_logged_once(
     container: Container, clock: Clock, owner: Account
 ) -> None:
     [piece] = item_ids_of(container, send_giftcards(owner))

@@ -47,7 +47,7 @@ def test_a_card_that_is_held_for_a_moment_is_waited_for(container: Container, tm
     with ThreadPoolExecutor(1) as pool:
         with container.db.system_transaction() as tx:
             tx.execute(sa.update(giftcard_stock).values(source="sealed anew"))
-            asked = pool.submit(stock.issue, [card()], now=clock.now())
-            wait_until(lambda: is_anyone_waiting() or asked.done())
-            assert not asked.done()
-        assert [each.code for each in is_issued(asked.result())] == ["ONLY"]
+            issuing = pool.submit(stock.issue, [card()], now=clock.now())
+            wait_until(lambda: is_anyone_waiting() or issuing.done())
+            assert not issuing.done()
+        assert [each.code for each in is_issued(issuing.result())] == ["ONLY"]

@@ -50,11 +50,11 @@ def test_pieces_without_a_card_wait_apart_and_the_others_go_on(
         codes = set(tx.execute(sa.select(prints.c.tracking)).scalars())
         tx.execute(sa.delete(giftcard_stock).where(giftcard_stock.c.id > 2))
     compose_all(production, container)
-    [(status, pieces, _), (waits, waiting, trouble)] = batches_of(container)
+    [(status, pieces, _), (waits, waiting, error)] = batches_of(container)
     assert (status, pieces, waits, waiting) == ("composed", 2, "new", 1)
-    assert trouble is not None
-    assert trouble.startswith("1 piece waits for its gift card. There are no cards of ")
-    assert any("wait for gift cards of Brindlewick" in told for told in warnings(owner, order))
+    assert error is not None
+    assert error.startswith("1 piece waits for its gift card. There are no cards of ")
+    assert any("wait for gift cards of Brindlewick" in warning for warning in warnings(owner, order))
     with container.db.system_transaction() as tx:
         assert "fulfillment.compose_batch" in [task for task, args in enqueued_steps(tx) if args == {"batch_id": 2}]
     compose_all(production, container)
@@ -62,7 +62,7 @@ def test_pieces_without_a_card_wait_apart_and_the_others_go_on(
     load_stock(container, 1)
     compose_all(production, container)
     assert batches_of(container) == [("composed", 2, None), ("composed", 1, None)]
-    assert not any("wait for gift cards" in told for told in warnings(owner, order))
+    assert not any("wait for gift cards" in warning for warning in warnings(owner, order))
     with container.db.system_transaction() as tx:
         assert set(tx.execute(sa.select(prints.c.tracking)).scalars()) == codes
     assert_all_is_well(container)
@@ -76,22 +76,22 @@ def test_an_order_whose_last_piece_ends_waiting_waits_no_more(
     order = send_giftcards(owner)
     end_reviews(container.production, container, clock)
     compose_all(production, container)
-    assert any("wait for gift cards" in told for told in warnings(owner, order))
+    assert any("wait for gift cards" in warning for warning in warnings(owner, order))
     move_items(container, item_ids_of(container, order), ItemStatus.FAILED)
-    assert not any("wait for gift cards" in told for told in warnings(owner, order))
+    assert not any("wait for gift cards" in warning for warning in warnings(owner, order))
     compose_all(production, container)
     assert batches_of(container) == [("mailed", 0, None)]
     assert_all_is_well(container)
 
 
-def test_an_issuer_who_is_down_is_waited_for(container: Container, clock: Clock, owner: Account) -> None:
-    def is_down(_asked: Sequence[CardRequest], _answers: Answers) -> Answers:
+def test_an_issuer_that_is_down_is_waited_for(container: Container, clock: Clock, owner: Account) -> None:
+    def is_down(_requests: Sequence[CardRequest], _answers: Answers) -> Answers:
         raise IssuerDown("The issuer does not answer.")
 
     send_giftcards(owner)
-    press = production_with(container, stock_of(container))
+    production = production_with(container, stock_of(container))
     load_stock(container, 1)
-    [batch] = end_reviews(press, container, clock)
+    [batch] = end_reviews(production, container, clock)
     with container.db.system_transaction() as tx:
         tx.execute(sa.text("delete from procrastinate_jobs"))
     batch_tasks.compose_batch(
@@ -100,7 +100,7 @@ def test_an_issuer_who_is_down_is_waited_for(container: Container, clock: Clock,
     assert batches_of(container) == [("new", 1, "The issuer does not answer.")]
     with container.db.system_transaction() as tx:
         assert enqueued_steps(tx) == [("fulfillment.compose_batch", {"batch_id": batch})]
-    compose_all(press, container)
+    compose_all(production, container)
     assert_all_is_well(container)
     assert_printed_as_issued(container)
 
@@ -108,8 +108,8 @@ def test_an_issuer_who_is_down_is_waited_for(container: Container, clock: Clock,
 def test_a_piece_whose_card_is_refused_for_good_fails_and_costs_nothing(
     container: Container, clock: Clock, owner: Account
 ) -> None:
-    def refuses_one(asked: Sequence[CardRequest], answers: Answers) -> Answers:
-        return {**answers, asked[0].reference: CardNotIssued("The order was cancelled there.", "never")}
+    def refuses_one(requests: Sequence[CardRequest], answers: Answers) -> Answers:
+        return {**answers, requests[0].reference: CardNotIssued("The order was cancelled there.", "never")}
 
     order = send_giftcards(owner, recipients=people(2))
     load_stock(container, 2)
@@ -128,12 +128,12 @@ def test_a_piece_whose_card_is_refused_for_good_fails_and_costs_nothing(
     assert_printed_as_issued(container)
 
 
-def test_a_card_that_was_asked_of_one_issuer_is_asked_of_no_other(
+def test_a_card_requested_from_one_issuer_is_requested_from_no_other(
     container: Container, clock: Clock, owner: Account
 ) -> None:
     """Whoever was asked may have issued it, whatever became of the answer."""
 
-    def dies(_asked: Sequence[CardRequest], _answers: Answers) -> Answers:
+    def dies(_requests: Sequence[CardRequest], _answers: Answers) -> Answers:
         raise ConnectionResetError
 
     send_giftcards(owner)
@@ -145,10 +145,10 @@ def test_a_card_that_was_asked_of_one_issuer_is_asked_of_no_other(
         )
     another = production_with(container, Issuer(stock_of(container), name="another"))
     batch_tasks.compose_batch(another, batch, now=container.clock())
-    [(status, _, trouble)] = batches_of(container)
+    [(status, _, error)] = batches_of(container)
     assert status == "new"
-    assert trouble is not None
-    assert "asked of stock" in trouble
+    assert error is not None
+    assert "asked of stock" in error
     compose_all(production_with(container, stock_of(container)), container)
     assert_all_is_well(container)
     assert_printed_as_issued(container)
@@ -159,8 +159,8 @@ def test_a_card_that_is_ordered_and_not_made_yet_stays_with_its_issuer(
 ) -> None:
     """It is paid for there: another would issue a second one, and its own would never be given back."""
 
-    def not_yet(asked: Sequence[CardRequest], _answers: Answers) -> Answers:
-        return {card.reference: CardNotIssued("It waits to be approved.", "ordered") for card in asked}
+    def not_yet(requests: Sequence[CardRequest], _answers: Answers) -> Answers:
+        return {card.reference: CardNotIssued("It waits to be approved.", "ordered") for card in requests}
 
     order = send_giftcards(owner)
     load_stock(container, 2)
@@ -168,7 +168,7 @@ def test_a_card_that_is_ordered_and_not_made_yet_stays_with_its_issuer(
     end_reviews(production, container, clock)
     compose_all(production_with(container, Issuer(stock_of(container), not_yet)), container)
     assert batches_of(container) == [("new", 1, "1 piece waits for its gift card. It waits to be approved.")]
-    assert any("that are not issued yet" in told for told in warnings(owner, order))
+    assert any("that are not issued yet" in warning for warning in warnings(owner, order))
     compose_all(production_with(container, Issuer(stock_of(container), name="another")), container)
     [piece] = item_ids_of(container, order)
     assert (card_row(container, piece).issuer, statuses(container)) == ("stock", ["asked"])
@@ -181,7 +181,7 @@ def test_a_card_that_is_ordered_and_not_made_yet_stays_with_its_issuer(
     assert_all_is_well(container)
 
 
-def test_who_has_none_hands_over_to_another_issuer(container: Container, clock: Clock, owner: Account) -> None:
+def test_an_issuer_without_stock_is_replaced_by_another(container: Container, clock: Clock, owner: Account) -> None:
     send_giftcards(owner)
     production = production_with(container, stock_of(container))
     load_stock(container, 1)
@@ -215,6 +215,6 @@ def test_an_order_for_which_there_are_too_few_cards_is_held(container: Container
         fits_too: "processing",
         plain: "processing",
     }
-    [told] = [told for told in warnings(owner, too_many) if "gift card" in told]
-    assert "needs 3 gift cards of Brindlewick" in told
-    assert "over $25.00, and 2 are free: have it released when there are more, or send" in told
+    [warning] = [warning for warning in warnings(owner, too_many) if "gift card" in warning]
+    assert "needs 3 gift cards of Brindlewick" in warning
+    assert "over $25.00, and 2 are free: have it released when there are more, or send" in warning

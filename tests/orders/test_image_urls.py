@@ -17,7 +17,7 @@ PICTURES = list(FIELDS)[:2]
 HANDS = {style.number: style for style in STYLES}
 
 
-def faults(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
+def errors_of(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
     """What is wrong with a postcard that is good but for the changes."""
     sources: dict[str, Any] = {
         name: ContentSource(FIELDS[name], value) if name in PICTURES else value for name, value in changes.items()
@@ -56,14 +56,14 @@ def faults(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
     ],
 )
 def test_a_good_url_is_taken(field: str, url: str) -> None:
-    assert faults(**{field: url}) == {}
+    assert errors_of(**{field: url}) == {}
 
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("name", ["SURNAME", "DATE", "ADRESS", "FAX"])
 @pytest.mark.parametrize("sign", ["%", "~"])
 def test_an_unknown_variable_is_refused_with_the_known_ones(field: str, name: str, sign: str) -> None:
-    found = faults(**{field: f"https://pictures.example/caf%C3%A9/{sign}{name}{sign}.png"})
+    found = errors_of(**{field: f"https://pictures.example/caf%C3%A9/{sign}{name}{sign}.png"})
     assert list(found) == [FIELDS[field]]
     assert found[FIELDS[field]][0].startswith(f"Unknown variable %{name}%. Known variables: %FIRST_NAME%")
 
@@ -77,39 +77,39 @@ def test_an_unknown_variable_is_refused_with_the_known_ones(field: str, name: st
         ("https://pictures.example/" + 9 * "~CUSTOM1~", 250 * "x", "The URL is longer than 2048 characters."),
     ],
 )
-def test_a_url_is_judged_as_it_is_filled(field: str, url: str, value: str, reason: str) -> None:
+def test_a_url_is_checked_with_its_values_filled_in(field: str, url: str, value: str, reason: str) -> None:
     audience = [person(custom1="pictures.example"), person(address="9 Oak Ave", custom1=value)]
-    assert faults(audience[:1], **{field: url}) == {}
-    assert faults(audience, **{field: url}) == {FIELDS[field]: [f"{reason} (for recipient 1)"]}
+    assert errors_of(audience[:1], **{field: url}) == {}
+    assert errors_of(audience, **{field: url}) == {FIELDS[field]: [f"{reason} (for recipient 1)"]}
 
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_value_is_never_a_whole_url(field: str) -> None:
-    found = faults([person(custom1="https://pictures.example/a.png")], **{field: "~CUSTOM1~"})
+    found = errors_of([person(custom1="https://pictures.example/a.png")], **{field: "~CUSTOM1~"})
     assert found == {FIELDS[field]: ["The URL must start with http:// or https://. (for recipient 0)"]}
 
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_url_that_is_too_long_before_it_is_filled_is_refused(field: str) -> None:
     url = "https://pictures.example/~NAME|" + 3_000 * "x" + "~"
-    assert faults(**{field: url}) == {FIELDS[field]: ["The URL is longer than 2048 characters."]}
+    assert errors_of(**{field: url}) == {FIELDS[field]: ["The URL is longer than 2048 characters."]}
 
 
 @pytest.mark.parametrize("field", PICTURES)
 def test_fifty_pictures_are_taken_and_one_more_is_refused(field: str) -> None:
     url = "https://pictures.example/~ADDRESS~.png"
-    assert faults(people(50), **{field: url}) == {}
-    assert faults([*people(50), *people(50)], **{field: url}) == {}, "doubles are not mailed"
-    assert faults([*people(50), {"email": "only@example.com"}], **{field: url}) == {}
-    assert faults(people(51), **{field: url}) == {
+    assert errors_of(people(50), **{field: url}) == {}
+    assert errors_of([*people(50), *people(50)], **{field: url}) == {}, "doubles are not mailed"
+    assert errors_of([*people(50), {"email": "only@example.com"}], **{field: url}) == {}
+    assert errors_of(people(51), **{field: url}) == {
         FIELDS[field]: ["The URL names 51 different pictures: at most 50 in one call."]
     }
 
 
 def test_qr_codes_may_lead_everyone_to_a_page_of_their_own() -> None:
-    assert faults(people(200), qrcode_url="https://pages.example/~ADDRESS~") == {}
+    assert errors_of(people(200), qrcode_url="https://pages.example/~ADDRESS~") == {}
 
 
-def test_faults_of_people_and_of_a_plain_url_are_told_together() -> None:
-    found = faults([person(postal_code="1")], front="nowhere", qrcode_url="https://x.test/~NAME~")
+def test_errors_of_recipients_and_of_a_plain_url_are_reported_together() -> None:
+    found = errors_of([person(postal_code="1")], front="nowhere", qrcode_url="https://x.test/~NAME~")
     assert list(found) == ["recipients.0.postal_code", "front_image_url"]

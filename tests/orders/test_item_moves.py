@@ -23,7 +23,7 @@ S = ItemStatus
 DAY = date(2026, 5, 9)
 PIECES = 3
 
-WISHES = st.lists(st.dictionaries(st.integers(0, PIECES - 1), st.sampled_from(ItemStatus), min_size=1), max_size=14)
+ROUNDS = st.lists(st.dictionaries(st.integers(0, PIECES - 1), st.sampled_from(ItemStatus), min_size=1), max_size=14)
 """Rounds; in each, some of the pieces are asked to move."""
 
 
@@ -66,19 +66,19 @@ def check_order(container: Container, order: Order, expected: list[ItemStatus]) 
 def check_history(container: Container, order: Order) -> None:
     """Each fact takes up where the one before left off, along allowed steps, to where the item stands."""
     with container.db.system_transaction() as tx:
-        told, pieces = fact_rows(tx, order), item_rows(tx, order)
+        events, pieces = fact_rows(tx, order), item_rows(tx, order)
     for piece in pieces:
-        history = [(fact.previous, fact.current) for fact in told if fact.item_id == piece.id]
+        history = [(fact.previous, fact.current) for fact in events if fact.item_id == piece.id]
         assert history[0] == (None, S.PROCESSING)
         assert [previous for previous, _ in history[1:]] == [current for _, current in history[:-1]]
         assert all(S(after) in NEXT_STATUSES[S(before)] for before, after in history[1:])
         assert history[-1][1] == piece.status
-    steps = [fact.current for fact in told if fact.item_id is None]
+    steps = [fact.current for fact in events if fact.item_id is None]
     assert steps.count("fulfilled") == all(piece.status in FINAL_STATUSES for piece in pieces)
     assert steps.count("mailed") == (steps[-1] in ("mailed", "fulfilled") and any(p.is_mailed for p in pieces))
 
 
-@given(rounds=WISHES)
+@given(rounds=ROUNDS)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pieces_only_ever_take_allowed_steps(
     container: Container, owner: Caller, rounds: list[dict[int, ItemStatus]]
@@ -86,9 +86,11 @@ def test_pieces_only_ever_take_allowed_steps(
     order = processing_order(container, owner)
     ids = ids_of(container, order)
     expected = [S.PROCESSING] * PIECES
-    for wishes in rounds:
-        move(container, *(StatusChange(ids[n], to, delivery_date=DAY, reason="so it went") for n, to in wishes.items()))
-        for n, to in wishes.items():
+    for changes in rounds:
+        move(
+            container, *(StatusChange(ids[n], to, delivery_date=DAY, reason="so it went") for n, to in changes.items())
+        )
+        for n, to in changes.items():
             expected[n] = to if to in NEXT_STATUSES[expected[n]] else expected[n]
         check_order(container, order, expected)
     check_history(container, order)

@@ -90,7 +90,7 @@ def compose(container: Container) -> tuple[fulfillment_queries.ProductionBatch, 
     return batch, [piece["item_id"] for piece in manifest["pieces"]]
 
 
-def test_who_is_suppressed_while_an_order_waits_is_not_mailed(
+def test_people_suppressed_while_an_order_waits_are_not_mailed(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     inline = create_order(container, owner, [person(email="jane@example.com"), *people(2)])
@@ -106,8 +106,10 @@ def test_who_is_suppressed_while_an_order_waits_is_not_mailed(
     with container.db.system_transaction() as tx:
         assert balances(tx, inline)["held"] == order_row(tx, inline).order_total == CENTS
         assert [printed.item_id for printed in print_rows(tx, inline)] == [item_rows(tx, inline)[2].id]
-        told = tx.execute(sa.select(facts.c.current, facts.c.order_status).where(facts.c.previous == "Processing"))
-        assert [tuple(row) for row in told] == [("Failed", "processing")] * 3
+        transitions = tx.execute(
+            sa.select(facts.c.current, facts.c.order_status).where(facts.c.previous == "Processing")
+        )
+        assert [tuple(row) for row in transitions] == [("Failed", "processing")] * 3
 
 
 def test_a_branchs_suppression_list_holds_for_the_branch_and_for_the_whole_account(
@@ -115,10 +117,13 @@ def test_a_branchs_suppression_list_holds_for_the_branch_and_for_the_whole_accou
 ) -> None:
     branch, other = make_sub_account(container, owner), make_sub_account(container, owner)
     suppressed = make_list(container, owner, sub_account_id=branch, suppresses=True)
-    by_whom = {who: create_order(container, owner, people(1), sub_account_id=who) for who in (None, branch, other)}
+    by_whom = {
+        sub_account_id: create_order(container, owner, people(1), sub_account_id=sub_account_id)
+        for sub_account_id in (None, branch, other)
+    }
     add_people(container, suppressed, people(1))
     sweep(container, clock)
-    found = {who: pieces(container, order.id)[0][0] for who, order in by_whom.items()}
+    found = {sub_account_id: pieces(container, order.id)[0][0] for sub_account_id, order in by_whom.items()}
     assert found == {None: "Failed", branch: "Failed", other: "Processing"}
 
 
@@ -178,7 +183,7 @@ def test_every_misfit_of_a_batch_is_found_in_one_look(
     assert failed == [[0, 599], [1]]
 
 
-def test_anothers_broken_art_does_not_make_a_misfit_everyones_trouble(
+def test_broken_art_of_another_order_does_not_spread_a_misfit(
     container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whom = people(2)

@@ -51,17 +51,17 @@ def branch(container: Container, owner: Caller) -> int:
     return make_sub_account(container, owner)
 
 
-def tally(container: Container, caller: Caller, asked: AudienceCriteria) -> AudienceCount:
+def count_audience(container: Container, caller: Caller, criteria: AudienceCriteria) -> AudienceCount:
     with container.db.transaction(build_tenant(caller)) as tx:
-        return audience_queries.count_audience(tx, asked)
+        return audience_queries.count_audience(tx, criteria)
 
 
 def refusals(container: Container, caller: Caller, whom: Sequence[dict[str, Any]], **changes: Any) -> list[str | None]:
     with container.db.transaction(build_tenant(caller)) as tx:
-        judged = audience_queries.refuse_inline_people(
+        checked = audience_queries.refuse_inline_people(
             tx, validate_recipients(whom), audience_criteria(container, caller, **changes), lock=True
         )
-    return [someone.refusal for someone in judged]
+    return [someone.refusal for someone in checked]
 
 
 def mail(
@@ -77,16 +77,16 @@ def mail(
 
 
 def test_everyone_with_an_address_and_a_price_is_mailed(container: Container, owner: Caller) -> None:
-    asked = audience_criteria(container, owner, make_list(container, owner, people(3)))
-    assert tally(container, owner, asked) == AudienceCount(
+    criteria = audience_criteria(container, owner, make_list(container, owner, people(3)))
+    assert count_audience(container, owner, criteria) == AudienceCount(
         mailed_items=3, cents=3 * 109, undeliverable=0, duplicates=0, suppressed=0
     )
 
 
-def test_who_has_no_address_or_no_price_is_undeliverable(container: Container, owner: Caller) -> None:
+def test_people_without_address_or_price_are_undeliverable(container: Container, owner: Caller) -> None:
     half = person(address="9 Elm St", postal_code=None)
-    asked = audience_criteria(container, owner, make_list(container, owner, [person(), NO_ADDRESS, ABROAD, half]))
-    assert tally(container, owner, asked) == AudienceCount(
+    criteria = audience_criteria(container, owner, make_list(container, owner, [person(), NO_ADDRESS, ABROAD, half]))
+    assert count_audience(container, owner, criteria) == AudienceCount(
         mailed_items=1, cents=109, undeliverable=3, duplicates=0, suppressed=0
     )
 
@@ -94,28 +94,30 @@ def test_who_has_no_address_or_no_price_is_undeliverable(container: Container, o
 def test_abroad_costs_what_its_country_costs_or_all_others_do(container: Container, owner: Caller) -> None:
     canada = person(country="CA", province="ON", postal_code="K1A 0B1")
     list_id = make_list(container, owner, [person(), ABROAD, canada])
-    asked = audience_criteria(container, owner, list_id, tariff=Tariff({"US": 100, "CA": 130, "*": 170}))
-    assert tally(container, owner, asked).cents == 400
+    criteria = audience_criteria(container, owner, list_id, tariff=Tariff({"US": 100, "CA": 130, "*": 170}))
+    assert count_audience(container, owner, criteria).cents == 400
 
 
 def test_an_address_on_two_lists_is_mailed_once(container: Container, owner: Caller) -> None:
     first = make_list(container, owner, people(2))
     second = make_list(container, owner, [person(address="2 main st."), ELSEWHERE])
-    found = tally(container, owner, audience_criteria(container, owner, second, first))
+    found = count_audience(container, owner, audience_criteria(container, owner, second, first))
     assert (found.mailed_items, found.duplicates) == (3, 1)
 
 
 def test_an_inline_recipient_comes_before_the_lists(container: Container, owner: Caller) -> None:
     key = recipient_columns(person())["address_key"]
-    asked = audience_criteria(container, owner, make_list(container, owner, [person(), ELSEWHERE]), inline_keys=[key])
-    found = tally(container, owner, asked)
+    criteria = audience_criteria(
+        container, owner, make_list(container, owner, [person(), ELSEWHERE]), inline_keys=[key]
+    )
+    found = count_audience(container, owner, criteria)
     assert (found.mailed_items, found.duplicates) == (1, 1)
 
 
 def test_a_suppressed_address_or_e_mail_is_not_mailed(container: Container, owner: Caller) -> None:
     make_list(container, owner, [person(address="12 MAIN ST"), {"email": "Jane@Example.com"}], suppresses=True)
     whom = [person(), person(address="3 Oak St", email="jane@example.COM"), ELSEWHERE]
-    found = tally(container, owner, audience_criteria(container, owner, make_list(container, owner, whom)))
+    found = count_audience(container, owner, audience_criteria(container, owner, make_list(container, owner, whom)))
     assert (found.mailed_items, found.suppressed) == (1, 2)
     assert refusals(container, owner, whom) == [SUPPRESSED, SUPPRESSED, None]
 
@@ -124,7 +126,9 @@ def test_an_entry_with_an_address_suppresses_that_address_alone(container: Conta
     make_list(container, owner, [person(email="jane@example.com")], suppresses=True)
     moved = person(address="3 Oak St", email="jane@example.com")
     assert (
-        tally(container, owner, audience_criteria(container, owner, make_list(container, owner, [moved]))).mailed_items
+        count_audience(
+            container, owner, audience_criteria(container, owner, make_list(container, owner, [moved]))
+        ).mailed_items
         == 1
     )
     assert refusals(container, owner, [moved]) == [None]
@@ -133,7 +137,7 @@ def test_an_entry_with_an_address_suppresses_that_address_alone(container: Conta
 def test_a_strangers_suppressions_hold_for_the_stranger_alone(container: Container, owner: Caller) -> None:
     make_list(container, open_account(container, "stranger@example.com"), [person()], suppresses=True)
     assert (
-        tally(
+        count_audience(
             container, owner, audience_criteria(container, owner, make_list(container, owner, [person()]))
         ).mailed_items
         == 1
@@ -144,10 +148,10 @@ def test_a_strangers_suppressions_hold_for_the_stranger_alone(container: Contain
 def test_a_strangers_list_reaches_nobody(container: Container, owner: Caller) -> None:
     theirs = make_list(container, open_account(container, "stranger@example.com"), people(3))
     nobody = AudienceCount(mailed_items=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
-    asked = audience_criteria(container, owner, theirs)
-    assert tally(container, owner, asked) == nobody
+    criteria = audience_criteria(container, owner, theirs)
+    assert count_audience(container, owner, criteria) == nobody
     with container.db.system_transaction() as tx:  # nor where the database itself would show it
-        assert audience_queries.find_first_mailed(tx, asked) is None
+        assert audience_queries.find_first_mailed(tx, criteria) is None
 
 
 def test_the_accounts_own_suppressions_hold_for_a_limited_caller(
@@ -156,7 +160,7 @@ def test_the_accounts_own_suppressions_hold_for_a_limited_caller(
     make_list(container, owner, [person()], suppresses=True)
     limited = replace(owner, sub_account_id=branch)
     its = make_list(container, owner, [person(), ELSEWHERE], sub_account_id=branch)
-    found = tally(container, limited, audience_criteria(container, limited, its))
+    found = count_audience(container, limited, audience_criteria(container, limited, its))
     assert (found.mailed_items, found.suppressed) == (1, 1)
     assert refusals(container, limited, [person()]) == [SUPPRESSED]
 
@@ -178,17 +182,17 @@ def test_a_limited_caller_learns_nothing_of_another_branchs_suppressions(
     places = sa.text("select suppressed_places(:sub, 'test', array[:key], array[null::text], array[null::text])")
     listed_there = sa.text("select suppressed_recipients(:sub, 'test', array[:its])")
     [whom] = validate_recipients([person()])
-    asked = {"sub": other, "key": whom.address_key, "its": its}
-    for who, found in ((owner, 1), (replace(owner, sub_account_id=branch), 0)):
-        with container.db.transaction(build_tenant(who)) as tx:
-            told = [len(tx.execute(query, asked).all()) for query in (places, listed_there)]
-        assert told == [found, found]
+    params = {"sub": other, "key": whom.address_key, "its": its}
+    for caller, found in ((owner, 1), (replace(owner, sub_account_id=branch), 0)):
+        with container.db.transaction(build_tenant(caller)) as tx:
+            counts = [len(tx.execute(query, params).all()) for query in (places, listed_there)]
+        assert counts == [found, found]
 
 
 @pytest.mark.parametrize("hours", [-35.9, 0, 35.9])
 def test_the_same_piece_within_36_hours_is_refused(container: Container, owner: Caller, hours: float) -> None:
     mail(container, owner, person(), hours=hours)
-    found = tally(
+    found = count_audience(
         container, owner, audience_criteria(container, owner, make_list(container, owner, [person(), ELSEWHERE]))
     )
     assert (found.mailed_items, found.duplicates) == (1, 1)
@@ -204,7 +208,7 @@ def test_another_piece_is_no_repeat(container: Container, owner: Caller, differs
     mail(container, owner, person(), **differs)
     assert refusals(container, owner, [person()]) == [None]
     assert (
-        tally(
+        count_audience(
             container, owner, audience_criteria(container, owner, make_list(container, owner, [person()]))
         ).mailed_items
         == 1
@@ -225,7 +229,7 @@ def test_an_orders_own_pieces_are_no_repeats(container: Container, owner: Caller
 def test_repeats_are_taken_where_duplicates_are_allowed(container: Container, owner: Caller) -> None:
     mail(container, owner, person())
     first, second = (make_list(container, owner, [person()]) for _ in range(2))
-    found = tally(container, owner, audience_criteria(container, owner, first, second, allows_repeats=True))
+    found = count_audience(container, owner, audience_criteria(container, owner, first, second, allows_repeats=True))
     assert (found.mailed_items, found.duplicates) == (1, 1)  # the same order never reaches an address twice
     assert refusals(container, owner, [person()], allows_repeats=True) == [None]
 
@@ -236,12 +240,12 @@ def test_a_gift_card_may_follow_another(product: Product, may_repeat: bool) -> N
     assert can_repeat(request) == may_repeat
 
 
-def test_of_several_reasons_the_first_is_told(container: Container, owner: Caller) -> None:
+def test_of_several_reasons_the_first_is_given(container: Container, owner: Caller) -> None:
     everything = person(email="jane@example.com")
     make_list(container, owner, [everything, {"email": "nobody@example.com"}], suppresses=True)
     mail(container, owner, everything)
     first, second = (make_list(container, owner, [everything, NO_ADDRESS]), make_list(container, owner, [everything]))
-    found = tally(container, owner, audience_criteria(container, owner, first, second))
+    found = count_audience(container, owner, audience_criteria(container, owner, first, second))
     assert found == AudienceCount(mailed_items=0, cents=0, undeliverable=1, duplicates=0, suppressed=2)
     assert refusals(container, owner, [everything, everything]) == [SUPPRESSED, SUPPRESSED]
 
@@ -252,22 +256,22 @@ def test_of_doubles_that_are_repeats_the_first_says_so(container: Container, own
     assert refusals(container, owner, twice) == [RECENTLY_MAILED, SAME_ADDRESS]
 
 
-def test_whose_e_mail_is_barred_leaves_the_address_to_the_next(container: Container, owner: Caller) -> None:
+def test_a_suppressed_email_leaves_the_address_to_the_next_person(container: Container, owner: Caller) -> None:
     make_list(container, owner, [{"email": "Barred@example.com"}], suppresses=True)
-    barred = person(name="Barred", email="barred@example.com")
+    suppressed = person(name="Barred", email="barred@example.com")
     ada, bob = person(name="Ada", email="ada@example.com"), person(name="Bob")
-    lists = [make_list(container, owner, [someone]) for someone in (barred, ada, bob)]
-    asked = audience_criteria(container, owner, *lists)
-    assert tally(container, owner, asked) == AudienceCount(
+    lists = [make_list(container, owner, [someone]) for someone in (suppressed, ada, bob)]
+    criteria = audience_criteria(container, owner, *lists)
+    assert count_audience(container, owner, criteria) == AudienceCount(
         mailed_items=1, cents=109, undeliverable=0, duplicates=1, suppressed=1
     )
     with container.db.transaction(build_tenant(owner)) as tx:
-        shown = audience_queries.find_first_mailed(tx, asked)
+        shown = audience_queries.find_first_mailed(tx, criteria)
     assert shown == validate_recipients([ada])[0]
-    assert tally(container, owner, audience_criteria(container, owner, *lists[:2])).mailed_items == 1
-    judged = refusals(container, owner, [barred, barred, ada, bob, ada])
-    assert judged == [SUPPRESSED, SUPPRESSED, None, SAME_ADDRESS, SAME_ADDRESS]
-    assert refusals(container, owner, [bob, barred, ada]) == [None, SUPPRESSED, SAME_ADDRESS]
+    assert count_audience(container, owner, audience_criteria(container, owner, *lists[:2])).mailed_items == 1
+    results = refusals(container, owner, [suppressed, suppressed, ada, bob, ada])
+    assert results == [SUPPRESSED, SUPPRESSED, None, SAME_ADDRESS, SAME_ADDRESS]
+    assert refusals(container, owner, [bob, suppressed, ada]) == [None, SUPPRESSED, SAME_ADDRESS]
 
 
 def test_two_sends_at_one_moment_do_not_both_reach_an_address(container: Container, owner: Caller) -> None:
@@ -290,20 +294,20 @@ def test_two_sends_at_one_moment_do_not_both_reach_an_address(container: Contain
         assert theirs.result() == [RECENTLY_MAILED]
 
 
-def test_the_first_who_would_be_mailed_is_shown(container: Container, owner: Caller) -> None:
+def test_the_first_mailed_person_is_shown(container: Container, owner: Caller) -> None:
     make_list(container, owner, [person()], suppresses=True)
     chosen = person(name="Ada Byron", address="3 Oak St", email="ada@example.com", dob="1990-02-03", custom4="blue")
-    asked = audience_criteria(
+    criteria = audience_criteria(
         container, owner, make_list(container, owner, [NO_ADDRESS, ABROAD, person(), chosen, ELSEWHERE])
     )
     with container.db.transaction(build_tenant(owner)) as tx:
-        assert audience_queries.find_first_mailed(tx, asked) == validate_recipients([chosen])[0]
+        assert audience_queries.find_first_mailed(tx, criteria) == validate_recipients([chosen])[0]
 
 
 def test_of_lists_that_reach_nobody_nobody_is_shown(container: Container, owner: Caller) -> None:
-    asked = audience_criteria(container, owner, make_list(container, owner, [NO_ADDRESS]))
+    criteria = audience_criteria(container, owner, make_list(container, owner, [NO_ADDRESS]))
     with container.db.transaction(build_tenant(owner)) as tx:
-        assert audience_queries.find_first_mailed(tx, asked) is None
+        assert audience_queries.find_first_mailed(tx, criteria) is None
 
 
 def longest(container: Container, caller: Caller, lists: list[int], *variables: str) -> list[Person]:
@@ -311,7 +315,7 @@ def longest(container: Container, caller: Caller, lists: list[int], *variables: 
         return longest_on_lists(tx, lists, variables)
 
 
-def test_who_cannot_be_mailed_needs_no_room(container: Container, owner: Caller) -> None:
+def test_people_that_cannot_be_mailed_need_no_room(container: Container, owner: Caller) -> None:
     half = {"address": "9 Elm St", "custom1": "endless " * 30}
     none = {"email": "jane@example.com", "custom1": "by e-mail alone"}
     whose = make_list(container, owner, [person(custom1="short"), half, none])
@@ -342,7 +346,7 @@ def test_names_are_long_in_their_own_ways(container: Container, owner: Caller) -
     assert found("FIRST_NAME", "LAST_NAME", "NAME") == names[:3]
 
 
-def test_every_variable_can_be_asked_for(container: Container, owner: Caller) -> None:
+def test_every_variable_can_be_requested(container: Container, owner: Caller) -> None:
     whose = [make_list(container, owner, [person(company="Acme", address2="Apt 4")])]
     [someone] = longest(container, owner, whose, *VARIABLE_NAMES)
     assert (someone.name, someone.company, someone.address2) == ("Jane Doe", "Acme", "Apt 4")

@@ -91,8 +91,8 @@ def test_a_scan_before_the_mark_moves_the_order_first(container: Container, cloc
     ingest(container, scan(code, "3a", clock.now()))
     assert stands(container, order) == ("mailed", 1)
     with container.db.system_transaction() as tx:
-        told = [(fact.current, fact.order_status) for fact in fact_rows(tx, order)]
-    assert told[-3:] == [("Printed", "printing"), ("mailed", "mailed"), ("Processed for Delivery", "mailed")]
+        events = [(fact.current, fact.order_status) for fact in fact_rows(tx, order)]
+    assert events[-3:] == [("Printed", "printing"), ("mailed", "mailed"), ("Processed for Delivery", "mailed")]
     hear(container, batch_id, mailed_at=clock.now())
     assert steps(container, order).count("mailed") == 1
 
@@ -106,7 +106,7 @@ def test_an_order_waits_for_its_last_piece(container: Container, clock: Clock, o
     assert stands(container, order) == ("mailed", 3)
 
 
-def test_a_first_scan_that_is_the_delivery_is_told_as_mailed_and_fulfilled(
+def test_a_first_scan_that_is_the_delivery_marks_the_order_mailed_and_fulfilled(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     order, _ = with_the_printer(container, clock, owner, [person()])
@@ -138,7 +138,7 @@ def test_an_order_of_which_nothing_is_mailed_never_says_so(container: Container,
     assert steps(container, order)[-2:] == ["printing", "fulfilled"]
 
 
-def test_a_piece_that_spoils_after_it_was_said_to_be_mailed_was_not(
+def test_a_piece_spoiled_after_it_was_marked_mailed_was_not_mailed(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     order, batch_id = with_the_printer(container, clock, owner, people(2))

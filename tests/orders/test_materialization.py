@@ -97,10 +97,10 @@ def test_everyone_refused_is_visible_with_the_reason_and_free(container: Contain
         assert (item.code is not None) == mailed
 
 
-def test_whose_e_mail_is_barred_leaves_the_address_to_the_next(container: Container, owner: Caller) -> None:
+def test_a_suppressed_email_leaves_the_address_to_the_next_person(container: Container, owner: Caller) -> None:
     make_list(container, owner, [{"email": "barred@example.com"}], suppresses=True)
-    barred = person(email="barred@example.com")
-    first, second = make_list(container, owner, [barred]), make_list(container, owner, [person()])
+    suppressed = person(email="barred@example.com")
+    first, second = make_list(container, owner, [suppressed]), make_list(container, owner, [person()])
     order_id = make_order(container, owner, first, second)
     make(container, order_id)
     assert [item.failure for item in item_rows(container, order_id)] == [SUPPRESSED, None]
@@ -147,15 +147,15 @@ def test_the_price_is_that_of_the_day_of_the_order(container: Container, owner: 
     assert order_row(container, order_id).order_total == CENTS
 
 
-def test_each_item_is_told_once_and_inline_ones_not_again(container: Container, owner: Caller) -> None:
+def test_each_item_has_one_event_and_inline_ones_no_second(container: Container, owner: Caller) -> None:
     order_id = make_order(container, owner, make_list(container, owner, [*people(1), ONLY_MAIL]), inline=[person()])
     make(container, order_id)
     with container.db.system_transaction() as tx:
-        told = tx.execute(sa.select(facts).where(facts.c.item_id.is_not(None)).order_by(facts.c.id)).all()
+        events = tx.execute(sa.select(facts).where(facts.c.item_id.is_not(None)).order_by(facts.c.id)).all()
         queued = set(tx.execute(sa.text("select fact_id from fact_queue")).scalars())
-    assert queued >= {fact.id for fact in told}
+    assert queued >= {fact.id for fact in events}
     made = item_rows(container, order_id)[1:]
-    assert [(fact.item_id, fact.previous, fact.current, fact.order_status) for fact in told] == [
+    assert [(fact.item_id, fact.previous, fact.current, fact.order_status) for fact in events] == [
         (item.id, None, item.status, "reviewing") for item in made
     ]
 
@@ -183,10 +183,10 @@ def test_lists_count_nothing_of_what_is_not_mailed(container: Container, owner: 
         make(container, order_id)
     with container.db.transaction(build_tenant(owner)) as tx:
         changes.cancel_order(tx, cancelled, now=clock.now())
-    barred = make_list(container, owner, people(1), suppresses=True)
+    suppressed = make_list(container, owner, people(1), suppresses=True)
     clock.advance(seconds=REVIEW.seconds)
     hand_over_what_is_due(container)
-    assert sends(container) == {whom: (2, clock.now()), barred: (0, None)}
+    assert sends(container) == {whom: (2, clock.now()), suppressed: (0, None)}
 
 
 def hand_over_what_is_due(container: Container) -> None:

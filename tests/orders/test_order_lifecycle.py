@@ -30,7 +30,7 @@ from quillpost.fulfillment.models import NEXT_STEP
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.review import service as review_service
-from quillpost.fulfillment.review import service as verdicts
+from quillpost.fulfillment.review import service as reviews
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.fulfillment.tracking.rules import PHASES
 from quillpost.fulfillment.tracking.service import ingest_scans
@@ -138,8 +138,8 @@ class Life(LifecycleSetup):
     def refuse(self, which: int) -> None:
         order = self.order(which, OrderStatus.PAUSED)
         with _refused(Conflict, order.status not in HELD_BACK), self.parts.db.system_transaction() as tx:
-            who = self.owner.account_id
-            verdicts.refuse_order(tx, self.environment(), order.id, operator_id=who, reason="No", now=self.now)
+            operator_id = self.owner.account_id
+            reviews.refuse_order(tx, self.environment(), order.id, operator_id=operator_id, reason="No", now=self.now)
             order.stop(OrderStatus.ERROR)
 
     @for_orders(OrderStatus.PAUSED)
@@ -148,7 +148,7 @@ class Life(LifecycleSetup):
         order, environment = self.order(which, OrderStatus.PAUSED), self.environment(how)
         is_vain = order.status is not OrderStatus.PAUSED or bool(environment.gaps)
         with _refused(Conflict, is_vain), self.parts.db.system_transaction() as tx:
-            verdicts.release_order(tx, environment, order.id, operator_id=self.owner.account_id, now=self.now)
+            reviews.release_order(tx, environment, order.id, operator_id=self.owner.account_id, now=self.now)
             order.let_go(pools_at=self.pools_at(environment), now=self.now)
 
     @for_orders(OrderStatus.PROCESSING)
@@ -169,7 +169,7 @@ class Life(LifecycleSetup):
     def end_reviews(self, how: str) -> None:
         self.clock.advance(seconds=REVIEW.seconds)
         environment = self.environment(how)
-        review_service.sweep_due_orders(self.press(how), now=self.now)
+        review_service.sweep_due_orders(self.production(how), now=self.now)
         for order in self.model.orders.values():
             if order.status is OrderStatus.REVIEWING and order.due_at <= self.now:
                 if environment.gaps or order.is_doubtful:
@@ -187,7 +187,7 @@ class Life(LifecycleSetup):
             for order in self.model.orders.values():
                 order.pool_at = order.pool_at and min(order.pool_at, self.now)
         for _ in range(2):
-            batch_service.pool_due_orders(self.press(), now=self.now)
+            batch_service.pool_due_orders(self.production(), now=self.now)
         self.take_in_new_batches()
 
     @for_batches("new")
@@ -197,7 +197,7 @@ class Life(LifecycleSetup):
 
     def compose_batch(self, batch: ModelBatch) -> None:
         for _ in range(2):
-            batch_tasks.compose_batch(self.press(), batch.id, now=self.now)
+            batch_tasks.compose_batch(self.production(), batch.id, now=self.now)
         if batch.status == "new":
             batch.draw()
             batch.status = "composed" if batch.editions else "mailed"
@@ -208,7 +208,7 @@ class Life(LifecycleSetup):
         batch = self.batch(which, "new")
         dying = FileStorage(CrashingStorage(self.parts.storage.store, writes), LinkSigner(lambda: [b""]))
         with suppress(ProcessDied):
-            batch_tasks.compose_batch(self.press(storage=dying), batch.id, now=self.now)
+            batch_tasks.compose_batch(self.production(storage=dying), batch.id, now=self.now)
         if batch.status == "new":
             batch.draw()
             batch.status = "new" if batch.editions else "mailed"
@@ -220,7 +220,7 @@ class Life(LifecycleSetup):
 
     def hand_over_batch(self, batch: ModelBatch, how: str) -> None:
         for _ in range(2):
-            batch_tasks.hand_over_batch(self.press(how), batch.id, now=self.now)
+            batch_tasks.hand_over_batch(self.production(how), batch.id, now=self.now)
         if batch.status == "composed" and not self.environment(how).gaps:
             batch.status, batch.is_handed = "handed", True
             for order in self.model.orders_of(batch):
@@ -233,14 +233,14 @@ class Life(LifecycleSetup):
         batch, environment = self.batch(which, "composed"), self.environment()
         environments = {"test": replace(environment, printer=CrashingPrinter(environment.printer))}
         with suppress(ProcessDied):
-            batch_tasks.hand_over_batch(replace(self.press(), environments=environments), batch.id, now=self.now)
+            batch_tasks.hand_over_batch(replace(self.production(), environments=environments), batch.id, now=self.now)
 
     @for_batches("new", "composed", "handed", "printed")
     @rule()
     def lose_every_job(self) -> None:
         """What is to be done is known from the batches themselves."""
         delete_jobs(self.parts)
-        batch_tasks.resume_batches(self.press())
+        batch_tasks.resume_batches(self.production())
         with self.parts.db.system_transaction() as tx:
             found = {(step, args["batch_id"]) for step, args in enqueued_steps(tx)}
         open_batches = [b for b in self.model.batches.values() if b.status != "mailed"]
@@ -260,19 +260,19 @@ class Life(LifecycleSetup):
     # The print room
 
     @for_batches("handed", "printed", "mailed")
-    @rule(which=WHICH, said=st.sets(st.sampled_from(WORDS), min_size=1), torn=SOME)
-    def hear_the_printer(self, which: int, said: set[str], torn: set[int]) -> None:
-        self.hear(self.batch(which, "handed", "printed", "mailed"), said, torn)
+    @rule(which=WHICH, marks=st.sets(st.sampled_from(WORDS), min_size=1), torn=SOME)
+    def hear_the_printer(self, which: int, marks: set[str], torn: set[int]) -> None:
+        self.hear(self.batch(which, "handed", "printed", "mailed"), marks, torn)
 
-    def hear(self, batch: ModelBatch, said: set[str], torn: set[int]) -> None:
-        spoiled = [e.piece for e in batch.editions if e.position in torn] if "spoiled" in said else []
-        moments = {f"{word}_at": self.now for word in said - {"spoiled"}}
+    def hear(self, batch: ModelBatch, marks: set[str], torn: set[int]) -> None:
+        spoiled = [e.piece for e in batch.editions if e.position in torn] if "spoiled" in marks else []
+        moments = {f"{word}_at": self.now for word in marks - {"spoiled"}}
         progress = PrintProgress(**moments, spoiled={piece.id: "Torn" for piece in spoiled})
         for _ in range(2):
             with _refused(Conflict, not batch.is_handed):
                 print_room_service.record_printer_progress(self.parts.db, batch.id, progress, now=self.now)
         if batch.is_handed:
-            batch.take(printed="printed" in said, mailed="mailed" in said, spoiled=spoiled)
+            batch.take(printed="printed" in marks, mailed="mailed" in marks, spoiled=spoiled)
 
     @precondition(lambda self: self.model.reprintable)
     @rule(which=WHICH, positions=SOME)

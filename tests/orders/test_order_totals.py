@@ -48,9 +48,9 @@ class Office:
 
     def ask(self, method: str, path: str, **how: Any) -> Any:
         """What is answered; nothing where the order is past that state."""
-        said = self.sender.call(method, path, **how)
-        assert said.status_code in (200, 400), said.text
-        return said.json() if said.status_code == 200 else None
+        response = self.sender.call(method, path, **how)
+        assert response.status_code in (200, 400), response.text
+        return response.json() if response.status_code == 200 else None
 
     # Deeds of the sender
 

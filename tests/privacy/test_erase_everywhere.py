@@ -109,7 +109,7 @@ def columns(tx: sa.Connection) -> dict[str, list[str]]:
 
 def places(container: Container, conninfo: str) -> set[str]:
     """Tables and files that tell of her."""
-    told = set()
+    found = set()
     with psycopg.connect(conninfo) as admin:
         tables = admin.execute(
             "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'"
@@ -119,13 +119,13 @@ def places(container: Container, conninfo: str) -> set[str]:
                 # Bytes are written as hexadecimal digits.
                 plain = row + " ".join(_bytes_in(row))
                 if any(word in plain.lower().replace(" ", "") for word in TELLING):
-                    told.add("deliveries" if table.startswith("deliveries") else table)
+                    found.add("deliveries" if table.startswith("deliveries") else table)
     store = container.storage.store
     for key in store.keys(""):
         data = store.get(key)
         if any(word.encode() in data.lower().replace(b" ", b"") for word in TELLING):
-            told.add(key.split("/")[0])
-    return told
+            found.add(key.split("/")[0])
+    return found
 
 
 def _bytes_in(row: str) -> list[str]:
@@ -145,7 +145,7 @@ def write_everywhere(container: Container, clock: Clock, owner: Account) -> int:
     """She gets a piece, which is mailed, and is written wherever else people are kept; the order's id."""
     made = owner.post("/mailing-lists", {"description": "Visitors"}).json()["id"]
     assert owner.post("/recipients", {"mailing_list_id": made, **JANE}).status_code == 201
-    barred = owner.post("/mailing-lists", {"description": "No", "is_suppression_list": True}).json()["id"]
+    suppression_list = owner.post("/mailing-lists", {"description": "No", "is_suppression_list": True}).json()["id"]
     sent = owner.send(
         recipients=[JANE], qrcode_url="https://shop.example.com/hi", headers={}, message="Hi %FIRST_NAME%!"
     )
@@ -154,7 +154,7 @@ def write_everywhere(container: Container, clock: Clock, owner: Account) -> int:
     for seconds in (11, 1, 2, 2):
         clock.advance(seconds=seconds)
         run_due_jobs(container)
-    assert owner.post("/recipients", {"mailing_list_id": barred, **JANE}).status_code == 201
+    assert owner.post("/recipients", {"mailing_list_id": suppression_list, **JANE}).status_code == 201
     keep = {"Idempotency-Key": "one"}
     assert owner.post("/recipients/lookup", {"email": EMAIL}, headers=keep).status_code == 200
     kept = owner.post("/stored_send/postcard", {"recipients": [JANE, person(name="Jo")], "message": "Hi"})
@@ -180,9 +180,9 @@ def _write_beside(container: Container, owner: Account, order_id: int, list_id: 
 
         for status in ("pending", "delivered"):
             row = {"fact_id": fact, "event_id": event, "webhook_id": 0, "status": status, "body": words}
-            told = {"response_body": words, "error": words, "created_at": container.clock()}
+            texts = {"response_body": words, "error": words, "created_at": container.clock()}
             tx.execute(sa.insert(metadata.tables["deliveries"]).values(
-                account_id=owner.id, mode="test", event_type="x", stream="item", attempts=1, **row, **told
+                account_id=owner.id, mode="test", event_type="x", stream="item", attempts=1, **row, **texts
             ))  # fmt: skip
         tx.execute(sa.text("update facts set place = :w, reason = :w where id = :f"), {"w": words, "f": fact})
         write("visits", agent=words)
@@ -225,15 +225,15 @@ def books(container: Container, owner: Account, order_id: int) -> dict[str, Any]
     }  # fmt: skip
 
 
-def test_nothing_tells_of_somebody_who_was_erased(
+def test_nothing_is_left_of_an_erased_person(
     container: Container, clock: Clock, owner: Account, stranger_too: Account, conninfo: str
 ) -> None:
     order_id = write_everywhere(container, clock, owner)
     before = books(container, owner, order_id)
     assert places(container, conninfo) >= WRITTEN | {"batches", "print-jobs", "preview", "creative", "imports"}
 
-    said = stranger_too.post("/recipients/erase", {"address": f"{STREET}, Austin, TX 78701", "email": EMAIL})
-    assert set(said.json()["erased"].values()) == {0}
+    response = stranger_too.post("/recipients/erase", {"address": f"{STREET}, Austin, TX 78701", "email": EMAIL})
+    assert set(response.json()["erased"].values()) == {0}
     done = owner.post("/recipients/erase", {"address": f"{STREET}, Austin, TX 78701"})
     assert (done.status_code, done.json()["waiting"]) == (200, 0), done.text
     erased = done.json()["erased"]
@@ -264,7 +264,7 @@ def test_every_table_with_words_is_known_to_hold_people_or_not(container: Contai
     assert (WRITTEN | NOBODY.keys()) - found == set()
 
 
-def test_whoever_was_barred_and_erased_stays_barred(container: Container, clock: Clock, owner: Account) -> None:
+def test_a_suppressed_and_erased_person_stays_suppressed(container: Container, clock: Clock, owner: Account) -> None:
     write_everywhere(container, clock, owner)
     owner.post("/recipients/erase", {"email": EMAIL.upper()})
     sent = owner.send(recipients=[JANE], allow_duplicates=True)

@@ -89,7 +89,7 @@ def test_a_sub_account_with_gift_cards_is_retired_and_they_stay_good(owner: Acco
     assert card_row(container, other).claimed_at is not None
 
 
-def test_an_account_goes_with_its_gift_cards_and_what_they_were_sent_anew_as(
+def test_an_account_is_deleted_with_its_gift_cards_and_their_replacements(
     owner: Account, container: Container, conninfo: str
 ) -> None:
     item_id = mail_giftcard(container, owner)
@@ -110,11 +110,11 @@ def test_cards_of_pieces_that_fail_together_are_one_entry(owner: Account, contai
     move_items(container, pieces, S.FAILED)
     with container.db.system_transaction() as tx:
         moves = tx.execute(sa.select(ledger_moves.c.kind, ledger_moves.c.cents).order_by(ledger_moves.c.id))
-        told = [tuple(row) for row in moves]
+        entries = [tuple(row) for row in moves]
         left = tx.execute(sa.select(items.c.giftcard_brand).order_by(items.c.id)).scalars().all()
     paper = 349
-    assert told[1] == ("issue", 4 * VALUE)
-    assert sorted(told[3:]) == [("refund", paper), ("release", 3 * paper), ("return", 3 * VALUE)]
+    assert entries[1] == ("issue", 4 * VALUE)
+    assert sorted(entries[3:]) == [("refund", paper), ("release", 3 * paper), ("return", 3 * VALUE)]
     assert [card_row(container, each).status for each in pieces] == ["void", "void", "void", "issued"]
     assert [brand is not None for brand in left] == [False, False, False, True]
 

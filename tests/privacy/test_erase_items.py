@@ -25,7 +25,7 @@ from support.orders import balances, create_order, end_review, item_rows, open_a
 from support.production import batch_rows, create_batches, files_of, sweep_due_orders
 from support.test_client import TestClient
 
-BARRED = sa.text("select id from suppressed_items(array[cast(:order as bigint)]) as found (id)")
+SUPPRESSED_ITEMS = sa.text("select id from suppressed_items(array[cast(:order as bigint)]) as found (id)")
 JANE, JO = person(email="Jane@Example.com"), person(name="Jo Roe", address="9 Oak Ave")
 
 
@@ -39,7 +39,7 @@ def home(container: Container, http: TestClient) -> Account:
     return make_account(container, http, "home@example.com")
 
 
-def forget(container: Container, caller: Tenant | Caller, **whom: str) -> ErasureResult:
+def erase(container: Container, caller: Tenant | Caller, **whom: str) -> ErasureResult:
     home = caller if isinstance(caller, Tenant) else Tenant(caller.account_id, caller.sub_account_id)
     with container.db.system_transaction() as tx:
         return erase_subject(tx, container.encryptor, home, parse_subject(whom), now=container.clock())
@@ -75,7 +75,7 @@ def status_of(container: Container, batch_id: int) -> tuple[str, int]:
 
 def test_a_piece_under_review_fails_and_its_money_comes_back(container: Container, owner: Caller) -> None:
     order = create_order(container, owner, [JANE, JO], cents=100)
-    done = forget(container, owner, email="JANE@example.COM")
+    done = erase(container, owner, email="JANE@example.COM")
     assert (done.erased["items"], done.waiting) == (1, 0)
     jane, jo = rows_of(container, order)
     assert (jane.status, jane.failure, jane.name, jane.address_key) == ("Failed", ERASED_REASON, None, None)
@@ -91,7 +91,7 @@ def test_a_batch_that_no_printer_has_is_drawn_again_without_them(
     order, batch_id = pooled(container, clock, owner)
     batch_tasks.compose_batch(container.production, batch_id, now=clock.now())
     assert status_of(container, batch_id) == ("composed", 2)
-    assert forget(container, owner, email="jane@example.com").waiting == 0
+    assert erase(container, owner, email="jane@example.com").waiting == 0
     assert names_of(container, order) == [(None, "Failed"), ("Jo Roe", "Processing")]
     run_due_jobs(container)
     assert status_of(container, batch_id)[1] == 1
@@ -110,7 +110,7 @@ def test_whoever_is_erased_while_their_batch_is_drawn_is_not_printed(
         files = draw_batch_files(production, contents, **how)
         drawn.append(len(contents.items))
         if len(drawn) == 1:
-            forget(container, owner, email="jane@example.com")
+            erase(container, owner, email="jane@example.com")
         return files
 
     monkeypatch.setattr(batch_files, "draw_batch_files", draw)
@@ -122,7 +122,7 @@ def test_what_a_printer_has_is_erased_once_it_is_mailed(container: Container, cl
     order, batch_id = pooled(container, clock, owner)
     batch_tasks.compose_batch(container.production, batch_id, now=clock.now())
     batch_tasks.hand_over_batch(container.production, batch_id, now=clock.now())
-    assert forget(container, owner, address="12 Main St, Austin, TX 78701").waiting == 1
+    assert erase(container, owner, address="12 Main St, Austin, TX 78701").waiting == 1
     finish(container)
     assert names_of(container, order)[0] == ("Jane Doe", "Processing")
     clock.advance(seconds=SECOND_PASS_DELAY.seconds)
@@ -167,7 +167,7 @@ def test_files_that_could_not_be_removed_are_removed_later(
 def test_what_was_written_beside_the_first_pass_is_found_by_the_second(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
-    forget(container, owner, email="jane@example.com")
+    erase(container, owner, email="jane@example.com")
     beside = create_order(container, owner, [JANE])
     clock.advance(seconds=SECOND_PASS_DELAY.seconds - 60)
     added_again = create_order(container, owner, [JANE])
@@ -185,7 +185,7 @@ def test_both_modes_are_erased_and_nobody_elses(container: Container, owner: Cal
     mailed = create_order(container, Caller(owner.account_id, "live"), [JANE])
     other = create_order(container, stranger, [JANE])
     assert build_tenant(owner).mode == "test"
-    assert forget(container, owner, email="jane@example.com").erased["items"] == 2
+    assert erase(container, owner, email="jane@example.com").erased["items"] == 2
     assert [names_of(container, each)[0][0] for each in (tested, mailed, other)] == [None, None, "Jane Doe"]
 
 
@@ -207,12 +207,12 @@ def test_a_reader_bars_the_address_of_a_piece_whose_recipient_is_forgotten(
     privacy_tasks.process_requests(container.db, container.encryptor, clock=container.clock)
     again = create_order(container, live, [person(name="Bob"), JO])
     with container.db.system_transaction() as tx:
-        barred = set(tx.execute(BARRED, {"order": again.id}).scalars())
+        suppressed = set(tx.execute(SUPPRESSED_ITEMS, {"order": again.id}).scalars())
         # What was only tried out bars nobody.
-        assert [row.id in barred for row in item_rows(tx, again)] == [True, False]
+        assert [row.id in suppressed for row in item_rows(tx, again)] == [True, False]
 
 
-def test_what_is_told_of_a_doubtful_address_goes_with_the_person(
+def test_warnings_about_a_doubtful_address_are_erased_with_the_person(
     container: Container, home: Account, clock: Clock
 ) -> None:
     whom = person(email="j@example.com", city="Smallville")

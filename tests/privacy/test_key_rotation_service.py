@@ -68,9 +68,9 @@ def reseal_everything(container: Container) -> RotationCount:
 def sealed_by(column: EncryptedColumn, container: Container) -> dict[tuple[object, ...], tuple[str, bytes]]:
     """Every value of the column with its context, by its row."""
     keys, bound = len(column.primary_key), [column.table.c[name] for name in column.context_columns]
-    wanted = sa.select(*(each.label(None) for each in (*column.primary_key, *bound, column.column)))
+    query = sa.select(*(each.label(None) for each in (*column.primary_key, *bound, column.column)))
     with container.db.system_transaction() as tx:
-        rows = [tuple(row) for row in tx.execute(wanted.where(column.is_encrypted))]
+        rows = [tuple(row) for row in tx.execute(query.where(column.is_encrypted))]
     return {row[:keys]: (column.context(*row[keys:-1]), bytes(row[-1])) for row in rows}
 
 
@@ -203,7 +203,7 @@ def test_every_row_is_met_once_however_many_there_are(
     assert by_place == {"webhooks.secret_sealed": [2] * 4, "idempotency_keys.answer_body": [2, 2]}
 
 
-def test_a_sealed_print_file_is_sealed_anew(container: Container, key_file: KeyFile) -> None:
+def test_an_encrypted_print_file_is_reencrypted(container: Container, key_file: KeyFile) -> None:
     batch = encrypted_file(container)
     [old] = key_file.read_keys()
     new = key_file.add_key()

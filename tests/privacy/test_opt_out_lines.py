@@ -78,7 +78,7 @@ def test_a_code_is_drawn_as_a_qr_code_only_where_it_leads_somewhere(owner: Accou
         assert copy.qr_url == (f"https://mail.example.com/q/{item.code}" if drawn else None)
 
 
-def test_who_is_refused_gets_no_paper_and_so_no_code(owner: Account, container: Container) -> None:
+def test_a_refused_recipient_gets_no_paper_and_so_no_code(owner: Account, container: Container) -> None:
     order_id = owner.send(recipients=[person(), person()]).json()["id"]
     assert [code is None for code in codes_of(container, order_id)] == [False, True]
 
@@ -149,6 +149,6 @@ def test_an_address_too_long_for_the_line_is_a_gap_unless_there_is_none() -> Non
         found = check_live_readiness(settings, bootstrap.build_renderer(settings)).gaps
         assert len(found) == gaps
     settings = Settings.model_validate(LIVE_SETTINGS | {"base_url": base})
-    [told] = check_live_readiness(settings, bootstrap.build_renderer(settings)).gaps
-    assert told.startswith("QUILLPOST_BASE_URL is too long for the opt-out line on 4x6 postcard,")
-    assert told.endswith("use a shorter one, or set QUILLPOST_OPT_OUT_LINE to false.")
+    [gap] = check_live_readiness(settings, bootstrap.build_renderer(settings)).gaps
+    assert gap.startswith("QUILLPOST_BASE_URL is too long for the opt-out line on 4x6 postcard,")
+    assert gap.endswith("use a shorter one, or set QUILLPOST_OPT_OUT_LINE to false.")

@@ -47,7 +47,7 @@ def order(container: Container, clock: Clock, owner: Caller) -> Order:
     return made
 
 
-def forget(container: Container, **days: int) -> None:
+def delete_expired(container: Container, **days: int) -> None:
     privacy_tasks.delete_overdue(container.db, days, now=container.clock())
 
 
@@ -92,7 +92,7 @@ def test_every_rule_is_documented() -> None:
         assert f"`{rule.table}` | {rule.description} | `QUILLPOST_{rule.setting.upper()}` |" in page
 
 
-def test_jobs_that_forget_for_others_are_there(container: Container) -> None:
+def test_every_job_of_a_retention_rule_exists(container: Container) -> None:
     known = {task.name for task in app_tasks.build_tasks(container)} | {"jobs.delete_finished"}
     assert {rule.job for rule in RETENTION_RULES if rule.job} <= known
     assert all(rule.job or rule.delete_rows for rule in RETENTION_RULES)
@@ -104,10 +104,10 @@ def test_a_piece_forgets_its_recipient_so_many_days_after_its_end(
     with container.db.system_transaction() as tx:
         books = order_row(tx, order).order_total, balances(tx, order)
     clock.advance(days=29)
-    forget(container, keep_people_days=30)
+    delete_expired(container, keep_people_days=30)
     assert piece(container, order).name is not None
     clock.advance(days=2)
-    forget(container, keep_people_days=30)
+    delete_expired(container, keep_people_days=30)
     assert (piece(container, order).name, piece(container, order).address_key) == (None, None)
     assert piece(container, order).status == "Delivered"
     with container.db.system_transaction() as tx:
@@ -119,7 +119,7 @@ def test_a_piece_forgets_its_recipient_so_many_days_after_its_end(
 def test_a_piece_on_its_way_keeps_its_recipient(container: Container, clock: Clock, owner: Caller) -> None:
     under_way = mailed_order(container, owner)
     clock.advance(days=400)
-    forget(container, keep_people_days=30)
+    delete_expired(container, keep_people_days=30)
     assert piece(container, under_way).name is not None
 
 
@@ -128,14 +128,14 @@ def test_facts_go_but_those_that_somebody_is_yet_to_hear_of(
 ) -> None:
     with container.db.system_transaction() as tx:
         first, second, *_ = fact_rows(tx, order)
-        told = {"account_id": owner.account_id, "mode": "test", "fact_id": second.id, "status": "pending"}
+        values = {"account_id": owner.account_id, "mode": "test", "fact_id": second.id, "status": "pending"}
         tx.execute(sa.text("delete from fact_queue where fact_id <> :id"), {"id": first.id})
-        insert_least(tx, metadata.tables["deliveries"], {**told, "created_at": clock.now()})
+        insert_least(tx, metadata.tables["deliveries"], {**values, "created_at": clock.now()})
     under_way = mailed_order(container, owner)
     with container.db.system_transaction() as tx:
         tx.execute(sa.text("delete from fact_queue where fact_id > :id"), {"id": first.id})
     clock.advance(days=91)
-    forget(container, keep_facts_days=90)
+    delete_expired(container, keep_facts_days=90)
     with container.db.system_transaction() as tx:
         assert [fact.id for fact in fact_rows(tx, order)] == [first.id, second.id]
         assert fact_rows(tx, under_way) != []
@@ -144,7 +144,7 @@ def test_facts_go_but_those_that_somebody_is_yet_to_hear_of(
         tx.execute(sa.text("delete from fact_queue"))
         tx.execute(sa.text("delete from deliveries"))
     assert len(steps) <= 2
-    forget(container, keep_facts_days=90)
+    delete_expired(container, keep_facts_days=90)
     with container.db.system_transaction() as tx:
         assert fact_rows(tx, order) == []
         assert list_item_steps(tx, read_item(tx, piece(container, order).id)) == []
@@ -162,7 +162,7 @@ def test_scans_and_carriers_words_go(container: Container, clock: Clock, order: 
     shown = {kept.rule.table: kept.overdue_count for kept in found}
     assert (shown["visits"], shown["facts"]) == (1, 0)
     assert shown["carrier_scans"] == count(container, "carrier_scans")
-    forget(container, keep_visits_days=30, keep_carrier_scans_days=30)
+    delete_expired(container, keep_visits_days=30, keep_carrier_scans_days=30)
     assert (count(container, "visits"), count(container, "carrier_scans")) == (0, 0)
     assert piece(container, order).status == "Delivered"
 
@@ -184,7 +184,7 @@ def test_pictures_and_print_files_go_from_the_store_too(
             kept.put(f"batches/{batch}/{name}", b"file")
             tx.execute(sa.insert(batch_files).values(batch_id=batch, name=name, size=4, sha256=b"x"))
     clock.advance(days=31)
-    forget(container, keep_pictures_days=30, keep_print_files_days=30)
+    delete_expired(container, keep_pictures_days=30, keep_print_files_days=30)
     erasure_service.finish_erasures(container.db, container.encryptor, kept, now=clock.now())
     assert [*kept.keys("creative/"), *kept.keys("batches/")] == [shared, f"batches/{batch}/statement.json"]
     with container.db.system_transaction() as tx:
@@ -204,7 +204,7 @@ def test_what_is_too_much_for_one_step_goes_in_several(
         for _ in range(5):
             insert_least(tx, metadata.tables["visits"], {**known, "item_id": piece(container, order).id})
     clock.advance(days=31)
-    forget(container, keep_visits_days=30)
+    delete_expired(container, keep_visits_days=30)
     assert count(container, "visits") == 0
 
 
@@ -227,7 +227,7 @@ def test_a_step_goes_on_after_what_the_last_one_left(container: Container, clock
 
 def test_the_time_of_a_stored_send_is_what_is_set(build: Build, clock: Clock) -> None:
     container = build(keep_stored_sends_days=10)
-    forget_expired = next(
+    delete_expired_sends = next(
         task for task in app_tasks.build_tasks(container) if task.name == "stored_sends.delete_expired"
     ).run
     kept: dict[str, object] = {"account_id": open_account(container).account_id, "sub_account_id": None}
@@ -236,7 +236,7 @@ def test_the_time_of_a_stored_send_is_what_is_set(build: Build, clock: Clock) ->
         insert_least(tx, metadata.tables["stored_sends"], {**kept, "mode": "test", "expires_at": expires})
     for days, left in ((9, 1), (2, 0)):
         clock.advance(days=days)
-        forget_expired()
+        delete_expired_sends()
         assert count(container, "stored_sends") == left
 
 

@@ -78,24 +78,24 @@ def is_ours(value: Any) -> bool:
     return isinstance(value, str) and value.startswith("http://quillpost.test/api/v2")
 
 
-def compare(answer: Any, wanted: Any, where: str) -> None:
-    if isinstance(wanted, dict):
+def compare(answer: Any, expected: Any, where: str) -> None:
+    if isinstance(expected, dict):
         assert isinstance(answer, dict), where
-        for name, value in wanted.items():
+        for name, value in expected.items():
             assert name in answer, f"{where}: {name} is missing"
             compare(answer[name], value, f"{where}: {name}")
-    elif isinstance(wanted, list):
+    elif isinstance(expected, list):
         assert isinstance(answer, list), where
-        assert len(answer) == len(wanted), f"{where}: {answer}"
-        for place, (one, value) in enumerate(zip(answer, wanted, strict=True)):
+        assert len(answer) == len(expected), f"{where}: {answer}"
+        for place, (one, value) in enumerate(zip(answer, expected, strict=True)):
             compare(one, value, f"{where}: {place}")
-    elif wanted == "<url>":
+    elif expected == "<url>":
         assert isinstance(answer, str), where
         assert urlsplit(answer).scheme in ("http", "https"), f"{where}: {answer}"
-    elif isinstance(wanted, str) and wanted in KINDS:
-        assert type(answer) is KINDS[wanted], f"{where}: {answer!r}"
+    elif isinstance(expected, str) and expected in KINDS:
+        assert type(answer) is KINDS[expected], f"{where}: {answer!r}"
     else:
-        assert answer == wanted, where
+        assert answer == expected, where
 
 
 def test_there_are_flows_and_each_says_what_it_is_about() -> None:

@@ -15,12 +15,12 @@ from quillpost.recipients.rules import check_recipient, parse_partial_address, v
 TOWN = {"city": "Austin", "province": "TX", "postal_code": "78701"}
 
 
-def judged(address: str, address2: str | None = None, **other: str) -> StandardizedAddress:
+def standardized(address: str, address2: str | None = None, **other: str) -> StandardizedAddress:
     return standardize({"address": address, "address2": address2, **(TOWN | other)}, "US")
 
 
 def lines(address: str, address2: str | None = None, **other: str) -> tuple[str | None, str | None]:
-    standard = judged(address, address2, **other).standard
+    standard = standardized(address, address2, **other).standard
     assert standard is not None
     return standard[:2]
 
@@ -46,8 +46,8 @@ def lines(address: str, address2: str | None = None, **other: str) -> tuple[str 
         ("12 Main St, North Wing", "12 Main St, South Wing"),
     ],
 )
-def test_two_doors_have_two_keys(here: str, there: str) -> None:
-    assert judged(here).key != judged(there).key
+def test_different_addresses_have_different_keys(here: str, there: str) -> None:
+    assert standardized(here).key != standardized(there).key
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_two_doors_have_two_keys(here: str, there: str) -> None:
         (("12 Main St Apt 4", "ring bell twice"), ("12 Main St Apt 4", None)),
     ],
 )  # fmt: skip
-def test_one_door_has_one_key(here: tuple[str, str | None], there: tuple[str, str | None]) -> None:
-    assert judged(*here).key == judged(*there).key
+def test_spellings_of_one_address_have_one_key(here: tuple[str, str | None], there: tuple[str, str | None]) -> None:
+    assert standardized(*here).key == standardized(*there).key
 
 
 @pytest.mark.parametrize("words", ["N/A", "n.a.", "none", "NULL", "-", "nan", "Not applicable"])
@@ -83,7 +83,7 @@ def test_a_second_line_that_says_nothing_is_not_printed(words: str) -> None:
     assert abroad.key == standardize({"address": "12 Rue Foch", "address2": None, **TOWN}, "FR").key
 
 
-def test_a_street_said_twice_is_printed_once() -> None:
+def test_a_repeated_street_is_printed_once() -> None:
     assert lines("12 Main St", "12 Main Street") == ("12 MAIN ST", None)
     assert lines("12 Main St", "12 Main Street Apt 4") == ("12 MAIN ST APT 4", None)
 
@@ -104,14 +104,14 @@ def test_a_company_and_a_gate_code_are_printed_all_the_same() -> None:
         ("5th Ave", NO_NUMBER),
     ],
 )
-def test_what_many_people_share_is_no_door(address: str, reason: str | None) -> None:
-    found = judged(address)
+def test_a_shared_address_has_an_ambiguous_key(address: str, reason: str | None) -> None:
+    found = standardized(address)
     assert (found.key or "").endswith(AMBIGUOUS_KEY_SUFFIX)
     assert found.deliverability == (DOUBTFUL if reason else DELIVERABLE)
     assert found.reasons == ((reason,) if reason else ())
 
 
-def test_those_who_fetch_their_mail_are_told_apart_by_name_and_e_mail() -> None:
+def test_general_delivery_recipients_differ_by_name_and_email() -> None:
     jane = {"name": "Jane Doe", "address": "General Delivery", **TOWN}
     people = [
         jane,
@@ -146,7 +146,7 @@ def test_the_number_of_a_highway_is_no_unit(given: str, written: str) -> None:
 
 
 @pytest.mark.parametrize("designator", ["Apartment No. 4", "Apt Num 4", "Apt Number 4", "Apt No 4", "Apt # 4"])
-def test_number_is_said_once(designator: str) -> None:
+def test_a_repeated_unit_number_is_printed_once(designator: str) -> None:
     assert lines("12 Main St", designator) == ("12 MAIN ST APT 4", None)
     assert lines(f"12 Main St {designator}") == ("12 MAIN ST APT 4", None)
 
@@ -182,12 +182,12 @@ def test_what_belongs_together_stays_together(
 def test_in_puerto_rico_the_number_may_come_after_the_neighbourhood(address: str, written: tuple[str, str]) -> None:
     town = {"city": "San Juan", "province": "PR", "postal_code": "00926"}
     assert lines(address, **town) == written
-    assert judged(address, **town).deliverability == DELIVERABLE
+    assert standardized(address, **town).deliverability == DELIVERABLE
 
 
 @pytest.mark.parametrize("town", ["A.P.O.", "apo", "A P O"])
 def test_a_post_office_of_the_armed_forces_is_known_in_any_spelling(town: str) -> None:
-    found = judged("PSC 3 Box 4", city=town, province="AE", postal_code="09021")
+    found = standardized("PSC 3 Box 4", city=town, province="AE", postal_code="09021")
     assert (found.deliverability, found.reasons) == (DELIVERABLE, ())
     assert found.standard is not None
     assert found.standard[2] == "APO"

@@ -31,7 +31,7 @@ from support.factories import person
         ({"postal_code": "K1A 0B1", "country": "CA"}, {"postal_code": "k1a0b1", "country": "CA"}),
     ],
 )
-def test_two_ways_to_write_a_door_are_one(here: dict[str, str], there: dict[str, str]) -> None:
+def test_two_spellings_of_an_address_have_one_key(here: dict[str, str], there: dict[str, str]) -> None:
     assert validate_recipient(person(**here)).address_key == validate_recipient(person(**there)).address_key
 
 
@@ -83,7 +83,7 @@ def test_a_street_whose_place_is_not_known_is_known_by_all_the_rest(apart: dict[
         ({"country": "FR", "postal_code": "75001"}, True),
     ],
 )
-def test_an_address_can_be_barred_where_its_place_is_known(
+def test_an_address_can_be_suppressed_where_its_place_is_known(
     address: str, known: dict[str, str], has_place: bool
 ) -> None:
     row = {"address": address, "address2": address} | known
@@ -124,13 +124,13 @@ def test_long_addresses_that_end_differently_differ() -> None:
         ({"address": "12 Rue Foch", "address2": "Étage 4", "country": "FR"}, "12RUEFOCH|ÉTAGE4"),
     ],
 )
-def test_a_street_is_sought_with_the_unit_that_is_named(row: dict[str, str], beginning: str) -> None:
+def test_a_partial_address_is_matched_with_its_unit(row: dict[str, str], beginning: str) -> None:
     """Whoever takes apartment 4 off a list does not mean all of the house."""
     assert parse_partial_address(row).key_prefix == beginning
 
 
 @pytest.mark.parametrize(
-    ("known", "said", "is_one"),
+    ("known", "other", "is_one"),
     [
         ("12 Main St Apt 4", "12 Main Street #4", True),
         ("12 Main St", "12 Main Street Apt 4", True),
@@ -138,6 +138,6 @@ def test_a_street_is_sought_with_the_unit_that_is_named(row: dict[str, str], beg
         ("12 Main St", "12 Main Ave", False),
     ],
 )
-def test_half_an_address_may_be_another_with_the_same_unit(known: str, said: str, is_one: bool) -> None:
+def test_half_an_address_may_be_another_with_the_same_unit(known: str, other: str, is_one: bool) -> None:
     whole = validate_recipient(person(address=known))
-    assert may_share_address(whole, validate_recipient({"address": said})) is is_one
+    assert may_share_address(whole, validate_recipient({"address": other})) is is_one

@@ -31,7 +31,9 @@ country = st.sampled_from(["US", "US", "CA", "DE", "TH", "XX"])
 state = st.sampled_from(["TX", "PR", "AE", "NY"])
 
 
-def judged(address: str, address2: str | None = None, province: str = "TX", country: str = "US") -> StandardizedAddress:
+def standardized(
+    address: str, address2: str | None = None, province: str = "TX", country: str = "US"
+) -> StandardizedAddress:
     place = {"city": "Austin", "province": province, "postal_code": "78701"}
     return standardize({"address": address, "address2": address2 or None, **place}, country)
 
@@ -39,7 +41,7 @@ def judged(address: str, address2: str | None = None, province: str = "TX", coun
 @settings(max_examples=300)
 @given(line, line, state)
 def test_what_was_standardised_stays_as_it_is(address: str, address2: str, province: str) -> None:
-    once = judged(address or "12", address2, province)
+    once = standardized(address or "12", address2, province)
     assert once.standard is not None
     if not once.standard[0]:
         return
@@ -61,7 +63,7 @@ def test_no_text_is_too_odd(address: str, address2: str, city: str, code: str, w
 
 @given(st.text(max_size=60), st.text(max_size=30))
 def test_an_address_is_one_in_both_normal_forms(address: str, address2: str) -> None:
-    forms = {judged(normalize(form, address), normalize(form, address2)) for form in ("NFC", "NFD")}
+    forms = {standardized(normalize(form, address), normalize(form, address2)) for form in ("NFC", "NFD")}
     assert len({(form.key, form.standard) for form in forms}) == 1
 
 
@@ -70,7 +72,7 @@ letters = st.text(st.characters(max_codepoint=0x24F, categories=["L", "N", "P", 
 
 @given(letters, line)
 def test_capitals_make_no_difference(address: str, address2: str) -> None:
-    small, large = (judged(write(address), write(address2)) for write in (str.lower, str.upper))
+    small, large = (standardized(write(address), write(address2)) for write in (str.lower, str.upper))
     assert (small.key, small.standard) == (large.key, large.standard)
 
 

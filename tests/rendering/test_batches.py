@@ -139,22 +139,22 @@ def test_what_fits_above_a_qr_code_composes_with_one_and_without() -> None:
 
 
 @pytest.mark.parametrize("qr", [False, True])
-def test_what_is_said_to_fit_composes_with_long_words_too(qr: bool) -> None:
+def test_a_message_found_to_fit_composes_with_long_words_too(qr: bool) -> None:
     """The check and the composer break the same words in the same places."""
     email = "jane.margaret.smith-jones@very-long-company-name.example.com"
-    verdicts = set()
+    results = set()
     for count in range(2, 60, 4):
         look = design(message=f"Hi! {'some words ' * count} %EMAIL% and {'w' * 45}.")
         whom = replace(JENNY, email=email)
         unfit = make_renderer().find_misfits(look, [whom], qr=qr).messages
-        verdicts.add(bool(unfit))
+        results.add(bool(unfit))
         own = copy(addressee=whom, qr_url=QR_URL if qr else None)
         if unfit:
             with pytest.raises(DoesNotFit, match=re.escape(unfit[0].message)):
                 compose_item(look, [own])
         else:
             assert email in Pages(compose_item(look, [own]).sheets).text(1, look.ink).replace(" ", "")
-    assert verdicts == {False, True}
+    assert results == {False, True}
 
 
 def test_each_recipient_whose_own_words_do_not_fit_is_named() -> None:

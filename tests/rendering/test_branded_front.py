@@ -151,8 +151,8 @@ def test_the_greeting_keeps_clear_in_every_hand(hand: int, what: str) -> None:
 @EVERY_COVER
 def test_every_word_is_there_however_long(piece: str) -> None:
     words = " ".join(texts_of(front_of(piece, LONG))).split()
-    said = f"{LONG_COMPANY.upper()} {GREETING} {LONG_CONTACT} {LONG_DISCLAIMER}"
-    assert words == said.split()
+    expected = f"{LONG_COMPANY.upper()} {GREETING} {LONG_CONTACT} {LONG_DISCLAIMER}"
+    assert words == expected.split()
 
 
 def test_a_name_stands_large_and_the_rest_at_the_foot() -> None:
@@ -261,7 +261,7 @@ def test_a_logo_with_clear_parts_has_no_edges() -> None:
     ],
     ids=["rgb", "grey", "cmyk", "alpha", "profile"],
 )
-def test_a_branded_piece_is_ready_for_the_press(data: bytes) -> None:
+def test_a_branded_piece_is_ready_for_print(data: bytes) -> None:
     branding = replace(BRANDINGS["name and all"], logo=data)
     assert find_errors(front_of("postcard-4x6", branding)) == []
 

@@ -54,7 +54,7 @@ def test_a_kept_file_that_was_cut_short_is_made_again(tmp_path: Path, makings: l
     assert makings == ["Delius", "Delius"]
 
 
-def test_two_who_ask_at_once_wait_for_one_making(tmp_path: Path, makings: list[str]) -> None:
+def test_simultaneous_requests_wait_for_one_preparation(tmp_path: Path, makings: list[str]) -> None:
     hands = hands_in(tmp_path)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: hands.prepare_face(DELIUS), range(4)))

@@ -23,7 +23,7 @@ def printed_address(piece: str, whom: Addressee) -> str:
 
 @pytest.mark.parametrize("piece", PIECES)
 @pytest.mark.parametrize(
-    ("whom", "said"),
+    ("whom", "expected"),
     [
         (RESIDENT, "JENNY SKINNER or current resident 8380 Harmon"),
         (replace(RESIDENT, name=None), "Current resident 8380 Harmon"),
@@ -32,12 +32,12 @@ def printed_address(piece: str, whom: Addressee) -> str:
     ],
     ids=["named", "nobody", "company", "long"],
 )
-def test_every_piece_says_so(piece: str, whom: Addressee, said: str) -> None:
+def test_every_piece_says_so(piece: str, whom: Addressee, expected: str) -> None:
     found = " ".join(printed_address(piece, whom).split()).upper().replace(" ", "")
-    assert said.upper().replace(" ", "") in found
+    assert expected.upper().replace(" ", "") in found
 
 
 @pytest.mark.parametrize("piece", PIECES)
-def test_a_name_that_does_not_fit_with_it_is_told_before_anything_is_printed(piece: str) -> None:
+def test_a_name_that_does_not_fit_with_it_is_reported_before_anything_is_printed(piece: str) -> None:
     endless = replace(RESIDENT, name=f"{LONG} " * 40)
     assert 0 in make_renderer().find_misfits(design(piece, SHORT_MESSAGE), [endless], qr=False).addresses

@@ -115,8 +115,8 @@ def test_pages_that_a_child_claims_to_have_made_are_looked_at(monkeypatch: pytes
 
 
 def test_what_is_fetched_is_what_is_printed() -> None:
-    wanted = [FileToFetch("https://example.com/", "front_image_url")]
-    (fetched,) = fetch_images(Shop(picture("PNG", "RGBA")), wanted)
+    files = [FileToFetch("https://example.com/", "front_image_url")]
+    (fetched,) = fetch_images(Shop(picture("PNG", "RGBA")), files)
     assert isinstance(fetched, FetchedPicture)
     assert (fetched.content_type, fetched.width, fetched.height) == ("image/png", 60, 40)
     pages = fetch_pages(Shop(page()), FileToFetch("https://example.com/", "pdf_url"))
@@ -182,7 +182,7 @@ def test_a_refusal_is_an_answer(decoder_pool: DecoderPool) -> None:
     assert decoder_pool.run("refuse", b"", cpu_seconds=PLENTY, seconds=PLENTY) == ({"refused": "Not this one."}, b"")
 
 
-def test_a_decoder_that_was_killed_is_started_anew(decoder_pool: DecoderPool) -> None:
+def test_a_killed_decoder_is_restarted(decoder_pool: DecoderPool) -> None:
     assert echoes(decoder_pool)
     killed = decoder_pool.pid
     assert killed is not None
@@ -191,7 +191,7 @@ def test_a_decoder_that_was_killed_is_started_anew(decoder_pool: DecoderPool) ->
     assert decoder_pool.pid != killed
 
 
-def test_a_decoder_that_cannot_start_is_told_as_such() -> None:
+def test_a_decoder_that_cannot_start_is_reported_as_unavailable() -> None:
     absent = DecoderPool("json.no_such_module")
     try:
         with pytest.raises(Unavailable):

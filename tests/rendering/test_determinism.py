@@ -62,7 +62,7 @@ def copy_of(key: int, addressee: Addressee = JENNY) -> Copy:
 
 def test_a_batch_made_twice_has_the_same_bytes() -> None:
     looks = samples() | {0: design(front=picture(), background=picture("PNG"))}
-    copies = [copy_of(key, who) for key in looks for who in (JENNY, ODD)]
+    copies = [copy_of(key, addressee) for key in looks for addressee in (JENNY, ODD)]
     assert compose_item(looks, copies) == compose_item(looks, copies)
 
 

@@ -87,7 +87,7 @@ def test_pages_have_their_trim_and_bleed(piece: str) -> None:
 
 @EVERY_PIECE
 @pytest.mark.parametrize("art", [False, True], ids=["paper", "art"])
-def test_files_are_ready_for_the_press(piece: str, art: bool, tmp_path: Path) -> None:
+def test_files_are_ready_for_print(piece: str, art: bool, tmp_path: Path) -> None:
     files = printed(piece, art=art)
     for pdf in filter(None, (files.sheets, files.envelopes)):
         assert find_errors(pdf) == []
@@ -204,18 +204,18 @@ def ring(box: Box, width: float) -> list[Box]:
 
 
 @EVERY_PIECE
-def test_the_press_is_told_whose_pages_are_whose_and_what_they_become(piece: str) -> None:
+def test_print_metadata_assigns_pages_to_recipients_and_products(piece: str) -> None:
     files = compose_item(look(piece), [copy(31), copy(41)])
     for pdf in filter(None, (files.sheets, files.envelopes)):
         file = Pages(pdf)
         (group,) = file.document.Root.DPartRoot.DPartRootNode.DParts[0]
-        told = [leaf.DPM.CIP4_Root for leaf in group.DParts[0]]
-        assert [str(root.CIP4_Recipient.CIP4_UniqueID) for root in told] == ["31", "41"]
-        assert {str(root.CIP4_Intent.CIP4_ProductType) for root in told} == {PIECES[piece].product}
+        parts = [leaf.DPM.CIP4_Root for leaf in group.DParts[0]]
+        assert [str(root.CIP4_Recipient.CIP4_UniqueID) for root in parts] == ["31", "41"]
+        assert {str(root.CIP4_Intent.CIP4_ProductType) for root in parts} == {PIECES[piece].product}
 
 
 @EVERY_PIECE
-def test_colours_stay_exact_on_a_press_of_other_colours(piece: str, tmp_path: Path) -> None:
+def test_colors_stay_exact_under_another_output_profile(piece: str, tmp_path: Path) -> None:
     intent = OutputIntent(cmyk_profile([(255, 128, 128)] * 16), 4, "A coated sheet")
     production = Renderer(make_renderer().hands, PIECES, intent, sandbox=DecoderSandbox())
     art = picture(size=(60, 40), colour="red")
@@ -225,8 +225,8 @@ def test_colours_stay_exact_on_a_press_of_other_colours(piece: str, tmp_path: Pa
         assert find_errors(pdf) == []
         assert not find_qpdf_errors(pdf, tmp_path)
         file = Pages(pdf)
-        (told,) = file.document.Root.OutputIntents
-        assert told.DestOutputProfile.read_bytes() == intent.profile
+        (stored_intent,) = file.document.Root.OutputIntents
+        assert stored_intent.DestOutputProfile.read_bytes() == intent.profile
         for sheet in file.document.pages:
             assert "/DefaultRGB" in sheet.obj.Resources.ColorSpace
 

@@ -40,7 +40,7 @@ from support.designs import (
     image_of,
     picture,
 )
-from support.designs import make_renderer as usual_studio
+from support.designs import make_renderer as usual_renderer
 from support.page_reader import Glyph, Pages
 
 DPI = 300
@@ -65,12 +65,12 @@ EVERY_SIZE = pytest.mark.parametrize("changes", [None, SMALL], ids=["usual", "sm
 
 
 @cache
-def studio(changes: str | None = None) -> Renderer:
-    return Renderer(usual_studio().hands, load_shipped_products(changes), sandbox=DecoderSandbox())
+def renderer_for(changes: str | None = None) -> Renderer:
+    return Renderer(usual_renderer().hands, load_shipped_products(changes), sandbox=DecoderSandbox())
 
 
 def panel(changes: str | None = None) -> Box:
-    found = studio(changes).products["giftcard"].find_side("inside").card
+    found = renderer_for(changes).products["giftcard"].find_side("inside").card
     assert found
     return found
 
@@ -84,7 +84,7 @@ def printed(name: str, base: str = BASE, changes: str | None = None, *, art: boo
     """A piece for each of the codes; the inside of each is its second page."""
     look = design("giftcard", SHORT_MESSAGE, giftcard=CARDS[name], background=picture() if art else None)
     copies = [piece(code, base) for code in CODES]
-    return studio(changes).compose({0: look}, copies, title="Gifts", made_at=MADE_AT).sheets
+    return renderer_for(changes).compose({0: look}, copies, title="Gifts", made_at=MADE_AT).sheets
 
 
 def cards_of(pdf: bytes, changes: str | None = None, count: int = len(CODES)) -> list[Image.Image]:
@@ -129,7 +129,7 @@ def on_card(box: Box, changes: str | None = None) -> Box:
 @pytest.mark.parametrize(
     ("cents", "text"), [(2500, "$25"), (1250, "$12.50"), (100_000, "$1,000"), (5, "$0.05"), (123_456, "$1,234.56")]
 )
-def test_an_amount_is_said_as_people_say_it(cents: int, text: str) -> None:
+def test_an_amount_is_formatted_as_people_write_it(cents: int, text: str) -> None:
     assert format_dollars(cents) == text
 
 
@@ -141,8 +141,8 @@ def test_the_card_says_brand_amount_and_code_and_nothing_else(name: str, base: s
         lines = lines_of(plain_letters(pages, 2 * number + 1))
         text = "".join(lines)
         place = base.removeprefix("https://") + "/gift"
-        told = f"{card.brand}{'GIFT CARD'}{format_dollars(card.amount_cents)}Scan, or enter this code at{place}"
-        assert text == told.replace(" ", "") + "".join(lines[-2:])
+        expected = f"{card.brand}{'GIFT CARD'}{format_dollars(card.amount_cents)}Scan, or enter this code at{place}"
+        assert text == expected.replace(" ", "") + "".join(lines[-2:])
         assert [len(line) for line in lines[-2:]] == [15, 15]
         assert parse_claim("-".join(lines[-2:])) == code
         assert all(line.count("-") == 2 for line in lines[-2:])
@@ -204,8 +204,8 @@ def test_outside_its_panel_the_card_leaves_no_trace(name: str, art: bool) -> Non
     look = design("giftcard", SHORT_MESSAGE, giftcard=CARDS[name], background=background)
     bare = design("giftcard", SHORT_MESSAGE, giftcard=None, background=background)
     own = piece(CODES[0])
-    one = image_of(usual_studio().preview(look, own, dpi=100, only_preview="back").sides["back"])
-    other = image_of(usual_studio().preview(bare, copy(qr_url=QR_URL), dpi=100, only_preview="back").sides["back"])
+    one = image_of(usual_renderer().preview(look, own, dpi=100, only_preview="back").sides["back"])
+    other = image_of(usual_renderer().preview(bare, copy(qr_url=QR_URL), dpi=100, only_preview="back").sides["back"])
     left, top, right, bottom = ImageChops.difference(one, other).getbbox() or (0, 0, 0, 0)
     shown = PIECES["giftcard"].find_side("inside").preview_area
     changed = Box(left * 0.72, shown.height - bottom * 0.72, (right - left) * 0.72, (bottom - top) * 0.72)
@@ -217,7 +217,7 @@ def test_outside_its_panel_the_card_leaves_no_trace(name: str, art: bool) -> Non
 def test_a_specimen_differs_from_the_print_in_the_code_and_the_code_to_scan_alone() -> None:
     look = design("giftcard", SHORT_MESSAGE, giftcard=CARDS["light"], background=picture(colour="pink"))
     copies = [piece(SPECIMEN_CLAIM), piece(CODES[0])]
-    pages = studio().compose({0: look}, copies, title="Gifts", made_at=MADE_AT).sheets
+    pages = renderer_for().compose({0: look}, copies, title="Gifts", made_at=MADE_AT).sheets
     cards = cards_of(pages, count=2)
     assert [scanned(card)[0] for card in cards] == [f"{BASE}/gift/{code}" for code in (SPECIMEN_CLAIM, CODES[0])]
     assert lines_of(plain_letters(pages))[-2:] == ["SPEC-1MEN-00000", "0000-0000-00000"]
@@ -251,11 +251,11 @@ def blank(sheet: Image.Image, area: Box) -> None:
 
 
 def test_a_piece_has_the_same_card_in_every_batch() -> None:
-    alone = studio().compose({0: design("giftcard")}, [piece(CODES[1])], title="Gifts", made_at=MADE_AT).sheets
+    alone = renderer_for().compose({0: design("giftcard")}, [piece(CODES[1])], title="Gifts", made_at=MADE_AT).sheets
     batch = [piece(code) for code in CODES]
-    among = studio().compose({0: design("giftcard")}, batch, title="Gifts", made_at=MADE_AT).sheets
+    among = renderer_for().compose({0: design("giftcard")}, batch, title="Gifts", made_at=MADE_AT).sheets
     assert Pages(alone).streams(1) == Pages(among).streams(3)
-    assert among == studio().compose({0: design("giftcard")}, batch, title="Gifts", made_at=MADE_AT).sheets
+    assert among == renderer_for().compose({0: design("giftcard")}, batch, title="Gifts", made_at=MADE_AT).sheets
 
 
 def test_what_is_printed_on_any_colour_can_be_read() -> None:

@@ -96,8 +96,8 @@ def test_any_message_is_written_whole_inside_its_box_or_refused_with_its_excess(
     writer = make_renderer().hands.hand(hand)
     own_words = compile_template(message).fill(JENNY, look.sender)
     # A ligature may be read as the one letter that Unicode has for it.
-    drawn, asked = "".join(glyph.text for glyph in written), "".join(reading(writer, own_words).split())
-    assert normalize("NFKC", drawn) == normalize("NFKC", asked)
+    drawn, expected = "".join(glyph.text for glyph in written), "".join(reading(writer, own_words).split())
+    assert normalize("NFKC", drawn) == normalize("NFKC", expected)
     assert strays(written, box) == []
 
 

@@ -70,8 +70,8 @@ def test_the_typeface_is_truetype_and_has_the_letters_of_its_trade(face: FaceRec
     font = TTFont(io.BytesIO(file_of(face)))
     assert "glyf" in font
     letters = font.getBestCmap()
-    wanted = "😀🎉" if face.face == "Noto Emoji" else ALPHABET
-    assert [letter for letter in wanted if ord(letter) not in letters] == []
+    expected = "😀🎉" if face.face == "Noto Emoji" else ALPHABET
+    assert [letter for letter in expected if ord(letter) not in letters] == []
 
 
 @pytest.mark.parametrize("face", EVERY_FACE, ids=by_face)
@@ -102,13 +102,13 @@ def test_a_python_package_that_is_not_installed_hides_its_style() -> None:
     assert WITHOUT_NPM.read_font(nowhere) is None
 
 
-def test_npm_is_asked_for_faces_and_scripts_and_pins_each_without_an_address() -> None:
-    wanted = json.loads((ROOT / "package.json").read_text())["dependencies"]
+def test_npm_installs_faces_and_scripts_and_pins_each_without_an_address() -> None:
+    dependencies = json.loads((ROOT / "package.json").read_text())["dependencies"]
     faces = {face.source.package for face in EVERY_FACE if face.source.is_from_npm}
-    assert set(wanted) == faces | {place.partition("/")[0] for place in PACKAGE_FILES.values()}
+    assert set(dependencies) == faces | {place.partition("/")[0] for place in PACKAGE_FILES.values()}
     locked = (ROOT / "package-lock.json").read_text()
     packages = json.loads(locked)["packages"]
-    for name, version in wanted.items():
+    for name, version in dependencies.items():
         assert packages[f"node_modules/{name}"]["version"] == version
         assert packages[f"node_modules/{name}"]["integrity"].startswith("sha512-")
     assert "://" not in locked

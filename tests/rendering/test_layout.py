@@ -82,7 +82,7 @@ def test_a_message_too_long_says_by_how_much() -> None:
 
 
 @pytest.mark.parametrize("count", [200, 300, 400])
-def test_shortening_as_told_makes_a_message_fit(count: int) -> None:
+def test_shortening_as_advised_makes_a_message_fit(count: int) -> None:
     text = "word " * count
     with pytest.raises(DoesNotFit) as refusal:
         size_of(text)

@@ -61,16 +61,16 @@ class _Memory(dict[str, bytes]):
 
 
 @cache
-def studio() -> Renderer:
+def renderer() -> Renderer:
     return Renderer(Hands(FontSources(None), _Memory()), PIECES, sandbox=DecoderSandbox())
 
 
 def composed(designs: dict[int, Design], copies: list[Copy]) -> PrintFiles:
-    return studio().compose(designs, copies, title="Codes", made_at=datetime(2026, 3, 4, tzinfo=UTC))
+    return renderer().compose(designs, copies, title="Codes", made_at=datetime(2026, 3, 4, tzinfo=UTC))
 
 
 def design(piece: str, *, background: bytes | None = None) -> Design:
-    hand = min(number for number, style in studio().hands.styles.items() if style.kind != "AI")
+    hand = min(number for number, style in renderer().hands.styles.items() if style.kind != "AI")
     return Design(
         product=piece,
         message="Hi %FIRST_NAME|there%, do come by!",
@@ -168,7 +168,7 @@ def test_codes_are_read_on_every_other_piece(piece: str) -> None:
 
 
 @pytest.mark.parametrize("piece", POSTCARDS)
-def test_bars_are_even_at_the_resolution_of_a_press(piece: str) -> None:
+def test_bars_are_even_at_the_resolution_of_a_printer(piece: str) -> None:
     """At 600 dpi the reader allows a bar to be 0.003 in from its place."""
     copy = random_copy(Random(4), 0, 0)
     _, back = pages(composed({0: design(piece)}, [copy]).sheets, list(PIECES[piece].sides), 600)

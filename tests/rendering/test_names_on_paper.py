@@ -190,7 +190,7 @@ def assert_inside(piece: str, printed: PrintFiles) -> None:
     assert [g for g in glyphs if g.ink is None or not any(box.contains(g.ink) for box in boxes)] == []
 
 
-def test_a_handwritten_return_address_that_is_too_long_is_the_senders_fault() -> None:
+def test_a_handwritten_return_address_that_is_too_long_is_an_error_of_the_sender() -> None:
     far = ReturnAddress("Dana " * 60, "PO Box 1180 " * 20, None, "Austin", "TX", "78701")
     found = make_renderer().find_misfits(design("notecard", return_address=far), [JENNY, JENNY], qr=False)
     assert found.sender is not None

@@ -220,7 +220,7 @@ def test_the_result_is_plain_letter_pages() -> None:
     [TRIANGLE, b"BT /F 90 Tf 100 400 Td (abba) Tj ET", b"0 0 0 1 k 0 0 9 9 re f", b"1 0 0 0 k 0 0 9 9 re f"],
     ids=["drawing", "words", "black", "redrawn"],
 )
-def test_a_press_can_take_what_came_in(content: bytes, components: int) -> None:
+def test_imported_pages_are_ready_for_print(content: bytes, components: int) -> None:
     intent = SRGB if components == 3 else OutputIntent(cmyk_profile([(255, 128, 128)] * 16), 4, "Press")
     pdf = PdfFile(PrintMetadata("Batch", datetime(2026, 5, 4, tzinfo=UTC), intent))
     spaces = default_color_spaces(pdf, intent)
@@ -418,8 +418,8 @@ def test_postscript_is_not_passed_on() -> None:
 
 def test_a_jpeg_inside_that_is_not_as_large_as_it_says_makes_a_picture_of_its_page() -> None:
     def change(pdf: pikepdf.Pdf, page: Any) -> None:
-        lying = image(pdf, saved(QUARTERS, "JPEG"), 600, 400, Filter=Name.DCTDecode)
-        page["/Resources"] = Dictionary(XObject=Dictionary(I=lying))
+        mislabeled = image(pdf, saved(QUARTERS, "JPEG"), 600, 400, Filter=Name.DCTDecode)
+        page["/Resources"] = Dictionary(XObject=Dictionary(I=mislabeled))
 
     assert make_printable_pages(make_pdf(b"/I Do", change=change)).notes == (REDRAWN + "a damaged picture.",)
 
@@ -499,7 +499,7 @@ def test_a_comment_that_is_not_meant_for_print_is_not_printed() -> None:
 # Locks
 
 
-def test_a_password_is_asked_for_by_name() -> None:
+def test_a_pdf_with_a_password_is_refused_as_such() -> None:
     with pytest.raises(UnprintablePdf, match="needs a password"):
         make_printable_pages(make_pdf(encryption=pikepdf.Encryption(owner="o", user="u")))
 

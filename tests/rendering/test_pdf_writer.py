@@ -65,7 +65,7 @@ def test_a_shared_stream_is_written_once() -> None:
     assert pdf.add_shared_stream(b"other") != first
 
 
-def test_a_plain_file_ignores_parts_and_says_who_made_it() -> None:
+def test_a_plain_file_ignores_parts_and_names_its_producer() -> None:
     with opened(sheets(None)) as document:
         assert "/DPartRoot" not in document.Root
         assert "/DPart" not in document.pages[0].obj
@@ -73,19 +73,19 @@ def test_a_plain_file_ignores_parts_and_says_who_made_it() -> None:
 
 
 def test_a_recipient_costs_few_bytes() -> None:
-    def size(asked: PrintMetadata | None, pieces: int) -> int:
-        return len(sheets(asked, pieces=pieces))
+    def size(print_metadata: PrintMetadata | None, pieces: int) -> int:
+        return len(sheets(print_metadata, pieces=pieces))
 
-    each = [(size(asked, 1200) - size(asked, 200)) / 1000 for asked in (write_batch(), None)]
+    each = [(size(print_metadata, 1200) - size(print_metadata, 200)) / 1000 for print_metadata in (write_batch(), None)]
     assert each[0] - each[1] < 45
 
 
 @pytest.mark.parametrize("title", ["Plain", "Brackets (and) \\", "Zoë & <Co>", "李", "a\x00b\ud800c"])
-def test_any_title_is_told_alike_by_both_sides(title: str) -> None:
-    asked = PrintMetadata(title, write_batch().made_at)
-    told = pikepdf.Object.parse(information_dictionary(asked))
-    packet = xmp_packet(asked, bytes(16)).decode()
-    shown = str(told.Title).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def test_any_title_reads_alike_in_both_metadata_forms(title: str) -> None:
+    print_metadata = PrintMetadata(title, write_batch().made_at)
+    information = pikepdf.Object.parse(information_dictionary(print_metadata))
+    packet = xmp_packet(print_metadata, bytes(16)).decode()
+    shown = str(information.Title).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     assert f">{shown}</rdf:li>" in packet
 
 
@@ -155,10 +155,10 @@ def test_widths_in_the_file_are_those_of_the_program() -> None:
         descendant = document.pages[0].obj.Resources.Font.H.DescendantFonts[0]
         listed = list(descendant.W)
         program = TTFont(io.BytesIO(descendant.FontDescriptor.FontFile2.read_bytes()))
-    told = {int(listed[at]) + i: int(w) for at in range(0, len(listed), 2) for i, w in enumerate(listed[at + 1])}
+    widths = {int(listed[at]) + i: int(w) for at in range(0, len(listed), 2) for i, w in enumerate(listed[at + 1])}
     metrics = program["hmtx"].metrics
-    assert told == {n: metrics[program.getGlyphName(n)][0] for n in (4, 5, 6, 30, 31)}
-    assert min(told.values()) > 0
+    assert widths == {n: metrics[program.getGlyphName(n)][0] for n in (4, 5, 6, 30, 31)}
+    assert min(widths.values()) > 0
 
 
 def test_a_face_may_be_embedded_whole() -> None:

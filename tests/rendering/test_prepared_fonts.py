@@ -271,12 +271,12 @@ def test_what_is_only_for_the_page_does_not_rebuild_a_hand() -> None:
     assert recipe_key(other, b"font") == recipe_key(style, b"font")
 
 
-def test_progress_is_told_up_to_the_end() -> None:
-    told: list[tuple[int, int]] = []
+def test_progress_is_reported_up_to_the_end() -> None:
+    progress: list[tuple[int, int]] = []
     style = HANDS["Kalam Light"]
-    prepare_face(style, raw(style), lambda done, total: told.append((done, total)))
-    assert told == sorted(told)
-    assert told[-1][0] == told[-1][1]
+    prepare_face(style, raw(style), lambda done, total: progress.append((done, total)))
+    assert progress == sorted(progress)
+    assert progress[-1][0] == progress[-1][1]
 
 
 def bar(left: float, bottom: float, right: float, top: float) -> Contour:

@@ -171,16 +171,16 @@ BREAKS: dict[str, tuple[Break, str]] = {
 }
 
 
-def test_a_file_for_the_press_has_no_faults() -> None:
+def test_a_file_for_print_has_no_errors() -> None:
     assert find_errors(sheets(write_batch(), pieces=230)) == []
 
 
 @pytest.mark.parametrize("intent", [CMYK, GREY], ids=["cmyk", "grey"])
-def test_our_rgb_is_legal_whatever_the_press_prints_with(intent: OutputIntent) -> None:
+def test_our_rgb_is_legal_with_every_output_profile(intent: OutputIntent) -> None:
     assert find_errors(sheets(write_batch(intent))) == []
 
 
-def test_colours_look_the_same_whatever_the_press_prints_with() -> None:
+def test_colors_look_the_same_with_every_output_profile() -> None:
     pictures = [rasterize_pages(sheets(write_batch(intent)), dpi=36, pages=[0])[0] for intent in (SRGB, CMYK)]
     direct, defined = (np.asarray(Image.open(io.BytesIO(png))).astype(int) for png in pictures)
     assert np.abs(direct - defined).max() <= 1
@@ -195,7 +195,7 @@ def test_a_broken_rule_is_found(change: Break, error: str) -> None:
     assert [found for found in broken(change) if error in found] != []
 
 
-def test_colours_that_the_press_does_not_have_are_found() -> None:
+def test_colors_outside_the_output_profile_are_found() -> None:
     assert find_errors(sheets(write_batch(), extra=b"0 0 0 1 k 0 0 9 9 re f")) == [
         "colour: /DeviceCMYK where the intent has 3 components"
     ]
@@ -216,7 +216,7 @@ def test_an_encrypted_file_is_found() -> None:
     assert "encrypted" in find_errors(locked.getvalue())
 
 
-def test_a_plain_file_is_not_ready_for_the_press() -> None:
+def test_a_plain_file_is_not_ready_for_print() -> None:
     found = find_errors(sheets(None))
     assert {"metadata: none", "intent: 0 instead of one", "parts: no tree"} <= set(found)
 
@@ -247,7 +247,7 @@ def test_parts_say_whose_pages_they_are() -> None:
     assert str(leaves[0].DPM.CIP4_Root.CIP4_Intent.CIP4_ProductType) == "Postcard"
 
 
-def test_a_page_for_the_press_needs_a_part_and_a_part_needs_a_page() -> None:
+def test_a_page_for_print_needs_a_part_and_a_part_needs_a_page() -> None:
     with pytest.raises(ValueError, match="belongs to a part"):
         PdfFile(write_batch()).add_page(b"", [])
     pdf = PdfFile(write_batch())
@@ -302,7 +302,7 @@ def test_an_operators_profile_is_read() -> None:
         (SRGB.profile[:132] + b"none" + SRGB.profile[136:], "no description"),
     ],
 )
-def test_what_is_no_profile_for_a_press_is_refused_with_the_reason(data: bytes, reason: str) -> None:
+def test_an_unusable_output_profile_is_refused_with_the_reason(data: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         read_output_intent(data)
 

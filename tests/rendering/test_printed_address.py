@@ -100,7 +100,7 @@ def test_every_word_has_its_own_letters(line: str, given: str | None, written: s
         ("COEUR D ALENE", "Coeur d'Alene", "Coeur d'Alene"),
     ],
 )
-def test_a_city_is_written_as_who_lives_there_does(city: str, given: str, written: str) -> None:
+def test_a_city_is_written_as_its_residents_write_it(city: str, given: str, written: str) -> None:
     calmed = to_mixed_case((None, None, city, None, None), (None, None, given))[2]
     assert calmed == written
 

@@ -8,7 +8,7 @@ from quillpost.rendering.models import INCH, Box
 CARD = Box(-9, -9, 6.25 * INCH, 4.25 * INCH)
 
 
-def test_a_soft_picture_is_told_with_what_would_be_sharp() -> None:
+def test_a_soft_picture_is_reported_with_the_resolution_it_needs() -> None:
     assert resolution_note(640, 480, CARD, product_name="a 4x6 postcard") == (
         "is 640 x 480 pixels: on a 4x6 postcard that prints at 102 dpi and will look soft;"
         " 1875 x 1275 pixels give 300 dpi."

@@ -213,9 +213,9 @@ def test_a_joined_hand_keeps_its_entries_and_exits_in_place() -> None:
     assert unrest(True, 180, 220) > 12
 
 
-def test_progress_is_told_letter_by_letter() -> None:
+def test_progress_is_reported_letter_by_letter() -> None:
     shapes = zeyada("ab").shapes
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     make_takes(
         shapes,
         dict.fromkeys(shapes, 300.0),
@@ -223,9 +223,9 @@ def test_progress_is_told_letter_by_letter() -> None:
         amplitude=1.0,
         joined=False,
         seed=0,
-        on_progress=lambda done, of: told.append((done, of)),
+        on_progress=lambda done, of: progress.append((done, of)),
     )
-    assert told == [(1, 2), (2, 2)]
+    assert progress == [(1, 2), (2, 2)]
 
 
 def test_nothing_comes_of_nothing() -> None:

@@ -31,7 +31,7 @@ def close(box: Box | None) -> tuple[float, ...]:
     return tuple(round(length / INCH, 3) for length in (box.left, box.bottom, box.width, box.height))
 
 
-def faults(overrides: str, text: str | None = None) -> list[str]:
+def errors_of(overrides: str, text: str | None = None) -> list[str]:
     with pytest.raises(InvalidProductTemplate) as caught:
         load_products(text or read_shipped_toml(), overrides)
     assert str(caught.value) == "\n".join(caught.value.errors)
@@ -86,11 +86,11 @@ def test_what_is_not_needed_can_be_left_out(key: str) -> None:
 
 @pytest.mark.parametrize("key", ["message", "address", "qr", "size", "ink_free", "panel"])
 def test_what_is_needed_cannot_be_left_out(key: str) -> None:
-    assert faults(f"[postcard-4x6.back]\n{key} = false")[0].startswith(f"postcard-4x6, back: {key} must be")
+    assert errors_of(f"[postcard-4x6.back]\n{key} = false")[0].startswith(f"postcard-4x6, back: {key} must be")
 
 
-def test_faults_are_named_all_at_once() -> None:
-    assert faults("[letter.cover]\nqr = 3\nbleed = 7\n[notecard.inside]\nart = 'sky'") == [
+def test_all_errors_are_named_at_once() -> None:
+    assert errors_of("[letter.cover]\nqr = 3\nbleed = 7\n[notecard.inside]\nart = 'sky'") == [
         "letter, cover: qr must be [left, bottom, width, height] in inches.",
         "letter, cover: bleed must be from 0 to 0.5 in.",
         'notecard, inside: art must be "front" or "background".',
@@ -138,12 +138,12 @@ NAMES = ", ".join(PIECES)
     ],
 )
 def test_an_operators_file_may_not_say_what_means_nothing(overrides: str, error: str) -> None:
-    assert faults(overrides) == [error]
+    assert errors_of(overrides) == [error]
 
 
 @pytest.mark.parametrize("value", ["[1, 1, 1]", "[1, 1, 1, 0]", "[1, 1, -1, 1]", "[1, 1, nan, 1]", "[1, 1, inf, 1]"])
 def test_a_box_that_is_none_is_refused(value: str) -> None:
-    assert faults(f"[letter.cover]\nqr = {value}") == [
+    assert errors_of(f"[letter.cover]\nqr = {value}") == [
         "letter, cover: qr must be [left, bottom, width, height] in inches."
     ]
 
@@ -154,11 +154,11 @@ def test_a_divider_is_a_line(value: str, ok: bool) -> None:
     if ok:
         assert load_products(read_shipped_toml(), overrides)
     else:
-        assert faults(overrides) == ["postcard-4x6, back: divider must be [left, bottom, width, height] in inches."]
+        assert errors_of(overrides) == ["postcard-4x6, back: divider must be [left, bottom, width, height] in inches."]
 
 
 def test_a_file_that_is_no_toml_is_refused_with_its_line() -> None:
-    (error,) = faults("[postcard-4x6.back\nqr = 1")
+    (error,) = errors_of("[postcard-4x6.back\nqr = 1")
     assert error.startswith("The template cannot be read: ")
     assert "line 1" in error
 
@@ -386,7 +386,7 @@ CARD = "postcard-4x6, back: "
     ],
 )
 def test_a_template_that_cannot_be_printed_is_refused_by_name(overrides: str, error: str) -> None:
-    assert error in faults(overrides)
+    assert error in errors_of(overrides)
 
 
 def test_a_tighter_fold_takes_smaller_windows() -> None:
@@ -394,10 +394,10 @@ def test_a_tighter_fold_takes_smaller_windows() -> None:
     folded = load_products(read_shipped_toml(), f"[letter.envelope]\ninsert = [8.5, 3.875]\n{windows}")["letter"]
     cover = folded.find_side("cover")
     assert [close(zone) for zone in cover.ink_free] == [(0, 7.825, 5.125, 1.65), (0, 9.675, 4.125, 1.15)]
-    assert len(faults(f"[letter.envelope]\n{windows}")) == 4
+    assert len(errors_of(f"[letter.envelope]\n{windows}")) == 4
 
 
 def test_only_an_envelope_can_be_handwritten() -> None:
-    (error,) = faults("[postcard-4x6.back]\nhandwritten = true")
+    (error,) = errors_of("[postcard-4x6.back]\nhandwritten = true")
     assert "postcard-4x6, back" in error
     assert "only an envelope" in error

@@ -61,7 +61,7 @@ def test_unknown_names_are_listed_in_order_and_once() -> None:
 @pytest.mark.parametrize(
     "text", ["%FirstName%", "%frist_name%", "~frist_name~", "%FIRST NAME%", "%FIRST_NAME|%LAST_NAME%%", "%Nick|pal%"]
 )
-def test_what_looks_like_a_misspelt_variable_is_told(text: str) -> None:
+def test_a_misspelled_variable_is_reported(text: str) -> None:
     assert find_unknown_variables(f"Hello {text}, bye") != []
 
 

@@ -68,8 +68,8 @@ JANE = {
 
 
 def payload(event_type: str) -> dict[str, Any]:
-    told = build_sample_event(event_type, "5f3c", sub_account_id=7, at=datetime(2026, 5, 4, tzinfo=UTC))
-    return json.loads(exact_json.dump_json(build_data(told)))  # type: ignore[no-any-return]
+    event = build_sample_event(event_type, "5f3c", sub_account_id=7, at=datetime(2026, 5, 4, tzinfo=UTC))
+    return json.loads(exact_json.dump_json(build_data(event)))  # type: ignore[no-any-return]
 
 
 def test_the_types_are_these() -> None:
@@ -106,8 +106,8 @@ def arrived(
         with TestClient(create_app(container), base_url="http://quillpost.test") as http:
             owner = make_account(container, http, "owner@example.com")
             for verb in ("post", "get"):
-                asked = {"url": receiver.url_of(f"/{verb}?key=1"), "type": "*", "verb": verb}
-                assert owner.post("/webhooks", asked).status_code == 201
+                subscription = {"url": receiver.url_of(f"/{verb}?key=1"), "type": "*", "verb": verb}
+                assert owner.post("/webhooks", subscription).status_code == 201
             rich = owner.send(
                 recipients=[person(**JANE)],
                 metadata=METADATA,
@@ -134,7 +134,7 @@ def of_type(arrived: dict[str, list[ReceivedEvent]], verb: str, event_type: str)
 
 
 @pytest.mark.parametrize("event_type", TYPES)
-def test_a_receiver_is_told_exactly_these_keys_with_values_of_their_types(
+def test_a_receiver_gets_exactly_these_keys_with_values_of_their_types(
     arrived: dict[str, list[ReceivedEvent]], event_type: str
 ) -> None:
     table = ORDER_PAYLOAD if event_type == TYPES[0] else FLAT_PAYLOAD
@@ -149,37 +149,37 @@ def test_a_receiver_is_told_exactly_these_keys_with_values_of_their_types(
 @pytest.mark.parametrize("event_type", TYPES)
 def test_by_get_the_same_keys_are_parameters(arrived: dict[str, list[ReceivedEvent]], event_type: str) -> None:
     posted = {each.message["event_id"]: each for each in of_type(arrived, "post", event_type)}
-    told = {each.message["event_id"]: each for each in of_type(arrived, "get", event_type)}
-    assert told.keys() == posted.keys()
-    for event_id, each in told.items():
+    queried = {each.message["event_id"]: each for each in of_type(arrived, "get", event_type)}
+    assert queried.keys() == posted.keys()
+    for event_id, each in queried.items():
         assert (each.method, each.body) == ("GET", b"")
         assert each.message == in_texts(posted[event_id].message) | {
             "data": {"key": "1"} | in_texts(posted[event_id].data)
         }
 
 
-def in_texts(said: dict[str, Any]) -> dict[str, str]:
+def in_texts(values: dict[str, Any]) -> dict[str, str]:
     """As parameters have it: nothing for null, and JSON for metadata."""
     return {
         name: "" if value is None else exact_json.dump_json(value) if isinstance(value, dict) else str(value)
-        for name, value in said.items()
+        for name, value in values.items()
         if name != "data"
     }
 
 
 @pytest.mark.parametrize("event_type", TYPES)
 def test_metadata_is_in_each_event_untouched_or_null(arrived: dict[str, list[ReceivedEvent]], event_type: str) -> None:
-    told = [each.data["order.metadata"] for each in of_type(arrived, "post", event_type)]
+    metadata = [each.data["order.metadata"] for each in of_type(arrived, "post", event_type)]
     # Only the card with metadata was scanned.
-    assert [METADATA in told, None in told] == [True, event_type != TYPES[3]]
+    assert [METADATA in metadata, None in metadata] == [True, event_type != TYPES[3]]
     texts = [each.data["order.metadata"] for each in of_type(arrived, "get", event_type)]
     written = json.dumps(METADATA, ensure_ascii=False, separators=(",", ":"))
     assert set(texts) == ({written} if event_type == TYPES[3] else {written, ""})
 
 
-def test_the_person_and_the_scan_are_told_as_they_are(arrived: dict[str, list[ReceivedEvent]]) -> None:
-    [scan_told] = of_type(arrived, "post", TYPES[3])
-    data = scan_told.data
+def test_events_carry_the_person_and_the_scan_unchanged(arrived: dict[str, list[ReceivedEvent]]) -> None:
+    [scan_event] = of_type(arrived, "post", TYPES[3])
+    data = scan_event.data
     assert {
         f"recipient.{name}".replace("custom", "custom_"): text for name, text in JANE.items()
     }.items() <= data.items()

@@ -61,7 +61,7 @@ def call(owner: Account, piece: str, **body: Any) -> Any:
     return owner.post(f"/send/{piece}", (GIFT if piece == "giftcard" else {}) | body)
 
 
-def faults(owner: Account, piece: str, **body: Any) -> list[str]:
+def error_fields(owner: Account, piece: str, **body: Any) -> list[str]:
     answer = call(owner, piece, **body)
     assert answer.status_code in (200, 422), answer.text
     return list(answer.json().get("errors", {}))
@@ -82,29 +82,29 @@ AUDIENCE = {"recipients": [person()]}
 def test_an_audience_is_required(owner: Account, piece: str) -> None:
     nobodies: list[dict[str, list[Any]]] = [{}, {"recipients": []}, {"recipients": [], "mailing_list_ids": []}]
     for nobody in nobodies:
-        assert faults(owner, piece, message="Hi!", **nobody) == ["recipients"]
-    assert faults(owner, piece, message="Hi!", **AUDIENCE) == []
+        assert error_fields(owner, piece, message="Hi!", **nobody) == ["recipients"]
+    assert error_fields(owner, piece, message="Hi!", **AUDIENCE) == []
 
 
 @pytest.mark.parametrize("piece", EVERY_PIECE)
 def test_a_front_is_required_unless_there_is_a_message(owner: Account, art: ImageServer, piece: str) -> None:
     saved = template(owner, piece)
-    assert faults(owner, piece, message="Hi!", **AUDIENCE) == []
-    assert faults(owner, piece, message_template=saved, **AUDIENCE) == ["front_image_url"]
-    assert faults(owner, piece, message_template=saved, front_image_url=art.picture(), **AUDIENCE) == []
+    assert error_fields(owner, piece, message="Hi!", **AUDIENCE) == []
+    assert error_fields(owner, piece, message_template=saved, **AUDIENCE) == ["front_image_url"]
+    assert error_fields(owner, piece, message_template=saved, front_image_url=art.picture(), **AUDIENCE) == []
 
 
 @pytest.mark.parametrize("piece", EVERY_PIECE)
 def test_an_image_template_is_a_front(owner: Account, art: ImageServer, piece: str) -> None:
     kind = "postcard" if piece == "magnacard" else TYPES.get(piece, piece)
     image = owner.post("/image-templates", {"type": kind, "name": "Saved", "image": art.picture()}).json()["id"]
-    assert faults(owner, piece, message_template=template(owner, piece), image_template=image, **AUDIENCE) == []
+    assert error_fields(owner, piece, message_template=template(owner, piece), image_template=image, **AUDIENCE) == []
 
 
 @pytest.mark.parametrize("piece", EVERY_PIECE)
 def test_a_message_is_required(owner: Account, art: ImageServer, piece: str) -> None:
-    assert faults(owner, piece, front_image_url=art.picture(), **AUDIENCE) == ["message"]
-    assert faults(owner, piece, **AUDIENCE) == ["message", "front_image_url"]
+    assert error_fields(owner, piece, front_image_url=art.picture(), **AUDIENCE) == ["message"]
+    assert error_fields(owner, piece, **AUDIENCE) == ["message", "front_image_url"]
 
 
 @pytest.mark.parametrize("piece", LETTERS)
@@ -115,7 +115,7 @@ def test_a_letter_made_only_from_a_pdf_needs_just_the_audience_and_the_pdf(
     assert sent.status_code == 200, sent.text
     assert (sent.json()["message"], sent.headers.get("X-Ignored-Fields")) == ("", None)
     saved = template(owner, piece, content="", pdf_only_url=art.letter())
-    assert faults(owner, piece, message_template=saved, **AUDIENCE) == []
+    assert error_fields(owner, piece, message_template=saved, **AUDIENCE) == []
 
 
 def beside_a_pdf(art: ImageServer) -> dict[str, Any]:
@@ -172,7 +172,7 @@ def test_a_hand_beside_a_pdf_writes_an_envelope_that_has_no_window(owner: Accoun
 def test_a_card_does_not_use_a_pdf(owner: Account, art: ImageServer, piece: str) -> None:
     sent = call(owner, piece, message="Hi!", pdf_only_url=art.url("/gone"), **AUDIENCE)
     assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, "pdf_only_url")
-    assert faults(owner, piece, pdf_only_url=art.letter(), **AUDIENCE) == ["message", "front_image_url"]
+    assert error_fields(owner, piece, pdf_only_url=art.letter(), **AUDIENCE) == ["message", "front_image_url"]
 
 
 @pytest.mark.parametrize("piece", WITH_BACKGROUND)

@@ -219,5 +219,5 @@ def test_metadata_may_be_nested(owner: Account) -> None:
     assert owner.get(f"/orders/{order}").json()["metadata"] == nested
 
 
-def test_pages_have_25_items_unless_told_otherwise(owner: Account) -> None:
+def test_pages_have_25_items_by_default(owner: Account) -> None:
     assert owner.get("/orders").json()["meta"]["per_page"] == 25

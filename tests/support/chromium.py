@@ -27,18 +27,18 @@ def new_page(*, width: int = 1200, refusals: list[str] | None = None, zone: str 
         if "BROWSER_IS_REQUIRED" in os.environ:
             pytest.fail(NO_BROWSER)
         pytest.skip(NO_BROWSER)
-    troubles: list[str] = []
+    errors: list[str] = []
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         # A person's, as it were: one that says it has no head is taken for a program.
         person = f"Mozilla/5.0 (X11; Linux) AppleWebKit/537.36 Chrome/{browser.version} Safari/537.36"
         page = browser.new_page(viewport={"width": width, "height": 900}, user_agent=person, timezone_id=zone)
         page.set_default_timeout(PATIENCE)
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        refused = troubles if refusals is None else refusals
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        refused = errors if refusals is None else refusals
         page.on("console", lambda message: refused.append(message.text) if "Security Policy" in message.text else None)
         try:
             yield page
         finally:
             browser.close()
-    assert troubles == []
+    assert errors == []

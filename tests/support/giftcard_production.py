@@ -83,12 +83,12 @@ def end_reviews(production: ProductionContext, container: Container, clock: Cloc
         return [batch.id for batch in batch_rows(tx)]
 
 
-def compose_all(press: ProductionContext, container: Container) -> None:
+def compose_all(production: ProductionContext, container: Container) -> None:
     """Compose every batch that is new, whenever its time is."""
     with container.db.system_transaction() as tx:
         new = [batch.id for batch in batch_rows(tx) if batch.status == "new"]
     for batch in new:
-        batch_tasks.compose_batch(press, batch, now=container.clock())
+        batch_tasks.compose_batch(production, batch, now=container.clock())
 
 
 def print_file(container: Container, batch_id: int) -> bytes:

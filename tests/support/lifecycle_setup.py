@@ -115,7 +115,7 @@ class LifecycleSetup(RuleBasedStateMachine):
     def environment(self, how: str = "ready") -> Environment:
         return replace(self.parts.environments["test"], **ENVIRONMENTS[how])
 
-    def press(self, how: str = "ready", **changes: Any) -> ProductionContext:
+    def production(self, how: str = "ready", **changes: Any) -> ProductionContext:
         return replace(self.parts.production, environments={"test": self.environment(how)}, **changes)
 
     def order(self, which: int, *statuses: OrderStatus) -> ModelOrder:

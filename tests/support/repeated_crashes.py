@@ -18,12 +18,12 @@ def crash_in_turn(
 ) -> list[str]:
     """Each takes over from the one before; the last is not helped on: whoever comes next has to miss it. The
     ids of events that may have been told."""
-    in_the_air: list[str] = []
+    in_flight: list[str] = []
     for number, death in enumerate(deaths):
         if number:
             with sender_service.container.db.system_transaction() as tx:
                 tx.execute(LEASE_END)
         killed = command_runner.start("work", settings=sender_service.settings, crash=death)
         assert killed.wait() == -signal.SIGKILL, f"{death} was never reached:\n{killed.output}"
-        in_the_air += sender_service.let_leases_end()
-    return in_the_air
+        in_flight += sender_service.let_leases_end()
+    return in_flight

@@ -19,7 +19,7 @@ from support.processes import FAST, until
 from support.test_client import TestClient
 
 RENEW = sa.text("update webhook_lanes set leased_until = now() where leased_by is not null")
-IN_THE_AIR = sa.text(
+IN_FLIGHT = sa.text(
     """select d.event_id::text from deliveries d join webhook_lanes l on l.webhook_id = d.webhook_id
         where d.status = 'pending' and l.leased_by is not null"""
 )
@@ -68,9 +68,9 @@ class SenderService:
         """As if the time had passed for which a dead worker's deliveries are waited for; the ids of
         events that may have been told."""
         with self.container.db.system_transaction() as tx:
-            in_the_air = list(tx.execute(IN_THE_AIR).scalars())
+            in_flight = list(tx.execute(IN_FLIGHT).scalars())
             tx.execute(RENEW)
-        return in_the_air
+        return in_flight
 
     def wait_for_the_end(self) -> None:
         until(self.has_ended, what="all orders ended and all events delivered")

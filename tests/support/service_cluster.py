@@ -54,7 +54,7 @@ class ServiceProcesses:
         self._office, self._command_runner, self._cluster = sender_service, command_runner, cluster
         self._port = free_port()
         self._server, self._worker = self._serve(), self._work()
-        self.in_the_air: list[str] = []
+        self.in_flight: list[str] = []
 
     @property
     def url(self) -> str:
@@ -70,7 +70,7 @@ class ServiceProcesses:
         else:
             self._worker.stop(signal.SIGKILL)
             self._worker = self._work()
-        self.in_the_air += self._office.let_leases_end()
+        self.in_flight += self._office.let_leases_end()
 
     def tend(self) -> None:
         """As a supervisor does: what ended by itself, since the database was away when it started, begins

@@ -15,7 +15,7 @@ from quillpost.integrations.folders.sftp import SftpFolder
 USER, PASSWORD = "press", "ink and paper"
 
 
-class _Door(asyncssh.SSHServer):
+class _SftpSignIn(asyncssh.SSHServer):
     def __init__(self, house: "SftpServer") -> None:
         self._house = house
 
@@ -95,7 +95,7 @@ class SftpServer:
         async with asyncssh.listen(
             "127.0.0.1",
             self.port,
-            server_factory=lambda: _Door(self),
+            server_factory=lambda: _SftpSignIn(self),
             server_host_keys=[self.host_key],
             sftp_factory=lambda channel: _Files(channel, self),
             allow_scp=False,

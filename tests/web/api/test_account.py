@@ -17,14 +17,14 @@ IN_APRIL, IN_MAY = datetime(2026, 4, 30, 23, 59, 59, tzinfo=UTC), datetime(2026,
 NOTHING = {"month": "2026-05", "orders": 0, "pieces": 0, "spent": 0}
 
 
-def add_order(container: Container, who: Account, *, status: str = "fulfilled", **columns: Any) -> None:
-    known = {"account_id": who.id, "mode": "test", "created_at": IN_MAY} | columns
+def add_order(container: Container, account: Account, *, status: str = "fulfilled", **columns: Any) -> None:
+    known = {"account_id": account.id, "mode": "test", "created_at": IN_MAY} | columns
     with container.db.system_transaction() as tx:
         made = insert_least(tx, orders, known)
         tx.execute(sa.update(orders).where(orders.c.id == made).values(status=status))
 
 
-def add_move(container: Container, who: Account, kind: str, cents: int, **columns: Any) -> None:
+def add_move(container: Container, account: Account, kind: str, cents: int, **columns: Any) -> None:
     books = {
         "authorise": ("credit", "held"),
         "capture": ("held", "earned"),
@@ -32,7 +32,7 @@ def add_move(container: Container, who: Account, kind: str, cents: int, **column
         "refund": ("earned", "credit"),
     }
     source, target = books[kind]
-    known = {"account_id": who.id, "mode": "test", "at": IN_MAY, "source": source, "target": target} | columns
+    known = {"account_id": account.id, "mode": "test", "at": IN_MAY, "source": source, "target": target} | columns
     with container.db.system_transaction() as tx:
         made = insert_least(tx, ledger_moves, known)
         row = sa.update(ledger_moves).where(ledger_moves.c.id == made)

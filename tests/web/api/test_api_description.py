@@ -105,7 +105,7 @@ Spoil = Callable[[dict[str, Any], dict[str, Any]], Any]
         (lambda _, schemas: schemas.pop("WebhookPage"), "component WebhookPage: is used and does not exist"),
     ],
 )  # fmt: skip
-def test_the_lint_sees_every_fault(spoil: Spoil, error: str) -> None:
+def test_the_lint_finds_every_error(spoil: Spoil, error: str) -> None:
     spoiled = json.loads(WRITTEN)
     spoil(spoiled["paths"], spoiled["components"]["schemas"])
     assert any(error in found for found in LINT.find_errors(spoiled))
@@ -160,19 +160,19 @@ def test_the_real_answers_are_the_described_ones(
     check(f"{path}/test", "post", owner.post(f"/webhooks/{hook}/test"))
     log = check(f"{path}/deliveries", "get", owner.get(f"/webhooks/{hook}/deliveries"))
     check(f"{path}/deliveries", "get", owner.get(f"/webhooks/{hook}/deliveries?status=x"))
-    one, told = f"{path}/deliveries/{{delivery_id}}", f"/webhooks/{hook}/deliveries/{log['data'][0]['id']}"
-    check(one, "get", owner.get(told))
-    check(one, "get", owner.get(f"{told}0"))
-    check(f"{one}/retry", "post", owner.post(f"{told}/retry"))
+    one, delivery = f"{path}/deliveries/{{delivery_id}}", f"/webhooks/{hook}/deliveries/{log['data'][0]['id']}"
+    check(one, "get", owner.get(delivery))
+    check(one, "get", owner.get(f"{delivery}0"))
+    check(f"{one}/retry", "post", owner.post(f"{delivery}/retry"))
     for body in ({"from": "2026-05-04T12:00:00Z"}, {"from": "2026-05-04T12:00:00Z"}, {"to": "x"}):
         check(f"{path}/replay", "post", owner.post(f"/webhooks/{hook}/replay", body))
     check(path, "delete", owner.call("DELETE", f"/webhooks/{hook}"))
 
 
-def test_who_is_told_of_scans_is_described_with_both_ways_of_telling() -> None:
-    told = resolved({"$ref": "#/components/schemas/SendPostcard"})["properties"]["notification_emails"]
-    assert "scans" in told["description"]
-    assert "@sms" in told["description"]
+def test_scan_notifications_are_described_for_email_and_sms() -> None:
+    field = resolved({"$ref": "#/components/schemas/SendPostcard"})["properties"]["notification_emails"]
+    assert "scans" in field["description"]
+    assert "@sms" in field["description"]
     assert "later release" not in WRITTEN
 
 
@@ -185,7 +185,7 @@ def may_be_null(schema: Json) -> bool:
 
 
 @pytest.mark.parametrize("operation", [o for o in WITH_BODY if o.method == "POST"], ids=str)
-def test_what_need_not_be_said_may_be_null(operation: Operation) -> None:
+def test_optional_fields_accept_null(operation: Operation) -> None:
     """In what is changed null clears a field; where there is nothing yet it is as good as left out."""
     assert operation.body_schema is not None
     for shape in (resolved(s) for s in (operation.body_schema, *operation.body_schema.get("anyOf", ()))):

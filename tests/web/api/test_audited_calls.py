@@ -145,7 +145,7 @@ def test_every_act_of_the_api_is_done_here() -> None:
 
 
 @pytest.mark.parametrize("act", CALLS)
-def test_a_call_is_noted_with_what_it_did_and_who_called(owner: Account, container: Container, act: str) -> None:
+def test_a_call_is_logged_with_its_caller_and_action(owner: Account, container: Container, act: str) -> None:
     done, words = CALLS[act]
     assert done(owner, container).status_code < 300
     newest = lines(container, owner.id)[0]
@@ -228,7 +228,7 @@ def test_sends_are_no_sensitive_act(owner: Account, container: Container) -> Non
     assert acts(container, owner.id) == []
 
 
-def test_who_signs_out_is_noted_in_their_account(owner: Account, container: Container, http: TestClient) -> None:
+def test_signing_out_is_logged_in_the_users_account(owner: Account, container: Container, http: TestClient) -> None:
     make_user(container, owner.id, "dana@example.com")
     browser = sign_in_browser(http)
     browser.sign_in("dana@example.com")
@@ -333,9 +333,9 @@ class TestCutOff:
 
     def test_orders_that_are_rushed_or_pooled(self, container: Container, http: TestClient, clock: Clock) -> None:
         operator = make_operator(container, http, mode="live")
-        wanted, _ = (operator.send(**HOME).json()["id"] for _ in range(2))
+        order_id, _ = (operator.send(**HOME).json()["id"] for _ in range(2))
         for _ in range(2):
-            assert operator.post("/print/rush", {"order_ids": [wanted]}).status_code == 200
+            assert operator.post("/print/rush", {"order_ids": [order_id]}).status_code == 200
         run_jobs_for(container, clock, seconds=3)
         for _ in range(2):
             assert operator.post("/print/pool").status_code == 200

@@ -68,7 +68,7 @@ def test_whoever_comes_without_an_address_is_mailed_when_there_is_one(
     assert len(flow.orders()) == 1
 
 
-def test_an_address_for_someone_who_was_there_before_is_no_entry(flow: AutomationDriver, lists: ListOwner) -> None:
+def test_adding_an_address_to_an_earlier_recipient_triggers_nothing(flow: AutomationDriver, lists: ListOwner) -> None:
     visitors = lists.make()
     eve = lists.add_email(visitors, "eve@example.com", name="Eve Mail")
     flow.clock.advance(seconds=1)

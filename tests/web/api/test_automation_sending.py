@@ -57,7 +57,7 @@ def pay_in(flow: AutomationDriver, cents: int) -> None:
         billing_service.deposit(tx, flow.account.id, cents=cents, key=key, note=None, now=flow.clock.now())
 
 
-def told(container: Container) -> list[tuple[str, str]]:
+def list_emails(container: Container) -> list[tuple[str, str]]:
     """To whom what was written."""
     with container.db.system_transaction() as tx:
         rows = tx.execute(sa.select(notices.c.address, notices.c.subject).order_by(notices.c.id))
@@ -83,7 +83,7 @@ def test_what_the_credit_does_not_cover_waits_until_it_does(paying: AutomationDr
     paying.work()
     known = paying.read(automation)
     assert (known["sent_count"], known["waiting"], known["last_error"]) == (2, 0, None)
-    assert told(paying.container) == [("owner@example.com", f'Automation {automation} ("Welcome") cannot send')]
+    assert list_emails(paying.container) == [("owner@example.com", f'Automation {automation} ("Welcome") cannot send')]
     assert paying.account.get("/account").json()["credit"] == 0
 
 
@@ -107,10 +107,13 @@ def test_it_tries_more_and_more_rarely_and_then_is_switched_off(paying: Automati
     assert (known["enabled"], known["waiting"], known["sent_count"]) == (False, 0, 0)
     assert known["last_error"].endswith("Switched off after 7 days of this: 2 people were not mailed to.")
     named = f'Automation {automation} ("Welcome")'
-    assert [subject for _, subject in told(paying.container)] == [f"{named} cannot send", f"{named} is switched off"]
+    assert [subject for _, subject in list_emails(paying.container)] == [
+        f"{named} cannot send",
+        f"{named} is switched off",
+    ]
 
 
-def test_a_trouble_that_ended_with_those_who_waited_counts_no_more(paying: AutomationDriver) -> None:
+def test_a_failure_stops_counting_once_nobody_is_waiting(paying: AutomationDriver) -> None:
     lists = ListOwner(paying.account)
     visitors = lists.make()
     automation = paying.make(plan(visitors, send=SEND | HOME))
@@ -122,7 +125,7 @@ def test_a_trouble_that_ended_with_those_who_waited_counts_no_more(paying: Autom
     paying.work()
     known = paying.read(automation)
     assert (known["enabled"], known["waiting"], paying.row(automation).tries) == (True, 1, 1)
-    assert [subject for _, subject in told(paying.container)] == [
+    assert [subject for _, subject in list_emails(paying.container)] == [
         f'Automation {automation} ("Welcome") cannot send'
     ] * 2, "each trouble is told"
 
@@ -185,7 +188,7 @@ def test_a_day_s_limit_puts_the_others_off_to_the_next_days(flow: AutomationDriv
             assert known["last_order_id"] == flow.orders()[-1]["id"]
         flow.clock.advance(days=1)
     limit = f'Automation {automation} ("Welcome") has reached its limit for today'
-    assert told(flow.container) == [("owner@example.com", limit)] * 2
+    assert list_emails(flow.container) == [("owner@example.com", limit)] * 2
     assert flow.read(automation)["last_error"] is None
 
 
@@ -232,7 +235,7 @@ def test_two_workers_mail_everyone_once(flow: AutomationDriver, lists: ListOwner
     assert [len(stored_progress(flow.container, each)) for each in made] == [20] * 4
 
 
-def test_of_two_who_took_the_same_people_one_mails_them(
+def test_two_workers_with_the_same_people_place_one_order(
     flow: AutomationDriver, lists: ListOwner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lease may run out while its holder still works: both come to place the order."""
@@ -363,8 +366,8 @@ def test_a_template_is_not_deleted_while_an_automation_that_names_it_is_made(
 
         monkeypatch.setattr(automation_queries, "insert_automation", meanwhile)
         automation = flow.make(plan(visitors, send=SEND | {"message_template": template}))
-        told_ = deleted[0].result().json()["message"]
-    assert told_.startswith(f"Automation {automation} ")
+        error = deleted[0].result().json()["message"]
+    assert error.startswith(f"Automation {automation} ")
 
 
 def someone_waits(container: Container) -> bool:

@@ -62,9 +62,11 @@ def test_many_at_once_are_one_order_that_travels_like_any_other(
     assert lists.read(visitors)["total_sends"] == 60, "the list knows of mail to its people"
 
 
-def test_everyone_who_cannot_be_mailed_is_visible_and_stops_nobody(flow: AutomationDriver, lists: ListOwner) -> None:
-    visitors, barred = lists.make(), lists.make("No mail", is_suppression_list=True)
-    lists.add(barred, name="Bob Barred", address="5 Main St")
+def test_people_that_cannot_be_mailed_are_shown_and_do_not_stop_the_others(
+    flow: AutomationDriver, lists: ListOwner
+) -> None:
+    visitors, suppression_list = lists.make(), lists.make("No mail", is_suppression_list=True)
+    lists.add(suppression_list, name="Bob Barred", address="5 Main St")
     automation = flow.make(plan(visitors, send=SEND | {"send_standard_mail": True}))
     lists.add(visitors, name="Ann Good")
     lists.add(visitors, name="Cora Far", address="4 Bay St", city="Toronto", province="ON", postal_code="M5H",
@@ -84,7 +86,7 @@ def test_everyone_who_cannot_be_mailed_is_visible_and_stops_nobody(flow: Automat
     assert (known["sent_count"], known["waiting"], known["last_error"]) == (1, 0, None)
 
 
-def test_someone_who_comes_again_is_mailed_again_in_another_year_alone(
+def test_joining_the_list_again_mails_again_only_in_another_year(
     flow: AutomationDriver, lists: ListOwner, clock: Clock
 ) -> None:
     visitors = lists.make()
@@ -146,13 +148,13 @@ def test_a_list_hook_and_a_merge_aside_every_way_onto_the_list_counts(flow: Auto
     lists.add(visitors, name="By Call")
     flow.account.post("/recipients_multi", [person(mailing_list_id=visitors, name="By Many", address="2 Main St")])
     key = lists.read(visitors)["api_key"]
-    hooked = flow.account.http.post(f"/hooks/lists/{key}", json=person(name="By Hook", address="3 Main St"))
-    assert hooked.status_code == 200, hooked.text
+    response = flow.account.http.post(f"/hooks/lists/{key}", json=person(name="By Hook", address="3 Main St"))
+    assert response.status_code == 200, response.text
     flow.work()
     assert flow.mailed() == [["By Call", "By Many", "By Hook"]]
 
 
-def test_who_scans_is_mailed_and_machines_are_not(
+def test_scans_by_people_are_mailed_and_scans_by_bots_are_not(
     flow: AutomationDriver, lists: ListOwner, container: Container
 ) -> None:
     flow.make(plan(None, name="Scanned", trigger="scan"))
@@ -187,9 +189,7 @@ def test_scans_count_for_the_list_that_is_named(flow: AutomationDriver, lists: L
     assert (flow.read(second)["sent_count"], flow.orders()[-1]["type"]) == (1, "notecard")
 
 
-def test_the_list_of_those_who_scanned_has_automations_like_any_other(
-    flow: AutomationDriver, container: Container
-) -> None:
+def test_the_scan_list_can_have_automations_like_any_other(flow: AutomationDriver, container: Container) -> None:
     both = [person(name=name, address=f"{name} St") for name in ("Ann", "Ben")]
     order = flow.account.send(recipients=both, qrcode_url="https://example.com").json()["id"]
     ann, ben = (item["id"] for item in flow.items(order))
@@ -207,9 +207,9 @@ def test_a_scan_in_the_other_mode_or_of_another_account_is_none_of_its_business(
 ) -> None:
     automation = flow.make(plan(None, name="Scanned", trigger="scan"))
     address = {"return_address": "1 Elm St, Austin, TX 78702"}
-    for who in (make_live(container, flow.account), stranger):
-        order = who.send(**address).json()["id"]
-        scan(container, who.get(f"/orders/{order}/items").json()["data"][0]["id"])
+    for account in (make_live(container, flow.account), stranger):
+        order = account.send(**address).json()["id"]
+        scan(container, account.get(f"/orders/{order}/items").json()["data"][0]["id"])
     assert flow.read(automation)["waiting"] == 0
 
 
@@ -288,7 +288,7 @@ def test_days_on_which_nobody_worked_are_made_up_for(flow: AutomationDriver, lis
     assert flow.mailed() == [["05-05", "05-06", "05-07", "05-08"]]
 
 
-def test_someone_who_moves_in_those_days_is_not_mailed_twice(
+def test_a_move_right_after_the_mailing_causes_no_second_mailing(
     flow: AutomationDriver, lists: ListOwner, clock: Clock
 ) -> None:
     friends = lists.make()
@@ -346,8 +346,8 @@ def test_test_and_live_mail_to_one_list_each_in_their_own_way(
 def test_an_order_of_an_automation_can_be_replayed_and_changed(
     flow: AutomationDriver, lists: ListOwner, container: Container, clock: Clock
 ) -> None:
-    visitors, barred = lists.make(), lists.make("No mail", is_suppression_list=True)
-    lists.add(barred, name="Bob Barred", address="5 Main St")
+    visitors, suppression_list = lists.make(), lists.make("No mail", is_suppression_list=True)
+    lists.add(suppression_list, name="Bob Barred", address="5 Main St")
     flow.make(plan(visitors))
     lists.fill(visitors, "1 Main St")
     lists.add(visitors, name="Bob Barred", address="5 Main St")

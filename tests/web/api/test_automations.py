@@ -149,19 +149,19 @@ def test_they_are_listed_newest_first_by_list_and_sub_account(
          {"date_field": None, "send.message": None, "send.handwriting_style": None}),
     ],
 )  # fmt: skip
-def test_everything_wrong_is_told_by_its_field_and_leaves_nothing(
+def test_every_error_is_reported_by_field_and_nothing_is_stored(
     owner: Account, lists: ListOwner, container: Container, changes: dict[str, Any], wrong: dict[str, Any] | None
 ) -> None:
     body = plan(lists.make()) | changes
     before = traces(container)
-    told = field_errors(owner.post("/automations", body))
-    assert told.keys() == (wrong or {"trigger": None}).keys()
-    assert all(sentences == told[name] for name, sentences in (wrong or {}).items() if sentences)
+    errors = field_errors(owner.post("/automations", body))
+    assert errors.keys() == (wrong or {"trigger": None}).keys()
+    assert all(sentences == errors[name] for name, sentences in (wrong or {}).items() if sentences)
     assert traces(container) == before
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "error"),
     [
         ({"mailing_list_id": 999}, NO_LIST),
         ({"send": SEND | {"sub_account_id": 999}}, NO_SUB_ACCOUNT),
@@ -170,11 +170,11 @@ def test_everything_wrong_is_told_by_its_field_and_leaves_nothing(
     ],
 )
 def test_what_it_names_must_be_there(
-    owner: Account, lists: ListOwner, container: Container, changes: dict[str, Any], told: str
+    owner: Account, lists: ListOwner, container: Container, changes: dict[str, Any], error: str
 ) -> None:
     body = plan(lists.make()) | changes
     before = traces(container)
-    assert message(owner.post("/automations", body)) == (400, told)
+    assert message(owner.post("/automations", body)) == (400, error)
     assert traces(container) == before
 
 
@@ -182,10 +182,10 @@ def test_a_list_of_another_home_and_a_suppression_list_are_refused(
     owner: Account, lists: ListOwner, container: Container
 ) -> None:
     here, there = make_sub_account(container, owner), make_sub_account(container, owner)
-    of_there, barred = lists.make(sub_account_id=there), lists.make(is_suppression_list=True)
+    of_there, suppression_list = lists.make(sub_account_id=there), lists.make(is_suppression_list=True)
     for send in (SEND, SEND | {"sub_account_id": here}):
         assert message(owner.post("/automations", plan(of_there, send=send))) == (400, NO_LIST)
-    assert field_errors(owner.post("/automations", plan(barred))).keys() == {"mailing_list_id"}
+    assert field_errors(owner.post("/automations", plan(suppression_list))).keys() == {"mailing_list_id"}
 
 
 def test_live_mail_needs_a_return_address_here_too(owner: Account, lists: ListOwner, container: Container) -> None:
@@ -234,7 +234,7 @@ def test_what_is_not_named_stays(flow: AutomationDriver, lists: ListOwner) -> No
     assert field_errors(flow.put(automation, days_offset=2)).keys() == {"days_offset"}
 
 
-def test_switched_off_it_forgets_who_is_due(flow: AutomationDriver, lists: ListOwner) -> None:
+def test_switching_off_clears_the_waiting_people(flow: AutomationDriver, lists: ListOwner) -> None:
     visitors = lists.make()
     automation = flow.make(plan(visitors))
     lists.fill(visitors, "1 Main St")
@@ -294,9 +294,9 @@ def test_what_it_uses_stays_while_it_is_switched_on(
         }
 
     before = snapshot_rows(container)
-    for what, told in tries().items():
+    for what, error in tries().items():
         sentence = f'Automation {automation} ("Greet") uses this {what.partition(",")[0]}: switch it off first.'
-        assert told == (400, sentence)
+        assert error == (400, sentence)
     assert snapshot_rows(container) == before
     flow.put(automation, enabled=False)
     assert flow.account.delete(f"/message-templates/{template}").status_code == 200
@@ -321,8 +321,8 @@ def test_an_image_template_stays_too(flow: AutomationDriver, lists: ListOwner) -
     )
     image = made.json()["id"]
     automation = flow.make(plan(lists.make(), send=SEND | {"image_template_id": image}))
-    status, told = message(flow.account.delete(f"/image-templates/{image}"))
-    assert (status, told.startswith(f"Automation {automation} ")) == (400, True)
+    status, error = message(flow.account.delete(f"/image-templates/{image}"))
+    assert (status, error.startswith(f"Automation {automation} ")) == (400, True)
     flow.put(automation, send=SEND)
     assert flow.account.delete(f"/image-templates/{image}").status_code == 200
 
@@ -333,17 +333,22 @@ def test_a_list_is_not_merged_into_one_that_its_automation_cannot_use(
     branch = make_sub_account(container, flow.account)
     visitors, of_branch = lists.make(), lists.make(sub_account_id=branch)
     automation = flow.make(plan(visitors))
-    status, told = message(flow.account.post(f"/mailing-lists/{visitors}/merge", {"into": of_branch}))
-    assert (status, f'Automation {automation} ("Welcome")' in told) == (400, True)
+    status, error = message(flow.account.post(f"/mailing-lists/{visitors}/merge", {"into": of_branch}))
+    assert (status, f'Automation {automation} ("Welcome")' in error) == (400, True)
     flow.put(automation, enabled=False)
     assert flow.account.post(f"/mailing-lists/{visitors}/merge", {"into": of_branch}).status_code == 200
     assert flow.read(automation)["mailing_list_id"] == of_branch
     assert message(flow.put(automation, enabled=True)) == (400, NO_LIST)
 
 
-def calls(who: Account, automation: int) -> list[int]:
+def calls(account: Account, automation: int) -> list[int]:
     path = f"/automations/{automation}"
-    answers = (who.get(path), who.put(path, {"name": "Mine"}), who.post(f"{path}/preview"), who.delete(path))
+    answers = (
+        account.get(path),
+        account.put(path, {"name": "Mine"}),
+        account.post(f"{path}/preview"),
+        account.delete(path),
+    )
     return [each.status_code for each in answers]
 
 
@@ -409,7 +414,7 @@ def but_files(container: Container) -> dict[str, tuple[int, int]]:
     return {name: rows for name, rows in snapshot_rows(container).items() if name != "files"}
 
 
-def test_a_preview_shows_the_piece_and_who_is_next(
+def test_a_preview_shows_the_piece_and_the_next_recipients(
     flow: AutomationDriver, lists: ListOwner, container: Container
 ) -> None:
     friends = lists.make()
@@ -488,7 +493,7 @@ def test_a_list_of_scans_is_for_automations_of_its_mode_alone(
     assert flow.mailed() == [["Jane Doe"]]
 
 
-def test_of_two_changes_at_once_one_is_told_to_try_again(
+def test_of_two_concurrent_changes_one_must_try_again(
     flow: AutomationDriver, lists: ListOwner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     automation = flow.make(plan(lists.make()))

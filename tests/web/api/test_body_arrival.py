@@ -88,8 +88,8 @@ def test_a_call_that_breaks_off_leaves_nothing_and_can_be_made_again(
 def test_a_body_shorter_than_it_says_is_refused(owner: Account, container: Container) -> None:
     given: Message = {"type": "http.request", "body": b"name=An"}
     answer = asyncio.run(_called(build_guarded_app(answering, container), owner, [given], length=20))
-    said = ["The body ends before its Content-Length: send it whole."]
-    assert (answer.status, answer.body) == (422, {"message": said[0], "errors": {"body": said}})
+    errors = ["The body ends before its Content-Length: send it whole."]
+    assert (answer.status, answer.body) == (422, {"message": errors[0], "errors": {"body": errors}})
 
 
 def test_a_body_that_does_not_come_is_given_up(

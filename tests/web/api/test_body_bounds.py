@@ -70,7 +70,7 @@ def house(build: Build) -> Iterator[House]:
         yield House(owner, hook.key, hook.list_id, container)
 
 
-JSON_DOORS = {
+JSON_ENDPOINTS = {
     "a send": "/api/v2/send/postcard",
     "an estimate": "/api/v2/estimate/postcard",
     "a stored send": "/api/v2/stored_send/postcard",
@@ -82,19 +82,19 @@ JSON_DOORS = {
 }
 
 
-@pytest.mark.parametrize("door", JSON_DOORS)
-def test_json_is_bounded_at_every_door(house: House, door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("endpoint", JSON_ENDPOINTS)
+def test_json_is_limited_at_every_endpoint(house: House, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Untouched:
         def decode(self, text: str) -> Any:
             raise AssertionError("It was parsed.")
 
     monkeypatch.setattr(exact_json, "_decoder", Untouched())
     before = traces(house.container)
-    for what, (body, told) in TOO_MUCH.items():
-        answer = house.call(JSON_DOORS[door], JSON, body)
-        assert (answer.status_code, list(answer.json())) == (422, ["message", "errors"]), (door, what)
-        assert list(answer.json()["errors"]) == ["body"], (door, what)
-        assert told in answer.json()["message"], (door, what)
+    for what, (body, error) in TOO_MUCH.items():
+        answer = house.call(JSON_ENDPOINTS[endpoint], JSON, body)
+        assert (answer.status_code, list(answer.json())) == (422, ["message", "errors"]), (endpoint, what)
+        assert list(answer.json()["errors"]) == ["body"], (endpoint, what)
+        assert error in answer.json()["message"], (endpoint, what)
     assert traces(house.container) == before
 
 
@@ -181,19 +181,20 @@ FORMS: dict[str, tuple[str, str, bytes, int, str]] = {
 
 
 @pytest.mark.parametrize("case", FORMS)
-def test_forms_are_bounded_at_every_door(house: House, case: str) -> None:
-    path, kind, body, status, told = FORMS[case]
+def test_forms_are_limited_at_every_endpoint(house: House, case: str) -> None:
+    path, kind, body, status, error = FORMS[case]
     answer = house.call(path, kind, body)
-    assert (answer.status_code, told in answer.text.replace("&#39;", "'")) == (status, True), answer.text
+    assert (answer.status_code, error in answer.text.replace("&#39;", "'")) == (status, True), answer.text
 
 
 @pytest.mark.parametrize(
-    ("body", "told"), [(b"a=1&" * 50, "The form has more than 50 fields: send 50 at most."), (b"k" * 101 + b"=1", LONG)]
+    ("body", "error"),
+    [(b"a=1&" * 50, "The form has more than 50 fields: send 50 at most."), (b"k" * 101 + b"=1", LONG)],
 )
-def test_forms_of_apps_are_bounded_in_their_own_words(house: House, body: bytes, told: str) -> None:
+def test_forms_of_apps_are_bounded_in_their_own_words(house: House, body: bytes, error: str) -> None:
     answer = house.call("/oauth/token", FORM, body)
-    said = {"error": "invalid_request", "error_description": told}
-    assert (answer.status_code, answer.json()) == (400, said)
+    expected = {"error": "invalid_request", "error_description": error}
+    assert (answer.status_code, answer.json()) == (400, expected)
 
 
 MAPPINGS: dict[str, tuple[str, str]] = {
@@ -206,11 +207,11 @@ MAPPINGS: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("what", MAPPINGS)
 def test_an_import_s_mapping_is_bounded(house: House, what: str) -> None:
-    mapping, told = MAPPINGS[what]
+    mapping, error = MAPPINGS[what]
     file = ('name="file"; filename="a.csv"', b"Name,Street\nJane,12 Main St\n")
     body = form_of("x", file, ('name="mapping"', mapping.encode()))
     answer = house.call("/api/v2/imports/preview", PARTS, body)
-    assert (answer.status_code, told in answer.json()["message"]) == (422, True), answer.text
+    assert (answer.status_code, error in answer.json()["message"]) == (422, True), answer.text
 
 
 def test_a_mapping_that_names_a_thousand_columns_tells_of_a_hundred(build: Build) -> None:
@@ -245,7 +246,7 @@ CHARSETS = {
 @pytest.mark.parametrize("charset", CHARSETS)
 def test_a_body_that_is_declared_in_other_letters_is_not_guessed_at(house: House, charset: str) -> None:
     row = b'{"name": "Jane Doe", "email": "jane@example.com"}'
-    doors: list[tuple[str, str, bytes]] = [
+    endpoints: list[tuple[str, str, bytes]] = [
         ("/api/v2/recipients", JSON, b'{"mailing_list_id": %d, "email": "j@example.com"}' % house.list_id),
         ("/api/v2/recipients", FORM, b"mailing_list_id=%d&email=k@example.com" % house.list_id),
         ("/api/v2/image-templates", PARTS, parts_of(["name"])),
@@ -256,7 +257,7 @@ def test_a_body_that_is_declared_in_other_letters_is_not_guessed_at(house: House
         ("/oauth/token", FORM, b"grant_type=none"),
         ("/sign-in", FORM, b"email=jane@example.com"),
     ]
-    for path, kind, body in doors:
+    for path, kind, body in endpoints:
         answer = house.call(path, f"{kind}; Charset={charset}", body)
         is_refused = "is declared as charset=" in answer.text and "send it in UTF-8" in answer.text
         assert (answer.status_code == 415, is_refused) == (bool(CHARSETS[charset]),) * 2, (path, kind)

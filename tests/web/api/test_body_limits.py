@@ -99,9 +99,9 @@ def test_exactly_what_a_body_holds_is_counted(value: Any, indent: int | None, wi
             least = getattr(fits, name)
             if least > 0:
                 narrower = replace(fits, **{name: least - 1})
-                told = refusal(body, narrower)
+                error = refusal(body, narrower)
                 # Of texts that are too many it is not known what they are.
-                assert told == sentence.format(least - 1) or (name == "max_nodes" and told), name
+                assert error == sentence.format(least - 1) or (name == "max_nodes" and error), name
     finally:
         exact_json.WINDOW_BYTES = before
 
@@ -138,10 +138,10 @@ def test_of_a_body_that_holds_too_much_nothing_is_built(name: str, monkeypatch: 
             raise AssertionError(f"{name} was parsed")
 
     monkeypatch.setattr(exact_json, "_decoder", Untouched())
-    body, told = HOSTILE[name]
+    body, error = HOSTILE[name]
     with pytest.raises(Invalid) as refused:
         exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)
-    assert refused.value.fields == {"body": [told]}
+    assert refused.value.fields == {"body": [error]}
 
 
 def test_no_more_is_looked_at_than_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,14 +175,14 @@ def test_what_is_no_json_is_left_to_the_parser(body: bytes) -> None:
 def test_a_form_is_counted_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse_form(b"a=1&b=%C3%A4&b=", max_fields=3) == [("a", "1"), ("b", "ä"), ("b", "")]
     monkeypatch.setattr(exact_json, "parse_qsl", None)
-    for body, told in (
+    for body, error in (
         (b"&".join([b"a=1"] * 1_000_000), "The form has more than 3 fields: send 3 at most."),
         (b"k" * 1_001 + b"=1", "A field's name has more than 1,000 bytes: use a shorter one."),
         (b"k=" + b"1" * 1_000_000, "A field has more than 1,000,000 bytes: send a shorter one."),
     ):
         with pytest.raises(Invalid) as refused:
             parse_form(body, max_fields=3)
-        assert refused.value.fields == {"body": [told]}
+        assert refused.value.fields == {"body": [error]}
 
 
 def test_unknown_keys_have_a_bound() -> None:

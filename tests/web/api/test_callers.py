@@ -91,7 +91,7 @@ def test_ping_tells_the_mode(owner: Account, container: Container, http: TestCli
         ("DELETE", "/webhooks/1", "webhooks:write"),
     ],
 )
-def test_a_token_without_the_scope_is_told_which_one_it_lacks(
+def test_the_error_names_the_scope_that_a_token_lacks(
     container: Container, http: TestClient, method: str, path: str, scope: str
 ) -> None:
     others = [other for other in SCOPES if other != scope]

@@ -29,7 +29,7 @@ def test_an_order_is_cancelled_by_every_spelling(owner: Account, method: str, pa
     assert (order["order_total"], order["grand_total"], order["authorization_total"]) == (0, 0, 109)
 
 
-def test_the_items_of_a_cancelled_order_failed_and_it_is_told_once(owner: Account, container: Container) -> None:
+def test_items_of_a_canceled_order_fail_and_one_event_is_stored(owner: Account, container: Container) -> None:
     order_id = owner.send(recipients=people(3)).json()["id"]
     with container.db.system_transaction() as tx:
         last = tx.execute(sa.select(sa.func.max(facts.c.id))).scalar_one()
@@ -39,8 +39,8 @@ def test_the_items_of_a_cancelled_order_failed_and_it_is_told_once(owner: Accoun
     stats = owner.get(f"/orders/{order_id}/track").json()["data"]["stats"]
     assert (stats["failed"], stats["processing"]) == (3, 0)
     with container.db.system_transaction() as tx:
-        (told,) = tx.execute(sa.select(facts).where(facts.c.id > last))
-    assert (told.kind, told.item_id, told.previous, told.current) == (
+        (event,) = tx.execute(sa.select(facts).where(facts.c.id > last))
+    assert (event.kind, event.item_id, event.previous, event.current) == (
         "order.status", None, "reviewing", "cancelled",
     )  # fmt: skip
 

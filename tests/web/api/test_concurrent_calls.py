@@ -162,7 +162,7 @@ def test_nobody_waits_while_another_message_is_laid_out(
     assert (changed.status_code, done) == (200, [True])
 
 
-def test_of_two_who_write_another_message_one_is_told_to_try_again(
+def test_of_two_concurrent_message_changes_one_must_try_again(
     owner: Account, container: Container, while_laying_out: Callable[[Deed], list[object]]
 ) -> None:
     path = f"/orders/{owner.send().json()['id']}"

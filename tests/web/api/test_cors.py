@@ -33,28 +33,30 @@ def assert_readable(headers: Mapping[str, str]) -> None:
 
 @pytest.mark.parametrize("path", ["/api/v2/send/postcard", "/api/v2/orders/1/cancel", "/api/v2", "/api/v2/nowhere"])
 def test_a_preflight_is_answered_without_a_token(http: TestClient, path: str) -> None:
-    asked = http.options(path, headers={**ASKS, "Access-Control-Request-Headers": "authorization,content-type"})
-    assert (asked.status_code, asked.content) == (204, b"")
-    assert_readable(asked.headers)
-    allowed = asked.headers["Access-Control-Allow-Headers"].split(", ")
+    response = http.options(path, headers={**ASKS, "Access-Control-Request-Headers": "authorization,content-type"})
+    assert (response.status_code, response.content) == (204, b"")
+    assert_readable(response.headers)
+    allowed = response.headers["Access-Control-Allow-Headers"].split(", ")
     assert {"Authorization", "Content-Type", "Idempotency-Key", "*"} <= set(allowed)
-    assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= set(asked.headers["Access-Control-Allow-Methods"].split(", "))
-    assert int(asked.headers["Access-Control-Max-Age"]) > 0
-    assert asked.headers["X-Request-Id"]
+    assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= set(
+        response.headers["Access-Control-Allow-Methods"].split(", ")
+    )
+    assert int(response.headers["Access-Control-Max-Age"]) > 0
+    assert response.headers["X-Request-Id"]
 
 
 def test_a_preflight_asks_the_database_nothing(build: Build) -> None:
     container = build()
-    asked: list[str] = []
-    note = lambda *about: asked.append(about[2])  # noqa: E731
+    statements: list[str] = []
+    note = lambda *about: statements.append(about[2])  # noqa: E731
     sa.event.listen(sa.Engine, "before_cursor_execute", note)
     try:
         with TestClient(create_app(container), base_url="http://quillpost.test") as http:
-            asked.clear()
+            statements.clear()
             assert http.options("/api/v2/send/postcard", headers=ASKS).status_code == 204
-            assert asked == []
+            assert statements == []
             http.get("/api/v2/ping", headers={"Authorization": "Bearer none"})
-            assert asked != []
+            assert statements != []
     finally:
         sa.event.remove(sa.Engine, "before_cursor_execute", note)
 
@@ -81,7 +83,7 @@ def test_answers_and_refusals_are_readable_by_a_page(http: TestClient, owner: Ac
         assert_readable(answer.headers)
 
 
-def test_too_many_calls_are_told_readably_too(build: Build) -> None:
+def test_rate_limit_errors_are_readable_across_origins(build: Build) -> None:
     with TestClient(create_app(build(calls_a_minute=1)), base_url="http://quillpost.test") as http:
         answers = [http.get("/api/v2/ping", headers=PAGE) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [401, 429]
@@ -91,7 +93,7 @@ def test_too_many_calls_are_told_readably_too(build: Build) -> None:
 @pytest.mark.parametrize(
     ("error", "status"), [(Unavailable("The database does not answer."), 503), (RuntimeError(), 500)]
 )
-def test_so_are_our_own_faults(
+def test_server_errors_are_readable_across_origins(
     container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
 ) -> None:
     def fail(*_: object, **__: object) -> None:

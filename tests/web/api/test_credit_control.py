@@ -38,9 +38,9 @@ def live(container: Container, owner: Account) -> Account:
     return make_live(container, owner)
 
 
-def pay_in(container: Container, who: Account, cents: int) -> None:
+def pay_in(container: Container, account: Account, cents: int) -> None:
     with container.db.system_transaction() as tx:
-        billing_service.deposit(tx, who.id, cents=cents, key=secrets.token_hex(8), note=None, now=container.clock())
+        billing_service.deposit(tx, account.id, cents=cents, key=secrets.token_hex(8), note=None, now=container.clock())
 
 
 def test_a_send_that_is_not_covered_is_402_and_leaves_nothing(live: Account, container: Container) -> None:
@@ -89,8 +89,8 @@ def test_the_value_of_gift_cards_must_be_covered_too(live: Account, container: C
         "The account's credit of $56.97 does not cover this order of $56.98: add",
     )
     assert traces(container) == before
-    told = live.post("/estimate/giftcard", body).json()["data"]["warnings"]
-    others = [warning for warning in without_readiness_warning(told) if "gift cards of" not in warning]
+    warnings = live.post("/estimate/giftcard", body).json()["data"]["warnings"]
+    others = [warning for warning in without_readiness_warning(warnings) if "gift cards of" not in warning]
     assert [warning[:20] for warning in others] == ["The account's credit"]
     pay_in(container, live, 1)
     order = live.post("/send/giftcard", body).json()["id"]

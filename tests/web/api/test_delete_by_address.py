@@ -45,7 +45,7 @@ def remove(lists: ListOwner, list_id: int, **given: Any) -> Response:
     ],
 )
 @pytest.mark.parametrize("path", PATHS)
-def test_the_one_who_matches_leaves(lists: ListOwner, path: str, given: dict[str, Any]) -> None:
+def test_the_matching_recipient_is_deleted(lists: ListOwner, path: str, given: dict[str, Any]) -> None:
     list_id = lists.make()
     jane = lists.add(list_id, email="jane@example.com").json()["id"]
     [stays] = lists.fill(list_id, "12 Main Ave")

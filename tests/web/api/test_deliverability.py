@@ -30,11 +30,11 @@ def lists(shared: tuple[ListOwner, Container]) -> ListOwner:
     return shared[0]
 
 
-def verdict(recipient: dict[str, Any]) -> tuple[str, bool, list[str]]:
+def assessment(recipient: dict[str, Any]) -> tuple[str, bool, list[str]]:
     return recipient["deliverability"], recipient["can_deliver"], recipient["deliverability_reasons"]
 
 
-def doubt(lists: ListOwner) -> str:
+def doubtful_reason(lists: ListOwner) -> str:
     """What is said of an address whose parts do not belong together."""
     made = lists.add(lists.make(), **ELSEWHERE).json()
     assert made["deliverability"] == "doubtful"
@@ -43,14 +43,14 @@ def doubt(lists: ListOwner) -> str:
 
 def test_a_recipient_says_whether_mail_arrives_and_why_not(lists: ListOwner) -> None:
     into = lists.make()
-    assert verdict(lists.add(into).json()) == ("deliverable", True, [])
+    assert assessment(lists.add(into).json()) == ("deliverable", True, [])
     half = {"address": "9 Elm St", "city": None, "province": None, "postal_code": None}
-    assert verdict(lists.add(into, **half).json()) == ("undeliverable", False, [INCOMPLETE_ADDRESS])
+    assert assessment(lists.add(into, **half).json()) == ("undeliverable", False, [INCOMPLETE_ADDRESS])
     email = lists.account.post("/recipients", {"mailing_list_id": into, "email": "e@example.com"}).json()
-    assert verdict(email) == ("undeliverable", False, [NO_ADDRESS])
+    assert assessment(email) == ("undeliverable", False, [NO_ADDRESS])
     doubtful = lists.add(into, address="7 Oak St", **ELSEWHERE).json()
-    assert verdict(doubtful) == ("doubtful", True, [doubt(lists)])
-    assert [verdict(row)[0] for row in lists.on(into)] == [
+    assert assessment(doubtful) == ("doubtful", True, [doubtful_reason(lists)])
+    assert [assessment(row)[0] for row in lists.on(into)] == [
         "deliverable", "undeliverable", "undeliverable", "doubtful",
     ]  # fmt: skip
 
@@ -65,15 +65,15 @@ def test_a_recipient_shows_the_address_as_it_was_given(lists: ListOwner) -> None
 
 def test_a_send_warns_of_doubtful_addresses_in_few_words(lists: ListOwner) -> None:
     whom = [person(address=f"{n} Oak St", **ELSEWHERE) for n in range(2)]
-    told = f"2 addresses are doubtful: {doubt(lists)}"
+    warning = f"2 addresses are doubtful: {doubtful_reason(lists)}"
     body = {"recipients": [person(), *whom], "message": "Hi!", "allow_duplicates": True}
-    assert told in lists.account.post("/estimate/postcard", body).json()["data"]["warnings"]
+    assert warning in lists.account.post("/estimate/postcard", body).json()["data"]["warnings"]
     sent = lists.account.post("/send/postcard", body)
-    assert told in sent.headers["X-Warnings"]
-    assert told in lists.account.get(f"/orders/{sent.json()['id']}").json()["warnings"]
+    assert warning in sent.headers["X-Warnings"]
+    assert warning in lists.account.get(f"/orders/{sent.json()['id']}").json()["warnings"]
 
 
-def test_a_list_is_counted_and_its_doubts_are_told(lists: ListOwner) -> None:
+def test_a_list_is_counted_with_its_doubtful_addresses(lists: ListOwner) -> None:
     into = lists.make()
     for n in range(3):
         lists.add(into, address=f"{n} Oak St", **ELSEWHERE)
@@ -82,7 +82,7 @@ def test_a_list_is_counted_and_its_doubts_are_told(lists: ListOwner) -> None:
     body = {"mailing_list_ids": [into], "message": "Hello!"}
     data = lists.account.post("/estimate/postcard", body).json()["data"]
     assert (data["total_recipients"], data["undeliverable"]) == (4, 1)
-    assert f"3 addresses are doubtful: {doubt(lists)}" in data["warnings"]
+    assert f"3 addresses are doubtful: {doubtful_reason(lists)}" in data["warnings"]
 
 
 def test_many_reasons_make_few_warnings(shared: tuple[ListOwner, Container]) -> None:
@@ -101,14 +101,12 @@ def test_many_reasons_make_few_warnings(shared: tuple[ListOwner, Container]) -> 
     body = {"mailing_list_ids": [into], "message": "Hello!"}
     data = lists.account.post("/estimate/postcard", body).json()["data"]
     assert (data["total_recipients"], data["undeliverable"]) == (10, 10)
-    [doubts] = [told for told in data["warnings"] if "doubtful" in told]
-    assert doubts.startswith("10 addresses are doubtful: Nobody knows ")
-    assert doubts.count("Nobody knows") == 3
+    [summary] = [warning for warning in data["warnings"] if "doubtful" in warning]
+    assert summary.startswith("10 addresses are doubtful: Nobody knows ")
+    assert summary.count("Nobody knows") == 3
 
 
-def test_a_row_that_nobody_has_judged_yet_counts_as_deliverable_if_it_is_whole(
-    shared: tuple[ListOwner, Container],
-) -> None:
+def test_an_unchecked_row_counts_as_deliverable_if_it_is_complete(shared: tuple[ListOwner, Container]) -> None:
     lists, parts = shared
     into = lists.make()
     lists.add(into)
@@ -118,4 +116,4 @@ def test_a_row_that_nobody_has_judged_yet_counts_as_deliverable_if_it_is_whole(
             sa.text("update recipients set deliverability = null, reasons = null where mailing_list_id = :l"),
             {"l": into},
         )
-    assert [verdict(row) for row in lists.on(into)] == [("deliverable", True, []), ("undeliverable", False, [])]
+    assert [assessment(row) for row in lists.on(into)] == [("deliverable", True, []), ("undeliverable", False, [])]

@@ -15,9 +15,9 @@ from support.mailing_lists import ListOwner
 HERE = "12 Main St, Austin, TX 78701"
 
 
-def erase(who: Account, **whom: Any) -> tuple[int, dict[str, Any]]:
-    said = who.post("/recipients/erase", whom)
-    return said.status_code, said.json()
+def erase(account: Account, **whom: Any) -> tuple[int, dict[str, Any]]:
+    response = account.post("/recipients/erase", whom)
+    return response.status_code, response.json()
 
 
 def test_somebody_is_taken_off_every_list_and_out_of_what_waits(owner: Account, container: Container) -> None:
@@ -31,9 +31,9 @@ def test_somebody_is_taken_off_every_list_and_out_of_what_waits(owner: Account, 
     as_json = {"Content-Type": "application/json"}
     kept = owner.post("/stored_send/postcard", content=both, headers=as_json).json()["stored_send_url"]
     alone = owner.post("/stored_send/postcard", {"recipients": [person()], "message": "Hi"}).json()
-    status, said = erase(owner, address="12 Main St", city="Austin", province="TX", postal_code="78701")
-    assert (status, said["message"], list(said["erased"])) == (200, "success", list(COUNTED_TABLES))
-    assert (said["erased"]["recipients"], said["erased"]["stored_sends"]) == (2, 2)
+    status, response = erase(owner, address="12 Main St", city="Austin", province="TX", postal_code="78701")
+    assert (status, response["message"], list(response["erased"])) == (200, "success", list(COUNTED_TABLES))
+    assert (response["erased"]["recipients"], response["erased"]["stored_sends"]) == (2, 2)
     assert [lists.read(each)["total_recipients"] for each in (one, two)] == [0, 1]
     with container.db.system_transaction() as tx:
         bodies = tx.execute(sa.text("select body from stored_sends")).scalars().all()
@@ -55,11 +55,11 @@ def test_a_repeated_call_is_not_carried_out_again_and_tells_nothing(owner: Accou
     assert ListOwner(owner).read(made)["total_recipients"] == 0
 
 
-def test_nobody_is_no_fault_and_a_stranger_erases_nobody(owner: Account, stranger: Account) -> None:
+def test_erasing_nobody_is_no_error_and_a_stranger_erases_nobody(owner: Account, stranger: Account) -> None:
     made = ListOwner(owner).make()
     ListOwner(owner).add(made, email="jane@example.com")
-    status, said = erase(stranger, address=HERE, email="jane@example.com")
-    assert (status, set(said["erased"].values()), said["waiting"]) == (200, {0}, 0)
+    status, response = erase(stranger, address=HERE, email="jane@example.com")
+    assert (status, set(response["erased"].values()), response["waiting"]) == (200, {0}, 0)
     assert ListOwner(owner).read(made)["total_recipients"] == 1
 
 
@@ -95,9 +95,9 @@ NOBODY: list[tuple[dict[str, Any], str, str]] = [
 def test_what_names_nobody_is_refused_and_erases_nobody(owner: Account, container: Container) -> None:
     before = snapshot_rows(container)
     for whom, field, words in NOBODY:
-        status, said = erase(owner, **whom)
-        assert (status, list(said["errors"])) == (422, [field])
-        assert words in said["errors"][field][0]
+        status, response = erase(owner, **whom)
+        assert (status, list(response["errors"])) == (422, [field])
+        assert words in response["errors"][field][0]
     assert snapshot_rows(container) == before
 
 

@@ -19,7 +19,7 @@ class Note(Body):
     either: Annotated[Text, Field(max_length=5), AfterValidator(str.strip)] | bool | list[Id] = True
 
 
-def faults_of(values: dict[str, Any]) -> Any:
+def validation_errors(values: dict[str, Any]) -> Any:
     with pytest.raises(ValidationError) as caught:
         Note.model_validate(values)
     return caught.value.errors()
@@ -33,20 +33,20 @@ def faults_of(values: dict[str, Any]) -> Any:
         ({"ids": [1, 2, 3]}, "At most 2 items, please."),
     ],
 )
-def test_what_is_too_long_is_told_how_long_it_may_be(values: dict[str, Any], sentence: str) -> None:
-    assert to_invalid(faults_of(values)).fields == {next(iter(values)): [sentence]}
+def test_the_error_for_a_long_value_gives_the_limit(values: dict[str, Any], sentence: str) -> None:
+    assert to_invalid(validation_errors(values)).fields == {next(iter(values)): [sentence]}
 
 
 def test_only_the_part_of_the_request_is_left_out_of_a_path() -> None:
     """A field may be called body, query or path as well."""
-    found = faults_of({"body": {"query": "one", "path": None}})
+    found = validation_errors({"body": {"query": "one", "path": None}})
     sent = [error | {"loc": ("body", *error["loc"])} for error in found]
     answer = json.loads(bytes(error_response(RequestValidationError(sent)).body))
     assert list(answer["errors"]) == ["body.query", "body.path"] == list(to_invalid(found).fields)
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         ("sixsix", {"either": ["At most 5 characters, please.", "This must be true or false.",
                                "This must be an array."]}),
@@ -54,8 +54,8 @@ def test_only_the_part_of_the_request_is_left_out_of_a_path() -> None:
                "either.0": ["Input should be greater than or equal to 1."]}),
     ],
 )  # fmt: skip
-def test_which_of_several_types_was_tried_is_nobodys_field(value: Any, told: dict[str, list[str]]) -> None:
-    assert to_invalid(faults_of({"either": value})).fields == told
+def test_which_of_several_types_was_tried_is_nobodys_field(value: Any, expected: dict[str, list[str]]) -> None:
+    assert to_invalid(validation_errors({"either": value})).fields == expected
 
 
 def test_a_union_with_null_does_not_ask_for_null() -> None:
@@ -66,7 +66,7 @@ def test_a_union_with_null_does_not_ask_for_null() -> None:
     assert to_invalid(found).fields == {"name": ["This must be true or false."]}
 
 
-def test_a_fault_of_the_whole_body_is_named_so() -> None:
+def test_an_error_of_the_whole_body_is_named_body() -> None:
     missing = {"type": "missing", "loc": ("body",), "msg": "Field required", "input": None}
     answer = json.loads(bytes(error_response(RequestValidationError([missing])).body))
     assert answer["errors"] == {"body": ["This field is required."]}

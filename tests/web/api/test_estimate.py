@@ -57,7 +57,7 @@ def test_prices_abroad_count_into_the_average(owner: Account) -> None:
     assert (nobody["authorization_total"], nobody["unit_price"]) == (0, 109)
 
 
-def test_a_live_token_is_told_that_it_is_live(container: Container, http: TestClient) -> None:
+def test_an_estimate_with_a_live_token_says_that_it_is_live(container: Container, http: TestClient) -> None:
     live = make_account(container, http, "live@example.com", mode="live")
     data = live.post("/estimate/postcard", postcard(return_address="1 Elm St, Waco, TX 76701")).json()["data"]
     assert data["test_mode"] is False

@@ -176,12 +176,12 @@ def test_the_table_has_every_route_and_no_other(walk: Walk) -> None:
         Served("/everything", endpoint=type("Endpoint", (), {})),
     ],
 )
-def test_no_door_is_hidden_from_the_walk(hidden: BaseRoute) -> None:
+def test_no_route_is_hidden_from_the_walk(hidden: BaseRoute) -> None:
     with pytest.raises(AssertionError, match=r"cannot go there|every method"):
         served([hidden])
 
 
-def told(answer: Response, route: Route) -> tuple[int, Any]:
+def status_and_body(answer: Response, route: Route) -> tuple[int, Any]:
     return answer.status_code, answer.json() if route[0] != "HEAD" else UNAUTHENTICATED[1]
 
 
@@ -204,7 +204,7 @@ class TestTokens:
         for route in API_NEEDS:
             for what, token in bad.items():
                 answer = walk.call(route, token)
-                assert told(answer, route) == UNAUTHENTICATED, (route, what)
+                assert status_and_body(answer, route) == UNAUTHENTICATED, (route, what)
                 assert answer.headers["WWW-Authenticate"] == "Bearer"
 
     def test_a_cookie_is_no_credential_here(self, walk: Walk) -> None:
@@ -213,7 +213,7 @@ class TestTokens:
             answer = browser.client.request(method, filled(path))
             assert answer.status_code == 401, (method, path)
 
-    def test_without_the_scope_it_is_told_which_one(self, walk: Walk) -> None:
+    def test_without_the_scope_the_error_names_it(self, walk: Walk) -> None:
         for route, needs in API_NEEDS.items():
             scope = needs.removeprefix("operator ")
             if scope == "token":
@@ -282,7 +282,7 @@ class TestPages:
             for route in pages():
                 assert leads_to_sign_in(walk.visit(route, browser)), route
 
-    def test_one_who_still_owes_the_second_factor_is_a_stranger(self, walk: Walk) -> None:
+    def test_a_user_without_the_second_factor_must_sign_in(self, walk: Walk) -> None:
         browser = walk.reader("owner", awaits_code=True)
         for route in pages():
             assert leads_to_sign_in(walk.visit(route, browser)), route
@@ -297,7 +297,7 @@ class TestPages:
             if route[1] != "/sign-in/confirm":
                 assert leads_to_sign_in(walk.visit(route, browser)), route
 
-    def test_a_program_is_told_that_nobody_is_signed_in(self, walk: Walk) -> None:
+    def test_a_program_without_a_session_gets_401(self, walk: Walk) -> None:
         """A token is no session, whatever it may do."""
         browser = walk.reader(None)
         for token in (None, walk.operator.token):
@@ -319,7 +319,7 @@ class TestPages:
             assert not leads_to_sign_in(answer), route
             assert answer.status_code < 500, route
 
-    def test_the_print_room_is_there_for_those_alone_who_run_the_service(self, walk: Walk) -> None:
+    def test_the_print_room_exists_only_for_operators(self, walk: Walk) -> None:
         for browser in (walk.reader("owner"), walk.reader("member", runs_it=True)):
             for route in pages("operator", "confirmed operator"):
                 assert walk.visit(route, browser).status_code == 404, route
@@ -367,7 +367,7 @@ class TestPages:
 class TestHalfWay:
     """After the password, and before the second factor."""
 
-    def test_only_who_has_given_the_password_is_asked_for_a_code(self, walk: Walk) -> None:
+    def test_the_code_page_opens_only_after_the_password(self, walk: Walk) -> None:
         for route in [route for route, needs in OPEN_NEEDS.items() if needs == "password given"]:
             assert leads_to_sign_in(walk.visit(route, walk.reader(None))), route
             answer = walk.visit(route, walk.reader("owner", awaits_code=True))

@@ -14,7 +14,7 @@ from support.test_client import TestClient
 from support.traces import capture_logs, traces
 
 
-def test_all_faults_of_a_body_are_named_at_once(owner: Account) -> None:
+def test_all_errors_of_a_body_are_named_at_once(owner: Account) -> None:
     refused = owner.send(size="9x9", message=5, preview="yes", recipients=[{"name": 5}])
     assert refused.status_code == 422
     body = refused.json()
@@ -25,7 +25,7 @@ def test_all_faults_of_a_body_are_named_at_once(owner: Account) -> None:
     assert body["message"].endswith("(and 3 more errors)")
 
 
-def test_all_faults_of_the_content_are_named_at_once(owner: Account) -> None:
+def test_all_errors_of_the_content_are_named_at_once(owner: Account) -> None:
     refused = owner.send(
         message="Hi %FRIST_NAME%",
         metadata={"k": "x" * 9_000},
@@ -43,14 +43,14 @@ def test_all_faults_of_the_content_are_named_at_once(owner: Account) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"postal_code": "1"}, {"name": 5}], ids=["by us", "by type"])
-def test_the_first_hundred_faults_are_enough(owner: Account, wrong: dict[str, object]) -> None:
+def test_at_most_a_hundred_errors_are_named(owner: Account, wrong: dict[str, object]) -> None:
     refused = owner.send(recipients=[row | wrong for row in people(150)])
     assert refused.status_code == 422
     field = next(iter(wrong))
     assert list(refused.json()["errors"]) == [f"recipients.{n}.{field}" for n in range(100)]
 
 
-def test_every_fault_of_one_recipient_is_named(owner: Account) -> None:
+def test_every_error_of_one_recipient_is_named(owner: Account) -> None:
     refused = owner.send(recipients=[person(postal_code="1", province="XX", email="x", dob="never")])
     assert set(refused.json()["errors"]) == {
         f"recipients.0.{field}" for field in ("postal_code", "province", "email", "dob")
@@ -67,7 +67,9 @@ def test_every_fault_of_one_recipient_is_named(owner: Account) -> None:
         ("DELETE", "/orders/list", "GET, HEAD, OPTIONS"),
     ],
 )
-def test_a_wrong_method_is_told_the_right_ones(owner: Account, method: str, path: str, allowed: str) -> None:
+def test_the_error_for_a_wrong_method_names_the_allowed_ones(
+    owner: Account, method: str, path: str, allowed: str
+) -> None:
     refused = owner.call(method, path)
     assert (refused.status_code, refused.json()) == (405, {"message": "This method is not allowed here."})
     assert refused.headers["Allow"] == allowed
@@ -79,7 +81,7 @@ def test_an_unknown_path_is_not_found(owner: Account, path: str) -> None:
     assert (refused.status_code, refused.json()) == (404, {"message": "Not Found"})
 
 
-def test_an_answer_without_a_fault_has_no_errors(owner: Account) -> None:
+def test_a_successful_response_has_no_errors(owner: Account) -> None:
     assert "errors" not in owner.send().json()
     assert "errors" not in owner.get("/orders/list").json()
 

@@ -28,8 +28,8 @@ def operator(container: Container, http: TestClient) -> Account:
     return make_operator(container, http, mode="live")
 
 
-def flat(who: Account) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = who.get("/giftcard-brands-list").json()["brands"]
+def flat(account: Account) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = account.get("/giftcard-brands-list").json()["brands"]
     return found
 
 
@@ -156,7 +156,7 @@ def test_nobody_else_changes_brands(owner: Account, container: Container, http: 
     tester = make_operator(container, http, "t@example.com", mode="test")
     stranger = make_account(container, http, "stranger@example.com")
     before = flat(owner)
-    for who in (owner, stranger, teammate, reader, tester):
-        assert who.put(PATH, NEW).status_code == 403
-        assert who.delete("/giftcard-brands/brindlewick").status_code == 403
+    for account in (owner, stranger, teammate, reader, tester):
+        assert account.put(PATH, NEW).status_code == 403
+        assert account.delete("/giftcard-brands/brindlewick").status_code == 403
     assert flat(owner) == before

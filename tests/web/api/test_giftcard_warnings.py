@@ -34,7 +34,7 @@ def estimated(sender: Account, how_many: int) -> list[str]:
 # Cards that are not there
 
 
-def test_whoever_wants_more_cards_than_there_are_is_told_beforehand(owner: Account, container: Container) -> None:
+def test_senders_are_warned_before_sending_more_cards_than_there_are(owner: Account, container: Container) -> None:
     live = make_live(container, owner)
     load_stock(container, 2, "live")
     assert (estimated(live, 2), estimated(live, 3), estimated(owner, 3)) == ([], [NEEDS_3], [])
@@ -51,8 +51,8 @@ def test_cards_that_others_wait_for_are_not_free(owner: Account, container: Cont
     live = make_live(container, owner)
     load_stock(container, 2, "live")
     end_review_of(container, send_giftcards(live, recipients=people(2), **HOME))
-    [told] = estimated(live, 1)
-    assert told.startswith("It needs 1 gift card of Brindlewick Coffee over $25.00, and 0 are free:")
+    [message] = estimated(live, 1)
+    assert message.startswith("It needs 1 gift card of Brindlewick Coffee over $25.00, and 0 are free:")
 
 
 # Another card for an order that is there
@@ -70,8 +70,8 @@ def test_cards_that_others_wait_for_are_not_free(owner: Account, container: Cont
 def test_an_order_s_card_cannot_be_changed(owner: Account, field: str, value: Any) -> None:
     order = send_giftcards(owner)
     refused = owner.put(f"/orders/{order}", {"message": "Other words", field: value})
-    told = "The gift card that was chosen stays: cancel the order, and send another."
-    assert (refused.status_code, refused.json().get("errors")) == (422, {field: [told]})
+    message = "The gift card that was chosen stays: cancel the order, and send another."
+    assert (refused.status_code, refused.json().get("errors")) == (422, {field: [message]})
     assert owner.get(f"/orders/{order}").json()["message"] != "Other words"
 
 
@@ -99,8 +99,8 @@ def test_a_piece_that_was_never_paid_for_has_no_card_to_be_taken_back(owner: Acc
     mailed, twice = item_ids_of(container, cancelled)
 
     def take_back(piece: int) -> tuple[int, str]:
-        said = owner.put(f"/order-items/{piece}/invalidate-giftcard")
-        return said.status_code, said.json()["message"]
+        response = owner.put(f"/order-items/{piece}/invalidate-giftcard")
+        return response.status_code, response.json()["message"]
 
     assert (take_back(mailed), take_back(twice)) == (
         (400, giftcard_service.NOT_ISSUED),

@@ -66,8 +66,8 @@ def test_a_light_call_is_answered_while_a_heavy_one_is_held(
     with real_server(create_app(container)) as port, ThreadPoolExecutor(2) as others:
         sends = others.submit(send_request, port, head(owner, "/api/v2/estimate/postcard", body) + body)
         assert held.begun.wait(PATIENCE)
-        hooked = json.dumps([{"email": "jane@example.com", "note": "x" * 60_000}]).encode()
-        waits = others.submit(send_request, port, head(owner, hook.path, hooked) + hooked)
+        hook_body = json.dumps([{"email": "jane@example.com", "note": "x" * 60_000}]).encode()
+        waits = others.submit(send_request, port, head(owner, hook.path, hook_body) + hook_body)
         for path, method, light in (
             ("/api/v2/ping", "GET", b""),
             ("/api/v2/mailing-lists", "POST", b'{"description": "Friends"}'),
@@ -141,31 +141,31 @@ def test_what_waits_for_its_turn_is_never_begun_when_its_client_goes() -> None:
     assert asyncio.run(run()) == (["first", "last"], ["leaver"])
 
 
-def test_work_is_asked_to_stop_and_the_next_begins_when_it_has() -> None:
+def test_canceled_work_stops_before_the_next_begins() -> None:
     async def run() -> list[str]:
-        in_turn, told, is_running = BodyReadQueue(), list[str](), Event()
+        in_turn, events, is_running = BodyReadQueue(), list[str](), Event()
         may_look = Event()
 
         def stopping(stops: ShouldStop) -> None:
             is_running.set()
             assert may_look.wait(PATIENCE)
-            told.append("stopped" if stops() else "went on")
+            events.append("stopped" if stops() else "went on")
 
         cancelled = asyncio.create_task(in_turn.run(1, stopping))
-        after = asyncio.create_task(in_turn.run(1, lambda _: told.append("next")))
+        after = asyncio.create_task(in_turn.run(1, lambda _: events.append("next")))
         while not is_running.is_set():
             await asyncio.sleep(0)
         cancelled.cancel()
         await asyncio.wait({cancelled})
         may_look.set()
         await after
-        return told
+        return events
 
     assert asyncio.run(run()) == ["stopped", "next"]
 
 
-def noting(order: list[str], who: str) -> Callable[[ShouldStop], None]:
-    return lambda _: order.append(who)
+def noting(order: list[str], caller: str) -> Callable[[ShouldStop], None]:
+    return lambda _: order.append(caller)
 
 
 def test_callers_take_turns_whoever_sends_most() -> None:
@@ -176,8 +176,8 @@ def test_callers_take_turns_whoever_sends_most() -> None:
             assert may_begin.wait(PATIENCE)
 
         waiting = [asyncio.create_task(in_turn.run("flood", first))]
-        for who in ("flood", "flood", "flood", "flood", "one", "two", "two"):
-            waiting.append(asyncio.create_task(in_turn.run(who, noting(order, who))))
+        for caller in ("flood", "flood", "flood", "flood", "one", "two", "two"):
+            waiting.append(asyncio.create_task(in_turn.run(caller, noting(order, caller))))
         await asyncio.sleep(0)
         may_begin.set()
         await asyncio.gather(*waiting)
@@ -186,7 +186,7 @@ def test_callers_take_turns_whoever_sends_most() -> None:
     assert asyncio.run(run()) == ["flood", "one", "two", "flood", "two", "flood", "flood"]
 
 
-def test_a_failure_is_told_and_the_next_has_its_turn() -> None:
+def test_a_failure_is_raised_and_the_next_job_runs() -> None:
     async def run() -> str:
         in_turn = BodyReadQueue()
 

@@ -44,7 +44,7 @@ def operator(container: Container, http: TestClient) -> Account:
     return make_operator(container, http)
 
 
-def kept_verdicts(container: Container) -> list[tuple[int, str, str, list[str]]]:
+def stored_decisions(container: Container) -> list[tuple[int, str, str, list[str]]]:
     with container.db.system_transaction() as tx:
         rows = tx.execute(sa.select(order_verdicts).order_by(order_verdicts.c.id))
         return [(row.order_id, row.verdict, row.reason, row.reasons) for row in rows]
@@ -67,21 +67,21 @@ def test_a_released_order_is_printed(owner: Account, operator: Account, containe
     order = answer.json()
     assert (order["id"], order["status"], order["cancellable"]) == (order_id, "Processing", False)
     assert order["warnings"] == []
-    assert kept_verdicts(container) == [(order_id, "released", "It reads well all the same.", [why])]
+    assert stored_decisions(container) == [(order_id, "released", "It reads well all the same.", [why])]
     run_due_jobs(container)
     run_jobs_for(container, clock, seconds=5)
     assert owner.get(f"/orders/{order_id}").json()["status"] in ("Printing", "Mailed", "Fulfilled")
     with container.db.system_transaction() as tx:
         of_order = facts.c.order_id == order_id, facts.c.item_id.is_(None)
-        told = [row.current for row in tx.execute(sa.select(facts).where(*of_order).order_by(facts.c.id))]
-    assert told[:4] == ["reviewing", "paused", "processing", "printing"]
+        statuses = [row.current for row in tx.execute(sa.select(facts).where(*of_order).order_by(facts.c.id))]
+    assert statuses[:4] == ["reviewing", "paused", "processing", "printing"]
 
 
 def test_a_release_needs_no_reason(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
     for body in (None, {}, {"reason": None}, {"reason": "  "}):
         order_id = create_held_order(owner, container, clock)
         assert operator.post(f"/orders/{order_id}/release", body).status_code == 200
-        assert kept_verdicts(container)[-1][:3] == (order_id, "released", "")
+        assert stored_decisions(container)[-1][:3] == (order_id, "released", "")
 
 
 def test_a_refused_order_ends_and_its_money_goes_back(
@@ -104,11 +104,11 @@ def test_a_refused_order_ends_and_its_money_goes_back(
     assert (stats["failed"], stats["processing"]) == (3, 0)
     assert books(container) == [("authorise", 327), ("release", 327)]
     with container.db.system_transaction() as tx:
-        [told] = tx.execute(sa.select(facts).where(facts.c.id > last))
-    assert (told.kind, told.item_id, told.previous, told.current) == (
+        [event] = tx.execute(sa.select(facts).where(facts.c.id > last))
+    assert (event.kind, event.item_id, event.previous, event.current) == (
         "order.status", None, "paused", "error",
     )  # fmt: skip
-    assert [(order, verdict) for order, verdict, *_ in kept_verdicts(container)] == [(order_id, "refused")]
+    assert [(order, decision) for order, decision, *_ in stored_decisions(container)] == [(order_id, "refused")]
 
 
 def test_the_history_of_a_refused_piece_ends_with_its_failure(
@@ -145,12 +145,12 @@ def test_an_order_whose_lists_are_yet_to_become_items_can_be_refused(
     assert [kind for kind, _ in books(container)] == ["authorise", "release"]
 
 
-def test_who_is_suppressed_while_an_order_is_held_is_not_mailed(
+def test_people_suppressed_while_an_order_is_held_are_not_mailed(
     owner: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
     order_id = create_held_order(owner, container, clock, recipients=people(2))
-    barred = owner.post("/mailing-lists", {"description": "Not to be mailed", "is_suppression_list": True})
-    owner.post("/recipients", people(1)[0] | {"mailing_list_id": barred.json()["id"]})
+    suppression_list = owner.post("/mailing-lists", {"description": "Not to be mailed", "is_suppression_list": True})
+    owner.post("/recipients", people(1)[0] | {"mailing_list_id": suppression_list.json()["id"]})
     operator.post(f"/orders/{order_id}/release")
     failures = [item["failure"] for item in owner.get(f"/orders/{order_id}/items").json()["data"]]
     assert failures == ["This address is on a suppression list.", None]
@@ -178,10 +178,10 @@ def test_only_operators_decide(
     order_id = create_held_order(owner, container, clock)
     others = outsiders(container, http, owner, operator)
     before = traces(container)
-    for who, caller in others.items():
+    for name, caller in others.items():
         for path in (f"/orders/{order_id}/{act}", f"/orders/999999/{act}"):
             answer = caller.post(path, WHY)
-            assert answer.status_code == 403, who
+            assert answer.status_code == 403, name
             assert list(answer.json()) == ["message"]
     nobody = http.post(f"/api/v2/orders/{order_id}/{act}", json=WHY)
     assert (nobody.status_code, nobody.json()) == (401, {"message": "Unauthenticated."})
@@ -238,8 +238,8 @@ def test_a_release_with_a_bad_reason_is_refused(owner: Account, operator: Accoun
 def test_only_what_is_paused_is_released(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
     reviewing, cancelled = (owner.send().json()["id"] for _ in range(2))
     owner.put(f"/orders/{cancelled}/cancel")
-    told = {reviewing: "Reviewing", cancelled: "Cancelled"}
-    for order_id, status in told.items():
+    statuses = {reviewing: "Reviewing", cancelled: "Cancelled"}
+    for order_id, status in statuses.items():
         answer = operator.post(f"/orders/{order_id}/release")
         assert answer.status_code == 409
         assert answer.json() == {"message": f"Only a paused order can be released: this one is {status}."}
@@ -247,7 +247,7 @@ def test_only_what_is_paused_is_released(owner: Account, operator: Account, cont
     run_jobs_for(container, clock, seconds=11)
     for act in ACTS:
         assert operator.post(f"/orders/{processing}/{act}", WHY).status_code == 409
-    assert kept_verdicts(container) == []
+    assert stored_decisions(container) == []
 
 
 def test_an_order_is_decided_once(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
@@ -258,7 +258,7 @@ def test_an_order_is_decided_once(owner: Account, operator: Account, container: 
     for order_id in (refused, released):
         for act in ACTS:
             assert operator.post(f"/orders/{order_id}/{act}", WHY).status_code == 409
-    assert (books(container), len(kept_verdicts(container))) == (before, 2)
+    assert (books(container), len(stored_decisions(container))) == (before, 2)
 
 
 def test_the_same_key_gives_the_same_answer(
@@ -269,7 +269,7 @@ def test_the_same_key_gives_the_same_answer(
     first = operator.post(f"/orders/{order_id}/refuse", WHY, **how)
     again = operator.post(f"/orders/{order_id}/refuse", WHY, **how)
     assert (again.status_code, again.content) == (200, first.content)
-    assert len(kept_verdicts(container)) == 1
+    assert len(stored_decisions(container)) == 1
 
 
 # Not ready
@@ -300,7 +300,7 @@ def test_nothing_is_released_while_live_mail_is_not_ready(
 # Meanwhile
 
 
-def test_after_a_change_by_its_sender_an_operator_still_decides_and_is_told_of_it(
+def test_after_a_change_by_the_sender_an_operator_still_decides_and_sees_the_change(
     owner: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
     order_id = create_held_order(owner, container, clock)
@@ -369,20 +369,20 @@ def decisions(container: Container, order_id: int, operator: Account) -> dict[st
         ("release", "cancel", "processing"),
     ],
 )
-def test_of_two_who_decide_at_once_one_wins(
+def test_of_two_concurrent_decisions_one_wins(
     owner: Account, operator: Account, container: Container, clock: Clock, first: str, second: str, ends_as: str
 ) -> None:
     order_id = create_held_order(owner, container, clock)
     made = decisions(container, order_id, operator)
 
-    def decide(who: str) -> str:
+    def decide(name: str) -> str:
         opened = (
             container.db.transaction(Tenant(owner.id, None, "test"))
-            if who == "cancel"
+            if name == "cancel"
             else container.db.system_transaction()
         )
         with opened as tx:
-            return made[who](tx).status.value
+            return made[name](tx).status.value
 
     def is_someone_waiting() -> bool:
         with container.db.system_transaction() as tx:
@@ -399,6 +399,6 @@ def test_of_two_who_decide_at_once_one_wins(
     with container.db.system_transaction() as tx:
         row = tx.execute(sa.select(orders).where(orders.c.id == order_id)).one()
     assert row.status == ends_as
-    assert len(kept_verdicts(container)) == (first != "cancel")
+    assert len(stored_decisions(container)) == (first != "cancel")
     held_back = sum(cents if kind == "authorise" else -cents for kind, cents in books(container))
     assert held_back == row.order_total == (109 if ends_as == "processing" else 0)

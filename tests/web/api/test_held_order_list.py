@@ -63,7 +63,7 @@ def test_held_orders_of_every_account_are_listed_oldest_first(
     assert (other["type"], other["paused_at"]) == ("postcard6x11", "2026-05-04T12:00:22Z")
 
 
-def test_a_change_by_its_sender_does_not_make_it_wait_anew(
+def test_a_change_by_the_sender_does_not_restart_the_wait(
     owner: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
     order_id = create_held_order(owner, container, clock)
@@ -140,9 +140,9 @@ def test_only_operators_see_what_is_held(
         ),
     }
     before = traces(container)
-    for who, caller in strangers.items():
+    for name, caller in strangers.items():
         answer = caller.get("/print/held")
-        assert (answer.status_code, list(answer.json())) == (403, ["message"]), who
+        assert (answer.status_code, list(answer.json())) == (403, ["message"]), name
     nobody = http.get("/api/v2/print/held")
     assert (nobody.status_code, nobody.json()) == (401, {"message": "Unauthenticated."})
     assert traces(container) == before
@@ -175,8 +175,8 @@ def test_an_operator_sees_what_is_held_in_the_mode_of_the_token(
 def test_few_held_orders_are_found_among_many(container: Container, owner: Account, page: int, direction: str) -> None:
     for status, how_many in (("fulfilled", 10_000), ("paused", 400)):
         insert_orders(container, owner.id, how_many, status=status)
-    wanted = orders.c.mode == "test", orders.c.status == PAUSED_STATUS
-    query = select_page_ids(orders, wanted, PageRequest(page, 4), total=400, sorting=OLDEST_FIRST)
+    filters = orders.c.mode == "test", orders.c.status == PAUSED_STATUS
+    query = select_page_ids(orders, filters, PageRequest(page, 4), total=400, sorting=OLDEST_FIRST)
     with container.db.system_transaction() as tx:
         written = query.compile(dialect=tx.dialect, compile_kwargs={"literal_binds": True})
         tx.execute(sa.text("analyze orders"))

@@ -128,7 +128,7 @@ PLACES = (
 
 @pytest.mark.parametrize("path", PLACES)
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_no_page_or_door_repeats_what_leaked_in_its_address(
+def test_no_page_or_endpoint_repeats_a_secret_from_its_url(
     http: TestClient, read: list[Response], method: str, path: str
 ) -> None:
     for headers in (BROWSER, {}):
@@ -214,7 +214,7 @@ NAMES = list(sends(Account(0, "", None)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_that_a_call_is_told_repeats_a_token(owner: Account, read: list[Response], name: str) -> None:
+def test_no_response_repeats_a_token(owner: Account, read: list[Response], name: str) -> None:
     if name == "the same key again":
         sends(owner)["an idempotency key"]()
     read.append(sends(owner)[name]())
@@ -226,7 +226,7 @@ def test_the_ignored_field_that_was_a_token_is_still_named_as_one(owner: Account
     assert sent.headers["X-Ignored-Fields"] == "colour, qp_live_[hidden]"
 
 
-def test_a_request_id_that_is_a_token_is_replaced_at_the_scan_door_too(http: TestClient) -> None:
+def test_a_token_as_request_id_is_replaced_on_scans_too(http: TestClient) -> None:
     for path in ("/q/ABCDEFGH", "/health"):
         answer = http.get(path, headers={"X-Request-Id": TOKEN})
         assert answer.headers["X-Request-Id"] != TOKEN

@@ -125,8 +125,8 @@ def _ready() -> None:
     decoder_service.make_printable_pages_in_sandbox(files.honest_pdf(2_000))
 
 
-def preview(who: Account, url: str) -> Any:
-    return who.send("letter", message=None, pdf_only_url=url, preview=True)
+def preview(account: Account, url: str) -> Any:
+    return account.send("letter", message=None, pdf_only_url=url, preview=True)
 
 
 @pytest.mark.parametrize(("make", "sentence"), PDFS, ids=lambda each: getattr(each, "__name__", ""))
@@ -138,9 +138,9 @@ def test_a_hostile_pdf_is_refused_by_its_field_and_costs_the_server_nothing(
     with measure_peak() as seen:
         refused = preview(owner, url)
     assert refused.status_code == 422, refused.text
-    (told,) = refused.json()["errors"]["pdf_only_url"]
-    assert told.startswith("The PDF cannot be printed: ")
-    assert sentence in told
+    (error,) = refused.json()["errors"]["pdf_only_url"]
+    assert error.startswith("The PDF cannot be printed: ")
+    assert sentence in error
     assert seen.grown < LITTLE
     assert traces(container) == before
     assert wait_for_children()
@@ -151,8 +151,8 @@ def test_every_field_that_takes_a_pdf_is_named(owner: Account, shop: Shop, field
     url = shop.offer(files.nested_forms())
     refused = owner.send("letter", **{"message": None if field == "pdf_only_url" else "Hi!", field: url})
     assert refused.status_code == 422, refused.text
-    (told,) = refused.json()["errors"][field]
-    assert TOO_MUCH in told
+    (error,) = refused.json()["errors"][field]
+    assert TOO_MUCH in error
 
 
 def test_what_is_only_odd_is_printed(owner: Account, shop: Shop) -> None:
@@ -172,8 +172,8 @@ def test_a_bitmap_of_billions_of_pixels_is_refused_by_its_field(
     with measure_peak() as seen:
         refused = owner.send(preview=True, **{field: url})
     assert refused.status_code == 422
-    (told,) = refused.json()["errors"][field]
-    assert "The image has 60000 x 60000 pixels; at most 60.0 million are accepted" in told
+    (error,) = refused.json()["errors"][field]
+    assert "The image has 60000 x 60000 pixels; at most 60.0 million are accepted" in error
     assert seen.grown < LITTLE
     assert traces(container) == before
 
@@ -287,7 +287,7 @@ def test_a_proof_is_put_together_by_children(owner: Account, shop: Shop, watched
     assert watched.works == ["copy", "join"]
 
 
-def test_a_piece_that_takes_too_long_to_be_drawn_is_told_where_it_is_looked_at(
+def test_a_piece_that_draws_too_slowly_is_reported_when_viewed(
     owner: Account, container: Container, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order_id = owner.send("letter", message=None, pdf_only_url=shop.offer(SLOW)).json()["id"]

@@ -34,12 +34,12 @@ END_HOLDERS = """
 HOOK = {"url": "https://example.com/hook", "type": "*"}
 
 
-def keyed(who: Account, path: str, body: Any, key: str = "order-1") -> Response:
-    return who.post(path, body, headers={"Idempotency-Key": key})
+def keyed(account: Account, path: str, body: Any, key: str = "order-1") -> Response:
+    return account.post(path, body, headers={"Idempotency-Key": key})
 
 
-def send(who: Account, key: str = "order-1", **changes: Any) -> Response:
-    return keyed(who, "/send/postcard", postcard(**changes), key)
+def send(account: Account, key: str = "order-1", **changes: Any) -> Response:
+    return keyed(account, "/send/postcard", postcard(**changes), key)
 
 
 def kept(container: Container) -> int:
@@ -173,7 +173,7 @@ def run_slowly(owner: Account, build: Build, meanwhile: Callable[[], Response]) 
         return first.result(30), other
 
 
-def test_a_second_call_while_the_first_runs_is_told_to_wait(owner: Account, container: Container, build: Build) -> None:
+def test_a_second_call_while_the_first_runs_must_wait(owner: Account, container: Container, build: Build) -> None:
     answered, second = run_slowly(owner, build, lambda: keyed(owner, "/webhooks", HOOK))
     assert second.status_code == 409
     assert second.headers["Retry-After"] == "1"

@@ -89,14 +89,14 @@ def test_an_image_is_kept_once_for_all_its_templates(owner: Account, container: 
     assert len(list(container.storage.store.keys("creative/"))) == 1
 
 
-def test_what_was_done_to_a_picture_is_told(owner: Account) -> None:
+def test_conversions_of_a_picture_are_reported(owner: Account) -> None:
     made = upload(owner, image=print_sized(), colour="red")
     assert made.status_code == 201
     assert read_warnings(made)[0].startswith("image: The image was converted from CMYK")
     assert made.headers["X-Ignored-Fields"] == "colour"
 
 
-def test_a_file_is_judged_by_its_bytes_alone(owner: Account, http: TestClient, container: Container) -> None:
+def test_the_type_of_a_file_depends_only_on_its_bytes(owner: Account, http: TestClient, container: Container) -> None:
     made = upload(owner, image=jpeg(), filename="../../etc/passwd\x00.svg").json()
     assert http.get(made["image"]).headers["Content-Type"] == "image/jpeg"
     before = traces(container)

@@ -175,7 +175,9 @@ def test_a_preview_shows_the_chosen_recipient_s_pictures(
     assert list(container.storage.store.keys("creative/")) == []
 
 
-def test_who_cannot_be_mailed_needs_no_picture(owner: Account, container: Container, gallery: Gallery) -> None:
+def test_no_picture_is_fetched_for_people_that_cannot_be_mailed(
+    owner: Account, container: Container, gallery: Gallery
+) -> None:
     audience = [*fond_of("red"), {"email": "only@example.com", "custom1": "missing"}]
     sent = owner.send(recipients=audience, front_image_url=gallery.url("/~CUSTOM1~.png"))
     assert sent.status_code == 200, sent.text
@@ -229,7 +231,7 @@ def test_light_ink_is_warned_of_on_white_paper_alone(owner: Account, gallery: Ga
     assert HARD_TO_READ not in on_red.headers.get("X-Warnings", "")
 
 
-def test_what_deserves_a_look_is_told_once(owner: Account, gallery: Gallery) -> None:
+def test_a_warning_about_pictures_appears_once(owner: Account, gallery: Gallery) -> None:
     sent = owner.send(
         recipients=fond_of("red", "soft-blue", "soft-green", "soft-blue"), front_image_url=gallery.url("/~CUSTOM1~.png")
     )

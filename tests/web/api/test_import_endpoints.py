@@ -72,7 +72,7 @@ def test_rejected_rows_come_with_their_line_their_reason_and_all_their_cells(imp
     assert rows[3][-1] == "y"
 
 
-def test_those_without_an_address_are_told_apart_by_their_email(importer: Importer) -> None:
+def test_people_without_an_address_are_distinguished_by_email(importer: Importer) -> None:
     list_id = importer.lists.make()
     importer.lists.add_email(list_id, "Old@example.com")
     done = importer.run(list_id, "Email,Name\na@example.com,A\nA@Example.com,B\nold@example.com,C\nb@example.com,D\n")
@@ -121,7 +121,7 @@ def test_a_workbook_is_read_as_its_reader_sees_it(importer: Importer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "refusal"),
     [
         (b"%PDF-1.4\n%...", "This file is a PDF. Send a CSV, TSV or .xlsx file."),
         (packed({"a.txt": "hello"}), "This file is a zip archive and no workbook."),
@@ -131,11 +131,11 @@ def test_a_workbook_is_read_as_its_reader_sees_it(importer: Importer) -> None:
         (",".join(map(str, range(10_000))).encode() + b"\n1,2\n", "The file has 10,000 columns"),
     ],
 )
-def test_what_cannot_be_imported_is_refused_and_leaves_nothing(importer: Importer, data: bytes, told: str) -> None:
+def test_what_cannot_be_imported_is_refused_and_leaves_nothing(importer: Importer, data: bytes, refusal: str) -> None:
     list_id = importer.lists.make()
     refused = field_errors(importer.upload(list_id, data))
     assert list(refused) == ["file"]
-    assert told in refused["file"][0]
+    assert refusal in refused["file"][0]
     assert importer.files == []
     assert importer.lists.read(list_id)["processed"]
     assert importer.lists.account.get(f"/mailing-lists/{list_id}/imports").json() == {"data": []}
@@ -208,11 +208,11 @@ def test_the_body_may_be_the_file_itself(importer: Importer) -> None:
     assert counts(importer.fill(begun.json()["id"])) == (1, 1, 0, 0)
 
 
-def test_no_file_is_told_how_to_send_one(importer: Importer) -> None:
+def test_the_error_for_a_missing_file_says_how_to_send_one(importer: Importer) -> None:
     list_id = importer.lists.make()
     path = f"/mailing-lists/{list_id}/import"
-    status, told = message(importer.lists.account.post(path, {"file": "x"}))
-    assert (status, "multipart/form-data in the field `file`" in told) == (415, True)
+    status, refusal = message(importer.lists.account.post(path, {"file": "x"}))
+    assert (status, "multipart/form-data in the field `file`" in refusal) == (415, True)
     named = importer.lists.account.call("POST", path, files={"data": ("a.csv", b"x")})
     assert list(field_errors(named)) == ["file"]
     cut = importer.lists.account.call(
@@ -231,12 +231,12 @@ def test_only_a_file_may_be_larger_than_other_bodies(build: Build, owner: Accoun
     large = HEAD + JANE + "x," * 30_000 + "\n"
     small = build(body_bytes=20_000, import_bytes=50_000)
     with TestClient(create_app(small), base_url="http://quillpost.test") as http:
-        who = Importer(ListOwner(Account(owner.id, owner.token, http)), small)
+        uploader = Importer(ListOwner(Account(owner.id, owner.token, http)), small)
         list_id = lists.make()
-        told = message(who.upload(list_id, large))
-        assert told == (413, "The file is larger than this service accepts (50,000 bytes).")
-        assert who.upload(list_id, HEAD + JANE + "x" * 30_000 + "\n").status_code == 202
-        assert who.lists.account.post("/mailing-lists", {"description": "x" * 30_000}).status_code == 413
+        refusal = message(uploader.upload(list_id, large))
+        assert refusal == (413, "The file is larger than this service accepts (50,000 bytes).")
+        assert uploader.upload(list_id, HEAD + JANE + "x" * 30_000 + "\n").status_code == 202
+        assert uploader.lists.account.post("/mailing-lists", {"description": "x" * 30_000}).status_code == 413
 
 
 def test_the_same_key_is_the_same_import(importer: Importer) -> None:
@@ -276,8 +276,8 @@ def test_nothing_is_sent_to_a_list_that_is_being_filled(importer: Importer) -> N
     begun = importer.upload(list_id).json()
     body = {"recipients": None, "mailing_list_ids": [list_id]}
     refused = field_errors(importer.lists.account.send(**body))
-    told = f"List {list_id} is being filled: send when its processed is true, or cancel the import."
-    assert told in [error for found in refused.values() for error in found]
+    refusal = f"List {list_id} is being filled: send when its processed is true, or cancel the import."
+    assert refusal in [error for found in refused.values() for error in found]
     importer.fill(begun["id"])
     assert importer.lists.account.send(**body).status_code == 200
 
@@ -286,14 +286,14 @@ def test_a_list_that_is_being_filled_stays_what_it_is(importer: Importer) -> Non
     lists = importer.lists
     list_id, other = lists.make(), lists.make()
     importer.upload(list_id)
-    told = f"List {list_id} is being filled: wait until its processed is true, or cancel the import."
+    refusal = f"List {list_id} is being filled: wait until its processed is true, or cancel the import."
     for refused in (
         lists.delete(f"/mailing-lists/{list_id}"),
         lists.account.post(f"/mailing-lists/{list_id}/merge", {"into": other}),
         lists.account.post(f"/mailing-lists/{other}/merge", {"into": list_id}),
         lists.put(f"/mailing-lists/{list_id}", {"is_suppression_list": True}),
     ):
-        assert message(refused) == (400, told)
+        assert message(refused) == (400, refusal)
     assert lists.put(f"/mailing-lists/{list_id}", {"description": "Others"}).status_code == 200
     assert lists.add(list_id, address="99 Main St").status_code in (200, 201)
 
@@ -337,9 +337,9 @@ def test_an_export_is_imported_without_loss(importer: Importer) -> None:
     exported = lists.account.get(f"/mailing-lists/{here}/export")
     done = importer.run(there, exported.content)
     assert counts(done) == (3, 3, 0, 0)
-    told_apart = {"id", "mailing_list_id", "mailing_list", "mailing-list", "created_at", "updated_at"}
+    list_specific = {"id", "mailing_list_id", "mailing_list", "mailing-list", "created_at", "updated_at"}
     before, after = (
-        [{name: value for name, value in row.items() if name not in told_apart} for row in lists.on(list_id)]
+        [{name: value for name, value in row.items() if name not in list_specific} for row in lists.on(list_id)]
         for list_id in (here, there)
     )
     assert before == after

@@ -24,14 +24,14 @@ def importer(owner: Account, container: Container) -> Importer:
 
 
 def test_columns_that_are_left_out_are_named(importer: Importer) -> None:
-    told = [
+    warnings = [
         "Two columns are called Address: the second is left out; map it by its number, 2.",
         "1 column is left out: Likes. Map it if you need it.",
     ]
-    assert importer.upload(0, WIDE, to=PREVIEW).json()["warnings"] == told
+    assert importer.upload(0, WIDE, to=PREVIEW).json()["warnings"] == warnings
     begun = importer.upload(importer.lists.make(), WIDE).json()
-    assert begun["warnings"] == told
-    assert importer.fill(begun["id"])["warnings"] == told
+    assert begun["warnings"] == warnings
+    assert importer.fill(begun["id"])["warnings"] == warnings
     mapping = json.dumps({"2": "address2", "Likes": ""})
     assert importer.upload(0, WIDE, to=PREVIEW, mapping=mapping).json()["warnings"] == []
 
@@ -55,8 +55,8 @@ def test_fields_of_the_form_that_mean_nothing_are_named(importer: Importer) -> N
 
 def test_a_workbook_has_no_encoding(importer: Importer) -> None:
     sheet = workbook([["Name", "Street"], ["Jane Doe", "12 Main St, Austin, TX 78701"]])
-    told = importer.upload(0, sheet, to=PREVIEW, name="people.xlsx").json()
-    assert (told["encoding"], told["delimiter"]) == (None, None)
+    preview = importer.upload(0, sheet, to=PREVIEW, name="people.xlsx").json()
+    assert (preview["encoding"], preview["delimiter"]) == (None, None)
 
 
 def test_lists_that_the_service_keeps_take_no_file(importer: Importer, container: Container) -> None:

@@ -50,7 +50,7 @@ def test_an_inferred_delivery_is_marked_until_it_is_seen(owner: Account, contain
     assert (item["delivery_date"], item["delivery_inferred"]) == ("2026-05-07", False)
 
 
-def test_why_a_piece_was_forwarded_is_told(owner: Account, container: Container) -> None:
+def test_the_reason_for_forwarding_is_shown(owner: Account, container: Container) -> None:
     order_id = owner.send().json()["id"]
     with container.db.system_transaction() as tx:
         order = read_order(tx, order_id)
@@ -67,8 +67,8 @@ def test_live_deliveries_are_inferred_only_where_the_settings_say_so(build: Buil
     usual = build().environments["live"]
     assert (usual.infer_delivery_after, usual.infer_unseen_delivery_after) == (None, None)
     assert usual.reroute_timeout == timedelta(days=30)
-    asked = build(infer_delivery_days=3, infer_unseen_days=20, reroute_ends_days=40).environments["live"]
-    assert (asked.infer_delivery_after, asked.infer_unseen_delivery_after, asked.reroute_timeout) == (
+    environment = build(infer_delivery_days=3, infer_unseen_days=20, reroute_ends_days=40).environments["live"]
+    assert (environment.infer_delivery_after, environment.infer_unseen_delivery_after, environment.reroute_timeout) == (
         timedelta(days=3),
         timedelta(days=20),
         timedelta(days=40),

@@ -83,9 +83,9 @@ def test_a_card_that_nobody_claimed_is_void_and_its_value_is_credit_again(owner:
     assert before["giftcard"] == {"brand": BRAND, "amount": VALUE}
     order = owner.get(f"/orders/{before['order_id']}").json()
     assert (order["grand_total"], order["order_total"]) == (PIECE + VALUE, PIECE)
-    said = take_back(owner, item_id, reason="Lost in the mail")
-    assert said.status_code == 200, said.text
-    shown = said.json()
+    response = take_back(owner, item_id, reason="Lost in the mail")
+    assert response.status_code == 200, response.text
+    shown = response.json()
     assert (shown["giftcard"], shown["reissued_as"], shown["status"]) == (None, None, "In Transit")
     assert owner.get(f"/order-items/{item_id}").json() | {"reissued_as": None} == shown
     assert happened(owner, item_id) == [("Gift card issued", None), ("Gift card voided", "Lost in the mail")]
@@ -94,7 +94,7 @@ def test_a_card_that_nobody_claimed_is_void_and_its_value_is_credit_again(owner:
     assert owner.get("/account").json()["credit"] == -PIECE
 
 
-def test_once_void_it_stays_so_whatever_is_asked_again(owner: Account, container: Container, clock: Clock) -> None:
+def test_a_void_card_stays_void_on_repeated_requests(owner: Account, container: Container, clock: Clock) -> None:
     item_id = mail_giftcard(container, owner)
     first = take_back(owner, item_id, reason="Lost").json()
     kept, orders_before = snapshot_rows(container), count_orders(container)
@@ -107,8 +107,8 @@ def test_once_void_it_stays_so_whatever_is_asked_again(owner: Account, container
 
 def test_patch_does_what_put_does(owner: Account, container: Container) -> None:
     item_id = mail_giftcard(container, owner)
-    said = owner.call("PATCH", f"/order-items/{item_id}/invalidate-giftcard")
-    assert (said.status_code, said.json()["giftcard"], returned(container)) == (200, None, [VALUE])
+    response = owner.call("PATCH", f"/order-items/{item_id}/invalidate-giftcard")
+    assert (response.status_code, response.json()["giftcard"], returned(container)) == (200, None, [VALUE])
 
 
 def test_only_this_piece_s_card_is_void(owner: Account, container: Container) -> None:
@@ -159,8 +159,8 @@ def test_what_cannot_be_taken_back_says_why(owner: Account, container: Container
     item_id = make(container, owner)
     before = snapshot_rows(container)
     for body in ({}, {"reissue": True}):
-        said = take_back(owner, item_id, **body)
-        assert (said.status_code, said.json()) == (400, {"message": sentence})
+        response = take_back(owner, item_id, **body)
+        assert (response.status_code, response.json()) == (400, {"message": sentence})
     assert snapshot_rows(container) == before
 
 
@@ -199,9 +199,9 @@ def test_nobody_else_takes_a_card_back(owner: Account, container: Container, htt
         for body in ({}, {"reissue": True}):
             assert take_back(other, item_id, **body).status_code == 404
     assert card_row(container, item_id).status == "issued"
-    said = take_back(make_teammate(container, owner, here), item_id, reissue=True)
-    assert said.status_code == 200
-    assert owner.get(f"/orders/{said.json()['reissued_as']}").json()["sub_account_id"] == here
+    response = take_back(make_teammate(container, owner, here), item_id, reissue=True)
+    assert response.status_code == 200
+    assert owner.get(f"/orders/{response.json()['reissued_as']}").json()["sub_account_id"] == here
 
 
 def test_it_needs_the_scope_to_change_orders_and_to_send_another_that_to_send(
@@ -235,10 +235,10 @@ def test_another_is_sent_to_the_same_recipient_as_the_first_was(owner: Account, 
     )
     piece, other = issue_order_cards(container, order_id)
     move_items(container, [piece, other], S.PRINTED)
-    said = take_back(owner, piece, reissue=True)
-    assert said.status_code == 200, said.text
-    assert said.json()["giftcard"] is None
-    again = said.json()["reissued_as"]
+    response = take_back(owner, piece, reissue=True)
+    assert response.status_code == 200, response.text
+    assert response.json()["giftcard"] is None
+    again = response.json()["reissued_as"]
     with container.db.system_transaction() as tx:
         old, new = (tx.execute(sa.select(orders).where(orders.c.id == number)).one() for number in (order_id, again))
     alike = ("type", "message", "style", "giftcard_brand", "giftcard_amount", "giftcard_title",
@@ -254,7 +254,7 @@ def test_another_is_sent_to_the_same_recipient_as_the_first_was(owner: Account, 
     assert read_claim(container, fresh) != read_claim(container, piece)
 
 
-def test_however_often_it_is_asked_another_is_sent_once(owner: Account, container: Container) -> None:
+def test_repeated_reissue_requests_send_one_card(owner: Account, container: Container) -> None:
     item_id = mail_giftcard(container, owner)
     first = take_back(owner, item_id, reissue=True).json()
     before = snapshot_rows(container)
@@ -269,8 +269,8 @@ def test_of_calls_at_once_one_sends_another(owner: Account, container: Container
 
     def hurry(_: int) -> tuple[int, Any]:
         start.wait()
-        said = take_back(owner, item_id, reissue=True)
-        return said.status_code, said.json()
+        response = take_back(owner, item_id, reissue=True)
+        return response.status_code, response.json()
 
     with ThreadPoolExecutor(3) as pool:
         answers = list(pool.map(hurry, range(3)))
@@ -278,7 +278,7 @@ def test_of_calls_at_once_one_sends_another(owner: Account, container: Container
     assert (answers[0][0], count_orders(container), returned(container)) == (200, 2, [VALUE])
 
 
-def test_one_that_was_only_taken_back_can_be_sent_anew_later_once(owner: Account, container: Container) -> None:
+def test_a_card_taken_back_can_be_reissued_once_later(owner: Account, container: Container) -> None:
     item_id = mail_giftcard(container, owner)
     assert take_back(owner, item_id).json()["reissued_as"] is None
     again = take_back(owner, item_id, reissue=True).json()["reissued_as"]
@@ -287,7 +287,7 @@ def test_one_that_was_only_taken_back_can_be_sent_anew_later_once(owner: Account
     assert (returned(container), count_orders(container)) == ([VALUE], 2)
 
 
-def test_a_card_that_was_sent_anew_can_be_taken_back_as_well(owner: Account, container: Container) -> None:
+def test_a_reissued_card_can_be_taken_back_too(owner: Account, container: Container) -> None:
     again = take_back(owner, mail_giftcard(container, owner), reissue=True).json()["reissued_as"]
     [piece] = issue_order_cards(container, again)
     move_items(container, [piece], S.PRINTED)
@@ -305,8 +305,8 @@ def erase(container: Container, owner: Account) -> None:
 
 
 def suppress(container: Container, owner: Account) -> None:
-    barred = owner.post("/mailing-lists", {"description": "No", "is_suppression_list": True}).json()["id"]
-    assert owner.post("/recipients", {"mailing_list_id": barred, **person()}).status_code == 201
+    suppression_list = owner.post("/mailing-lists", {"description": "No", "is_suppression_list": True}).json()["id"]
+    assert owner.post("/recipients", {"mailing_list_id": suppression_list, **person()}).status_code == 201
 
 
 HINDRANCES: dict[str, tuple[Callable[[Container, Account], None], str]] = {
@@ -322,17 +322,17 @@ def test_where_another_cannot_be_sent_the_card_stays_good(owner: Account, contai
     item_id = mail_giftcard(container, owner)
     hinder(container, owner)
     before = snapshot_rows(container)
-    said = take_back(owner, item_id, reissue=True)
-    assert said.status_code == 400
-    assert sentence in said.json()["message"]
+    response = take_back(owner, item_id, reissue=True)
+    assert response.status_code == 400
+    assert sentence in response.json()["message"]
     assert snapshot_rows(container) == before
     assert take_back(owner, item_id).json()["giftcard"] is None
 
 
 def test_another_is_sent_only_when_the_first_is_on_its_way(owner: Account, container: Container) -> None:
     [item_id] = issue_order_cards(container, send_giftcards(owner))
-    said = take_back(owner, item_id, reissue=True)
-    assert (said.status_code, said.json()) == (400, {"message": giftcard_service.NOT_PRINTED_YET})
+    response = take_back(owner, item_id, reissue=True)
+    assert (response.status_code, response.json()) == (400, {"message": giftcard_service.NOT_PRINTED_YET})
     assert card_row(container, item_id).status == "issued"
 
 
@@ -345,10 +345,10 @@ class TestCredit:
     def live(self, container: Container, owner: Account) -> Account:
         return make_live(container, owner)
 
-    def pay_in(self, container: Container, who: Account, cents: int) -> None:
+    def pay_in(self, container: Container, account: Account, cents: int) -> None:
         with container.db.system_transaction() as tx:
             key = secrets.token_hex(8)
-            billing_service.deposit(tx, who.id, cents=cents, key=key, note=None, now=container.clock())
+            billing_service.deposit(tx, account.id, cents=cents, key=key, note=None, now=container.clock())
 
     def test_what_comes_back_pays_for_another(self, live: Account, container: Container) -> None:
         self.pay_in(container, live, VALUE + 2 * PIECE - 1)
@@ -371,12 +371,12 @@ def test_a_card_whose_piece_failed_says_so(owner: Account, container: Container)
     assert happened(owner, item_id) == [("Gift card issued", None), ("Gift card voided", "The piece failed")]
 
 
-def test_the_log_says_who_took_it_back_and_not_why(owner: Account, container: Container) -> None:
+def test_the_log_names_the_token_but_not_the_reason(owner: Account, container: Container) -> None:
     item_id = mail_giftcard(container, owner)
     for _ in range(2):
-        said = take_back(owner, item_id, reissue=True, reason="Jane Doe moved")
+        response = take_back(owner, item_id, reissue=True, reason="Jane Doe moved")
     [line] = log_of(container, owner)
-    another = said.json()["reissued_as"]
+    another = response.json()["reissued_as"]
     assert line == (f"token “test” took a gift card back: item {item_id}, $25.00 (test, reissued as: {another})")
 
 

@@ -51,8 +51,8 @@ class House:
     container: Container
     clock: Clock
 
-    def list_of(self, who: Account, **fields: Any) -> int:
-        return ListOwner(who).make(**fields)
+    def list_of(self, account: Account, **fields: Any) -> int:
+        return ListOwner(account).make(**fields)
 
     def homes(self) -> dict[str, set[int | None]]:
         """Of every table that knows sub accounts, those whose rows are in it."""
@@ -159,35 +159,35 @@ def test_what_comes_of_it_later_lands_there_too(branches: House) -> None:
 def elsewhere(h: House) -> dict[str, Response]:
     """Calls that name another sub account."""
     there = {"sub_account_id": h.other}
-    who = h.teammate
+    account = h.teammate
     store_addresses(h.container, [make_address(number) for number in range(100, 106)])
-    mine = h.list_of(who)
+    mine = h.list_of(account)
     return {
-        **{piece: who.send(piece, **there) for piece in PIECES},
-        **{f"stored {piece}": who.post(f"/stored_send/{piece}", postcard(**there)) for piece in PIECES},
-        "estimate": who.post("/estimate/postcard", postcard(**there)),
-        "list": who.post("/mailing-lists", {"description": "Visitors", **there}),
-        "changed list": who.put(f"/mailing-lists/{mine}", there),
-        "picture": upload(who, sub_account_id=h.other),
-        "message": who.post("/message-templates", MESSAGE | there),
-        "subscription": who.post("/webhooks", HOOK | there),
-        "automation": who.post("/automations", plan(mine, send=SEND | there)),
-        "purchase": who.post(BUY, radius_search(3, **there)),
-        "radius": who.post(
+        **{piece: account.send(piece, **there) for piece in PIECES},
+        **{f"stored {piece}": account.post(f"/stored_send/{piece}", postcard(**there)) for piece in PIECES},
+        "estimate": account.post("/estimate/postcard", postcard(**there)),
+        "list": account.post("/mailing-lists", {"description": "Visitors", **there}),
+        "changed list": account.put(f"/mailing-lists/{mine}", there),
+        "picture": upload(account, sub_account_id=h.other),
+        "message": account.post("/message-templates", MESSAGE | there),
+        "subscription": account.post("/webhooks", HOOK | there),
+        "automation": account.post("/automations", plan(mine, send=SEND | there)),
+        "purchase": account.post(BUY, radius_search(3, **there)),
+        "radius": account.post(
             "/send/postcard", {"message": "Hi!", "radius_search": radius_search(3), "sub_account_id": h.other}
         ),
-        "orders": who.get(f"/orders/list?sub_account_id={h.other}"),
-        "lists": who.get(f"/mailing-lists?sub_account_id={h.other}"),
-        "pictures": who.get(f"/image-templates?sub_account_id={h.other}"),
-        "messages": who.get(f"/message-templates?sub_account_id={h.other}"),
-        "subscriptions": who.get(f"/webhooks?sub_account_id={h.other}"),
-        "stats": who.get(f"/orders/stats?sub_account_id={h.other}"),
+        "orders": account.get(f"/orders/list?sub_account_id={h.other}"),
+        "lists": account.get(f"/mailing-lists?sub_account_id={h.other}"),
+        "pictures": account.get(f"/image-templates?sub_account_id={h.other}"),
+        "messages": account.get(f"/message-templates?sub_account_id={h.other}"),
+        "subscriptions": account.get(f"/webhooks?sub_account_id={h.other}"),
+        "stats": account.get(f"/orders/stats?sub_account_id={h.other}"),
     }
 
 
 def test_another_sub_account_is_unknown_to_it(branches: House) -> None:
     found = {what: message(answer) for what, answer in elsewhere(branches).items()}
-    assert {what: told for what, told in found.items() if told != (400, NO_SUB_ACCOUNT)} == {}
+    assert {what: response for what, response in found.items() if response != (400, NO_SUB_ACCOUNT)} == {}
 
 
 def test_a_sub_account_that_does_not_exist_is_answered_alike(branches: House) -> None:
@@ -249,15 +249,15 @@ def test_what_belongs_to_others_is_not_found(branches: House, theirs: dict[str, 
 
 
 def test_what_belongs_to_others_cannot_be_used(branches: House, theirs: dict[str, int]) -> None:
-    who = branches.teammate
+    account = branches.teammate
     for what in ("list", "shared list"):
-        answer = who.post("/send/postcard", {"message": "Hi!", "mailing_list_ids": [theirs[what]]})
+        answer = account.post("/send/postcard", {"message": "Hi!", "mailing_list_ids": [theirs[what]]})
         assert message(answer) == (400, NO_LIST), what
-        assert message(who.post("/webhooks", HOOK | {"mailing_list_id": theirs[what]})) == (400, NO_LIST)
-        assert message(who.post("/automations", plan(theirs[what]))) == (400, NO_LIST)
-        assert message(ListOwner(who).add(theirs[what])) == (400, NO_LIST)
+        assert message(account.post("/webhooks", HOOK | {"mailing_list_id": theirs[what]})) == (400, NO_LIST)
+        assert message(account.post("/automations", plan(theirs[what]))) == (400, NO_LIST)
+        assert message(ListOwner(account).add(theirs[what])) == (400, NO_LIST)
     for field, what in (("image_template_id", "picture"), ("message_template_id", "message")):
-        assert who.send(**{field: theirs[what]}).status_code == 400, what
+        assert account.send(**{field: theirs[what]}).status_code == 400, what
 
 
 LISTED = (
@@ -278,12 +278,12 @@ def test_what_it_lists_is_its_own(branches: House, theirs: dict[str, int]) -> No
 
 
 def test_of_sub_accounts_it_sees_its_own_and_makes_and_removes_none(branches: House) -> None:
-    who = branches.teammate
-    assert [each["id"] for each in who.get("/sub-accounts").json()["data"]] == [branches.mine]
-    assert who.get(f"/sub-accounts/{branches.other}").status_code == 404
-    assert who.put(f"/sub-accounts/{branches.other}", {"title": "Mine"}).status_code == 404
-    assert who.post("/sub-accounts", {"title": "Third"}).status_code == 403
-    assert who.delete(f"/sub-accounts/{branches.mine}").status_code == 403
+    account = branches.teammate
+    assert [each["id"] for each in account.get("/sub-accounts").json()["data"]] == [branches.mine]
+    assert account.get(f"/sub-accounts/{branches.other}").status_code == 404
+    assert account.put(f"/sub-accounts/{branches.other}", {"title": "Mine"}).status_code == 404
+    assert account.post("/sub-accounts", {"title": "Third"}).status_code == 403
+    assert account.delete(f"/sub-accounts/{branches.mine}").status_code == 403
     with branches.container.db.system_transaction() as tx:
         assert tx.scalar(sa.select(sa.func.count()).select_from(sub_accounts)) == 2
 

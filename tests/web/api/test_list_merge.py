@@ -34,8 +34,8 @@ def test_everyone_goes_over_and_doubles_are_dropped(lists: ListOwner, container:
 
 
 def test_a_list_is_not_merged_into_itself_or_into_one_of_another_kind(lists: ListOwner) -> None:
-    mailed, barred = lists.make(), lists.make(is_suppression_list=True)
-    for source, target in ((mailed, mailed), (mailed, barred), (barred, mailed)):
+    mailed, suppression_list = lists.make(), lists.make(is_suppression_list=True)
+    for source, target in ((mailed, mailed), (mailed, suppression_list), (suppression_list, mailed)):
         answer = lists.account.post(f"/mailing-lists/{source}/merge", {"into": target})
         assert list(field_errors(answer)) == ["into"]
     assert list(field_errors(lists.account.post(f"/mailing-lists/{mailed}/merge", {}))) == ["into"]

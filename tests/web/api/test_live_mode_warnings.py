@@ -44,10 +44,10 @@ def ready(build: Build) -> Iterator[tuple[Container, TestClient]]:
         yield container, http
 
 
-def settle(container: Container, who: Account) -> None:
+def settle(container: Container, account: Account) -> None:
     """The account gets a return address."""
     with container.db.system_transaction() as tx:
-        tx.execute(sa.update(accounts).where(accounts.c.id == who.id).values(**HOME))
+        tx.execute(sa.update(accounts).where(accounts.c.id == account.id).values(**HOME))
 
 
 def test_a_live_send_is_accepted_and_says_that_it_will_be_paused(live: Account) -> None:
@@ -75,11 +75,11 @@ def test_a_paused_order_tells_its_sender_why_without_naming_settings(
 @pytest.mark.parametrize("more", [{"preview": True}, {}])
 def test_estimates_and_previews_say_it_too(live: Account, more: dict[str, Any]) -> None:
     path = "/send/postcard" if more else "/estimate/postcard"
-    told = live.post(path, postcard(**HOME, **more))
-    assert told.status_code == 200
-    said = told.headers["X-Warnings"] if more else told.json()["data"]["warnings"][0]
-    assert PAUSES in said
-    assert NO_PARTNER in said
+    response = live.post(path, postcard(**HOME, **more))
+    assert response.status_code == 200
+    warning = response.headers["X-Warnings"] if more else response.json()["data"]["warnings"][0]
+    assert PAUSES in warning
+    assert NO_PARTNER in warning
 
 
 def test_a_test_send_has_nothing_to_say_of_it(owner: Account) -> None:
@@ -100,40 +100,40 @@ def test_a_live_send_without_any_return_address_is_still_refused(live: Account) 
 
 def test_the_account_says_what_is_missing_and_then_nothing(ready: tuple[Container, TestClient]) -> None:
     parts, http = ready
-    who = make_account(parts, http, "ready@example.com")
-    told = who.get("/account").json()
-    assert (told["live_ready"], told["live_readiness"]) == (
+    account = make_account(parts, http, "ready@example.com")
+    response = account.get("/account").json()
+    assert (response["live_ready"], response["live_readiness"]) == (
         False,
         ["Your account has no return address. Add one, or give one with each order."],
     )
-    settle(parts, who)
-    told = who.get("/account").json()
-    assert (told["live_ready"], told["live_readiness"]) == (True, [])
+    settle(parts, account)
+    response = account.get("/account").json()
+    assert (response["live_ready"], response["live_readiness"]) == (True, [])
 
 
 def test_whoever_runs_the_service_reads_which_setting(container: Container, http: TestClient) -> None:
-    told = make_operator(container, http).get("/account").json()["live_readiness"]
-    assert "QUILLPOST_PRINT_PARTNER is not set: nobody prints." in told
+    response = make_operator(container, http).get("/account").json()["live_readiness"]
+    assert "QUILLPOST_PRINT_PARTNER is not set: nobody prints." in response
 
 
 def test_without_prices_nothing_is_ready(ready: tuple[Container, TestClient]) -> None:
     parts, http = ready
-    who = make_account(parts, http, "ready@example.com")
-    settle(parts, who)
+    account = make_account(parts, http, "ready@example.com")
+    settle(parts, account)
     with parts.db.system_transaction() as tx:
         tx.execute(sa.delete(prices))
-    assert who.get("/account").json()["live_readiness"] == ["No prices are in force."]
+    assert account.get("/account").json()["live_readiness"] == ["No prices are in force."]
     assert http.get("/ready/live").status_code == 503
 
 
 def test_ready_live_is_open_and_tells_operators_alone_what_is_missing(
     container: Container, http: TestClient, owner: Account
 ) -> None:
-    told = http.get("/ready/live")
-    assert (told.status_code, told.json()) == (503, {"status": "not ready", "live_ready": False})
+    response = http.get("/ready/live")
+    assert (response.status_code, response.json()) == (503, {"status": "not ready", "live_ready": False})
     for token in (owner.token, "nonsense"):
         again = http.get("/ready/live", headers={"Authorization": f"Bearer {token}"})
-        assert again.json() == told.json()
+        assert again.json() == response.json()
     runs = make_operator(container, http)
     missing = http.get("/ready/live", headers={"Authorization": f"Bearer {runs.token}"}).json()["missing"]
     assert [gap["name"] for gap in missing] == [
@@ -144,8 +144,8 @@ def test_ready_live_is_open_and_tells_operators_alone_what_is_missing(
 
 def test_a_service_that_can_mail_is_ready(ready: tuple[Container, TestClient]) -> None:
     _, http = ready
-    told = http.get("/ready/live")
-    assert (told.status_code, told.json()) == (200, {"status": "ready", "live_ready": True})
+    response = http.get("/ready/live")
+    assert (response.status_code, response.json()) == (200, {"status": "ready", "live_ready": True})
 
 
 def test_without_any_price_a_send_is_refused_whoever_it_goes_to(container: Container, owner: Account) -> None:

@@ -155,7 +155,7 @@ def test_a_row_of_a_wrong_form_is_refused_by_itself(lists: ListOwner, row: Any, 
     assert lists.read(list_id)["total_recipients"] == 2
 
 
-def test_no_rows_are_no_fault(lists: ListOwner) -> None:
+def test_an_empty_list_of_rows_is_accepted(lists: ListOwner) -> None:
     answer = lists.account.post(PATHS[0], [])
     assert (answer.status_code, answer.json()) == (201, [])
 

@@ -29,7 +29,7 @@ def counts(owner: Account, list_id: int) -> dict[str, object]:
     return {name: shown[name] for name in (*COUNTS, "last_scan")}
 
 
-def test_pieces_under_way_are_scanned_and_told_of_under_the_new_list(
+def test_scans_and_events_of_pieces_in_the_mail_go_to_the_merged_list(
     owner: Account, container: Container, clock: Clock, http: TestClient
 ) -> None:
     first, second, third = make_list(owner, 2), make_list(owner), make_list(owner)
@@ -51,10 +51,10 @@ def test_pieces_under_way_are_scanned_and_told_of_under_the_new_list(
     fan_out(container)
     with container.db.system_transaction() as tx:
         listening = webhook_queries.read_webhook(tx, hook)
-    told = len(event_types(container, listening))
+    event_count = len(event_types(container, listening))
     run_jobs_for(container, clock, seconds=40)
     fan_out(container)
-    assert len(event_types(container, listening)) > told, "the pieces are not told of any more"
+    assert len(event_types(container, listening)) > event_count, "the pieces are not told of any more"
 
     clock.advance(minutes=1)
     b = codes_of(container, sent.json()["id"])[1]

@@ -38,15 +38,15 @@ def writer(service: Container) -> Iterator[Account]:
         yield make_account(service, http, "writer@example.com")
 
 
-def save(who: Account, **changes: Any) -> Response:
+def save(account: Account, **changes: Any) -> Response:
     """A good template of its type, but for the changes."""
     kind = changes.get("type", "postcard")
     good = {"type": kind, "name": "Thanks", "content": "Hi %FIRST_NAME%!"} | NEEDED.get(str(kind), {})
-    return who.post("/message-templates", good | changes)
+    return account.post("/message-templates", good | changes)
 
 
-def change(who: Account, template: int, **changes: Any) -> Response:
-    return who.call("PUT", f"/message-templates/{template}", json=changes)
+def change(account: Account, template: int, **changes: Any) -> Response:
+    return account.call("PUT", f"/message-templates/{template}", json=changes)
 
 
 def how_many(container: Container) -> int:
@@ -215,7 +215,7 @@ def test_a_wrong_change_is_named_by_its_field_alone(
     assert (refused.status_code, refused.json()["errors"]) == (422, {field: [sentence]})
 
 
-def test_all_faults_are_named_at_once(writer: Account) -> None:
+def test_all_errors_are_named_at_once(writer: Account) -> None:
     refused = save(writer, type="giftcard", giftcard_amount=None, content="", qrcode_url="x", font_color="x").json()
     assert set(refused["errors"]) == {"giftcard_amount", "content", "qrcode_url", "font_color"}
 

@@ -94,7 +94,7 @@ def test_head_works_over_a_real_connection_with_and_without_a_token(caller: Acco
 
 
 @pytest.mark.parametrize("path", ["/health", "/docs", "/openapi.json", "/"])
-def test_head_answers_at_the_doors_too(caller: Account, path: str) -> None:
+def test_head_works_on_public_endpoints_too(caller: Account, path: str) -> None:
     head = caller.http.head(path)
     assert (head.status_code, head.content) == (200, b"")
 
@@ -234,7 +234,7 @@ def test_a_trailing_slash_changes_nothing(caller: Account, path: str, slashes: s
 
 
 @pytest.mark.parametrize("path", ["/health/", "/docs/", "/openapi.json/"])
-def test_nor_does_it_at_the_doors(caller: Account, path: str) -> None:
+def test_a_trailing_slash_changes_nothing_on_public_endpoints(caller: Account, path: str) -> None:
     assert caller.http.get(path).status_code == 200
 
 
@@ -252,8 +252,8 @@ ODD_PATHS = [
 @pytest.mark.parametrize("path", ODD_PATHS)
 def test_an_odd_path_is_not_found_and_nothing_worse(caller: Account, port: int, path: str) -> None:
     status, headers, body = raw(port, caller, f"GET {path}", "Accept: application/json")
-    told = SCAN_FAILURES[InvalidCode.UNKNOWN].message if path.startswith("/q/") else "Not Found"
-    assert (status, body) == (404, f'{{"message":"{told}"}}'.encode())
+    message = SCAN_FAILURES[InvalidCode.UNKNOWN].message if path.startswith("/q/") else "Not Found"
+    assert (status, body) == (404, f'{{"message":"{message}"}}'.encode())
     assert headers["x-request-id"]
 
 

@@ -77,17 +77,17 @@ NOTED_READS = {"GET /mailing-lists/{mailing_list_id}/export", "GET /print/batche
 what gift cards are claimed with."""
 
 
-class Judge:
+class Checker:
     """Makes calls one after the other and remembers what was wrong with their answers.
 
     What those left behind that are bound to be refused, or only read, is asked once, when another comes.
     """
 
     def __init__(self, environment: DescribedService, operation: Operation) -> None:
-        self._world, self._operation = environment, operation
+        self._environment, self._operation = environment, operation
         self._before = environment.watch.traces()
         self._unseen: list[str] = []
-        self._faults: list[str] = []
+        self._errors: list[str] = []
 
     def see(self, name: object, call: Callable[[], Response], *, expect: range = MAY_BE_FINE) -> Response:
         is_read = self._operation.method == "GET" and str(self._operation) not in NOTED_READS
@@ -98,24 +98,24 @@ class Judge:
         found = find_violations(answer)
         if answer.status_code not in expect and answer.status_code < 500:
             found.append(f"answered {answer.status_code}: {answer.text[:120]}")
-        self._faults += [f"{str(name)[:60]}: {error}" for error in found]
+        self._errors += [f"{str(name)[:60]}: {error}" for error in found]
         self._unseen.append(f"{str(name)[:60]}: {answer.status_code}")
         if may_change and answer.is_success:
-            self._world.renew(self._operation)
-            self._unseen, self._before = [], self._world.watch.traces()
+            self._environment.renew(self._operation)
+            self._unseen, self._before = [], self._environment.watch.traces()
         return answer
 
     def _look(self) -> None:
         if self._unseen:
-            before, self._before = self._before, self._world.watch.traces()
+            before, self._before = self._before, self._environment.watch.traces()
             if self._before != before:
-                self._faults.append(f"left something behind: one of {self._unseen}")
+                self._errors.append(f"left something behind: one of {self._unseen}")
             self._unseen = []
 
-    def verdict(self) -> list[str]:
+    def errors(self) -> list[str]:
         """What was wrong."""
         self._look()
-        return self._faults
+        return self._errors
 
 
 UNREADABLE: dict[str, bytes] = {
@@ -144,7 +144,7 @@ UNREADABLE: dict[str, bytes] = {
 
 @over_every_body
 def test_an_unreadable_body_is_refused(environment: DescribedService, operation: Operation) -> None:
-    judge = Judge(environment, operation)
+    checker = Checker(environment, operation)
     assert operation.body_schema is not None
     takes_rows = "array" in kinds_of(operation.body_schema)
     may_be_none = not operation.described["requestBody"].get("required")
@@ -153,33 +153,33 @@ def test_an_unreadable_body_is_refused(environment: DescribedService, operation:
         # Of many rows each is refused by itself; null is as good as a body that may be left out.
         may_be_fine = name == "array of numbers" if takes_rows else name == "bare null" and may_be_none
         expected = MAY_BE_FINE if may_be_fine else REFUSED
-        judge.see(name, partial(environment.call, operation, content=body, headers=headers), expect=expected)
-    assert judge.verdict() == []
+        checker.see(name, partial(environment.call, operation, content=body, headers=headers), expect=expected)
+    assert checker.errors() == []
 
 
 @over_every_body
 def test_a_body_of_another_kind_is_refused(environment: DescribedService, operation: Operation) -> None:
-    judge, body = Judge(environment, operation), json.dumps(environment.body(operation)).encode()
+    checker, body = Checker(environment, operation), json.dumps(environment.body(operation)).encode()
     takes = operation.described["requestBody"]["content"]
     for kind in ("text/plain", "text/xml", "application/jsonp", ";", "", "*/*", "application/octet-stream"):
         headers = {"Content-Type": kind}
         call = partial(environment.call, operation, content=body, headers=headers)
-        judge.see(kind, call, expect=range(415, 416))
-    judge.see("none", lambda: environment.call(operation, content=body), expect=range(415, 416))
+        checker.see(kind, call, expect=range(415, 416))
+    checker.see("none", lambda: environment.call(operation, content=body), expect=range(415, 416))
     expected = REFUSED if "multipart/form-data" in takes else range(415, 416)
     for name, kind in {"multipart": MULTIPART, "no boundary": "multipart/form-data"}.items():
         headers = {"Content-Type": kind}
-        judge.see(name, partial(environment.call, operation, content=body, headers=headers), expect=expected)
+        checker.see(name, partial(environment.call, operation, content=body, headers=headers), expect=expected)
     for form in (body, b"a=%zz&%", b"a=%ff", b"a=1&a=2", b"a=%00", b"=", b"&&", b"\xff=1", b"a" * 1_000_000):
         headers = {"Content-Type": FORM}
-        judge.see(form[:20], partial(environment.call, operation, content=form, headers=headers))
-    assert judge.verdict() == []
+        checker.see(form[:20], partial(environment.call, operation, content=form, headers=headers))
+    assert checker.errors() == []
 
 
 @over_every_body
 def test_a_good_body_in_another_wrapping_is_understood(environment: DescribedService, operation: Operation) -> None:
     """A byte order mark, any spelling of the type, chunks: no reason to refuse."""
-    judge, body = Judge(environment, operation), json.dumps(environment.body(operation)).encode()
+    checker, body = Checker(environment, operation), json.dumps(environment.body(operation)).encode()
     wrappings: dict[str, tuple[str, Any]] = {
         "capitals": ("APPLICATION/JSON", body),
         "charset": ("application/json; charset=utf-8", body),
@@ -189,22 +189,22 @@ def test_a_good_body_in_another_wrapping_is_understood(environment: DescribedSer
     }
     for name, (kind, content) in wrappings.items():
         headers = {"Content-Type": kind}
-        answer = judge.see(name, partial(environment.call, operation, content=content, headers=headers))
+        answer = checker.see(name, partial(environment.call, operation, content=content, headers=headers))
         assert answer.status_code != 415
         assert answer.status_code != 422 or "body" not in answer.json()["errors"]
-    assert judge.verdict() == []
+    assert checker.errors() == []
 
 
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS if o not in WITH_BODY], ids=str)
 @in_shares
 def test_an_unasked_for_body_crashes_nothing(environment: DescribedService, operation: Operation, share: int) -> None:
-    judge = Judge(environment, operation)
+    checker = Checker(environment, operation)
     bodies = (b"", b"x", b"\x00", b"null", b"[" * DEEP, b"{}")
     unasked = list(product(bodies, (JSON, FORM, MULTIPART, "text/plain")))
     for body, kind in share_of(unasked, operation, share):
         headers = {"Content-Type": kind}
-        judge.see((body[:9], kind), partial(environment.call, operation, content=body, headers=headers))
-    assert judge.verdict() == []
+        checker.see((body[:9], kind), partial(environment.call, operation, content=body, headers=headers))
+    assert checker.errors() == []
 
 
 NO_IDS = [
@@ -222,12 +222,12 @@ NAMED_BY_CALLERS = {"PUT /giftcard-brands/{brand_code}"}
 )
 @in_shares
 def test_what_cannot_be_an_id_is_not_found(environment: DescribedService, operation: Operation, share: int) -> None:
-    judge = Judge(environment, operation)
+    checker = Checker(environment, operation)
     body = {"json": environment.body(operation)} if operation.body_schema is not None else {}
     for name, text in share_of(list(product(operation.parameters, NO_IDS)), operation, share):
         url = environment.url(operation, **{name: text})
-        judge.see((name, text), partial(environment.call, operation, url=url, **body), expect=range(404, 406))
-    assert judge.verdict() == []
+        checker.see((name, text), partial(environment.call, operation, url=url, **body), expect=range(404, 406))
+    assert checker.errors() == []
 
 
 OF_ANY_KIND: list[Any] = [None, True, [], {}, -1, 1.5, "\x00", "\ud800", "x" * 1_000_000]
@@ -298,16 +298,16 @@ def fields_once() -> list[tuple[Operation, list[tuple[tuple[str | int, ...], Jso
 def test_an_odd_value_in_any_field_crashes_nothing(
     environment: DescribedService, operation: Operation, fields: list[tuple[tuple[str | int, ...], Json]]
 ) -> None:
-    judge = Judge(environment, operation)
+    checker = Checker(environment, operation)
     for path, schema in fields:
         for value in odd_values(schema):
             body = put(environment.body(operation), path, value)
-            judge.see(
+            checker.see(
                 (path, value),
                 partial(environment.call_with, operation, body),
                 expect=REFUSED if _must_be_refused(schema, value) else MAY_BE_FINE,
             )
-    assert judge.verdict() == []
+    assert checker.errors() == []
 
 
 def _must_be_refused(schema: Json, value: Any) -> bool:
@@ -350,16 +350,16 @@ def good_body(environment: DescribedService, operation: Operation) -> dict[str, 
 @over_every_operation
 @in_shares
 def test_an_odd_query_crashes_nothing(environment: DescribedService, operation: Operation, share: int) -> None:
-    judge, queries = Judge(environment, operation), odd_queries(operation)
+    checker, queries = Checker(environment, operation), odd_queries(operation)
     if operation.method == "GET" or operation.query:
         for query in share_of(queries, operation, share):
             url = f"{environment.url(operation)}?{query}"
-            judge.see(query, partial(environment.call, operation, url=url, **good_body(environment, operation)))
+            checker.see(query, partial(environment.call, operation, url=url, **good_body(environment, operation)))
     else:
         # What has a body reads no query: all of them at once, with a good one as far as that gets.
         url, body = f"{environment.url(operation)}?{'&'.join(queries)}", good_body(environment, operation)
-        judge.see("all", lambda: environment.call(operation, url=url, **body))
-    assert judge.verdict() == []
+        checker.see("all", lambda: environment.call(operation, url=url, **body))
+    assert checker.errors() == []
 
 
 PAGED = [operation for operation in OPERATIONS if "items_per_page" in operation.query]
@@ -391,17 +391,17 @@ def test_every_list_reads_items_per_page_alike(
 def test_an_odd_idempotency_key_is_refused_before_anything_happens(
     environment: DescribedService, operation: Operation
 ) -> None:
-    judge, body = Judge(environment, operation), good_body(environment, operation)
+    checker, body = Checker(environment, operation), good_body(environment, operation)
     for key in (b"", b"x" * 300, b"a\tb", b"\x7f"):
         headers = {"Idempotency-Key": key}
-        judge.see(key, partial(environment.call, operation, headers=headers, **body), expect=range(422, 423))
-    judge.see("é", lambda: environment.call(operation, headers={"Idempotency-Key": "é".encode()}, **body))
-    assert judge.verdict() == []
+        checker.see(key, partial(environment.call, operation, headers=headers, **body), expect=range(422, 423))
+    checker.see("é", lambda: environment.call(operation, headers={"Idempotency-Key": "é".encode()}, **body))
+    assert checker.errors() == []
 
 
 @over_every_operation
 def test_an_odd_authorization_is_401(environment: DescribedService, operation: Operation) -> None:
-    judge, token = Judge(environment, operation), environment.caller.token
+    checker, token = Checker(environment, operation), environment.caller.token
     odd = [
         b"", b"Bearer", b"Bearer ", b"Basic eDp5", f"Basic {token}".encode(), token.encode(), b"Bearer \xff",
         f"Bearer {token}x".encode(), f"Bearer {token} {token}".encode(), f"Bearer,{token}".encode(),
@@ -409,10 +409,10 @@ def test_an_odd_authorization_is_401(environment: DescribedService, operation: O
     ]  # fmt: skip
     for text in odd:
         headers = {"Authorization": text}
-        judge.see(text[:30], partial(environment.call, operation, headers=headers), expect=range(401, 402))
-    assert judge.verdict() == []
+        checker.see(text[:30], partial(environment.call, operation, headers=headers), expect=range(401, 402))
+    assert checker.errors() == []
 
 
-def test_the_world_has_one_of_everything_that_can_be_made(environment: DescribedService) -> None:
+def test_the_environment_has_one_of_every_resource(environment: DescribedService) -> None:
     """Else the calls above would end at 404 and prove little."""
     assert set(environment.ids) == {*MAKERS, BATCHES}

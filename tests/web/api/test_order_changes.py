@@ -294,7 +294,7 @@ def test_a_replay_may_go_to_others_at_another_time(owner: Account, container: Co
     assert owner.get(f"/orders/{none['id']}").json()["metadata"] is None
 
 
-def test_a_replay_repeats_unless_it_is_told_not_to(owner: Account, container: Container, clock: Clock) -> None:
+def test_a_replay_allows_duplicates_by_default(owner: Account, container: Container, clock: Clock) -> None:
     order = delivered(owner, container, clock)
     assert owner.post(f"/orders/{order}/replay").json()["total_estimated_recipients"] == 1
     careful = owner.post(f"/orders/{order}/replay", {"allow_duplicates": False}).json()

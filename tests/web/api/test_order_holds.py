@@ -138,7 +138,7 @@ SENDER = {
 }
 
 
-def test_a_postage_mark_that_does_not_fit_is_the_operators_to_mend(build: Build, clock: Clock) -> None:
+def test_a_postage_mark_that_does_not_fit_must_be_fixed_by_the_operator(build: Build, clock: Clock) -> None:
     too_long = LIVE_SETTINGS | {"permit_first": "U.S. POSTAGE PAID " * 20}
     container = build(**too_long, review_seconds=1)
     with TestClient(create_app(container), base_url="http://quillpost.test") as http:
@@ -149,8 +149,8 @@ def test_a_postage_mark_that_does_not_fit_is_the_operators_to_mend(build: Build,
         order_id = sent.json()["id"]
         assert sender.send(preview=True, **SENDER).status_code == 200
         run_jobs_for(container, clock, seconds=2)
-        told_to_sender = ["There is no postage permit for first-class mail."]
-        assert read(sender, order_id) == ("Paused", told_to_sender)
+        sender_warnings = ["There is no postage permit for first-class mail."]
+        assert read(sender, order_id) == ("Paused", sender_warnings)
         [gap] = operator.get("/print/batches").json()["meta"]["gaps"]
         assert gap.startswith("QUILLPOST_PERMIT_FIRST is too long for its place on 4x6 postcard,")
         refused = operator.post(f"/orders/{order_id}/release", {"reason": "It may go."})

@@ -163,13 +163,13 @@ def printing(owner: Account, container: Container, clock: Clock) -> int:
 
 def test_a_piece_was_printed_when_the_printer_says_so(owner: Account, container: Container, clock: Clock) -> None:
     order_id = printing(owner, container, clock)
-    said = clock.now() + timedelta(minutes=20)
+    printed_at = clock.now() + timedelta(minutes=20)
     clock.advance(hours=3)
-    record_printer_progress(container.db, 1, PrintProgress(printed_at=said), now=clock.now())
-    assert dated(owner, order_id)[1:] == [("Printed", format_iso(said))]
+    record_printer_progress(container.db, 1, PrintProgress(printed_at=printed_at), now=clock.now())
+    assert dated(owner, order_id)[1:] == [("Printed", format_iso(printed_at))]
     with container.db.system_transaction() as tx:
-        told = tx.execute(sa.select(facts.c.at).where(facts.c.current == "Printed")).scalar_one()
-    assert told == clock.now()
+        event_time = tx.execute(sa.select(facts.c.at).where(facts.c.current == "Printed")).scalar_one()
+    assert event_time == clock.now()
 
 
 def test_a_piece_that_was_seen_first_was_printed_when_it_was_seen(

@@ -168,7 +168,7 @@ def test_the_pages_hold_every_order_once_from_whichever_end_they_are_read(
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_each_of_the_seven_types_can_be_asked_for(owner: Account, container: Container, kind: str) -> None:
+def test_orders_are_filtered_by_each_of_the_seven_types(owner: Account, container: Container, kind: str) -> None:
     for each in TYPES:
         insert_orders(container, owner.id, 2, type=each, size=SIZES.get(each))
     page = owner.get(f"/orders/list?type={kind}").json()
@@ -270,15 +270,15 @@ MATCHES = [
 
 
 def test_orders_are_found_by_what_is_in_their_metadata(owner: Account) -> None:
-    wanted = send_raw(owner, postcard_with("metadata", ODD)).json()["id"]
+    order_id = send_raw(owner, postcard_with("metadata", ODD)).json()["id"]
     for others in ("null", "{}", '{"a":"\\u0000"}', '{"text":"50"}'):
         send_raw(owner, postcard_with("metadata", others))
     for filters, is_match in MATCHES:
         query = urlencode([(f"metadata[{key}]", value) for key, value in filters])
         page = owner.get(f"/orders/list?{query}")
-        assert (ids(page), page.json()["meta"]["total"]) == (([wanted], 1) if is_match else ([], 0)), filters
+        assert (ids(page), page.json()["meta"]["total"]) == (([order_id], 1) if is_match else ([], 0)), filters
     both = owner.get(f"/orders/list?metadata[text]=5&type=postcard&status=reviewing&{quote('metadata[no]')}=false")
-    assert ids(both) == [wanted]
+    assert ids(both) == [order_id]
     assert ids(owner.get("/orders/list?metadata[text]=5&type=letter")) == []
     assert owner.get("/orders/list?metadata[text]=5&page=2").json()["data"] == []
 
@@ -295,11 +295,11 @@ def test_brackets_that_make_no_sense_are_refused(owner: Account, name: str) -> N
 
 
 def test_at_most_ten_filters_by_metadata(owner: Account) -> None:
-    def asked(how_many: int) -> str:
+    def query(how_many: int) -> str:
         return "&".join(f"metadata[k{n}]=v" for n in range(how_many))
 
-    assert owner.get(f"/orders/list?{asked(10)}").status_code == 200
-    refused = owner.get(f"/orders/list?{asked(11)}")
+    assert owner.get(f"/orders/list?{query(10)}").status_code == 200
+    refused = owner.get(f"/orders/list?{query(11)}")
     assert (refused.status_code, list(refused.json()["errors"])) == (422, ["metadata"])
     assert owner.get("/orders/list?metadata[a]=%00").status_code == 422
     assert owner.get("/orders/list?metadatas[a]=b&meta=1").status_code == 200

@@ -36,9 +36,9 @@ def pages_of(pdf: bytes) -> int:
         return len(document.pages)
 
 
-def sent(who: Account, **changes: Any) -> dict[str, int]:
-    order = who.send(**changes).json()["id"]
-    return {"order": order, "item": who.get(f"/orders/{order}/items").json()["data"][0]["id"]}
+def sent(account: Account, **changes: Any) -> dict[str, int]:
+    order = account.send(**changes).json()["id"]
+    return {"order": order, "item": account.get(f"/orders/{order}/items").json()["data"][0]["id"]}
 
 
 @pytest.mark.parametrize("path", READS)
@@ -69,7 +69,7 @@ def test_reading_takes_the_scope(container: Container, http: TestClient, path: s
     assert (refused.status_code, refused.json()) == (403, {"message": "This token lacks the scope orders:read."})
 
 
-def test_tracking_counts_every_status_and_shows_who_was_not_reached(
+def test_tracking_counts_every_status_and_lists_failed_recipients(
     owner: Account, container: Container, clock: Clock
 ) -> None:
     audience = [person(), person(name="Test Returned", address="9 Oak Ave"), {"email": "e@example.com"}]

@@ -28,8 +28,8 @@ def finder(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.T
         yield owner
 
 
-def found(who: Account, **sought: str | int) -> list[str]:
-    answer = who.get("/orders/search", params=sought).json()
+def found(account: Account, **params: str | int) -> list[str]:
+    answer = account.get("/orders/search", params=params).json()
     return [item["recipient"]["name"] for item in answer["matched_order_items"]]
 
 
@@ -37,7 +37,7 @@ JANE, JANET, ANA, ONLY = (each["name"] for each in PEOPLE)
 
 
 @pytest.mark.parametrize(
-    ("sought", "names"),
+    ("params", "names"),
     [
         ({"street_address": "12 main st"}, [JANET, JANE]),
         ({"street_address": "12 Main Street"}, [JANET, JANE]),
@@ -63,8 +63,8 @@ JANE, JANET, ANA, ONLY = (each["name"] for each in PEOPLE)
         ({"name": "jane", "street_address": "12 main street apt 3", "email": ""}, [JANET]),
     ],
 )
-def test_all_that_is_given_must_be_true(finder: Account, sought: dict[str, str | int], names: list[str]) -> None:
-    assert found(finder, **sought) == names
+def test_all_that_is_given_must_be_true(finder: Account, params: dict[str, str | int], names: list[str]) -> None:
+    assert found(finder, **params) == names
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,6 @@ def test_everyone_finds_their_own(owner: Account, stranger: Account, container: 
         "orders": [],
         "truncated": False,
     }
-    for who, foreign in ((teammate, other), (stranger, mine), (owner, 999)):
-        refused = who.get(f"/orders/search?name=jo&sub_account_id={foreign}")
+    for account, foreign in ((teammate, other), (stranger, mine), (owner, 999)):
+        refused = account.get(f"/orders/search?name=jo&sub_account_id={foreign}")
         assert (refused.status_code, refused.json()) == (400, {"message": "Sub Account ID does not exist"})

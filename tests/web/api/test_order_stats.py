@@ -101,13 +101,13 @@ def test_everyone_adds_up_their_own(owner: Account, stranger: Account, container
         insert_orders(container, owner.id, how_many, sub_account_id=sub_account, pieces=1)
     insert_orders(container, owner.id, 8, mode="live")
 
-    def requests(who: Account, query: str = "") -> int:
-        found: int = who.get(f"/orders/stats?{query}").json()["total_requests"]
+    def requests(account: Account, query: str = "") -> int:
+        found: int = account.get(f"/orders/stats?{query}").json()["total_requests"]
         return found
 
     assert (requests(owner), requests(owner, f"sub_account_id={mine}"), requests(stranger)) == (7, 1, 0)
     teammate = make_teammate(container, owner, mine)
     assert requests(teammate) == requests(teammate, f"sub_account_id={mine}") == 1
-    for who, foreign in ((teammate, other), (stranger, mine), (owner, 999)):
-        refused = who.get(f"/orders/stats?sub_account_id={foreign}")
+    for account, foreign in ((teammate, other), (stranger, mine), (owner, 999)):
+        refused = account.get(f"/orders/stats?sub_account_id={foreign}")
         assert (refused.status_code, refused.json()) == (400, {"message": "Sub Account ID does not exist"})

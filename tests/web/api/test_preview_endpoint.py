@@ -35,7 +35,7 @@ def test_each_piece_has_an_address_of_its_own(owner: Account) -> None:
     assert gift.json()["data"]["sides"] == ["front", "back"]
 
 
-def test_the_size_is_the_types_unless_it_is_said(owner: Account) -> None:
+def test_the_size_comes_from_the_type_unless_given(owner: Account) -> None:
     by_name = owner.post("/preview", {"type": "postcard6x9", "message": "Hi!", "recipients": [person()]})
     by_size = owner.post("/preview/postcard", {"size": "6x9", "message": "Hi!", "recipients": [person()]})
     nulls = {"type": None, "piece": "postcard6x9", "size": None}
@@ -49,8 +49,8 @@ def test_the_size_is_the_types_unless_it_is_said(owner: Account) -> None:
 def test_what_is_wrong_is_named(owner: Account) -> None:
     for body in ({"message": "Hi!"}, {"type": "poster", "message": "Hi!"}, {"type": None}):
         refused = owner.post("/preview", body)
-        [told] = refused.json()["errors"]["type"]
-        assert (refused.status_code, "postcard6x9" in told) == (422, True)
+        [error] = refused.json()["errors"]["type"]
+        assert (refused.status_code, "postcard6x9" in error) == (422, True)
     assert "message" in owner.post("/preview", {"piece": "postcard"}).json()["errors"]
     unknown = owner.post("/preview", {"piece": "postcard", "message": "Hi!", "colour": 1, "pdf_only_url": "x"})
     assert unknown.headers[IGNORED_HEADER] == "colour, pdf_only_url"

@@ -224,15 +224,20 @@ def test_pieces_are_printed_again_under_new_barcodes(
     batch_id = hand_over_batch(sender, container, clock)
     answer = operator.post(f"/print/batches/{batch_id}/reprint", pieces | {"reason": "Cut askew."})
     assert answer.status_code == 201, answer.text
-    anew = answer.json()
-    assert (anew["reprint_of"], anew["pieces"], anew["rush"], anew["status"]) == (batch_id, 2, True, "new")
+    new_batch = answer.json()
+    assert (new_batch["reprint_of"], new_batch["pieces"], new_batch["rush"], new_batch["status"]) == (
+        batch_id,
+        2,
+        True,
+        "new",
+    )
     former = operator.get(f"/print/batches/{batch_id}").json()
-    assert (former["pieces_by_status"], former["void"], former["reprints"]) == ({"Processing": 1}, 2, [anew["id"]])
+    assert (former["pieces_by_status"], former["void"], former["reprints"]) == ({"Processing": 1}, 2, [new_batch["id"]])
     with container.db.system_transaction() as tx:
         codes = list(tx.execute(sa.select(prints.c.tracking)).scalars())
     assert len(set(codes)) == len(codes) == 5
     run_jobs_for(container, clock, seconds=2)
-    assert operator.get(f"/print/batches/{anew['id']}").json()["status"] == "handed"
+    assert operator.get(f"/print/batches/{new_batch['id']}").json()["status"] == "handed"
 
 
 def test_pieces_are_printed_again_by_their_items(
@@ -268,7 +273,7 @@ def test_a_step_that_was_given_up_is_tried_again(
     assert operator.post(f"/print/batches/{batch_id}/retry").status_code == 409
 
 
-def test_a_batch_that_a_former_partner_was_offered_is_offered_anew_when_told_so(
+def test_a_batch_offered_to_a_former_partner_is_offered_again_only_on_request(
     operator: Account, sender: Account, container: Container, clock: Clock
 ) -> None:
     batch_id = hand_over_batch(sender, container, clock)
@@ -287,22 +292,22 @@ def test_a_batch_that_a_former_partner_was_offered_is_offered_anew_when_told_so(
         assert found["trouble"].startswith("It was offered to https://old.example.com, who may have it. ")
     wrong = operator.post(path, {"anew": "yes"})
     assert (wrong.status_code, list(wrong.json()["errors"])) == (422, ["anew"])
-    anew = operator.post(path, {"anew": True})
-    assert (anew.status_code, anew.json()["trouble"]) == (200, None)
+    response = operator.post(path, {"anew": True})
+    assert (response.status_code, response.json()["trouble"]) == (200, None)
     run_due_jobs(container)
     assert operator.get(f"/print/batches/{batch_id}").json()["status"] == "handed"
 
 
 def test_orders_are_rushed(operator: Account, sender: Account, container: Container, clock: Clock) -> None:
-    wanted, other = (sender.send(**HOME).json()["id"] for _ in range(2))
-    answer = operator.post("/print/rush", {"order_ids": [wanted]})
-    assert answer.json() == {"message": "success", "order_ids": [wanted]}
+    order_id, other = (sender.send(**HOME).json()["id"] for _ in range(2))
+    answer = operator.post("/print/rush", {"order_ids": [order_id]})
+    assert answer.json() == {"message": "success", "order_ids": [order_id]}
     with container.db.system_transaction() as tx:
         rushed = {row.id: row.rush for row in tx.execute(sa.select(orders))}
-        verdicts = tx.execute(sa.select(order_verdicts.c.verdict, order_verdicts.c.operator_id)).all()
-    assert rushed == {wanted: True, other: False}
-    assert [tuple(row) for row in verdicts] == [("rushed", operator.id)]
-    assert operator.post("/print/rush", {"order_ids": [wanted]}).json()["order_ids"] == []
+        decisions = tx.execute(sa.select(order_verdicts.c.verdict, order_verdicts.c.operator_id)).all()
+    assert rushed == {order_id: True, other: False}
+    assert [tuple(row) for row in decisions] == [("rushed", operator.id)]
+    assert operator.post("/print/rush", {"order_ids": [order_id]}).json()["order_ids"] == []
     before = traces(container)
     for unknown in ([999_999], [other, 999_999], [999_999, other]):
         refused = operator.post("/print/rush", {"order_ids": unknown})
@@ -349,9 +354,9 @@ def test_only_operators_have_a_print_room(
     other_mode = make_operator(container, http, "tester@example.com", mode="test")
     before = traces(container)
     for method, path, body in calls:
-        for who, caller in strangers.items():
+        for name, caller in strangers.items():
             answer = caller.call(method, path, json=body)
-            assert (answer.status_code, list(answer.json())) == (403, ["message"]), (who, path)
+            assert (answer.status_code, list(answer.json())) == (403, ["message"]), (name, path)
         assert http.request(method, f"/api/v2{path}", json=body).status_code == 401
         assert reader.call(method, path, json=body).status_code == (200 if method == "GET" else 403)
         if str(batch_id) in path:

@@ -40,8 +40,8 @@ def inside(container: Container, batch_id: int) -> dict[int, int]:
 def reprint(operator: Account, batch_id: int, **pieces: Any) -> dict[str, Any]:
     answer = operator.post(f"/print/batches/{batch_id}/reprint", pieces | {"reason": "Torn"})
     assert answer.status_code == 201, answer.text
-    anew: dict[str, Any] = answer.json()
-    return anew
+    new_batch: dict[str, Any] = answer.json()
+    return new_batch
 
 
 @pytest.mark.parametrize("status", ["spoiled", "printed"])
@@ -50,16 +50,16 @@ def test_a_piece_that_was_reprinted_is_spoiled_in_its_new_batch(
 ) -> None:
     batch_id = hand_over_batch(sender, container, clock)
     item = inside(container, batch_id)[3]
-    anew = reprint(operator, batch_id, positions=[3])
+    new_batch = reprint(operator, batch_id, positions=[3])
     before = traces(container)
     spoiled = [{"position": 1}, {"position": 3}, {"item_id": item}]
     answer = operator.post(f"/print/batches/{batch_id}/mark", {"status": status, "spoiled": spoiled})
-    told = f"Piece 3 was reprinted in {anew['reference']}: mark it there."
+    error = f"Piece 3 was reprinted in {new_batch['reference']}: mark it there."
     assert (answer.status_code, answer.json()["errors"]) == (
         422,
-        {"spoiled.1.position": [told], "spoiled.2.item_id": [told]},
+        {"spoiled.1.position": [error], "spoiled.2.item_id": [error]},
     )
-    assert answer.json()["message"].startswith(told)
+    assert answer.json()["message"].startswith(error)
     assert traces(container) == before
 
 
@@ -68,8 +68,8 @@ def test_a_reprint_names_the_pieces_that_it_leaves_out(
 ) -> None:
     batch_id = hand_over_batch(sender, container, clock, 4)
     at = inside(container, batch_id)
-    anew = reprint(operator, batch_id, positions=[4, 4])
-    assert (anew["pieces"], anew["left_out"]) == (1, [])
+    new_batch = reprint(operator, batch_id, positions=[4, 4])
+    assert (new_batch["pieces"], new_batch["left_out"]) == (1, [])
     operator.post(f"/print/batches/{batch_id}/mark", {"status": "spoiled", "spoiled": [{"position": 1}]})
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(items).where(items.c.id == at[2]).values(status="In Transit"))
@@ -78,6 +78,6 @@ def test_a_reprint_names_the_pieces_that_it_leaves_out(
     assert second["left_out"] == [
         {"position": 1, "item_id": at[1], "reason": "Ended already (Failed)."},
         {"position": 2, "item_id": at[2], "reason": "In the mail already (In Transit)."},
-        {"position": 4, "item_id": at[4], "reason": f"Reprinted in {anew['reference']}."},
+        {"position": 4, "item_id": at[4], "reason": f"Reprinted in {new_batch['reference']}."},
     ]
     assert "left_out" not in operator.get(f"/print/batches/{second['id']}").json()

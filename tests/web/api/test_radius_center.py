@@ -45,7 +45,7 @@ def test_everyone_within_the_distance_is_mailed(dana: Account, center: Any) -> N
     assert {int(row["address"].split()[0]) for row in rows} == set(range(101, 137))
 
 
-def test_it_is_capped_at_a_hundred_or_at_what_is_said(dana: Account) -> None:
+def test_it_is_capped_at_a_hundred_or_the_given_count(dana: Account) -> None:
     far = card(radius_center=CENTER, radius_distance_miles=50)
     assert dana.post("/estimate/postcard", far).json()["data"]["total_recipients"] == 100
     few = dana.post("/estimate/postcard", far | {"record_count": 7}).json()["data"]
@@ -83,7 +83,7 @@ def test_the_specified_search_wins(dana: Account) -> None:
     assert idle.headers[IGNORED_HEADER] == "record_count"
 
 
-def test_nobody_within_the_distance_is_told_as_nobody_else_is(dana: Account) -> None:
+def test_an_empty_radius_or_an_unknown_address_is_refused(dana: Account) -> None:
     nobody = dana.post("/send/postcard", card(radius_center=CENTER, radius_distance_miles=0.01))
     assert (nobody.status_code, nobody.json()["failure"]) == (400, True)
     assert "within 0.01 miles" in nobody.json()["message"]

@@ -35,12 +35,12 @@ def test_a_receiver_hears_whose_house_a_piece_to_an_owner_is_about(container: Co
     fan_out(container)
     hand = LeaseHolder(container)
     assert hand.lease() == [hook]
-    told = {}
+    addresses = {}
     for due in hand.read():
         assert isinstance(due, DueDelivery)
         data = json.loads(due.payload)["data"]
-        told[data["recipient.name"]] = data["recipient.absentee_address"]
-    assert told == {"Sample Resident 101": None, "Olive Owner": "102 Sample Oak St, Austin, TX 78701"}
+        addresses[data["recipient.name"]] = data["recipient.absentee_address"]
+    assert addresses == {"Sample Resident 101": None, "Olive Owner": "102 Sample Oak St, Austin, TX 78701"}
 
 
 def test_a_sample_that_is_scanned_is_a_sample_on_the_list_of_scans(

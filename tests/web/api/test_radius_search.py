@@ -51,16 +51,16 @@ def once_card(count: int, /, **changes: Any) -> dict[str, Any]:
     return radius_card(count, **changes) | {"allow_duplicates": False}
 
 
-def doors(dana: Account, list_id: int) -> list[str]:
+def house_numbers(dana: Account, list_id: int) -> list[str]:
     """House numbers of those on a list, in their order."""
     rows = dana.get(f"/mailing-lists/{list_id}/recipients").json()["data"]
     return [row["address"].split()[0] for row in rows]
 
 
-def bought_doors(dana: Account, count: int, **more: Any) -> list[str]:
+def buy_house_numbers(dana: Account, count: int, **more: Any) -> list[str]:
     answer = dana.post(BUY, radius_search(count, **more))
     assert answer.status_code == 200, answer.json()
-    return doors(dana, answer.json()["mailing_list_id"])
+    return house_numbers(dana, answer.json()["mailing_list_id"])
 
 
 def books(container: Container, **of: Any) -> dict[str, int]:
@@ -93,7 +93,7 @@ def test_the_nearest_go_onto_a_new_list_and_are_paid_for(container: Container, d
     made = dana.get(f"/mailing-lists/{list_id}").json()
     assert (made["type"], made["total_recipients"], made["processed"]) == ("radius", 3, True)
     assert CENTRE in made["description"]
-    assert doors(dana, list_id) == ["101", "102", "103"]
+    assert house_numbers(dana, list_id) == ["101", "102", "103"]
     assert books(container) == {"credit": -15, "held": 0, "earned": 15}
     with container.db.system_transaction() as tx:
         purchase = tx.execute(sa.select(lead_purchases)).one()
@@ -110,19 +110,19 @@ def test_a_purchase_says_what_it_was_and_may_name_its_list(dana: Account) -> Non
     assert (more["count"], more["leads_fee"]) == (5, 25)
 
 
-def test_the_address_itself_is_among_them_only_where_it_is_asked_for(dana: Account) -> None:
-    assert bought_doors(dana, 2) == ["101", "102"]
-    assert bought_doors(dana, 2, include_search_address=True) == ["100", "101"]
+def test_the_search_address_is_included_only_on_request(dana: Account) -> None:
+    assert buy_house_numbers(dana, 2) == ["101", "102"]
+    assert buy_house_numbers(dana, 2, include_search_address=True) == ["100", "101"]
     apart = {"address": "100 sample oak street, Austin, TX", "postal_code": "78701-1234"}
-    assert bought_doors(dana, 2, **apart) == ["101", "102"]
+    assert buy_house_numbers(dana, 2, **apart) == ["101", "102"]
 
 
-def test_a_list_takes_in_those_who_are_not_on_it_yet(container: Container, dana: Account) -> None:
+def test_buying_for_a_list_adds_only_new_addresses(container: Container, dana: Account) -> None:
     first = dana.post(BUY, radius_search(3)).json()["mailing_list_id"]
     assert dana.post(COUNT, radius_search(100, mailing_list_id=first)).json()["count"] == 8
     again = dana.post(BUY, radius_search(3, mailing_list_id=first))
     assert again.json()["mailing_list_id"] == first
-    assert doors(dana, first) == ["101", "102", "103", "104", "105", "106"]
+    assert house_numbers(dana, first) == ["101", "102", "103", "104", "105", "106"]
     assert books(container)["earned"] == 30
     dana.post(BUY, radius_search(100, mailing_list_id=first))
     none_left = dana.post(BUY, radius_search(100, mailing_list_id=first))
@@ -132,26 +132,24 @@ def test_a_list_takes_in_those_who_are_not_on_it_yet(container: Container, dana:
 
 
 def test_whoever_is_suppressed_is_neither_counted_nor_sold(dana: Account) -> None:
-    barred = dana.post("/mailing-lists", {"description": "No mail", "is_suppression_list": True}).json()["id"]
+    suppression_list = dana.post("/mailing-lists", {"description": "No mail", "is_suppression_list": True}).json()["id"]
     one = {"address": "102 Sample Oak St", "city": "Austin", "province": "TX", "postal_code": "78701"}
-    assert dana.post("/recipients", one | {"mailing_list_id": barred}).status_code == 201
+    assert dana.post("/recipients", one | {"mailing_list_id": suppression_list}).status_code == 201
     assert dana.post(COUNT, radius_search(100)).json()["count"] == 10
-    assert bought_doors(dana, 3) == ["101", "103", "104"]
-    refused = dana.post(BUY, radius_search(1, mailing_list_id=barred))
+    assert buy_house_numbers(dana, 3) == ["101", "103", "104"]
+    refused = dana.post(BUY, radius_search(1, mailing_list_id=suppression_list))
     assert refused.status_code == 422
     assert list(refused.json()["errors"]) == ["mailing_list_id"]
 
 
-def test_those_who_were_mailed_already_are_left_out_where_that_is_asked_for(
-    container: Container, clock: Clock, dana: Account
-) -> None:
+def test_already_mailed_addresses_are_excluded_on_request(container: Container, clock: Clock, dana: Account) -> None:
     mailed = person(address="101 Sample Oak St")
     assert dana.send(recipients=[mailed]).status_code == 200
-    assert bought_doors(dana, 2) == ["101", "102"]
-    assert bought_doors(dana, 2, exclude_already_mailed=True) == ["102", "103"]
+    assert buy_house_numbers(dana, 2) == ["101", "102"]
+    assert buy_house_numbers(dana, 2, exclude_already_mailed=True) == ["102", "103"]
     clock.advance(days=31)
     again = {"exclude_already_mailed": True, "mailed_within_days": 30}
-    assert bought_doors(dana, 2, **again) == ["101", "102"]
+    assert buy_house_numbers(dana, 2, **again) == ["101", "102"]
 
 
 def test_records_are_of_the_kinds_that_are_named(container: Container, dana: Account) -> None:
@@ -164,7 +162,7 @@ def test_records_are_of_the_kinds_that_are_named(container: Container, dana: Acc
         make_address(106, condo="yes"),
     ]
     store_addresses(container, [make_address(100), *kinds])
-    wanted: list[tuple[dict[str, Any], list[str]]] = [
+    cases: list[tuple[dict[str, Any], list[str]]] = [
         ({"record_types": "pool"}, ["101", "102"]),
         ({"record_types": "renters, RETIRED"}, ["101", "103"]),
         ({"record_types": "onlybusinesses"}, ["104", "105"]),
@@ -173,14 +171,14 @@ def test_records_are_of_the_kinds_that_are_named(container: Container, dana: Acc
         ({"include_businesses": False}, ["101", "102", "103", "106"]),
         ({"include_condos": False}, ["101", "102", "103", "104", "105"]),
     ]
-    for search, found in wanted:
-        assert bought_doors(dana, 100, **search) == found, search
+    for search, found in cases:
+        assert buy_house_numbers(dana, 100, **search) == found, search
 
 
-def test_owners_who_live_elsewhere_are_written_to_there(container: Container, clock: Clock, dana: Account) -> None:
+def test_absentee_owners_are_mailed_at_their_own_address(container: Container, clock: Clock, dana: Account) -> None:
     elsewhere = {"owner_name": "Olive Owner", "owner_address": "9 Pine St", "owner_postcode": "98101"}
     store_addresses(container, [make_address(100), make_address(101), make_address(102, **elsewhere)])
-    assert bought_doors(dana, 5) == ["101", "102"]
+    assert buy_house_numbers(dana, 5) == ["101", "102"]
     sent = dana.post("/send/postcard", radius_card(5, use_property_owner=True))
     assert sent.status_code == 200, sent.json()
     run_due_jobs(container)
@@ -223,10 +221,10 @@ def test_bad_searches_name_the_field_and_leave_nothing(container: Container, dan
     assert count_rows(container) == before
 
 
-def test_an_unknown_kind_is_told_what_there_is(dana: Account) -> None:
-    told = dana.post(COUNT, radius_search(5, record_types="all,castles")).json()["errors"]["record_types"][0]
-    assert "castles" in told
-    assert all(kind in told for kind in RECORD_TYPES)
+def test_the_error_for_an_unknown_record_type_lists_the_known_ones(dana: Account) -> None:
+    error = dana.post(COUNT, radius_search(5, record_types="all,castles")).json()["errors"]["record_types"][0]
+    assert "castles" in error
+    assert all(kind in error for kind in RECORD_TYPES)
 
 
 def test_what_is_missing_is_named(dana: Account) -> None:
@@ -267,7 +265,7 @@ def test_a_send_buys_makes_the_list_and_the_order_at_once(container: Container, 
     assert sent["authorization_total"] == 4 * PRICE + 20
     assert sent["recipients"] == []
     list_id = int(sent["mailing_list_ids_used"])
-    assert doors(dana, list_id) == ["101", "102", "103", "104"]
+    assert house_numbers(dana, list_id) == ["101", "102", "103", "104"]
     assert books(container, order_id=sent["id"]) == {"credit": -4 * PRICE - 20, "held": 4 * PRICE, "earned": 20}
     run_due_jobs(container)
     order = dana.get(f"/orders/{sent['id']}").json()
@@ -277,16 +275,16 @@ def test_a_send_buys_makes_the_list_and_the_order_at_once(container: Container, 
     assert books(container, order_id=sent["id"])["earned"] == 4 * PRICE + 20
 
 
-def test_the_same_send_again_buys_those_who_have_not_had_it_yet(container: Container, dana: Account) -> None:
+def test_repeating_a_send_buys_only_addresses_not_mailed_yet(container: Container, dana: Account) -> None:
     """Twelve houses, one of them the centre: five, five, then the one that is left, then nobody."""
     lists = []
     for count in (5, 5, 1):
         answer = dana.post("/send/postcard", once_card(5)).json()
         assert (answer["total_estimated_recipients"], answer["leads_fee"]) == (count, 5 * count)
-        lists.append(doors(dana, int(answer["mailing_list_ids_used"])))
+        lists.append(house_numbers(dana, int(answer["mailing_list_ids_used"])))
         run_due_jobs(container)
     assert [len(each) for each in lists] == [5, 5, 1]
-    assert len({door for each in lists for door in each}) == 11
+    assert len({house_number for each in lists for house_number in each}) == 11
     before = count_rows(container)
     for path, card in (
         ("/send/postcard", once_card(5)),
@@ -298,10 +296,10 @@ def test_the_same_send_again_buys_those_who_have_not_had_it_yet(container: Conta
         assert "36 hours" in refused.json()["message"]
     assert count_rows(container) == before
     again = dana.post("/send/postcard", radius_card(5)).json()
-    assert doors(dana, int(again["mailing_list_ids_used"])) == lists[0]
+    assert house_numbers(dana, int(again["mailing_list_ids_used"])) == lists[0]
 
 
-def test_who_was_sent_the_same_while_a_send_was_prepared_is_not_bought(
+def test_addresses_mailed_while_a_send_is_prepared_are_not_bought(
     container: Container, dana: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the search and the order the same goes to two of the three."""
@@ -316,7 +314,7 @@ def test_who_was_sent_the_same_while_a_send_was_prepared_is_not_bought(
     monkeypatch.setattr(order_service, "store_files", meanwhile)
     sent = dana.post("/send/postcard", once_card(3)).json()
     assert (sent["total_estimated_recipients"], sent["leads_fee"]) == (1, 5)
-    assert doors(dana, int(sent["mailing_list_ids_used"])) == ["103"]
+    assert house_numbers(dana, int(sent["mailing_list_ids_used"])) == ["103"]
 
 
 def test_of_a_cancelled_order_the_fee_stays_for_the_records_do(container: Container, dana: Account) -> None:
@@ -324,7 +322,7 @@ def test_of_a_cancelled_order_the_fee_stays_for_the_records_do(container: Contai
     run_due_jobs(container)
     assert dana.put(f"/orders/{sent['id']}/cancel").status_code == 200
     assert books(container) == {"credit": -20, "held": 0, "earned": 20}
-    assert len(doors(dana, int(sent["mailing_list_ids_used"]))) == 4
+    assert len(house_numbers(dana, int(sent["mailing_list_ids_used"]))) == 4
 
 
 def test_an_order_sent_again_goes_to_the_same_list_and_buys_nothing(

@@ -97,6 +97,6 @@ def test_two_servers_over_one_database_share_one_limit(build: Build) -> None:
     with TestClient(create_app(first)) as one, TestClient(create_app(second)) as two:
         owner = make_account(first, one, "owner@example.com")
         other = Account(owner.id, owner.token, two)
-        answers = [who.get("/ping") for who in (owner, other, owner, other, owner, other)]
+        answers = [account.get("/ping") for account in (owner, other, owner, other, owner, other)]
     assert [answer.headers["X-RateLimit-Remaining"] for answer in answers] == ["4", "3", "2", "1", "0", "0"]
     assert [answer.status_code for answer in answers] == [200] * 5 + [429]

@@ -71,11 +71,11 @@ def test_a_page_may_be_long_but_not_endless(build: Build) -> None:
         list_id = lists.make()
         lists.fill(list_id, *(f"{n} Main St" for n in range(5)))
         for path in (PATHS[0](list_id), "/recipients"):
-            for asked in ("items_per_page=1000000000", "limit=4", ""):
-                answer = lists.account.get(f"{path}?{asked}").json()
+            for query in ("items_per_page=1000000000", "limit=4", ""):
+                answer = lists.account.get(f"{path}?{query}").json()
                 assert len(answer["data"]) == (answer.get("meta") or answer)["per_page"] == 3
-            for asked in ("items_per_page=0", "items_per_page=-1", "limit=abc", "page=0"):
-                assert list(field_errors(lists.account.get(f"{path}?{asked}"))) == [asked.split("=")[0]]
+            for query in ("items_per_page=0", "items_per_page=-1", "limit=abc", "page=0"):
+                assert list(field_errors(lists.account.get(f"{path}?{query}"))) == [query.split("=")[0]]
 
 
 def test_whoever_follows_a_list_asks_for_what_changed(lists: ListOwner, clock: Clock) -> None:
@@ -134,9 +134,9 @@ def test_a_change_that_waited_for_another_is_later_than_it(
 
 def waits_for(container: Container, holder: int) -> bool:
     """Whether some connection waits for a lock that this one holds."""
-    asked = sa.text("select count(*) from pg_locks where not granted and :holder = any(pg_blocking_pids(pid))")
+    query = sa.text("select count(*) from pg_locks where not granted and :holder = any(pg_blocking_pids(pid))")
     with container.db.system_transaction() as tx:
-        return bool(tx.execute(asked, {"holder": holder}).scalar_one())
+        return bool(tx.execute(query, {"holder": holder}).scalar_one())
 
 
 def test_all_recipients_are_listed_newest_first_and_filtered(lists: ListOwner, stranger: Account) -> None:

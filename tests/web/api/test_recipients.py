@@ -168,7 +168,7 @@ def test_an_address_is_on_a_list_once(lists: ListOwner) -> None:
     assert lists.read(list_id)["total_recipients"] == 2
 
 
-def test_of_several_who_add_an_address_at_once_one_does(lists: ListOwner) -> None:
+def test_an_address_added_several_times_at_once_is_stored_once(lists: ListOwner) -> None:
     list_id = lists.make()
     with ThreadPoolExecutor(4) as crowd:
         answers = list(crowd.map(lambda n: lists.add(list_id, name=f"Jane {n}"), range(4)))
@@ -182,7 +182,7 @@ def test_an_email_may_be_on_a_list_twice(lists: ListOwner) -> None:
     assert lists.add_email(list_id, "a@example.com") != lists.add_email(list_id, "a@example.com")
 
 
-def test_an_address_of_any_length_and_script_is_told_from_another(lists: ListOwner) -> None:
+def test_addresses_of_any_length_and_script_are_distinguished(lists: ListOwner) -> None:
     list_id = lists.make()
     long = "".join(chr(0x4E00 + n * 37 % 20_000) for n in range(300))
     place = {"address": long, "address2": long[::-1], "postal_code": long, "city": "X", "country": "CN"}

@@ -96,8 +96,8 @@ class Call:
         return self
 
 
-def by(who: Account | str) -> tuple[str, str]:
-    return "authorization", f"Bearer {who if isinstance(who, str) else who.token}"
+def by(caller: Account | str) -> tuple[str, str]:
+    return "authorization", f"Bearer {caller if isinstance(caller, str) else caller.token}"
 
 
 def tell(story: Callable[[], Awaitable[None]]) -> None:
@@ -118,16 +118,16 @@ def other(container: Container, http: TestClient) -> Account:
     return make_account(container, http, "other@example.com")
 
 
-def account(who: Account) -> tuple[str, int]:
-    return "account", who.id
+def account(caller: Account) -> tuple[str, int]:
+    return "account", caller.id
 
 
 async def filled(house: House, *callers: Account | str) -> list[Call]:
     """As many as may be inside, of callers who are known."""
-    for who in callers:
-        await Call(house, "/api/v2/ping", by(who)).done()
+    for caller in callers:
+        await Call(house, "/api/v2/ping", by(caller)).done()
     house.visits.clear()
-    inside = [Call(house, "/api/v2/slow", by(who)) for who in islice(cycle(callers), SHARE)]
+    inside = [Call(house, "/api/v2/slow", by(caller)) for caller in islice(cycle(callers), SHARE)]
     await until(lambda: len(house.visits) == SHARE)
     return inside
 
@@ -135,7 +135,7 @@ async def filled(house: House, *callers: Account | str) -> list[Call]:
 async def flooded(house: House, *callers: Account | str, extra: int) -> list[Call]:
     """As many as may be inside, and so many who wait behind them."""
     first = await filled(house, *callers)
-    more = [Call(house, "/api/v2/slow", by(who)) for who in islice(cycle(callers), extra)]
+    more = [Call(house, "/api/v2/slow", by(caller)) for caller in islice(cycle(callers), extra)]
     await until(lambda: house.admission.total_waiting == extra)
     return first + more
 
@@ -173,7 +173,7 @@ def test_tokens_and_sub_accounts_of_an_account_share_its_share(container: Contai
     tell(story)
 
 
-def test_who_would_wait_too_long_is_told_503_and_nothing_was_begun(container: Container, owner: Account) -> None:
+def test_a_call_that_would_wait_too_long_gets_503_and_starts_nothing(container: Container, owner: Account) -> None:
     async def story() -> None:
         house = House(container, patience=0)
         inside = await filled(house, owner)
@@ -185,9 +185,9 @@ def test_who_would_wait_too_long_is_told_503_and_nothing_was_begun(container: Co
             assert call.headers["access-control-allow-origin"] == "*", "a web page can tell its user"
             assert call.headers["x-content-type-options"] == "nosniff"
             assert "strict-transport-security" not in call.headers
-            told = json.loads(call.messages[1]["body"])
-            assert told.keys() == {"message"}
-            assert "fewer calls at once" in told["message"]
+            payload = json.loads(call.messages[1]["body"])
+            assert payload.keys() == {"message"}
+            assert "fewer calls at once" in payload["message"]
         assert len(house.visits) == SHARE
         house.is_open.set()
         assert {(await call.done()).status for call in inside} == {200}
@@ -195,7 +195,7 @@ def test_who_would_wait_too_long_is_told_503_and_nothing_was_begun(container: Co
     tell(story)
 
 
-def test_many_who_are_sent_away_are_one_line_in_the_log(container: Container, owner: Account) -> None:
+def test_many_rejected_calls_make_one_log_entry(container: Container, owner: Account) -> None:
     """And each is counted."""
 
     async def story() -> None:
@@ -270,7 +270,7 @@ def answered(status: int) -> float:
     return REGISTRY.get_sample_value("quillpost_requests_total", labels) or 0.0
 
 
-def test_a_caller_who_hangs_up_leaves_the_line(container: Container, owner: Account) -> None:
+def test_a_disconnected_caller_leaves_the_queue(container: Container, owner: Account) -> None:
     async def story() -> None:
         house = House(container)
         crowd = await flooded(house, owner, extra=2)
@@ -358,7 +358,7 @@ def test_the_answer_to_whoever_looks_after_us_takes_no_place(container: Containe
     tell(story)
 
 
-def test_somebody_who_is_signed_in_waits_longer_than_a_program(container: Container) -> None:
+def test_a_signed_in_user_waits_longer_than_a_program(container: Container) -> None:
     cookie = ("cookie", "quillpost_session=somebody")
 
     async def story() -> None:

@@ -87,7 +87,7 @@ def test_the_list_that_we_keep_stays_what_it_is(
     for change in ({"type": "manual"}, {"is_suppression_list": True}, {"sub_account_id": branch}):
         refused = owner.put(path, change)
         assert refused.status_code == 422, refused.text
-        assert [told[0].startswith(FIXED) for told in refused.json()["errors"].values()] == [True]
+        assert [messages[0].startswith(FIXED) for messages in refused.json()["errors"].values()] == [True]
     assert owner.put(path, {"description": "Readers", "type": "qrscans"}).json()["description"] == "Readers"
     assert owner.post(f"{path}/rotate-key").status_code == 200
     [code, *_] = codes_of(container, scanned[0])

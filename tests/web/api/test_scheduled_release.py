@@ -52,10 +52,10 @@ def test_it_is_reviewed_on_and_nothing_of_it_is_printed(
     with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(orders.c.pool_at)).scalar_one() is None
         assert tx.execute(sa.select(batches)).all() == []
-        told = tx.execute(sa.select(facts.c.previous, facts.c.current).order_by(facts.c.id.desc()).limit(1))
-        assert tuple(told.one()) == ("paused", "reviewing")
-        [verdict] = tx.execute(sa.select(order_verdicts)).all()
-    assert (verdict.verdict, verdict.reason, len(verdict.reasons)) == ("released", "It reads well.", 1)
+        status_change = tx.execute(sa.select(facts.c.previous, facts.c.current).order_by(facts.c.id.desc()).limit(1))
+        assert tuple(status_change.one()) == ("paused", "reviewing")
+        [decision] = tx.execute(sa.select(order_verdicts)).all()
+    assert (decision.verdict, decision.reason, len(decision.reasons)) == ("released", "It reads well.", 1)
 
 
 def test_its_sender_may_still_cancel_it(owner: Account, order_id: int) -> None:
@@ -80,7 +80,7 @@ def test_when_it_is_due_it_is_printed(owner: Account, container: Container, cloc
         assert len(tx.execute(sa.select(batches)).all()) == 1
 
 
-def test_who_came_onto_a_suppression_list_meanwhile_is_not_mailed(
+def test_people_suppressed_in_the_meantime_are_not_mailed(
     owner: Account, container: Container, clock: Clock, order_id: int
 ) -> None:
     owner.put(f"/orders/{order_id}", {"message": "Hello!"})

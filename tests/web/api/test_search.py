@@ -81,10 +81,10 @@ def test_people_are_found_by_the_beginnings_of_their_words(lister: ListOwner) ->
     owner = lister.account
     list_id, ids = fill(lister)
     for search, places in SEARCHES.items():
-        wanted = [ids[place] for place in places]
-        assert found(owner, "/recipients", search) == wanted[::-1], search
+        expected = [ids[place] for place in places]
+        assert found(owner, "/recipients", search) == expected[::-1], search
         for path in (f"/mailing-lists/{list_id}/recipients", f"/mailing-lists-utils/recipients/{list_id}"):
-            assert found(owner, path, search) == wanted, search
+            assert found(owner, path, search) == expected, search
 
 
 def test_a_blank_search_is_none_and_one_that_is_too_long_is_refused(lister: ListOwner) -> None:
@@ -241,8 +241,8 @@ def test_a_list_that_has_just_grown_is_searched_on_an_index(
     with container.db.system_transaction() as tx:
         # Which table is small enough to be read whole is PostgreSQL's to say: this one may seem so.
         tx.execute(sa.text("set local enable_seqscan = off"))
-        wanted = sa.select(select_matching_recipients("person77 last7", owner.id).c.id)
-        looked = str(wanted.compile(dialect=tx.dialect, compile_kwargs={"literal_binds": True}))
+        query = sa.select(select_matching_recipients("person77 last7", owner.id).c.id)
+        looked = str(query.compile(dialect=tx.dialect, compile_kwargs={"literal_binds": True}))
         plan = "\n".join(tx.execute(sa.text(f"explain {looked.replace(':', chr(92) + ':')}")).scalars())
     assert "recipient_search_words" in plan
     assert len(found(owner, f"/mailing-lists/{list_id}/recipients", "person77 last77")) == 2

@@ -72,7 +72,9 @@ def test_pieces_are_found_before_they_are_indexed_and_after(owner: Account, cont
     assert (count(container, "search_backlog"), count(container, "item_search")) == (0, MANY)
 
 
-def test_who_changes_or_leaves_before_that_is_found_as_they_are(lister: ListOwner, container: Container) -> None:
+def test_people_changed_or_deleted_before_indexing_are_found_as_they_are(
+    lister: ListOwner, container: Container
+) -> None:
     owner, (_, ids) = lister.account, fill(lister)
     owner.put(f"/recipients/{ids[0]}", {"name": "Zelda Quick"})
     owner.call("DELETE", f"/recipients/{ids[1]}")
@@ -84,15 +86,15 @@ def test_who_changes_or_leaves_before_that_is_found_as_they_are(lister: ListOwne
 
 
 @pytest.mark.parametrize("change", ["renamed", "deleted"])
-def test_who_changes_while_they_are_indexed_leaves_no_old_words(
+def test_people_changed_while_being_indexed_leave_no_old_words(
     lister: ListOwner, container: Container, change: str
 ) -> None:
     owner, (_, ids) = lister.account, fill(lister)
-    asked: dict[str, Any] = {
+    requests: dict[str, Any] = {
         "renamed": ("PUT", f"/recipients/{ids[1]}", {"json": {"name": "Zelda Quick"}}),
         "deleted": ("DELETE", f"/recipients/{ids[1]}", {}),
     }
-    method, path, more = asked[change]
+    method, path, more = requests[change]
     with ThreadPoolExecutor(1) as elsewhere:
         with container.db.system_transaction() as worker:
             worker.execute(sa.select(sa.func.index_search_backlog()))

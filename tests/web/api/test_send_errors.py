@@ -196,7 +196,7 @@ def test_a_field_whose_name_is_half_a_character_is_refused(owner: Account, conta
         ({"recipients": [person(custom10=5)]}, "recipients.0.custom10"),
     ],
 )  # fmt: skip
-def test_a_wish_that_cannot_be_mailed_names_its_fault(
+def test_the_error_for_an_impossible_request_names_its_field(
     owner: Account, container: Container, changes: dict[str, Any], field: str
 ) -> None:
     before = traces(container)

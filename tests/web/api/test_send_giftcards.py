@@ -94,7 +94,7 @@ def test_the_brand_has_two_names(owner: Account, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "wanted"),
+    ("changes", "expected"),
     [
         ({}, ("inkwell-otter", "Inkwell & Otter Books", 10_000, None)),
         ({"giftcard_amount": 5_000}, ("inkwell-otter", "Inkwell & Otter Books", 5_000, None)),
@@ -104,11 +104,11 @@ def test_the_brand_has_two_names(owner: Account, name: str) -> None:
     ],
 )
 def test_the_call_wins_over_its_template_each_part_by_itself(
-    owner: Account, container: Container, said: dict[str, Any], wanted: tuple[Any, ...]
+    owner: Account, container: Container, changes: dict[str, Any], expected: tuple[Any, ...]
 ) -> None:
-    sent = owner.send("giftcard", **NO_CARD | {"message_template": template(owner)} | said)
+    sent = owner.send("giftcard", **NO_CARD | {"message_template": template(owner)} | changes)
     assert sent.status_code == 200, sent.text
-    assert gift_of(container, sent.json()["id"]) == wanted
+    assert gift_of(container, sent.json()["id"]) == expected
 
 
 def test_a_templates_landing_page_and_background_are_used(
@@ -128,7 +128,7 @@ def test_a_templates_landing_page_and_background_are_used(
 
 @pytest.mark.parametrize("verb", ["send", "estimate"])
 @pytest.mark.parametrize(
-    ("said", "field", "sentence"),
+    ("changes", "field", "sentence"),
     [
         ({"giftcard_brand": None}, "giftcard_brand", f"Say whose card it is. Choose one of {CODES}"),
         ({"giftcard_brand": " "}, "giftcard_brand", f"Say whose card it is. Choose one of {CODES}"),
@@ -148,26 +148,26 @@ def test_a_templates_landing_page_and_background_are_used(
     ],
 )
 def test_a_wrong_card_is_refused_by_its_field_with_the_choices(
-    owner: Account, container: Container, verb: str, said: dict[str, Any], field: str, sentence: str
+    owner: Account, container: Container, verb: str, changes: dict[str, Any], field: str, sentence: str
 ) -> None:
     before = traces(container)
-    refused = owner.post(f"/{verb}/giftcard", postcard(**GIFT | said))
+    refused = owner.post(f"/{verb}/giftcard", postcard(**GIFT | changes))
     assert refused.status_code == 422, refused.text
     assert sentence in refused.json()["errors"].pop(field)[0]
     assert set(refused.json()["errors"]) - {field} <= {"giftcard_amount"}
     assert traces(container) == before
 
 
-def test_what_is_wrong_with_a_template_is_said_of_the_template(owner: Account, container: Container) -> None:
+def test_errors_of_a_template_name_the_template(owner: Account, container: Container) -> None:
     saved, body = template(owner), NO_CARD
     other = owner.send("giftcard", **body | {"giftcard_brand": "brindlewick"}, message_template=saved)
     assert other.json()["errors"] == {
         "message_template": [f"There is no Brindlewick Coffee card of 10000 cents. {AMOUNTS} (its giftcard_amount)"]
     }
     retire(container, "inkwell-otter")
-    [told] = owner.send("giftcard", **body, message_template=saved).json()["errors"]["message_template"]
-    assert told.startswith("There is no gift card brand inkwell-otter. Choose one of anywhere-and-back,")
-    assert told.endswith(" (its giftcard_brand_code)")
+    [error] = owner.send("giftcard", **body, message_template=saved).json()["errors"]["message_template"]
+    assert error.startswith("There is no gift card brand inkwell-otter. Choose one of anywhere-and-back,")
+    assert error.endswith(" (its giftcard_brand_code)")
     assert owner.send("giftcard", message_template=saved).status_code == 200
 
 
@@ -221,27 +221,27 @@ class TestOldClients:
         assert owner.post("/send/giftcard", old | {"preview": True}).json()["data"]["sides"] == ["front", "back"]
         stored = owner.post("/stored_send/giftcard", old).json()["stored_send_url"]
         assert owner.post(stored.partition("/api/v2")[2], {}).json()["giftcard_amount"] == VALUE
-        wanted = plan(piece="giftcard", **GIFT) | {"enabled": False}
-        wanted["send"] |= {"giftcard_amount": None, "giftcard_amount_in_cents": VALUE}
-        wanted["mailing_list_id"] = ListOwner(owner).make()
-        made = owner.post("/automations", wanted)
+        automation = plan(piece="giftcard", **GIFT) | {"enabled": False}
+        automation["send"] |= {"giftcard_amount": None, "giftcard_amount_in_cents": VALUE}
+        automation["mailing_list_id"] = ListOwner(owner).make()
+        made = owner.post("/automations", automation)
         assert made.status_code == 201, made.text
 
 
-def test_an_operator_is_told_the_switch_for_the_old_name_and_nobody_else(
+def test_only_an_operator_reads_the_setting_for_the_old_field_name(
     container: Container, http: Any, owner: Account
 ) -> None:
     old = {"giftcard_amount": None, "giftcard_amount_in_cents": VALUE}
     operator = make_operator(container, http)
-    for asker, is_told in ((owner, False), (operator, True)):
+    for asker, reads_setting in ((owner, False), (operator, True)):
         for refused in (
             asker.send("giftcard", **old),
             asker.post("/stored_send/giftcard", postcard(**GIFT) | old),
             asker.post("/message-templates", {"type": "giftcard", "name": "a", "content": "b", **GIFT, **old}),
         ):
-            [told] = refused.json()["errors"]["giftcard_amount_in_cents"]
-            assert told.startswith("Use giftcard_amount")
-            assert ("QUILLPOST_LEGACY_FIELDS=true" in told) is is_told
+            [error] = refused.json()["errors"]["giftcard_amount_in_cents"]
+            assert error.startswith("Use giftcard_amount")
+            assert ("QUILLPOST_LEGACY_FIELDS=true" in error) is reads_setting
 
 
 def test_a_preview_has_two_sides_and_makes_nothing(owner: Account) -> None:

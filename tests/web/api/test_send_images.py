@@ -45,7 +45,7 @@ def test_a_good_picture_is_kept_with_the_order(
     assert container.storage.store.get(kept) == picture("PNG")
 
 
-def test_a_background_that_is_not_wanted_is_not_fetched(owner: Account, gallery: ScriptedServer) -> None:
+def test_an_unused_background_is_not_fetched(owner: Account, gallery: ScriptedServer) -> None:
     saved = {"type": "postcard", "name": "Saved", "content": "Hi!"}
     saved["custom_background_url"] = gallery.url("/not-wanted.png")
     template = owner.post("/message-templates", saved).json()["id"]

@@ -75,7 +75,7 @@ def test_recipients_and_lists_may_be_combined(owner: Account, container: Contain
     ]
 
 
-def test_everyone_who_is_not_mailed_says_why_and_costs_nothing(owner: Account, container: Container) -> None:
+def test_people_not_mailed_have_a_reason_and_cost_nothing(owner: Account, container: Container) -> None:
     make_list(owner, [person(address="3 Main St")], is_suppression_list=True)
     number = make_list(
         owner,
@@ -88,8 +88,8 @@ def test_everyone_who_is_not_mailed_says_why_and_costs_nothing(owner: Account, c
     repeated = owner.send(recipients=[person(address="1 Main St")], allow_duplicates=False).json()
     body = postcard(recipients=None, mailing_list_ids=[number], allow_duplicates=False)
     estimate = owner.post("/estimate/postcard", body).json()["data"]
-    wanted = {"total_recipients": 2, "suppressed": 1, "duplicates": 1, "undeliverable": 1}
-    assert {name: estimate[name] for name in wanted} == wanted
+    expected = {"total_recipients": 2, "suppressed": 1, "duplicates": 1, "undeliverable": 1}
+    assert {name: estimate[name] for name in expected} == expected
     assert estimate["authorization_total"] == 109 + 219
     answer = owner.post("/send/postcard", body)
     sent = answer.json()
@@ -144,9 +144,9 @@ def test_orders_scheduled_far_apart_repeat_nothing(owner: Account) -> None:
 def test_whoever_joins_a_suppression_list_before_the_order_is_due_is_not_mailed(
     owner: Account, container: Container, clock: Clock
 ) -> None:
-    barred = make_list(owner, [], is_suppression_list=True)
+    suppression_list = make_list(owner, [], is_suppression_list=True)
     order = owner.send(recipients=people(2), message="Hello!").json()["id"]
-    owner.post("/recipients", person(address="2 Main St") | {"mailing_list_id": barred})
+    owner.post("/recipients", person(address="2 Main St") | {"mailing_list_id": suppression_list})
     run_jobs_for(container, clock, seconds=45)
     assert pieces(owner, order) == [("Person 1", "Delivered", None), ("Person 2", "Failed", SUPPRESSED)]
 
@@ -204,7 +204,7 @@ def test_the_message_must_fit_with_the_longest_values_that_the_lists_hold(owner:
     assert short.status_code == 200
 
 
-def test_a_preview_shows_the_first_of_the_lists_who_can_be_mailed(owner: Account) -> None:
+def test_a_preview_shows_the_first_mailable_person_of_the_lists(owner: Account) -> None:
     number = make_list(owner, [{"email": "m@example.com"}, person(name="Zoe Zed")])
     nobody = make_list(owner, [{"email": "m@example.com"}])
     shown = owner.send(recipients=None, mailing_list_ids=[number], preview=True)
@@ -263,15 +263,15 @@ def test_the_code_of_a_list_is_printed_when_the_call_has_none(owner: Account, co
 
 
 @pytest.mark.parametrize("url", ["https://example.com/%FRISTNAME%", "http://127.0.0.1/"])
-def test_a_wrong_code_of_a_list_is_told_of_the_list(owner: Account, container: Container, url: str) -> None:
+def test_the_error_for_a_qr_code_of_a_list_names_the_list(owner: Account, container: Container, url: str) -> None:
     """Such as one that was kept before codes were checked as they are now."""
     good, bad = make_list(owner, [person()]), make_list(owner, [person()])
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(mailing_lists).where(mailing_lists.c.id == bad).values(qrcode_url=url))
     refused = owner.send(recipients=None, mailing_list_ids=[good, bad])
     assert refused.status_code == 422
-    [[field, [told]]] = refused.json()["errors"].items()
-    assert (field, told.endswith(f" (the qrcode_url of list {bad})")) == ("mailing_list_ids", True)
+    [[field, [error]]] = refused.json()["errors"].items()
+    assert (field, error.endswith(f" (the qrcode_url of list {bad})")) == ("mailing_list_ids", True)
 
 
 def test_the_code_of_a_list_may_hold_variables(owner: Account) -> None:

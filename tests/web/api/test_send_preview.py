@@ -70,9 +70,7 @@ def test_a_changed_link_opens_nothing(owner: Account, http: TestClient) -> None:
     assert (http.get(other).status_code, http.get(other).json()) == (404, {"message": "Not Found"})
 
 
-def test_the_first_recipient_who_can_be_mailed_is_drawn_unless_another_is_asked_for(
-    owner: Account, http: TestClient
-) -> None:
+def test_the_first_mailable_recipient_is_drawn_unless_another_is_chosen(owner: Account, http: TestClient) -> None:
     audience = [
         {"name": "No Address", "email": "only@example.com"},
         person(name="Ada"),

@@ -135,7 +135,7 @@ def test_refused_recipients_are_neither_counted_nor_billed_but_seen(owner: Accou
     assert "no mailing address" in items[2]["failure"]
 
 
-def test_addresses_in_other_scripts_are_told_apart(owner: Account) -> None:
+def test_addresses_in_other_scripts_are_distinguished(owner: Account) -> None:
     tokyo = [
         {"name": "Sato", "address": "東京都千代田区1-1", "city": "東京", "country": "JP"},
         {"name": "Mori", "address": "東京都港区2-2", "city": "東京", "country": "JP"},

@@ -104,18 +104,18 @@ def test_an_image_template_is_printed_and_shown(owner: Account, container: Conta
 
 
 @pytest.mark.parametrize(
-    ("piece", "changes", "wanted"),
+    ("piece", "changes", "expected"),
     [("notecard", {}, "notecard"), ("letter", {}, "letter"), ("postcard", {"size": "6x11"}, "postcard6x11")],
 )
 def test_a_message_template_of_another_type_is_refused(
-    owner: Account, container: Container, piece: str, changes: dict[str, str], wanted: str
+    owner: Account, container: Container, piece: str, changes: dict[str, str], expected: str
 ) -> None:
     saved = message_template(owner)
     before = traces(container)
     refused = owner.send(piece, message_template=saved, **changes)
     assert refused.status_code == 422
     assert refused.json()["errors"] == {
-        "message_template": [f"This template is of type postcard; this piece needs one of type {wanted}."]
+        "message_template": [f"This template is of type postcard; this piece needs one of type {expected}."]
     }
     assert traces(container) == before
 
@@ -137,7 +137,7 @@ def test_a_template_that_is_unknown_or_a_strangers_is_refused(
 ) -> None:
     ways: dict[str, Callable[[Account], int]] = {
         "message_template": message_template,
-        "image_template": lambda who: image_template(who, art),
+        "image_template": lambda account: image_template(account, art),
     }
     make = ways[field]
     theirs, elsewhere = make(stranger), make_sub_account(container, owner)
@@ -168,7 +168,7 @@ def test_every_picture_and_pdf_that_is_gone_is_named_at_once(owner: Account, art
     assert set(letter.json()["errors"]) == {"front_image_url", "additional_pages_url"}
 
 
-def test_a_soft_background_of_a_template_is_told_by_its_part(owner: Account, art: ImageServer) -> None:
+def test_a_warning_about_a_templates_background_names_its_field(owner: Account, art: ImageServer) -> None:
     saved = message_template(owner, type="postcard6x11", custom_background_url=art.picture())
     sent = owner.send(size="6x11", message_template=saved)
     assert "message_template (its custom_background_url)" in sent.headers["X-Warnings"]

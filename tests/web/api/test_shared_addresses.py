@@ -6,7 +6,7 @@ from support.factories import Account, person, postcard, run_due_jobs
 SAME = "Another recipient of this order has the same address."
 SUPPRESSED = "This address is on a suppression list."
 
-BARRED = person(name="Barred", email="barred@example.com")
+SUPPRESSED_PERSON = person(name="Barred", email="barred@example.com")
 ADA, BOB = person(name="Ada", email="ada@example.com"), person(name="Bob")
 
 
@@ -17,14 +17,14 @@ def make_list(owner: Account, row: dict[str, str], **fields: object) -> int:
     return number
 
 
-def test_an_e_mail_that_is_barred_does_not_take_the_address(owner: Account, container: Container) -> None:
+def test_a_suppressed_email_does_not_suppress_the_address(owner: Account, container: Container) -> None:
     make_list(owner, {"email": "barred@example.com"}, is_suppression_list=True)
-    barred, ada, bob = (make_list(owner, someone) for someone in (BARRED, ADA, BOB))
+    suppressed, ada, bob = (make_list(owner, someone) for someone in (SUPPRESSED_PERSON, ADA, BOB))
     for audience in (
-        {"recipients": [BARRED, ADA, BOB]},
-        {"recipients": None, "mailing_list_ids": [barred, ada, bob]},
-        {"recipients": [BARRED], "mailing_list_ids": [ada, bob]},
-        {"recipients": [BARRED, ADA], "mailing_list_ids": [bob]},
+        {"recipients": [SUPPRESSED_PERSON, ADA, BOB]},
+        {"recipients": None, "mailing_list_ids": [suppressed, ada, bob]},
+        {"recipients": [SUPPRESSED_PERSON], "mailing_list_ids": [ada, bob]},
+        {"recipients": [SUPPRESSED_PERSON, ADA], "mailing_list_ids": [bob]},
     ):
         body = postcard(**audience)
         found = owner.post("/estimate/postcard", body).json()["data"]
@@ -33,5 +33,5 @@ def test_an_e_mail_that_is_barred_does_not_take_the_address(owner: Account, cont
         assert (sent["total_estimated_recipients"], sent["authorization_total"]) == (1, 109)
         run_due_jobs(container)
         rows = owner.get(f"/orders/{sent['id']}/items").json()["data"]
-        told = {row["recipient"]["name"]: row["failure"] for row in rows}
-        assert told == {"Barred": SUPPRESSED, "Ada": None, "Bob": SAME}
+        failures = {row["recipient"]["name"]: row["failure"] for row in rows}
+        assert failures == {"Barred": SUPPRESSED, "Ada": None, "Bob": SAME}

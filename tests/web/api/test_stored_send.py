@@ -75,7 +75,7 @@ def test_a_wrong_body_is_refused_when_it_is_stored(owner: Account, container: Co
     assert traces(container) == before
 
 
-def test_what_has_become_wrong_is_said_when_it_is_sent_and_nothing_is_used_up(owner: Account) -> None:
+def test_a_send_that_became_invalid_is_refused_and_not_used_up(owner: Account) -> None:
     saved = owner.post("/message-templates", {"type": "postcard", "name": "Hi", "content": "Hi!"}).json()
     path = stored(owner, message_template=saved["id"])
     assert owner.delete(f"/message-templates/{saved['id']}").status_code == 200
@@ -95,7 +95,7 @@ def test_a_form_is_stored_as_it_came(owner: Account) -> None:
     assert (sent.status_code, sent.json()["size"]) == (200, "6x9")
 
 
-def test_two_who_open_it_at_the_same_moment_send_once(owner: Account) -> None:
+def test_opening_it_several_times_at_once_sends_once(owner: Account) -> None:
     path = stored(owner)
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: owner.get(path), range(4)))
@@ -127,7 +127,7 @@ def test_a_byte_order_mark_is_forgotten(owner: Account) -> None:
     assert owner.get(path).status_code == 200
 
 
-def forget(container: Container) -> None:
+def delete_expired(container: Container) -> None:
     """The job, as a worker runs it."""
     (job,) = (task for task in app_tasks.build_tasks(container) if task.name == "stored_sends.delete_expired")
     assert job.cron is not None
@@ -148,17 +148,17 @@ def test_ninety_days_after_it_was_stored_or_sent_it_is_gone(owner: Account, cont
     clock.advance(days=60)
     late = owner.get(sent_late)
     clock.advance(days=29)
-    forget(container)
+    delete_expired(container)
     assert {owner.call("HEAD", path).status_code for path in (waiting, sent, sent_late)} == {200}
     clock.advance(days=2)
-    forget(container)
+    delete_expired(container)
     for path in (waiting, sent):
         gone = owner.get(path)
         assert (gone.status_code, gone.json()) == (404, {"message": "Not Found"})
     assert owner.get(sent_late).content == late.content
     assert owner.get("/orders").json()["meta"]["total"] == 2
     clock.advance(days=60)
-    forget(container)
+    delete_expired(container)
     assert owner.get(sent_late).status_code == 404
 
 
@@ -166,8 +166,8 @@ def test_a_preview_that_is_looked_at_stays(owner: Account, container: Container,
     path = stored(owner, preview=True)
     for _ in range(2):
         clock.advance(days=60)
-        forget(container)
+        delete_expired(container)
         assert owner.get(path).json()["success"] is True
     clock.advance(days=91)
-    forget(container)
+    delete_expired(container)
     assert owner.get(path).status_code == 404

@@ -20,8 +20,8 @@ from support.tenant_rows import insert_least
 from support.waiting import wait_until
 
 
-def remove(who: Account, sub_account: int) -> Any:
-    return who.call("DELETE", f"/sub-accounts/{sub_account}")
+def remove(account: Account, sub_account: int) -> Any:
+    return account.call("DELETE", f"/sub-accounts/{sub_account}")
 
 
 def give(container: Container, owner: Account, branch: int | None, table: str, **columns: object) -> int:

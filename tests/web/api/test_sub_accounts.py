@@ -38,12 +38,12 @@ def asker(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.Te
         yield account
 
 
-def create(who: Account, **body: Any) -> Any:
-    return who.post("/sub-accounts", {"title": "Branch"} | body)
+def create(account: Account, **body: Any) -> Any:
+    return account.post("/sub-accounts", {"title": "Branch"} | body)
 
 
-def change(who: Account, sub_account: object, **body: Any) -> Any:
-    return who.call("PUT", f"/sub-accounts/{sub_account}", json=body)
+def change(account: Account, sub_account: object, **body: Any) -> Any:
+    return account.call("PUT", f"/sub-accounts/{sub_account}", json=body)
 
 
 def count(container: Container) -> int:
@@ -200,7 +200,7 @@ def test_a_change_touches_what_it_names_alone(owner: Account, clock: Clock) -> N
     assert cleared["return_name"] is None
 
 
-def test_a_return_address_is_judged_as_it_stands_after_the_change(owner: Account) -> None:
+def test_a_return_address_is_checked_as_it_is_after_the_change(owner: Account) -> None:
     made = create(owner, **HOME).json()["id"]
     assert change(owner, made, return_city="Dallas").status_code == 200
     assert list(change(owner, made, return_address=None).json()["errors"]) == ["return_address"]

@@ -14,34 +14,41 @@ JOE = "joe@example.com"
 
 
 JANE, NEIGHBOUR = (check_recipient(person(address=street))[0] for street in ("12 Main St", "14 Main St"))
-ASKED = ("Jane", JANE.address_key, None), ("a neighbour", NEIGHBOUR.address_key, None), ("Joe", None, JOE)
+LOOKUPS = ("Jane", JANE.address_key, None), ("a neighbour", NEIGHBOUR.address_key, None), ("Joe", None, JOE)
 
 
-def suppressed(container: Container, who: Account) -> set[str]:
+def suppressed(container: Container, account: Account) -> set[str]:
     """Of those at two addresses and one with an e-mail, whom the account must not mail to, as a send asks."""
-    _, keys, emails = zip(*ASKED, strict=True)
-    asked = sa.text(
+    _, keys, emails = zip(*LOOKUPS, strict=True)
+    query = sa.text(
         "select suppressed_places(:sub_account, 'test', cast(:keys as text[]), cast(:none as text[]),"
         " cast(:emails as text[]))"
     )
-    with container.db.transaction(build_tenant(Caller(who.id, "test", who.sub_account_id))) as tx:
+    with container.db.transaction(build_tenant(Caller(account.id, "test", account.sub_account_id))) as tx:
         places = tx.execute(
-            asked,
-            {"sub_account": who.sub_account_id, "keys": list(keys), "none": [None] * len(keys), "emails": list(emails)},
+            query,
+            {
+                "sub_account": account.sub_account_id,
+                "keys": list(keys),
+                "none": [None] * len(keys),
+                "emails": list(emails),
+            },
         )
-        return {ASKED[place - 1][0] for place in places.scalars()}
+        return {LOOKUPS[place - 1][0] for place in places.scalars()}
 
 
 def test_people_are_added_read_and_removed_as_on_any_list(owner: Account, container: Container) -> None:
     lists = ListOwner(owner)
-    barred = lists.make("Do not mail", is_suppression_list=True)
-    added = lists.add(barred).json()
+    suppression_list = lists.make("Do not mail", is_suppression_list=True)
+    added = lists.add(suppression_list).json()
     assert added["mailing-list"]["is_suppression_list"] is True
-    assert field_errors(lists.add(barred)) == {"address": [TAKEN]}
-    lists.add_email(barred, "Joe@example.com")
+    assert field_errors(lists.add(suppression_list)) == {"address": [TAKEN]}
+    lists.add_email(suppression_list, "Joe@example.com")
     lists.fill(lists.make("Mailed"), "9 Oak Ave")
     assert suppressed(container, owner) == {"Jane", "Joe"}
-    gone = owner.post("/recipients-utils/delete-by-address", {"mailing_list_id": barred, "address": "12 Main St"})
+    gone = owner.post(
+        "/recipients-utils/delete-by-address", {"mailing_list_id": suppression_list, "address": "12 Main St"}
+    )
     assert gone.status_code == 200
     assert suppressed(container, owner) == {"Joe"}
 
@@ -57,14 +64,14 @@ def test_a_list_becomes_one_and_ceases_to_be(owner: Account, container: Containe
         assert suppressed(container, owner) == known
 
 
-def test_the_accounts_own_holds_for_a_teammate_who_does_not_see_it(
+def test_the_accounts_own_list_applies_to_teammates_without_access(
     owner: Account, stranger: Account, container: Container
 ) -> None:
     lists = ListOwner(owner)
     mate = make_teammate(container, owner, make_sub_account(container, owner))
-    barred = lists.make(is_suppression_list=True)
-    lists.add(barred)
-    assert mate.get(f"/mailing-lists/{barred}").status_code == 404
+    suppression_list = lists.make(is_suppression_list=True)
+    lists.add(suppression_list)
+    assert mate.get(f"/mailing-lists/{suppression_list}").status_code == 404
     assert suppressed(container, mate) == {"Jane"}
     assert suppressed(container, stranger) == set()
 
@@ -75,9 +82,9 @@ HALF = {"address": "12 Main St", "city": "Austin", "province": "TX"}
 def test_half_an_address_bars_by_its_email(owner: Account) -> None:
     """A street may be in many places: it bars none of them."""
     lists = ListOwner(owner)
-    barred = lists.make(is_suppression_list=True)
+    suppression_list = lists.make(is_suppression_list=True)
     jane, joe = person(email="jane@example.com"), person(email="joe@example.com")
-    added = owner.post("/recipients", HALF | {"email": "Jane@example.com", "mailing_list_id": barred})
+    added = owner.post("/recipients", HALF | {"email": "Jane@example.com", "mailing_list_id": suppression_list})
     assert added.status_code == 201, added.text
     listed = [lists.make(), lists.make()]
     for list_id, someone in zip(listed, (jane, joe), strict=True):
@@ -96,25 +103,25 @@ def test_half_an_address_that_comes_onto_the_list_later_stops_the_piece(
     owner: Account, container: Container, clock: Clock
 ) -> None:
     order = owner.send(recipients=[person(email="jane@example.com")]).json()["id"]
-    barred = ListOwner(owner).make(is_suppression_list=True)
-    owner.post("/recipients", HALF | {"email": "jane@example.com", "mailing_list_id": barred})
+    suppression_list = ListOwner(owner).make(is_suppression_list=True)
+    owner.post("/recipients", HALF | {"email": "jane@example.com", "mailing_list_id": suppression_list})
     run_jobs_for(container, clock, seconds=15)
     [item] = owner.get(f"/orders/{order}/items").json()["data"]
     assert (item["status"], item["failure"]) == ("Failed", SUPPRESSED)
 
 
-def test_who_would_bar_nobody_is_refused(owner: Account, container: Container) -> None:
+def test_an_entry_that_would_suppress_nobody_is_refused(owner: Account, container: Container) -> None:
     lists = ListOwner(owner)
-    barred, plain = lists.make(is_suppression_list=True), lists.make()
+    suppression_list, plain = lists.make(is_suppression_list=True), lists.make()
     before = traces(container)
-    assert field_errors(owner.post("/recipients", HALF | {"mailing_list_id": barred})) == {
+    assert field_errors(owner.post("/recipients", HALF | {"mailing_list_id": suppression_list})) == {
         "address": [INEFFECTIVE_ENTRY]
     }
-    [row] = owner.post("/recipients_multi", [HALF | {"mailing_list_id": barred}]).json()
+    [row] = owner.post("/recipients_multi", [HALF | {"mailing_list_id": suppression_list}]).json()
     assert row["error"] == f"address: {INEFFECTIVE_ENTRY}"
     assert traces(container) == before
     half = owner.post("/recipients", HALF | {"mailing_list_id": plain}).json()["id"]
-    moved = owner.put(f"/recipients/{half}", {"mailing_list_id": barred})
+    moved = owner.put(f"/recipients/{half}", {"mailing_list_id": suppression_list})
     assert field_errors(moved) == {"address": [INEFFECTIVE_ENTRY]}
     changed = lists.put(f"/mailing-lists/{plain}", {"is_suppression_list": True})
     assert list(field_errors(changed)) == ["is_suppression_list"]

@@ -49,8 +49,8 @@ class House:
             )  # fmt: skip
 
     def pair(self, **how: Any) -> tuple[Token, Token]:
-        told = self.app.tokens(**how)
-        return told["access_token"], told["refresh_token"]
+        tokens = self.app.tokens(**how)
+        return tokens["access_token"], tokens["refresh_token"]
 
     def page(self) -> Token:
         given = self.app.browser.post("/session/token", headers={"Accept": "application/json"})

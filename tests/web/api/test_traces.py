@@ -40,7 +40,7 @@ def test_what_only_reads_leaves_none(owner: Account, container: Container) -> No
     assert traces(container) == before
 
 
-def test_who_watches_sees_what_a_look_at_every_table_shows(owner: Account, container: Container) -> None:
+def test_a_watch_sees_what_reading_every_table_shows(owner: Account, container: Container) -> None:
     """Also what a key or a trigger changes in another table, what a table in parts has, and files."""
     watch = TraceWatch(container)
     changes: list[Callable[[psycopg.Connection], object]] = [
@@ -61,7 +61,7 @@ def test_who_watches_sees_what_a_look_at_every_table_shows(owner: Account, conta
     assert all(before != after for before, after in pairwise(seen))
 
 
-def test_who_watches_sees_nothing_of_what_was_undone(owner: Account, container: Container) -> None:
+def test_a_watch_sees_nothing_of_a_rollback(owner: Account, container: Container) -> None:
     watch = TraceWatch(container)
     before = watch.traces()
     with container.db.system_transaction() as tx:

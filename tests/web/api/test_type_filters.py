@@ -40,10 +40,10 @@ def sent_each(owner: Account) -> dict[int, str]:
 
 def test_orders_are_found_by_every_name_of_their_type(owner: Account) -> None:
     known = sent_each(owner)
-    for name, wanted in NAMES.items():
+    for name, expected in NAMES.items():
         found = owner.call("GET", "/orders", params={"type": name}).json()
-        assert sorted(known[order["id"]] for order in found["data"]) == sorted(wanted), name
-        assert found["meta"]["total"] == len(wanted), name
+        assert sorted(known[order["id"]] for order in found["data"]) == sorted(expected), name
+        assert found["meta"]["total"] == len(expected), name
     dated = {"type": "postcard6x9", "created_after": "2000-01-01"}
     assert owner.call("GET", "/orders/list", params=dated).json()["meta"]["total"] == 1
 
@@ -55,10 +55,10 @@ def test_no_match_is_an_empty_page_and_an_unknown_name_is_refused(owner: Account
         assert (found.status_code, found.json()["data"], found.json()["meta"]["total"]) == (200, [], 0)
     for unknown in ("postcard9x9", "letter/windowed", "%", "postcard\x00"):
         refused = owner.call("GET", path, params={"type": unknown})
-        [told] = refused.json()["errors"]["type"]
+        [error] = refused.json()["errors"]["type"]
         assert refused.status_code == 422
-        assert "postcard6x9" in told
-        assert "windowlessletter" in told
+        assert "postcard6x9" in error
+        assert "windowlessletter" in error
     assert owner.call("GET", path, params={"type": " "}).status_code == 200
 
 

@@ -18,8 +18,8 @@ LISTINGS = sorted(
 
 @pytest.mark.parametrize("path", LISTINGS)
 def test_every_call_names_the_parameters_that_it_does_not_know(owner: Account, path: str) -> None:
-    asked = {"serch": "Jane", "page[size]": "3", "filter[name]": "Jane"}
-    answer = owner.call("GET", path, params=asked)
+    params = {"serch": "Jane", "page[size]": "3", "filter[name]": "Jane"}
+    answer = owner.call("GET", path, params=params)
     assert answer.headers[IGNORED_HEADER] == "filter[name], page[size], serch"
 
 

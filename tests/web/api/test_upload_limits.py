@@ -38,7 +38,7 @@ class Works:
         await send({"type": "http.response.body", "body": b"{}"})
 
 
-async def called(gate: ASGIApp, who: Account, path: str = FILE) -> tuple[int, Any]:
+async def called(gate: ASGIApp, account: Account, path: str = FILE) -> tuple[int, Any]:
     got: list[Message] = []
 
     async def receive() -> Message:
@@ -47,7 +47,7 @@ async def called(gate: ASGIApp, who: Account, path: str = FILE) -> tuple[int, An
     async def send(message: Message) -> None:
         got.append(message)
 
-    headers = [(b"authorization", f"Bearer {who.token}".encode()), (b"content-type", b"text/csv")]
+    headers = [(b"authorization", f"Bearer {account.token}".encode()), (b"content-type", b"text/csv")]
     scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "client": ("127.0.0.1", 1)}
     async with asyncio.timeout(30):
         await gate(scope, receive, send)
@@ -58,8 +58,8 @@ async def called(gate: ASGIApp, who: Account, path: str = FILE) -> tuple[int, An
 async def crowded(works: Works, gate: ASGIApp, senders: list[Account]) -> AsyncIterator[None]:
     """While each of them has a file there."""
     async with asyncio.TaskGroup() as others:
-        for who in senders:
-            others.create_task(called(gate, who))
+        for account in senders:
+            others.create_task(called(gate, account))
         async with asyncio.timeout(30):
             for _ in senders:
                 await works.at_work.acquire()

@@ -37,8 +37,8 @@ def sender(service: Container) -> Iterator[Account]:
         yield make_account(service, http, "sender@example.com")
 
 
-def post(who: Account, body: bytes, kind: str = FORM, *, path: str = "/image-templates") -> Response:
-    return who.call("POST", path, content=body, headers={"Content-Type": kind})
+def post(account: Account, body: bytes, kind: str = FORM, *, path: str = "/image-templates") -> Response:
+    return account.call("POST", path, content=body, headers={"Content-Type": kind})
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def every_answer(owner: Account, piece: str = "postcard", **body: Any) -> list[l
     return [*map(read_warnings, answers), *in_bodies]
 
 
-def test_low_resolution_is_told_everywhere(owner: Account) -> None:
+def test_low_resolution_is_reported_everywhere(owner: Account) -> None:
     file = BytesIO()
     Image.new("RGB", (300, 204), "white").save(file, "PNG")
     template = upload(owner, image=file.getvalue()).json()["id"]
@@ -50,19 +50,19 @@ def test_low_resolution_is_told_everywhere(owner: Account) -> None:
     assert len({str(warnings) for warnings in found}) == 1
 
 
-def test_characters_that_a_style_lacks_are_told_everywhere(owner: Account) -> None:
+def test_characters_missing_in_a_style_are_reported_everywhere(owner: Account) -> None:
     found = every_answer(owner, message="Hi Жук!")
     assert all("has no Ж (cyrillic capital letter zhe)" in warnings[0] for warnings in found)
 
 
-def test_a_message_that_was_shrunk_is_told_everywhere(owner: Account) -> None:
+def test_a_shrunk_message_is_reported_everywhere(owner: Account) -> None:
     found = every_answer(owner, message=LONG)
     assert all(warnings[0].startswith(SHRUNK) for warnings in found), found
     for usual in ({"message": "Hi!"}, {"message": LONG, "size": "6x11"}):
         assert read_warnings(owner.send(**usual)) == []
 
 
-def test_a_size_that_was_asked_for_is_not_shrunk(owner: Account) -> None:
+def test_a_requested_font_size_is_not_shrunk(owner: Account) -> None:
     [style] = [
         each["handwriting_style_id"] for each in owner.get("/handwriting-styles").json()["data"] if each["type"] == "AI"
     ][:1]
@@ -79,12 +79,12 @@ def test_other_words_take_the_warning_back(owner: Account) -> None:
 
 
 @pytest.mark.parametrize("color", ["#fdfdfd", "rgba(0,0,0,0.1)", "#ffee88"])
-def test_ink_that_is_too_light_for_white_paper_is_told_everywhere(owner: Account, color: str) -> None:
+def test_ink_too_light_for_white_paper_is_reported_everywhere(owner: Account, color: str) -> None:
     found = every_answer(owner, handwriting_color=color)
     assert all(warnings[0].startswith(f"{HARD_TO_READ} on white paper") for warnings in found), found
 
 
-def test_ink_that_is_lost_on_the_art_is_told_everywhere(owner: Account, art: ImageServer) -> None:
+def test_ink_lost_on_the_art_is_reported_everywhere(owner: Account, art: ImageServer) -> None:
     found = every_answer(owner, custom_background_image=art.picture("black"))
     assert all(warnings[0].startswith(f"{HARD_TO_READ} on custom_background_image") for warnings in found)
     light = every_answer(owner, custom_background_image=art.picture("black"), handwriting_color="#ffffff")
@@ -101,8 +101,8 @@ def test_the_picture_under_a_letters_cover_counts(owner: Account, art: ImageServ
 def test_each_recipients_own_picture_is_looked_at(owner: Account, art: ImageServer) -> None:
     url = art.picture("~CUSTOM1~")
     people = [person(custom1="white"), person(address="13 Main St", custom1="black")]
-    told = read_warnings(owner.send(recipients=people, custom_background_image=url))
-    assert [each.partition(":")[0] for each in told if HARD_TO_READ in each] == [
+    messages = read_warnings(owner.send(recipients=people, custom_background_image=url))
+    assert [each.partition(":")[0] for each in messages if HARD_TO_READ in each] == [
         f"{HARD_TO_READ} on custom_background_image (for recipient 1)"
     ]
 
@@ -184,10 +184,10 @@ def test_the_header_is_a_json_array_in_ascii() -> None:
 def test_a_header_stays_short_and_whole(warnings: list[str]) -> None:
     header = build_warning_header(warnings)["X-Warnings"]
     assert len(header) <= MAX_HEADER_LENGTH
-    told = json.loads(header)
-    assert told[0][:20] == warnings[0][:20]
-    if len(told) < len(warnings):
-        assert told[-1] == f"{len(warnings) - len(told) + 1} more warnings have no room here."
+    messages = json.loads(header)
+    assert messages[0][:20] == warnings[0][:20]
+    if len(messages) < len(warnings):
+        assert messages[-1] == f"{len(warnings) - len(messages) + 1} more warnings have no room here."
 
 
 def test_a_header_tells_no_secret() -> None:

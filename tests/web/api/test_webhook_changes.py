@@ -20,17 +20,17 @@ URL = "https://example.com/hook"
 UNKNOWN_LIST = {"message": "Mailing List Does Not Exist"}
 
 
-def subscribe(who: Account, **changes: Any) -> Any:
-    return who.post("/webhooks", {"url": URL, "type": "*"} | changes).json()
+def subscribe(account: Account, **changes: Any) -> Any:
+    return account.post("/webhooks", {"url": URL, "type": "*"} | changes).json()
 
 
-def change(who: Account, hook: object, **changes: Any) -> Any:
-    return who.call("PUT", f"/webhooks/{hook}", json=changes)
+def change(account: Account, hook: object, **changes: Any) -> Any:
+    return account.call("PUT", f"/webhooks/{hook}", json=changes)
 
 
-def make_list(container: Container, who: Account, sub_account_id: int | None = None) -> int:
+def make_list(container: Container, account: Account, sub_account_id: int | None = None) -> int:
     with container.db.system_transaction() as tx:
-        known: dict[str, object] = {"account_id": who.id, "sub_account_id": sub_account_id}
+        known: dict[str, object] = {"account_id": account.id, "sub_account_id": sub_account_id}
         return int(insert_least(tx, mailing_lists, known))
 
 
@@ -175,16 +175,18 @@ def test_a_change_of_words_alone_leaves_a_receiver_its_rest(owner: Account, cont
 
 
 @pytest.mark.parametrize(
-    ("subscribed", "told"), [("*", "order.status_update"), ("scans.scan_update", "scans.scan_update")]
+    ("subscribed", "event_type"), [("*", "order.status_update"), ("scans.scan_update", "scans.scan_update")]
 )
-def test_a_try_says_which_event_is_on_its_way(owner: Account, container: Container, subscribed: str, told: str) -> None:
+def test_a_try_says_which_event_is_on_its_way(
+    owner: Account, container: Container, subscribed: str, event_type: str
+) -> None:
     hook = subscribe(owner, type=subscribed)["id"]
     tried = owner.post(f"/webhooks/{hook}/test")
     assert tried.status_code == 200
     with container.db.system_transaction() as tx:
         [waiting] = tx.execute(sa.select(deliveries)).all()
-    assert tried.json() == {"message": "success", "event_id": str(waiting.event_id), "event_type": told}
-    assert (waiting.event_type, waiting.status) == (told, "pending")
+    assert tried.json() == {"message": "success", "event_id": str(waiting.event_id), "event_type": event_type}
+    assert (waiting.event_type, waiting.status) == (event_type, "pending")
 
 
 def test_a_try_with_an_idempotency_key_is_made_once(owner: Account, container: Container) -> None:
@@ -201,10 +203,10 @@ def test_another_accounts_or_modes_subscription_looks_like_none(
     with container.db.system_transaction() as tx:
         token = insert_token(tx, owner.id, mode="live", name="live", now=container.clock())[1]
     hook = subscribe(owner)["id"]
-    for who in (stranger, replace(owner, token=token)):
+    for account in (stranger, replace(owner, token=token)):
         answers = [
-            change(who, hook, url="https://example.com/mine"),
-            *(who.post(f"/webhooks/{hook}/{what}") for what in ("pause", "resume", "test")),
+            change(account, hook, url="https://example.com/mine"),
+            *(account.post(f"/webhooks/{hook}/{what}") for what in ("pause", "resume", "test")),
         ]
         assert {(each.status_code, each.text) for each in answers} == {(404, '{"message":"Not Found"}')}
     assert owner.get(f"/webhooks/{hook}").json()["url"] == URL

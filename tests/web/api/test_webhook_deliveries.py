@@ -31,8 +31,8 @@ SENT = {"status": "delivered", "attempts": 1, "body": BODY, "response_status": 2
 GIVEN_UP = {"status": "failed", "attempts": 10, "body": BODY, "next_at": None, "error": "No answer."}
 
 
-def retry(who: Account, hook: int, delivery: int, **how: Any) -> Any:
-    return who.post(f"/webhooks/{hook}/deliveries/{delivery}/retry", **how)
+def retry(account: Account, hook: int, delivery: int, **how: Any) -> Any:
+    return account.post(f"/webhooks/{hook}/deliveries/{delivery}/retry", **how)
 
 
 def test_what_waits_is_listed_newest_first_and_read_alike(owner: Account, container: Container) -> None:
@@ -66,7 +66,7 @@ def test_what_waits_is_listed_newest_first_and_read_alike(owner: Account, contai
     assert owner.get(f"/webhooks/{hook}/deliveries/{last['id']}").json() == last
 
 
-def test_what_came_of_a_delivery_is_told(owner: Account, container: Container) -> None:
+def test_the_outcome_of_a_delivery_is_shown(owner: Account, container: Container) -> None:
     hook = subscribe(owner)
     send_orders(container, owner)
     second, first = (row["id"] for row in list_deliveries(owner, hook))
@@ -79,7 +79,7 @@ def test_what_came_of_a_delivery_is_told(owner: Account, container: Container) -
     assert (lost["status"], lost["error"], lost["next_attempt_at"]) == ("failed", "No answer.", None)
 
 
-def test_a_delivery_by_get_shows_the_url_that_was_asked_for(owner: Account, container: Container) -> None:
+def test_a_delivery_by_get_shows_the_requested_url(owner: Account, container: Container) -> None:
     hook = subscribe(owner, verb="get")
     send_orders(container, owner)
     waiting, sent = list_deliveries(owner, hook)
@@ -132,10 +132,10 @@ def test_a_type_is_looked_for_among_the_newest(
     send_orders(container, owner, 2)
     types = [row["event_type"] for row in owner.get(f"/webhooks/{hook}/deliveries").json()["data"]]
     assert types[-1] == ORDER_STATUS_EVENT, "the first is the oldest"
-    asked = f"/webhooks/{hook}/deliveries?event_type={ORDER_STATUS_EVENT}"
+    path = f"/webhooks/{hook}/deliveries?event_type={ORDER_STATUS_EVENT}"
     for most in (len(types), len(types) - 1):
         monkeypatch.setattr(deliveries, "MAX_LISTED", most)
-        listed, count = owner.get(asked).json(), types[:most].count(ORDER_STATUS_EVENT)
+        listed, count = owner.get(path).json(), types[:most].count(ORDER_STATUS_EVENT)
         is_truncated = most < len(types)
         assert (listed["meta"]["total"], len(listed["data"])) == (count, count)
         assert listed["meta"]["truncated"] == is_truncated
@@ -181,7 +181,7 @@ def test_one_that_arrived_goes_again_as_the_same_event(owner: Account, container
 
 
 @pytest.mark.parametrize("change", [{"verb": "get"}, {"url": "https://example.com/moved"}])
-def test_what_was_sent_elsewhere_is_put_in_words_anew(
+def test_a_retry_after_a_change_builds_a_new_request(
     owner: Account, container: Container, change: dict[str, str]
 ) -> None:
     hook = subscribe(owner, verb="get" if "url" in change else "post")
@@ -227,11 +227,11 @@ def test_strangers_see_and_try_nothing(owner: Account, stranger: Account, contai
     send_orders(container, owner)
     delivery = list_deliveries(owner, hook)[0]["id"]
     before = traces(container)
-    for who in (stranger, teammate, make_live(container, owner)):
+    for account in (stranger, teammate, make_live(container, owner)):
         answers = [
-            who.get(f"/webhooks/{hook}/deliveries"),
-            who.get(f"/webhooks/{hook}/deliveries/{delivery}"),
-            retry(who, hook, delivery),
+            account.get(f"/webhooks/{hook}/deliveries"),
+            account.get(f"/webhooks/{hook}/deliveries/{delivery}"),
+            retry(account, hook, delivery),
         ]
         assert {(each.status_code, each.text) for each in answers} == {(404, '{"message":"Not Found"}')}
     # Through a subscription of one's own nobody reaches into another's log.
@@ -241,7 +241,7 @@ def test_strangers_see_and_try_nothing(owner: Account, stranger: Account, contai
     assert traces(container) == before
 
 
-def test_a_teammate_sees_what_their_sub_account_was_told(owner: Account, container: Container) -> None:
+def test_a_teammate_sees_the_deliveries_of_their_sub_account(owner: Account, container: Container) -> None:
     branch = make_sub_account(container, owner)
     teammate = make_teammate(container, owner, branch)
     hook = subscribe(teammate)
@@ -267,7 +267,7 @@ def test_reading_takes_the_one_scope_and_trying_the_other(owner: Account, contai
     assert limited(container, owner, "orders:read").get(f"/webhooks/{hook}/deliveries").status_code == 403
 
 
-def limited(container: Container, who: Account, scope: str) -> Account:
+def limited(container: Container, account: Account, scope: str) -> Account:
     with container.db.system_transaction() as tx:
-        token = insert_token(tx, who.id, mode="test", name="r", scopes=[scope], now=container.clock())[1]
-    return Account(who.id, token, who.http)
+        token = insert_token(tx, account.id, mode="test", name="r", scopes=[scope], now=container.clock())[1]
+    return Account(account.id, token, account.http)

@@ -18,8 +18,8 @@ KEYS = {
 }  # fmt: skip
 
 
-def subscribe(who: Account, **changes: Any) -> Any:
-    return who.post("/webhooks", {"url": URL, "type": "*"} | changes)
+def subscribe(account: Account, **changes: Any) -> Any:
+    return account.post("/webhooks", {"url": URL, "type": "*"} | changes)
 
 
 def test_the_secret_is_shown_once(owner: Account) -> None:
@@ -99,7 +99,7 @@ def test_the_verb_is_read_in_any_case(owner: Account, given: str, taken: str) ->
 @pytest.mark.parametrize(("mode", "other"), [("test", "live"), ("live", "test")])
 def test_the_mode_is_the_tokens_own(container: Container, owner: Account, mode: str, other: str) -> None:
     caller = make_account(container, owner.http, "caller@example.com", mode=mode)
-    assert [subscribe(caller, mode=asked).json()["mode"] for asked in (None, mode)] == [mode, mode]
+    assert [subscribe(caller, mode=requested).json()["mode"] for requested in (None, mode)] == [mode, mode]
     before = traces(container)
     refused = subscribe(caller, mode=other)
     assert refused.status_code == 422

@@ -69,5 +69,5 @@ def test_the_one_in_node() -> None:
 def test_the_schedule_is_ours() -> None:
     units = {"s": 1, "min": 60, "h": 3_600}
     [row] = re.findall(r"^\| we wait \| (.*) \| it has failed \|$", GUIDE, re.MULTILINE)
-    told = [wait.split() for wait in row.split(" | ")]
-    assert [int(number) * units[unit] for number, unit in told] == [wait.total_seconds() for wait in RETRY_DELAYS]
+    waits = [wait.split() for wait in row.split(" | ")]
+    assert [int(number) * units[unit] for number, unit in waits] == [wait.total_seconds() for wait in RETRY_DELAYS]

@@ -22,10 +22,10 @@ def test_an_account_has_so_many_subscriptions_and_no_more(build: Build) -> None:
             make_live(container, owner),
             make_teammate(container, owner, make_sub_account(container, owner)),
         )
-        hooks = [subscribe(who).json()["id"] for who in (owner, live, teammate)]
+        hooks = [subscribe(account).json()["id"] for account in (owner, live, teammate)]
         before = count_rows(container)
-        for who in (owner, live, teammate):
-            refused = subscribe(who)
+        for account in (owner, live, teammate):
+            refused = subscribe(account)
             assert (refused.status_code, refused.json()) == (400, {"message": FULL})
         assert count_rows(container) == before
         assert subscribe(stranger).status_code == 201, "another account's are not counted"
@@ -35,7 +35,7 @@ def test_an_account_has_so_many_subscriptions_and_no_more(build: Build) -> None:
         assert subscribe(teammate).status_code == 201
 
 
-def test_of_many_who_want_the_last_place_one_gets_it(build: Build) -> None:
+def test_of_many_concurrent_calls_one_gets_the_last_place(build: Build) -> None:
     container = build(webhooks=3)
     with TestClient(create_app(container), base_url="http://quillpost.test") as http:
         owner = make_account(container, http, "dana@example.com")

@@ -25,11 +25,11 @@ from support.webhook_outbox import fan_out
 START = "2026-05-04T12:00:00Z"
 
 
-def replay(who: Account, hook: int, since: str = START, **how: Any) -> Any:
-    return who.post(f"/webhooks/{hook}/replay", {"from": since} | how)
+def replay(account: Account, hook: int, since: str = START, **how: Any) -> Any:
+    return account.post(f"/webhooks/{hook}/replay", {"from": since} | how)
 
 
-def told(container: Container, hook: int, *, before: int = 0) -> list[tuple[str, str]]:
+def list_events(container: Container, hook: int, *, before: int = 0) -> list[tuple[str, str]]:
     """The events in the outbox, beyond so many: the type and id of each, in their order."""
     query = (
         sa.select(deliveries.c.event_type, deliveries.c.event_id)
@@ -40,9 +40,9 @@ def told(container: Container, hook: int, *, before: int = 0) -> list[tuple[str,
         return [(row.event_type, str(row.event_id)) for row in tx.execute(query)][before:]
 
 
-def delivered_card(container: Container, clock: Clock, who: Account, **changes: Any) -> None:
+def delivered_card(container: Container, clock: Clock, account: Account, **changes: Any) -> None:
     """A card that has come all the way to its door."""
-    assert who.send(**changes).status_code == 200
+    assert account.send(**changes).status_code == 200
     run_jobs_for(container, clock, seconds=60)
     fan_out(container)
 
@@ -54,7 +54,7 @@ def test_every_event_goes_again_in_its_order_under_its_own_id(
     monkeypatch.setattr(replaying, "FACTS_PER_TRANSACTION", facts_at_once)
     hook = subscribe(owner)
     delivered_card(container, clock, owner)
-    first = told(container, hook)
+    first = list_events(container, hook)
     assert "order_item.delivered" in {kind for kind, _ in first}
     accepted = replay(owner, hook)
     assert (accepted.status_code, accepted.json()) == (
@@ -62,7 +62,7 @@ def test_every_event_goes_again_in_its_order_under_its_own_id(
         {"message": "success", "from": START, "to": "2026-05-04T12:01:00Z", "events": len(first), "truncated": False},
     )
     run_due_jobs(container)
-    assert told(container, hook, before=len(first)) == first
+    assert list_events(container, hook, before=len(first)) == first
     assert {row["status"] for row in list_deliveries(owner, hook)} == {"pending"}
     with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(webhook_replays)).all() == []
@@ -84,11 +84,11 @@ def test_only_what_happened_in_that_time_goes_again(owner: Account, container: C
     for _ in range(3):
         send_orders(container, owner)
         clock.advance(minutes=10)
-    [*_, third, fourth, _, _] = told(container, hook)
-    asked = replay(owner, hook, "2026-05-04T12:10:00Z", to="2026-05-04T15:20:00+03:00").json()
-    assert (asked["to"], asked["events"]) == ("2026-05-04T12:20:00Z", 2)
+    [*_, third, fourth, _, _] = list_events(container, hook)
+    replayed = replay(owner, hook, "2026-05-04T12:10:00Z", to="2026-05-04T15:20:00+03:00").json()
+    assert (replayed["to"], replayed["events"]) == ("2026-05-04T12:20:00Z", 2)
     run_due_jobs(container)
-    assert told(container, hook, before=6) == [third, fourth]
+    assert list_events(container, hook, before=6) == [third, fourth]
 
 
 def test_only_what_the_subscription_is_for_goes_again(owner: Account, container: Container, clock: Clock) -> None:
@@ -102,7 +102,7 @@ def test_only_what_the_subscription_is_for_goes_again(owner: Account, container:
     fan_out(container)
     clock.advance(minutes=1)
     live = make_live(container, owner)
-    for who, how, events in (
+    for account, how, events in (
         (owner, {}, 6),
         (owner, {"type": "order.status_update"}, 3),
         (owner, {"type": "scans.scan_update"}, 0),
@@ -110,10 +110,10 @@ def test_only_what_the_subscription_is_for_goes_again(owner: Account, container:
         (owner, {"mailing_list_id": made}, 2),
         (live, {}, 0),
     ):
-        hook = subscribe(who, **how)
-        assert replay(who, hook).json()["events"] == events, how
+        hook = subscribe(account, **how)
+        assert replay(account, hook).json()["events"] == events, how
         run_due_jobs(container)
-        assert len(told(container, hook)) == events, how
+        assert len(list_events(container, hook)) == events, how
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_only_what_the_subscription_is_for_goes_again(owner: Account, container:
         ({"from": "2026-05-02", "to": ["x"]}, "to"),
     ],
 )
-def test_a_time_that_cannot_be_told_is_refused_by_its_field(
+def test_an_unreadable_time_is_refused_by_its_field(
     owner: Account, container: Container, body: dict[str, Any], field: str
 ) -> None:
     hook = subscribe(owner)
@@ -144,7 +144,7 @@ def test_a_time_that_cannot_be_told_is_refused_by_its_field(
     assert traces(container) == before
 
 
-def test_thirty_days_are_kept_and_the_future_is_not_asked_for(owner: Account, container: Container) -> None:
+def test_thirty_days_can_be_replayed_and_the_future_is_left_out(owner: Account, container: Container) -> None:
     hook = subscribe(owner)
     answered = replay(owner, hook, "2026-04-04T12:00:00Z", to="2030-01-01")
     assert (answered.status_code, answered.json()["to"], answered.json()["events"]) == (202, START, 0)
@@ -172,17 +172,17 @@ def test_one_replay_at_a_time(owner: Account, container: Container, clock: Clock
     assert replay(owner, hook).status_code == 202
 
 
-def test_a_replay_asked_for_twice_with_one_key_is_one(owner: Account, container: Container, clock: Clock) -> None:
+def test_two_replay_requests_with_one_key_make_one_replay(owner: Account, container: Container, clock: Clock) -> None:
     hook = subscribe(owner)
     send_orders(container, owner)
     clock.advance(minutes=1)
-    asked = [
+    responses = [
         owner.post(f"/webhooks/{hook}/replay", {"from": START}, headers={"Idempotency-Key": "k"}) for _ in range(2)
     ]
-    assert [each.status_code for each in asked] == [202, 202]
-    assert asked[0].json() == asked[1].json()
+    assert [each.status_code for each in responses] == [202, 202]
+    assert responses[0].json() == responses[1].json()
     run_due_jobs(container)
-    assert len(told(container, hook)) == 4
+    assert len(list_events(container, hook)) == 4
 
 
 def test_events_beyond_the_count_go_again_too(
@@ -195,11 +195,11 @@ def test_events_beyond_the_count_go_again_too(
     answered = replay(owner, hook).json()
     assert (answered["events"], answered["truncated"]) == (3, True)
     run_due_jobs(container)
-    assert len(told(container, hook)) == 8
+    assert len(list_events(container, hook)) == 8
 
 
 @pytest.mark.parametrize("status", ["paused", "disabled"])
-def test_nothing_is_told_again_while_the_subscription_rests(
+def test_nothing_is_replayed_while_the_subscription_is_inactive(
     owner: Account, container: Container, clock: Clock, status: str
 ) -> None:
     hook = subscribe(owner)
@@ -254,18 +254,16 @@ def test_a_replay_whose_job_is_lost_is_taken_up_again(owner: Account, container:
     for _ in range(2):
         replaying.resume_replays(container.db)
     run_due_jobs(container)
-    assert len(told(container, hook)) == 4
+    assert len(list_events(container, hook)) == 4
 
 
-def test_strangers_have_nothing_told_again(
-    owner: Account, stranger: Account, container: Container, clock: Clock
-) -> None:
+def test_strangers_cannot_replay_events(owner: Account, stranger: Account, container: Container, clock: Clock) -> None:
     hook = subscribe(owner)
     send_orders(container, owner)
     clock.advance(minutes=1)
     teammate = make_teammate(container, owner, make_sub_account(container, owner))
     before = traces(container)
-    for who in (stranger, teammate, make_live(container, owner)):
-        refused = replay(who, hook)
+    for account in (stranger, teammate, make_live(container, owner)):
+        refused = replay(account, hook)
         assert (refused.status_code, refused.text) == (404, '{"message":"Not Found"}')
     assert traces(container) == before

@@ -29,32 +29,32 @@ def receiver() -> Iterator[EventReceiver]:
         yield receiver
 
 
-def subscribe(who: Account, receiver: EventReceiver, path: str, **how: Any) -> int:
-    made = who.post("/webhooks", {"url": receiver.url_of(path), "type": "*"} | how)
+def subscribe(account: Account, receiver: EventReceiver, path: str, **how: Any) -> int:
+    made = account.post("/webhooks", {"url": receiver.url_of(path), "type": "*"} | how)
     assert made.status_code == 201, made.text
     return int(made.json()["id"])
 
 
-def make_list(who: Account, *names: str, **how: Any) -> int:
-    list_id = int(who.post("/mailing-lists", {"description": "People", **how}).json()["id"])
+def make_list(account: Account, *names: str, **how: Any) -> int:
+    list_id = int(account.post("/mailing-lists", {"description": "People", **how}).json()["id"])
     for name in names:
         someone = person(name=name, address=f"{len(name)} Main St", mailing_list_id=list_id)
-        assert who.post("/recipients", someone).status_code == 201
+        assert account.post("/recipients", someone).status_code == 201
     return list_id
 
 
-def send(who: Account, **how: Any) -> int:
-    sent = who.send(**how)
+def send(account: Account, **how: Any) -> int:
+    sent = account.send(**how)
     assert sent.status_code == 200, sent.text
     return int(sent.json()["id"])
 
 
-def told(receiver: EventReceiver, path: str) -> set[tuple[int, str | None]]:
+def received_events(receiver: EventReceiver, path: str) -> set[tuple[int, str | None]]:
     """Of which orders, and of whom: nobody, where the order itself is meant."""
     return {(each.data["order.id"], each.data.get("recipient.name")) for each in receiver.at(path)}
 
 
-def test_each_is_told_of_its_own(
+def test_each_subscription_receives_its_own_events(
     owner: Account, stranger: Account, container: Container, clock: Clock, receiver: EventReceiver
 ) -> None:
     branch = make_sub_account(container, owner)
@@ -80,14 +80,18 @@ def test_each_is_told_of_its_own(
         for path, how_many in (("/account", 9), ("/orders", 3), ("/branch", 2), ("/friends", 3)):
             receiver.wait(path, how_many)
         receiver.wait("/teammate", 2)
-    assert told(receiver, "/account") == everything
-    assert told(receiver, "/orders") == {(order, None) for order in (plain, ours, both)}
-    assert told(receiver, "/branch") == told(receiver, "/teammate") == {(ours, None), (ours, "Jane Doe")}
-    assert told(receiver, "/friends") == {(both, None), (both, "Ann"), (both, "Bert")}
-    assert told(receiver, "/live") == told(receiver, "/stranger") == set()
+    assert received_events(receiver, "/account") == everything
+    assert received_events(receiver, "/orders") == {(order, None) for order in (plain, ours, both)}
+    assert (
+        received_events(receiver, "/branch")
+        == received_events(receiver, "/teammate")
+        == {(ours, None), (ours, "Jane Doe")}
+    )
+    assert received_events(receiver, "/friends") == {(both, None), (both, "Ann"), (both, "Bert")}
+    assert received_events(receiver, "/live") == received_events(receiver, "/stranger") == set()
 
 
-def test_what_is_asked_for_again_arrives_again(
+def test_retried_and_replayed_events_arrive_again(
     owner: Account, container: Container, clock: Clock, receiver: EventReceiver
 ) -> None:
     hook = subscribe(owner, receiver, "/hook")
@@ -102,8 +106,8 @@ def test_what_is_asked_for_again_arrives_again(
     with run_dispatcher(container):
         assert receiver.wait("/hook", 3)[2].body.decode() == log[0]["request_body"]
     clock.advance(minutes=1)
-    asked = owner.post(f"/webhooks/{hook}/replay", {"from": "2026-05-04T12:00:00Z"})
-    assert (asked.status_code, asked.json()["events"]) == (202, 2)
+    response = owner.post(f"/webhooks/{hook}/replay", {"from": "2026-05-04T12:00:00Z"})
+    assert (response.status_code, response.json()["events"]) == (202, 2)
     run_due_jobs(container)
     with run_dispatcher(container):
         replayed = receiver.wait("/hook", 5)[3:]

@@ -14,8 +14,8 @@ from support.traces import traces
 from support.webhook_log import subscribe
 
 
-def rotate(who: Account, hook: int, **how: Any) -> Any:
-    return who.post(f"/webhooks/{hook}/rotate-secret", **how)
+def rotate(account: Account, hook: int, **how: Any) -> Any:
+    return account.post(f"/webhooks/{hook}/rotate-secret", **how)
 
 
 def signing(container: Container, hook: int) -> tuple[str, str | None, Any]:
@@ -82,7 +82,7 @@ def test_strangers_change_no_secret(owner: Account, stranger: Account, container
     hook = subscribe(owner)
     teammate = make_teammate(container, owner, make_sub_account(container, owner))
     before = traces(container)
-    for who in (stranger, teammate, make_live(container, owner)):
-        refused = rotate(who, hook)
+    for account in (stranger, teammate, make_live(container, owner)):
+        refused = rotate(account, hook)
         assert (refused.status_code, refused.text) == (404, '{"message":"Not Found"}')
     assert traces(container) == before

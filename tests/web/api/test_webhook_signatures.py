@@ -30,16 +30,16 @@ def by_pypi(secret: str, arrived: ReceivedEvent) -> Any:
         return None
 
 
-def by_npm(*told: tuple[str, ReceivedEvent]) -> list[Any]:
+def by_npm(*signed_events: tuple[str, ReceivedEvent]) -> list[Any]:
     """The same, by Node.js. Where that is not installed there is nobody to ask; `.ci/run` insists on it."""
     node = shutil.which("node")
     if node is None or not (ROOT / "node_modules" / "standardwebhooks").exists():
         assert "NODE_IS_REQUIRED" not in os.environ, "Node.js or its package standardwebhooks is missing."
         pytest.skip("Node.js and its package standardwebhooks are not installed")
-    asked = [(secret, dict(each.headers), each.body.decode()) for secret, each in told]
+    payload = [(secret, dict(each.headers), each.body.decode()) for secret, each in signed_events]
     script = Path(__file__).with_name("verify_webhook.cjs")
     done = subprocess.run(
-        [node, str(script)], input=json.dumps(asked), capture_output=True, text=True, timeout=60, check=False
+        [node, str(script)], input=json.dumps(payload), capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     return list(json.loads(done.stdout))
@@ -70,8 +70,8 @@ def receiver() -> Iterator[EventReceiver]:
         yield receiver
 
 
-def subscribe(who: Account, receiver: EventReceiver, **how: Any) -> tuple[int, str]:
-    made = who.post("/webhooks", {"url": receiver.url_of("/hook"), "type": "*"} | how)
+def subscribe(account: Account, receiver: EventReceiver, **how: Any) -> tuple[int, str]:
+    made = account.post("/webhooks", {"url": receiver.url_of("/hook"), "type": "*"} | how)
     assert made.status_code == 201, made.text
     return made.json()["id"], made.json()["secret"]
 
@@ -110,8 +110,8 @@ def test_for_a_day_both_secrets_are_good_and_then_the_new_one_alone(
         assert owner.post(f"/webhooks/{hook}/test").status_code == 200
         with run_dispatcher(container):
             arrived = receiver.wait("/hook", number)[-1]
-        told = [(secret, arrived) for secret in (oldest, old, new)]
-        answers = by_npm(*told) if verify == "npm" else [by_pypi(*each) for each in told]
+        signed_events = [(secret, arrived) for secret in (oldest, old, new)]
+        answers = by_npm(*signed_events) if verify == "npm" else [by_pypi(*each) for each in signed_events]
         good = [answer is not None for answer in answers]
         assert good == ([False, True, True] if number == 1 else [False, False, True])
         assert len(arrived.headers["webhook-signature"].split()) == sum(good)

@@ -61,7 +61,7 @@ def connect(
     return int(grant), token
 
 
-def test_an_app_is_told_by_all_that_was_allowed(house: AccountPages, clock: Clock) -> None:
+def test_an_app_is_shown_with_everything_it_may_do(house: AccountPages, clock: Clock) -> None:
     house.limited  # noqa: B018 (is somebody by now)
     _, token = connect(house, house.account, LIMITED, sub_account_id=house.branch, scopes=["orders:read"], mode="live")
     clock.advance(hours=3)
@@ -74,7 +74,7 @@ def test_an_app_is_told_by_all_that_was_allowed(house: AccountPages, clock: Cloc
     assert "Last used" in house.owner.get(PAGE).text
 
 
-def test_one_that_may_do_everything_is_told_as_such(house: AccountPages) -> None:
+def test_an_app_with_all_scopes_is_shown_as_such(house: AccountPages) -> None:
     connect(house, house.account, OWNER)
     page = house.owner.get(PAGE).text
     assert ALL_SCOPES_LABEL in page
@@ -180,7 +180,7 @@ def test_another_accounts_app_is_unknown_even_to_whoever_registered_its_client(h
     assert house.ping(token) == 200
 
 
-def test_nobody_who_is_not_signed_in_sees_or_disconnects_anything(house: AccountPages) -> None:
+def test_signed_out_visitors_see_and_disconnect_nothing(house: AccountPages) -> None:
     grant, token = connect(house, house.account, OWNER)
     nobody = house.nobody()
     for answer in (

@@ -38,7 +38,7 @@ def rows(house: AccountPages, path: str = PAGE) -> list[str]:
     return ROW.findall(house.owner.get(path).text)
 
 
-def test_a_line_says_who_did_what_when_and_from_where(house: AccountPages) -> None:
+def test_an_entry_shows_its_actor_action_time_and_network(house: AccountPages) -> None:
     write(house, house.account, "Zapier", sub_account_id=house.branch)
     page = house.owner.get(PAGE).text
     assert rows(house) == [f"{OWNER} made a token: Zapier (live)"]

@@ -54,8 +54,8 @@ class Scene:
 
     def reset_path(self) -> str:
         with self.container.db.system_transaction() as tx:
-            who = tx.execute(sa.select(people.c.id).where(people.c.email == DANA)).scalar_one()
-            link = passwords.create_reset_link(tx, who, base_url=self.container.base_url, now=self.clock.now())
+            person_id = tx.execute(sa.select(people.c.id).where(people.c.email == DANA)).scalar_one()
+            link = passwords.create_reset_link(tx, person_id, base_url=self.container.base_url, now=self.clock.now())
         return link.removeprefix(self.container.base_url)
 
     def turn_on(self) -> Response:

@@ -76,7 +76,7 @@ def test_one_is_made_by_the_form_and_once(house: AccountPages) -> None:
     assert "7 days before somebody on Customers has their birthday: a postcard." in listed
 
 
-def test_faults_stand_beside_their_fields_and_leave_nothing_behind(house: AccountPages) -> None:
+def test_errors_are_shown_beside_their_fields_and_nothing_is_stored(house: AccountPages) -> None:
     before = house.everything()
     wrong = FORM | {"name": " ", "message": "Hi %FISRT_NAME%", "qrcode_url": "nonsense", "daily_limit": "0"}
     first = house.owner.post("/automations/new", **wrong)
@@ -181,7 +181,7 @@ def test_nobody_elses_are_there(house: AccountPages, container: Container) -> No
     assert ("For Dallas" in owner, "In live" in owner) == (True, False)
 
 
-def test_every_trigger_is_told_in_a_sentence(house: AccountPages) -> None:
+def test_every_trigger_is_described_in_a_sentence(house: AccountPages) -> None:
     automation = make_automation(house, make_list(house))
     with house.parts.db.transaction(Tenant(house.account.id, None)) as tx:
         plain = automation_queries.read_automation(tx, automation)

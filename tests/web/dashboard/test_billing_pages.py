@@ -95,9 +95,9 @@ def test_every_move_in_words_with_what_there_was_after_it(house: AccountPages, c
     assert "+$1.09" in page
     assert "−$1.09" in page
 
-    asked = "/money/ledger?kind=authorise"
-    assert len(lines(house.owner.get(asked).text)) == 2
-    assert "Credit after" not in house.owner.get(asked).text
+    path = "/money/ledger?kind=authorise"
+    assert len(lines(house.owner.get(path).text)) == 2
+    assert "Credit after" not in house.owner.get(path).text
     assert len(lines(house.owner.get(f"/money/ledger?order={order}").text)) == 2
     day = clock.now().date()
     assert len(lines(house.owner.get(f"/money/ledger?since={day}").text)) == 3
@@ -108,12 +108,12 @@ def test_every_move_in_words_with_what_there_was_after_it(house: AccountPages, c
     assert 'id="since-fault"' in odd.text
     assert 'id="order-fault"' in odd.text
 
-    told = list(csv.DictReader(StringIO(house.owner.get("/money/ledger.csv").text)))
-    assert [(row["kind"], row["amount"], row["credit_change"]) for row in told] == [
+    entries = list(csv.DictReader(StringIO(house.owner.get("/money/ledger.csv").text)))
+    assert [(row["kind"], row["amount"], row["credit_change"]) for row in entries] == [
         ("release", "1.09", "1.09"), ("authorise", "1.09", "-1.09"), ("authorise", "1.09", "-1.09"),
         ("deposit", "100.00", "100.00"),
     ]  # fmt: skip
-    assert told[-1]["note"] == "'=1+1"
+    assert entries[-1]["note"] == "'=1+1"
     kept = list(csv.DictReader(StringIO(house.owner.get(f"/money/ledger.csv?order={order}").text)))
     assert len(kept) == 2
     assert list(csv.DictReader(StringIO(house.stranger.get("/money/ledger.csv").text))) == []

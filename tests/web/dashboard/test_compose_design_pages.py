@@ -66,7 +66,7 @@ def pictures(page: str) -> list[bytes]:
     return [base64.b64decode(each) for each in re.findall(r"data:image/png;base64,([^\"]+)", page)]
 
 
-def told(page: str, field: str) -> str:
+def field_error(page: str, field: str) -> str:
     """What is said beside a field."""
     found = re.search(rf'id="{field}-told"[^>]*>(.*?)</div>', page, re.DOTALL)
     assert found is not None, field
@@ -143,7 +143,7 @@ def test_before_anything_is_chosen_a_sample_stands_in(house: AccountPages) -> No
     assert 'value="12 Main St"' in again.text
 
 
-def test_what_is_wrong_is_told_beside_its_field_and_the_last_picture_stays(house: AccountPages) -> None:
+def test_errors_are_shown_beside_their_fields_and_the_last_preview_stays(house: AccountPages) -> None:
     before = house.everything()
     errors = {
         "message": {"message": "far too long " * 300},
@@ -159,24 +159,24 @@ def test_what_is_wrong_is_told_beside_its_field_and_the_last_picture_stays(house
     for field, typed in errors.items():
         shown = preview(house.owner, **typed)
         assert shown.status_code == 422, field
-        assert told(shown.text, field), field
+        assert field_error(shown.text, field), field
         assert (shown.headers["HX-Retarget"], pictures(shown.text)) == ("#preview-told", []), field
-        assert all(not told(shown.text, other) for other in errors if other != field), field
+        assert all(not field_error(shown.text, other) for other in errors if other != field), field
         whole = house.owner.post("/compose", **filled(**typed))
         assert whole.status_code == 422, field
-        assert told(whole.text, field) == told(shown.text, field)
+        assert field_error(whole.text, field) == field_error(shown.text, field)
     misspelt = preview(house.owner, message="Hi %FISRT_NAME%, ok").text
-    assert told(misspelt, "message") == "%FISRT_NAME% is not known. Did you mean %FIRST_NAME%?"
+    assert field_error(misspelt, "message") == "%FISRT_NAME% is not known. Did you mean %FIRST_NAME%?"
     assert misspelt.count("FISRT") == 1  # beside its field, and not over the picture as well
     assert house.everything() == before
 
 
 def test_what_a_refused_form_lacks_stands_beside_its_field_until_it_is_there(house: AccountPages) -> None:
     refused = house.owner.post("/compose/send", **filled(message="", image="template"))
-    assert (refused.status_code, told(refused.text, "message")) == (422, "")
-    assert told(refused.text, "image_template_id") == "Choose one of your images, or upload one."
+    assert (refused.status_code, field_error(refused.text, "message")) == (422, "")
+    assert field_error(refused.text, "image_template_id") == "Choose one of your images, or upload one."
     refused = house.owner.post("/compose/send", **filled(message=""))
-    assert told(refused.text, "message") == "Write a message."
+    assert field_error(refused.text, "message") == "Write a message."
     [mark] = re.findall(r'name="refused" value="([^"]+)"', refused.text)
     first = preview(house.owner, message="", refused=mark)
     assert (first.status_code, len(pictures(first.text)), "-told" in first.text) == (200, 2, True)
@@ -184,13 +184,13 @@ def test_what_a_refused_form_lacks_stands_beside_its_field_until_it_is_there(hou
     [mark] = re.findall(r'name="refused" value="([^"]+)"', first.text)
     later = preview(house.owner, message="", to_name="Bob", image="template", refused=mark)
     assert (later.status_code, len(pictures(later.text))) == (200, 2)
-    assert told(later.text, "image_template_id")
-    assert told(preview(house.owner, message="", to_name="Bob", refused=mark).text, "message")
-    assert told(preview(house.owner, message="Hello", refused=mark).text, "message") == ""
-    assert told(preview(house.owner, message="").text, "message") == ""  # nobody has tried to send it yet
+    assert field_error(later.text, "image_template_id")
+    assert field_error(preview(house.owner, message="", to_name="Bob", refused=mark).text, "message")
+    assert field_error(preview(house.owner, message="Hello", refused=mark).text, "message") == ""
+    assert field_error(preview(house.owner, message="").text, "message") == ""  # nobody has tried to send it yet
 
 
-def test_a_picture_that_would_hold_the_order_is_told_of_in_people_s_words(house: AccountPages) -> None:
+def test_a_warning_that_would_hold_the_order_is_in_plain_words(house: AccountPages) -> None:
     image = upload(house.account, image=make_picture(size=(100, 80))).json()["id"]
     typed = filled(image="template", image_template_id=str(image))
     pages = [
@@ -235,7 +235,7 @@ def test_it_starts_from_what_is_there_and_never_from_a_stranger_s(house: Account
         {"image_template_id": str(image), "piece": "letter", "image": "template"},
     ):
         assert preview(house.owner, **typed).status_code == 200, typed
-        assert told(preview(house.stranger, **typed).text, next(iter(typed))), typed
+        assert field_error(preview(house.stranger, **typed).text, next(iter(typed))), typed
     taken = house.owner.post("/compose", **filled(find="template", message_template_id=str(template)))
     assert "Thank you, %FIRST_NAME%!</textarea>" in taken.text
     # In the other mode that order is not there; and another branch's message is not a limited teammate's.
@@ -266,7 +266,7 @@ def test_while_somebody_types_a_picture_is_fetched_once_and_for_them_alone(
         pages = preview(house.owner, piece="letter", pdf_url=art.letter(2))
         assert "<figcaption>Page 3</figcaption>" in pages.text
         gone = [preview(house.owner, image="url", front_image_url=art.url("/gone")) for _ in range(2)]
-        assert all("could not be fetched" in told(each.text, "front_image_url") for each in gone)
+        assert all("could not be fetched" in field_error(each.text, "front_image_url") for each in gone)
         assert len(art.requests) == 4
 
 

@@ -92,7 +92,7 @@ def test_a_send_is_one_order_however_often_its_form_is_sent(house: AccountPages)
     assert len(all_orders(house)) == 1
 
 
-def test_what_is_wrong_is_told_beside_its_field_and_sends_nothing(house: AccountPages) -> None:
+def test_errors_are_shown_beside_their_fields_and_nothing_is_sent(house: AccountPages) -> None:
     before = house.everything()
     lines = house.owner.post("/compose/send", **pasted(f"{JANE}\n\nno address here\n\nAnn, 5 Elm St, Nowhere"))
     assert lines.status_code == 422
@@ -114,7 +114,7 @@ def test_what_is_wrong_is_told_beside_its_field_and_sends_nothing(house: Account
     assert house.everything() == before
 
 
-def test_everybody_who_cannot_be_mailed_to_is_told_by_line(house: AccountPages) -> None:
+def test_people_that_cannot_be_mailed_are_listed_by_line(house: AccountPages) -> None:
     text = f"{JANE}\nBob, 1 Nowhere, XX\nname;street\n{BOB}"
     for path in ("/compose/send", "/compose/people"):
         page = house.owner.post(path, **pasted(text)).text
@@ -138,14 +138,14 @@ def test_what_is_pasted_is_read_once_and_not_far_beyond_what_may_be(
     monkeypatch.setattr(recipients, "parse_people", noted)
     most = house.parts.limits.inline_recipients
     unclosed, too_many = 'name,address\n"' + "x\n" * 80_000, "name,address\n" + "Jo,5 Elm St\n" * 20_000
-    for path, text, told in (
+    for path, text, expected in (
         ("/compose/price", unclosed, "is not closed"),
         ("/compose/people", too_many, f"more than {most:,} people"),
         ("/compose/send", too_many, f"more than {most:,} people"),
     ):
         read.clear()
         page = house.owner.post(path, **pasted(text)).text
-        assert (read, told in page) == ([most + 1], True), path
+        assert (read, expected in page) == ([most + 1], True), path
 
 
 def test_what_is_out_of_sight_stops_nobody(house: AccountPages) -> None:
@@ -164,7 +164,7 @@ def test_what_is_out_of_sight_stops_nobody(house: AccountPages) -> None:
     assert 'id="send_on-fault"' in past.text
 
 
-def test_a_return_address_that_is_lacking_is_asked_for_where_one_looks(house: AccountPages) -> None:
+def test_a_missing_return_address_is_requested_at_its_field(house: AccountPages) -> None:
     goes_live(house, house.owner)
     with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).values(return_address=None))
@@ -195,14 +195,16 @@ def test_the_price_is_that_of_an_estimate(house: AccountPages) -> None:
 
 def test_lists_are_found_by_name_and_only_ones_own(house: AccountPages) -> None:
     own = {name: house.account.post("/mailing-lists", {"description": name}).json() for name in ("Spring", "Autumn")}
-    barred = house.account.post("/mailing-lists", {"description": "Spring no", "is_suppression_list": True}).json()
+    suppression_list = house.account.post(
+        "/mailing-lists", {"description": "Spring no", "is_suppression_list": True}
+    ).json()
     theirs = house.others.post("/mailing-lists", {"description": "Spring of others"}).json()
     person = {"mailing_list_id": own["Spring"]["id"], "name": "Jane Doe", "address": "12 Main St, Austin TX 78701"}
     assert house.account.post("/recipients", person).status_code in (200, 201)
     shown = house.owner.post("/compose/lists", list_search="spr", mailing_list_ids=str(own["Autumn"]["id"])).text
     ids = re.findall(r'name="mailing_list_ids" value="(\d+)"', shown)
     assert ids == [str(own[name]["id"]) for name in ("Autumn", "Spring")]  # what is ticked stays
-    assert str(barred["id"]) not in ids
+    assert str(suppression_list["id"]) not in ids
     assert house.limited.post("/compose/lists", list_search="spring").text.count('value="') == 0
     listed = {**LOOK, "audience": "lists", "mailing_list_ids": str(own["Spring"]["id"])}
     assert "1 piece at" in house.owner.post("/compose/price", **listed).text
@@ -250,14 +252,14 @@ def test_a_day_is_that_of_the_readers_clock(house: AccountPages) -> None:
     assert all_orders(house)[0].due_at == datetime(2026, 6, 1, 14, 30, tzinfo=UTC)
 
 
-def test_live_mail_is_told_in_numbers_before_it_goes(house: AccountPages) -> None:
+def test_live_mail_is_confirmed_with_its_number_of_pieces(house: AccountPages) -> None:
     goes_live(house, house.owner, cents=10_000)
     key = create_one_time_key()
-    asked = house.owner.post("/compose/send", **pasted(f"{JANE}\n{BOB}", once=key))
-    assert "2 real pieces" in asked.text
+    response = house.owner.post("/compose/send", **pasted(f"{JANE}\n{BOB}", once=key))
+    assert "2 real pieces" in response.text
     assert all_orders(house) == []
-    [agreed] = re.findall(r'name="agreed" value="([^"]+)"', asked.text)
-    assert re.search(r'name="people" value="[^"]*Bob Roe', asked.text)
+    [agreed] = re.findall(r'name="agreed" value="([^"]+)"', response.text)
+    assert re.search(r'name="people" value="[^"]*Bob Roe', response.text)
     other = house.owner.post("/compose/send", **pasted(JANE, once=key, agreed=agreed))
     assert "1 real piece" in other.text  # what was agreed to was something else
     assert all_orders(house) == []
@@ -267,11 +269,11 @@ def test_live_mail_is_told_in_numbers_before_it_goes(house: AccountPages) -> Non
     assert "said=composer_sent_live" in sent.headers["Location"]
 
 
-def test_without_credit_one_is_told_how_to_get_some(house: AccountPages) -> None:
+def test_without_credit_the_page_says_how_to_add_some(house: AccountPages) -> None:
     goes_live(house, house.owner)
-    asked = house.owner.post("/compose/send", **pasted(JANE))
-    assert "does not cover" in asked.text or "real piece" in asked.text
-    [agreed] = re.findall(r'name="agreed" value="([^"]+)"', asked.text)
+    response = house.owner.post("/compose/send", **pasted(JANE))
+    assert "does not cover" in response.text or "real piece" in response.text
+    [agreed] = re.findall(r'name="agreed" value="([^"]+)"', response.text)
     refused = house.owner.post("/compose/send", **pasted(JANE, agreed=agreed))
     assert refused.status_code == 402
     assert "Credit is added under Money." in refused.text

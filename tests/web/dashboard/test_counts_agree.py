@@ -42,20 +42,20 @@ def house(container: Container, http: TestClient) -> PrintRoomPages:
     return PrintRoomPages(container, http)
 
 
-def make_list(who: Account, whom: list[dict[str, Any]], **how: Any) -> int:
-    made = int(who.post("/mailing-lists", {"description": "People", **how}).json()["id"])
+def make_list(account: Account, whom: list[dict[str, Any]], **how: Any) -> int:
+    made = int(account.post("/mailing-lists", {"description": "People", **how}).json()["id"])
     rows = [someone | {"mailing_list_id": made} for someone in whom]
-    added = who.post("/recipients-utils/create-multiple", rows)
+    added = account.post("/recipients-utils/create-multiple", rows)
     assert all("error" not in row for row in added.json()), added.text
     return made
 
 
-def mixed(who: Account) -> dict[str, Any]:
+def mixed(account: Account) -> dict[str, Any]:
     """A send to some who get it, and to one of every kind who does not."""
-    make_list(who, [person(name="Barred", address="70 Main St")], is_suppression_list=True)
-    who.send(recipients=[person(name="Had it", address="71 Main St")], allow_duplicates=False, **HOME)
+    make_list(account, [person(name="Barred", address="70 Main St")], is_suppression_list=True)
+    account.send(recipients=[person(name="Had it", address="71 Main St")], allow_duplicates=False, **HOME)
     listed = make_list(
-        who,
+        account,
         [
             *people(GOOD),
             person(name="Barred", address="70 Main St"),
@@ -69,17 +69,17 @@ def mixed(who: Account) -> dict[str, Any]:
     return postcard(recipients=inline, mailing_list_ids=[listed], allow_duplicates=False, **HOME)
 
 
-def of_api(who: Account, order_id: int) -> dict[str, Any]:
+def of_api(account: Account, order_id: int) -> dict[str, Any]:
     """What every read of the API says."""
-    order = who.get(f"/orders/{order_id}").json()
-    tracked = who.get(f"/orders/{order_id}/track").json()["data"]
-    [listed] = [each for each in who.get("/orders/list").json()["data"] if each["id"] == order_id]
+    order = account.get(f"/orders/{order_id}").json()
+    tracked = account.get(f"/orders/{order_id}/track").json()["data"]
+    [listed] = [each for each in account.get("/orders/list").json()["data"] if each["id"] == order_id]
     names = ("total_estimated_recipients", "total_recipients", "recipient_count")
     shown = {name: order[name] for name in names}
     assert shown == {name: tracked["order"][name] for name in names} == {name: listed[name] for name in names}
     return shown | {
         "not_mailed": Counter(each["failure"] for each in tracked["errors"]),
-        "items": who.get(f"/orders/{order_id}/items").json()["meta"]["total"],
+        "items": account.get(f"/orders/{order_id}/items").json()["meta"]["total"],
         "stats": sum(n for name, n in tracked["stats"].items() if name not in NOT_BILLED),
         "errors": len(tracked["errors"]),
     }
@@ -103,52 +103,52 @@ def on_pages(house: PrintRoomPages, order_id: int) -> dict[str, Any]:
 
 
 def test_a_mixed_order_has_the_same_counts_everywhere(house: PrintRoomPages, clock: Clock) -> None:
-    who = house.account
-    body = mixed(who)
-    estimate = who.post("/estimate/postcard", body).json()["data"]
+    account = house.account
+    body = mixed(account)
+    estimate = account.post("/estimate/postcard", body).json()["data"]
     everyone, mailed = GOOD + 7, GOOD + 2
     assert estimate["total_recipients"] == mailed
     left_out = estimate["suppressed"] + estimate["duplicates"] + estimate["undeliverable"]
     assert (estimate["suppressed"], estimate["duplicates"], estimate["undeliverable"]) == (1, 3, 1)
     assert estimate["total_recipients"] + left_out == everyone
 
-    sent = who.post("/send/postcard", body).json()
+    sent = account.post("/send/postcard", body).json()
     order = int(sent["id"])
     assert sent["total_estimated_recipients"] == mailed
     for made in (False, True):  # before its lists are pieces, and after
         if made:
             run_due_jobs(house.parts)
-        told = of_api(who, order)
-        assert (told["recipient_count"], told["total_estimated_recipients"]) == (everyone, mailed)
-        assert told["total_recipients"] == 0
+        api_counts = of_api(account, order)
+        assert (api_counts["recipient_count"], api_counts["total_estimated_recipients"]) == (everyone, mailed)
+        assert api_counts["total_recipients"] == 0
         shown = on_pages(house, order)
         assert (shown["pieces"], shown["not_mailed"], shown["reasons"]) == (mailed, left_out, left_out)
         assert f"{mailed} pieces, {left_out} not mailed" in shown["home"]
         assert f"{mailed} {left_out} not mailed" in shown["list"]
-    assert told["not_mailed"] == {SAME_ADDRESS: 2, RECENTLY_MAILED: 1, SUPPRESSED: 1, NO_ADDRESS: 1}
+    assert api_counts["not_mailed"] == {SAME_ADDRESS: 2, RECENTLY_MAILED: 1, SUPPRESSED: 1, NO_ADDRESS: 1}
 
     # One of the addresses does not fit: that is found out when it is drawn.
     run_jobs_for(house.parts, clock, seconds=60)
-    told, shown = of_api(who, order), on_pages(house, order)
+    api_counts, shown = of_api(account, order), on_pages(house, order)
     mailed, left_out = mailed - 1, left_out + 1
-    assert (told["recipient_count"], told["total_recipients"]) == (everyone, mailed)
-    assert (told["items"], told["stats"], told["errors"]) == (everyone, everyone, left_out)
-    assert len(told["not_mailed"]) == 5
+    assert (api_counts["recipient_count"], api_counts["total_recipients"]) == (everyone, mailed)
+    assert (api_counts["items"], api_counts["stats"], api_counts["errors"]) == (everyone, everyone, left_out)
+    assert len(api_counts["not_mailed"]) == 5
     assert (shown["pieces"], shown["not_mailed"], shown["reasons"]) == (mailed, left_out, left_out)
     assert f"{mailed} pieces, {left_out} not mailed" in shown["home"]
-    stats, usage = who.get("/orders/stats").json(), who.get("/account").json()["usage"]
+    stats, usage = account.get("/orders/stats").json(), account.get("/account").json()["usage"]
     assert stats["total_sent"] == usage["pieces"] == mailed + 1  # and the one who had it before
 
 
 def test_a_cancelled_order_mails_to_nobody_everywhere(house: PrintRoomPages) -> None:
-    who = house.account
-    order = int(who.post("/send/postcard", mixed(who)).json()["id"])
+    account = house.account
+    order = int(account.post("/send/postcard", mixed(account)).json()["id"])
     everyone = GOOD + 7
     run_due_jobs(house.parts)
-    who.call("PUT", f"/orders/{order}/cancel")
-    told, shown = of_api(who, order), on_pages(house, order)
-    assert (told["recipient_count"], told["total_recipients"]) == (everyone, 0)
-    assert (sum(told["not_mailed"].values()), told["not_mailed"]["Order cancelled"]) == (everyone, GOOD + 2)
+    account.call("PUT", f"/orders/{order}/cancel")
+    api_counts, shown = of_api(account, order), on_pages(house, order)
+    assert (api_counts["recipient_count"], api_counts["total_recipients"]) == (everyone, 0)
+    assert (sum(api_counts["not_mailed"].values()), api_counts["not_mailed"]["Order cancelled"]) == (everyone, GOOD + 2)
     assert (shown["pieces"], shown["not_mailed"], shown["reasons"]) == (0, everyone, everyone)
     assert f"{everyone} pieces not mailed" in shown["home"]
 
@@ -175,12 +175,12 @@ def test_the_print_room_counts_what_would_be_printed(house: PrintRoomPages, cloc
 
 
 def test_what_is_lost_in_the_mail_was_mailed(house: PrintRoomPages, clock: Clock) -> None:
-    who = house.account
-    order = int(who.send(recipients=[person(name="Test Lost"), *people(2)]).json()["id"])
+    account = house.account
+    order = int(account.send(recipients=[person(name="Test Lost"), *people(2)]).json()["id"])
     run_jobs_for(house.parts, clock, seconds=60)
-    told, shown = of_api(who, order), on_pages(house, order)
-    assert (told["recipient_count"], told["total_recipients"]) == (3, 3)
-    assert (told["errors"], shown["pieces"], shown["not_mailed"]) == (1, 3, 0)
-    assert who.get("/orders/stats").json()["total_sent"] == 3
+    api_counts, shown = of_api(account, order), on_pages(house, order)
+    assert (api_counts["recipient_count"], api_counts["total_recipients"]) == (3, 3)
+    assert (api_counts["errors"], shown["pieces"], shown["not_mailed"]) == (1, 3, 0)
+    assert account.get("/orders/stats").json()["total_sent"] == 3
     with house.parts.db.system_transaction() as tx:
         assert tx.execute(sa.select(sa.func.count()).where(items.c.is_mailed)).scalar_one() == 3

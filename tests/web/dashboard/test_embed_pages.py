@@ -156,7 +156,7 @@ def test_a_pass_opens_nothing_once_it_is_over(house: AccountPages, clock: Clock)
         assert tx.execute(sa.select(stored_sends)).all() == []
 
 
-def test_what_is_no_form_is_told_within_the_frame(house: AccountPages) -> None:
+def test_a_request_without_a_form_is_refused_within_the_frame(house: AccountPages) -> None:
     path = embed(house)
     odd = house.nobody().client.post(path, json={}, headers={"Accept": "text/html"})
     assert (odd.status_code, frames(odd)) == (415, SITE)
@@ -170,11 +170,11 @@ def test_nothing_is_read_of_whoever_is_not_let_in(
     app: FastAPI, house: AccountPages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = embed(house)
-    asked: list[str] = []
+    reads: list[str] = []
     answered: list[Any] = []
 
     async def receive() -> Any:
-        asked.append("body")
+        reads.append("body")
         return {"type": "http.request", "body": b"people=%41"}
 
     async def send(message: Any) -> None:
@@ -190,10 +190,10 @@ def test_nothing_is_read_of_whoever_is_not_let_in(
         await app(scope, receive, send)
         return int(answered[0])
 
-    assert (asyncio.run(post("/embed/compose/x")), asked) == (403, [])
+    assert (asyncio.run(post("/embed/compose/x")), reads) == (403, [])
     monkeypatch.setattr(embed_pages, "MAX_FRAME_CALLS_PER_MINUTE", 0)
     answered.clear()
-    assert (asyncio.run(post(path)), asked) == (429, [])
+    assert (asyncio.run(post(path)), reads) == (429, [])
 
 
 def test_one_guest_does_not_shut_the_frames_of_the_others(house: AccountPages, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,17 +201,17 @@ def test_one_guest_does_not_shut_the_frames_of_the_others(house: AccountPages, m
     assert greedy != other
     monkeypatch.setattr(embed_pages, "MAX_FRAME_CALLS_PER_MINUTE", 2)
     monkeypatch.setattr(embed_pages, "MAX_CALLS_PER_MINUTE", 4)
-    told = [opened(house, greedy) for _ in range(6)]
-    assert [each.status_code for each in told] == [200] * 2 + [429] * 4
-    assert (frames(told[-1]), "Retry-After" in told[-1].headers) == (SITE, True)
+    responses = [opened(house, greedy) for _ in range(6)]
+    assert [each.status_code for each in responses] == [200] * 2 + [429] * 4
+    assert (frames(responses[-1]), "Retry-After" in responses[-1].headers) == (SITE, True)
     assert opened(house, other).status_code == 200
 
 
 def test_a_guest_learns_nothing_of_the_accounts_credit_or_whom_it_bars(house: AccountPages) -> None:
     live = make_live(house.parts, house.account)
-    barring = live.post("/mailing-lists", {"description": "Never again", "is_suppression_list": True}).json()
-    barred = {"mailing_list_id": barring["id"], "name": "Lou Doe", "address": "9 Elm St, Austin TX 78701"}
-    assert live.post("/recipients", barred).status_code in (200, 201)
+    suppression_list = live.post("/mailing-lists", {"description": "Never again", "is_suppression_list": True}).json()
+    recipient = {"mailing_list_id": suppression_list["id"], "name": "Lou Doe", "address": "9 Elm St, Austin TX 78701"}
+    assert live.post("/recipients", recipient).status_code in (200, 201)
     with house.parts.db.system_transaction() as tx:
         home = {"return_address": "PO Box 1180", "return_city": "Austin", "return_state": "TX"}
         tx.execute(sa.update(accounts).values(**home, return_postal_code="78701"))
@@ -219,29 +219,29 @@ def test_a_guest_learns_nothing_of_the_accounts_credit_or_whom_it_bars(house: Ac
     pasted = "Jane Doe, 12 Main St, Austin, TX 78701\nLou Doe, 9 Elm St, Austin, TX 78701"
     form = FORM | {"audience": "people", "people": pasted}
     for part in ("", "/price", "/people"):
-        told = unescape(opened(house, path + part, form).text)
-        assert ("1 piece at" in told, "Not mailed to: 1 person." in told) == (part != "/people",) * 2, part
-        assert re.findall(r"(?i)suppress\w*|credit|not mailed to: this[^.<]*", told) == [], part
+        text = unescape(opened(house, path + part, form).text)
+        assert ("1 piece at" in text, "Not mailed to: 1 person." in text) == (part != "/people",) * 2, part
+        assert re.findall(r"(?i)suppress\w*|credit|not mailed to: this[^.<]*", text) == [], part
 
 
 def test_each_guest_has_previews_by_turns_of_their_own(house: AccountPages, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
+    guests: list[Any] = []
 
     def noted(whose: Any, draw: Any) -> Any:
-        asked.append(whose)
+        guests.append(whose)
         return Empty(status_code=204)
 
     monkeypatch.setattr(embed_pages, "draw_latest", noted)
     for path in (embed(house), embed(house)):
         assert opened(house, path, FORM).status_code == opened(house, f"{path}/preview", FORM).status_code
-    assert (len(asked), len(set(asked))) == (4, 2)
+    assert (len(guests), len(set(guests))) == (4, 2)
 
 
 def test_a_guest_stores_so_many_sends_and_no_more(house: AccountPages, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embed_pages, "MAX_STORED_SENDS_PER_FRAME", 1)
     path = embed(house)
-    told = [opened(house, f"{path}/send", FORM | {"once": letter * 22}).status_code for letter in "abc"]
-    assert told == [200, 429, 429]
+    statuses = [opened(house, f"{path}/send", FORM | {"once": letter * 22}).status_code for letter in "abc"]
+    assert statuses == [200, 429, 429]
     with house.parts.db.system_transaction() as tx:
         assert tx.execute(sa.select(sa.func.count()).select_from(stored_sends)).scalar_one() == 1
     assert opened(house, f"{embed(house)}/send", FORM).status_code == 200

@@ -97,13 +97,13 @@ def test_whoever_is_no_browser_needs_the_word_all_the_same(browser: Browser) -> 
     assert taken.status_code == 303
 
 
-def test_whoever_is_not_signed_in_is_told_so_before_the_form_is_looked_at(http: TestClient) -> None:
+def test_signed_out_visitors_are_refused_before_the_form_is_read(http: TestClient) -> None:
     posts = [re.sub(r"{\w+}", "1", path) for method, path in PAGE_NEEDS if method == "POST"]
     assert len(posts) > 15
     for path in posts:
         for kind in (FORM_TYPE, "application/json"):
-            told = http.post(path, content="{}", headers={"Content-Type": kind})
-            assert (told.status_code, told.json()) == (401, {"message": "Sign in first."}), path
+            response = http.post(path, content="{}", headers={"Content-Type": kind})
+            assert (response.status_code, response.json()) == (401, {"message": "Sign in first."}), path
         led = sign_in_browser(http).post(path, csrf=None, nothing="1", follow=False)
         assert (led.status_code, led.headers["Location"]) == (303, "/sign-in"), path
 
@@ -164,7 +164,7 @@ def test_a_form_that_cannot_be_read_is_refused(browser: Browser, body: str | byt
     assert words in answer.json()["errors"]["body"][0]
 
 
-def test_letters_that_cannot_be_stored_are_told_and_not_stored(browser: Browser) -> None:
+def test_characters_that_cannot_be_stored_are_refused(browser: Browser) -> None:
     refused = browser.post("/settings/name", name="Da\x00na")
     assert refused.status_code == 422
     assert "cannot be stored" in refused.text

@@ -110,11 +110,11 @@ def test_its_days_are_the_readers(house: AccountPages, container: Container, clo
 def test_it_is_followed_in_its_own_account_alone(house: AccountPages, container: Container) -> None:
     path = f"/home/{house.account.id}/live?days=7"
     count(container, house.account.id, "scans", 17)
-    told = house.owner.get(path)
-    assert told.headers["Content-Type"].startswith("text/event-stream")
-    named = re.findall(r"^event: (\w+)", told.text, re.MULTILINE)
+    response = house.owner.get(path)
+    assert response.headers["Content-Type"].startswith("text/event-stream")
+    named = re.findall(r"^event: (\w+)", response.text, re.MULTILINE)
     assert named == ["needs", "steps", "figures", "days", "recent"]
-    assert "17" in told.text
+    assert "17" in response.text
     assert house.limited.get(path).status_code == 200
     assert "17" not in house.limited.get(path).text
     assert house.stranger.get(path).status_code == 404
@@ -123,7 +123,7 @@ def test_it_is_followed_in_its_own_account_alone(house: AccountPages, container:
 
 
 @pytest.fixture
-def in_trouble(house: AccountPages, container: Container) -> AccountPages:
+def house_with_problems(house: AccountPages, container: Container) -> AccountPages:
     """An account with one of each."""
     now = container.clock()
     paused, failed = (house.account.send().json()["id"] for _ in range(2))
@@ -168,12 +168,12 @@ def in_trouble(house: AccountPages, container: Container) -> AccountPages:
     return house
 
 
-def test_what_begins_to_need_attention_is_heard_of(in_trouble: AccountPages) -> None:
+def test_what_begins_to_need_attention_is_heard_of(house_with_problems: AccountPages) -> None:
     """None of these leaves a fact; each is seen by whoever follows the page."""
-    account, now = in_trouble.account.id, in_trouble.parts.clock()
+    account, now = house_with_problems.account.id, house_with_problems.parts.clock()
 
     def heard() -> str:
-        with in_trouble.parts.db.system_transaction() as tx:
+        with house_with_problems.parts.db.system_transaction() as tx:
             return read_versions(tx, [("account", account)], now=now)["account", account]
 
     later = now + timedelta(minutes=1)
@@ -185,20 +185,20 @@ def test_what_begins_to_need_attention_is_heard_of(in_trouble: AccountPages) -> 
         (giftcards, {"reported_at": later}),
         (accounts, {"return_city": "Austin"}),
     ):
-        with in_trouble.parts.db.system_transaction() as tx:
+        with house_with_problems.parts.db.system_transaction() as tx:
             tx.execute(sa.update(table).values(**news))
         known.append(heard())
-    in_trouble.account.post("/mailing-lists", {"description": "Customers"})
+    house_with_problems.account.post("/mailing-lists", {"description": "Customers"})
     known.append(heard())
     assert len(set(known)) == len(known)
     assert heard() == known[-1]
-    with in_trouble.parts.db.system_transaction() as tx:
+    with house_with_problems.parts.db.system_transaction() as tx:
         tx.execute(sa.update(webhooks).values(invoke_count=7))
     assert heard() == known[-1]  # a delivery that goes well is no news
 
 
-def test_whatever_needs_attention_leads_to_where_it_is_mended(in_trouble: AccountPages) -> None:
-    page = in_trouble.owner.get("/").text
+def test_whatever_needs_attention_leads_to_where_it_is_mended(house_with_problems: AccountPages) -> None:
+    page = house_with_problems.owner.get("/").text
     listed = needs(page)
     (paused,) = (href for title, href in listed.items() if title.endswith("is paused"))
     assert re.fullmatch(r"/orders/\d+", paused)
@@ -212,16 +212,16 @@ def test_whatever_needs_attention_leads_to_where_it_is_mended(in_trouble: Accoun
     assert "Deliveries to hooks.example.com fail" in listed
     assert "key-1" not in page
     assert "Automation “Birthdays” cannot send" in listed
-    assert needs(in_trouble.member.get("/").text) == listed
-    assert needs(in_trouble.limited.get("/").text) == {}
-    assert needs(in_trouble.stranger.get("/").text) == {}
-    long_ago = in_trouble.parts.clock() - timedelta(days=31)  # what is over is not told any more
-    with in_trouble.parts.db.system_transaction() as tx:
+    assert needs(house_with_problems.member.get("/").text) == listed
+    assert needs(house_with_problems.limited.get("/").text) == {}
+    assert needs(house_with_problems.stranger.get("/").text) == {}
+    long_ago = house_with_problems.parts.clock() - timedelta(days=31)  # what is over is not told any more
+    with house_with_problems.parts.db.system_transaction() as tx:
         for moment in (
             orders.c.created_at, giftcards.c.reported_at, automations.c.last_error_at, imports.c.finished_at,
         ):  # fmt: skip
             tx.execute(sa.update(moment.table).values({moment.name: long_ago}))
-    assert [re.sub(r"\d+", "1", title) for title in needs(in_trouble.owner.get("/").text)] == [
+    assert [re.sub(r"\d+", "1", title) for title in needs(house_with_problems.owner.get("/").text)] == [
         "Order 1 is paused", "Deliveries to hooks.example.com fail",
     ]  # fmt: skip
 
@@ -281,7 +281,7 @@ def test_first_steps_know_what_is_done_and_go(house: AccountPages, container: Co
 
 
 class TestAccount:
-    def test_an_owner_says_who_they_are(self, house: AccountPages, container: Container) -> None:
+    def test_an_owner_fills_in_the_account_details(self, house: AccountPages, container: Container) -> None:
         whole: dict[str, Any] = {"return_address": "500 Congress Ave, Austin, TX 78701"}
         saved = house.owner.post("/settings/account", name="Whitfield & Co", company="", **whole)
         assert "Saved." in saved.text
@@ -298,7 +298,7 @@ class TestAccount:
         with container.db.system_transaction() as tx:
             assert len(list_audit_entries(tx, house.account.id)) == how_many  # nothing was another
 
-    def test_faults_stand_beside_their_fields_and_nothing_is_kept(self, house: AccountPages) -> None:
+    def test_errors_are_shown_beside_their_fields_and_nothing_is_stored(self, house: AccountPages) -> None:
         before = house.everything()
         half = house.owner.post("/settings/account", name="", return_city="Austin", return_state="TX")
         assert half.status_code == 422

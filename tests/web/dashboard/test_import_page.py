@@ -93,7 +93,7 @@ def test_a_file_chosen_before_the_script_has_come_names_the_new_list(
         expect(page.get_by_label("Name of the new list")).to_have_value("shoes")
 
 
-def test_a_token_that_runs_out_is_fetched_anew_and_whoever_has_moved_on_or_is_signed_out_is_told(
+def test_an_expired_token_is_renewed_and_an_account_switch_or_sign_out_is_reported(
     container: Container, owner: Account, stranger: Account, clock: Clock, tmp_path: Path
 ) -> None:
     """The page's clock and the service's go on while the reader looks for their file. Then they go on to

@@ -16,7 +16,7 @@ from support.giftcard_orders import claim_card, item_ids_of, mail_giftcard, move
 from support.test_client import TestClient
 
 S = ItemStatus
-AT_ITS_DOOR = MoveItemsStatement(
+DELIVER_ITEM = MoveItemsStatement(
     """
     select cast(:item as bigint) as item_id, 'Delivered' as target, cast(:day as date) as day,
            cast(null as text) as reason, cast(:seen_at as timestamptz) as seen_at,
@@ -39,9 +39,9 @@ def send(house: AccountPages, n: int) -> tuple[int, list[int]]:
 
 def deliver(container: Container, item: int, day: str, seen_at: str | None, *, now: str | None = None) -> None:
     """As the carrier tells it, or without a word of it."""
-    told = {"item": item, "day": day, "seen_at": seen_at}
+    params = {"item": item, "day": day, "seen_at": seen_at}
     with container.db.system_transaction() as tx:
-        AT_ITS_DOOR.run(tx, told, now=datetime.fromisoformat(now) if now else container.clock())
+        DELIVER_ITEM.run(tx, params, now=datetime.fromisoformat(now) if now else container.clock())
 
 
 def test_a_piece_was_delivered_on_the_day_that_its_way_tells(house: AccountPages) -> None:

@@ -59,7 +59,7 @@ def test_somebody_new_joins_with_a_name_and_a_password(container: Container, own
     assert browser.get(path).status_code == 404
 
 
-def test_what_will_not_do_is_told_and_the_link_stays_good(
+def test_invalid_input_is_reported_and_the_link_stays_valid(
     container: Container, owner: Account, browser: Browser
 ) -> None:
     path = invite(container, owner)
@@ -97,7 +97,7 @@ def test_somebody_known_signs_in_and_accepts(
     assert "Other accounts" in joined.text
 
 
-def test_somebody_else_is_told_whom_it_is_for_and_joins_nothing(
+def test_another_user_sees_that_the_invitation_is_for_somebody_else(
     container: Container, owner: Account, stranger: Account, browser: Browser
 ) -> None:
     make_user(container, stranger.id, "eve@example.com", name="Eve")
@@ -117,13 +117,15 @@ def test_old_used_unknown_and_broken_links_look_alike(
     first = invite(container, owner)
     second = invite(container, owner)
     assert browser.get(second).status_code == 200
-    told = [browser.get(each) for each in (first, "/join/" + mint_secret("invitation", bytes(32)), "/join/nonsense")]
+    responses = [
+        browser.get(each) for each in (first, "/join/" + mint_secret("invitation", bytes(32)), "/join/nonsense")
+    ]
     clock.advance(days=7, seconds=1)
-    told.append(browser.get(second))
-    told.append(browser.post(second, name="Mel Ortiz", password=NEW, again=NEW))
-    assert {each.status_code for each in told} == {404}
-    assert len({each.text for each in told}) == 1
-    assert "This link is over." in told[0].text
+    responses.append(browser.get(second))
+    responses.append(browser.post(second, name="Mel Ortiz", password=NEW, again=NEW))
+    assert {each.status_code for each in responses} == {404}
+    assert len({each.text for each in responses}) == 1
+    assert "This link is over." in responses[0].text
 
 
 def test_the_name_of_an_account_is_shown_as_it_is_written(

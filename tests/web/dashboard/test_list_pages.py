@@ -55,11 +55,11 @@ def test_the_page_shows_all_lists_and_teaches_whoever_has_none(house: AccountPag
     found = house.owner.get("/lists?query=SPRING&page=what").text
     assert ("Spring customers" in found, "Autumn" in found) == (True, False)
     assert "No list is called so" in house.owner.get("/lists?query=%25").text
-    barring = house.owner.get("/lists/suppression").text
-    assert ("Never again" in barring, "Autumn" in barring) == (True, False)
+    suppression_page = house.owner.get("/lists/suppression").text
+    assert ("Never again" in suppression_page, "Autumn" in suppression_page) == (True, False)
 
 
-def test_a_list_is_made_once_and_its_faults_stand_beside_their_fields(house: AccountPages) -> None:
+def test_a_list_is_created_once_and_errors_are_shown_beside_their_fields(house: AccountPages) -> None:
     before = house.everything()["mailing_lists"]
     refused = house.owner.post("/lists/new", description=" ", qrcode_url="nowhere", is_suppression_list="")
     assert refused.status_code == 422
@@ -92,19 +92,19 @@ def test_people_are_found_by_any_part_on_a_short_list_and_by_beginnings_on_a_lon
     elsewhere = make_list(house, "Elsewhere")
     add(house, elsewhere, name="Zoltan", address="9 North-Gate Rd", email="zoe@example.com")
 
-    def found(sought: str) -> set[str]:
-        shown = house.owner.get(f"/lists/{list_id}", params={"query": sought}).text
+    def found(query: str) -> set[str]:
+        shown = house.owner.get(f"/lists/{list_id}", params={"query": query}).text
         return {name for name in ("Zoë O", "Zoltan", "Person 1", "Person 2") if f">{name}" in shown}
 
-    for sought in ("hara", "zoë", "example.com", "7 north-gate rd, austin, tx 78701", "7 north gate"):
-        assert found(sought) == {"Zoë O"}, sought
+    for query in ("hara", "zoë", "example.com", "7 north-gate rd, austin, tx 78701", "7 north gate"):
+        assert found(query) == {"Zoë O"}, query
     assert (found("1 MAIN"), found("%")) == ({"Person 1"}, set())
     monkeypatch.setattr("quillpost.recipients.queries.SHORT_LIST_LENGTH", 1)
-    for sought in ("ZOË o", "zoe@example.COM", "7 North-Gate Rd, Austin, TX 78701", "7 north"):
-        assert found(sought) == {"Zoë O"}, sought
+    for query in ("ZOË o", "zoe@example.COM", "7 North-Gate Rd, Austin, TX 78701", "7 north"):
+        assert found(query) == {"Zoë O"}, query
     assert (found("1 Main"), found("person")) == ({"Person 1"}, {"Person 1", "Person 2"})
-    for sought in ("hara", "zoe@example", "north", "%"):
-        assert found(sought) == set(), sought
+    for query in ("hara", "zoe@example", "north", "%"):
+        assert found(query) == set(), query
     assert "type how a name or a street address begins" in house.owner.get(f"/lists/{list_id}").text
 
 
@@ -248,26 +248,26 @@ def test_rows_are_pasted_looked_at_and_imported_with_a_page_that_says_how_it_wen
     assert house.account.get(f"/mailing-lists/{made['id']}").json()["total_recipients"] == 1
 
 
-def test_whoever_imports_no_street_is_told_that_nobody_can_be_mailed_to(house: AccountPages) -> None:
+def test_an_import_without_streets_warns_that_nobody_can_be_mailed(house: AccountPages) -> None:
     rows = "Vorname;Strasse;E-Mail\nJana;Lindenweg;jana@example.com\nUwe;Am Markt;uwe@example.com"
-    asked: dict[str, Any] = {"description": "Kunden", "rows": rows}
-    told = "No column is the street: nobody of these can be mailed to."
-    assert told in house.owner.post("/lists/paste", **asked, step="look").text
-    barring = make_list(house, "Never again", is_suppression_list=True)
-    assert told not in house.owner.post("/lists/paste", **asked, list=barring, step="look").text
-    begun = house.owner.post("/lists/paste", **asked, step="import", follow=False)
+    form: dict[str, Any] = {"description": "Kunden", "rows": rows}
+    warning = "No column is the street: nobody of these can be mailed to."
+    assert warning in house.owner.post("/lists/paste", **form, step="look").text
+    suppression_list = make_list(house, "Never again", is_suppression_list=True)
+    assert warning not in house.owner.post("/lists/paste", **form, list=suppression_list, step="look").text
+    begun = house.owner.post("/lists/paste", **form, step="import", follow=False)
     run_due_jobs(house.parts)
     done = house.owner.get(begun.headers["Location"]).text
     assert "None of these 2 people can be mailed to" in done
     assert "Write to this list" not in done
 
 
-def test_whether_somebody_is_barred_is_answered_in_words(house: AccountPages) -> None:
-    barring = make_list(house, "Never again", is_suppression_list=True)
-    add(house, barring)
+def test_the_page_says_whether_somebody_is_suppressed(house: AccountPages) -> None:
+    suppression_list = make_list(house, "Never again", is_suppression_list=True)
+    add(house, suppression_list)
     yes = house.owner.post("/lists/suppression", address="12 main street, Austin TX 78701").text
     assert "Yes: nothing is mailed to them." in yes
-    assert f'<a href="/lists/{barring}">Never again</a>' in yes.split('class="verdict"')[1]
+    assert f'<a href="/lists/{suppression_list}">Never again</a>' in yes.split('class="verdict"')[1]
     no = house.owner.post("/lists/suppression", address="13 Main St, Austin, TX 78701").text
     assert "No: mail to them goes out." in no
     wrong = house.owner.post("/lists/suppression", email="jane")

@@ -49,13 +49,15 @@ def test_home_says_in_live_mode_what_is_missing(house: PrintRoomPages) -> None:
     assert "Live mail isn't ready yet" not in page_text(house.owner.get("/").text)
 
 
-def test_whoever_sends_is_told_before_and_after_and_while_it_waits(house: PrintRoomPages, clock: Clock) -> None:
-    asked = house.owner.post("/compose/send", **LOOK)
-    assert "Send this for real?" in asked.text
-    assert f"{PAUSES} There is no public web address" in page_text(asked.text)
+def test_senders_are_warned_before_and_after_sending_and_while_the_order_waits(
+    house: PrintRoomPages, clock: Clock
+) -> None:
+    response = house.owner.post("/compose/send", **LOOK)
+    assert "Send this for real?" in response.text
+    assert f"{PAUSES} There is no public web address" in page_text(response.text)
     price = page_text(house.owner.post("/compose/price", **LOOK).text)
     assert (PAUSES in price, NO_PARTNER in price) == (True, True)
-    [agreed] = re.findall(r'name="agreed" value="([^"]+)"', asked.text)
+    [agreed] = re.findall(r'name="agreed" value="([^"]+)"', response.text)
     sent = house.owner.post("/compose/send", **LOOK, agreed=agreed)
     assert sent.url.path.startswith("/orders/"), page_text(sent.text)
     assert f"{PAUSES} There is no public web address" in page_text(sent.text)

@@ -87,11 +87,11 @@ def test_an_event_arrives_once_something_has_changed_and_only_what_has(
     app: FastAPI, house: AccountPages, order: int, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hub = app.state.live_updates = LiveUpdates(container.db, container.clock, QUICK)
-    asked: list[int] = []
+    reads: list[int] = []
     ask = hub._read_versions
 
     def noted(topics: set[Topic]) -> dict[Topic, str]:
-        asked.append(len(topics))
+        reads.append(len(topics))
         return ask(topics)
 
     monkeypatch.setattr(hub, "_read_versions", noted)
@@ -113,9 +113,9 @@ def test_an_event_arrives_once_something_has_changed_and_only_what_has(
             assert "event: history" not in stream.text[before:]
         await asyncio.sleep(0.3)
         assert hub.stream_count == 0
-        quiet = len(asked)
+        quiet = len(reads)
         await asyncio.sleep(0.3)
-        assert len(asked) == quiet > 0  # nobody watches, so nobody asks
+        assert len(reads) == quiet > 0  # nobody watches, so nobody asks
 
     asyncio.run(watch())
 
@@ -163,9 +163,9 @@ def test_nobody_takes_the_places_of_all_however_fast_they_ask(container: Contain
 
     def taken(*readers: SignedInUser) -> list[Any]:
         places = []
-        for who in readers:
+        for user in readers:
             with suppress(Unavailable):
-                places.append(hub.register(who, ABOUT))
+                places.append(hub.register(user, ABOUT))
         return places
 
     first = taken(*[reader(1)] * 30)

@@ -74,7 +74,7 @@ def test_a_confidential_client_gets_an_id_and_a_secret_that_is_shown_this_once(h
     assert secret[-4:] in house.owner.get(f"{PAGE}/{client.id}").text
 
 
-def test_a_public_client_has_no_secret_and_is_told_so(house: AccountPages) -> None:
+def test_the_page_of_a_public_client_says_that_it_has_no_secret(house: AccountPages) -> None:
     client, secret = registered(house, kind="public")
     assert (client.is_public, secret) == (True, None)
     page = house.owner.get(f"{PAGE}/{client.id}").text
@@ -125,7 +125,7 @@ def test_a_client_is_kept_as_it_was_filled_in(house: AccountPages) -> None:
         ({"scopes": ["send:read"]}, "You chose everything, but had ticked some as well"),
     ],
 )
-def test_a_form_with_a_fault_comes_back_and_leaves_nothing_behind(
+def test_an_invalid_form_is_shown_again_and_stores_nothing(
     house: AccountPages, changes: dict[str, Any], sentence: str
 ) -> None:
     before = house.everything()
@@ -163,7 +163,7 @@ def test_a_change_is_kept_and_the_form_shows_what_is(house: AccountPages) -> Non
     assert (changed.client_id, changed.secret_hint) == (client.client_id, client.secret_hint)
 
 
-def test_a_change_with_a_fault_changes_nothing(house: AccountPages) -> None:
+def test_an_invalid_change_changes_nothing(house: AccountPages) -> None:
     client, _ = registered(house)
     answer = house.owner.post(f"{PAGE}/{client.id}/change", name="Zap", redirect_uris="nowhere", limits="all")
     assert answer.status_code == 422
@@ -176,8 +176,8 @@ def test_a_new_secret_takes_the_place_of_the_one_before(house: AccountPages) -> 
     client, first = registered(house)
     assert first is not None
     path = f"{PAGE}/{client.id}/secret"
-    asked = house.owner.get(path)
-    assert first[-4:] in asked.text
+    response = house.owner.get(path)
+    assert first[-4:] in response.text
     assert is_secret(house, client, first)
     answer = house.owner.post(path)
     (second,) = set(SECRET.findall(answer.text))

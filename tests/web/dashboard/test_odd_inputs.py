@@ -42,10 +42,10 @@ def house(container: Container, http: TestClient) -> AccountPages:
 def test_no_number_or_day_is_too_large_or_too_odd_for_a_page(house: AccountPages) -> None:
     days = [f"{name}={day}" for name in ("since", "until") for day in ("9999-12-31", "0001-01-01")]
     pages = ("/money/ledger", "/money/ledger.csv", "/orders", "/print-room/batches")
-    for address in (f"{page}?{asked}" for page in pages for asked in days):
+    for address in (f"{page}?{query}" for page in pages for query in days):
         assert house.owner.get(address).status_code == 200, address
     before = house.everything()
     for path, fields in CALLS:
-        told = house.owner.post(path.format(account=house.account.id), follow=False, **fields)
-        assert 200 <= told.status_code < 500, (path, fields)
+        response = house.owner.post(path.format(account=house.account.id), follow=False, **fields)
+        assert 200 <= response.status_code < 500, (path, fields)
     assert house.everything() == before

@@ -160,8 +160,8 @@ def test_why_an_order_waits_and_where_its_pieces_are_is_shown_as_it_changes(hous
         )
         held = {"status": "paused", "hold_reasons": [Message("large", "Too <large>.")], "warnings": [soft]}
         tx.execute(sa.update(orders).where(orders.c.id == order).values(**held))
-    told = house.owner.get(f"/orders/{order}/live").text
-    state = told.partition("event: state")[2].partition("event: ")[0]
+    text = house.owner.get(f"/orders/{order}/live").text
+    state = text.partition("event: state")[2].partition("event: ")[0]
     assert "Too &lt;large&gt;." in state
     assert "The picture on the front is soft." in state
     shown = house.owner.get(f"/orders/{order}").text
@@ -196,9 +196,9 @@ def test_pictures_of_a_piece_are_drawn_and_known_again(house: AccountPages) -> N
 
 def test_an_order_is_cancelled_after_a_question_while_that_can_be(house: AccountPages) -> None:
     order, late = send(house, recipients=people(2)), send(house)
-    asked = house.member.get(f"/orders/{order}/cancel").text
-    assert f"Cancel order {order}?" in asked
-    assert "None of its 2 pieces is printed" in asked
+    confirmation = house.member.get(f"/orders/{order}/cancel").text
+    assert f"Cancel order {order}?" in confirmation
+    assert "None of its 2 pieces is printed" in confirmation
     assert status_of(house, order) == "Reviewing"
     done = house.member.post(f"/orders/{order}/cancel")
     assert "The order is cancelled." in done.text
@@ -222,9 +222,9 @@ def test_what_cancelling_costs_is_the_same_everywhere_and_what_is_called_off_has
     shown = house.owner.get(f"/orders/{test}").text
     assert "Total in live mode</dt>\n<dd>$3.18<small>a test: nothing is billed<" in shown
     assert "held until" not in shown
-    asked = house.owner.get(f"/orders/{test}/cancel").text
-    assert "printed. It is a test: nothing is billed." in asked
-    assert "In live mode their $1.00 would stay billed." in asked
+    confirmation = house.owner.get(f"/orders/{test}/cancel").text
+    assert "printed. It is a test: nothing is billed." in confirmation
+    assert "In live mode their $1.00 would stay billed." in confirmation
     ended = house.owner.post(f"/orders/{test}/cancel").text
     assert "Nothing is billed." in ended
     assert "$1.00<small>a test: nothing is billed<" in ended
@@ -236,23 +236,23 @@ def test_what_cancelling_costs_is_the_same_everywhere_and_what_is_called_off_has
 
     house.owner.post("/session/switch", mode="live")
     assert "held until it is printed, $1.00 of it paid for addresses<" in house.owner.get(f"/orders/{live}").text
-    asked = house.owner.get(f"/orders/{live}/cancel").text
-    assert "It is not printed or billed: what was held for that is credit again." in asked
-    assert "Its addresses stay billed, $1.00." in asked
+    confirmation = house.owner.get(f"/orders/{live}/cancel").text
+    assert "It is not printed or billed: what was held for that is credit again." in confirmation
+    assert "Its addresses stay billed, $1.00." in confirmation
     ended = house.owner.post(f"/orders/{live}/cancel").text
     assert "Its addresses alone are billed, $1.00: they are on their list." in ended
     assert "Total</dt>\n<dd>$1.00<small>for its addresses<" in ended
     assert "Nothing is billed." not in ended
 
 
-def test_an_order_that_waits_can_be_changed_and_faults_are_beside_their_field(house: AccountPages) -> None:
+def test_a_waiting_order_can_be_changed_and_errors_are_shown_beside_their_fields(house: AccountPages) -> None:
     order = send(house)
     house.owner.client.cookies.set("quillpost_zone", "America/Chicago")
     shown = house.owner.get(f"/orders/{order}/change").text
     assert "Hi %FIRST_NAME%, see you soon!" in shown
     before = house.everything()
     words: dict[str, Any] = {"message": "Hi %FIRST_NAME%, see you soon!", "when": "later"}
-    for fields, told in {
+    for fields, text in {
         (("send_on", ""),): "Choose a day and a time.",
         (("send_on", "2020-01-01T10:00"),): "This must lie in the future",
         (("send_on", "2026-05-20T10:00"), ("message", "Hi %NOBODY%")): "NOBODY",
@@ -261,7 +261,7 @@ def test_an_order_that_waits_can_be_changed_and_faults_are_beside_their_field(ho
         wrong = house.owner.post(f"/orders/{order}/change", **words | dict(fields))
         assert wrong.status_code == 422
         place = "send_on" if len(fields) == 1 else "message"
-        assert re.search(rf'id="{place}-fault" role="alert">[^<]*{re.escape(told)}', wrong.text), told
+        assert re.search(rf'id="{place}-fault" role="alert">[^<]*{re.escape(text)}', wrong.text), text
     assert house.everything() == before
     same = house.owner.post(f"/orders/{order}/change", message=words["message"], when="soon")
     assert "Nothing was different" in same.text
@@ -297,7 +297,7 @@ def test_an_order_is_sent_again_at_the_price_that_was_shown_and_once(house: Acco
     assert len(listed(house)) == 2
 
 
-def test_what_a_large_order_costs_anew_is_worked_out_when_it_is_asked_for(
+def test_the_price_of_repeating_a_large_order_is_calculated_on_request(
     house: AccountPages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(actions, "MAX_RECIPIENTS_PRICED_ON_OPEN", 2)
@@ -344,7 +344,7 @@ def test_pieces_are_listed_filtered_and_shown_one_by_one(house: AccountPages) ->
         assert words in shown
 
 
-def test_a_gift_card_is_taken_back_and_sent_anew_and_that_is_noted(house: AccountPages, container: Container) -> None:
+def test_a_gift_card_is_taken_back_and_reissued_and_both_are_logged(house: AccountPages, container: Container) -> None:
     first, second = mail_giftcard(container, house.account), mail_giftcard(container, house.account)
     with container.db.system_transaction() as tx:
         of = {row.id: row.order_id for row in tx.execute(sa.select(items.c.id, items.c.order_id))}
@@ -357,8 +357,8 @@ def test_a_gift_card_is_taken_back_and_sent_anew_and_that_is_noted(house: Accoun
     assert "The gift card is taken back." in done.text
     assert "Lost" in done.text
     assert "take-back" not in done.text
-    anew = house.owner.post(f"/orders/{of[second]}/items/{second}/take-back", reissue="on")
-    assert "this order brings another" in anew.text
+    reissued = house.owner.post(f"/orders/{of[second]}/items/{second}/take-back", reissue="on")
+    assert "this order brings another" in reissued.text
     assert len(listed(house)) == 3
     with container.db.transaction(Tenant(house.account.id, None)) as tx:
         noted = [(entry.act, entry.actor) for entry in list_audit_entries(tx, house.account.id, limit=9)]

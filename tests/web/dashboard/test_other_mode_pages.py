@@ -74,7 +74,7 @@ def test_what_is_not_there_in_either_mode_is_missing(house: AccountPages) -> Non
     assert (part.status_code, "<html" in part.text) == (404, False)
 
 
-def test_a_test_account_is_told_why_it_cannot_see_its_live_orders(house: AccountPages) -> None:
+def test_a_test_account_reads_why_its_live_orders_are_hidden(house: AccountPages) -> None:
     order = live_order(house)
     with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == house.account.id).values(test_mode=True))

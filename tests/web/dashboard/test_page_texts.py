@@ -126,21 +126,21 @@ def test_an_address_that_only_takes_forms_is_a_page_for_people(house: AccountPag
         words = "Go to the first page" if page == "/" else "Open the page"
         assert f'<a class="button first" href="{page}">{words}</a>' in shown.text
     assert OWNER in house.owner.get(path).text, "whoever is signed in stays so on it"
-    told = house.http.get(path, headers={"Accept": "application/json"})
-    assert (told.status_code, told.headers["Allow"]) == (405, "POST, OPTIONS")
-    assert told.json() == {"message": "This method is not allowed here."}
+    response = house.http.get(path, headers={"Accept": "application/json"})
+    assert (response.status_code, response.headers["Allow"]) == (405, "POST, OPTIONS")
+    assert response.json() == {"message": "This method is not allowed here."}
 
 
 def test_the_api_answers_browsers_as_it_answers_programs(house: AccountPages) -> None:
-    told = house.owner.client.delete(
+    response = house.owner.client.delete(
         "/api/v2/ping", headers={"Accept": "text/html", "Authorization": f"Bearer {house.account.token}"}
     )
-    assert (told.status_code, told.json()) == (405, {"message": "This method is not allowed here."})
+    assert (response.status_code, response.json()) == (405, {"message": "This method is not allowed here."})
 
 
 def test_without_a_mail_server_whoever_invites_hands_the_link_over(house: AccountPages) -> None:
-    asked = house.owner.get("/settings/people/invite").text
-    assert "This service sends no mail: you hand the link over yourself." in asked
+    text = house.owner.get("/settings/people/invite").text
+    assert "This service sends no mail: you hand the link over yourself." in text
     shown = house.owner.post("/settings/people/invite", email="kim@example.com", role="member")
     assert shown.status_code == 200
     assert "on its way" not in shown.text
@@ -169,7 +169,7 @@ def test_without_a_mail_server_nobody_waits_for_a_mail(container: Container, hou
     assert "This service sends no mail" in house.nobody().get("/forgot").text
 
 
-def test_whoever_is_removed_is_told_and_whoever_leaves_knows(container: Container, house: AccountPages) -> None:
+def test_a_removed_member_gets_an_email_and_a_leaving_one_does_not(container: Container, house: AccountPages) -> None:
     house.join(MEMBER, house.account.id, role="member")
     house.join("leaves@example.com", house.account.id)
     leaver = house.browser("leaves@example.com", house.others.id)
@@ -186,7 +186,7 @@ def test_whoever_is_removed_is_told_and_whoever_leaves_knows(container: Containe
     assert MEMBER not in left, "forgotten, and told all the same"
 
 
-def test_the_pages_that_are_for_all_know_who_reads_them(build: Build) -> None:
+def test_public_pages_show_the_signed_in_user(build: Build) -> None:
     container = build(receiver=True)
     http = TestClient(create_app(container), base_url="http://localhost", client=HERE)
     account = make_account(container, http, "o@example.com")
@@ -226,9 +226,7 @@ def test_the_present_password_is_no_other_one(container: Container, owner: Accou
     assert mails(container) == []
 
 
-def test_a_recovery_code_that_was_used_is_told_of_as_one(
-    container: Container, owner: Account, http: TestClient
-) -> None:
+def test_a_used_recovery_code_is_reported_as_used(container: Container, owner: Account, http: TestClient) -> None:
     person_id = make_user(container, owner.id, OWNER)
     turn_on_second_factor(container, OWNER)
     with container.db.system_transaction() as tx:

@@ -29,12 +29,12 @@ def call(http: TestClient, token: str, path: str, method: str = "GET") -> Respon
 
 def test_a_page_gets_a_token_for_a_quarter_of_an_hour(http: TestClient, browser: Browser, clock: Clock) -> None:
     answer = browser.post("/session/token", headers=JSON)
-    told = answer.json()
-    assert (set(told), told["expires_in"], told["mode"]) == ({"token", "expires_in", "mode"}, 900, "test")
+    payload = answer.json()
+    assert (set(payload), payload["expires_in"], payload["mode"]) == ({"token", "expires_in", "mode"}, 900, "test")
     assert answer.headers["Cache-Control"] == "no-store"
-    assert call(http, told["token"], "/ping").json() == {"message": "pong", "test_mode": True}
+    assert call(http, payload["token"], "/ping").json() == {"message": "pong", "test_mode": True}
     clock.advance(minutes=15)
-    assert call(http, told["token"], "/ping").status_code == 401
+    assert call(http, payload["token"], "/ping").status_code == 401
 
 
 def test_it_ends_with_the_session(http: TestClient, browser: Browser) -> None:
@@ -88,7 +88,7 @@ def test_a_member_of_one_sub_account_gets_one_for_it_alone(
     assert call(http, token, f"/sub-accounts/{other}").status_code == 404
 
 
-def test_only_who_runs_the_service_gets_one_that_does(container: Container, http: TestClient) -> None:
+def test_only_operators_get_an_operator_token(container: Container, http: TestClient) -> None:
     operator = make_operator(container, http)
     answers = {}
     for email, role in (("ann@example.com", "owner"), ("ben@example.com", "operator"), ("cy@example.com", "member")):

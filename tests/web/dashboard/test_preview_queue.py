@@ -22,14 +22,14 @@ def until_one_waits(line: PreviewLimiter, whose: Hashable) -> None:
 
 
 def test_the_newest_waits_and_those_before_it_are_let_go() -> None:
-    line, told = PreviewLimiter(), list[str]()
+    line, events = PreviewLimiter(), list[str]()
 
     def ask(name: str) -> None:
         try:
             with line.slot("dana"):
-                told.append(f"{name} drawn")
+                events.append(f"{name} drawn")
         except PreviewSuperseded:
-            told.append(f"{name} overtaken")
+            events.append(f"{name} overtaken")
 
     older, newer = (threading.Thread(target=ask, args=[name]) for name in ("older", "newer"))
     with ExitStack() as busy:
@@ -39,26 +39,26 @@ def test_the_newest_waits_and_those_before_it_are_let_go() -> None:
         until_one_waits(line, "dana")
         newer.start()
         older.join(10)
-        assert told == ["older overtaken"]
+        assert events == ["older overtaken"]
         until_one_waits(line, "dana")
         with line.slot("finn"):
             pass  # another reader waits for none of them
     newer.join(10)
-    assert told == ["older overtaken", "newer drawn"]
+    assert events == ["older overtaken", "newer drawn"]
     assert line._queues == {}
 
 
 def test_a_preview_that_was_overtaken_changes_nothing_that_is_shown(
     container: Container, http: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house, asked = AccountPages(container, http), list[Hashable]()
+    house, callers = AccountPages(container, http), list[Hashable]()
 
     def overtaken(whose: Hashable) -> None:
-        asked.append(whose)
+        callers.append(whose)
         raise PreviewSuperseded
 
     monkeypatch.setattr(previews.preview_limiter, "slot", overtaken)
     for path in ("/compose", "/compose/preview", "/templates/messages/preview"):
         answer = house.owner.post(path, message="Hi", headers={"HX-Request": "true"})
         assert (answer.status_code, answer.text) == (204, ""), path
-    assert asked == [house.person(OWNER)] * 3
+    assert callers == [house.person(OWNER)] * 3

@@ -60,8 +60,8 @@ def test_batches_are_found_and_one_is_shown_with_all_that_is_known(house: PrintR
         assert "No batch is like that" in house.words(f"/print-room/batches{query}"), query
     assert house.ops.get(f"/print-room/batches?find={name}", follow=False).headers["Location"] == page
     words = house.words(page)
-    for told in ("With the printer", "Processing 5", "Person 1", "1 to 5 of 5 pieces", "Mark printed"):
-        assert told in words, told
+    for text in ("With the printer", "Processing 5", "Person 1", "1 to 5 of 5 pieces", "Mark printed"):
+        assert text in words, text
     assert "With the printer" in house.ops.get(f"{page}/live").text
     today = house.words("/print-room")
     assert "Pieces put into batches 5 1 batch" in today
@@ -91,7 +91,7 @@ def test_files_and_the_ticket_are_taken_along_and_that_is_noted(house: PrintRoom
     assert len(house.acts()) == 3
 
 
-def test_a_batch_is_marked_and_a_stale_form_is_told_so(house: PrintRoomPages, clock: Clock) -> None:
+def test_a_batch_is_marked_and_a_stale_form_is_refused(house: PrintRoomPages, clock: Clock) -> None:
     number = handed(house, clock)
     page = f"/print-room/batches/{number}"
     before = house.everything()
@@ -150,7 +150,7 @@ def test_spoiled_pieces_are_given_up(house: PrintRoomPages, clock: Clock) -> Non
     assert house.acts() == ["batch.marked", "batch.marked"]
 
 
-def test_pieces_are_printed_again_once_it_is_said_how_many(house: PrintRoomPages, clock: Clock) -> None:
+def test_pieces_are_reprinted_after_their_number_is_confirmed(house: PrintRoomPages, clock: Clock) -> None:
     number = handed(house, clock)
     page = f"/print-room/batches/{number}/reprint"
     house.ops.post(f"/print-room/batches/{number}/spoiled", which="1", by="places")
@@ -188,7 +188,7 @@ def test_pieces_are_printed_again_once_it_is_said_how_many(house: PrintRoomPages
     assert "Pieces printed 2 Pieces mailed 2" in house.words("/print-room")
 
 
-def test_a_batch_in_trouble_is_seen_and_tried_again(house: PrintRoomPages, clock: Clock) -> None:
+def test_a_failing_batch_is_shown_and_retried(house: PrintRoomPages, clock: Clock) -> None:
     number = handed(house, clock)
     stuck = {"status": "composed", "handed_at": None, "trouble": "The printer is away.", "partner": "ftp://old"}
     with house.parts.db.system_transaction() as tx:
@@ -230,9 +230,9 @@ def test_held_orders_are_released_or_refused_with_a_reason(house: PrintRoomPages
         assert 'id="reason-fault"' in wrong.text
     assert house.ops.post(page, reason="Not yours to print.").status_code == 200
     with house.parts.db.system_transaction() as tx:
-        told = tx.execute(sa.select(order_verdicts.c.verdict, order_verdicts.c.reason)).all()
+        decisions = tx.execute(sa.select(order_verdicts.c.verdict, order_verdicts.c.reason)).all()
         status = tx.execute(sa.select(orders.c.status).where(orders.c.id == second)).scalar_one()
-    assert told == [("released", "They like it so."), ("refused", "Not yours to print.")]
+    assert decisions == [("released", "They like it so."), ("refused", "Not yours to print.")]
     assert status == "error"
     assert "No order is held" in house.words("/print-room/held")
     assert house.acts() == ["order.refused", "order.released"]

@@ -46,7 +46,7 @@ def test_feeds_tell_what_is_set_up_and_what_was_heard(house: PrintRoomPages, clo
     assert "QUILLPOST_MAILER_ID is not set" in house.words("/print-room")
 
 
-def test_webhooks_in_trouble_are_seen_and_resumed(house: PrintRoomPages) -> None:
+def test_failing_webhooks_are_shown_and_resumed(house: PrintRoomPages) -> None:
     assert "Every webhook answers" in house.words("/print-room/webhooks")
     made = house.others.post("/webhooks", {"url": "https://hooks.example.com/s3cret", "type": "*"})
     assert made.status_code in (200, 201), made.text
@@ -238,9 +238,9 @@ def test_a_price_is_looked_at_set_and_taken_back_and_the_past_stays(house: Print
     canada = page_text(house.ops.post(page, **order_request | {"country": "CA"}).text)
     assert "Until then it costs $2.19." in canada
     with house.parts.db.system_transaction() as tx:
-        asked = {"type": "postcard", "size": "4x6", "mail_class": "first"}
-        assert read_tariff(tx, **asked, on=clock.now().date()).unit_cents("US") == 109
-        assert read_tariff(tx, **asked, on=tomorrow).unit_cents("US") == 119
+        product = {"type": "postcard", "size": "4x6", "mail_class": "first"}
+        assert read_tariff(tx, **product, on=clock.now().date()).unit_cents("US") == 109
+        assert read_tariff(tx, **product, on=tomorrow).unit_cents("US") == 119
         newest = tx.execute(sa.select(sa.func.max(prices.c.id))).scalar_one()
         first = tx.execute(sa.select(sa.func.min(prices.c.id))).scalar_one()
     assert "$1.19 from 5 May 2026" in house.words("/print-room/prices")

@@ -183,7 +183,7 @@ def test_whoever_is_in_two_accounts_switches_between_them(
 
 
 @pytest.mark.parametrize(
-    ("said", "name"),
+    ("user_agent", "name"),
     [
         ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
         (
@@ -201,5 +201,5 @@ def test_whoever_is_in_two_accounts_switches_between_them(
         (None, "Unknown browser"),
     ],
 )
-def test_a_browser_is_named_in_words(said: str | None, name: str) -> None:
-    assert browser_name(said) == name
+def test_a_browser_is_named_in_words(user_agent: str | None, name: str) -> None:
+    assert browser_name(user_agent) == name

@@ -40,7 +40,7 @@ def test_asking_says_the_same_whether_or_not_somebody_has_the_email(container: C
     assert (written["password_resets"], written["notices"]) == (1, 1)
 
 
-def test_what_is_no_email_is_told(browser: Browser) -> None:
+def test_an_invalid_email_is_refused(browser: Browser) -> None:
     shown = browser.post("/forgot", email="dana")
     assert shown.status_code == 422
     assert "Type your e-mail." in shown.text
@@ -67,7 +67,7 @@ def test_the_link_sets_another_password_once_and_ends_every_session(
     assert browser.post(path, password=NEW, again=NEW).status_code == 404
 
 
-def test_a_password_that_will_not_do_is_told_and_the_link_stays_good(container: Container, browser: Browser) -> None:
+def test_an_unsuitable_password_is_refused_and_the_link_stays_valid(container: Container, browser: Browser) -> None:
     path = link(container)
     for password, again, field in (
         ("short", "short", "password"),
@@ -85,10 +85,10 @@ def test_a_password_that_will_not_do_is_told_and_the_link_stays_good(container: 
 def test_old_unknown_and_broken_links_look_alike(container: Container, browser: Browser, clock: Clock) -> None:
     path = link(container)
     clock.advance(hours=1, seconds=1)
-    told = [browser.get(each) for each in (path, "/reset/" + mint_secret("reset", bytes(32)), "/reset/nonsense")]
-    assert {each.status_code for each in told} == {404}
-    assert len({each.text for each in told}) == 1
-    assert "This link is over." in told[0].text
+    responses = [browser.get(each) for each in (path, "/reset/" + mint_secret("reset", bytes(32)), "/reset/nonsense")]
+    assert {each.status_code for each in responses} == {404}
+    assert len({each.text for each in responses}) == 1
+    assert "This link is over." in responses[0].text
     assert browser.post("/reset/nonsense", password=NEW, again=NEW).status_code == 404
 
 

@@ -128,7 +128,7 @@ def test_a_session_ends_after_thirty_days_however_often_it_is_used(browser: Brow
     assert not is_in(browser)
 
 
-def test_one_who_waits_for_the_code_waits_ten_minutes(container: Container, browser: Browser, clock: Clock) -> None:
+def test_the_code_must_be_entered_within_ten_minutes(container: Container, browser: Browser, clock: Clock) -> None:
     turn_on_second_factor(container, "dana@example.com")
     browser.sign_in("dana@example.com")
     assert browser.get("/sign-in/code", follow=False).status_code == 200

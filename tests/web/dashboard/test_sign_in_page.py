@@ -19,16 +19,16 @@ def browser(container: Container, http: TestClient, owner: Account) -> Browser:
     return sign_in_browser(http)
 
 
-def test_whoever_signs_in_sees_who_they_are_in_which_account_and_mode(browser: Browser) -> None:
+def test_a_signed_in_user_sees_their_name_account_and_mode(browser: Browser) -> None:
     answer = browser.sign_in("dana@example.com")
     assert (answer.status_code, answer.url.path) == (200, "/")
-    for told in ("Dana Whitfield", "dana@example.com", ">Test<", "Sign out", "/settings"):
-        assert told in answer.text
+    for text in ("Dana Whitfield", "dana@example.com", ">Test<", "Sign out", "/settings"):
+        assert text in answer.text
 
 
-def test_it_leads_to_where_one_wanted_to_go(browser: Browser) -> None:
-    asked = browser.get("/settings?tab=1", follow=False)
-    assert (asked.status_code, asked.headers["Location"]) == (303, "/sign-in?next=%2Fsettings%3Ftab%3D1")
+def test_signing_in_leads_to_the_requested_page(browser: Browser) -> None:
+    response = browser.get("/settings?tab=1", follow=False)
+    assert (response.status_code, response.headers["Location"]) == (303, "/sign-in?next=%2Fsettings%3Ftab%3D1")
     shown = browser.get("/settings?tab=1")
     assert 'name="next" value="/settings?tab=1"' in shown.text
     answer = browser.post("/sign-in", email="dana@example.com", password=PASSWORD, next="/settings?tab=1", follow=False)
@@ -38,15 +38,15 @@ def test_it_leads_to_where_one_wanted_to_go(browser: Browser) -> None:
 def test_whoever_comes_from_an_app_reads_which(container: Container, http: TestClient, owner: Account) -> None:
     app = connect_app(container, http, owner, name="Mail <b>Robot</b>")
     browser = sign_in_browser(http)
-    asked = browser.get(app.link())
-    assert asked.url.path == "/sign-in"
-    assert "The app “Mail &lt;b&gt;Robot&lt;/b&gt;” asks for leave to act for you." in asked.text
+    response = browser.get(app.link())
+    assert response.url.path == "/sign-in"
+    assert "The app “Mail &lt;b&gt;Robot&lt;/b&gt;” asks for leave to act for you." in response.text
     again = browser.post("/sign-in", email="dana@example.com", password="not it", next=app.link())
     assert (again.status_code, "The app “Mail" in again.text) == (422, True)
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "next_path",
     [
         "/settings",
         "/oauth/authorize",
@@ -59,12 +59,12 @@ def test_whoever_comes_from_an_app_reads_which(container: Container, http: TestC
     ],
 )
 def test_no_app_is_named_unless_a_known_one_asks_next(
-    container: Container, http: TestClient, owner: Account, wanted: str
+    container: Container, http: TestClient, owner: Account, next_path: str
 ) -> None:
     known, _ = register_client(container, owner.id)
-    path = f"/sign-in?{urlencode({'next': wanted.format(id=known.client_id)})}"
-    asked = sign_in_browser(http).get(path)
-    assert (asked.status_code, "The app" in asked.text) == (200, False)
+    path = f"/sign-in?{urlencode({'next': next_path.format(id=known.client_id)})}"
+    response = sign_in_browser(http).get(path)
+    assert (response.status_code, "The app" in response.text) == (200, False)
 
 
 def test_it_leads_to_no_other_site(browser: Browser) -> None:
@@ -91,7 +91,7 @@ def test_what_is_missing_is_named_at_its_field(browser: Browser) -> None:
     assert browser.sign_in("a" * 301 + "@example.com").status_code == 422
 
 
-def test_whoever_guesses_has_to_wait_and_is_told_how_long(browser: Browser) -> None:
+def test_after_many_wrong_passwords_the_page_says_how_long_to_wait(browser: Browser) -> None:
     for _ in range(10):
         assert browser.sign_in("dana@example.com", "a guess of somebody").status_code == 422
     refused = browser.sign_in("dana@example.com")
@@ -107,7 +107,7 @@ def test_whoever_is_signed_in_already_goes_on(browser: Browser) -> None:
     assert browser.get("/sign-in/code", follow=False).headers["Location"] == "/"
 
 
-def test_the_second_factor_is_asked_for_before_anything_opens(
+def test_the_second_factor_is_required_before_anything_opens(
     container: Container, browser: Browser, clock: Clock
 ) -> None:
     totp = turn_on_second_factor(container, "dana@example.com")
@@ -145,12 +145,12 @@ def test_without_a_password_the_page_for_codes_leads_to_signing_in(browser: Brow
     assert answer.headers["Location"] == "/sign-in"
 
 
-def test_the_password_is_asked_for_again_after_half_an_hour(browser: Browser, clock: Clock) -> None:
+def test_the_password_is_required_again_after_half_an_hour(browser: Browser, clock: Clock) -> None:
     browser.sign_in("dana@example.com")
     assert browser.get("/settings/second-factor", follow=False).status_code == 200
     clock.advance(minutes=31)
-    asked = browser.get("/settings/second-factor", follow=False)
-    assert asked.headers["Location"] == "/sign-in/confirm?next=%2Fsettings%2Fsecond-factor"
+    response = browser.get("/settings/second-factor", follow=False)
+    assert response.headers["Location"] == "/sign-in/confirm?next=%2Fsettings%2Fsecond-factor"
     wrong = browser.post("/sign-in/confirm", password="another", next="/settings/second-factor")
     assert wrong.status_code == 422
     assert "That is not your password." in wrong.text
@@ -196,7 +196,7 @@ def test_no_address_puts_words_into_our_mouth(browser: Browser) -> None:
     assert "You are signed out." in browser.get("/sign-in?said=signed_out").text
 
 
-def test_a_fault_of_the_form_does_not_lose_where_one_wanted_to_go(browser: Browser) -> None:
+def test_an_invalid_form_keeps_the_requested_page(browser: Browser) -> None:
     refused = browser.post("/sign-in", email="x" * 321, password=PASSWORD, next="/settings?tab=1")
     assert refused.status_code == 422
     assert "At most 320 characters, please." in refused.text

@@ -73,7 +73,7 @@ def test_no_other_site_shows_a_page_of_ours_within_its_own(container: Container,
             framed.wait_for_load_state()
             assert "Quillpost" not in framed.content()
     assert len(refusals) == len(paths)
-    assert all("frame-ancestors 'none'" in said for said in refusals)
+    assert all("frame-ancestors 'none'" in refusal for refusal in refusals)
 
 
 def join(page: Page) -> None:
@@ -87,8 +87,8 @@ def join(page: Page) -> None:
     page.get_by_label("New password").fill(PASSWORD)
     page.get_by_label("The same once more").fill(PASSWORD)
     page.keyboard.press("Enter")
-    told = page.get_by_role("status").filter(has_text="Welcome")
-    expect(told).to_have_text("Welcome. You have joined Dana Whitfield.")
+    status = page.get_by_role("status").filter(has_text="Welcome")
+    expect(status).to_have_text("Welcome. You have joined Dana Whitfield.")
 
 
 def sign_out(page: Page) -> None:

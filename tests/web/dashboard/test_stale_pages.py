@@ -37,11 +37,11 @@ def house(container: Container, http: Any) -> AccountPages:
 
 
 def place(house: AccountPages, account_id: int) -> int:
-    who = sa.select(memberships.c.id).where(
+    query = sa.select(memberships.c.id).where(
         memberships.c.account_id == account_id, memberships.c.person_id == house.person(OWNER)
     )
     with house.parts.db.system_transaction() as tx:
-        return int(tx.execute(who).scalar_one())
+        return int(tx.execute(query).scalar_one())
 
 
 def looked_at(house: AccountPages) -> int | None:
@@ -103,8 +103,8 @@ def test_no_form_of_any_page_is_finished_in_another_account(house: AccountPages)
         refused = house.owner.post(path, csrf=word, follow=False)
         assert refused.status_code == 409, path
         program = {"Accept": "application/json"}
-        told = house.owner.post(path, csrf=word, follow=False, headers=program)
-        assert (told.status_code, set(told.json())) == (409, {"message"}), path
+        response = house.owner.post(path, csrf=word, follow=False, headers=program)
+        assert (response.status_code, set(response.json())) == (409, {"message"}), path
     assert house.everything() == before
 
 
@@ -126,8 +126,8 @@ def test_what_was_begun_in_test_mode_is_not_done_in_live_mode(house: AccountPage
     assert "plum orchard" not in refused.text
     posts = [path for method, path in PAGE_NEEDS if method == "POST" and path not in EXPLICIT]
     for path in (re.sub(r"{\w+}", "1", path) for path in posts):
-        told = house.owner.post(path, csrf=word, follow=False, headers={"Accept": "application/json"})
-        assert (told.status_code, "live mode" in told.json()["message"]) == (409, True), path
+        response = house.owner.post(path, csrf=word, follow=False, headers={"Accept": "application/json"})
+        assert (response.status_code, "live mode" in response.json()["message"]) == (409, True), path
     assert house.everything() == before
     house.owner.post("/session/switch", csrf=word, mode="test")
     assert house.owner.post("/settings/name", csrf=word, name="Another").status_code == 200

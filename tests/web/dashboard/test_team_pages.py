@@ -107,7 +107,7 @@ def test_an_invitation_goes_out_and_waits_on_the_page(house: AccountPages) -> No
         ({"sub_account_id": "Dallas"}, "Choose one that is on the list."),
     ],
 )
-def test_an_invitation_with_a_fault_comes_back_and_leaves_nothing_behind(
+def test_an_invalid_invitation_is_shown_again_and_stores_nothing(
     house: AccountPages, changes: dict[str, Any], sentence: str
 ) -> None:
     before = house.everything()
@@ -181,7 +181,7 @@ def test_a_role_is_changed_and_what_acted_in_the_old_one_ends(house: AccountPage
     assert "changed somebody's role: second@example.com (member" in unescape(house.owner.get("/settings/audit").text)
 
 
-def test_the_last_owner_stays_one_and_is_told_why(house: AccountPages) -> None:
+def test_the_last_owner_cannot_step_down_or_leave_and_reads_why(house: AccountPages) -> None:
     house.member  # noqa: B018
     number, _, _ = place_of(house, OWNER)
     before = house.everything()
@@ -195,7 +195,7 @@ def test_the_last_owner_stays_one_and_is_told_why(house: AccountPages) -> None:
     assert house.everything() == before
 
 
-def test_an_owner_who_steps_down_is_led_to_where_they_may_be(house: AccountPages) -> None:
+def test_an_owner_stepping_down_is_led_to_a_page_they_may_see(house: AccountPages) -> None:
     house.join("second@example.com", house.account.id, role="owner")
     number, _, _ = place_of(house, OWNER)
     answer = house.owner.post(f"{PAGE}/{number}/change", role="member", follow=False)
@@ -203,7 +203,7 @@ def test_an_owner_who_steps_down_is_led_to_where_they_may_be(house: AccountPages
     assert house.owner.get(PAGE).status_code == 403
 
 
-def test_an_owner_who_leaves_is_out(house: AccountPages) -> None:
+def test_an_owner_can_leave_the_account(house: AccountPages) -> None:
     house.join("second@example.com", house.account.id, role="owner")
     number, _, _ = place_of(house, OWNER)
     assert "Leave Dana Whitfield?" in house.owner.get(f"{PAGE}/{number}/remove").text
@@ -216,9 +216,9 @@ def test_removing_asks_first_says_what_ends_and_ends_it(house: AccountPages, clo
     number, _, _ = place_of(house, MEMBER)
     clock.advance(hours=1)  # takes no password
     path = f"{PAGE}/{number}/remove"
-    asked = house.owner.get(path).text
-    assert f"Remove {MEMBER}?" in asked
-    assert "The access tokens that they made here are revoked" in asked
+    confirmation = house.owner.get(path).text
+    assert f"Remove {MEMBER}?" in confirmation
+    assert "The access tokens that they made here are revoked" in confirmation
     assert member.get("/settings/apps", follow=False).status_code == 200
     assert "no longer in this account" in house.owner.post(path).text
     assert member.get("/settings/apps", follow=False).status_code == 303

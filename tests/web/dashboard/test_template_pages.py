@@ -121,8 +121,8 @@ class TestMessages:
         assert "data:image/png;base64," in whole.text
         assert "img-src 'self' data:" in whole.headers["Content-Security-Policy"]
         too_long = SPRING | {"content": "word " * 900}
-        said = house.owner.post("/templates/messages/preview", **too_long, headers=part)
-        assert "too long for a 4x6 postcard" in said.text
+        response = house.owner.post("/templates/messages/preview", **too_long, headers=part)
+        assert "too long for a 4x6 postcard" in response.text
 
     def test_what_an_order_waits_for_is_not_deleted_and_the_page_says_why(self, house: AccountPages) -> None:
         number = house.account.post("/message-templates", SPRING).json()["id"]
@@ -169,17 +169,17 @@ def test_what_is_another_s_is_as_if_unknown(house: AccountPages, art: ImageServe
     image = house.account.post("/image-templates", body).json()["id"]
     others = house.stranger, house.limited
     before = house.everything()
-    for who in others:
+    for browser in others:
         for kind, number in (("messages", message), ("images", image)):
             for page in ("", "/delete", "/small.png"):
                 path = f"/templates/{kind}/{number}{page}"
-                assert house.is_as_if_unknown(who, path, number), path
+                assert house.is_as_if_unknown(browser, path, number), path
             for act in ("", "/delete"):
-                answer = who.post(f"/templates/{kind}/{number}{act}", **SPRING)
+                answer = browser.post(f"/templates/{kind}/{number}{act}", **SPRING)
                 assert answer.status_code == 404, (kind, act)
         for page in ("/templates", "/templates/images"):
-            assert "Spring" not in who.get(page).text
-            assert "Sea" not in who.get(page).text
+            assert "Spring" not in browser.get(page).text
+            assert "Sea" not in browser.get(page).text
     assert house.everything() == before
 
 

@@ -69,7 +69,7 @@ def test_the_list_tells_it_by_name_mode_and_last_letters(house: AccountPages, cl
     assert "just now" in house.owner.get("/settings/tokens").text
 
 
-def test_one_that_has_expired_is_told_as_such(house: AccountPages, clock: Clock) -> None:
+def test_an_expired_token_is_shown_as_expired(house: AccountPages, clock: Clock) -> None:
     with house.parts.db.transaction(Tenant(house.account.id)) as tx:
         token_service.create_token(
             tx, house.account.id, name="Spring", mode="test", scopes=None, sub_account_id=None,
@@ -115,7 +115,7 @@ def test_the_form_says_of_every_scope_what_it_allows(house: AccountPages) -> Non
         ({"sub_account_id": "Austin"}, "Choose one that is on the list."),
     ],
 )
-def test_a_form_with_a_fault_comes_back_with_the_sentence_and_leaves_nothing_behind(
+def test_an_invalid_form_is_shown_again_with_its_error_and_stores_nothing(
     house: AccountPages, changes: dict[str, Any], sentence: str
 ) -> None:
     make_sub_account(house.parts, house.account, "Austin")
@@ -154,16 +154,16 @@ def test_revoking_asks_first_and_then_takes_effect_at_once(house: AccountPages, 
     token_id, token = made(house)
     clock.advance(hours=1)  # to revoke takes no password
     path = f"/settings/tokens/{token_id}/revoke"
-    asked = house.owner.get(path)
-    assert "Revoke “Zapier”?" in asked.text
-    assert token[-4:] in asked.text
+    confirmation = house.owner.get(path)
+    assert "Revoke “Zapier”?" in confirmation.text
+    assert token[-4:] in confirmation.text
     assert house.ping(token) == 200
     answer = house.owner.post(path)
     assert "The token is revoked." in answer.text
     assert house.ping(token) == 401
 
 
-def test_one_that_is_revoked_already_is_told_so_in_its_own_account_alone(house: AccountPages) -> None:
+def test_a_revoked_token_is_reported_only_in_its_own_account(house: AccountPages) -> None:
     token_id, _ = made(house)
     path = f"/settings/tokens/{token_id}/revoke"
     house.owner.post(path)
@@ -183,7 +183,7 @@ def test_a_new_token_is_offered_in_the_mode_that_one_looks_at(house: AccountPage
     assert chosen == [mode]
 
 
-def test_sub_accounts_of_one_title_are_told_apart(house: AccountPages) -> None:
+def test_sub_accounts_with_one_title_show_their_numbers(house: AccountPages) -> None:
     first, second = (make_sub_account(house.parts, house.account, "North Shop") for _ in range(2))
     page = house.owner.get(NEW).text
     for number, title in ((first, f"North Shop ({first})"), (second, f"North Shop ({second})"),

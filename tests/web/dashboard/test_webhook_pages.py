@@ -160,7 +160,7 @@ def test_the_log_tells_what_came_of_each_is_filtered_and_retried(house: AccountP
     assert house.account.get(f"/webhooks/{hook}/deliveries/{lost}").json()["status"] == "pending"
 
 
-def test_a_time_is_told_again_in_the_readers_zone(house: AccountPages, clock: Clock) -> None:
+def test_the_start_of_a_replay_is_in_the_readers_time_zone(house: AccountPages, clock: Clock) -> None:
     hook = hook_of(house)
     house.account.send()
     house.owner.client.cookies.set("quillpost_zone", "America/Chicago")

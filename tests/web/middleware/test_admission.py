@@ -135,7 +135,7 @@ def test_where_all_places_are_taken_whoever_has_the_fewest_is_next() -> None:
     tell(story)
 
 
-def test_who_waits_too_long_is_sent_away_and_the_others_stay() -> None:
+def test_requests_that_wait_too_long_are_rejected_and_the_others_stay() -> None:
     async def story() -> None:
         admission = Admission(max_per_caller=1, max_wait_seconds=0, max_concurrent=4)
         inside = await entered(admission, "A")
@@ -148,7 +148,7 @@ def test_who_waits_too_long_is_sent_away_and_the_others_stay() -> None:
     tell(story)
 
 
-def test_who_gives_up_or_is_cancelled_leaves_no_trace() -> None:
+def test_giving_up_or_cancellation_leaves_no_trace() -> None:
     async def story() -> None:
         admission = Admission(max_per_caller=1, max_wait_seconds=LONG, max_concurrent=1)
         inside = await entered(admission, "A")
@@ -170,7 +170,7 @@ def test_who_gives_up_or_is_cancelled_leaves_no_trace() -> None:
     tell(story)
 
 
-def test_who_is_cancelled_when_just_sent_away_gives_no_place_back() -> None:
+def test_a_request_canceled_right_after_rejection_frees_no_slot() -> None:
     async def story() -> None:
         admission = Admission(max_per_caller=1, max_wait_seconds=LONG, max_concurrent=1)
         inside = await entered(admission, "A")
@@ -188,7 +188,7 @@ def test_who_is_cancelled_when_just_sent_away_gives_no_place_back() -> None:
     tell(story)
 
 
-def test_who_is_cancelled_when_just_let_in_gives_the_place_on() -> None:
+def test_a_request_canceled_right_after_admission_passes_its_slot_on() -> None:
     async def story() -> None:
         admission = Admission(max_per_caller=1, max_wait_seconds=LONG, max_concurrent=1)
         inside = await entered(admission, "A")
@@ -204,7 +204,7 @@ def test_who_is_cancelled_when_just_let_in_gives_the_place_on() -> None:
     tell(story)
 
 
-def test_who_was_inside_before_comes_back_before_newcomers() -> None:
+def test_a_returning_request_goes_before_newcomers() -> None:
     async def story() -> None:
         admission = Admission(max_per_caller=1, max_wait_seconds=LONG, max_concurrent=4)
         first = await entered(admission, "A")
@@ -224,7 +224,7 @@ def test_who_was_inside_before_comes_back_before_newcomers() -> None:
     tell(story)
 
 
-def test_who_turns_out_to_be_another_waits_among_those_of_that_one() -> None:
+def test_a_request_reassigned_to_another_caller_waits_in_their_queue() -> None:
     async def story() -> None:
         admission = Admission(max_per_caller=1, max_wait_seconds=LONG, max_concurrent=4)
         inside = await entered(admission, "A")

@@ -31,14 +31,14 @@ class Crowd:
 
     def wait(self, account: str) -> Future[None]:
         """One who has to wait, and does when this returns."""
-        asked = Event()
+        requested = Event()
 
         def whose() -> str:
-            asked.set()
+            requested.set()
             return account
 
         waiting = self._threads.submit(self._stay, ClientConnection(whose), Event())
-        assert asked.wait(PLENTY)
+        assert requested.wait(PLENTY)
         return waiting
 
     def _stay(self, client: ClientConnection, inside: Event) -> None:
@@ -71,7 +71,7 @@ def test_an_account_never_has_all_places(crowd: Crowd) -> None:
     assert crowd.order == ["a", "a", "b", "a"]
 
 
-def test_who_waits_too_long_is_told_so() -> None:
+def test_waiting_too_long_raises_unavailable() -> None:
     turns = FairQueue(1, 1, 0.01)
     with turns.slot(BUSY), pytest.raises(Unavailable, match=BUSY), turns.slot(BUSY):
         pass

@@ -34,7 +34,7 @@ def words_of(page: str) -> str:
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
-def test_the_page_says_who_asks_for_what_and_where_it_leads(app_: OAuthApp) -> None:
+def test_the_page_names_the_app_its_scopes_and_where_it_leads(app_: OAuthApp) -> None:
     shown = app_.browser.get(app_.link(scope="orders:read lists:write"))
     words = words_of(shown.text)
     assert shown.status_code == 200
@@ -48,7 +48,7 @@ def test_the_page_says_who_asks_for_what_and_where_it_leads(app_: OAuthApp) -> N
     assert "signed in as dana@example.com" in words
 
 
-def test_without_scopes_all_that_the_client_may_have_is_asked_for(
+def test_without_scopes_everything_the_client_may_have_is_requested(
     container: Container, http: TestClient, owner: Account
 ) -> None:
     app = connect_app(container, http, owner, scopes=["send:write", "orders:read"])
@@ -58,12 +58,12 @@ def test_without_scopes_all_that_the_client_may_have_is_asked_for(
 
 def test_allowed_it_leads_back_with_a_code_the_state_and_the_issuer(app_: OAuthApp, container: Container) -> None:
     answer = app_.consent()
-    told = parse_query(answer)
+    params = parse_query(answer)
     assert answer.headers["location"].startswith(f"{REDIRECT_URI}?")
     assert answer.headers["cache-control"] == "no-store"
-    assert told["code"].startswith("qp_code_")
-    assert (told["state"], told["iss"]) == (STATE, container.base_url)
-    assert set(told) == {"code", "state", "iss"}
+    assert params["code"].startswith("qp_code_")
+    assert (params["state"], params["iss"]) == (STATE, container.base_url)
+    assert set(params) == {"code", "state", "iss"}
 
 
 def test_without_a_state_none_comes_back(app_: OAuthApp) -> None:
@@ -72,8 +72,8 @@ def test_without_a_state_none_comes_back(app_: OAuthApp) -> None:
 
 def test_a_query_of_the_apps_own_address_is_kept(container: Container, http: TestClient, owner: Account) -> None:
     app = connect_app(container, http, owner, redirect_uris=(f"{REDIRECT_URI}?shop=7&empty=",))
-    told = parse_query(app.consent())
-    assert (told["shop"], told["empty"], told["state"]) == ("7", "", STATE)
+    params = parse_query(app.consent())
+    assert (params["shop"], params["empty"], params["state"]) == ("7", "", STATE)
 
 
 def test_an_app_on_a_device_is_led_back_to_by_its_own_scheme(
@@ -87,9 +87,9 @@ def test_an_app_on_a_device_is_led_back_to_by_its_own_scheme(
 
 
 def test_denied_it_leads_back_with_access_denied(app_: OAuthApp, container: Container) -> None:
-    told = parse_query(app_.consent(decision="deny", mode=None))
-    assert (told["error"], told["state"], told["iss"]) == ("access_denied", STATE, container.base_url)
-    assert "code" not in told
+    params = parse_query(app_.consent(decision="deny", mode=None))
+    assert (params["error"], params["state"], params["iss"]) == ("access_denied", STATE, container.base_url)
+    assert "code" not in params
 
 
 def test_whoever_is_not_signed_in_signs_in_and_comes_back(
@@ -100,13 +100,13 @@ def test_whoever_is_not_signed_in_signs_in_and_comes_back(
     assert sent_away.status_code == 303
     assert sent_away.headers["location"].startswith("/sign-in?next=")
     page = browser.get(sent_away.headers["location"])
-    wanted = re.search(r'name="next" value="([^"]+)"', page.text)
-    assert wanted is not None
-    back = browser.post("/sign-in", email="dana@example.com", password=PASSWORD, next=unescape(wanted[1]))
+    next_field = re.search(r'name="next" value="([^"]+)"', page.text)
+    assert next_field is not None
+    back = browser.post("/sign-in", email="dana@example.com", password=PASSWORD, next=unescape(next_field[1]))
     assert "Let Letterhead act for" in words_of(back.text)
 
 
-def test_consent_is_asked_each_time(app_: OAuthApp) -> None:
+def test_consent_is_required_each_time(app_: OAuthApp) -> None:
     app_.tokens()
     assert "Let Letterhead act for" in words_of(app_.browser.get(app_.link(), follow=False).text)
 
@@ -128,19 +128,19 @@ def test_consent_is_asked_each_time(app_: OAuthApp) -> None:
         ({"code_challenge": None, "code_challenge_method": "S256"}, "invalid_request"),
     ],
 )
-def test_other_faults_go_back_to_the_app(
+def test_other_errors_go_back_to_the_app(
     container: Container, http: TestClient, owner: Account, changes: dict[str, str | None], error: str
 ) -> None:
     app = connect_app(container, http, owner, scopes=["send:write", "orders:read"])
     for answer in (app.browser.get(app.link(**changes), follow=False), app.consent(app.link(**changes))):
-        told = parse_query(answer)
+        params = parse_query(answer)
         assert answer.headers["location"].startswith(f"{REDIRECT_URI}?")
-        assert (told["error"], told["state"], told["iss"]) == (error, STATE, container.base_url)
-        assert told["error_description"].isascii()
-        assert "code" not in told
+        assert (params["error"], params["state"], params["iss"]) == (error, STATE, container.base_url)
+        assert params["error_description"].isascii()
+        assert "code" not in params
 
 
-def test_sub_accounts_of_one_title_are_told_apart(container: Container, app_: OAuthApp, owner: Account) -> None:
+def test_sub_accounts_with_one_title_show_their_numbers(container: Container, app_: OAuthApp, owner: Account) -> None:
     first, second = (make_sub_account(container, owner, "North Shop") for _ in range(2))
     page = app_.browser.get(app_.link()).text
     for number in (first, second):
@@ -158,16 +158,16 @@ def test_the_wrong_scope_is_named(
     container: Container, http: TestClient, owner: Account, scope: str, words: str
 ) -> None:
     app = connect_app(container, http, owner, scopes=["orders:read"])
-    told = parse_query(app.browser.get(app.link(scope=scope), follow=False))
-    assert told["error_description"].startswith(words)
+    params = parse_query(app.browser.get(app.link(scope=scope), follow=False))
+    assert params["error_description"].startswith(words)
 
 
-def test_a_program_learns_of_a_fault_without_signing_in(app_: OAuthApp, http: TestClient) -> None:
+def test_a_program_gets_an_error_without_signing_in(app_: OAuthApp, http: TestClient) -> None:
     answer = http.get(app_.link(scope="everything"), follow_redirects=False)
     assert parse_query(answer)["error"] == "invalid_scope"
 
 
-def test_a_person_who_is_not_signed_in_is_not_carried_off_to_another_site(app_: OAuthApp, http: TestClient) -> None:
+def test_a_signed_out_person_is_not_redirected_to_another_site(app_: OAuthApp, http: TestClient) -> None:
     answer = sign_in_browser(http).get(app_.link(scope="everything"), follow=False)
     assert (answer.status_code, "location" in answer.headers) == (400, False)
     assert "The app's request is wrong. A scope is unknown: everything. Known scopes:" in words_of(answer.text)
@@ -179,9 +179,9 @@ def test_a_person_who_is_not_signed_in_is_not_carried_off_to_another_site(app_: 
 @pytest.mark.parametrize("name", ["state", "scope", "response_type", "code_challenge", "of_our_own"])
 def test_a_parameter_that_is_there_twice_is_refused(app_: OAuthApp, name: str) -> None:
     twice = app_.link(**{name: "orders:read"}) + f"&{name}=b"
-    told = parse_query(app_.browser.get(twice, follow=False))
-    assert told["error"] == "invalid_request"
-    assert ("state" in told) == (name != "state")
+    params = parse_query(app_.browser.get(twice, follow=False))
+    assert params["error"] == "invalid_request"
+    assert ("state" in params) == (name != "state")
 
 
 def test_an_owner_may_lend_one_sub_account(app_: OAuthApp, container: Container, owner: Account) -> None:
@@ -227,9 +227,9 @@ def test_a_member_lends_no_more_than_they_may(
     app_.browser.sign_in("member@example.com")
     words = words_of(app_.browser.get(app_.link()).text)
     assert words.index("what your role in this account does not allow") < words.index(SCOPE_LABELS["account:write"])
-    told = app_.tokens()
-    assert "account:write" not in told["scope"].split()
-    assert "send:write" in told["scope"].split()
+    granted = app_.tokens()
+    assert "account:write" not in granted["scope"].split()
+    assert "send:write" in granted["scope"].split()
 
 
 def test_what_a_role_does_not_allow_at_all_is_denied(

@@ -25,7 +25,7 @@ from support.oauth_app import (
 from support.test_client import TestClient
 
 
-def test_an_apps_token_at_an_operators_call_is_told_that_no_app_may(container: Container, http: TestClient) -> None:
+def test_an_apps_token_is_refused_at_operator_calls(container: Container, http: TestClient) -> None:
     app = connect_app(container, http, make_operator(container, http))
     token = app.tokens()["access_token"]
     refused = http.get("/api/v2/print/held", headers={"Authorization": f"Bearer {token}"})
@@ -110,11 +110,11 @@ def test_an_unregistered_client(app_: OAuthApp, client_id: str | None) -> None:
 
 def test_a_replayed_code_and_its_tokens_are_revoked(app_: OAuthApp, container: Container, owner: Account) -> None:
     code = app_.code()
-    told = app_.exchange(code).json()
-    told = app_.refresh(told["refresh_token"]).json()
+    tokens = app_.exchange(code).json()
+    tokens = app_.refresh(tokens["refresh_token"]).json()
     assert error_of(app_.exchange(code)) == (400, "invalid_grant")
-    assert app_.ping(told["access_token"]).status_code == 401
-    assert error_of(app_.refresh(told["refresh_token"])) == (400, "invalid_grant")
+    assert app_.ping(tokens["access_token"]).status_code == 401
+    assert error_of(app_.refresh(tokens["refresh_token"])) == (400, "invalid_grant")
     assert error_of(app_.exchange(code)) == (400, "invalid_grant")
     assert acts(container, owner.id).count("app.replayed") == 1
     assert letters(container).count("“Letterhead” was disconnected") == 1
@@ -133,9 +133,9 @@ def test_a_code_of_another_client_which_does_not_burn_it(app_: OAuthApp, other: 
     code = app_.code()
     assert error_of(other.exchange(code)) == (400, "invalid_grant")
     assert error_of(other.exchange(code, redirect_uri=REDIRECT_URI)) == (400, "invalid_grant")
-    told = app_.exchange(code).json()
+    tokens = app_.exchange(code).json()
     assert error_of(other.exchange(code, redirect_uri=REDIRECT_URI)) == (400, "invalid_grant")
-    assert app_.ping(told["access_token"]).status_code == 200, "another's replay is not this client's"
+    assert app_.ping(tokens["access_token"]).status_code == 200, "another's replay is not this client's"
 
 
 @pytest.mark.parametrize(
@@ -339,11 +339,11 @@ def test_clickjacking(app_: OAuthApp) -> None:
 
 
 def test_a_removed_person_takes_their_apps_along(app_: OAuthApp, container: Container, owner: Account) -> None:
-    told = app_.tokens()
+    tokens = app_.tokens()
     waiting = app_.code()
     with container.db.system_transaction() as tx:
         tx.execute(sa.text("delete from memberships where account_id = :it"), {"it": owner.id})
-    assert error_of(app_.refresh(told["refresh_token"])) == (400, "invalid_grant")
+    assert error_of(app_.refresh(tokens["refresh_token"])) == (400, "invalid_grant")
     assert error_of(app_.exchange(waiting)) == (400, "invalid_grant")
 
 
@@ -361,12 +361,12 @@ def test_two_exchanges_of_one_code_at_once_leave_no_pair(app_: OAuthApp, contain
 
 
 def test_two_refreshes_at_once_leave_no_pair(app_: OAuthApp, container: Container) -> None:
-    told = app_.tokens()
+    tokens = app_.tokens()
     with ThreadPoolExecutor(2) as both:
-        answers = list(both.map(lambda _: app_.refresh(told["refresh_token"]), range(2)))
+        answers = list(both.map(lambda _: app_.refresh(tokens["refresh_token"]), range(2)))
     good = [answer.json() for answer in answers if answer.status_code == 200]
     assert len(good) <= 1
-    for pair in (told, *good):
+    for pair in (tokens, *good):
         assert app_.ping(pair["access_token"]).status_code == 401
     with container.db.system_transaction() as tx:
         assert tx.scalar(sa.select(oauth_grants.c.ended_by)) == "reuse"

@@ -33,9 +33,9 @@ def site_of_app() -> Iterator[tuple[Site, str]]:
     site = Site()
 
     def answer(target: str, _body: bytes) -> SiteResponse:
-        asked = urlsplit(target)
-        if asked.path == "/back":
-            site.came_back.append(parse_qs(asked.query))
+        address = urlsplit(target)
+        if address.path == "/back":
+            site.came_back.append(parse_qs(address.query))
             return SiteResponse("<p>Welcome back</p>")
         return SiteResponse(f'<a href="{site.link}">Connect</a>')
 
@@ -48,7 +48,7 @@ def test_from_an_apps_site_to_consent_and_back(container: Container, http: TestC
     make_user(container, owner.id, "dana@example.com")
     with site_of_app() as (site, place), real_server(create_app(container)) as port, new_page(width=390) as page:
         client, _ = register_client(container, owner.id, is_public=True, redirect_uris=(f"{place}/back",))
-        asked = {
+        params = {
             "response_type": "code",
             "client_id": client.client_id,
             "redirect_uri": f"{place}/back",
@@ -56,7 +56,7 @@ def test_from_an_apps_site_to_consent_and_back(container: Container, http: TestC
             "scope": "send:write orders:read",
             **WITH_PKCE,
         }
-        site.link = f"http://127.0.0.1:{port}/oauth/authorize?{urlencode(asked)}".replace("&", "&amp;")
+        site.link = f"http://127.0.0.1:{port}/oauth/authorize?{urlencode(params)}".replace("&", "&amp;")
         page.goto(place)
         page.get_by_role("link", name="Connect").click()
         page.get_by_label("E-mail").fill("dana@example.com")
@@ -67,7 +67,7 @@ def test_from_an_apps_site_to_consent_and_back(container: Container, http: TestC
         page.get_by_label("is for testing").check()
         page.get_by_role("button", name="Allow", exact=True).click()
         expect(page.get_by_text("Welcome back")).to_be_visible()
-    [told] = site.came_back
-    assert (told["state"], told["iss"]) == ([STATE], [container.base_url])
-    answer = OAuthApp(http, client, None, sign_in_browser(http)).exchange(told["code"][0], code_verifier=VERIFIER)
+    [query] = site.came_back
+    assert (query["state"], query["iss"]) == ([STATE], [container.base_url])
+    answer = OAuthApp(http, client, None, sign_in_browser(http)).exchange(query["code"][0], code_verifier=VERIFIER)
     assert answer.status_code == 200, answer.text

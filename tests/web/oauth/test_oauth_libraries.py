@@ -77,13 +77,13 @@ def test_by_requests_oauthlib(container: Container, owner: Account, service: Ser
     )
     link, _state = session.authorization_url(f"{service.home}/oauth/authorize")
     token_url = f"{service.home}/oauth/token"
-    told = session.fetch_token(token_url, authorization_response=service.consent(link), **proof)
-    assert told["expires_in"] == 2_592_000
+    tokens = session.fetch_token(token_url, authorization_response=service.consent(link), **proof)
+    assert tokens["expires_in"] == 2_592_000
     assert session.get(f"{service.home}/api/v2/ping").json() == {"message": "pong", "test_mode": True}
     in_form = {"client_id": client.client_id} | ({} if secret is None else {"client_secret": secret})
     how: dict[str, Any] = {"auth": proof["auth"]} if by == "basic" else in_form
     again = session.refresh_token(token_url, **how)
-    assert again["refresh_token"] != told["refresh_token"]
+    assert again["refresh_token"] != tokens["refresh_token"]
     assert session.get(f"{service.home}/api/v2/ping").status_code == 200
     given_back = requests.post(
         f"{service.home}/oauth/revoke", data={"token": again["refresh_token"], **in_form}, timeout=20
@@ -120,11 +120,11 @@ def test_by_authlibs_client(
     path = urlsplit(metadata["authorization_endpoint"]).path
     link, state = session.create_authorization_url(service.home + path, **verifier)
     token_url = service.home + urlsplit(metadata["token_endpoint"]).path
-    told = session.fetch_token(token_url, authorization_response=service.consent(link), state=state, **verifier)
-    assert set(told) == {"token_type", "expires_in", "access_token", "refresh_token", "expires_at"}
+    tokens = session.fetch_token(token_url, authorization_response=service.consent(link), state=state, **verifier)
+    assert set(tokens) == {"token_type", "expires_in", "access_token", "refresh_token", "expires_at"}
     assert session.get(f"{service.home}/api/v2/ping").json()["message"] == "pong"
     again = session.refresh_token(token_url)
-    assert again["refresh_token"] != told["refresh_token"]
+    assert again["refresh_token"] != tokens["refresh_token"]
     assert session.get(f"{service.home}/api/v2/ping").status_code == 200
     revocation_url = service.home + urlsplit(metadata["revocation_endpoint"]).path
     given_back = session.revoke_token(revocation_url, again["refresh_token"], token_type_hint="refresh_token")

@@ -17,28 +17,28 @@ from support.test_client import TestClient
 def test_the_metadata_says_what_the_server_does(build: Build) -> None:
     container = build(base_url="https://mail.example/")
     answer = TestClient(create_app(container)).get("/.well-known/oauth-authorization-server")
-    told = answer.json()
+    metadata = answer.json()
     assert answer.status_code == 200
-    assert told["issuer"] == "https://mail.example"
-    assert told["authorization_endpoint"] == "https://mail.example/oauth/authorize"
-    assert told["token_endpoint"] == "https://mail.example/oauth/token"
-    assert told["revocation_endpoint"] == "https://mail.example/oauth/revoke"
-    assert told["scopes_supported"] == list(SCOPES)
-    assert told["response_types_supported"] == ["code"]
-    assert told["grant_types_supported"] == ["authorization_code", "refresh_token"]
-    assert told["code_challenge_methods_supported"] == ["S256"]
-    assert told["authorization_response_iss_parameter_supported"] is True
+    assert metadata["issuer"] == "https://mail.example"
+    assert metadata["authorization_endpoint"] == "https://mail.example/oauth/authorize"
+    assert metadata["token_endpoint"] == "https://mail.example/oauth/token"
+    assert metadata["revocation_endpoint"] == "https://mail.example/oauth/revoke"
+    assert metadata["scopes_supported"] == list(SCOPES)
+    assert metadata["response_types_supported"] == ["code"]
+    assert metadata["grant_types_supported"] == ["authorization_code", "refresh_token"]
+    assert metadata["code_challenge_methods_supported"] == ["S256"]
+    assert metadata["authorization_response_iss_parameter_supported"] is True
     methods = ["client_secret_basic", "client_secret_post", "none"]
-    assert told["token_endpoint_auth_methods_supported"] == methods
-    AuthorizationServerMetadata(told).validate()
+    assert metadata["token_endpoint_auth_methods_supported"] == methods
+    AuthorizationServerMetadata(metadata).validate()
 
 
 def test_the_issuer_is_the_one_that_answers_name(build: Build) -> None:
     container = build(base_url="https://mail.example/")
     http = TestClient(create_app(container), base_url="https://mail.example")
     app = connect_app(container, http, make_account(container, http, "owner@example.com"))
-    told = http.get("/.well-known/oauth-authorization-server").json()
-    assert parse_query(app.consent())["iss"] == told["issuer"]
+    metadata = http.get("/.well-known/oauth-authorization-server").json()
+    assert parse_query(app.consent())["iss"] == metadata["issuer"]
 
 
 def test_no_log_line_of_a_whole_flow_holds_a_secret(

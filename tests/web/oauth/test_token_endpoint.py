@@ -19,15 +19,15 @@ def app_(container: Container, http: TestClient, owner: Account) -> OAuthApp:
 
 def test_a_code_becomes_tokens_that_call_the_api(app_: OAuthApp) -> None:
     answer = app_.exchange(app_.code())
-    told = answer.json()
-    assert answer.status_code == 200, told
-    assert set(told) == {"token_type", "expires_in", "access_token", "refresh_token"}
-    assert (told["token_type"], told["expires_in"]) == ("Bearer", THIRTY_DAYS)
-    assert is_of_kind(told["access_token"], "test")
-    assert is_of_kind(told["refresh_token"], "refresh")
+    tokens = answer.json()
+    assert answer.status_code == 200, tokens
+    assert set(tokens) == {"token_type", "expires_in", "access_token", "refresh_token"}
+    assert (tokens["token_type"], tokens["expires_in"]) == ("Bearer", THIRTY_DAYS)
+    assert is_of_kind(tokens["access_token"], "test")
+    assert is_of_kind(tokens["refresh_token"], "refresh")
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["pragma"] == "no-cache"
-    assert app_.ping(told["access_token"]).json() == {"message": "pong", "test_mode": True}
+    assert app_.ping(tokens["access_token"]).json() == {"message": "pong", "test_mode": True}
 
 
 def test_a_live_leave_gives_a_live_token(app_: OAuthApp) -> None:
@@ -50,9 +50,9 @@ def test_a_public_client_is_known_by_its_id_and_its_verifier(
     container: Container, http: TestClient, owner: Account
 ) -> None:
     app = connect_app(container, http, owner, is_public=True)
-    told = app.tokens()
-    assert app.ping(told["access_token"]).status_code == 200
-    assert app.refresh(told["refresh_token"]).status_code == 200
+    tokens = app.tokens()
+    assert app.ping(tokens["access_token"]).status_code == 200
+    assert app.refresh(tokens["refresh_token"]).status_code == 200
     # As libraries send it that know no clients without a secret.
     by_basic = app.exchange(app.code(), headers=basic_auth(app.client.client_id, ""), client_id=None)
     assert by_basic.status_code == 200, by_basic.text
@@ -73,24 +73,24 @@ def test_a_refresh_gives_the_next_pair_and_the_earlier_token_ends_soon(app_: OAu
 
 
 def test_an_access_token_lasts_thirty_days_and_a_refresh_token_a_year(app_: OAuthApp, clock: Clock) -> None:
-    told = app_.tokens()
+    tokens = app_.tokens()
     clock.advance(days=29, hours=23)
-    assert app_.ping(told["access_token"]).status_code == 200
+    assert app_.ping(tokens["access_token"]).status_code == 200
     clock.advance(hours=2)
-    assert app_.ping(told["access_token"]).status_code == 401
+    assert app_.ping(tokens["access_token"]).status_code == 401
     clock.advance(days=334)
-    told = app_.refresh(told["refresh_token"]).json()
-    assert "access_token" in told
+    tokens = app_.refresh(tokens["refresh_token"]).json()
+    assert "access_token" in tokens
     clock.advance(days=366)
-    refused = app_.refresh(told["refresh_token"])
+    refused = app_.refresh(tokens["refresh_token"])
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
 
 
-def test_scope_is_told_only_where_it_is_not_what_was_asked(app_: OAuthApp) -> None:
-    asked = app_.link(scope="orders:read lists:read")
-    told = app_.tokens(asked)
-    assert "scope" not in told
-    fewer = app_.refresh(told["refresh_token"], scope="lists:read").json()
+def test_scope_is_returned_only_when_it_differs_from_the_request(app_: OAuthApp) -> None:
+    link = app_.link(scope="orders:read lists:read")
+    tokens = app_.tokens(link)
+    assert "scope" not in tokens
+    fewer = app_.refresh(tokens["refresh_token"], scope="lists:read").json()
     assert "scope" not in fewer
     header = {"Authorization": f"Bearer {fewer['access_token']}"}
     assert app_.http.get("/api/v2/orders", headers=header).status_code == 403
@@ -103,17 +103,17 @@ def test_scope_is_told_only_where_it_is_not_what_was_asked(app_: OAuthApp) -> No
 
 @pytest.mark.parametrize("scope", ["templates:read", "lists:read send:write", "everything"])
 def test_a_refresh_cannot_widen_the_scope(app_: OAuthApp, scope: str) -> None:
-    told = app_.tokens(app_.link(scope="orders:read lists:read"))
-    refused = app_.refresh(told["refresh_token"], scope=scope)
+    tokens = app_.tokens(app_.link(scope="orders:read lists:read"))
+    refused = app_.refresh(tokens["refresh_token"], scope=scope)
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_scope")
     wrong = scope.removeprefix("lists:read ")
     assert refused.json()["error_description"] == (
         f"This was not allowed: {wrong}. A refresh may ask for: orders:read lists:read"
     )
-    assert app_.refresh(told["refresh_token"]).status_code == 200
+    assert app_.refresh(tokens["refresh_token"]).status_code == 200
 
 
-def test_a_refresh_without_its_token_is_told_so(app_: OAuthApp) -> None:
+def test_a_refresh_without_its_token_is_refused(app_: OAuthApp) -> None:
     refused = app_.call(grant_type="refresh_token")
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
     assert refused.json()["error_description"].startswith("The refresh_token is missing: send the one")
@@ -128,7 +128,7 @@ def test_a_refresh_without_its_token_is_told_so(app_: OAuthApp) -> None:
         ("w" * 43, "invalid_grant", "The code_verifier does not fit the code_challenge."),
     ],
 )
-def test_a_wrong_verifier_is_told_in_words_that_say_what_to_do(
+def test_the_error_for_a_wrong_verifier_says_what_to_do(
     container: Container, http: TestClient, owner: Account, verifier: str | None, error: str, words: str
 ) -> None:
     app = connect_app(container, http, owner, is_public=True)
@@ -153,16 +153,16 @@ def test_a_wrong_verifier_is_told_in_words_that_say_what_to_do(
         ({"code_verifier": "v" * 43}, "invalid_request", "asked for without a code_challenge"),
     ],
 )
-def test_what_is_missing_or_wrong_is_said_as_rfc_6749_does(
+def test_missing_or_wrong_fields_get_rfc_6749_errors(
     app_: OAuthApp, changes: dict[str, str | None], error: str, words: str
 ) -> None:
     fields = {"grant_type": "authorization_code", "code": app_.code(), "redirect_uri": "https://app.example/back"}
     refused = app_.call(**fields | changes)
-    told = refused.json()
-    assert (refused.status_code, told["error"]) == (400, error)
-    assert set(told) == {"error", "error_description"}
-    assert words in told["error_description"]
-    assert all(" " <= letter <= "~" and letter not in '"\\' for letter in told["error_description"])
+    payload = refused.json()
+    assert (refused.status_code, payload["error"]) == (400, error)
+    assert set(payload) == {"error", "error_description"}
+    assert words in payload["error_description"]
+    assert all(" " <= letter <= "~" and letter not in '"\\' for letter in payload["error_description"])
     assert refused.headers["cache-control"] == "no-store"
     assert app_.call(**fields).status_code == 200, "what was refused has used nothing up"
 
@@ -190,9 +190,9 @@ def test_a_body_that_is_no_plain_form_is_an_invalid_request(app_: OAuthApp, body
 
 
 def test_nothing_is_taken_from_the_address(app_: OAuthApp) -> None:
-    told = app_.tokens()
+    tokens = app_.tokens()
     refused = app_.http.post(
-        f"/oauth/token?refresh_token={told['refresh_token']}", data={"grant_type": "refresh_token"}
+        f"/oauth/token?refresh_token={tokens['refresh_token']}", data={"grant_type": "refresh_token"}
     )
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
 
@@ -248,13 +248,13 @@ def test_a_field_with_nul_in_it_is_refused(app_: OAuthApp, path: str, name: str)
 
 def test_codes_are_not_guessed_at_for_long_either(container: Container, http: TestClient, owner: Account) -> None:
     app = connect_app(container, http, owner, is_public=True)
-    told = app.tokens()
+    tokens = app.tokens()
     for _ in range(60):
         assert app.exchange("x").json()["error"] == "invalid_grant"
     refused = app.exchange("x")
     assert (refused.status_code, refused.json()["error"]) == (429, "temporarily_unavailable")
     assert app.refresh("x").status_code == 429
-    assert app.refresh(told["refresh_token"]).status_code == 200, "whoever has a good one guesses nothing"
+    assert app.refresh(tokens["refresh_token"]).status_code == 200, "whoever has a good one guesses nothing"
 
 
 class TestLifetimes:
@@ -266,14 +266,14 @@ class TestLifetimes:
         code = app_.code()
         clock.advance(seconds=11)
         assert app_.exchange(code).json()["error"] == "invalid_grant"
-        told = app_.tokens()
-        assert told["expires_in"] == 2 * 24 * 60 * 60
+        tokens = app_.tokens()
+        assert tokens["expires_in"] == 2 * 24 * 60 * 60
         clock.advance(days=2)
-        assert app_.ping(told["access_token"]).status_code == 401
-        told = app_.refresh(told["refresh_token"]).json()
-        assert told["expires_in"] == 2 * 24 * 60 * 60
+        assert app_.ping(tokens["access_token"]).status_code == 401
+        tokens = app_.refresh(tokens["refresh_token"]).json()
+        assert tokens["expires_in"] == 2 * 24 * 60 * 60
         clock.advance(days=5)
-        assert app_.refresh(told["refresh_token"]).json()["error"] == "invalid_grant"
+        assert app_.refresh(tokens["refresh_token"]).json()["error"] == "invalid_grant"
 
 
 class TestCallsAMinute:
@@ -282,11 +282,11 @@ class TestCallsAMinute:
         return build(calls_a_minute=5)
 
     def test_a_refresh_gives_an_app_no_more_of_them(self, app_: OAuthApp) -> None:
-        told = app_.tokens()
+        tokens = app_.tokens()
         others = app_.tokens()
-        assert [app_.ping(told["access_token"]).status_code for _ in range(4)] == [200] * 4
-        told = app_.refresh(told["refresh_token"]).json()
-        assert [app_.ping(told["access_token"]).status_code for _ in range(2)] == [200, 429]
+        assert [app_.ping(tokens["access_token"]).status_code for _ in range(4)] == [200] * 4
+        tokens = app_.refresh(tokens["refresh_token"]).json()
+        assert [app_.ping(tokens["access_token"]).status_code for _ in range(2)] == [200, 429]
         assert app_.ping(others["access_token"]).status_code == 200, "another leave has a count of its own"
 
     def test_nor_does_another_page_give_its_reader_more(self, app_: OAuthApp, owner: Account) -> None:
@@ -302,21 +302,21 @@ class TestCallsAMinute:
 
 
 def test_failed_attempts_of_one_network_are_slowed_down(app_: OAuthApp) -> None:
-    told = app_.tokens()
+    tokens = app_.tokens()
     for _ in range(60):
         assert app_.refresh("x", client_secret="guess").status_code == 401
     refused = app_.refresh("x", client_secret="guess")
     assert (refused.status_code, refused.json()["error"]) == (429, "temporarily_unavailable")
     assert 1 <= int(refused.headers["retry-after"]) <= 60
-    assert app_.refresh(told["refresh_token"]).status_code == 200, "whoever knows the secret guesses nothing"
+    assert app_.refresh(tokens["refresh_token"]).status_code == 200, "whoever knows the secret guesses nothing"
 
 
 def test_an_access_token_is_given_back_by_itself(app_: OAuthApp) -> None:
-    told = app_.tokens()
-    answer = app_.revoke(told["access_token"], token_type_hint="refresh_token")
+    tokens = app_.tokens()
+    answer = app_.revoke(tokens["access_token"], token_type_hint="refresh_token")
     assert (answer.status_code, answer.json()) == (200, {})
-    assert app_.ping(told["access_token"]).status_code == 401
-    assert app_.refresh(told["refresh_token"]).status_code == 200
+    assert app_.ping(tokens["access_token"]).status_code == 401
+    assert app_.refresh(tokens["refresh_token"]).status_code == 200
 
 
 def test_a_refresh_token_is_given_back_with_its_family(app_: OAuthApp) -> None:
@@ -339,7 +339,7 @@ def test_a_personal_token_is_no_apps_to_revoke(app_: OAuthApp, owner: Account) -
     assert owner.get("/ping").status_code == 200
 
 
-def test_what_to_revoke_must_be_said(app_: OAuthApp) -> None:
+def test_revoking_needs_a_token(app_: OAuthApp) -> None:
     refused = app_.call("/oauth/revoke")
     assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
 

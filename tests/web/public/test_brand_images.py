@@ -9,7 +9,7 @@ from PIL import Image
 from quillpost.app.container import Container
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import GiftcardBrand
-from quillpost.web.public.files import endpoints as door
+from quillpost.web.public.files import endpoints as file_endpoints
 from support.factories import Account, snapshot_rows
 from support.test_client import TestClient
 
@@ -61,7 +61,7 @@ def test_it_is_drawn_once(http: TestClient, container: Container, monkeypatch: p
     def draw_again(*_: object) -> bytes:
         raise AssertionError("drawn again")
 
-    monkeypatch.setattr(door, "render_brand_picture", draw_again)
+    monkeypatch.setattr(file_endpoints, "render_brand_picture", draw_again)
     assert http.get(COFFEE).content == first.content
     assert snapshot_rows(container) == before
 

@@ -89,7 +89,7 @@ def test_nobody_else_is_let_in(container: Container, http: TestClient, authoriza
     assert in_inbox(container) == []
 
 
-def test_whoever_guesses_for_long_is_told_to_wait(build: Build) -> None:
+def test_too_many_wrong_tokens_are_rate_limited(build: Build) -> None:
     container = build(carrier_token=TOKEN, calls_a_minute=3)
     with TestClient(create_app(container), base_url="http://quillpost.test") as http:
         answers = [push(http, [EVENT], Authorization="Bearer guess").status_code for _ in range(5)]
@@ -97,7 +97,7 @@ def test_whoever_guesses_for_long_is_told_to_wait(build: Build) -> None:
         assert push(http, [EVENT]).status_code == 202
 
 
-def test_without_a_token_the_door_is_closed(build: Build) -> None:
+def test_without_a_configured_token_the_endpoint_is_closed(build: Build) -> None:
     container = build()
     with TestClient(create_app(container), base_url="http://quillpost.test") as http:
         answer = push(http, [EVENT])

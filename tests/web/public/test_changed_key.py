@@ -37,13 +37,13 @@ def test_all_that_is_out_there_is_good_until_the_former_key_is_forgotten(
     word = browser.csrf()
 
     def are_good() -> list[bool]:
-        who = identify_browser(container.encryptor, known, person, DANA, password_changed_at=None, now=now)
+        user = identify_browser(container.encryptor, known, person, DANA, password_changed_at=None, now=now)
         signed_in = browser.post("/sign-in", email=DANA, password="wrong " + PASSWORD, csrf=word)
         return [
             container.storage.verify_token(link, now=now) == "proof-1",
             http.get(unsubscribe).status_code == 200,
             http.get(receiver).status_code == 200,
-            who is not None,
+            user is not None,
             signed_in.status_code != 403,
         ]
 

@@ -35,9 +35,9 @@ def code_of(container: Container, order_id: int) -> str:
         return str(found.scalar_one())
 
 
-def sent(container: Container, who: Account, **fields: Any) -> str:
+def sent(container: Container, account: Account, **fields: Any) -> str:
     """The code of a piece to Jane, or whom these fields describe."""
-    answer = who.send(recipients=[person(**fields)], allow_duplicates=True)
+    answer = account.send(recipients=[person(**fields)], allow_duplicates=True)
     assert answer.status_code == 200, answer.text
     return code_of(container, answer.json()["id"])
 
@@ -61,11 +61,11 @@ def kept(container: Container) -> list[tuple[int, str, str | None, str | None, s
         return [tuple(row) for row in tx.execute(query)]
 
 
-def is_barred(container: Container, who: Account, mode: str) -> bool:
+def is_suppressed(container: Container, account: Account, mode: str) -> bool:
     """Whether a send to Jane's address in that mode would find it so."""
-    asked = sa.text("select suppressed_places(null, :mode, :keys, array[null::text], array[null::text])")
-    with container.db.transaction(build_tenant(Caller(who.id, mode))) as tx:
-        return tx.execute(asked, {"mode": mode, "keys": ["12MAIN ST||78701|US"]}).all() != []
+    query = sa.text("select suppressed_places(null, :mode, :keys, array[null::text], array[null::text])")
+    with container.db.transaction(build_tenant(Caller(account.id, mode))) as tx:
+        return tx.execute(query, {"mode": mode, "keys": ["12MAIN ST||78701|US"]}).all() != []
 
 
 def stop(http: TestClient, container: Container, clock: Clock, code: str) -> Response:
@@ -98,14 +98,14 @@ def test_a_code_typed_from_paper_leads_to_its_page(http: TestClient) -> None:
     assert "<script" not in page
 
 
-def test_the_address_of_the_piece_is_barred_and_nobody_is_named(
+def test_the_address_of_the_piece_is_suppressed_without_a_name(
     http: TestClient, container: Container, clock: Clock, owner: Account, stranger: Account
 ) -> None:
     code = sent(container, owner, email="jane@example.com")
     stop(http, container, clock, code)
     assert kept(container) == [(owner.id, "test", "12 Main St", None, None)]
-    for who, suppressed in ((owner, 1), (stranger, 0)):
-        data = who.post("/estimate/postcard", postcard(recipients=[person(name="Bob")])).json()["data"]
+    for account, suppressed in ((owner, 1), (stranger, 0)):
+        data = account.post("/estimate/postcard", postcard(recipients=[person(name="Bob")])).json()["data"]
         assert data["suppressed"] == suppressed
     # What is e-mailed elsewhere is no concern of a request about paper.
     elsewhere = postcard(recipients=[person(address="9 Oak Ave", email="jane@example.com")])
@@ -129,22 +129,26 @@ def test_known_and_unknown_codes_are_answered_alike(
     code = sent(container, owner)
     for method in ("GET", "POST"):
         for headers in (HTML, {"Accept": "application/json"}):
-            told = [http.request(method, f"/stop/{each}", headers=headers) for each in (code, NOBODYS)]
-            assert told[0].text.replace(code, "") == told[1].text.replace(NOBODYS, "")
-            shown = [{name: text for name, text in each.headers.items() if name != "x-request-id"} for each in told]
-            assert (told[0].status_code, shown[0]) == (told[1].status_code, shown[1])
+            responses = [http.request(method, f"/stop/{each}", headers=headers) for each in (code, NOBODYS)]
+            assert responses[0].text.replace(code, "") == responses[1].text.replace(NOBODYS, "")
+            shown = [
+                {name: text for name, text in each.headers.items() if name != "x-request-id"} for each in responses
+            ]
+            assert (responses[0].status_code, shown[0]) == (responses[1].status_code, shown[1])
             for secret in ("Jane", "Main", "78701", "owner"):
-                assert secret not in told[0].text
+                assert secret not in responses[0].text
     with container.db.system_transaction() as tx:
-        asked = list(tx.execute(sa.select(do_not_mail_inbox.c.code)).scalars())
-    assert sorted(asked) == sorted([code, NOBODYS] * 2)
+        codes = list(tx.execute(sa.select(do_not_mail_inbox.c.code)).scalars())
+    assert sorted(codes) == sorted([code, NOBODYS] * 2)
     run_jobs_for(container, clock, seconds=1)
     assert len(kept(container)) == 1
     with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(do_not_mail_inbox)).all() == []
 
 
-def test_asked_twice_it_is_one_request(http: TestClient, container: Container, clock: Clock, owner: Account) -> None:
+def test_repeated_requests_for_one_address_make_one_entry(
+    http: TestClient, container: Container, clock: Clock, owner: Account
+) -> None:
     first, second = sent(container, owner), sent(container, owner, name="Jim Doe", address="12 MAIN ST.")
     http.post(f"/stop/{first}", headers=HTML)
     for code in (first, second, first):
@@ -165,11 +169,11 @@ def test_one_list_serves_the_whole_account_in_each_mode(
     )
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(items).where(items.c.code == mailed).values(mode="live"))
-    assert (is_barred(container, owner, "test"), is_barred(container, owner, "live")) == (False, False)
+    assert (is_suppressed(container, owner, "test"), is_suppressed(container, owner, "live")) == (False, False)
     stop(http, container, clock, tried)
-    assert (is_barred(container, owner, "test"), is_barred(container, owner, "live")) == (True, False)
+    assert (is_suppressed(container, owner, "test"), is_suppressed(container, owner, "live")) == (True, False)
     stop(http, container, clock, mailed)
-    assert (is_barred(container, owner, "test"), is_barred(container, owner, "live")) == (True, True)
+    assert (is_suppressed(container, owner, "test"), is_suppressed(container, owner, "live")) == (True, True)
     with container.db.system_transaction() as tx:
         rows = tx.execute(sa.select(mailing_lists).order_by(mailing_lists.c.id)).all()
     assert [(row.kept_for, row.description, row.sub_account_id) for row in rows] == [
@@ -212,7 +216,7 @@ def test_the_sender_reads_the_list_and_mends_mistakes_and_nothing_else(
     assert len(kept(container)) == 1
 
 
-def test_wrong_codes_are_told_how_codes_look(http: TestClient, container: Container) -> None:
+def test_the_error_for_a_wrong_code_says_how_codes_look(http: TestClient, container: Container) -> None:
     before = snapshot_rows(container)
     for code in ("ABC", "0000000!", "ZZZZZZZZZ", "%3Cscript%3E", "a" * 200, "ÄÄÄÄÄÄÄÄ"):
         for method in ("GET", "POST"):
@@ -220,8 +224,8 @@ def test_wrong_codes_are_told_how_codes_look(http: TestClient, container: Contai
             assert page.status_code == 422
             assert "Eight letters and digits" in page.text
             assert "<script>" not in page.text
-            told = http.request(method, f"/stop/{code}")
-            assert list(told.json()["errors"]) == ["code"]
+            response = http.request(method, f"/stop/{code}")
+            assert list(response.json()["errors"]) == ["code"]
     assert http.get("/stop?code=abc", headers=HTML).status_code == 422
     assert "This is a preview." in http.get("/stop/PREVIEW0", headers=HTML).text
     assert http.post("/stop/PREVIEW0", headers=HTML).status_code == 422

@@ -54,7 +54,7 @@ class Counter:
     def __init__(self) -> None:
         self.used: dict[str, int] = {}
 
-    def __call__(self, _db: object, _door: str, address: str | None, *, limit: int) -> RateLimitStatus:
+    def __call__(self, _db: object, _endpoint: str, address: str | None, *, limit: int) -> RateLimitStatus:
         key = "all" if address is None else get_network(address)
         self.used[key] = self.used.get(key, 0) + 1
         return RateLimitStatus(limit, self.used[key], 10_000)
@@ -90,16 +90,16 @@ def knock(container: Container, guesses: ClaimRateLimit, code: str, address: str
 @contextmanager
 def statements(container: Container) -> Iterator[list[str]]:
     """What the database is asked meanwhile, by either role."""
-    asked: list[str] = []
+    queries: list[str] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-        asked.append(statement)
+        queries.append(statement)
 
     engines = [container.db._app, container.db._worker]
     for engine in engines:
         sa.event.listen(engine, "before_cursor_execute", note)
     try:
-        yield asked
+        yield queries
     finally:
         for engine in engines:
             sa.event.remove(engine, "before_cursor_execute", note)
@@ -124,16 +124,16 @@ def test_of_the_guesses_of_a_network_a_few_are_looked_at_and_no_more_are_counted
 ) -> None:
     guesses = ClaimRateLimit(container.db, monotonic=ticks)
     before, found = snapshot_rows(container), []
-    with statements(container) as asked:
+    with statements(container) as queries:
         for _ in range(1_000):
             found.append(knock(container, guesses, issuance.new_claim(), GUESSER))
             ticks.now += 0.001
-    looks = sum("claim_digest" in each for each in asked)
+    looks = sum("claim_digest" in each for each in queries)
     # The minute's allowance and the one too many, what was saved up, and one in each fiftieth of a second.
     spare = EXTRA_LOOKUPS_PER_SECOND * (MAX_SAVED_SECONDS + 1)
     assert MAX_PER_NETWORK + EXTRA_LOOKUPS_PER_SECOND <= looks == found.count(False) <= MAX_PER_NETWORK + 1 + spare
     assert found.count(None) == 1_000 - looks
-    assert sum("count_call" in each for each in asked) == 2 * (MAX_PER_NETWORK + 1)
+    assert sum("count_call" in each for each in queries) == 2 * (MAX_PER_NETWORK + 1)
     assert snapshot_rows(container) == before
     assert knock(container, guesses, claim, ELSEWHERE) is True
 
@@ -191,16 +191,16 @@ def test_every_wrong_claim_is_answered_alike_and_costs_the_same(container: Conta
     close = claim[:-1] + ("0" if claim[-1] != "0" else "1")
     seen = []
     for code in (issuance.new_claim(), close, "0" * 26, "Z" * 26):
-        with statements(container) as asked:
+        with statements(container) as queries:
             answer = http.get(f"/gift/{code}")
         headers = {name: value for name, value in answer.headers.items() if name != "x-request-id"}
         typed = answer.text.replace(format_claim(code), "")
-        seen.append((answer.status_code, headers, typed, tuple(asked)))
+        seen.append((answer.status_code, headers, typed, tuple(queries)))
     assert seen.count(seen[0]) == len(seen)
     assert seen[0][0] == 404
 
 
-def test_beyond_the_limit_the_database_is_not_asked_and_the_page_says_when(
+def test_beyond_the_limit_no_query_runs_and_the_page_says_when_to_retry(
     container: Container, ticks: Ticks, claim: str
 ) -> None:
     http = visitor(container, GUESSER, ticks)
@@ -209,9 +209,9 @@ def test_beyond_the_limit_the_database_is_not_asked_and_the_page_says_when(
     for _ in range(int(EXTRA_LOOKUPS_PER_SECOND * MAX_SAVED_SECONDS) + 1):
         app.state.claim_rate_limit.seconds_to_wait(issuance.new_claim(), GUESSER)
     for method, path in (("GET", ""), ("POST", "/claim"), ("GET", "/visit"), ("POST", "/report")):
-        with statements(container) as asked:
+        with statements(container) as queries:
             refused = http.request(method, f"/gift/{issuance.new_claim()}{path}", data={"what": "lost"})
-        assert (refused.status_code, asked) == (429, [])
+        assert (refused.status_code, queries) == (429, [])
         assert int(refused.headers["Retry-After"]) == RETRY_SECONDS
         assert "One moment, please." in refused.text
     assert visitor(container, ELSEWHERE, ticks).post(f"/gift/{claim}/claim").status_code == 200

@@ -90,13 +90,11 @@ def test_a_code_typed_from_paper_leads_to_its_page(http: TestClient, write: Any)
 
 
 @pytest.mark.parametrize("typed", ["", "7ZZZ", "7" * 27, "U" * 26, "é" * 26, "<b>" * 9])
-def test_what_cannot_be_a_code_is_told_so_and_not_looked_for(
-    http: TestClient, container: Container, typed: str
-) -> None:
+def test_an_impossible_code_is_refused_without_a_lookup(http: TestClient, container: Container, typed: str) -> None:
     before = snapshot_rows(container)
-    told = http.post("/gift", data={"code": typed}, follow_redirects=False)
-    assert (told.status_code, "That cannot be the code." in told.text) == (422, True)
-    assert "<b>" not in told.text
+    response = http.post("/gift", data={"code": typed}, follow_redirects=False)
+    assert (response.status_code, "That cannot be the code." in response.text) == (422, True)
+    assert "<b>" not in response.text
     assert http.get("/gift/7ZZZ").status_code == 404
     assert snapshot_rows(container) == before
 
@@ -140,7 +138,7 @@ def test_every_page_is_private_and_under_the_policy(http: TestClient, piece: Pie
         assert answer.headers["X-Frame-Options"] == "DENY"
 
 
-def test_the_button_shows_what_the_card_is_redeemed_with_as_often_as_asked(piece: Piece) -> None:
+def test_the_button_shows_the_card_code_every_time(piece: Piece) -> None:
     shown = piece.post("/claim")
     card = piece.card
     assert card.expires_on is not None
@@ -193,8 +191,8 @@ def test_a_phone_that_opens_the_shown_card_again_finds_the_way_to_it(piece: Piec
 
 def test_a_card_whose_seal_does_not_open_has_a_page_that_says_so(piece: Piece) -> None:
     piece.put(card_sealed=b"no seal at all")
-    told = piece.post("/claim")
-    assert (told.status_code, "Your card cannot be shown just now." in words(told)) == (500, True)
+    response = piece.post("/claim")
+    assert (response.status_code, "Your card cannot be shown just now." in words(response)) == (500, True)
     assert piece.row.claimed_at is None
 
 
@@ -249,7 +247,7 @@ def test_a_card_that_is_not_issued_is_not_ready(piece: Piece, status: str) -> No
     assert piece.row.claimed_at is None
 
 
-def test_a_sample_is_told_to_be_one(http: TestClient) -> None:
+def test_a_sample_says_that_it_is_one(http: TestClient) -> None:
     for code in (SPECIMEN_CLAIM, SPECIMEN_CLAIM.lower(), format_claim(SPECIMEN_CLAIM)):
         page = http.get(f"/gift/{code}")
         assert (page.status_code, "This is a sample." in page.text) == (200, True)
@@ -283,7 +281,7 @@ def test_a_report_locks_a_card_that_nobody_has_seen(container: Container, piece:
     assert piece.claim not in str(letter)
 
 
-def test_a_report_of_a_card_that_was_shown_is_told_and_no_more(piece: Piece) -> None:
+def test_reporting_a_shown_card_does_not_lock_it(piece: Piece) -> None:
     code = str(piece.card.code)
     piece.post("/claim")
     assert "The card will be locked." not in piece.get("/report").text
@@ -295,11 +293,11 @@ def test_a_report_of_a_card_that_was_shown_is_told_and_no_more(piece: Piece) -> 
 
 def test_a_token_changes_nothing_here(container: Container, owner: Account, stranger: Account, piece: Piece) -> None:
     page = piece.get().text
-    for who in (owner, stranger):
-        assert piece.get(Authorization=f"Bearer {who.token}").text == page
-        unknown = piece.http.get(f"/gift/{NOBODYS}", headers={"Authorization": f"Bearer {who.token}"})
+    for account in (owner, stranger):
+        assert piece.get(Authorization=f"Bearer {account.token}").text == page
+        unknown = piece.http.get(f"/gift/{NOBODYS}", headers={"Authorization": f"Bearer {account.token}"})
         assert unknown.status_code == 404
-        assert who.get(f"/gift/{piece.claim}").status_code == 404
+        assert account.get(f"/gift/{piece.claim}").status_code == 404
 
 
 def test_the_claim_of_one_piece_shows_no_other(container: Container, owner: Account) -> None:
@@ -343,7 +341,7 @@ def test_no_log_line_and_no_metric_has_a_secret(
         http.get(piece.path + path, follow_redirects=False)
     assert code in http.post(f"{piece.path}/claim").text
 
-    def broken(_sealer: object, context: str, _sealed: bytes) -> CardSecret:
+    def broken(_encryptor: object, context: str, _sealed: bytes) -> CardSecret:
         raise ValueError(f"{context} of {http.base_url}{piece.path} in {format_claim(piece.claim)}: {piece.claim}")
 
     monkeypatch.setattr(issuance, "decrypt_card", broken)
@@ -373,8 +371,8 @@ def test_claims_are_hidden_wherever_they_stand_and_nothing_else_is() -> None:
                       f"/gift/{printed[:12]}", f"%2Fgift%2F{claim}", f"{printed[:15]} / {printed[16:]}",
                       f"{printed[:15]}\\n{printed[16:]}", printed.replace("-", "\u2011"),
                       printed.replace("-", "%20"), printed.replace("-", " - ")):  # fmt: skip
-            told = hide_secrets(f'GET "{shown}" 200')
-            assert told in ('GET "[hidden]" 200', 'GET "/gift/[hidden]" 200', 'GET "%2Fgift%2F[hidden]" 200')
+            hidden = hide_secrets(f'GET "{shown}" 200')
+            assert hidden in ('GET "[hidden]" 200', 'GET "/gift/[hidden]" 200', 'GET "%2Fgift%2F[hidden]" 200')
         assert hide_secrets(f"https://x.example/gift/{claim}/report?a=1") == (
             "https://x.example/gift/[hidden]/report?a=1"
         )

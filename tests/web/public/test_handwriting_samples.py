@@ -10,7 +10,7 @@ from PIL import Image
 from quillpost.app.container import Container
 from quillpost.core.errors import Unavailable
 from quillpost.rendering import previews
-from quillpost.web.public.files import endpoints as door
+from quillpost.web.public.files import endpoints as file_endpoints
 from quillpost.web.public.files.endpoints import MAX_WAITING
 from support.factories import Account
 from support.test_client import TestClient
@@ -60,7 +60,7 @@ def test_it_is_drawn_once(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> 
     def draw_again(*_: object) -> bytes:
         raise AssertionError("drawn again")
 
-    monkeypatch.setattr(door, "render_sample", draw_again)
+    monkeypatch.setattr(file_endpoints, "render_sample", draw_again)
     assert http.get("/hands/1.png").content == first.content
 
 
@@ -80,8 +80,8 @@ def test_only_the_address_that_names_its_look_is_kept_for_ever(http: TestClient,
         assert http.get(other).headers["cache-control"] == "public, max-age=3600"
 
 
-def test_many_who_wait_for_an_unready_hand_do_not_take_every_thread(container: Container) -> None:
-    waiting = door.create_sample_cache(container.renderer)
+def test_many_requests_for_an_unprepared_hand_do_not_take_every_thread(container: Container) -> None:
+    waiting = file_endpoints.create_sample_cache(container.renderer)
     for _ in range(MAX_WAITING):
         assert waiting._waiting_slots.acquire(blocking=False)
     with pytest.raises(Unavailable):

@@ -39,8 +39,8 @@ def test_a_token_that_is_reported_is_unknown_from_the_next_call_on(
     http: TestClient, container: Container, owner: Account, stranger: Account
 ) -> None:
     assert owner.get("/ping").status_code == 200
-    told = report(http, owner.token)
-    assert (told.status_code, told.json()) == DONE
+    response = report(http, owner.token)
+    assert (response.status_code, response.json()) == DONE
     assert owner.get("/ping").status_code == 401
     assert stranger.get("/ping").status_code == 200
     (line,) = log_lines(container, owner.id)
@@ -51,17 +51,17 @@ def test_a_token_that_is_reported_is_unknown_from_the_next_call_on(
 def test_nobody_learns_whether_a_token_was_good(http: TestClient, owner: Account) -> None:
     unknown = mint_secret("live", secrets.token_bytes(24))
     for shown in ([owner.token], [owner.token], [unknown], ["nonsense", "", "qp_live_"], [], ["\ud800", "ü"]):
-        told = http.post(
+        response = http.post(
             "/tokens/leaked", content=json.dumps({"tokens": shown}), headers={"Content-Type": "application/json"}
         )
-        assert (told.status_code, told.json()) == DONE, shown
+        assert (response.status_code, response.json()) == DONE, shown
 
 
 def test_it_is_enough_to_show_it_and_a_wrong_credential_changes_nothing(
     http: TestClient, owner: Account, stranger: Account
 ) -> None:
-    told = report(http, owner.token, headers={"Authorization": f"Bearer {stranger.token}"})
-    assert (told.status_code, told.json()) == DONE
+    response = report(http, owner.token, headers={"Authorization": f"Bearer {stranger.token}"})
+    assert (response.status_code, response.json()) == DONE
     assert (owner.get("/ping").status_code, stranger.get("/ping").status_code) == (401, 200)
 
 
@@ -81,9 +81,9 @@ def test_every_owner_has_a_letter_and_nobody_else(http: TestClient, container: C
     report(http, owner.token)
     report(http, other.token)
     report(http, owner.token)
-    told = letters(container)
-    assert [letter.address for letter in told] == ["dana@example.com", "second@example.com"]
-    assert owner.token not in str(told)
+    emails = letters(container)
+    assert [letter.address for letter in emails] == ["dana@example.com", "second@example.com"]
+    assert owner.token not in str(emails)
     assert other.get("/ping").status_code == 401, "within the minute it is ended all the same"
 
 
@@ -108,15 +108,15 @@ def test_a_report_of_nothing_that_is_good_writes_to_nobody(
         (json.dumps({"tokens": ["a"] * 1_001}).encode(), "tokens"),
     ],
 )
-def test_what_is_no_report_is_told_so(http: TestClient, body: bytes, field: str) -> None:
-    told = http.post("/tokens/leaked", content=body, headers={"Content-Type": "application/json"})
-    assert told.status_code == 422
-    assert field in told.json()["errors"]
+def test_an_invalid_report_is_refused(http: TestClient, body: bytes, field: str) -> None:
+    response = http.post("/tokens/leaked", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 422
+    assert field in response.json()["errors"]
 
 
 def test_a_body_without_end_is_not_read(http: TestClient) -> None:
-    told = http.post("/tokens/leaked", content=b" " * (leaked_token_endpoints.MAX_BODY_BYTES + 1))
-    assert told.status_code == 413
+    response = http.post("/tokens/leaked", content=b" " * (leaked_token_endpoints.MAX_BODY_BYTES + 1))
+    assert response.status_code == 413
 
 
 def test_a_network_that_reports_too_often_waits(
@@ -124,9 +124,9 @@ def test_a_network_that_reports_too_often_waits(
 ) -> None:
     monkeypatch.setattr(leaked_token_endpoints, "MAX_PER_NETWORK", 2)
     assert [report(http, "x").status_code for _ in range(2)] == [202, 202]
-    told = report(http, owner.token)
-    assert told.status_code == 429
-    assert int(told.headers["Retry-After"]) > 0
+    response = report(http, owner.token)
+    assert response.status_code == 429
+    assert int(response.headers["Retry-After"]) > 0
     assert owner.get("/ping").status_code == 200
 
 

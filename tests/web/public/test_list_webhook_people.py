@@ -17,7 +17,7 @@ from support.list_webhook_payloads import FORM, JANE, PAYLOADS
 from support.waiting import wait_until
 
 EMAIL = {"email": "jane@example.com"}
-DOOR = {"address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
+ADDRESS = {"address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def shown(people: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
     return [tuple(one[name] for name in names) for one in people]
 
 
-def test_an_address_that_is_there_is_given_what_is_said_and_keeps_the_rest(hook: ListWebhook) -> None:
+def test_an_existing_address_is_updated_and_keeps_its_other_fields(hook: ListWebhook) -> None:
     hook.rows(JANE | {"phone": "1", "custom1": "blue", "dob": "1980-02-29", "postal_code": "78701-1234"})
     row = {"Street": "12 MAIN ST.", "zip": "78701", "city": "Austin", "phone": "2", "custom1": ""}
     assert hook.results(row) == ["changed"]
@@ -44,10 +44,10 @@ def test_an_address_that_is_there_is_given_what_is_said_and_keeps_the_rest(hook:
 def test_a_call_that_changes_nothing_leaves_the_date_of_the_last_change(hook: ListWebhook, clock: Clock) -> None:
     couple = [JANE, JANE | {"name": "John Doe"}, person(address="13 Main St"), {"email": "x@example.com"}]
     assert hook.results(couple) == ["added", "changed", "added", "added"]
-    before = shown(hook.people(), *DOOR, "name", "email", "updated_at")
+    before = shown(hook.people(), *ADDRESS, "name", "email", "updated_at")
     clock.advance(hours=1)
     assert hook.results(couple) == ["unchanged"] * 4
-    assert shown(hook.people(), *DOOR, "name", "email", "updated_at") == before
+    assert shown(hook.people(), *ADDRESS, "name", "email", "updated_at") == before
     assert hook.results([JANE]) == ["changed"]
     moved = [one["updated_at"] != one["created_at"] for one in hook.people()]
     assert moved == [True, False, False]
@@ -55,7 +55,7 @@ def test_a_call_that_changes_nothing_leaves_the_date_of_the_last_change(hook: Li
 
 def test_an_address_completes_whoever_had_only_an_email(hook: ListWebhook) -> None:
     [first] = hook.rows(EMAIL | {"name": "Jane", "phone": "1"})
-    [second] = hook.rows({"email": "JANE@example.com", "name": "Jane Doe", **DOOR})
+    [second] = hook.rows({"email": "JANE@example.com", "name": "Jane Doe", **ADDRESS})
     assert (first["id"], second["result"]) == (second["id"], "changed")
     assert shown(hook.people(), "name", "address", "phone", "can_deliver") == [("Jane Doe", "12 Main St", "1", True)]
     assert hook.lister.read(hook.list_id)["total_recipients"] == 1
@@ -90,43 +90,43 @@ def test_half_a_name_replaces_none_and_is_taken_where_there_is_none(hook: ListWe
     assert hook.results(EMAIL | {"first_name": "Ann", "last_name": "Other"}) == ["changed"]
 
 
-def test_the_same_email_at_another_door_is_another_entry(hook: ListWebhook) -> None:
+def test_the_same_email_at_another_address_is_another_entry(hook: ListWebhook) -> None:
     assert hook.results([JANE, JANE | {"address": "13 Main St"}]) == ["added", "added"]
 
 
 @pytest.mark.parametrize(
-    ("known", "said", "result", "city"),
+    ("known", "row", "result", "city"),
     [
-        (EMAIL | {"address": "12 Main St"}, EMAIL | DOOR, "changed", "Austin"),
-        (EMAIL | {"address": "12 Main St", "city": "austin"}, EMAIL | DOOR, "changed", "Austin"),
-        (EMAIL | {"address": "12 Main St", "city": "Reno"}, EMAIL | DOOR, "added", "Reno"),
-        (EMAIL | {"address": "13 Main St"}, EMAIL | DOOR, "added", None),
-        ({"address": "12 Main St"}, EMAIL | DOOR, "added", None),
-        (EMAIL | DOOR, EMAIL | {"address": "12 main st"}, "unchanged", "Austin"),
-        (EMAIL | DOOR, EMAIL | {"address": "12 main st", "city": "Reno"}, "added", "Austin"),
+        (EMAIL | {"address": "12 Main St"}, EMAIL | ADDRESS, "changed", "Austin"),
+        (EMAIL | {"address": "12 Main St", "city": "austin"}, EMAIL | ADDRESS, "changed", "Austin"),
+        (EMAIL | {"address": "12 Main St", "city": "Reno"}, EMAIL | ADDRESS, "added", "Reno"),
+        (EMAIL | {"address": "13 Main St"}, EMAIL | ADDRESS, "added", None),
+        ({"address": "12 Main St"}, EMAIL | ADDRESS, "added", None),
+        (EMAIL | ADDRESS, EMAIL | {"address": "12 main st"}, "unchanged", "Austin"),
+        (EMAIL | ADDRESS, EMAIL | {"address": "12 main st", "city": "Reno"}, "added", "Austin"),
         (EMAIL | {"address": "12 Main St"}, EMAIL | {"address": "12 Main St", "phone": "1"}, "changed", None),
-        (EMAIL | {"address": "12 Main St", "unit": "4"}, EMAIL | DOOR, "added", None),
+        (EMAIL | {"address": "12 Main St", "unit": "4"}, EMAIL | ADDRESS, "added", None),
     ],
 )
 def test_half_an_address_and_the_whole_of_it_are_one_where_nothing_differs(
-    hook: ListWebhook, known: dict[str, str], said: dict[str, str], result: str, city: str | None
+    hook: ListWebhook, known: dict[str, str], row: dict[str, str], result: str, city: str | None
 ) -> None:
     assert hook.results(known) == ["added"]
-    assert hook.results(said) == [result]
+    assert hook.results(row) == [result]
     assert hook.people()[0]["city"] == city
     assert len(hook.people()) == (2 if result == "added" else 1)
-    assert hook.results(said) == ["unchanged"]
+    assert hook.results(row) == ["unchanged"]
 
 
 def test_two_rows_of_one_call_about_one_person_are_one(hook: ListWebhook) -> None:
-    rows = [EMAIL, EMAIL | DOOR, DOOR | {"phone": "1"}, {"email": "second@example.com", **DOOR}]
+    rows = [EMAIL, EMAIL | ADDRESS, ADDRESS | {"phone": "1"}, {"email": "second@example.com", **ADDRESS}]
     answer = hook.rows(rows)
     assert [row["result"] for row in answer] == ["added", "changed", "changed", "changed"]
     assert len({row["id"] for row in answer}) == 1
     assert shown(hook.people(), "email", "address", "phone") == [("second@example.com", "12 Main St", "1")]
 
 
-def test_twenty_who_send_the_same_person_at_once_make_one(hook: ListWebhook) -> None:
+def test_twenty_concurrent_calls_with_one_person_make_one_entry(hook: ListWebhook) -> None:
     def send(n: int) -> list[dict[str, Any]]:
         return hook.rows(JANE if n % 2 else EMAIL | {"name": "Jane Doe"})
 
@@ -170,7 +170,7 @@ def test_on_a_suppression_list_an_email_alone_stays_an_entry_of_its_own(owner: A
     assert item["failure"] == "This address is on a suppression list."
 
 
-def test_who_left_another_service_is_not_added_but_on_a_suppression_list(owner: Account) -> None:
+def test_people_unsubscribed_elsewhere_are_added_only_to_suppression_lists(owner: Account) -> None:
     hook, never = create_list_webhook(owner), create_list_webhook(owner, "Never", is_suppression_list=True)
     left = PAYLOADS["Mailchimp audience"].body | {"type": "unsubscribe"}
     rows = [one.http.post(one.path, data=left).json()[0] for one in (hook, never)]
@@ -198,7 +198,7 @@ def test_the_source_is_the_type_of_a_list_that_has_none(hook: ListWebhook, how: 
     assert hook.lister.read(hook.list_id)["type"] == source
 
 
-def test_a_list_of_another_type_keeps_it_and_an_unknown_source_in_the_query_is_told(owner: Account) -> None:
+def test_a_list_of_another_type_keeps_it_and_an_unknown_source_in_the_query_is_refused(owner: Account) -> None:
     hook = create_list_webhook(owner, "Friends", type="friends")
     assert hook.send(JANE, "?source=crm").status_code == 200
     assert hook.lister.read(hook.list_id)["type"] == "friends"

@@ -42,7 +42,7 @@ def test_every_service_s_jane_is_put_on_the_list_once(hook: ListWebhook, service
     assert (jane["province"], jane["postal_code"], jane["country"]) == ("TX", "78701", "US")
 
 
-def test_a_list_counts_those_who_come_by_its_key(hook: ListWebhook) -> None:
+def test_a_list_counts_the_people_added_by_its_key(hook: ListWebhook) -> None:
     assert hook.results([JANE, person(address="13 Main St")]) == ["added", "added"]
     assert hook.lister.read(hook.list_id)["total_recipients"] == 2
 
@@ -119,9 +119,9 @@ def test_a_body_that_cannot_be_read_is_refused_with_a_sentence(
     before = traces(container)
     answer = hook.send_raw(body, kind)
     assert answer.status_code == status
-    told = answer.json()
-    assert told["message"].startswith(sentence)
-    assert list(told.get("errors", {})) == ([] if field is None else [field])
+    payload = answer.json()
+    assert payload["message"].startswith(sentence)
+    assert list(payload.get("errors", {})) == ([] if field is None else [field])
     assert traces(container) == before
 
 
@@ -218,7 +218,7 @@ def test_those_on_a_sub_account_s_list_are_the_sub_account_s(container: Containe
     assert elsewhere.get(f"/recipients/{row['id']}").status_code == 404
 
 
-def test_guessers_are_told_to_wait_and_good_keys_are_not(build: Build) -> None:
+def test_wrong_keys_are_rate_limited_and_good_keys_are_not(build: Build) -> None:
     container = build(calls_a_minute=6)
     with TestClient(create_app(container), base_url="http://quillpost.test") as http:
         hook = create_list_webhook(make_account(container, http, "owner@example.com"))

@@ -19,7 +19,7 @@ from quillpost.core.text import format_iso
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.orders.models import Order
 from quillpost.web.application import create_app
-from quillpost.web.public.webhooks import endpoints as door
+from quillpost.web.public.webhooks import endpoints as webhook_endpoints
 from support.factories import Build, Clock, people
 from support.orders import balances, create_order, item_rows, open_account
 from support.production import LIVE_SETTINGS, batch_rows, compose_batch, print_rows, sweep_due_orders
@@ -113,7 +113,7 @@ def test_spoiled_pieces_are_named_by_item_barcode_or_place(partner: Partner) -> 
     ]  # fmt: skip
 
 
-def test_what_is_said_twice_happens_once(partner: Partner) -> None:
+def test_a_repeated_event_takes_effect_once(partner: Partner) -> None:
     spoiled = [{"position": 1, "reason": "Torn"}]
     for _ in range(2):
         assert partner.call("spoiled", spoiled=spoiled).status_code == 202
@@ -162,7 +162,7 @@ def test_an_unknown_partner_finds_nothing(partner: Partner, path: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, LIVE_SETTINGS, {"print_secret": SECRET}])
-def test_without_a_partner_and_its_secret_there_is_no_door(build: Build, settings: dict[str, str]) -> None:
+def test_without_a_partner_and_its_secret_there_is_no_endpoint(build: Build, settings: dict[str, str]) -> None:
     with TestClient(create_app(build(**settings))) as http:
         assert http.post("/hooks/print/partner", content=b"{}").status_code == 404
 
@@ -179,7 +179,7 @@ def test_a_batch_of_testing_mode_is_none_of_the_partners(partner: Partner) -> No
     assert partner.statuses() == [("Processing", None)] * 3
 
 
-def test_a_word_that_comes_before_the_batch_is_handed_over_is_asked_for_again(build: Build, clock: Clock) -> None:
+def test_an_event_before_the_handover_must_be_sent_again(build: Build, clock: Clock) -> None:
     container = build(**SETTINGS)
     batch_id = compose_batch(container, clock, open_account(container, mode="live"), people(1))
     with TestClient(create_app(container), raise_server_exceptions=False) as http:
@@ -239,10 +239,10 @@ def test_a_signed_body_that_is_no_call_is_a_422(partner: Partner) -> None:
 
 
 def test_a_body_without_end_is_cut_off(partner: Partner) -> None:
-    assert partner.send(b" " * (door.MAX_PARTNER_BODY_BYTES + 1)).status_code == 413
+    assert partner.send(b" " * (webhook_endpoints.MAX_PARTNER_BODY_BYTES + 1)).status_code == 413
 
 
-def test_the_door_takes_nothing_but_calls(partner: Partner) -> None:
+def test_the_endpoint_accepts_only_posts(partner: Partner) -> None:
     answer = partner.http.get(PATH)
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST, OPTIONS")
 

@@ -46,8 +46,8 @@ def code_on(files: dict[str, bytes]) -> str:
     document = pdfium.PdfDocument(print_file)
     pages = [page.render(scale=300 / 72).to_pil() for page in document]
     document.close()
-    wanted = zxingcpp.BarcodeFormats(zxingcpp.QRCode)
-    [found] = [code.text for page in pages for code in zxingcpp.read_barcodes(page, wanted)]
+    formats = zxingcpp.BarcodeFormats(zxingcpp.QRCode)
+    [found] = [code.text for page in pages for code in zxingcpp.read_barcodes(page, formats)]
     return str(found)
 
 

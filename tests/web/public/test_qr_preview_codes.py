@@ -21,8 +21,8 @@ PAGE = "https://shop.example.com/hi"
 
 def codes_in(pictures: Sequence[Image.Image]) -> list[str]:
     """What a phone reads there, the host aside."""
-    wanted = zxingcpp.BarcodeFormats(zxingcpp.QRCode)
-    found = [code.text for picture in pictures for code in zxingcpp.read_barcodes(picture, wanted)]
+    formats = zxingcpp.BarcodeFormats(zxingcpp.QRCode)
+    found = [code.text for picture in pictures for code in zxingcpp.read_barcodes(picture, formats)]
     return [text.rpartition("/q/")[2] for text in found]
 
 
@@ -35,8 +35,8 @@ def test_a_preview_s_code_leads_to_a_page_that_says_so_and_counts_nowhere(
     assert code == PREVIEW_CODE
     before = count_rows(container)
     for method in ("GET", "HEAD"):
-        told = scan(http, code, method)
-        assert (told.status_code, told.headers["Cache-Control"]) == (200, "no-store")
+        response = scan(http, code, method)
+        assert (response.status_code, response.headers["Cache-Control"]) == (200, "no-store")
     assert "preview" in scan(http, code).json()["message"]
     page = scan(http, code, **BROWSER)
     assert (page.status_code, page.headers["Cache-Control"]) == (200, "no-store")

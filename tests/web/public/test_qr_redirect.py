@@ -21,9 +21,9 @@ PAGE = "https://shop.example.com/hi"
 NOBODYS = "AbCdEf12"
 
 
-def sent(owner: Account, container: Container, url: str = PAGE, **who: str) -> str:
+def sent(owner: Account, container: Container, url: str = PAGE, **recipient: str) -> str:
     """The code on a card."""
-    order = owner.send(recipients=[person(**who)], qrcode_url=url)
+    order = owner.send(recipients=[person(**recipient)], qrcode_url=url)
     assert order.status_code == 200, order.text
     [code] = codes_of(container, order.json()["id"])
     return code
@@ -70,7 +70,7 @@ def test_a_slash_behind_it_changes_nothing(owner: Account, http: TestClient, con
     assert lead(http, sent(owner, container) + "/") == PAGE
 
 
-def test_machines_are_led_on_and_told_apart(owner: Account, http: TestClient, container: Container) -> None:
+def test_bots_are_redirected_and_counted_separately(owner: Account, http: TestClient, container: Container) -> None:
     code = sent(owner, container)
     machines: list[tuple[str, dict[str, str]]] = [
         ("", {}),
@@ -102,22 +102,24 @@ def test_the_answer_carries_what_every_answer_carries(
 
 
 @pytest.mark.parametrize("code", [NOBODYS, "x", "%00", "a" * 500, "..%2f", "AbCdE-12", "%F0%9F%90%87"])
-def test_a_code_of_nobody_is_told_kindly(http: TestClient, container: Container, code: str) -> None:
-    told = http.get(f"/q/{code}", follow_redirects=False)
-    assert told.status_code == 404
-    assert set(told.json()) == {"message"}
+def test_an_unknown_code_gets_a_helpful_message(http: TestClient, container: Container, code: str) -> None:
+    response = http.get(f"/q/{code}", follow_redirects=False)
+    assert response.status_code == 404
+    assert set(response.json()) == {"message"}
     shown = http.get(f"/q/{code}", headers=BROWSER, follow_redirects=False)
     assert shown.status_code == 404
     if code != "..%2f":  # two steps of a path, which is nobody's code
         assert shown.headers["Cache-Control"] == "no-store"
-        for words in (shown.text.lower(), told.json()["message"].lower()):
+        for words in (shown.text.lower(), response.json()["message"].lower()):
             # No code is printed in letters: nobody can compare or type one.
             assert "the whole square in view" in " ".join(words.split())
             assert not re.search("compare|capital|typed", words)
     assert inbox_rows(container) == []
 
 
-def test_an_expired_code_is_told_kindly(owner: Account, container: Container, build: Build, clock: Clock) -> None:
+def test_an_expired_code_gets_a_helpful_message(
+    owner: Account, container: Container, build: Build, clock: Clock
+) -> None:
     code = sent(owner, container)
     with TestClient(create_app(build(qr_valid_days=90)), base_url="http://quillpost.test") as http:
         clock.advance(days=90, seconds=-1)
@@ -160,12 +162,12 @@ def test_a_scan_that_cannot_be_stored_asks_to_be_made_again(
     code = sent(owner, container)
     lead(http, code)
 
-    async def away(*_asked: object, **_how: object) -> None:
+    async def away(*_args: object, **_how: object) -> None:
         raise Unavailable("The database does not answer.")
 
     monkeypatch.setattr(ScanRecorder, "record_scan", away)
-    told = scan(http, code)
-    assert (told.status_code, told.headers["Retry-After"], "location" in told.headers) == (503, "5", False)
+    response = scan(http, code)
+    assert (response.status_code, response.headers["Retry-After"], "location" in response.headers) == (503, "5", False)
     shown = scan(http, code, **BROWSER)
     assert shown.status_code == 503
     assert f"/q/{code}" in ParsedPage.of(shown.text).addresses

@@ -74,12 +74,12 @@ def test_a_failure_is_a_page_for_people_and_our_shape_for_programs(browser: Brow
     assert 'href="/settings">Open the page' in page.text
     for shown in (page, browser.get("/nowhere")):
         assert "Dana Whitfield" in shown.text
-    told = browser.post("/settings/name", csrf="wrong", headers={"Accept": "*/*"})
-    assert (told.status_code, set(told.json())) == (403, {"message"})
+    response = browser.post("/settings/name", csrf="wrong", headers={"Accept": "*/*"})
+    assert (response.status_code, set(response.json())) == (403, {"message"})
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "expected"),
     [
         ("https://app.example/back?x=1", "https://app.example"),
         ("http://127.0.0.1:8765/back", "http://127.0.0.1:8765"),
@@ -89,5 +89,5 @@ def test_a_failure_is_a_page_for_people_and_our_shape_for_programs(browser: Brow
         ("https://user@app.example/", "https:"),
     ],
 )
-def test_a_policy_names_the_place_that_a_form_leads_to_and_nothing_more(address: str, told: str) -> None:
-    assert form_action_source(address) == told
+def test_a_policy_names_the_place_that_a_form_leads_to_and_nothing_more(address: str, expected: str) -> None:
+    assert form_action_source(address) == expected

@@ -95,7 +95,7 @@ def test_a_link_that_is_not_ours_leads_nowhere(http: TestClient, container: Cont
     assert snapshot_rows(container) == before
 
 
-def test_whoever_has_half_of_a_link_is_told_to_open_the_whole(
+def test_half_of_a_link_gets_a_page_that_asks_for_the_whole(
     http: TestClient, container: Container, owner: Account
 ) -> None:
     cut = link(container, owner)[:-9]

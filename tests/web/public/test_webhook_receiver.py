@@ -14,7 +14,7 @@ from quillpost.client import signatures
 from quillpost.core import exact_json
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.web.application import create_app
-from quillpost.web.public.receiver import endpoints as door
+from quillpost.web.public.receiver import endpoints as receiver_endpoints
 from support.factories import Build, Clock, make_account
 from support.test_client import TestClient
 
@@ -78,10 +78,10 @@ def test_a_signed_event_is_shown_with_what_changed(sender: Sender) -> None:
     assert event["received_at"] == "2026-05-04T12:00:00Z"
 
 
-def test_a_scan_is_shown_with_who_scanned_how_often_and_where_it_led(sender: Sender) -> None:
+def test_a_scan_is_shown_with_its_recipient_count_and_target(sender: Sender) -> None:
     page = "https://shop.example.com/hi"
-    told = {"order_item.scans": 2, "recipient.name": "Jane Doe", "qrcode.url": page}
-    scan = EVENT | {"event_type": "scans.scan_update", "data": {"order_item.id": 7, "order.id": 3} | told}
+    details = {"order_item.scans": 2, "recipient.name": "Jane Doe", "qrcode.url": page}
+    scan = EVENT | {"event_type": "scans.scan_update", "data": {"order_item.id": 7, "order.id": 3} | details}
     assert sender.deliver(scan).status_code == 204
     [event] = sender.events()
     assert (event["scans"], event["name"], event["leads_to"]) == (2, "Jane Doe", page)
@@ -138,7 +138,7 @@ def test_the_page_asks_only_for_what_it_has_not_seen(sender: Sender) -> None:
 
 
 def test_only_the_latest_are_kept(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "MAX_STORED", 3)
+    monkeypatch.setattr(receiver_endpoints, "MAX_STORED", 3)
     for number in range(5):
         sender.deliver(event_id=f"e-{number}")
     assert [event["event_id"] for event in sender.events()] == ["e-2", "e-3", "e-4"]
@@ -159,7 +159,7 @@ def test_a_signed_body_that_is_no_event_is_a_422(sender: Sender, body: bytes) ->
 
 
 def test_a_body_without_end_is_cut_off(sender: Sender) -> None:
-    assert sender.deliver(b" " * (door.MAX_BODY_BYTES + 1)).status_code == 413
+    assert sender.deliver(b" " * (receiver_endpoints.MAX_BODY_BYTES + 1)).status_code == 413
 
 
 def test_an_unknown_key_finds_nothing(sender: Sender) -> None:

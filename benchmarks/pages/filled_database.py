@@ -99,7 +99,7 @@ BATCH = """
 
 
 @dataclass(frozen=True)
-class Ground:
+class FilledDatabase:
     """Whose it is, and where in it to look."""
 
     account_id: int
@@ -112,7 +112,7 @@ class Ground:
     batch: int
 
 
-def fill(container: Container, admin: psycopg.Connection) -> Ground:
+def fill(container: Container, admin: psycopg.Connection) -> FilledDatabase:
     """One account with all of it, who also runs the service."""
     with container.db.system_transaction() as tx:
         account = service.create_account(tx, email="bench@example.com", name="Bench", now=container.clock())
@@ -136,7 +136,7 @@ def fill(container: Container, admin: psycopg.Connection) -> Ground:
     admin.execute(DELIVERY, given | {"webhook": webhook})
     admin.execute("reset session_replication_role")
     admin.execute("vacuum analyze")
-    return Ground(
+    return FilledDatabase(
         account_id=account,
         large_order=large,
         item=one("select max(id) from items"),
