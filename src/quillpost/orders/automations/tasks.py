@@ -59,10 +59,17 @@ def record_failure(db: Database, automation: Automation, reason: str, *, now: da
         }
         queries.update_automation(tx, current.id, values)
         email_text = (
-            f"cannot send:\n\n- {reason}\n\nWhoever is due waits, and it is tried again for"
-            f" {rules.GIVE_UP_AFTER.days} days. What you change in it is tried at once."
+            f"{_describe(current)} cannot send:\n\n- {reason}\n\nWhoever is due waits, and it is tried again for"
         )
-        _notify_owner(tx, current, f"trouble:{failing_since.isoformat()}", "cannot send", email_text, now=now)
+        email_text += f" {rules.GIVE_UP_AFTER.days} days. What you change in it is tried at once."
+        _notify_owner(
+            tx,
+            current,
+            f"trouble:{failing_since.isoformat()}",
+            f"{_describe(current)} cannot send",
+            email_text,
+            now=now,
+        )
     log.warning("automations.send_failed", automation=automation.id, attempts=attempts)
 
 
@@ -75,8 +82,9 @@ def _disable(tx: Tx, automation: Automation, reason: str, *, failing_since: date
     last_error = f"{reason} Switched off after {rules.GIVE_UP_AFTER.days} days of this: {people_text} not mailed to."
     values = {"enabled": False, "enabled_at": None, "enabled_on": None, "last_error": last_error, "last_error_at": now}
     queries.update_automation(tx, automation.id, values)
-    email_text = f"is switched off:\n\n- {last_error}\n\nMend it and switch it on again."
-    _notify_owner(tx, automation, f"off:{failing_since.isoformat()}", "is switched off", email_text, now=now)
+    email_text = f"{_describe(automation)} is switched off:\n\n- {last_error}\n\nMend it and switch it on again."
+    subject = f"{_describe(automation)} is switched off"
+    _notify_owner(tx, automation, f"off:{failing_since.isoformat()}", subject, email_text, now=now)
 
 
 def postpone_to(tx: Tx, automation: Automation, *, next_at: datetime, today: date, now: datetime) -> None:
@@ -87,19 +95,22 @@ def postpone_to(tx: Tx, automation: Automation, *, next_at: datetime, today: dat
     if tx.execute(statement.values(next_at=next_at, held_until=next_at)).rowcount == 0:
         return
     email_text = (
-        f"has mailed to {automation.daily_limit:,} people today, its daily_limit."
+        f"{_describe(automation)} has mailed to {automation.daily_limit:,} people today, its daily_limit."
         "\n\nThe others who are due wait for the next days. Raise the limit, or switch it off, if that is not"
         " what you want."
     )
-    subject = "has reached its limit for today"
+    subject = f"{_describe(automation)} has reached its limit for today"
     _notify_owner(tx, automation, f"limit:{today.isoformat()}", subject, email_text, now=now)
+
+
+def _describe(automation: Automation) -> str:
+    return f'Automation {automation.id} ("{automation.name}")'
 
 
 def _notify_owner(
     tx: Tx, automation: Automation, key_suffix: str, subject: str, email_text: str, *, now: datetime
 ) -> None:
-    """An email to the account, once per key. Subject and text begin with the automation."""
-    label = f'Automation {automation.id} ("{automation.name}")'
+    """An email to the account, once per key."""
     owner_email = sa.select(accounts.c.email).where(accounts.c.id == automation.account_id)
     outbox.enqueue_notification(
         tx,
@@ -109,8 +120,8 @@ def _notify_owner(
         sub_account_id=automation.sub_account_id,
         mode=automation.mode,
         address=tx.execute(owner_email).scalar_one(),
-        subject=f"{label} {subject}",
-        text=f"{label} {email_text}",
+        subject=subject,
+        text=email_text,
         now=now,
     )
 
@@ -158,13 +169,15 @@ def _process(context: AutomationContext, automation: Automation, *, now: datetim
         remaining_limit = automation.daily_limit - queries.count_mailed_since(
             tx, automation.id, rules.start_of_day(today, context.zone)
         )
+        limit = min(remaining_limit, rules.MAX_PEOPLE_PER_ORDER)
+        due_recipients = (
+            queries.read_longest_due(tx, automation, zone=context.zone, limit=limit) if remaining_limit > 0 else []
+        )
+        unmailed_recipients = queries.filter_not_yet_mailed(tx, automation.id, due_recipients)
         if remaining_limit <= 0:
             tomorrow = rules.start_of_day(today + timedelta(days=1), context.zone)
             postpone_to(tx, automation, next_at=tomorrow, today=today, now=now)
             return
-        limit = min(remaining_limit, rules.MAX_PEOPLE_PER_ORDER)
-        due_recipients = queries.read_longest_due(tx, automation, zone=context.zone, limit=limit)
-        unmailed_recipients = queries.filter_not_yet_mailed(tx, automation.id, due_recipients)
         if not unmailed_recipients:
             queries.delete_due_rows(tx, [recipient.due_id for recipient in due_recipients])
             _record_success(tx, automation, now=now)
