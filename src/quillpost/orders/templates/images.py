@@ -193,14 +193,11 @@ def _fetch_ahead(
 
 
 def _fetch(fetcher: Fetcher, file_to_fetch: FileToFetch, *, file_kind: str) -> bytes:
-    if not _fetch_slots.acquire(timeout=QUEUE_TIMEOUT_SECONDS):
-        raise Unavailable("The service is busy fetching images. Try again shortly.")
     try:
-        return fetcher.fetch(file_to_fetch.url, max_bytes=MAX_FILE_BYTES).body
+        with _acquire_slot(_fetch_slots, "fetching images"):
+            return fetcher.fetch(file_to_fetch.url, max_bytes=MAX_FILE_BYTES).body
     except FetchFailed as failure:
         raise file_to_fetch.build_error(f"The {file_kind} could not be fetched: {failure}") from None
-    finally:
-        _fetch_slots.release()
 
 
 def _make_printable_picture(data: bytes, build_error: Callable[[str], Invalid]) -> FetchedPicture:
@@ -216,6 +213,16 @@ def _make_printable_picture(data: bytes, build_error: Callable[[str], Invalid]) 
         printable_picture.height,
         printable_picture.notes,
     )
+
+
+@contextmanager
+def _acquire_slot(slots: BoundedSemaphore, activity: str) -> Iterator[None]:
+    if not slots.acquire(timeout=QUEUE_TIMEOUT_SECONDS):
+        raise Unavailable(f"The service is busy {activity}. Try again shortly.")
+    try:
+        yield
+    finally:
+        slots.release()
 
 
 @dataclass(frozen=True, slots=True)
