@@ -29,18 +29,18 @@ WHAT_TO_INSTALL = (
 
 def install_uv(requirements: Path, folder: Path) -> None:
     """Put uv into the folder by the first way that works; SystemExit when none does."""
-    trouble = ""
+    error = ""
     with tempfile.TemporaryDirectory(prefix="first-", dir=folder.parent) as scratch:
         half = Path(scratch) / "half"
         options = ["--quiet", "--require-hashes", "--only-binary=:all:", "--target", str(half)]
         for install in _ways(requirements, Path(scratch)):
             shutil.rmtree(half, ignore_errors=True)
-            trouble = _run([*install, *options, "-r", str(requirements)]) or trouble
+            error = _run([*install, *options, "-r", str(requirements)]) or error
             if (half / "bin" / "uv").exists():
                 shutil.rmtree(folder, ignore_errors=True)
                 half.rename(folder)
                 return
-    sys.exit(f"{trouble}\nThe installer could not be fetched." if trouble else WHAT_TO_INSTALL)
+    sys.exit(f"{error}\nThe installer could not be fetched." if error else WHAT_TO_INSTALL)
 
 
 def _ways(requirements: Path, scratch: Path) -> Iterator[list[str]]:

@@ -15,8 +15,9 @@ PACKAGE = Path(quillpost.__file__).parent
 PRIVATE_WORDS = {
     "who", "told", "said", "fault", "faults", "asked", "wanted", "sought", "wish", "wishes", "sealer", "shelf",
     "studio", "world", "worlds", "reception", "ground", "footing", "lane", "lanes", "flying", "pump", "courier",
-    "desk", "tally", "crowds", "barred", "barring", "unwell", "duties", "whereabouts", "heed", "nursery",
-    "judge", "judged", "judging",
+    "desk", "tally", "crowds", "barred", "barring", "unwell", "resting", "trouble", "troubles", "troubled",
+    "duties", "whereabouts", "heed", "nursery", "crew", "examiner", "judge", "judged", "judging", "verdict", "verdicts",
+    "door", "doors", "doubt", "doubts", "lying", "mend",
 }  # fmt: skip
 """Words that meant several things each, or something that the field has a word for: see `CONTRIBUTING.md`."""
 
@@ -31,9 +32,9 @@ def modules() -> Iterator[Path]:
     return PACKAGE.rglob("*.py")
 
 
-def helpers() -> Iterator[Path]:
-    """What tests are written with, and the tools of developers."""
-    return chain.from_iterable((ROOT / folder).rglob("*.py") for folder in ("tests/support", "tools"))
+def developer_modules() -> Iterator[Path]:
+    """Tests, benchmarks and tools."""
+    return chain.from_iterable((ROOT / folder).rglob("*.py") for folder in ("tests", "benchmarks", "tools"))
 
 
 def words_of(name: str) -> list[str]:
@@ -55,7 +56,7 @@ def test_no_identifier_is_made_of_a_private_word() -> None:
     kept = stored_names()
     found = {
         f"{module}: {name}"
-        for module in chain(modules(), helpers())
+        for module in chain(modules(), developer_modules())
         for name in names_in(module) - kept
         if PRIVATE_WORDS.intersection(words_of(name))
     }

@@ -14,7 +14,7 @@ from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import tasks as import_tasks
 from quillpost.recipients.imports.models import RowChunk, RowPlan
-from quillpost.recipients.imports.process_pool import MAX_PROCESSES, ExaminerDied, ExaminerPool
+from quillpost.recipients.imports.process_pool import MAX_PROCESSES, ImportProcessDied, ImportProcessPool
 from quillpost.recipients.imports.queries import SAME_ADDRESS, UNDELIVERABLE_ON_LIST, StagedRowsLost
 from quillpost.recipients.imports.tasks import IMPORTS_FOLDER
 from quillpost.recipients.service import ALREADY_ON_LIST
@@ -313,8 +313,8 @@ def test_newcomers_of_a_file_are_due_for_the_automations_of_their_list(importer:
 
 
 @pytest.fixture
-def pool() -> Iterator[ExaminerPool]:
-    with ExaminerPool(RowPlan([(0, "custom1"), (1, "email")], 2), 7, size=2) as pool:
+def pool() -> Iterator[ImportProcessPool]:
+    with ImportProcessPool(RowPlan([(0, "custom1"), (1, "email")], 2), 7, size=2) as pool:
         yield pool
 
 
@@ -323,7 +323,7 @@ def chunk(first: int) -> RowChunk:
     return RowChunk(first, list(range(6)), rows, {}, 0)
 
 
-def test_processes_give_back_what_they_were_given_in_its_order(pool: ExaminerPool) -> None:
+def test_processes_give_back_what_they_were_given_in_its_order(pool: ImportProcessPool) -> None:
     found = list(pool.examine(chunk(n * 6) for n in range(20)))
     assert [one.chunk.first_row for one in found] == [n * 6 for n in range(20)]
     assert all((one.accepted_count, one.rejected_count) == (5, 1) for one in found)
@@ -337,17 +337,17 @@ def test_processes_are_as_many_as_processors_but_only_a_few(
     monkeypatch: pytest.MonkeyPatch, processors: int, size: int
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(processors)))
-    with ExaminerPool(RowPlan([(0, "email")], 1), 7) as pool:
+    with ImportProcessPool(RowPlan([(0, "email")], 1), 7) as pool:
         assert pool.size == size <= 4
 
 
-def test_a_process_that_dies_is_reported(pool: ExaminerPool) -> None:
+def test_a_process_that_dies_is_reported(pool: ImportProcessPool) -> None:
     import os  # noqa: PLC0415
     import signal  # noqa: PLC0415
 
     next(iter(pool.examine([chunk(0)])))
     os.killpg(pool.pid, signal.SIGKILL)
-    with pytest.raises(ExaminerDied):
+    with pytest.raises(ImportProcessDied):
         list(pool.examine([chunk(0)]))
 
 

@@ -274,9 +274,9 @@ LIST_NAMES = {"live": "Do-not-mail requests", "test": "Do-not-mail requests (tes
 _LOCK_NEXT_REQUESTS = sa.text("select id from do_not_mail_inbox order by id limit :most for update skip locked")
 
 _ITEM_HAS_CODE = """i.id = coalesce(
-           (select id from items where code = asked.code),
+           (select id from items where code = request.code),
            (select min(id) from items
-             where code is not null and code_as_read(code) = code_as_read(asked.code) having count(*) = 1))"""
+             where code is not null and code_as_read(code) = code_as_read(request.code) having count(*) = 1))"""
 
 # An item of a moved recipient went to the new address, so that one is suppressed.
 _REQUESTED_ADDRESSES = f"""
@@ -290,16 +290,16 @@ _REQUESTED_ADDRESSES = f"""
 },
            case when i.moved_key is null then i.deliverability else '{DELIVERABLE}' end as deliverability,
            case when i.moved_key is null then i.reasons else '{{}}' end as reasons
-      from do_not_mail_inbox asked join items i on {_ITEM_HAS_CODE}
-     where asked.id = any(:ids) and i.address_key is not null
+      from do_not_mail_inbox request join items i on {_ITEM_HAS_CODE}
+     where request.id = any(:ids) and i.address_key is not null
      order by i.account_id, i.mode, coalesce(i.moved_key, i.address_key), i.id
 """
 # Of erased recipients only a digest is stored.
 _SUPPRESS_ERASED = sa.text(f"""
     insert into barred_digests (account_id, sub_account_id, kind, digest, at)
     select distinct i.account_id, cast(null as bigint), 'address', i.door_digest, cast(:now as timestamptz)
-      from do_not_mail_inbox asked join items i on {_ITEM_HAS_CODE}
-     where asked.id = any(:ids) and i.door_digest is not null
+      from do_not_mail_inbox request join items i on {_ITEM_HAS_CODE}
+     where request.id = any(:ids) and i.door_digest is not null
     on conflict do nothing
 """)
 _IS_REQUEST_LIST = """l.account_id = i.account_id and l.kept_for = i.mode and l.is_suppression_list

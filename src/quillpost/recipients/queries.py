@@ -39,18 +39,18 @@ _SELECT = sa.select(recipients)
 # that there are several.
 _SELECT_AT_ADDRESSES = sa.text(
     """
-    with asked as (select distinct lower(email) as key from unnest(cast(:emails as text[])) as email)
+    with requested as (select distinct lower(email) as key from unnest(cast(:emails as text[])) as email)
     select * from recipients where id in (
-        select r.id from unnest(cast(:keys as text[])) as asked (key)
-          join recipients r on r.mailing_list_id = :list and r.address_key = asked.key
+        select r.id from unnest(cast(:keys as text[])) as requested (key)
+          join recipients r on r.mailing_list_id = :list and r.address_key = requested.key
          union
-        select r.id from asked join recipients r on r.account_id = :account and r.email_key = asked.key
+        select r.id from requested join recipients r on r.account_id = :account and r.email_key = requested.key
          where r.mailing_list_id = :list
            and (r.address_key is null or split_part(r.address_key, '|', 1) = any(:streets))
          union
-        select r.id from asked cross join lateral (
+        select r.id from requested cross join lateral (
             select id from recipients
-             where account_id = :account and email_key = asked.key and mailing_list_id = :list
+             where account_id = :account and email_key = requested.key and mailing_list_id = :list
              order by id limit 2) r)
      order by id
     """

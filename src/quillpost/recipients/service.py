@@ -48,16 +48,16 @@ _SELECT_EXISTING = sa.text(
     """
     select r.mailing_list_id, r.address_key, r.told_apart
       from unnest(cast(:lists as bigint[]), cast(:keys as text[]), cast(:apart as text[]))
-           as asked (list_id, key, told_apart)
-      join recipients r on r.mailing_list_id = asked.list_id and r.address_key = asked.key
-                       and r.told_apart = asked.told_apart
+           as requested (list_id, key, told_apart)
+      join recipients r on r.mailing_list_id = requested.list_id and r.address_key = requested.key
+                       and r.told_apart = requested.told_apart
     """
 )
 _SELECT_NEWEST_ID = sa.text(
     """
     select coalesce(max(of_list.newest), 0)
-      from unnest(cast(:lists as bigint[])) as asked (list_id),
-           lateral (select max(id) as newest from recipients where mailing_list_id = asked.list_id) of_list
+      from unnest(cast(:lists as bigint[])) as requested (list_id),
+           lateral (select max(id) as newest from recipients where mailing_list_id = requested.list_id) of_list
     """
 )
 

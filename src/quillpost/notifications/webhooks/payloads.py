@@ -81,14 +81,14 @@ _ITEM_COLUMNS = ["failure", "delivery_date", *rules.RECIPIENT_KEYS, *_CUSTOM_COL
 # The next due deliveries of each queue after its cursor. A later event of a stream waits for the earlier, and is read
 # by its stream when that is settled.
 READ_DUE_DELIVERIES = """
-    with asked as materialized (
+    with requested as materialized (
         select * from unnest(%(hooks)b::bigint[], %(after_at)b::timestamptz[],
                              %(after_id)b::bigint[], %(most)b::integer[])
                       as a (webhook_id, after_at, after_id, most)),
     settled as materialized (
         select * from unnest(%(settled)b::bigint[], %(streams)b::text[]) as s (webhook_id, stream)),
     found as materialized (
-        select d.*, true as is_next from asked a
+        select d.*, true as is_next from requested a
          cross join lateral (
              select d.* from deliveries d
               where d.webhook_id = a.webhook_id and d.status = 'pending' and d.next_at <= %(now)b::timestamptz

@@ -96,11 +96,11 @@ _TO_WEBHOOK = f"""
 """
 
 COUNT_EVENTS = sa.text(f"""
-    with asked as materialized (
+    with candidates as materialized (
         select * from facts
          where account_id = :account_id and at >= :since and at < :until order by at, id limit :most + 1),
-    counted as (select * from asked order by at, id limit :most)
-    select (select count(*) from asked) as facts, (select count(*) from counted f {_TO_WEBHOOK}) as events
+    counted as (select * from candidates order by at, id limit :most)
+    select (select count(*) from candidates) as facts, (select count(*) from counted f {_TO_WEBHOOK}) as events
 """)
 
 INSERT_REPLAYED = sa.text(f"""
@@ -108,7 +108,7 @@ INSERT_REPLAYED = sa.text(f"""
         select * from facts
          where account_id = :account_id and (at, id) > (:reached_at, :reached_id) and at < :until
          order by at, id limit :most),
-    told as (
+    inserted as (
         insert into deliveries (account_id, sub_account_id, mode, webhook_id, fact_id, event_id,
                                 event_type, stream, status, next_at, created_at)
         select f.account_id, f.sub_account_id, f.mode, w.id, f.id, e.event_id,
@@ -116,7 +116,7 @@ INSERT_REPLAYED = sa.text(f"""
           from chunk f {_TO_WEBHOOK}
          order by f.at, f.id, e.event_type desc
         returning id)
-    select at, id, (select count(*) from chunk) as facts, (select count(*) from told) as told
+    select at, id, (select count(*) from chunk) as facts, (select count(*) from inserted) as deliveries
       from chunk order by at desc, id desc limit 1
 """)
 
@@ -161,10 +161,10 @@ def continue_replay(db: Database, webhook_id: int, *, now: datetime) -> None:
         if step is None or step.facts < FACTS_PER_TRANSACTION:
             tx.execute(sa.delete(webhook_replays).where(is_this_replay))
         else:
-            progress = {"reached_at": step.at, "reached_id": step.id, "told": active_replay.told + step.told}
+            progress = {"reached_at": step.at, "reached_id": step.id, "told": active_replay.told + step.deliveries}
             tx.execute(sa.update(webhook_replays).where(is_this_replay).values(**progress))
             jobs.enqueue(tx, REPLAY_TASK, webhook_id=webhook_id)
-        if step is not None and step.told:
+        if step is not None and step.deliveries:
             queries.schedule_queue(tx, webhook_id, at=now)
 
 

@@ -19,7 +19,7 @@ from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, TEXT_FIE
 from quillpost.recipients.queries import get_derived_fields, lacks_address_parts_sql
 from quillpost.recipients.rules import NO_PRICE, RECENTLY_MAILED, SAME_ADDRESS, SAMPLE_ADDRESS, SUPPRESSED
 
-MAX_DOUBT_REASONS = 3
+MAX_DOUBTFUL_REASONS = 3
 
 REPEAT_WINDOW = timedelta(hours=36)
 
@@ -84,7 +84,7 @@ class AudienceCount:
     suppressed: int
     samples: int = 0
     doubtful: int = 0
-    doubt_reasons: tuple[str, ...] = ()
+    doubtful_reasons: tuple[str, ...] = ()
 
 
 def _repeats_sql(key_sql: str) -> str:
@@ -149,7 +149,7 @@ COUNT_AUDIENCE = sa.text(f"""
       from classified group by 1
 """)
 
-SELECT_DOUBT_REASONS = sa.text(f"""
+SELECT_DOUBTFUL_REASONS = sa.text(f"""
     select why from (
         select reasons[1] as why, id from recipients
          where mailing_list_id = any(:lists) and account_id = :account_id and deliverability = '{DOUBTFUL}'
@@ -185,10 +185,10 @@ def count_audience(tx: Tx, criteria: AudienceCriteria) -> AudienceCount:
     rows = {row.refusal: row for row in tx.execute(COUNT_AUDIENCE, query_values(criteria))}
     counts = Counter({refusal: row.people for refusal, row in rows.items()})
     cents, doubtful = (rows[None].cents, rows[None].doubtful) if None in rows else (0, 0)
-    doubt_reasons: tuple[str, ...] = ()
+    doubtful_reasons: tuple[str, ...] = ()
     if doubtful:
-        values = {"lists": list(criteria.list_ids), "account_id": criteria.account_id, "most": MAX_DOUBT_REASONS}
-        doubt_reasons = tuple(tx.execute(SELECT_DOUBT_REASONS, values).scalars())
+        values = {"lists": list(criteria.list_ids), "account_id": criteria.account_id, "most": MAX_DOUBTFUL_REASONS}
+        doubtful_reasons = tuple(tx.execute(SELECT_DOUBTFUL_REASONS, values).scalars())
     return AudienceCount(
         mailed_items=counts[None],
         cents=cents,
@@ -197,7 +197,7 @@ def count_audience(tx: Tx, criteria: AudienceCriteria) -> AudienceCount:
         suppressed=counts[SUPPRESSED],
         samples=counts[SAMPLE_ADDRESS],
         doubtful=doubtful,
-        doubt_reasons=doubt_reasons,
+        doubtful_reasons=doubtful_reasons,
     )
 
 

@@ -127,8 +127,8 @@ def _audience_warnings(people: Sequence[Person], list_count: AudienceCount) -> l
         warnings.append(Message(NOT_MAILED, text))
     doubtful = [person for person in people if person.deliverability == DOUBTFUL and not person.refusal]
     if doubtful_count := len(doubtful) + list_count.doubtful:
-        reasons = [*(reason for person in doubtful for reason in person.reasons[:1]), *list_count.doubt_reasons]
-        reasons_text = " ".join(list(dict.fromkeys(reasons))[: queries.MAX_DOUBT_REASONS])
+        reasons = [*(reason for person in doubtful for reason in person.reasons[:1]), *list_count.doubtful_reasons]
+        reasons_text = " ".join(list(dict.fromkeys(reasons))[: queries.MAX_DOUBTFUL_REASONS])
         count_text = "1 address is" if doubtful_count == 1 else f"{doubtful_count:,} addresses are"
         text = f"{count_text} doubtful: {reasons_text}"
         warnings.append(Message(ADDRESSES_DOUBTFUL, text, count_text=count_text))

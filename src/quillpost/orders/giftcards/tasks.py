@@ -89,15 +89,15 @@ COUNT_OTHER_ISSUERS = sa.text("""
 # A card that came late made its row void once more: that one is returned again. What the issuer has taken back
 # is the card of another customer from now on.
 SET_RETURNED = sa.text("""
-    with told as (
+    with returned as (
         select g.item_id, b.is_taken from giftcards g
           join unnest(cast(:items as bigint[]), cast(:voided as timestamptz[]), cast(:taken as boolean[]))
                as b (item_id, voided_at, is_taken) on b.item_id = g.item_id
          where g.status = 'void' and g.voided_at = b.voided_at and g.given_back_at is null
          order by g.item_id for no key update of g)
     update giftcards g
-       set given_back_at = :now, card_sealed = case when told.is_taken then null else g.card_sealed end
-      from told where g.item_id = told.item_id
+       set given_back_at = :now, card_sealed = case when returned.is_taken then null else g.card_sealed end
+      from returned where g.item_id = returned.item_id
 """)
 
 

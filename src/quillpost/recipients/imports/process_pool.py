@@ -33,11 +33,11 @@ MAX_PROCESSES = 4
 """Two examine rows faster than the database inserts them, and each takes some 25 MB with its chunks."""
 
 
-class ExaminerDied(Exception):
+class ImportProcessDied(Exception):
     """One of the processes was killed, or ran out of memory."""
 
 
-class ExaminerPool:
+class ImportProcessPool:
     """A context manager: the processes end with it."""
 
     def __init__(self, plan: RowPlan, import_id: int, *, size: int | None = None) -> None:
@@ -78,9 +78,9 @@ class ExaminerPool:
             accepted_data, rejected_data = connection.recv_bytes(), connection.recv_bytes()
             return ExaminedChunk(chunk, accepted_data, rejected_data, accepted_count, rejected_count)
         except EOFError as failure:
-            raise ExaminerDied("The answer breaks off.") from failure
+            raise ImportProcessDied("The answer breaks off.") from failure
         except OSError as failure:
-            raise ExaminerDied("A process that examined rows has ended.") from failure
+            raise ImportProcessDied("A process that examined rows has ended.") from failure
         finally:
             self._idle_connections.put(connection)
 

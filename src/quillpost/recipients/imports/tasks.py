@@ -23,7 +23,7 @@ from quillpost.core.text import Clock
 from quillpost.recipients.imports import queries
 from quillpost.recipients.imports.files import read_records
 from quillpost.recipients.imports.models import ExaminedChunk, FileRecord, RowChunk, RowPlan
-from quillpost.recipients.imports.process_pool import ExaminerPool
+from quillpost.recipients.imports.process_pool import ImportProcessPool
 from quillpost.recipients.imports.queries import Import, add_staged_recipients
 from quillpost.recipients.imports.rules import RowReader, examine_rows
 from quillpost.recipients.lists.queries import lock_lists, update_list
@@ -107,7 +107,7 @@ def _stage_rows(context: ImportContext, import_record: Import, on_progress: Impo
         counting_file = _CountingFile(file)
         rows = read_records(io.BufferedReader(counting_file, 256 * 1024), import_record.layout)
         chunks = _read_chunks(islice(rows, rows_done, None), rows_done, counting_file)
-        with _open_examiner(import_record, _build_plan(import_record, mailing_list)) as examine:
+        with _open_processes(import_record, _build_plan(import_record, mailing_list)) as examine:
             for examined_chunk in examine(chunks):
                 if jobs.is_stopping():
                     raise ImportInterrupted
@@ -154,13 +154,13 @@ ExamineChunks = Callable[[Iterator[RowChunk]], Iterator[ExaminedChunk]]
 
 
 @contextmanager
-def _open_examiner(import_record: Import, plan: RowPlan) -> Iterator[ExamineChunks]:
+def _open_processes(import_record: Import, plan: RowPlan) -> Iterator[ExamineChunks]:
     if import_record.file_bytes <= MAX_INLINE_BYTES:
         reader = RowReader(plan)
         yield lambda chunks: (_examine_inline(reader, import_record.id, chunk) for chunk in chunks)
         return
-    with ExaminerPool(plan, import_record.id) as examiner_pool:
-        yield examiner_pool.examine
+    with ImportProcessPool(plan, import_record.id) as process_pool:
+        yield process_pool.examine
 
 
 def _examine_inline(reader: RowReader, import_id: int, chunk: RowChunk) -> ExaminedChunk:
