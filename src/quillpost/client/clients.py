@@ -117,7 +117,7 @@ class Quillpost(Service[Sync]):
         super().__init__(self._blocking)
 
     def download(self, url: str) -> bytes:
-        """What a signed link, such as a preview's, shows to whoever holds it: no token goes with it."""
+        """What a signed link, such as a preview's, shows to anyone who has it: no token is sent."""
         return self._blocking.download(url)
 
     def close(self) -> None:
@@ -149,7 +149,7 @@ class AsyncQuillpost(Service[Async]):
         super().__init__(self._awaited)
 
     async def download(self, url: str) -> bytes:
-        """What a signed link, such as a preview's, shows to whoever holds it: no token goes with it."""
+        """What a signed link, such as a preview's, shows to anyone who has it: no token is sent."""
         return await self._awaited.download(url)
 
     async def close(self) -> None:

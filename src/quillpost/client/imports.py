@@ -99,7 +99,7 @@ class Imports(Resource[Kind]):
 
     @operation("POST /imports/{import_id}/cancel")
     def cancel(self, import_id: Id, *, idempotency_key: str | None = None) -> Request[Import]:
-        """Nobody of the file comes onto the list, while it waits or runs."""
+        """Cancel it while it waits or runs: no one in the file is added to the list."""
         return Request(import_id, idempotency_key=idempotency_key)
 
     @operation("GET /imports/{import_id}/rejected.csv", is_file=True)

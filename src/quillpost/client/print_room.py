@@ -184,7 +184,7 @@ class PrintRoom(Resource[Kind]):
 
     @operation("POST /print/batches/{batch_id}/retry")
     def retry(self, batch_id: Id, *, anew: bool = False, idempotency_key: str | None = None) -> Request[BatchWithFiles]:
-        """Take the batch's present step again, now; `anew`: whom it was offered to does not have it."""
+        """Repeat the batch's current step now; `anew`: the partner that was offered it does not have it."""
         return Request(batch_id, body={"anew": anew}, idempotency_key=idempotency_key)
 
     @listing("/print/held")

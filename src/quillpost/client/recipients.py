@@ -216,22 +216,22 @@ class Recipients(Resource[Kind]):
     def create_multiple(
         self, recipients: Sequence[ListedRecipient], *, idempotency_key: str | None = None
     ) -> Request[Sequence[Recipient | RefusedRecipient]]:
-        """Put many on lists: one result for each, in order; those that are refused stop nobody."""
+        """Add many to lists: one result for each, in order; a refused one stops no other."""
         return Request(body=recipients, idempotency_key=idempotency_key)
 
     @operation("POST /recipients-utils/delete-by-address")
     def delete_by_address(
         self, mailing_list_id: Id, *, idempotency_key: str | None = None, **whom: Unpack[AddressOrEmail]
     ) -> Request[RemovalResponse]:
-        """Take whoever has this address, or this e-mail, off a list."""
+        """Remove everyone with this address, or this e-mail, from a list."""
         return Request(body={"mailing_list_id": mailing_list_id, **whom}, idempotency_key=idempotency_key)
 
     @operation("POST /recipients/lookup")
     def lookup(self, email: str, *, idempotency_key: str | None = None) -> Request[Recipient]:
-        """Whoever has this e-mail; `NotFoundError` where nobody has."""
+        """The person with this e-mail; `NotFoundError` if there is none."""
         return Request(body={"email": email}, idempotency_key=idempotency_key)
 
     @operation("POST /recipients/erase")
     def erase(self, *, idempotency_key: str | None = None, **whom: Unpack[AddressOrEmail]) -> Request[ErasureResponse]:
-        """Forget whoever lives at this address or has this e-mail, for good; counts and money stay."""
+        """Erase everyone at this address or with this e-mail; counts and money stay."""
         return Request(body=whom, idempotency_key=idempotency_key)

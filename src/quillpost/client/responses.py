@@ -30,7 +30,7 @@ class ResponseArray(ResponseInfo, list[Any]):
 
 
 def about(answer: object) -> ResponseInfo:
-    """What was said beside the answer, for type checkers, to whom an answer is a TypedDict and no more."""
+    """What was said beside the response, for type checkers, to which a response is only a TypedDict."""
     if not isinstance(answer, ResponseInfo):
         raise TypeError("This is not the answer to a call, or it is only a part of one.")
     return answer

@@ -120,7 +120,7 @@ class Webhooks(Resource[Kind]):
         idempotency_key: str | None = None,
         **fields: Unpack[WebhookOptions],
     ) -> Request[CreatedWebhook]:
-        """Be told of events of this type, or of all. Keep the `secret`: it is shown this once."""
+        """Subscribe to events of this type, or to all. Store the `secret`: it is shown only once."""
         return Request(body={"url": url, "type": type, **fields}, idempotency_key=idempotency_key)
 
     @operation("GET /webhooks/{webhook_id}")
@@ -175,7 +175,7 @@ class Webhooks(Resource[Kind]):
 
     @listing("/webhooks/{webhook_id}/deliveries")
     def deliveries(self, webhook_id: Id, **only: Unpack[DeliveryFilter]) -> Request[Delivery]:
-        """What the subscription was told, and what waits, newest first."""
+        """The subscription's deliveries, newest first."""
         return Request(webhook_id, query=only)
 
     @operation("GET /webhooks/{webhook_id}/deliveries/{delivery_id}")

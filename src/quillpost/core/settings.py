@@ -171,7 +171,7 @@ class Settings(BaseSettings):
         600, ge=0, description="How long a live order that is due waits for its answers, then goes on."
     )
 
-    # Who is told
+    # Notifications
     smtp: str | None = Field(
         None,
         description="Mail server for notices: smtp://user@host:587 (STARTTLS), smtps://user@host:465 or "

@@ -22,7 +22,7 @@ TEXT_FIELDS = (
 
 ADDRESS_FIELDS = ("address", "address2", "city", "province", "postal_code", "country")
 BY_ADDRESS, BY_HOUSEHOLD, BY_EMAIL = SUPPRESS_BY = ("address", "household", "email")
-"""Whom an entry of a suppression list bars: everyone at its address, its family there, or its e-mail."""
+"""Who an entry of a suppression list suppresses: everyone at its address, its family there, or its e-mail."""
 
 DERIVED_COLUMNS = ("surname", "address_key", "standard", "deliverability", "reasons")
 """What we derive from a person's fields, as columns."""

@@ -159,7 +159,7 @@ def has_form_body(request: Request) -> bool:
 async def read_form_body(request: Request, *, max_bytes: int = MAX_FORM_BYTES) -> bytes:
     try:
         return await read_whole_body(request.scope, request.receive, max_bytes=max_bytes, report_size=lambda _: None)
-    except RequestAborted:  # nobody is there to be told
+    except RequestAborted:  # the client has disconnected
         raise Invalid({"body": ["The form breaks off: send it whole."]}) from None
 
 

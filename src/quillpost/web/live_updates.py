@@ -1,4 +1,4 @@
-"""Pages that change while somebody looks at them, by server-sent events.
+"""Pages that change while they are open, by server-sent events.
 
 An endpoint that has checked that the user may see the topic answers `stream_response(request, user, topic, render)`.
 The fragments that `render` returns are sent at once and whenever the topic has changed, if they differ from before.

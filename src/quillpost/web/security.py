@@ -22,7 +22,7 @@ from quillpost.core.text import is_loopback_host
 from quillpost.core.tokens import SecretKind, is_of_kind, mint_secret
 
 SESSION, VISITOR, KNOWN_BROWSER = "quillpost_session", "quillpost_visitor", "quillpost_known"
-"""The session; whose form it is before anyone signs in; and that somebody signed in here before."""
+"""The session; whose form it is before anyone signs in; and that a user signed in here before."""
 
 COOKIE_KINDS: Final[Mapping[str, SecretKind]] = {SESSION: "session", VISITOR: "visitor", KNOWN_BROWSER: "known"}
 
@@ -120,7 +120,7 @@ _CONTEXT_PATTERN: Final = re.compile(r"([0-9]{1,19})-(test|live)")
 
 
 class PageContext(NamedTuple):
-    """Which of the user's accounts a page was about, and in which mode; None if nobody was signed in."""
+    """Which of the user's accounts a page was about, and in which mode; None if no user was signed in."""
 
     membership_id: int | None = None
     mode: str | None = None

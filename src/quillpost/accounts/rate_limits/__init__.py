@@ -1,1 +1,1 @@
-"""How often somebody may call, or guess."""
+"""How often a caller may call, or guess."""

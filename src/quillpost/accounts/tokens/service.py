@@ -211,7 +211,7 @@ def _revoke_by_digests(tx: Tx, digests: Sequence[bytes], *, now: datetime) -> li
 
 
 def revoke_person_tokens(tx: Tx, account_id: int, person_id: int, *, now: datetime) -> int:
-    """All that somebody made in an account; how many were in force."""
+    """All that a person made in an account; how many were in force."""
     revoked = tx.execute(
         sa.update(tokens)
         .where(tokens.c.account_id == account_id, tokens.c.person_id == person_id, _IS_PERSONAL, _is_in_force(now))

@@ -45,7 +45,7 @@ class Invitation:
     created_at: datetime
     expires_at: datetime
     has_person: bool
-    """Whether somebody with this e-mail signs in already: they accept with their own password."""
+    """Whether a person with this e-mail signs in already: they accept with their own password."""
 
 
 class _InvitationTaken(Exception):

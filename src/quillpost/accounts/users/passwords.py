@@ -224,7 +224,7 @@ def _hash_password(context: SignInContext, password: str, *, email: str, name: s
 
 
 def _set_password(tx: Tx, person_id: int, password_hash: str, now: datetime) -> None:
-    """Earlier links end, and so does a second factor being set up: that may have been somebody else."""
+    """Earlier links end, and so does a second factor being set up: that may have been someone else."""
     tx.execute(
         sa.update(people)
         .where(people.c.id == person_id)

@@ -81,7 +81,7 @@ def disable_second_factor(tx: Tx, person_id: int, actor: Actor, *, now: datetime
 
 
 def cancel_enrollment(tx: Tx, person_id: int) -> None:
-    """Forget a secret that is being set up: somebody else may have seen it."""
+    """Delete a secret that is being set up: someone else may have seen it."""
     conditions = people.c.id == person_id, people.c.totp_since.is_(None)
     tx.execute(sa.update(people).where(*conditions).values(totp_sealed=None, totp_begun_at=None))
 

@@ -1,4 +1,4 @@
-"""Who of saved lists is mailed, and why the others are not: one text of SQL, whoever asks."""
+"""Who of saved lists is mailed, and why the others are not: one SQL text for all callers."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Whom a draft reaches and what that costs: people of the call one by one, those of lists counted."""
+"""Who a draft reaches and what that costs: people of the call one by one, those of lists counted."""
 
 from collections import Counter
 from collections.abc import Sequence

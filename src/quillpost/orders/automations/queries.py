@@ -234,7 +234,7 @@ def insert_due_dates(db: Database, *, zone: tzinfo, now: datetime) -> None:
 
 
 def list_upcoming(tx: Tx, automation: Automation, days: Sequence[date]) -> list[UpcomingMailing]:
-    """Whom it would mail on these days. Needs the worker's transaction."""
+    """Who it would mail on these days. Needs the worker's transaction."""
     assert automation.date_field is not None
     query_params = _occasion_params(days, automation.days_offset) | {"automation": automation.id}
     return [UpcomingMailing(*row) for row in tx.execute(_COUNT_UPCOMING[automation.date_field], query_params)]

@@ -300,7 +300,7 @@ def convert_to_csv(file: IO[bytes]) -> IO[bytes]:
     """The first sheet that is not empty, as CSV in UTF-8, including blank rows."""
     file.flush()
     os.lseek(file.fileno(), 0, os.SEEK_SET)
-    csv_file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (whoever looks at it closes it)
+    csv_file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
     try:
         with reader_queue.slot(READER_BUSY):
             _run_reader(file, csv_file)

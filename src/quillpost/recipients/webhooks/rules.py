@@ -366,5 +366,5 @@ def _complete_fields(fields: dict[str, str], chosen_fields: Mapping[str, _Inboun
 
 
 def _printable_name(name: str) -> str:
-    """A name may be as long and as odd as its sender likes; what is told of it may not."""
+    """A name may be as long and as odd as its sender likes; what errors quote of it may not."""
     return name[:MAX_NAME_LENGTH].encode(errors="backslashreplace").decode()

@@ -105,7 +105,7 @@ def render_confirmation(
 
 @dataclass(frozen=True, slots=True)
 class VisitContext:
-    """A request, and what its pages need. `user`: None unless somebody is signed in."""
+    """A request, and what its pages need. `user`: None unless a user is signed in."""
 
     request: Request
     user: SignedInUser | None

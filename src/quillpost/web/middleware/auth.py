@@ -106,7 +106,7 @@ class AuthMiddleware:
         try:
             serve = self._serve_api if is_api_path(scope["path"]) else self._serve_page
             await serve(scope, receive, send)
-        except RequestAborted:  # nobody is there to be told
+        except RequestAborted:  # the client has disconnected
             return
 
     async def _serve_api(self, scope: Scope, receive: Receive, send: Send) -> None:

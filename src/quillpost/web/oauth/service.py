@@ -315,7 +315,7 @@ class OAuthServer(AuthorizationServer):  # type: ignore[misc] # Authlib has no t
         """Its digest is already stored."""
 
     def send_signal(self, name: str, *args: Any, **kwargs: Any) -> None:
-        """Nobody listens."""
+        """No one listens."""
 
     def create_oauth2_request(self, request: AppRequest) -> AppRequest:
         return request

@@ -123,7 +123,7 @@ def to_form_errors(error: Invalid | Refused) -> Invalid:
         field = _find_form_field(path)
         if FRONT_REQUIRED in api_messages:
             if lacks_message:
-                continue  # with a message it needs no picture: one thing is missing, and told
+                continue  # with a message it needs no picture: only one of them is reported missing
             field = "image"
         prefix = f"{path.removeprefix('send.').replace('_', ' ').capitalize()}: " if field == FORM_ERROR_KEY else ""
         messages = errors.setdefault(field, [])

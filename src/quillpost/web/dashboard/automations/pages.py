@@ -175,7 +175,7 @@ def _render_form(context: RequestContext, form: FormState, *, current: Automatio
 
 @dataclass(frozen=True, slots=True)
 class AutomationPageView:
-    """The piece as somebody would get it, or why not, and who gets one in the next days."""
+    """The piece as a recipient would get it, or why not, and who gets one in the next days."""
 
     pictures: list[tuple[str, str]]
     name: str | None

@@ -43,7 +43,7 @@ from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
 
 FIND_FIELD: Final = "find"
-"""The button with which somebody without scripts asks for lists, a radius search or the price."""
+"""The button with which a browser without scripts asks for lists, a radius search or the price."""
 
 
 def page_values(context: RequestContext, form: Form) -> dict[str, Any]:

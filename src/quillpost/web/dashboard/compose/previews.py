@@ -1,4 +1,4 @@
-"""The preview beside the composer's form: the piece of one recipient, drawn again as somebody types.
+"""The preview beside the composer's form: the piece of one recipient, drawn again as the user types.
 
 What typing does not change (a cover, a PDF's pages, fetched files) is drawn and fetched once.
 """

@@ -124,7 +124,7 @@ def erase_recipient(context: UserContext, list_id: PathId, recipient_id: PathId,
         )
     with context.system_transaction() as tx:
         erase_subject(tx, context.container.encryptor, _erasure_tenant(context.user), target, now=context.now())
-        # Whom, nobody is to know any more.
+        # Not who: that is erased.
         context.audit(tx, "person.erased", {}, sub_account_id=context.user.here.sub_account_id)
     return redirect(list_path(mailing_list.id), flash="recipient_erased")
 

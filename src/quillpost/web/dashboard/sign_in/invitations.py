@@ -112,7 +112,7 @@ def forgot_password_page(context: VisitorContext) -> Response:
 
 @router.post("/forgot")
 def send_reset_link(context: VisitorContext, form: PostedForm) -> Response:
-    """The response is the same whether somebody has this email or not."""
+    """The response is the same whether a user has this email or not."""
     email, container = form.text("email", max_length=user_rules.MAX_EMAIL_LENGTH), context.container
     if "@" not in email:
         return _render_forgot_page(context, FormState({"email": [email]}, {"email": [EMAIL_MISSING]}))

@@ -73,7 +73,7 @@ def sub_accounts_page(context: UserContext, q: str = "", page: str = "") -> Resp
 
 PREVIEW_PRODUCT: Final = "postcard-4x6"
 PREVIEW_WIDTH = 900  # pixels
-LOGO_CACHE_SECONDS = 300  # not fetched again while somebody tries colors
+LOGO_CACHE_SECONDS = 300  # not fetched again while the user tries colors
 
 _logo_cache: SharedCache[tuple[int, str, int], FetchedPicture] = SharedCache(
     max_size=32_000_000, size_of=lambda picture: len(picture.body)

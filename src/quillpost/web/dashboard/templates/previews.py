@@ -43,7 +43,7 @@ CACHE_BYTES = 32_000_000
 LAYOUT_NAMES: Final = {"postcard": "postcard-4x6", "postcard6x11": "postcard-6x11"}
 """Types whose layout has another name."""
 
-# Whoever writes to nobody in particular sees how it would read to her.
+# Without a recipient it is shown as it would read to a sample one.
 SAMPLE_ADDRESSEE = Addressee(
     name="Jane Doe",
     company="Doe & Daughters",

@@ -120,7 +120,7 @@ class ScanMiddleware:
         return request_id, await self._refuse(scope, result or InvalidCode.UNKNOWN, is_uncached=is_uncached)
 
     async def _refuse(self, scope: Scope, reason: InvalidCode, *, is_uncached: bool) -> ScanFailure:
-        """Unknown codes are counted by network. People may share one with somebody who guesses: valid codes still
+        """Unknown codes are counted by network. People may share one with an attacker who guesses: valid codes still
         redirect."""
         if reason is InvalidCode.UNKNOWN and is_uncached:
             if self._blocked_until and (seconds_left := self._blocked_seconds(scope)):
