@@ -3,7 +3,7 @@
 import threading
 from pathlib import Path
 
-from quillpost.core.files import FileLock
+from quillpost.core.filesystem import FileLock
 
 
 def test_the_second_waits_until_the_first_turn_has_ended(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from quillpost.core.database.engine import create_admin_engine, require_reachabl
 from quillpost.core.database.schema import SchemaState, migrate, read_schema_state, require_current
 from quillpost.core.encryption import KEY_BYTES, Encryptor, KeyFile
 from quillpost.core.errors import NotReady
-from quillpost.core.files import FileLock
+from quillpost.core.filesystem import FileLock
 from quillpost.core.ports import FileStore
 from quillpost.core.settings import Settings, reveal
 from quillpost.core.text import Clock

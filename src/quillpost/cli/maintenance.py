@@ -29,7 +29,7 @@ from quillpost.core.database.embedded.binaries import PostgresBinaries, find_bin
 from quillpost.core.database.schema import compare_revision, require_current
 from quillpost.core.encryption import Encryptor, KeyFile, format_keys
 from quillpost.core.errors import NotReady
-from quillpost.core.files import open_temporary_file, sync_file
+from quillpost.core.filesystem import open_temporary_file, sync_file
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.core.settings import Settings
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from quillpost.core.errors import NotReady
-from quillpost.core.files import FileLock, open_temporary_file, sync_file, sync_folder
+from quillpost.core.filesystem import FileLock, open_temporary_file, sync_file, sync_folder
 
 log = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from quillpost.core.errors import NotReady
-from quillpost.core.files import sync_folder
+from quillpost.core.filesystem import sync_folder
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.integrations.folders.models import (
     FolderDown,

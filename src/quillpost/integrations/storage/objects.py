@@ -16,7 +16,7 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore, S3Store
 
 from quillpost.core.errors import NotReady, Unavailable
-from quillpost.core.files import open_temporary_file, sync_folder
+from quillpost.core.filesystem import open_temporary_file, sync_folder
 from quillpost.core.ports import FileMissing, FileStore
 
 if TYPE_CHECKING:  # obstore has these types only for type checkers
