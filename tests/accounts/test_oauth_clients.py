@@ -99,9 +99,9 @@ def test_a_public_client_has_no_secret(container: Container, owner: Account) -> 
 
 
 def test_all_errors_of_a_registration_are_reported_at_once(container: Container, owner: Account) -> None:
-    order_request = ClientRegistration(" ", ["http://app.example/"], website="javascript:alert(1)", scopes=["sudo"])
+    registration = ClientRegistration(" ", ["http://app.example/"], website="javascript:alert(1)", scopes=["sudo"])
     with pytest.raises(Invalid) as refused, container.db.transaction(Tenant(owner.id)) as tx:
-        clients.register_client(tx, owner.id, order_request, is_public=False, actor=ACTOR, now=container.clock())
+        clients.register_client(tx, owner.id, registration, is_public=False, actor=ACTOR, now=container.clock())
     assert set(refused.value.fields) == {"name", "redirect_uris", "website", "scopes"}
 
 
@@ -129,9 +129,9 @@ def test_each_field_has_its_bounds(
 
 def test_a_change_writes_over_all_that_was_filled_in(container: Container, owner: Account) -> None:
     client, _ = register_client(container, owner.id, website="https://app.example", scopes=["send:write"])
-    order_request = ClientRegistration("Renamed", [" https://app.example/a ", "https://app.example/a", ""])
+    registration = ClientRegistration("Renamed", [" https://app.example/a ", "https://app.example/a", ""])
     with container.db.transaction(Tenant(owner.id)) as tx:
-        changed = clients.update_client(tx, owner.id, client.id, order_request, ACTOR, now=container.clock())
+        changed = clients.update_client(tx, owner.id, client.id, registration, ACTOR, now=container.clock())
         assert clients.find_client(tx, owner.id, client.id) == changed
     assert (changed.name, changed.website, changed.scopes) == ("Renamed", None, None)
     assert changed.redirect_uris == ["https://app.example/a"]
@@ -151,7 +151,7 @@ def test_a_strangers_client_cannot_be_seen_changed_or_deleted(
     container: Container, owner: Account, stranger: Account
 ) -> None:
     client, _ = register_client(container, owner.id)
-    now, order_request = container.clock(), ClientRegistration("Mine", [REDIRECT_URI])
+    now, registration = container.clock(), ClientRegistration("Mine", [REDIRECT_URI])
     with container.db.transaction(Tenant(stranger.id)) as tx:
         assert clients.list_clients(tx, stranger.id) == []
         assert clients.list_clients(tx, owner.id) == []
@@ -159,7 +159,7 @@ def test_a_strangers_client_cannot_be_seen_changed_or_deleted(
             with pytest.raises(NotFound):
                 clients.find_client(tx, account_id, client.id)
             with pytest.raises(NotFound):
-                clients.update_client(tx, account_id, client.id, order_request, ACTOR, now=now)
+                clients.update_client(tx, account_id, client.id, registration, ACTOR, now=now)
             with pytest.raises(NotFound):
                 clients.rotate_client_secret(tx, account_id, client.id, ACTOR, now=now)
             with pytest.raises(NotFound):

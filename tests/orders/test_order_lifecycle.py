@@ -30,7 +30,6 @@ from quillpost.fulfillment.models import NEXT_STEP
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.review import service as review_service
-from quillpost.fulfillment.review import service as reviews
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.fulfillment.tracking.rules import PHASES
 from quillpost.fulfillment.tracking.service import ingest_scans
@@ -139,7 +138,9 @@ class Life(LifecycleSetup):
         order = self.order(which, OrderStatus.PAUSED)
         with _refused(Conflict, order.status not in HELD_BACK), self.parts.db.system_transaction() as tx:
             operator_id = self.owner.account_id
-            reviews.refuse_order(tx, self.environment(), order.id, operator_id=operator_id, reason="No", now=self.now)
+            review_service.refuse_order(
+                tx, self.environment(), order.id, operator_id=operator_id, reason="No", now=self.now
+            )
             order.stop(OrderStatus.ERROR)
 
     @for_orders(OrderStatus.PAUSED)
@@ -148,7 +149,7 @@ class Life(LifecycleSetup):
         order, environment = self.order(which, OrderStatus.PAUSED), self.environment(how)
         is_vain = order.status is not OrderStatus.PAUSED or bool(environment.gaps)
         with _refused(Conflict, is_vain), self.parts.db.system_transaction() as tx:
-            reviews.release_order(tx, environment, order.id, operator_id=self.owner.account_id, now=self.now)
+            review_service.release_order(tx, environment, order.id, operator_id=self.owner.account_id, now=self.now)
             order.let_go(pools_at=self.pools_at(environment), now=self.now)
 
     @for_orders(OrderStatus.PROCESSING)

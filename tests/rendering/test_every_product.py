@@ -219,8 +219,8 @@ def test_colors_stay_exact_under_another_output_profile(piece: str, tmp_path: Pa
     intent = OutputIntent(cmyk_profile([(255, 128, 128)] * 16), 4, "A coated sheet")
     production = Renderer(make_renderer().hands, PIECES, intent, sandbox=DecoderSandbox())
     art = picture(size=(60, 40), colour="red")
-    order_request = replace(look(piece, art=art), pages=three_pages() if PIECES[piece].extra else None)
-    files = production.compose({0: order_request}, [FULL], title="A batch", made_at=MADE_AT)
+    product_design = replace(look(piece, art=art), pages=three_pages() if PIECES[piece].extra else None)
+    files = production.compose({0: product_design}, [FULL], title="A batch", made_at=MADE_AT)
     for pdf in filter(None, (files.sheets, files.envelopes)):
         assert find_errors(pdf) == []
         assert not find_qpdf_errors(pdf, tmp_path)
