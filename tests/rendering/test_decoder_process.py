@@ -1,7 +1,9 @@
-"""The process that reads what strangers send: it may die in any way, and the service goes on."""
+"""The process that reads what strangers send: it may die in any way, and the service goes on. Nobody else reads it."""
 
 import io
+import json
 import os
+import pkgutil
 import select
 import signal
 import socket
@@ -17,6 +19,7 @@ import pikepdf
 import pytest
 from PIL import Image
 
+import quillpost
 from quillpost.core.errors import Invalid, Unavailable
 from quillpost.core.ports import FetchedDocument
 from quillpost.core.requests import ClientConnection, ClientDisconnected, client_context
@@ -33,34 +36,49 @@ from quillpost.rendering.decoder.service import (
 )
 from quillpost.rendering.images.pdfs import count_pages
 from quillpost.rendering.images.rules import UnprintableImage, UnprintablePdf
+from support.designs import picture
 
 PLENTY = 60
+SUPPORT = str(Path(__file__).parents[1] / "support")
+IMAGES = [f"images.{name}" for name in ("complexity", "inspection", "objects", "pages", "pdfs", "pictures")]
+CHILDREN = {f"quillpost.rendering.{name}" for name in ("decoder.worker", "decoder.tasks", *IMAGES)}
+CHILDREN |= {"quillpost.recipients.imports.workbook_reader"}
+"""The modules of the processes that may be lost."""
 
 
-@pytest.fixture
-def decoder_pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecoderPool]:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support"), prepend=os.pathsep)
-    failing = DecoderPool("failing_decoder")
-    yield failing
-    failing.close()
+@pytest.fixture(scope="module")
+def decoder_pool() -> Iterator[DecoderPool]:
+    """One whose work goes wrong when it is asked to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", SUPPORT, prepend=os.pathsep)
+        patch.setenv("QUILLPOST_SECRET", "hunter2")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+        failing = DecoderPool("failing_decoder")
+        yield failing
+        failing.close()
 
 
-def echoes(decoder_pool: DecoderPool, data: bytes = b"still here") -> bool:
-    return decoder_pool.run("echo", data, cpu_seconds=PLENTY, seconds=PLENTY)[1] == data
+def run(pool: DecoderPool, work: str, data: bytes = b"", *, cpu_seconds: int = PLENTY, seconds: float = PLENTY) -> Any:
+    return pool.run(work, data, cpu_seconds=cpu_seconds, seconds=seconds)
 
 
-def picture(file_format: str = "PNG", mode: str = "RGB") -> bytes:
-    file = io.BytesIO()
-    Image.new(mode, (60, 40)).save(file, file_format)
-    return file.getvalue()
+def echoes(pool: DecoderPool, data: bytes = b"still here") -> bool:
+    return bool(run(pool, "echo", data)[1] == data)
 
 
-def page() -> bytes:
+def page(size: tuple[int, int] = (595, 842), **how: Any) -> bytes:
     with pikepdf.new() as pdf:
-        pdf.add_blank_page(page_size=(595, 842))
+        pdf.add_blank_page(page_size=size)
         file = io.BytesIO()
-        pdf.save(file)
+        pdf.save(file, **how)
         return file.getvalue()
+
+
+def turned_picture() -> bytes:
+    exif, file = Image.Exif(), io.BytesIO()
+    exif[0x0112] = 6
+    Image.new("RGB", (90, 60)).save(file, "JPEG", exif=exif)
+    return file.getvalue()
 
 
 class Shop:
@@ -74,81 +92,79 @@ class Shop:
         return FetchedDocument("text/plain", self._body)
 
 
-@pytest.mark.parametrize(("file_format", "mode"), [("JPEG", "RGB"), ("JPEG", "CMYK"), ("PNG", "P"), ("PNG", "LA")])
-def test_a_picture_comes_back_printable(file_format: str, mode: str) -> None:
-    made = make_printable_picture_in_sandbox(picture(file_format, mode))
-    assert (made.content_type, made.width, made.height) == (f"image/{file_format.lower()}", 60, 40)
-    assert make_printable_picture_in_sandbox(made.data).data == made.data
-
-
-def test_pages_come_back_printable() -> None:
-    made = make_printable_pages_in_sandbox(page())
-    assert made.count == 1
-    assert made.notes == ("Page 1: 8.26 x 11.69 in, scaled to fit 8.5 x 11 in.",)
-
-
-def test_a_refusal_comes_back_with_its_sentence() -> None:
+def test_pictures_and_pages_come_back_printable_or_refused_with_a_sentence() -> None:
+    for file_format, mode in (("JPEG", "RGB"), ("JPEG", "CMYK"), ("PNG", "P"), ("PNG", "LA")):
+        made = make_printable_picture_in_sandbox(picture(file_format, mode, colour=0))
+        assert (made.content_type, made.width, made.height) == (f"image/{file_format.lower()}", 60, 40)
+        assert make_printable_picture_in_sandbox(made.data).data == made.data
+    turned = make_printable_picture_in_sandbox(turned_picture())
+    assert (turned.width, turned.height) == (60, 90)
+    pages = make_printable_pages_in_sandbox(page())
+    assert (pages.count, pages.notes) == (1, ("Page 1: 8.26 x 11.69 in, scaled to fit 8.5 x 11 in.",))
+    locked = page((612, 792), encryption=pikepdf.Encryption(user="", owner="owner", R=6))
+    assert make_printable_pages_in_sandbox(locked).count == 1
     with pytest.raises(UnprintableImage, match="it is a GIF picture"):
-        make_printable_picture_in_sandbox(picture("GIF", "P"))
+        make_printable_picture_in_sandbox(picture("GIF", "P", colour=0))
     with pytest.raises(UnprintablePdf, match="it is a GIF picture"):
-        make_printable_pages_in_sandbox(picture("GIF", "P"))
+        make_printable_pages_in_sandbox(picture("GIF", "P", colour=0))
 
 
 class Liar:
-    """A decoder_pool whose child was taken over by what it read; those that look at what it made were not."""
+    """A pool whose child was taken over by what it read; those that look at what it made were not."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
-        self._honest = DECODER_POOL
 
     def run(self, work: str, data: bytes, **how: Any) -> object:
         if work != "pages":
-            return self._honest.run(work, data, **how)
+            return DECODER_POOL.run(work, data, **how)
         return {"notes": [], "count": 1, "width": 60, "height": 40}, self._body
 
 
-@pytest.mark.parametrize("body", [b"", b"%PDF-1.6 startxref", picture()])
-def test_pages_that_a_child_claims_to_have_made_are_looked_at(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
-    monkeypatch.setattr(decoder_service, "DECODER_POOL", Liar(body))
-    with pytest.raises(UnprintablePdf, match="damaged or too complex"):
-        make_printable_pages_in_sandbox(page())
+def test_pages_that_a_child_claims_to_have_made_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    for body in (b"", b"%PDF-1.6 startxref", picture("PNG")):
+        monkeypatch.setattr(decoder_service, "DECODER_POOL", Liar(body))
+        with pytest.raises(UnprintablePdf, match="damaged or too complex"):
+            make_printable_pages_in_sandbox(page())
 
 
-def test_what_is_fetched_is_what_is_printed() -> None:
-    files = [FileToFetch("https://example.com/", "front_image_url")]
-    (fetched,) = fetch_images(Shop(picture("PNG", "RGBA")), files)
+def test_what_is_fetched_is_what_is_printed_or_refused_by_its_field() -> None:
+    (fetched,) = fetch_images(Shop(picture("PNG", "RGBA")), [FileToFetch("https://example.com/", "front_image_url")])
     assert isinstance(fetched, FetchedPicture)
     assert (fetched.content_type, fetched.width, fetched.height) == ("image/png", 60, 40)
     pages = fetch_pages(Shop(page()), FileToFetch("https://example.com/", "pdf_url"))
     assert isinstance(pages, FetchedPages)
     assert (pages.content_type, count_pages(pages.body)) == ("application/pdf", 1)
-
-
-def test_what_cannot_be_printed_is_refused_by_its_field() -> None:
     with pytest.raises(Invalid) as refusal:
-        fetch_pages(Shop(picture()), FileToFetch("https://example.com/", "pdf_url"))
+        fetch_pages(Shop(picture("PNG")), FileToFetch("https://example.com/", "pdf_url"))
     assert refusal.value.fields == {"pdf_url": ["The PDF cannot be printed: The file is no PDF: it is a PNG picture."]}
 
 
-@pytest.mark.parametrize("fate", ["eat", "die", "crash", "fail", "babble"])
-def test_a_child_that_dies_takes_nothing_with_it(decoder_pool: DecoderPool, fate: str) -> None:
+def test_a_child_that_dies_takes_nothing_with_it(decoder_pool: DecoderPool, subtests: pytest.Subtests) -> None:
     assert echoes(decoder_pool)
     before = decoder_pool.pid
-    with pytest.raises(DecoderDied):
-        decoder_pool.run(fate, b"", cpu_seconds=PLENTY, seconds=PLENTY)
-    assert echoes(decoder_pool)
-    assert decoder_pool.pid == before
-
-
-def test_a_child_that_spins_is_stopped_by_its_share_of_the_processor(decoder_pool: DecoderPool) -> None:
-    with pytest.raises(DecoderTimeout):
-        decoder_pool.run("spin", b"", cpu_seconds=1, seconds=PLENTY)
-    assert echoes(decoder_pool)
+    for fate in ("eat", "die", "crash", "fail", "babble"):
+        with subtests.test(fate):
+            with pytest.raises(DecoderDied):
+                run(decoder_pool, fate)
+            assert echoes(decoder_pool)
+            assert decoder_pool.pid == before
 
 
 def test_a_child_that_dawdles_is_stopped_by_the_clock(decoder_pool: DecoderPool) -> None:
     with pytest.raises(DecoderTimeout):
-        decoder_pool.run("wait", b"", cpu_seconds=PLENTY, seconds=0.2)
+        run(decoder_pool, "wait", seconds=0.2)
+    assert echoes(decoder_pool)
+
+
+def test_a_child_that_spins_is_stopped_by_its_share_of_the_processor_and_disturbs_nobody(
+    decoder_pool: DecoderPool,
+) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        spinning = threads.submit(run, decoder_pool, "spin", cpu_seconds=1)
+        assert all(echoes(decoder_pool) for _ in range(5))
+        with pytest.raises(DecoderTimeout):
+            spinning.result()
     assert echoes(decoder_pool)
 
 
@@ -156,7 +172,7 @@ def test_a_child_that_takes_long_gives_way_to_others(
     decoder_pool: DecoderPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoder_service, "SHORT_SECONDS", 0.1)
-    head, _ = decoder_pool.run("linger", b"", cpu_seconds=PLENTY, seconds=PLENTY)
+    head, _ = run(decoder_pool, "linger")
     assert head["priority"] > 0
     assert os.getpriority(os.PRIO_PROCESS, 0) == 0
 
@@ -167,7 +183,7 @@ def test_a_child_ends_when_its_client_goes(decoder_pool: DecoderPool) -> None:
     def work() -> None:
         with client_context(client):
             working.set()
-            decoder_pool.run("wait", b"", cpu_seconds=PLENTY, seconds=PLENTY)
+            run(decoder_pool, "wait")
 
     with ThreadPoolExecutor(1) as thread:
         done = thread.submit(work)
@@ -178,20 +194,13 @@ def test_a_child_ends_when_its_client_goes(decoder_pool: DecoderPool) -> None:
     assert echoes(decoder_pool)
 
 
-def test_a_refusal_is_an_answer(decoder_pool: DecoderPool) -> None:
-    assert decoder_pool.run("refuse", b"", cpu_seconds=PLENTY, seconds=PLENTY) == ({"refused": "Not this one."}, b"")
-
-
-def test_a_killed_decoder_is_restarted(decoder_pool: DecoderPool) -> None:
+def test_a_killed_decoder_is_restarted_and_one_that_cannot_start_is_unavailable(decoder_pool: DecoderPool) -> None:
     assert echoes(decoder_pool)
     killed = decoder_pool.pid
     assert killed is not None
     os.kill(killed, signal.SIGKILL)
     assert echoes(decoder_pool)
     assert decoder_pool.pid != killed
-
-
-def test_a_decoder_that_cannot_start_is_reported_as_unavailable() -> None:
     absent = DecoderPool("json.no_such_module")
     try:
         with pytest.raises(Unavailable):
@@ -200,20 +209,12 @@ def test_a_decoder_that_cannot_start_is_reported_as_unavailable() -> None:
         absent.close()
 
 
-def test_a_child_can_neither_read_nor_write_nor_connect(decoder_pool: DecoderPool) -> None:
-    assert decoder_pool.run("look_around", b"", cpu_seconds=PLENTY, seconds=PLENTY)[0] == {
-        "read": False,
-        "write": False,
-        "connect": False,
-    }
-
-
-def test_secrets_are_not_inherited(decoder_pool: DecoderPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUILLPOST_SECRET", "hunter2")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
-    known = decoder_pool.run("environment", b"", cpu_seconds=PLENTY, seconds=PLENTY)[0]
+def test_a_child_can_neither_read_nor_write_nor_connect_and_inherits_no_secrets(decoder_pool: DecoderPool) -> None:
+    assert run(decoder_pool, "look_around")[0] == {"read": False, "write": False, "connect": False}
+    known = run(decoder_pool, "environment")[0]
     assert "PATH" in known
     assert "hunter2" not in known.values()
+    assert run(decoder_pool, "refuse") == ({"refused": "Not this one."}, b"")
 
 
 def test_nothing_is_sent_after_a_message_is_whole() -> None:
@@ -236,46 +237,40 @@ def test_threads_get_their_own_answers(decoder_pool: DecoderPool) -> None:
         assert all(threads.map(lambda payload: echoes(decoder_pool, payload), payloads))
 
 
-def test_a_dying_child_does_not_disturb_its_neighbour(decoder_pool: DecoderPool) -> None:
-    with ThreadPoolExecutor(2) as threads:
-        slow = threads.submit(decoder_pool.run, "spin", b"", cpu_seconds=1, seconds=PLENTY)
-        assert all(echoes(decoder_pool) for _ in range(5))
-        with pytest.raises(DecoderTimeout):
-            slow.result()
+class Always:
+    """A pool that does one kind of work, whatever it is asked for, and has little patience."""
+
+    def __init__(self, pool: DecoderPool, work: str) -> None:
+        self._pool = pool
+        self._work = work
+
+    def run(self, work: str, data: bytes, *, cpu_seconds: int, seconds: float, options: MessageHead | None) -> object:
+        return self._pool.run(self._work, data, cpu_seconds=cpu_seconds, seconds=0.2, options=options)
 
 
-def test_a_picture_that_kills_its_reader_is_a_bad_one(
+def test_art_that_kills_its_reader_or_takes_too_long_is_bad_art(
     decoder_pool: DecoderPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decoder_service, "DECODER_POOL", _Always(decoder_pool, "die"))
-    with pytest.raises(UnprintableImage, match="damaged or too complex"):
-        make_printable_picture_in_sandbox(b"")
-    with pytest.raises(UnprintablePdf, match="damaged or too complex"):
-        make_printable_pages_in_sandbox(b"")
-
-
-def test_a_picture_that_takes_too_long_is_a_bad_one(decoder_pool: DecoderPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoder_service, "DECODER_POOL", _Always(decoder_pool, "wait"))
-    with pytest.raises(UnprintableImage, match="took too long"):
-        make_printable_picture_in_sandbox(b"")
-    with pytest.raises(UnprintablePdf, match="took too long"):
-        make_printable_pages_in_sandbox(b"")
+    for fate, reason in (("die", "damaged or too complex"), ("wait", "took too long")):
+        monkeypatch.setattr(decoder_service, "DECODER_POOL", Always(decoder_pool, fate))
+        with pytest.raises(UnprintableImage, match=reason):
+            make_printable_picture_in_sandbox(b"")
+        with pytest.raises(UnprintablePdf, match=reason):
+            make_printable_pages_in_sandbox(b"")
 
 
 def test_nothing_is_left_when_the_service_dies(monkeypatch: pytest.MonkeyPatch) -> None:
     script = (
-        "import os, signal\n"
         "from quillpost.rendering.decoder.service import DecoderPool\n"
         "decoder_pool = DecoderPool('failing_decoder')\n"
         "decoder_pool.run('echo', b'', cpu_seconds=9, seconds=9)\n"
         "print(decoder_pool.pid, flush=True)\n"
         "decoder_pool.run('wait', b'', cpu_seconds=9, seconds=60)\n"
     )
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support"), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", SUPPORT, prepend=os.pathsep)
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as service:
         assert service.stdout is not None
-        decoder = int(service.stdout.readline())
-        watched = os.pidfd_open(decoder)
+        watched = os.pidfd_open(int(service.stdout.readline()))
         try:
             service.kill()
             ended, _, _ = select.select([watched], [], [], PLENTY)
@@ -284,29 +279,29 @@ def test_nothing_is_left_when_the_service_dies(monkeypatch: pytest.MonkeyPatch) 
             os.close(watched)
 
 
-class _Always:
-    """A decoder_pool that does one kind of work, whatever it is asked for, and has little patience."""
-
-    def __init__(self, decoder_pool: DecoderPool, work: str) -> None:
-        self._decoder_pool = decoder_pool
-        self._work = work
-
-    def run(self, work: str, data: bytes, *, cpu_seconds: int, seconds: float, options: MessageHead | None) -> object:
-        return self._decoder_pool.run(self._work, data, cpu_seconds=cpu_seconds, seconds=0.2, options=options)
+LOADING = """
+import importlib, json, sys
+names, readers = json.loads(sys.stdin.read())
+for name in names:
+    importlib.import_module(name)
+print(json.dumps([reader for reader in readers if reader in sys.modules]))
+"""
 
 
-def test_a_photograph_that_was_held_upright_is_taken() -> None:
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    file = io.BytesIO()
-    Image.new("RGB", (90, 60)).save(file, "JPEG", exif=exif)
-    made = make_printable_picture_in_sandbox(file.getvalue())
-    assert (made.width, made.height) == (60, 90)
+def loaded_by(names: list[str], readers: list[str]) -> Any:
+    """The libraries that are loaded with these modules."""
+    given, command = json.dumps([names, readers]), [sys.executable, "-c", LOADING]
+    return json.loads(subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout)
 
 
-def test_a_pdf_that_only_its_owner_may_change_is_taken() -> None:
-    file = io.BytesIO()
-    with pikepdf.new() as pdf:
-        pdf.add_blank_page(page_size=(612, 792))
-        pdf.save(file, encryption=pikepdf.Encryption(user="", owner="owner", R=6))
-    assert make_printable_pages_in_sandbox(file.getvalue()).count == 1
+def test_the_whole_service_runs_without_anything_that_reads_strangers_files() -> None:
+    readers = ["pikepdf", "pypdfium2", "PIL", "python_calamine", "zipfile"]
+    programs = {"quillpost.__main__", "quillpost.core.database.migrations.env"}  # they run when they are imported
+    found = {each.name for each in pkgutil.walk_packages(quillpost.__path__, "quillpost.")}
+    others = sorted(found - CHILDREN - programs)
+    assert loaded_by(others, readers[:-1]) == []  # libraries unpack their own with the last
+    assert loaded_by(sorted(CHILDREN), readers) == readers
+    package = Path(quillpost.__file__).parent
+    sources = {file.relative_to(package).as_posix(): file.read_text("utf-8") for file in package.rglob("*.py")}
+    archives = {"recipients/imports/workbook_reader.py", "rendering/handwriting/models.py"}
+    assert {name for name, source in sources.items() if "import zipfile" in source} == archives

@@ -1,5 +1,10 @@
+"""Our own PDF files: pages, metadata, and fonts of which only what is used is embedded."""
+
 import io
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pikepdf
@@ -29,40 +34,46 @@ def outline(font: TTFont, number: int) -> object:
     return pen.value
 
 
-def page_with(fonts: bytes, content: bytes, pdf: PdfFile) -> bytes:
-    pdf.add_page(BOXES + b"/Resources<</Font<<%b>>>>" % fonts, [pdf.add_stream(content)])
+def written_page(numbers: Sequence[int], embedded: set[int] | None, size: int = 20, **how: Any) -> bytes:
+    """A page on which these glyphs of the hand are shown."""
+    pdf = PdfFile()
+    font = embed_font(pdf, hand(), embedded, **how)
+    codes = b"".join(b"%04X" % number for number in numbers)
+    content = b"BT /H %d Tf 9 99 Td<%b>Tj ET" % (size, codes)
+    pdf.add_page(BOXES + b"/Resources<</Font<</H %d 0 R>>>>" % font, [pdf.add_stream(content)])
     return pdf.finish()
 
 
-@pytest.mark.parametrize("count", [1, 99, 100, 101, 250])
-def test_every_page_is_where_it_was_added(count: int) -> None:
-    pdf = PdfFile()
-    for place in range(count):
-        pdf.add_page(BOXES + b"/Resources<<>>", [pdf.add_stream(b"%% page %d\n" % place)])
-    with opened(pdf.finish()) as document:
-        assert document.check_pdf_syntax() == []
-        texts = [page.obj.Contents[0].read_bytes() for page in document.pages]
-    assert texts == [b"%% page %d\n" % place for place in range(count)]
+@contextmanager
+def font_in(pdf: bytes) -> Iterator[Any]:
+    with opened(pdf) as document:
+        yield document.pages[0].obj.Resources.Font.H
 
 
-def test_a_reserved_number_may_be_put_late_or_never() -> None:
+def test_every_page_is_where_it_was_added() -> None:
+    for count in (1, 99, 100, 101, 250):
+        pdf = PdfFile()
+        for place in range(count):
+            pdf.add_page(BOXES + b"/Resources<<>>", [pdf.add_stream(b"%% page %d\n" % place)])
+        with opened(pdf.finish()) as document:
+            assert document.check_pdf_syntax() == []
+            texts = [page.obj.Contents[0].read_bytes() for page in document.pages]
+        assert texts == [b"%% page %d\n" % place for place in range(count)]
+
+
+def test_a_reserved_number_may_be_put_late_or_never_and_a_shared_stream_is_written_once() -> None:
     pdf = PdfFile()
     late, never = pdf.reserve(), pdf.reserve()
     pdf.add_page(BOXES + b"/Resources<</Late %d 0 R/Never %d 0 R>>" % (late, never), [pdf.add_stream(b"")])
     pdf.put(late, b"(here)")
+    first = pdf.add_shared_stream(b"same")
+    assert pdf.add_shared_stream(b"same") == first
+    assert first not in {pdf.add_shared_stream(b"same", b"/N 3"), pdf.add_shared_stream(b"other")}
     with opened(pdf.finish()) as document:
         assert document.check_pdf_syntax() == []
         resources = document.pages[0].obj.Resources
         assert str(resources.Late) == "here"
         assert "/Never" not in resources
-
-
-def test_a_shared_stream_is_written_once() -> None:
-    pdf = PdfFile()
-    first = pdf.add_shared_stream(b"same")
-    assert pdf.add_shared_stream(b"same") == first
-    assert pdf.add_shared_stream(b"same", b"/N 3") != first
-    assert pdf.add_shared_stream(b"other") != first
 
 
 def test_a_plain_file_ignores_parts_and_names_its_producer() -> None:
@@ -73,23 +84,17 @@ def test_a_plain_file_ignores_parts_and_names_its_producer() -> None:
 
 
 def test_a_recipient_costs_few_bytes() -> None:
-    def size(print_metadata: PrintMetadata | None, pieces: int) -> int:
-        return len(sheets(print_metadata, pieces=pieces))
-
-    each = [(size(print_metadata, 1200) - size(print_metadata, 200)) / 1000 for print_metadata in (write_batch(), None)]
-    assert each[0] - each[1] < 45
+    many, few = ([len(sheets(metadata, pieces=n)) for metadata in (write_batch(), None)] for n in (1200, 200))
+    assert (many[0] - few[0]) / 1000 - (many[1] - few[1]) / 1000 < 45
 
 
-@pytest.mark.parametrize("title", ["Plain", "Brackets (and) \\", "Zoë & <Co>", "李", "a\x00b\ud800c"])
-def test_any_title_reads_alike_in_both_metadata_forms(title: str) -> None:
-    print_metadata = PrintMetadata(title, write_batch().made_at)
-    information = pikepdf.Object.parse(information_dictionary(print_metadata))
-    packet = xmp_packet(print_metadata, bytes(16)).decode()
-    shown = str(information.Title).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    assert f">{shown}</rdf:li>" in packet
-
-
-def test_a_text_survives_as_a_pdf_string() -> None:
+def test_any_text_survives_as_a_title_and_as_a_pdf_string(subtests: pytest.Subtests) -> None:
+    for title in ("Plain", "Brackets (and) \\", "Zoë & <Co>", "李", "a\x00b\ud800c"):
+        with subtests.test(title=repr(title)):
+            metadata = PrintMetadata(title, write_batch().made_at)
+            information = pikepdf.Object.parse(information_dictionary(metadata))
+            shown = str(information.Title).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+            assert f">{shown}</rdf:li>" in xmp_packet(metadata, bytes(16)).decode()
     for text in ("", "plain", "(a\\b)", "é李😀", "tab\there"):
         assert str(pikepdf.Object.parse(text_string(text))) == text
 
@@ -109,8 +114,7 @@ def test_a_thinned_font_keeps_the_used_glyphs_and_no_others() -> None:
     whole, part = (TTFont(io.BytesIO(data)) for data in (program, thin))
     assert part["maxp"].numGlyphs == whole["maxp"].numGlyphs
     for number in range(whole["maxp"].numGlyphs):
-        kept = number in used | {0}
-        assert outline(part, number) == (outline(whole, number) if kept else [])
+        assert outline(part, number) == (outline(whole, number) if number in used | {0} else [])
     metrics, full_metrics = part["hmtx"].metrics, whole["hmtx"].metrics
     assert all(metrics[part.getGlyphName(n)] == full_metrics[whole.getGlyphName(n)] for n in used)
     assert len(zlib.compress(thin)) < len(zlib.compress(program)) / 10
@@ -118,9 +122,8 @@ def test_a_thinned_font_keeps_the_used_glyphs_and_no_others() -> None:
 
 def test_a_font_with_short_offsets_is_thinned_alike() -> None:
     font = TTFont(io.BytesIO(hand().source))
-    for table in ("GSUB", "GPOS", "GDEF"):
-        if table in font:
-            del font[table]
+    for table in {"GSUB", "GPOS", "GDEF"} & set(font.keys()):
+        del font[table]
     font["glyf"].padding = 4
     short = io.BytesIO()
     font.save(short)
@@ -131,77 +134,48 @@ def test_a_font_with_short_offsets_is_thinned_alike() -> None:
 
 
 def test_every_take_reads_back_as_its_letter_and_a_ligature_as_its_letters() -> None:
-    face = hand()
-    pdf = PdfFile()
-    font = pdf.reserve()
-    numbers = [number for take in range(face.takes + 1) for number in shaped("Fifi ", take)]
-    assert len(numbers) < 5 * (face.takes + 1)  # f and i were joined
-    codes = b"".join(b"%04X" % number for number in numbers)
-    embed_font(pdf, face, set(numbers), number=font)
-    page = page_with(b"/H %d 0 R" % font, b"BT /H 6 Tf 9 99 Td<%b>Tj ET" % codes, pdf)
-    assert text_of(page, 0).strip() == " ".join(["Fifi"] * (face.takes + 1))
-
-
-def test_all_that_shaping_makes_of_the_letters_can_be_read() -> None:
-    face = hand()
-    assert shaped_glyph_texts(face).keys() == set(range(len(face.advances)))
-    assert "ff" in shaped_glyph_texts(face).values()
+    takes = hand().takes
+    numbers = [number for take in range(takes + 1) for number in shaped("Fifi ", take)]
+    assert len(numbers) < 5 * (takes + 1)  # f and i were joined
+    assert text_of(written_page(numbers, set(numbers), size=6), 0).strip() == " ".join(["Fifi"] * (takes + 1))
+    assert shaped_glyph_texts(hand()).keys() == set(range(len(hand().advances)))
+    assert "ff" in shaped_glyph_texts(hand()).values()
+    assert text_of(written_page(shaped("Zoë", takes), None), 0) == "Zoë", "a face may be embedded whole"
 
 
 def test_widths_in_the_file_are_those_of_the_program() -> None:
-    pdf = PdfFile()
-    font = embed_font(pdf, hand(), {4, 5, 6, 30, 31})
-    with opened(page_with(b"/H %d 0 R" % font, b"", pdf)) as document:
-        descendant = document.pages[0].obj.Resources.Font.H.DescendantFonts[0]
-        listed = list(descendant.W)
-        program = TTFont(io.BytesIO(descendant.FontDescriptor.FontFile2.read_bytes()))
-    widths = {int(listed[at]) + i: int(w) for at in range(0, len(listed), 2) for i, w in enumerate(listed[at + 1])}
+    with font_in(written_page([], {4, 5, 6, 30, 31})) as font:
+        listed = list(font.DescendantFonts[0].W)
+        program = TTFont(io.BytesIO(font.DescendantFonts[0].FontDescriptor.FontFile2.read_bytes()))
+        widths = {int(listed[at]) + i: int(w) for at in range(0, len(listed), 2) for i, w in enumerate(listed[at + 1])}
     metrics = program["hmtx"].metrics
     assert widths == {n: metrics[program.getGlyphName(n)][0] for n in (4, 5, 6, 30, 31)}
     assert min(widths.values()) > 0
 
 
-def test_a_face_may_be_embedded_whole() -> None:
-    pdf = PdfFile()
-    font = embed_font(pdf, hand())
-    codes = b"".join(b"%04X" % number for number in shaped("Zoë", hand().takes))
-    page = page_with(b"/H %d 0 R" % font, b"BT /H 20 Tf 9 99 Td<%b>Tj ET" % codes, pdf)
-    assert text_of(page, 0) == "Zoë"
-
-
 def test_a_face_that_is_only_drawn_looks_the_same() -> None:
-    def page(*, is_only_drawn: bool) -> bytes:
-        pdf = PdfFile()
-        numbers = shaped("Zoë", 2)
-        font = embed_font(pdf, hand(), set(numbers), is_temporary=is_only_drawn)
-        codes = b"".join(b"%04X" % number for number in numbers)
-        return page_with(b"/H %d 0 R" % font, b"BT /H 20 Tf 9 99 Td<%b>Tj ET" % codes, pdf)
-
-    drawn, printed = page(is_only_drawn=True), page(is_only_drawn=False)
+    numbers = shaped("Zoë", 2)
+    drawn, printed = (written_page(numbers, set(numbers), is_temporary=is_drawn) for is_drawn in (True, False))
     assert rasterize_pages(drawn, dpi=150) == rasterize_pages(printed, dpi=150)
-    for file, can_be_read in ((drawn, False), (printed, True)):
-        with opened(file) as document:
-            assert ("/ToUnicode" in document.pages[0].obj.Resources.Font.H) == can_be_read
+    with font_in(drawn) as only_drawn, font_in(printed) as readable:
+        assert ["/ToUnicode" in font for font in (only_drawn, readable)] == [False, True]
 
 
 def test_the_name_of_a_part_of_a_font_depends_on_the_part() -> None:
-    def name(used: set[int]) -> str:
-        pdf = PdfFile()
-        font = embed_font(pdf, hand(), used)
-        with opened(page_with(b"/H %d 0 R" % font, b"", pdf)) as document:
-            return str(document.pages[0].obj.Resources.Font.H.BaseFont)
-
-    assert name({1, 2}) == name({2, 1}) != name({1, 3})
+    names = []
+    for used in ({1, 2}, {2, 1}, {1, 3}):
+        with font_in(written_page([], used)) as font:
+            names.append(str(font.BaseFont))
+    assert names[0] == names[1] != names[2]
 
 
 def test_bars_have_the_size_that_they_should() -> None:
     pdf = PdfFile()
-    font = embed_barcode_font(pdf)
-    page = page_with(b"/B %d 0 R" % font, b"BT /B %.4f Tf 30 30 Td(FTADF)Tj ET" % BARCODE_FONT_SIZE, pdf)
-    with pdfium.PdfDocument(page) as document:
+    resources = b"/Resources<</Font<</B %d 0 R>>>>" % embed_barcode_font(pdf)
+    pdf.add_page(BOXES + resources, [pdf.add_stream(b"BT /B %.4f Tf 30 30 Td(FTADF)Tj ET" % BARCODE_FONT_SIZE)])
+    with pdfium.PdfDocument(pdf.finish()) as document:
         text = document[0].get_textpage()
-        boxes = [text.get_charbox(place) for place in range(5)]
-    full, tracker, ascender, descender, last = boxes
+        full, tracker, ascender, descender, last = (text.get_charbox(place) for place in range(5))
     third = BAR_HEIGHT / 3
     assert last[0] - full[0] == pytest.approx(4 * BAR_PITCH, abs=0.01)
     assert full[2] - full[0] == pytest.approx(BAR_WIDTH, abs=0.01)
@@ -218,5 +192,4 @@ def test_bars_can_be_read_from_pixels() -> None:
     bottom = len(ink) - 21 * scale
     middles = [round((21 + BAR_WIDTH / 2 + place * BAR_PITCH) * scale) for place in range(len(BARS))]
     up, down = round(bottom - BAR_HEIGHT * 5 / 6 * scale), round(bottom - BAR_HEIGHT / 6 * scale)
-    read = "".join("TDAF"[2 * int(ink[up, x]) + int(ink[down, x])] for x in middles)
-    assert read == BARS
+    assert "".join("TDAF"[2 * int(ink[up, x]) + int(ink[down, x])] for x in middles) == BARS
