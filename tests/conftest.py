@@ -37,6 +37,7 @@ from support.databases import Databases
 from support.factories import Account, Build, Clock, make_account
 from support.image_server import ImageServer
 from support.orders import open_account
+from support.service import SharedService, open_shared_service
 from support.sign_in import DANA
 from support.test_client import TestClient
 
@@ -197,13 +198,9 @@ def databases(postgres: EmbeddedPostgres, template: str) -> Iterator[Databases]:
 
 @pytest.fixture
 def conninfo(databases: Databases) -> Iterator[str]:
+    """An empty database of the test's own, for those that change the schema, start processes or count everything."""
     with databases.one() as conninfo:
         yield conninfo
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture(scope="session")
@@ -212,11 +209,22 @@ def usual_settings() -> Settings:
     return Settings()
 
 
+@pytest.fixture(scope="session")
+def shared_service(databases: Databases, usual_settings: Settings) -> Iterator[SharedService]:
+    with open_shared_service(databases, usual_settings) as service:
+        yield service
+
+
+@pytest.fixture
+def clock(request: pytest.FixtureRequest) -> Clock:
+    return Clock() if has_own_database(request) else request.getfixturevalue("shared_service").clock
+
+
 @pytest.fixture
 def build(
     databases: Databases, conninfo: str, clock: Clock, tmp_path: Path, usual_settings: Settings
 ) -> Iterator[Build]:
-    """Parts with other settings than usual."""
+    """Services with other settings than usual, on a database of the test's own."""
 
     def make(**settings: object) -> Container:
         chosen = usual_settings.model_copy(update={"home": tmp_path / "home"})
@@ -232,9 +240,27 @@ def build(
         yield make
 
 
+def has_own_database(request: pytest.FixtureRequest) -> bool:
+    return "conninfo" in request.fixturenames
+
+
 @pytest.fixture
-def container(build: Build) -> Container:
-    return build()
+def clean_database(shared_service: SharedService) -> None:
+    """The shared database, without what other tests left: for those that run everybody's jobs or count all rows."""
+    shared_service.empty()
+
+
+@pytest.fixture
+def container(request: pytest.FixtureRequest) -> Iterator[Container]:
+    """The service that all tests of a process share, or the test's own where it has a database of its own."""
+    if has_own_database(request):
+        yield request.getfixturevalue("build")()
+        return
+    service: SharedService = request.getfixturevalue("shared_service")
+    if "clean_database" in request.fixturenames:  # before accounts are made, however the test lists its fixtures
+        request.getfixturevalue("clean_database")
+    with service.lent():
+        yield service.container
 
 
 @pytest.fixture(scope="module")
@@ -245,13 +271,18 @@ def art() -> Iterator[ImageServer]:
 
 
 @pytest.fixture
-def app(container: Container) -> FastAPI:
-    return create_app(container)
+def app(request: pytest.FixtureRequest, container: Container) -> FastAPI:
+    return create_app(container) if has_own_database(request) else request.getfixturevalue("shared_service").app
 
 
 @pytest.fixture
-def http(app: FastAPI) -> Iterator[TestClient]:
-    with TestClient(app, base_url="http://quillpost.test", raise_server_exceptions=False) as client:
+def http(request: pytest.FixtureRequest, app: FastAPI) -> Iterator[TestClient]:
+    client = TestClient(app, base_url="http://quillpost.test", raise_server_exceptions=False)
+    if has_own_database(request):
+        with client:
+            yield client
+    else:
+        client.portal = request.getfixturevalue("shared_service").portal
         yield client
 
 

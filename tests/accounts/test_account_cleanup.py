@@ -26,6 +26,8 @@ from support.browser_sessions import make_user
 from support.factories import Clock
 from support.sign_in import sign_in_as
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 def insert(container: Container, table: sa.Table, **values: Any) -> None:
     with container.db.system_transaction() as tx:

@@ -3,6 +3,7 @@
 import re
 from importlib.resources import files
 
+import pytest
 import sqlalchemy as sa
 
 from quillpost.accounts.users import emails, invitations, passwords
@@ -15,6 +16,8 @@ from support.factories import Clock
 from support.notifications import message_sender, notification_rows, send_all_due, smtp_notifier
 from support.sign_in import DANA, actor_of
 from support.smtp_server import ReceivedMail, SmtpServer
+
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 TEMPLATES = files("quillpost.web") / "templates"
 BASE = "https://mail.example.com"

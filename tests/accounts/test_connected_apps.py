@@ -26,6 +26,8 @@ from support.browser_sessions import make_user
 from support.factories import Account, Clock, make_sub_account
 from support.oauth_app import ACTOR, REDIRECT_URI, register_client
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 SOME = frozenset({"orders:read", "lists:read"})
 
 

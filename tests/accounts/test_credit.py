@@ -55,6 +55,7 @@ def order_of(container: Container, order_id: int) -> sa.Row[Any]:
         return tx.execute(sa.select(orders).where(orders.c.id == order_id)).one()
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_what_is_paid_in_is_credit_and_comes_from_outside(container: Container, owner: Caller) -> None:
     assert pay_in(container, owner, 10_000) == 10_000
     with container.db.system_transaction() as tx:
@@ -72,6 +73,7 @@ def test_a_payment_that_is_repeated_under_its_key_happens_once(container: Contai
     assert has(container, owner) == in_the_ledger(container, owner) == 500
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_no_more_is_taken_out_than_there_is(container: Container, owner: Caller) -> None:
     pay_in(container, owner, 1_000)
 

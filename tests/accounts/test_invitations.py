@@ -23,6 +23,8 @@ from support.notifications import notification_rows
 from support.sign_in import DANA, actor_of, audit_log, audited_acts, run_twice_at_once, sign_in_as, sign_in_user
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("conninfo")
+
 LEE, NEW = "lee@example.com", "seven plums in autumn rain"
 BASE = "https://mail.example.com"
 

@@ -30,6 +30,8 @@ from support.sign_in import (
 )
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("conninfo")
+
 LEE = "lee@example.com"
 
 

@@ -74,6 +74,7 @@ def test_addresses_that_could_lead_a_code_astray(address: str, why: str) -> None
     assert why in (find_redirect_uri_error(address) or "")
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_a_client_gets_a_secret_that_is_readable_once(container: Container, owner: Account) -> None:
     client, secret = register_client(container, owner.id)
     assert secret is not None

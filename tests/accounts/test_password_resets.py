@@ -30,6 +30,8 @@ from support.sign_in import (
     sign_in_user,
 )
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 NEW = "seven plums in autumn rain"
 BASE = "https://mail.example.com"
 

@@ -57,6 +57,7 @@ def log_of(container: Container, account: Account) -> list[audit_service.AuditEn
         return list(audit_service.list_audit_entries(tx, account.id))
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_a_token_opens_the_account_in_its_mode_and_only_its_digest_is_kept(
     container: Container, owner: Account
 ) -> None:

@@ -286,6 +286,7 @@ def test_it_is_turned_off_with_all_that_it_has(container: Container, account: in
     assert notification_rows(container)[-1].subject == "Your second factor was turned off"
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_disabling_it_when_it_is_off_sends_no_notification(container: Container, account: int, dana: int) -> None:
     with container.db.system_transaction() as tx:
         second_factor.disable_second_factor(tx, dana, actor_of(dana), now=container.clock())
@@ -303,6 +304,7 @@ def test_new_recovery_codes_replace_the_old(container: Container, account: int, 
     assert audited_acts(container, account)[-1] == "second_factor.codes"
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_half_open_sessions_are_on_no_list(container: Container, dana: int) -> None:
     enroll_second_factor(container, dana)
     sign_in_as(container)

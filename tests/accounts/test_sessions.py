@@ -87,6 +87,7 @@ def test_the_cookie_is_not_in_the_database(container: Container, dana: int) -> N
     assert cookie.split("_")[2] not in kept
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_a_visit_is_noted_at_most_once_a_minute(container: Container, clock: Clock, dana: int) -> None:
     cookie = sign_in_as(container).cookie
     began = container.clock()

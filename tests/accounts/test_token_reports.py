@@ -20,6 +20,8 @@ from quillpost.core.tokens import hash_token, mint_secret
 from support.browser_sessions import make_user
 from support.factories import Account, Clock
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 def is_good(container: Container, token: str) -> bool:
     try:

@@ -26,6 +26,8 @@ from support.carrier_scans import (
 )
 from support.orders import open_account
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 STATUSES = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 
 

@@ -25,6 +25,8 @@ from support.carrier_scans import (
 from support.factories import Clock, people, person
 from support.orders import create_order, fact_rows, item_rows, open_account, order_row
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 NEVER: dict[str, Any] = {"infer_delivery_after": None, "infer_unseen_delivery_after": None}
 AFTER_SORTING = NEVER | {"infer_delivery_after": timedelta(days=3)}
 AFTER_SILENCE = NEVER | {"infer_unseen_delivery_after": timedelta(days=20)}

@@ -23,6 +23,8 @@ from support.factories import Clock, people
 from support.orders import create_order, open_account
 from support.production import compose_batch, sweep_due_orders
 
+pytestmark = pytest.mark.usefixtures("conninfo")
+
 SEEN = (
     "In Transit", "In Local Area", "Processed for Delivery", "Re-routed", "Delivered", "Returned to Sender",
 )  # fmt: skip

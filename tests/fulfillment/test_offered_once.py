@@ -21,6 +21,8 @@ from support.orders import open_account
 from support.production import compose_batch, delete_jobs, enqueued_steps
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("conninfo")
+
 FORMER, PRESENT = "https://old.example.com/press", "https://new.example.com/press"
 
 

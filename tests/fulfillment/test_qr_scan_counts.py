@@ -28,6 +28,8 @@ from support.qr_scans import (
     visit_rows,
 )
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 @pytest.fixture
 def owner(container: Container) -> Caller:

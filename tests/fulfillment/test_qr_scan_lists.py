@@ -23,6 +23,8 @@ from support.qr_scans import (
 )
 from support.tenant_rows import insert_least
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 @pytest.fixture
 def owner(container: Container) -> Caller:

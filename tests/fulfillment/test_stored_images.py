@@ -25,6 +25,8 @@ from quillpost.rendering.decoder.tasks import rasterize_pages
 from support.factories import Clock, people
 from support.orders import REVIEW, create_order, item_rows, open_account, order_row
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 FIELD = "front_image_url"
 
 

@@ -32,6 +32,8 @@ from support.carrier_scans import (
 from support.factories import Clock, people
 from support.orders import create_order, fact_rows, item_rows, open_account, order_row
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 STATUSES = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 
 

@@ -16,6 +16,8 @@ from support.factories import Clock
 from support.orders import create_order, item_rows, open_account
 from support.production import batch_rows, sweep_due_orders
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 @pytest.fixture
 def owner(container: Container) -> Caller:

@@ -34,6 +34,8 @@ from support.giftcard_production import (
 )
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("conninfo")
+
 
 def set_claim(container: Container, item_id: int, sealed: bytes) -> None:
     with container.db.system_transaction() as tx:

@@ -120,7 +120,7 @@ def test_two_dispatchers_at_once_deliver_everything_once(container: Container, o
     async def journey() -> Counter[str]:
         receivers, stop = Receivers(always), asyncio.Event()
         dispatchers = [asyncio.create_task(make_dispatcher(container, receivers).run(stop)) for _ in range(2)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while len(receivers.requests) < whole:
                 await receivers.heard.wait()
                 receivers.heard.clear()
@@ -148,7 +148,7 @@ def test_deliveries_in_flight_of_a_dead_dispatcher_are_sent_again_when_its_lease
 
         receivers = Receivers(answer)
         running = asyncio.create_task(make_dispatcher(container, receivers).run(asyncio.Event()))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while len(receivers.requests) < 2:
                 await receivers.heard.wait()
                 receivers.heard.clear()
@@ -287,7 +287,7 @@ def test_a_subscription_paused_during_delivery_gets_no_more_events(container: Co
     async def journey() -> int:
         receivers, stop = Receivers(always), asyncio.Event()
         running = asyncio.create_task(make_dispatcher(container, receivers).run(stop))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             await receivers.heard.wait()
             await asyncio.to_thread(pause)
             while lease_owner(container, hook)[0] is not None:

@@ -28,6 +28,8 @@ from support.webhook_outbox import (
 )
 from support.webhook_receivers import deliver
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 URL = "https://example.com/hook"
 
 

@@ -22,6 +22,8 @@ from support.waiting import wait_until
 from support.webhook_outbox import LeaseHolder, delivery_rows, fan_out, queue_row, subscribe
 from support.webhook_receivers import Receivers
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 LATE = timedelta(seconds=8)
 
 
@@ -64,7 +66,7 @@ def test_a_late_delivery_into_a_leased_queue_is_sent(container: Container, owner
 
         receivers = Receivers(answer)
         running = asyncio.create_task(make_dispatcher(container, receivers).run(stop))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             await receivers.heard.wait()
             receivers.heard.clear()
             add_late(container, hook)  # the lane was read to its end, and is held while the first is in the air

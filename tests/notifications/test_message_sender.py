@@ -35,6 +35,8 @@ from support.scripted_server import ScriptedServer, reply_with
 from support.smtp_server import SmtpServer
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 CREATED = reply_with("HTTP/1.1 201 Created\nContent-Length: 2", b"{}")
 
 

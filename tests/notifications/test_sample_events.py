@@ -20,6 +20,8 @@ from support.orders import open_account
 from support.webhook_outbox import claim_deliveries, complete_deliveries, delivery_rows, set_columns
 from support.webhook_receivers import Receivers, deliver
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 ORDER_KEYS = {
     "order.id", "order.status", "order.previous_status", "order.current_status", "order.metadata",
 }  # fmt: skip

@@ -19,6 +19,8 @@ from support.orders import item_ids, open_account
 from support.qr_scans import count_scans, order_with_codes, record_scans
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 CROWD = 100_000
 
 MANY_VISITS = sa.text(

@@ -43,6 +43,8 @@ from support.webhook_outbox import (
     subscribe,
 )
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 SCANNED = sa.text(
     """
     with fact as (

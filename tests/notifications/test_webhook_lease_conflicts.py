@@ -27,6 +27,8 @@ from support.webhook_outbox import (
 )
 from support.webhook_receivers import deliver
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 @pytest.fixture
 def owner(container: Container) -> Caller:

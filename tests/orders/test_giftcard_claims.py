@@ -27,6 +27,8 @@ from support.factories import Account, Clock, people
 from support.giftcard_orders import BRAND, VALUE, card_row, issue_order_cards, read_claim, send_giftcards
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 SHOP = "https://shop.example/thanks"
 UNKNOWN_CLAIM = "2" * 26
 WAITING = sa.text("select count(*) from pg_locks where not granted")

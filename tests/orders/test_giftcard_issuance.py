@@ -45,6 +45,8 @@ from support.giftcard_production import (
     stock_of,
 )
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 # On paper
 
 

@@ -30,6 +30,8 @@ from support.giftcard_production import (
     stock_of,
 )
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 def test_a_card_that_comes_too_late_is_void_and_goes_back(container: Container, clock: Clock, owner: Account) -> None:
     order = send_giftcards(owner, recipients=people(2))

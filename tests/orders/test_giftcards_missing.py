@@ -36,6 +36,8 @@ from support.giftcard_production import (
 )
 from support.production import enqueued_steps
 
+pytestmark = pytest.mark.usefixtures("conninfo")
+
 # At the press
 
 

@@ -38,6 +38,8 @@ from support.list_rows import (
 from support.orders import balances, create_order, item_rows, open_account, order_row
 from support.production import print_rows
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 FAR_TOO_LONG = "word " * 50
 
 

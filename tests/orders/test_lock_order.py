@@ -29,6 +29,8 @@ from support.orders import create_order, open_account
 from support.production import batch_rows, sweep_due_orders
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("conninfo")
+
 WAITING = sa.text("select count(*) from pg_locks where not granted")
 HOLD = sa.text("select id from orders where id = :order for no key update nowait")
 # What was changed last lies behind in its table, and is come upon last where no index is followed.

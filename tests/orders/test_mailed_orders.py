@@ -20,6 +20,8 @@ from support.factories import Clock, people, person
 from support.orders import create_order, fact_rows, item_rows, open_account, order_row
 from support.production import compose_batch, print_rows
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 ABROAD = person(address="3 Rue Haute", city="Paris", province=None, postal_code="75001", country="FR")
 
 

@@ -59,6 +59,7 @@ class KeptDatabase(Database):
     def __init__(self, conninfo: str, *, has_own_logins: bool) -> None:
         super().__init__(conninfo, has_own_logins=has_own_logins)
         self.backends: set[int] = set()
+        self.has_rows_of_other_tests = False
         for engine in (self._app, self._worker):
             sa.event.listen(engine, "connect", self._note)
 
@@ -70,6 +71,21 @@ class KeptDatabase(Database):
 
     def end(self) -> None:
         super().close()
+
+
+class SharedDatabase:
+    """The one that most tests of a process share."""
+
+    def __init__(self, databases: "Databases", name: str, conninfo: str) -> None:
+        self._databases, self._name = databases, name
+        self.conninfo = conninfo
+
+    def open(self, conninfo: str, *, has_own_logins: bool) -> "KeptDatabase":
+        return self._databases.open(conninfo, has_own_logins=has_own_logins)
+
+    def empty(self) -> None:
+        """Numbers are not given again, so that no cache takes a new row for an old one."""
+        assert self._databases.empty(self._name), "A test changed the schema, and did not ask for `conninfo`."
 
 
 class Databases:
@@ -98,6 +114,12 @@ class Databases:
                 self._remove(name)
 
     @contextmanager
+    def shared(self) -> Iterator[SharedDatabase]:
+        name = self._make()
+        yield SharedDatabase(self, name, self._server.conninfo(name))
+        self._remove(name)
+
+    @contextmanager
     def opened(self) -> Iterator[Callable[..., KeptDatabase]]:
         """Opens databases as `Database` does. The next who asks is given those that this one has left."""
         given: list[tuple[tuple[str, bool], KeptDatabase]] = []
@@ -111,6 +133,21 @@ class Databases:
         yield give
         for key, database in given:
             self._kept[key].append(database)
+
+    def open(self, conninfo: str, *, has_own_logins: bool) -> KeptDatabase:
+        """One that stays until the end."""
+        database = KeptDatabase(conninfo, has_own_logins=has_own_logins)
+        self._kept.setdefault((conninfo, has_own_logins), []).append(database)
+        return database
+
+    def empty(self, name: str, *, keep_numbers: bool = True) -> bool:
+        """Whether it is as the migrations leave it, but for the numbers that rows had."""
+        # A connection that knows the tables already looks at them in a quarter of the time.
+        if name not in self._cleaners:
+            self._cleaners[name] = psycopg.connect(self._server.conninfo(name), autocommit=True)
+        kept = self._kept_of(self._server.conninfo(name))
+        backends = {pid for database in kept for pid in database.backends}
+        return self._clean(self._cleaners[name], backends, keep_numbers=keep_numbers)
 
     def close(self) -> None:
         for cleaner in self._cleaners.values():
@@ -138,18 +175,14 @@ class Databases:
 
     def _is_clean_again(self, name: str) -> bool:
         try:
-            # It stays: a connection that knows the tables already looks at them in a quarter of the time.
-            if name not in self._cleaners:
-                self._cleaners[name] = psycopg.connect(self._server.conninfo(name), autocommit=True)
-            kept = self._kept_of(self._server.conninfo(name))
-            return self._clean(self._cleaners[name], {pid for database in kept for pid in database.backends})
+            return self.empty(name, keep_numbers=False)
         except psycopg.Error:
             return False
 
     def _kept_of(self, conninfo: str) -> list[KeptDatabase]:
         return [database for (whose, _), left in self._kept.items() if whose == conninfo for database in left]
 
-    def _clean(self, admin: psycopg.Connection, kept: set[int]) -> bool:
+    def _clean(self, admin: psycopg.Connection, kept: set[int], *, keep_numbers: bool) -> bool:
         admin.execute(OTHERS, {"kept": list(kept)})
         if admin.execute(SHAPE).fetchone() != self._shape:
             return False
@@ -164,7 +197,8 @@ class Databases:
                 for table, rows in self._shipped.items():
                     with admin.cursor() as cursor, cursor.copy(f"copy {table} from stdin") as copy:
                         copy.write(rows)
-            admin.execute(SEQUENCES)
+            if not keep_numbers:
+                admin.execute(SEQUENCES)
         return True
 
 

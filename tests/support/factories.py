@@ -33,6 +33,9 @@ class Clock:
     """Time as the test says."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
         self._now = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 
     def now(self) -> datetime:
@@ -180,6 +183,8 @@ def run_jobs_for(container: Container, clock: Clock, *, seconds: int) -> None:
 
 def run_due_jobs(container: Container) -> None:
     """Run every job whose time has come by the test's clock, and those that these book."""
+    rows_of_others = getattr(container.db, "has_rows_of_other_tests", False)
+    assert not rows_of_others, "Jobs are run for everybody: ask for the fixture `clean_database`."
     tasks = {task.name: task for task in app_tasks.build_tasks(container)}
     while True:
         with container.db.system_transaction() as tx:

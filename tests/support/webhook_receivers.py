@@ -38,7 +38,7 @@ async def run_dispatcher(
         container.db, container.encryptor, receivers, container.clock, response_timeout=timedelta(seconds=15)
     )
     running = asyncio.create_task(dispatcher.run(stop))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         while not until():
             await receivers.heard.wait()
             receivers.heard.clear()

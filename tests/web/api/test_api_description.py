@@ -120,6 +120,7 @@ def test_links_lead_from_what_was_made_to_what_can_be_done_with_it() -> None:
     assert cancelling in paths["/api/v2/send/postcard"]["post"]["responses"]["200"]["links"]
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_the_real_answers_are_the_described_ones(
     owner: Account, container: Container, clock: Clock, description: dict[str, Any]
 ) -> None:

@@ -8,6 +8,8 @@ from quillpost.core.database.tables.base import facts, ledger_moves
 from support.factories import Account, Clock, people, run_jobs_for
 from support.traces import traces
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 @pytest.mark.parametrize(
     ("method", "path"),

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from quillpost.app.container import Container
@@ -20,6 +21,7 @@ def erase(account: Account, **whom: Any) -> tuple[int, dict[str, Any]]:
     return response.status_code, response.json()
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_somebody_is_taken_off_every_list_and_out_of_what_waits(owner: Account, container: Container) -> None:
     lists = ListOwner(owner)
     one, two = lists.make("One"), lists.make("Two")
@@ -63,6 +65,7 @@ def test_erasing_nobody_is_no_error_and_a_stranger_erases_nobody(owner: Account,
     assert ListOwner(owner).read(made)["total_recipients"] == 1
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_a_teammate_erases_within_their_sub_account(owner: Account, container: Container) -> None:
     branch = make_sub_account(container, owner)
     mate = make_teammate(container, owner, branch)

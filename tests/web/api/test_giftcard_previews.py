@@ -17,6 +17,8 @@ from support.factories import Account, Clock, people
 from support.giftcard_production import claims_on_paper, compose_all, end_reviews, print_file
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 # Where on the card the code is to be read, in points from its lower left corner: left, bottom, right, top.
 TYPED = 16, 15, 150, 50
 

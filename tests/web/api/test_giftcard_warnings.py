@@ -47,6 +47,7 @@ def test_senders_are_warned_before_sending_more_cards_than_there_are(owner: Acco
     assert without_readiness_warning(read_warnings(opened)) == [NEEDS_3]
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_cards_that_others_wait_for_are_not_free(owner: Account, container: Container) -> None:
     live = make_live(container, owner)
     load_stock(container, 2, "live")

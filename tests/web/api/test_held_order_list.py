@@ -23,6 +23,8 @@ from support.print_room import create_held_order
 from support.test_client import TestClient
 from support.traces import traces
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 @pytest.fixture
 def operator(container: Container, http: TestClient) -> Account:

@@ -29,6 +29,8 @@ from support.radius_addresses import make_address, radius_search, store_addresse
 from support.traces import traces
 from support.uploads import upload
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 PIECES = (
     "postcard", "windowed-letter", "windowedletter", "letter", "windowless-letter", "windowlessletter",
     "notecard", "magnacard",

@@ -57,6 +57,7 @@ def test_a_key_is_unguessable_stored_sealed_and_shown_in_reads(lists: ListOwner,
     assert all(key.encode() not in bytes(column) for row in rows for column in row)
 
 
+@pytest.mark.usefixtures("conninfo")
 def test_a_new_key_ends_the_old_one(lists: ListOwner, container: Container) -> None:
     list_id = lists.make()
     old = lists.read(list_id)["api_key"]
@@ -250,6 +251,7 @@ def test_after_a_look_at_both_modes_only_the_callers_own_is_seen_again(lists: Li
     assert lists.account.get("/orders").json()["data"] == []
 
 
+@pytest.mark.usefixtures("conninfo")
 @pytest.mark.parametrize(("scope", "reads", "writes"), [("lists:read", 200, 403), ("lists:write", 403, 201)])
 def test_lists_have_scopes_of_their_own(
     container: Container, owner: Account, scope: str, reads: int, writes: int

@@ -1,5 +1,7 @@
 """What pieces of a merged list do later counts for the list it became, however often that was merged on."""
 
+import pytest
+
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import merged_lists
 from quillpost.notifications.webhooks import queries as webhook_queries
@@ -7,6 +9,8 @@ from support.factories import Account, Clock, people, run_due_jobs, run_jobs_for
 from support.qr_scans import codes_of, count_scans, scan
 from support.test_client import TestClient
 from support.webhook_outbox import event_types, fan_out
+
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 COUNTS = ("total_sends", "total_scans", "unique_scans")
 

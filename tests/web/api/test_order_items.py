@@ -17,6 +17,8 @@ from quillpost.fulfillment.tracking.service import ingest_scans
 from support.bulk_orders import insert_orders
 from support.factories import Account, Clock, make_sub_account, make_teammate, people, person, run_jobs_for
 
+pytestmark = pytest.mark.usefixtures("conninfo")
+
 BASE = "http://quillpost.test/api/v2"
 
 UNSEEN = {"place": None, "reason": None, "inferred": False}

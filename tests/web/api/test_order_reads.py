@@ -69,6 +69,7 @@ def test_reading_takes_the_scope(container: Container, http: TestClient, path: s
     assert (refused.status_code, refused.json()) == (403, {"message": "This token lacks the scope orders:read."})
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_tracking_counts_every_status_and_lists_failed_recipients(
     owner: Account, container: Container, clock: Clock
 ) -> None:

@@ -20,6 +20,7 @@ def test_without_orders_everything_is_nothing(owner: Account) -> None:
     assert owner.get("/orders/stats").json() == NOTHING
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_the_pieces_of_all_orders_are_added_up(owner: Account, container: Container, clock: Clock) -> None:
     audience = [person(), person(name="Test Returned", address="9 Oak Ave"), {"email": "e@example.com"}]
     owner.send(recipients=audience)

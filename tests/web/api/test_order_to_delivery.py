@@ -1,7 +1,11 @@
 """A postcard from the call to the door, with the clock turned by hand."""
 
+import pytest
+
 from quillpost.app.container import Container
 from support.factories import Account, Clock, run_jobs_for
+
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 
 def test_a_postcard_is_delivered(owner: Account, container: Container, clock: Clock) -> None:

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import sqlalchemy as sa
 
 from quillpost.app.container import Container
@@ -14,6 +15,8 @@ from support.radius_addresses import make_address, radius_search, store_addresse
 from support.test_client import TestClient
 from support.webhook_log import subscribe
 from support.webhook_outbox import LeaseHolder, fan_out
+
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 ELSEWHERE = {"owner_name": "Olive Owner", "owner_address": "9 Pine St", "owner_postcode": "98101"}
 

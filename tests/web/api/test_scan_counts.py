@@ -9,6 +9,8 @@ from support.factories import Account, make_live, make_sub_account, make_teammat
 from support.qr_scans import codes_of, count_scans, rows, scan
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 PAGE = "https://shop.example.com/hi"
 FIXED = "The service keeps this list"
 

@@ -15,6 +15,8 @@ from support.factories import Account, Clock, make_operator, person, run_due_job
 from support.list_rows import make_list
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 @pytest.fixture
 def operator(container: Container, http: TestClient) -> Account:

@@ -185,6 +185,7 @@ def test_pieces_and_orders_are_found_by_whom_they_go_to(owner: Account, stranger
         assert found(owner, path, "99999999999999999999999") == []
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_a_piece_is_found_in_its_own_mode_and_not_once_its_person_is_erased(
     owner: Account, container: Container
 ) -> None:

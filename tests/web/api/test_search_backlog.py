@@ -13,6 +13,8 @@ from quillpost.core.database.search import index_backlog
 from support.factories import Account, person
 from support.mailing_lists import ListOwner
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 MANY = 120
 WAITING = sa.text("select count(*) from pg_locks where not granted and :holder = any(pg_blocking_pids(pid))")
 

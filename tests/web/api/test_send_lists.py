@@ -21,6 +21,8 @@ from support.factories import (
 )
 from support.traces import FORM, traces
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 SAME = "Another recipient of this order has the same address."
 NO_ADDRESS = "There is no mailing address, only an e-mail."
 SUPPRESSED = "This address is on a suppression list."

@@ -51,6 +51,7 @@ def test_a_preview_answers_with_two_pictures_that_open_without_a_token(
     assert after["files"][0] == before["files"][0] + 2
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_the_links_end_after_seven_days_and_the_files_go(
     owner: Account, container: Container, http: TestClient, clock: Clock
 ) -> None:

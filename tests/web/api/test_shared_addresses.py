@@ -1,7 +1,11 @@
 """Several people at one address: one of them is mailed, and it is the first who may be."""
 
+import pytest
+
 from quillpost.app.container import Container
 from support.factories import Account, person, postcard, run_due_jobs
+
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 SAME = "Another recipient of this order has the same address."
 SUPPRESSED = "This address is on a suppression list."

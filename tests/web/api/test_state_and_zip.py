@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from quillpost.app.container import Container
 from quillpost.web.api.responses import IGNORED_HEADER
 from support.factories import Account, Clock, postcard, run_jobs_for
@@ -82,6 +84,7 @@ def test_a_hook_prefers_the_specified_names(owner: Account) -> None:
     assert shown(other) == OURS
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_a_replay_takes_them(owner: Account, container: Container, clock: Clock) -> None:
     order = owner.send().json()["id"]
     run_jobs_for(container, clock, seconds=45)

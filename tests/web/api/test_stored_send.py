@@ -134,6 +134,7 @@ def delete_expired(container: Container) -> None:
     job.run()
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_what_was_sent_leaves_no_second_copy_of_its_recipients(owner: Account, container: Container) -> None:
     path = stored(owner)
     first = owner.get(path)

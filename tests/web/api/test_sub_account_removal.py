@@ -19,6 +19,8 @@ from support.factories import Account, make_sub_account, make_teammate
 from support.tenant_rows import insert_least
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 def remove(account: Account, sub_account: int) -> Any:
     return account.call("DELETE", f"/sub-accounts/{sub_account}")

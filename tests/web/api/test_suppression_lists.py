@@ -1,5 +1,6 @@
 """Suppression lists: lists like any other, whose people the account does not mail."""
 
+import pytest
 import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
@@ -99,6 +100,7 @@ def test_half_an_address_bars_by_its_email(owner: Account) -> None:
         assert (estimate["suppressed"], estimate["total_recipients"]) == (suppressed, 1 - suppressed)
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_half_an_address_that_comes_onto_the_list_later_stops_the_piece(
     owner: Account, container: Container, clock: Clock
 ) -> None:

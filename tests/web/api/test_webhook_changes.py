@@ -174,6 +174,7 @@ def test_a_change_of_words_alone_leaves_a_receiver_its_rest(owner: Account, cont
     assert not is_due_now(container, hook)
 
 
+@pytest.mark.usefixtures("clean_database")
 @pytest.mark.parametrize(
     ("subscribed", "event_type"), [("*", "order.status_update"), ("scans.scan_update", "scans.scan_update")]
 )
@@ -189,6 +190,7 @@ def test_a_try_says_which_event_is_on_its_way(
     assert (waiting.event_type, waiting.status) == (event_type, "pending")
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_a_try_with_an_idempotency_key_is_made_once(owner: Account, container: Container) -> None:
     hook = subscribe(owner)["id"]
     tries = [owner.post(f"/webhooks/{hook}/test", headers={"Idempotency-Key": "k"}) for _ in range(2)]

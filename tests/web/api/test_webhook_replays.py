@@ -22,6 +22,8 @@ from support.traces import traces
 from support.webhook_log import empty_queue, is_due_now, list_deliveries, send_orders, set_status, subscribe
 from support.webhook_outbox import fan_out
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 START = "2026-05-04T12:00:00Z"
 
 

@@ -10,6 +10,8 @@ from support.factories import Account, Clock
 from support.webhook_outbox import fan_out
 from support.webhook_receivers import deliver
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 def subscribe(owner: Account, **how: Any) -> int:
     made = owner.post("/webhooks", {"url": "https://example.com/hook", "type": "order.status_update"} | how)

@@ -55,6 +55,7 @@ def test_a_new_secret_is_shown_once_and_the_old_one_signs_for_a_day(
     assert signing(container, hook) == (third, second, clock.now() + timedelta(hours=24))
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_a_rotation_with_an_idempotency_key_is_made_once_and_its_secret_kept_sealed(
     owner: Account, container: Container
 ) -> None:

@@ -61,6 +61,7 @@ def connect(
     return int(grant), token
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_an_app_is_shown_with_everything_it_may_do(house: AccountPages, clock: Clock) -> None:
     house.limited  # noqa: B018 (is somebody by now)
     _, token = connect(house, house.account, LIMITED, sub_account_id=house.branch, scopes=["orders:read"], mode="live")
@@ -111,6 +112,7 @@ def test_an_app_that_was_let_in_several_times_is_one_thing(house: AccountPages, 
     assert ALL_SCOPES_LABEL in house.owner.get(PAGE).text
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_disconnecting_an_app_ends_it_wherever_it_was_let_in(house: AccountPages) -> None:
     oldest, first = connect(house, house.account, OWNER)
     _, second = connect(house, house.account, OWNER)

@@ -19,6 +19,8 @@ from support.account_pages import AccountPages
 from support.factories import Clock, make_live, run_jobs_for
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 HOME: dict[str, Any] = {
     "return_name": "Dana",
     "return_address": "1 Oak Ave",

@@ -28,6 +28,8 @@ from support.operator_pages import PrintRoomPages, page_text
 from support.production import sweep_due_orders
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 HOME = {
     "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",
     "return_postal_code": "78702",

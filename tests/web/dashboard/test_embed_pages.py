@@ -20,6 +20,8 @@ from support.account_pages import AccountPages
 from support.factories import Clock, make_live, make_sub_account
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 SITE = "https://app.example.com"
 FORM = {
     "piece": "postcard-6x9", "message": "Hi %FIRST_NAME%!", "style": "1", "audience": "person",

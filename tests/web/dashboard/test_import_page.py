@@ -14,7 +14,7 @@ from support.chromium import new_page
 from support.factories import Account, Clock, run_due_jobs
 from support.raw_http import real_server
 
-pytestmark = pytest.mark.costly
+pytestmark = [pytest.mark.costly, pytest.mark.usefixtures("clean_database")]
 
 EMAIL = "dana@example.com"
 SWITCH_ELSEWHERE = """async () => {

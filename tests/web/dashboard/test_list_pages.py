@@ -200,6 +200,7 @@ def test_a_list_is_exported_as_the_api_does_and_that_is_noted(house: AccountPage
     assert acts(house)[:2] == ["list.exported", "list.exported"]
 
 
+@pytest.mark.usefixtures("conninfo")
 def test_rows_are_pasted_looked_at_and_imported_with_a_page_that_says_how_it_went(house: AccountPages) -> None:
     rows = PASTED
     assert house.owner.post("/lists/paste", rows=" ").status_code == 422
@@ -248,6 +249,7 @@ def test_rows_are_pasted_looked_at_and_imported_with_a_page_that_says_how_it_wen
     assert house.account.get(f"/mailing-lists/{made['id']}").json()["total_recipients"] == 1
 
 
+@pytest.mark.usefixtures("conninfo")
 def test_an_import_without_streets_warns_that_nobody_can_be_mailed(house: AccountPages) -> None:
     rows = "Vorname;Strasse;E-Mail\nJana;Lindenweg;jana@example.com\nUwe;Am Markt;uwe@example.com"
     form: dict[str, Any] = {"description": "Kunden", "rows": rows}

@@ -14,6 +14,8 @@ from support.operator_pages import PrintRoomPages, page_text
 from support.production import sweep_due_orders
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 LOOK: dict[str, Any] = {
     "piece": "postcard-4x6",
     "message": "Hello there!",

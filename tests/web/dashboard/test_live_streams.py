@@ -24,6 +24,8 @@ from support.account_pages import AccountPages
 from support.giftcard_orders import item_ids_of, move_items
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("conninfo")  # a test stops the application
+
 ABOUT: Topic = ("order", 1)
 QUICK = StreamTiming(poll=0.05, heartbeat=0.2, session_check=0.1, lifetime=30)
 
@@ -59,7 +61,7 @@ class Stream:
             self.is_over = not message.get("more_body", False)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while not is_so():
                 await asyncio.sleep(0.02)
 
@@ -198,7 +200,7 @@ def test_a_server_that_stops_waits_for_no_stream(
     async def serve() -> float:
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server._serve(None))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while not server.started:
                 await asyncio.sleep(0.02)
         port = server.servers[0].sockets[0].getsockname()[1]
@@ -208,7 +210,7 @@ def test_a_server_that_stops_waits_for_no_stream(
             f"GET /orders/{order}/live HTTP/1.1\r\nHost: quillpost.test\r\nCookie: {cookie}\r\n"
             "Accept: text/event-stream\r\n\r\n".encode()
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while b"event: history" not in await reader.readline():
                 pass
         began = asyncio.get_running_loop().time()

@@ -186,6 +186,7 @@ def test_a_new_secret_takes_the_place_of_the_one_before(house: AccountPages) -> 
     assert is_secret(house, client, second)
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_deleting_says_how_many_connections_end_and_ends_them(house: AccountPages) -> None:
     client, _ = registered(house)
     path = f"{PAGE}/{client.id}/delete"

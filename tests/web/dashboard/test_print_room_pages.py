@@ -17,6 +17,8 @@ from support.factories import Clock, run_jobs_for
 from support.operator_pages import PrintRoomPages, page_text
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 FAIL = sa.text("update procrastinate_jobs set status = 'failed', attempts = 20 where task_name = :task")
 JOBS = sa.text("select task_name, status, attempts, args from procrastinate_jobs order by id")
 

@@ -28,6 +28,7 @@ def link(container: Container, email: str = "dana@example.com") -> str:
     return whole.removeprefix(container.base_url)
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_asking_says_the_same_whether_or_not_somebody_has_the_email(container: Container, browser: Browser) -> None:
     known = browser.post("/forgot", email="dana@example.com")
     written = count_rows(container)

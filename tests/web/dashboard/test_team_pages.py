@@ -82,6 +82,7 @@ def test_everyone_of_the_account_is_listed_and_nobody_else(house: AccountPages, 
     assert STRANGER not in page
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_an_invitation_goes_out_and_waits_on_the_page(house: AccountPages) -> None:
     answer = invite(house, email=" Kim@Example.com ", sub_account_id=house.branch)
     assert "The invitation is on its way." in answer.text
@@ -148,6 +149,7 @@ def test_an_invitation_can_be_taken_back(house: AccountPages) -> None:
     assert f"{OWNER} took an invitation back: {NEW}" in house.owner.get("/settings/audit").text
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_an_invitation_can_be_sent_again_for_the_same_place(house: AccountPages, clock: Clock) -> None:
     invite(house, sub_account_id=house.branch)
     first = invitation_id(house)

@@ -211,6 +211,7 @@ def test_nobody_elses_are_there(house: AccountPages, container: Container) -> No
     assert f"{URL}/live" not in house.owner.get("/webhooks").text
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_a_secret_that_is_shown_is_the_one_that_signs(house: AccountPages, container: Container) -> None:
     made = house.owner.post("/webhooks/new", url=URL, type="*", verb="post")
     [shown] = SECRET.findall(unescape(made.text))

@@ -23,6 +23,8 @@ from support.oauth_app import (
 )
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 @pytest.fixture
 def app_(container: Container, http: TestClient, owner: Account) -> OAuthApp:

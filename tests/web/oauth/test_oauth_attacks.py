@@ -24,6 +24,8 @@ from support.oauth_app import (
 )
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 
 def test_an_apps_token_is_refused_at_operator_calls(container: Container, http: TestClient) -> None:
     app = connect_app(container, http, make_operator(container, http))

@@ -25,6 +25,8 @@ from support.factories import (
 )
 from support.test_client import TestClient
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 HTML = {"Accept": "text/html"}
 NOBODYS = "ZZZZZZZZ"
 

@@ -73,6 +73,7 @@ def test_many_are_ended_at_once_whosever_they_are(http: TestClient, container: C
     assert {each.get("/ping").status_code for each in (owner, limited, *others)} == {401}
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_every_owner_has_a_letter_and_nobody_else(http: TestClient, container: Container, owner: Account) -> None:
     make_user(container, owner.id, "dana@example.com")
     make_user(container, owner.id, "second@example.com")
@@ -87,6 +88,7 @@ def test_every_owner_has_a_letter_and_nobody_else(http: TestClient, container: C
     assert other.get("/ping").status_code == 401, "within the minute it is ended all the same"
 
 
+@pytest.mark.usefixtures("clean_database")
 def test_a_report_of_nothing_that_is_good_writes_to_nobody(
     http: TestClient, container: Container, owner: Account
 ) -> None:

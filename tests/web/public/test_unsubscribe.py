@@ -1,5 +1,6 @@
 """Saying that it is enough: by looking at nothing, by a button, by one click."""
 
+import pytest
 import sqlalchemy as sa
 
 from quillpost.app.container import Container
@@ -9,6 +10,8 @@ from quillpost.notifications.service import encode_token
 from support.factories import Account, make_account, snapshot_rows
 from support.notifications import DANA, enqueue_notification, notification_rows
 from support.test_client import TestClient
+
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
 
