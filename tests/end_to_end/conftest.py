@@ -3,11 +3,14 @@
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from quillpost.accounts.models import Caller
 from support.event_receiver import EventReceiver
+from support.process_deaths import MortalService
 from support.processes import CommandRunner
 
 
@@ -33,3 +36,14 @@ def home() -> Iterator[Path]:
     home.chmod(0o755)
     yield home
     shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def service(conninfo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MortalService]:
+    with closing(MortalService(conninfo, tmp_path, monkeypatch, mode="test")) as service:
+        yield service
+
+
+@pytest.fixture
+def caller(service: MortalService) -> Caller:
+    return Caller(service.sender.id, "test")
