@@ -1,10 +1,22 @@
-"""Secrets that only open where they belong."""
+"""Secrets that only open where they belong, the file with their keys, and links that a key has signed."""
+
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
-from quillpost.core.encryption import DecryptionFailed, Encryptor, key_fingerprint, read_key_id
+from quillpost.core.encryption import DecryptionFailed, Encryptor, KeyFile, key_fingerprint, read_key_id
+from quillpost.core.errors import NotReady
+from quillpost.core.tokens import LinkSigner
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 CONTEXT = "webhooks:7:secret"
@@ -19,72 +31,34 @@ def test_what_was_sealed_opens_in_its_context(plain: bytes, context: str) -> Non
     assert encryptor().decrypt(encryptor().encrypt(plain, context=context), context=context) == plain
 
 
-def test_the_plain_bytes_do_not_show() -> None:
-    assert b"whsec" not in encryptor().encrypt(b"whsec_secret", context=CONTEXT)
-
-
-def test_the_same_secret_is_never_sealed_alike() -> None:
-    assert encryptor().encrypt(b"s", context=CONTEXT) != encryptor().encrypt(b"s", context=CONTEXT)
-
-
-def test_a_secret_moved_to_another_row_does_not_open() -> None:
-    sealed = encryptor().encrypt(b"secret", context=CONTEXT)
+def test_a_secret_does_not_show_and_opens_nowhere_else_nor_when_it_was_changed(subtests: pytest.Subtests) -> None:
+    sealed, again = (encryptor().encrypt(b"whsec_secret", context=CONTEXT) for _ in range(2))
+    assert b"whsec" not in sealed
+    assert sealed != again, "the same secret is never sealed alike"
+    flipped = {f"byte {n} changed": sealed[:n] + bytes([sealed[n] ^ 1]) + sealed[n + 1 :] for n in range(len(sealed))}
+    cut = {f"cut after {n}": sealed[:n] for n in range(len(sealed))}
+    for name, changed in (flipped | cut).items():
+        with subtests.test(name), pytest.raises(DecryptionFailed):
+            encryptor().decrypt(changed, context=CONTEXT)
     with pytest.raises(DecryptionFailed):
         encryptor().decrypt(sealed, context="webhooks:8:secret")
-
-
-def test_any_changed_byte_breaks_the_seal() -> None:
-    sealed = encryptor().encrypt(b"secret", context=CONTEXT)
-    for position in range(len(sealed)):
-        changed = bytearray(sealed)
-        changed[position] ^= 1
-        with pytest.raises(DecryptionFailed):
-            encryptor().decrypt(bytes(changed), context=CONTEXT)
-
-
-def test_any_cut_breaks_the_seal() -> None:
-    sealed = encryptor().encrypt(b"secret", context=CONTEXT)
-    for length in range(len(sealed)):
-        with pytest.raises(DecryptionFailed):
-            encryptor().decrypt(sealed[:length], context=CONTEXT)
-
-
-def test_a_secret_relabelled_with_another_key_id_does_not_open() -> None:
     same_key_twice = Encryptor({"a": NEW, "b": NEW}, "a")
-    sealed = same_key_twice.encrypt(b"secret", context=CONTEXT)
+    relabeled = b"\x01\x01b" + same_key_twice.encrypt(b"secret", context=CONTEXT)[3:]
     with pytest.raises(DecryptionFailed):
-        same_key_twice.decrypt(b"\x01\x01b" + sealed[3:], context=CONTEXT)
-
-
-def test_letters_cannot_move_between_key_id_and_context() -> None:
-    key_a, key_ab = Encryptor({"a": NEW}, "a"), Encryptor({"ab": NEW}, "ab")
-    sealed = key_a.encrypt(b"secret", context="bc")
-    relabelled = b"\x01\x02ab" + sealed[3:]
+        same_key_twice.decrypt(relabeled, context=CONTEXT)
+    # Letters cannot move between the key's id and the context.
+    moved = b"\x01\x02ab" + Encryptor({"a": NEW}, "a").encrypt(b"secret", context="bc")[3:]
     with pytest.raises(DecryptionFailed):
-        key_ab.decrypt(relabelled, context="c")
+        Encryptor({"ab": NEW}, "ab").decrypt(moved, context="c")
 
 
 def test_an_older_key_still_opens_and_the_current_one_seals() -> None:
     sealed = Encryptor({"2025": OLD}, "2025").encrypt(b"secret", context=CONTEXT)
     rotated = Encryptor({"2025": OLD, "2026": NEW}, "2026")
     assert rotated.decrypt(sealed, context=CONTEXT) == b"secret"
-    renewed = rotated.encrypt(b"secret", context=CONTEXT)
-    assert encryptor().decrypt(renewed, context=CONTEXT) == b"secret"
-
-
-def test_a_key_that_was_taken_away_opens_nothing() -> None:
-    sealed = Encryptor({"2025": OLD}, "2025").encrypt(b"secret", context=CONTEXT)
+    assert encryptor().decrypt(rotated.encrypt(b"secret", context=CONTEXT), context=CONTEXT) == b"secret"
     with pytest.raises(DecryptionFailed, match="not configured"):
         encryptor().decrypt(sealed, context=CONTEXT)
-
-
-def test_a_derived_key_depends_on_purpose_and_key() -> None:
-    links = encryptor().derive_keys("links")[0]
-    assert links == encryptor().derive_keys("links")[0]
-    assert (
-        len({links, encryptor().derive_keys("other")[0], Encryptor({"2026": OLD}, "2026").derive_keys("links")[0]}) == 3
-    )
-    assert len(links) == 32
 
 
 @pytest.mark.parametrize(
@@ -96,17 +70,25 @@ def test_keys_that_cannot_work_are_refused(keys: dict[str, bytes], current: str)
         Encryptor(keys, current)
 
 
-def test_a_key_is_known_by_a_fingerprint_that_others_do_not_share() -> None:
+def test_a_key_has_a_fingerprint_of_its_own_and_derives_another_for_each_purpose() -> None:
     sealed = Encryptor.from_keys([NEW, OLD]).encrypt(b"secret", context=CONTEXT)
     assert read_key_id(sealed) == key_fingerprint(NEW) == Encryptor.from_keys([NEW]).current_key_id
     assert key_fingerprint(NEW) != key_fingerprint(OLD)
     assert NEW.hex() not in key_fingerprint(NEW)
     assert Encryptor.from_keys([OLD, NEW]).key_ids == (key_fingerprint(OLD), key_fingerprint(NEW))
+    new, old = (Encryptor.from_keys([key]).derive_keys("links")[0] for key in (NEW, OLD))
+    assert Encryptor.from_keys([NEW, OLD]).derive_keys("links") == (new, old), "the current one first"
+    assert len({new, old, Encryptor.from_keys([NEW]).derive_keys("other")[0]}) == 3
+    assert (len(new), encryptor().derive_keys("links")[0]) == (32, new)
 
 
 def test_keys_changed_meanwhile_are_reloaded_when_needed() -> None:
     changes: list[list[bytes]] = []
-    running = Encryptor.from_keys([OLD], reload_keys=lambda: changes.pop() if changes else None)
+
+    def started() -> Encryptor:
+        return Encryptor.from_keys([OLD], reload_keys=lambda: changes.pop() if changes else None)
+
+    running = started()
     former = running.encrypt(b"secret", context=CONTEXT)
     elsewhere = Encryptor.from_keys([NEW, OLD]).encrypt(b"new", context=CONTEXT)
     with pytest.raises(DecryptionFailed, match="not configured"):
@@ -115,17 +97,198 @@ def test_keys_changed_meanwhile_are_reloaded_when_needed() -> None:
     assert running.decrypt(elsewhere, context=CONTEXT) == b"new"
     assert running.decrypt(former, context=CONTEXT) == b"secret"
     assert running.current_key_id == key_fingerprint(NEW)
+    other = started()
+    changes.append([NEW, OLD])
+    assert other.encrypt(b"secret", context=CONTEXT).startswith(Encryptor.from_keys([NEW]).current_header)
 
 
-def test_nothing_is_sealed_with_a_former_key_once_there_is_a_new_one() -> None:
-    changes = [[NEW, OLD]]
-    running = Encryptor.from_keys([OLD], reload_keys=lambda: changes.pop() if changes else None)
-    assert running.encrypt(b"secret", context=CONTEXT).startswith(Encryptor.from_keys([NEW]).current_header)
+@pytest.fixture
+def file(tmp_path: Path) -> KeyFile:
+    file = KeyFile(tmp_path / "secret.key")
+    file.create_if_missing()
+    return file
 
 
-def test_a_key_is_derived_from_every_key_the_current_one_first() -> None:
-    both = Encryptor.from_keys([NEW, OLD]).derive_keys("links")
-    assert both == (
-        Encryptor.from_keys([NEW]).derive_keys("links")[0],
-        Encryptor.from_keys([OLD]).derive_keys("links")[0],
-    )
+def start(file: KeyFile) -> Encryptor:
+    """As a service runs with it."""
+    return Encryptor.from_keys(file.read_keys(), reload_keys=file.reload_if_changed)
+
+
+def at_once(count: int, run: Callable[[], object]) -> None:
+    threads = [Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_key_file_is_made_once_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing, file = KeyFile(tmp_path / "secret.key"), KeyFile(tmp_path / "var" / "secret.key")
+    for use in (missing.read_keys, missing.add_key, lambda: missing.delete_key("0123")):
+        with pytest.raises(NotReady, match="No such file"):
+            use()
+    assert not missing.path.exists(), "whoever reads or changes makes none"
+    file.create_if_missing()
+    [key] = file.read_keys()
+    assert len(key) == 32
+    file.create_if_missing()
+    assert file.read_keys() == [key]
+    assert not file.is_accessible_to_others
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file.path, file.path.parent)] == [0o600, 0o700]
+    monkeypatch.setattr(Path, "exists", lambda _: False)
+    file.create_if_missing()
+    assert file.read_keys() == [key], "the first of two makers wins"
+    assert list(file.path.parent.iterdir()) == [file.path]
+    file.path.chmod(0o644)
+    assert KeyFile(file.path).is_accessible_to_others
+    missing.create_if_missing()
+    assert missing.read_keys() != [key]
+
+
+PRINTS_ITS_KEY = """
+import sys
+from pathlib import Path
+from quillpost.core.encryption import KeyFile
+sys.stdin.readline()
+file = KeyFile(Path(sys.argv[1]))
+file.create_if_missing()
+print(file.read_keys()[0].hex())
+"""
+
+
+def test_processes_that_start_at_once_agree_on_the_key(tmp_path: Path) -> None:
+    path = tmp_path / "secret.key"
+    command = [sys.executable, "-c", PRINTS_ITS_KEY, str(path)]
+    starters = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    for starter in starters:
+        assert starter.stdin is not None
+        starter.stdin.write("go\n")
+        starter.stdin.flush()
+    keys = {starter.communicate()[0].strip() for starter in starters}
+    assert keys == {KeyFile(path).read_keys()[0].hex()}
+
+
+@pytest.mark.parametrize("content", ["", "\n", "abcd", "no hexadecimal digits", "é" * 64, "00" * 32 + "\nabcd"])
+def test_a_damaged_key_file_is_reported_and_not_replaced(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "secret.key"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(NotReady, match="must hold 32 bytes"):
+        KeyFile(path).read_keys()
+    assert path.read_text(encoding="utf-8") == content
+    with pytest.raises(NotReady, match=r"cannot be used: .+\.$"):
+        KeyFile(path / "secret.key").create_if_missing()
+
+
+def test_a_new_key_is_the_first_and_a_former_one_is_forgotten(file: KeyFile) -> None:
+    [first] = file.read_keys()
+    new = file.add_key()
+    second, kept = file.read_keys()
+    assert (key_fingerprint(second), kept) == (new, first)
+    assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
+    assert {path.name for path in file.path.parent.iterdir()} == {"secret.key", "secret.key.lock"}
+    file.delete_key(new)
+    assert len(file.read_keys()) == 2, "the current one is never forgotten"
+    file.delete_key(key_fingerprint(first))
+    assert file.read_keys() == [second]
+    at_once(8, lambda: KeyFile(file.path).add_key())
+    assert len(file.read_keys()) == 9, "of keys that are made at once none is lost"
+
+
+def test_a_running_encryptor_reloads_the_file_only_when_it_has_changed(
+    file: KeyFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = start(file)
+    former = running.encrypt(b"secret", context=CONTEXT)
+    new = KeyFile(file.path).add_key()
+    assert (running.current_key_id, len(running.key_ids)) == (new, 2)
+    assert running.decrypt(former, context=CONTEXT) == b"secret"
+    monkeypatch.setattr(Path, "read_text", None)
+    for forged in (b"\x01\x03abc" + bytes(40), b"\x01\xff", b""):
+        with pytest.raises(Exception, match="not configured"):
+            running.decrypt(forged, context=CONTEXT)
+
+
+@pytest.mark.parametrize("content", [None, "spoiled"])
+def test_a_running_encryptor_keeps_its_keys_when_the_file_is_lost(file: KeyFile, content: str | None) -> None:
+    running = start(file)
+    sealed = running.encrypt(b"secret", context=CONTEXT)
+    file.path.unlink()
+    if content is not None:
+        file.path.write_text(content)
+    assert running.decrypt(running.encrypt(b"more", context=CONTEXT), context=CONTEXT) == b"more"
+    assert running.decrypt(sealed, context=CONTEXT) == b"secret"
+
+
+def test_a_running_encryptor_never_drops_the_last_copy_of_a_key(file: KeyFile) -> None:
+    running = start(file)
+    sealed = running.encrypt(b"secret", context=CONTEXT)
+    file.path.write_text("00" * 32)
+    with capture_logs() as logs:
+        more = running.encrypt(b"more", context=CONTEXT)
+    assert [line["event"] for line in logs] == ["keys.replaced"]
+    assert Encryptor.from_keys([bytes(32)]).decrypt(more, context=CONTEXT) == b"more", "sealed with a key that is lost"
+    assert running.decrypt(sealed, context=CONTEXT) == b"secret"
+    KeyFile(file.path).add_key()
+    assert len(running.key_ids) == 3
+    assert running.decrypt(sealed, context=CONTEXT) == b"secret"
+
+
+def test_a_running_encryptor_learns_a_key_that_it_has_missed_or_could_not_read(
+    file: KeyFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [first] = file.read_keys()
+    running = start(file)
+    new = KeyFile(file.path).add_key()
+
+    def fail(*_: object, **__: object) -> str:
+        raise OSError("too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", fail)
+        assert running.current_key_id == key_fingerprint(first)
+    KeyFile(file.path).delete_key(key_fingerprint(first))
+    assert running.current_key_id == new
+
+
+def test_threads_that_meet_a_new_key_at_once_all_know_it(file: KeyFile) -> None:
+    running = start(file)
+    KeyFile(file.path).add_key()
+    elsewhere = Encryptor.from_keys(KeyFile(file.path).read_keys()).encrypt(b"new", context=CONTEXT)
+    opened: list[bytes] = []
+    at_once(8, lambda: opened.append(running.decrypt(elsewhere, context=CONTEXT)))
+    assert opened == [b"new"] * 8
+
+
+SIGNER, OTHER = LinkSigner(lambda: [b"k" * 32]), LinkSigner(lambda: [b"x" * 32])
+EXPIRES = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+BEFORE = EXPIRES - timedelta(seconds=1)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
+def test_a_genuine_link_tells_its_file(file_id: str) -> None:
+    assert SIGNER.read_file_id(SIGNER.sign_file_id(file_id, expires_at=EXPIRES), now=BEFORE) == file_id
+
+
+def test_a_link_is_compact_and_ends_when_it_expires() -> None:
+    token = SIGNER.sign_file_id("0f8fad5b-d9cb-469f-a165-70867728950e", expires_at=EXPIRES)
+    assert re.fullmatch(r"[A-Za-z0-9_-]{76}", token), "it needs no escaping"
+    for now in (EXPIRES, EXPIRES + timedelta(days=365)):
+        assert SIGNER.read_file_id(token, now=now) is None
+
+
+def test_what_we_have_not_signed_to_the_letter_is_a_forgery() -> None:
+    token = SIGNER.sign_file_id("78", expires_at=EXPIRES)
+    changed = [
+        token[:n] + other + token[n + 1 :] for n in range(len(token)) for other in "AQgw_-=.é" if other != token[n]
+    ]
+    spelled = [token + ending for ending in ("=", "A", "\n", " ", ".", "é")]
+    garbage = ["", "A", "not a token", "é", "A" * 22, "A" * 5_000]
+    for forged in (*changed, *spelled, *garbage, OTHER.sign_file_id("78", expires_at=EXPIRES)):
+        assert SIGNER.read_file_id(forged, now=BEFORE) is None, forged
+
+
+def test_a_link_that_a_former_key_has_signed_is_good_until_it_ends() -> None:
+    token = SIGNER.sign_file_id("7", expires_at=EXPIRES)
+    changed = LinkSigner(lambda: [b"x" * 32, b"k" * 32])
+    assert (changed.read_file_id(token, now=BEFORE), changed.read_file_id(token, now=EXPIRES)) == ("7", None)
+    assert OTHER.read_file_id(changed.sign_file_id("7", expires_at=EXPIRES), now=BEFORE) == "7"

@@ -1,16 +1,24 @@
-"""The migrations, the tables as queries see them, and what a start finds."""
+"""The migrations of this release and the next, the tables as queries see them, and many rows inserted at once."""
 
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from quillpost.app.container import Container
+from quillpost.app.runtime import read_schema
+from quillpost.core.database import Tenant, Tx, engine, schema
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.engine import create_admin_engine
 from quillpost.core.database.migrations.upgrade import config_of
@@ -20,12 +28,13 @@ from quillpost.core.database.schema import (
     SchemaState,
     list_revisions,
     migrate,
-    read_schema_state,
     require_current,
     required_revision,
 )
-from quillpost.core.database.tables.base import metadata
+from quillpost.core.database.tables.base import mailing_lists, metadata, recipients
 from quillpost.core.errors import NotReady
+from support.orders import open_account
+from support.tenant_rows import insert_least
 from support.waiting import wait_until
 
 _numbers = count()
@@ -44,18 +53,10 @@ def empty(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
         admin.execute(f"drop database {name} with (force)")
 
 
-def state_of(conninfo: str) -> SchemaState:
-    engine = create_admin_engine(conninfo)
-    with engine.connect() as connection:
-        return read_schema_state(connection)
-
-
-def differences(conninfo: str) -> list[Any]:
+def differences(connection: sa.Connection) -> list[Any]:
     """What the database has and tables.py has not, or the other way round."""
-    engine = create_admin_engine(conninfo)
-    with engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True, "include_name": is_described})
-        return [found for found in compare_metadata(context, metadata) if found[0] not in NOISE]
+    context = MigrationContext.configure(connection, opts={"compare_type": True, "include_name": is_described})
+    return [found for found in compare_metadata(context, metadata) if found[0] not in NOISE]
 
 
 def is_described(name: str | None, kind: str, _parents: object) -> bool:
@@ -63,87 +64,146 @@ def is_described(name: str | None, kind: str, _parents: object) -> bool:
     return kind != "table" or not (name or "").startswith(("procrastinate_", "alembic_", "deliveries_"))
 
 
-def write_revision(conninfo: str, revision: str) -> None:
-    with psycopg.connect(conninfo) as admin:
-        admin.execute("update alembic_version set version_num = %s", [revision])
-
-
-def test_the_revisions_that_file_names_tell_are_those_that_the_migrations_follow() -> None:
-    known = ScriptDirectory.from_config(config_of(MIGRATIONS_FOLDER)).walk_revisions()
-    assert list_revisions() == [script.revision for script in known][::-1]
-
-
-def test_the_baseline_runs_every_script_in_its_folder() -> None:
-    baseline = ScriptDirectory.from_config(config_of(MIGRATIONS_FOLDER)).get_revision("0001")
+def test_every_migration_and_every_script_of_the_baseline_is_known() -> None:
+    scripts = ScriptDirectory.from_config(config_of(MIGRATIONS_FOLDER))
+    assert list_revisions() == [script.revision for script in scripts.walk_revisions()][::-1]
     folder = MIGRATIONS_FOLDER / "versions" / "0001_baseline"
-    assert sorted(baseline.module.SCRIPTS) == sorted(script.stem for script in folder.iterdir())
+    assert sorted(scripts.get_revision("0001").module.SCRIPTS) == sorted(script.stem for script in folder.iterdir())
 
 
 def test_the_migrations_make_exactly_the_tables_that_queries_know(empty: str) -> None:
-    migrate(empty)
-    assert differences(empty) == []
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "alter table orders add column surprise text",
-        "alter table orders drop column message",
-        "alter table orders alter column message drop not null",
-        "alter table orders alter column leads_fee type text",
-        "create table surprises (id bigint)",
-    ],
-)
-def test_a_difference_would_be_noticed(conninfo: str, change: str) -> None:
-    with psycopg.connect(conninfo) as admin:
-        admin.execute(change)
-    assert differences(conninfo) != []
-
-
-def test_an_empty_database_is_filled(empty: str) -> None:
-    assert state_of(empty).status == "empty"
-    assert migrate(empty).status == "empty"
-    assert state_of(empty) == SchemaState("current", required_revision(), required_revision())
-
-
-def test_migrating_again_changes_nothing(conninfo: str) -> None:
-    catalogue = "select oid, relname, relfilenode from pg_class order by oid"
-    with psycopg.connect(conninfo) as admin:
-        before = admin.execute(catalogue).fetchall()
-    assert migrate(conninfo).status == "current"
-    with psycopg.connect(conninfo) as admin:
-        assert admin.execute(catalogue).fetchall() == before
-
-
-def test_two_migrations_at_once_take_turns(empty: str) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        both = [run.result() for run in [pool.submit(migrate, empty), pool.submit(migrate, empty)]]
-    assert sorted(before.status for before in both) == ["current", "empty"]
-
-
-def test_a_migration_waits_while_another_holds_the_turn(empty: str) -> None:
-    waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
-    with psycopg.connect(empty) as other, ThreadPoolExecutor(1) as pool:
-        other.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK_KEY])
-        migration = pool.submit(migrate, empty)
-        wait_until(lambda: other.execute(waiting).fetchone() == (1,))
-        assert not migration.done()
-        other.rollback()
-        assert migration.result().status == "empty"
-
-
-def test_a_schema_of_a_later_release_is_left_alone(conninfo: str) -> None:
-    write_revision(conninfo, "9999")
-    assert state_of(conninfo).status == "newer"
-    with pytest.raises(NotReady, match=r"\(9999\) is newer than this release knows"):
-        migrate(conninfo)
-    assert state_of(conninfo).revision == "9999"
-
-
-def test_an_empty_database_is_not_current(empty: str) -> None:
+    assert read_schema(empty).status == "empty"
     with pytest.raises(NotReady, match="The database is empty"):
-        require_current(state_of(empty))
+        require_current(read_schema(empty))
+    assert migrate(empty).status == "empty"
+    assert read_schema(empty) == SchemaState("current", required_revision(), required_revision())
+    require_current(read_schema(empty))
+    catalog = "select oid, relname, relfilenode from pg_class order by oid"
+    with psycopg.connect(empty) as admin:
+        before = admin.execute(catalog).fetchall()
+    assert migrate(empty).status == "current", "migrating again changes nothing"
+    with psycopg.connect(empty) as admin:
+        assert admin.execute(catalog).fetchall() == before
+
+    with create_admin_engine(empty).connect() as connection:
+        assert differences(connection) == []
+        for change in (
+            "alter table orders add column surprise text",
+            "alter table orders drop column message",
+            "alter table orders alter column status drop not null",
+            "alter table orders alter column leads_fee type text",
+            "create table surprises (id bigint)",
+        ):
+            connection.execute(sa.text(change))
+        noticed = {found[0] if isinstance(found, tuple) else found[0][0] for found in differences(connection)}
+        assert noticed == {"remove_column", "add_column", "modify_nullable", "modify_type", "remove_table"}
+        connection.rollback()
 
 
-def test_the_release_s_own_schema_is_current(conninfo: str) -> None:
-    require_current(state_of(conninfo))
+def test_migrations_at_once_take_turns(empty: str) -> None:
+    waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+    with psycopg.connect(empty) as other, ThreadPoolExecutor(2) as pool:
+        other.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK_KEY])
+        migrations = [pool.submit(migrate, empty) for _ in range(2)]
+        wait_until(lambda: other.execute(waiting).fetchone() == (2,))
+        assert not any(migration.done() for migration in migrations)
+        other.rollback()
+        assert sorted(migration.result().status for migration in migrations) == ["current", "empty"]
+
+
+THIS, NEXT = "0001", "0002"
+ACCOUNT = "insert into accounts (email, name, created_at, updated_at) values ('a@example.com', 'Ada', now(), now())"
+ADD_COLUMN = "alter table accounts add column motto text not null default '100% %s :ink';"
+
+
+@pytest.fixture
+def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The script of its migration, which our template made; the others are ours."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(schema.MIGRATIONS_FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    command.revision(config_of(folder), message="motto", rev_id=NEXT)
+    script = folder / "versions" / f"{NEXT}_motto.sql"
+    script.write_text(ADD_COLUMN)
+    monkeypatch.setattr(schema, "MIGRATIONS_FOLDER", folder)
+    list_revisions.cache_clear()
+    yield script
+    list_revisions.cache_clear()
+
+
+def test_the_next_release_upgrades_a_database_of_this_one_and_leaves_its_rows(
+    conninfo: str, next_release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with psycopg.connect(conninfo) as admin:
+        admin.execute(ACCOUNT)
+    with pytest.raises(NotReady, match=r"\(0001\) is older than this release needs \(0002\).* run `quillpost migrate`"):
+        require_current(read_schema(conninfo))
+    next_release.write_text(ADD_COLUMN + "select 1 / 0")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        migrate(conninfo)
+    assert read_schema(conninfo).revision == THIS
+    with pytest.raises(psycopg.errors.UndefinedColumn), psycopg.connect(conninfo) as admin:
+        admin.execute("select motto from accounts")
+
+    next_release.write_text(ADD_COLUMN)
+    with ThreadPoolExecutor(2) as pool:
+        both = [run.result() for run in [pool.submit(migrate, conninfo), pool.submit(migrate, conninfo)]]
+    assert sorted(both, key=lambda state: state.status) == [
+        SchemaState("current", NEXT, NEXT), SchemaState("older", THIS, NEXT),
+    ]  # fmt: skip
+    assert read_schema(conninfo) == SchemaState("current", NEXT, NEXT)
+    with psycopg.connect(conninfo) as admin:
+        assert admin.execute("select motto from accounts").fetchall() == [("100% %s :ink",)]
+
+    monkeypatch.setattr(schema, "list_revisions", lambda: [THIS])
+    assert read_schema(conninfo).status == "newer"
+    with pytest.raises(NotReady, match=r"\(0002\) is newer than this release knows \(0001\)"):
+        migrate(conninfo)
+    assert read_schema(conninfo).revision == NEXT
+
+
+MOMENT = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
+COLUMNS = ("account_id", "mailing_list_id", "name", "company", "city", "dob", "created_at", "updated_at")
+AWKWARD = ("", "\\N", "a\tb", "two\nlines", "back\\slash", "\\.", "'; drop table items; --", "Zoë 🎈", None)
+
+
+def rows_for(account_id: int, list_id: int, how_many: int) -> list[tuple[Any, ...]]:
+    return [
+        (account_id, list_id, AWKWARD[n % len(AWKWARD)], str(n), None, date(2000, 1, 1), MOMENT, MOMENT)
+        for n in range(how_many)
+    ]
+
+
+def stored(tx: Tx, list_id: int) -> list[tuple[Any, ...]]:
+    chosen = sa.select(*(recipients.c[name] for name in COLUMNS)).where(recipients.c.mailing_list_id == list_id)
+    return [tuple(row) for row in tx.execute(chosen.order_by(recipients.c.id))]
+
+
+@pytest.mark.parametrize("few", [0, 1_000], ids=["copy", "plain"])
+def test_rows_inserted_in_bulk_arrive_as_they_were_or_not_at_all(
+    container: Container, account: int, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(engine, "MAX_PLAIN_INSERTS", few)
+    stranger = open_account(container, "stranger@example.com").account_id
+    with container.db.transaction(Tenant(account)) as tx:
+        list_id, other = (int(insert_least(tx, mailing_lists, {"account_id": account})) for _ in range(2))
+        rows = rows_for(account, list_id, 300)
+        engine.insert_rows(tx, recipients, COLUMNS, rows)
+        assert stored(tx, list_id) == rows
+    foreign = [*rows_for(account, other, 60), *rows_for(stranger, other, 1)]
+    with pytest.raises(Exception, match="row-level security policy"), container.db.transaction(Tenant(account)) as tx:
+        engine.insert_rows(tx, recipients, COLUMNS, foreign)
+    with container.db.system_transaction() as tx:
+        assert stored(tx, other) == []
+
+
+def test_no_row_is_lost_where_one_way_ends_and_the_other_begins(container: Container, account: int) -> None:
+    with container.db.transaction(Tenant(account)) as tx:
+        for how_many in (0, 1, engine.MAX_PLAIN_INSERTS, engine.MAX_PLAIN_INSERTS + 1):
+            list_id = int(insert_least(tx, mailing_lists, {"account_id": account}))
+            engine.insert_rows(tx, recipients, COLUMNS, rows_for(account, list_id, how_many))
+            assert len(stored(tx, list_id)) == how_many
+        # Again in one transaction, with other columns.
+        fewer = [(account, list_id, MOMENT, MOMENT)] * 60
+        names = ("account_id", "mailing_list_id", "created_at", "updated_at")
+        engine.insert_rows(tx, recipients, names, fewer)
+        assert len(stored(tx, list_id)) == engine.MAX_PLAIN_INSERTS + 61
