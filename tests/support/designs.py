@@ -1,8 +1,8 @@
-"""Sample designs, copies and pictures for the tests of finished pieces, and the studio that makes them."""
+"""Sample designs, copies and pictures for the tests of finished pieces, and the renderer that makes them."""
 
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -56,6 +56,8 @@ JENNY = Addressee(
 TRACKING = "00270123456000000017"
 ROUTING = "98227587412"
 QR_URL = "https://q.example.com/s/AbC123"
+OPT_OUT = "No more mail? quillpost.example/stop ABC123"
+CLAIM = GiftcardClaim("7ABC-DEFG-HJKMN-PQRS-TVWX-YZ012", "https://q.example.com/gift/7ABCDEFGHJKMNPQRSTVWXYZ012")
 # A tenth of a millimetre in points: places are rounded to tenths of a point, and leanings a little as well.
 HAIR = 0.3
 MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
@@ -94,6 +96,10 @@ def copy(
     opt_out: str | None = None,
 ) -> Copy:
     return Copy(item_id, design, addressee, tracking, ROUTING if tracking else "", qr_url, claim, opt_out)
+
+
+FULL = copy(qr_url=QR_URL, claim=CLAIM, opt_out=OPT_OUT)
+"""With all that a copy can have."""
 
 
 def compose_item(
@@ -138,6 +144,30 @@ def cropped(picture: Image.Image, box: Box, dpi: int) -> Image.Image:
             round(picture.height - box.bottom * scale),
         )
     )
+
+
+def ring(box: Box, width: float) -> list[Box]:
+    """What lies around a box, that far, in four strips."""
+    outer = box.expand(width)
+    return [
+        Box(outer.left, outer.bottom, outer.width, width),
+        Box(outer.left, box.top, outer.width, width),
+        Box(outer.left, outer.bottom, width, outer.height),
+        Box(box.right, outer.bottom, width, outer.height),
+    ]
+
+
+def around(boxes: Iterable[Box | None]) -> Box:
+    """The one box around them."""
+    known = [box for box in boxes if box]
+    left, bottom = min(box.left for box in known), min(box.bottom for box in known)
+    return Box(left, bottom, max(box.right for box in known) - left, max(box.top for box in known) - bottom)
+
+
+def inches(box: Box | None) -> tuple[float, ...]:
+    """Left, bottom, width and height, to a thousandth."""
+    assert box is not None
+    return tuple(round(length / INCH, 3) for length in (box.left, box.bottom, box.width, box.height))
 
 
 def count_colors(picture: Image.Image) -> set[object]:

@@ -1,0 +1,217 @@
+"""The codes that machines read: the Intelligent Mail barcode's bars and the QR code's modules."""
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from string import ascii_letters, digits
+from typing import Any
+
+import numpy as np
+import pikepdf
+import pypdfium2 as pdfium
+import pytest
+import segno
+import zxingcpp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from segno import consts
+
+from quillpost.rendering.codes.barcode import BarcodeError, encode_barcode, encode_barcode_lines, encode_barcodes
+from quillpost.rendering.codes.qr import QrEncoder, QrSymbol, TooLongForQr, draw_qr, find_version, qr_version
+from quillpost.rendering.models import Box
+
+# From the postal service's published encoder test cases.
+VECTORS = [
+    ("12456321478955412336", "", "DAAAAFDDTTFFTATFADDTTFDDDADDFADDTTADFFFDDFDFAFFFDDTAFTFATFDTTTDFT"),
+    ("22645874125632145236", "", "DTAFTTDFTDAATTDAFDTFTFFFDTFFFAATTFTTTAFDFDTFDFDFDDFADDAATATFADFAF"),
+    ("94561236589741252214", "", "DATAAFTTTTATDTDFDDFTDATAFAATDFATDTDFAAFFFDAAAAAFADAFTTTFADTDFTAFA"),
+    ("40120111574675115924", "62176", "AFDDADATAFDTDTTFAATDDTDFTDDDAFTFFTDTTATFAADFTFTFFADAAFAADFFDAADDT"),
+    ("83145874125896325544", "65258", "AFDFAFAFFDTAFFADTAFTATFADDAFFDFFTTDDTTDTAFFDTTDTTATTFFTTDTDTAADTD"),
+    ("94384893257548459459", "23876", "DTTADTTTAAATTTTTTFAATAFFTAFDTADDAFATTDFFFFDAFFDAATTADDTFAFFFFDDTF"),
+    ("90456778976541564155", "859859409", "FDFTADFFFDTFDDDADTFDDFFDADDTTFAFAFAFAATTFAFTDTTDDAAADDFDDDATFTDFA"),
+    ("92301284092858039032", "039549329", "ADAFDTDATTFFDFAADDTFTFADFTFDFFFFTDADDAAFADADDTDFTDAATATFTTFATFFTA"),
+    ("23789473204739839788", "782934758", "TTDDAFFFDFDTDFATDFADDFAAFTDTFFADDFFFFDAAFTAFDFTDDFAFTDDTFFDFAADDD"),
+    ("82205455868913559972", "54765515722", "TTTADTFFADAFDTTFDTAADATFFFADFFTDDFFFATDADAATAAADDATFTAADFADTADADD"),
+    ("71456321478965412365", "58965123645", "DDFDDTTFDADTDFFDFDAAFDTTDDDTDTTFTAFTDDATFDAATAFFFDAAAFTDTFFDAFDFA"),
+    ("42563214558978541236", "12364587456", "FTTTFATFTTATDFTATTFADTFATDAFTFDDTDAATDTATTATFDDFFFFTDFDTDFDFTDTDF"),
+]
+REFUSED = [
+    ("54765515722", "51135759461", 9),
+    ("", "46589321479", 9),
+    ("  987654321098765432", "012345678901", 9),
+    ("4012X111574675115924", "62176609110", 10),
+    ("4258963*45&123654785", "57280157428095740957438957498", 10),
+    ("٠" * 20, "", 10),
+    ("58412598741256321456", "45879654123", 11),
+    ("53055494689272602879", "53055494689272602879", 12),
+    ("44125632147896541236", "132589", 12),
+    ("53055494689272602879", "137655B3689", 13),
+]
+NUMBERS = st.tuples(st.integers(0, 9), st.integers(0, 4), st.integers(0, 10**18 - 1))
+CODE = st.tuples(
+    NUMBERS.map(lambda n: f"{n[0]}{n[1]}{n[2]:018}"),
+    st.just("") | st.sampled_from((5, 9, 11)).flatmap(lambda n: st.integers(0, 10**n - 1).map(f"{{:0{n}}}".format)),
+)
+
+
+def encoded(codes: Sequence[tuple[str, str]]) -> list[str]:
+    return [bars.decode() for bars in encode_barcodes(codes)]
+
+
+def test_digits_become_the_published_bars_alone_and_in_a_batch() -> None:
+    codes, published = [case[:2] for case in VECTORS], [case[2] for case in VECTORS]
+    assert [encode_barcode(*code) for code in codes] == encoded(codes) == published
+    assert encode_barcodes([]) == []
+    tracking, routing, bars = VECTORS[-1]
+    lines = [f"{tracking} {routing}\n", f"{tracking[:-1]}\n", "\n", f"{tracking} 1\n"]
+    assert list(encode_barcode_lines(lines)) == [bars, "error 09", "error 09", "error 12"]
+
+
+def test_wrong_digits_are_refused_with_the_published_code_and_refuse_their_batch(subtests: pytest.Subtests) -> None:
+    right = VECTORS[0][:2]
+    for tracking, routing, code in REFUSED:
+        with subtests.test(tracking, routing=routing):
+            with pytest.raises(BarcodeError) as alone:
+                encode_barcode(tracking, routing)
+            with pytest.raises(BarcodeError) as in_batch:
+                encode_barcodes([right, (tracking, routing), right])
+            assert alone.value.code == in_batch.value.code == code
+
+
+@given(st.lists(CODE, max_size=30))
+def test_a_batch_gives_what_each_piece_gives_alone(codes: list[tuple[str, str]]) -> None:
+    edges = [("0" * 20, ""), ("94" + "9" * 18, "9" * 11), ("00" + "9" * 18, "0" * 5), ("94" + "0" * 18, "0" * 9)]
+    assert encoded(edges + codes) == [encode_barcode(*code) for code in edges + codes]
+
+
+@pytest.mark.skipif("QUILLPOST_IMB_CASES" not in os.environ, reason="names no file of cases")
+def test_every_published_case_matches() -> None:
+    with Path(os.environ["QUILLPOST_IMB_CASES"]).open(newline="") as file:
+        cases = [row for row in csv.reader(file) if row]
+    valid = [row for row in cases if row[4] == "00"]
+    assert (len(cases) >= 10_000, len(valid) >= 8_000) == (True, True)
+    assert [case for case in cases if outcome(case[1], case[2]) != (case[3], case[4])] == []
+    assert encoded([(case[1], case[2]) for case in valid]) == [case[3] for case in valid]
+
+
+def outcome(tracking: str, routing: str) -> tuple[str, str]:
+    try:
+        return encode_barcode(tracking, routing), "00"
+    except BarcodeError as refusal:
+        return "", f"{refusal.code:02d}"
+
+
+BASE = "https://mail.example.com/q/"
+LETTERS = ascii_letters + digits
+
+
+def random_text(random: Random, length: int) -> str:
+    return "".join(random.choices(LETTERS, k=length))
+
+
+def segno_rows(text: str) -> list[str]:
+    code = segno.make(text, error="m", mode="byte", mask=2, micro=False, boost_error=False)
+    return ["".join("1" if module else "0" for module in row) for row in code.matrix]
+
+
+def zxing_rows(text: str) -> list[str]:
+    code = zxingcpp.create_barcode(text, zxingcpp.BarcodeFormat.QRCode, ec_level="M")
+    picture = np.array(code.to_image(scale=1, add_quiet_zones=False))
+    return ["".join("1" if module < 128 else "0" for module in row) for row in picture]
+
+
+def bits(rows: Sequence[str]) -> int:
+    return int("".join(rows), 2)
+
+
+def read(symbol: QrSymbol) -> str:
+    modules = np.array([[module == "0" for module in row] for row in symbol.rows()])
+    picture = np.kron(np.pad(modules, 4, constant_values=True), np.ones((4, 4))).astype(np.uint8) * 255
+    (found,) = zxingcpp.read_barcodes(picture)
+    return str(found.text)
+
+
+def test_every_version_has_the_published_blocks_and_is_drawn_as_segno_draws_it(subtests: pytest.Subtests) -> None:
+    table: Any = consts.ECC
+    for version in range(1, 41):
+        with subtests.test(version=version):
+            published = table[version][consts.ERROR_LEVEL_M]
+            blocks = [(block.num_data, block.num_total) for block in published for _ in range(block.num_blocks)]
+            symbol = qr_version(version)
+            assert [(length, length + symbol.checks_per_block) for length in symbol.block_lengths] == blocks
+            if version in (*range(1, 12), 14, 21, 32, 40):
+                text = random_text(Random(version), (8 * symbol.data_length - 4 - symbol.count_bits) // 8)
+                assert find_version(len(text)) == version
+                assert QrEncoder().encode(text).rows() == segno_rows(text)
+
+
+@settings(max_examples=25)
+@given(st.text(LETTERS + "-_~%?=&.", min_size=1, max_size=40), st.integers(0, 2**32))
+def test_two_texts_differ_in_the_modules_in_which_segno_draws_them_differently(code: str, seed: int) -> None:
+    """What pads a symbol is no part of its text, and segno pads with one zero more: it cancels out."""
+    other = random_text(Random(seed), len(code))
+    encoder = QrEncoder()
+    ours = bits(encoder.encode(BASE + code).rows()) ^ bits(encoder.encode(BASE + other).rows())
+    assert ours == bits(segno_rows(BASE + code)) ^ bits(segno_rows(BASE + other))
+
+
+def test_symbols_with_padding_are_those_that_zxing_draws_with_the_same_mask() -> None:
+    random, encoder, alike = Random(5), QrEncoder(), 0
+    for _ in range(800):
+        url = BASE + random_text(random, 8)
+        ours, theirs = encoder.encode(url).rows(), zxing_rows(url)
+        if theirs[8][:6] == ours[8][:6]:  # its level and mask
+            assert ours == theirs
+            alike += 1
+    assert alike
+
+
+@settings(max_examples=60)
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=120))
+def test_any_ascii_text_is_read_back(text: str) -> None:
+    assert read(QrEncoder().encode(text)) == text
+
+
+def test_what_an_encoder_has_learned_changes_nothing() -> None:
+    random, learned = Random(9), QrEncoder()
+    urls = [BASE + random_text(random, random.choice((6, 8))) for _ in range(300)]
+    urls += ["HI", "no slash", "https://elsewhere.example/x", BASE]
+    assert [learned.encode(url) for url in urls] == [QrEncoder().encode(url) for url in urls]
+    assert [read(learned.encode(url)) for url in urls[-30:]] == urls[-30:]
+
+
+def test_the_version_grows_with_the_text_until_there_is_none() -> None:
+    assert [find_version(length) for length in (1, 14, 15, 26, 27, 2331)] == [1, 1, 2, 2, 3, 40]
+    with pytest.raises(TooLongForQr, match="2332 letters"):
+        QrEncoder().encode("x" * 2332)
+    with pytest.raises(UnicodeEncodeError):
+        QrEncoder().encode("https://q.example/é")
+
+
+def test_a_drawn_symbol_can_be_scanned_from_its_page() -> None:
+    """Also by way of pikepdf, which must find where the inline image ends."""
+    for length in (1, 8, 30, 90, 200):
+        url = BASE + random_text(Random(length), length)
+        with pikepdf.new() as document:
+            page = document.add_blank_page(page_size=(120, 140))
+            page.Contents = document.make_stream(draw_qr(QrEncoder().encode(url), Box(20, 30.004, 80, 80)))
+            instructions = pikepdf.parse_content_stream(page)
+            page.Contents = document.make_stream(pikepdf.unparse_content_stream(instructions))
+            picture = rendered(document)
+        assert [str(each.operator) for each in instructions] == ["q", "g", "cm", "INLINE IMAGE", "Q"]
+        assert [found.text for found in zxingcpp.read_barcodes(picture)] == [url]
+        ink = np.argwhere(picture < 128)
+        assert ink.min(0).tolist() == pytest.approx([30 * 4, 20 * 4], abs=1)
+        assert ink.max(0).tolist() == pytest.approx([110 * 4, 100 * 4], abs=1)
+
+
+def rendered(document: pikepdf.Pdf) -> NDArray[np.uint8]:
+    """The first page in gray, four pixels a point."""
+    file = io.BytesIO()
+    document.save(file)
+    with pdfium.PdfDocument(file.getvalue()) as opened:
+        return np.array(opened[0].render(scale=4, grayscale=True).to_numpy())
