@@ -1,4 +1,4 @@
-"""The delivery log: what was sent, what waits, what was said; and one more try."""
+"""The delivery log: what was sent, what waits, what was answered; and one more try."""
 
 from typing import Any
 
@@ -7,8 +7,9 @@ import pytest
 from quillpost.accounts.queries import insert_token
 from quillpost.app.container import Container
 from quillpost.notifications.webhooks import deliveries
-from quillpost.notifications.webhooks.rules import ORDER_STATUS_EVENT
-from support.factories import Account, Clock, make_live, make_sub_account, make_teammate
+from quillpost.notifications.webhooks.rules import EVENT_TYPES, ORDER_STATUS_EVENT
+from support.factories import Account, Clock, make_sub_account, make_teammate
+from support.mailing_lists import message
 from support.traces import traces
 from support.webhook_log import (
     URL,
@@ -20,11 +21,12 @@ from support.webhook_log import (
     set_status,
     subscribe,
 )
+from support.webhook_outbox import fan_out
+from support.webhook_receivers import deliver
 
 KEYS = {
     "id", "event_id", "event_type", "url", "status", "attempts", "request_body", "response_status",
-    "response_body", "error", "created_at", "next_attempt_at", "delivered_at",
-    "waits_for",
+    "response_body", "error", "created_at", "next_attempt_at", "delivered_at", "waits_for",
 }  # fmt: skip
 BODY = '{"event_type":"order.status_update"}'
 SENT = {"status": "delivered", "attempts": 1, "body": BODY, "response_status": 200, "next_at": None}
@@ -33,6 +35,10 @@ GIVEN_UP = {"status": "failed", "attempts": 10, "body": BODY, "next_at": None, "
 
 def retry(account: Account, hook: int, delivery: int, **how: Any) -> Any:
     return account.post(f"/webhooks/{hook}/deliveries/{delivery}/retry", **how)
+
+
+def read(account: Account, hook: int, delivery: int) -> dict[str, Any]:
+    return dict(account.get(f"/webhooks/{hook}/deliveries/{delivery}").json())
 
 
 def test_what_waits_is_listed_newest_first_and_read_alike(owner: Account, container: Container) -> None:
@@ -47,46 +53,36 @@ def test_what_waits_is_listed_newest_first_and_read_alike(owner: Account, contai
     [last] = list_deliveries(owner, hook, items_per_page=3, page=2)
     assert last["id"] < min(ids)
     assert list_deliveries(owner, hook, page=5) == []
-    assert last | {"id": 0, "event_id": ""} == {
-        "id": 0,
-        "event_id": "",
+    nothing = dict.fromkeys(("request_body", "response_status", "response_body", "error", "waits_for", "delivered_at"))
+    assert last == nothing | {
+        "id": last["id"],
+        "event_id": last["event_id"],
         "event_type": "order.status_update",
         "url": URL,
         "status": "pending",
         "attempts": 0,
-        "request_body": None,
-        "response_status": None,
-        "response_body": None,
-        "error": None,
         "created_at": "2026-05-04T12:00:00Z",
         "next_attempt_at": "2026-05-04T12:00:00Z",
-        "waits_for": None,
-        "delivered_at": None,
     }
-    assert owner.get(f"/webhooks/{hook}/deliveries/{last['id']}").json() == last
+    assert read(owner, hook, last["id"]) == last
 
 
 def test_the_outcome_of_a_delivery_is_shown(owner: Account, container: Container) -> None:
-    hook = subscribe(owner)
+    hook, by_get = subscribe(owner), subscribe(owner, verb="get")
     send_orders(container, owner)
     second, first = (row["id"] for row in list_deliveries(owner, hook))
     set_delivery(container, first, **SENT, response_body="Thanks", delivered_at=container.clock())
     set_delivery(container, second, **GIVEN_UP)
-    sent, lost = (owner.get(f"/webhooks/{hook}/deliveries/{each}").json() for each in (first, second))
+    sent, lost = (read(owner, hook, each) for each in (first, second))
     assert (sent["status"], sent["attempts"], sent["request_body"]) == ("delivered", 1, BODY)
     assert (sent["response_status"], sent["response_body"]) == (200, "Thanks")
     assert (sent["delivered_at"], sent["next_attempt_at"]) == ("2026-05-04T12:00:00Z", None)
     assert (lost["status"], lost["error"], lost["next_attempt_at"]) == ("failed", "No answer.", None)
-
-
-def test_a_delivery_by_get_shows_the_requested_url(owner: Account, container: Container) -> None:
-    hook = subscribe(owner, verb="get")
-    send_orders(container, owner)
-    waiting, sent = list_deliveries(owner, hook)
-    set_delivery(container, sent["id"], **SENT | {"body": f"{URL}?event_type=order.status_update"})
-    shown = owner.get(f"/webhooks/{hook}/deliveries/{sent['id']}").json()
-    assert (shown["url"], shown["request_body"]) == (f"{URL}?event_type=order.status_update", None)
-    assert waiting["url"] == URL
+    waiting, last = list_deliveries(owner, by_get)
+    asked_for = f"{URL}?event_type=order.status_update"
+    set_delivery(container, last["id"], **SENT | {"body": asked_for})
+    shown = read(owner, by_get, last["id"])
+    assert (shown["url"], shown["request_body"], waiting["url"]) == (asked_for, None, URL)
 
 
 def test_the_log_is_filtered_by_status_and_by_type(owner: Account, container: Container) -> None:
@@ -110,35 +106,24 @@ def test_the_log_is_filtered_by_status_and_by_type(owner: Account, container: Co
     assert "Known: pending, delivered, failed." in wrong.json()["errors"]["status"][0]
 
 
-def test_a_log_that_is_too_long_is_looked_through_from_its_newest(
+def test_a_log_that_is_too_long_is_searched_from_its_newest(
     owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "MAX_LISTED", 3)
+    """A rare type is not looked for in all that a subscription ever received."""
     hook = subscribe(owner)
     send_orders(container, owner, 2)
-    listed = [
-        owner.get(f"/webhooks/{hook}/deliveries", params={"items_per_page": 2, "page": page}).json()
-        for page in (1, 2, 3)
-    ]
-    assert [len(page["data"]) for page in listed] == [2, 1, 0]
-    assert {(page["meta"]["total"], page["meta"]["truncated"]) for page in listed} == {(3, True)}
-
-
-def test_a_type_is_looked_for_among_the_newest(
-    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A rare one is not looked for in all that a subscription was ever told."""
-    hook = subscribe(owner)
-    send_orders(container, owner, 2)
-    types = [row["event_type"] for row in owner.get(f"/webhooks/{hook}/deliveries").json()["data"]]
+    types = [row["event_type"] for row in list_deliveries(owner, hook)]
     assert types[-1] == ORDER_STATUS_EVENT, "the first is the oldest"
-    path = f"/webhooks/{hook}/deliveries?event_type={ORDER_STATUS_EVENT}"
+    path = f"/webhooks/{hook}/deliveries"
     for most in (len(types), len(types) - 1):
         monkeypatch.setattr(deliveries, "MAX_LISTED", most)
-        listed, count = owner.get(path).json(), types[:most].count(ORDER_STATUS_EVENT)
-        is_truncated = most < len(types)
+        listed = owner.get(path, params={"event_type": ORDER_STATUS_EVENT}).json()
+        count = types[:most].count(ORDER_STATUS_EVENT)
         assert (listed["meta"]["total"], len(listed["data"])) == (count, count)
-        assert listed["meta"]["truncated"] == is_truncated
+        assert listed["meta"]["truncated"] == (most < len(types))
+    pages = [owner.get(path, params={"items_per_page": 2, "page": page}).json() for page in (1, 2, 3)]
+    assert [len(page["data"]) for page in pages] == [2, 1, 0]
+    assert {(page["meta"]["total"], page["meta"]["truncated"]) for page in pages} == {(3, True)}
 
 
 def test_one_that_waits_is_tried_now_and_one_that_failed_once_more(
@@ -154,10 +139,9 @@ def test_one_that_waits_is_tried_now_and_one_that_failed_once_more(
         back_off(container, hook)
         tried = retry(owner, hook, delivery)
         assert tried.status_code == 200
-        now = clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         body = tried.json()
         assert (body["id"], body["status"], body["attempts"]) == (delivery, "pending", attempts)
-        assert body["next_attempt_at"] == now
+        assert body["next_attempt_at"] == clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         assert is_due_now(container, hook)
     assert len(list_deliveries(owner, hook)) == 2
 
@@ -169,76 +153,50 @@ def test_one_that_arrived_goes_again_as_the_same_event(owner: Account, container
     set_delivery(container, first["id"], **SENT, delivered_at=clock.now())
     clock.advance(minutes=1)
     back_off(container, hook)
-    again = retry(owner, hook, first["id"]).json()
+    again, same = (retry(owner, hook, first["id"], headers={"Idempotency-Key": "again"}).json() for _ in range(2))
+    assert again == same
     assert again["id"] > first["id"]
     assert (again["event_id"], again["event_type"]) == (first["event_id"], first["event_type"])
     assert (again["status"], again["attempts"], again["request_body"]) == ("pending", 0, BODY)
     assert again["created_at"] == "2026-05-04T12:01:00Z"
-    assert owner.get(f"/webhooks/{hook}/deliveries/{first['id']}").json()["status"] == "delivered"
+    assert read(owner, hook, first["id"])["status"] == "delivered"
     assert is_due_now(container, hook)
     assert retry(owner, hook, first["id"]).json()["id"] == again["id"], "it is under way already"
     assert len(list_deliveries(owner, hook)) == 3
 
 
-@pytest.mark.parametrize("change", [{"verb": "get"}, {"url": "https://example.com/moved"}])
-def test_a_retry_after_a_change_builds_a_new_request(
-    owner: Account, container: Container, change: dict[str, str]
+def test_a_retry_after_a_change_builds_a_new_request(owner: Account, container: Container) -> None:
+    posted, got = subscribe(owner), subscribe(owner, verb="get")
+    send_orders(container, owner)
+    for hook, body, change in (
+        (posted, BODY, {"verb": "get"}),
+        (got, f"{URL}?event_id=1", {"url": "https://example.com/moved"}),
+    ):
+        first = list_deliveries(owner, hook)[0]["id"]
+        set_delivery(container, first, **SENT | {"body": body})
+        assert owner.put(f"/webhooks/{hook}", change).status_code == 200
+        again = retry(owner, hook, first).json()
+        assert (again["request_body"], again["url"]) == (None, change.get("url", URL))
+
+
+def test_nothing_is_sent_while_the_subscription_is_paused_or_disabled(
+    owner: Account, container: Container, clock: Clock
 ) -> None:
-    hook = subscribe(owner, verb="get" if "url" in change else "post")
-    send_orders(container, owner)
-    first = list_deliveries(owner, hook)[0]["id"]
-    words = f"{URL}?event_id=1" if "url" in change else BODY
-    set_delivery(container, first, **SENT | {"body": words})
-    assert owner.put(f"/webhooks/{hook}", change).status_code == 200
-    again = retry(owner, hook, first).json()
-    assert (again["request_body"], again["url"]) == (None, change.get("url", URL))
-
-
-def test_a_try_with_an_idempotency_key_is_made_once(owner: Account, container: Container) -> None:
-    hook = subscribe(owner)
-    send_orders(container, owner)
-    first = list_deliveries(owner, hook)[0]["id"]
-    set_delivery(container, first, **SENT)
-    key = {"Idempotency-Key": "again"}
-    answers = [retry(owner, hook, first, headers=key).json() for _ in range(2)]
-    assert answers[0] == answers[1]
-    assert len(list_deliveries(owner, hook)) == 3
-
-
-@pytest.mark.parametrize("status", ["paused", "disabled"])
-def test_nothing_is_tried_while_the_subscription_rests(owner: Account, container: Container, status: str) -> None:
     hook = subscribe(owner)
     send_orders(container, owner)
     delivery = list_deliveries(owner, hook)[0]["id"]
-    set_status(container, hook, status)
-    before = traces(container)
-    refused = retry(owner, hook, delivery)
-    assert (refused.status_code, refused.json()) == (
-        400,
-        {"message": f"This subscription is {status}: resume it first."},
-    )
-    assert traces(container) == before
-
-
-def test_strangers_see_and_try_nothing(owner: Account, stranger: Account, container: Container) -> None:
-    branch = make_sub_account(container, owner)
-    teammate = make_teammate(container, owner, branch)
-    hook, theirs = subscribe(owner), subscribe(stranger)
-    send_orders(container, owner)
-    delivery = list_deliveries(owner, hook)[0]["id"]
-    before = traces(container)
-    for account in (stranger, teammate, make_live(container, owner)):
-        answers = [
-            account.get(f"/webhooks/{hook}/deliveries"),
-            account.get(f"/webhooks/{hook}/deliveries/{delivery}"),
-            retry(account, hook, delivery),
-        ]
-        assert {(each.status_code, each.text) for each in answers} == {(404, '{"message":"Not Found"}')}
-    # Through a subscription of one's own nobody reaches into another's log.
-    assert stranger.get(f"/webhooks/{theirs}/deliveries/{delivery}").status_code == 404
-    assert retry(stranger, theirs, delivery).status_code == 404
-    assert owner.get(f"/webhooks/{hook}/deliveries/{delivery}x").status_code == 404
-    assert traces(container) == before
+    clock.advance(minutes=1)
+    for status in ("paused", "disabled"):
+        set_status(container, hook, status)
+        before = traces(container)
+        for act, body in (
+            ("test", None),
+            (f"deliveries/{delivery}/retry", None),
+            ("replay", {"from": "2026-05-04T12:00:00Z"}),
+        ):
+            refused = owner.post(f"/webhooks/{hook}/{act}", body)
+            assert message(refused) == (400, f"This subscription is {status}: resume it first."), act
+        assert traces(container) == before
 
 
 def test_a_teammate_sees_the_deliveries_of_their_sub_account(owner: Account, container: Container) -> None:
@@ -256,18 +214,80 @@ def test_a_teammate_sees_the_deliveries_of_their_sub_account(owner: Account, con
     assert teammate.get(f"/webhooks/{everything}/deliveries").json()["meta"]["total"] == 0
 
 
-def test_reading_takes_the_one_scope_and_trying_the_other(owner: Account, container: Container) -> None:
+def test_reading_takes_the_one_scope_and_a_try_the_other(owner: Account, container: Container) -> None:
     hook = subscribe(owner)
     send_orders(container, owner)
     delivery = list_deliveries(owner, hook)[0]["id"]
-    reader = limited(container, owner, "webhooks:read")
+    with container.db.system_transaction() as tx:
+        reader, other = (
+            Account(owner.id, token, owner.http)
+            for scope in ("webhooks:read", "orders:read")
+            for token in [insert_token(tx, owner.id, mode="test", name="r", scopes=[scope], now=container.clock())[1]]
+        )
     assert len(list_deliveries(reader, hook)) == 2
     assert retry(reader, hook, delivery).status_code == 403
     assert reader.post(f"/webhooks/{hook}/rotate-secret").status_code == 403
-    assert limited(container, owner, "orders:read").get(f"/webhooks/{hook}/deliveries").status_code == 403
+    assert other.get(f"/webhooks/{hook}/deliveries").status_code == 403
 
 
-def limited(container: Container, account: Account, scope: str) -> Account:
-    with container.db.system_transaction() as tx:
-        token = insert_token(tx, account.id, mode="test", name="r", scopes=[scope], now=container.clock())[1]
-    return Account(account.id, token, account.http)
+@pytest.mark.usefixtures("clean_database")
+class TestReceivers:
+    """Tries beside the schedule, and what waits for what, at receivers that answer."""
+
+    def test_a_try_by_hand_uses_up_nothing_of_the_schedule(self, owner: Account, container: Container) -> None:
+        hook = subscribe(owner, type="order.status_update")
+        owner.send()
+        deliver(container, 500)
+        for tries in range(2, 14):
+            [last] = list_deliveries(owner, hook)
+            assert retry(owner, hook, last["id"], json={}).status_code == 200
+            deliver(container, 500)
+            [shown] = list_deliveries(owner, hook)
+            assert (shown["status"], shown["attempts"]) == ("pending", tries)
+            assert shown["next_attempt_at"] < "2026-05-04T12:11:00Z", "it was put off as after its last try"
+        assert owner.get(f"/webhooks/{hook}").json()["status"] == "active"
+
+    def test_the_one_that_is_tried_by_hand_goes_before_all_that_wait(
+        self, owner: Account, container: Container, clock: Clock
+    ) -> None:
+        """At a receiver that fails the others would have it back off before its turn."""
+        hook = subscribe(owner, type="order.status_update")
+        for _ in range(8):
+            owner.send()
+            clock.advance(seconds=1)
+        fan_out(container)
+        deliver(container, *[500] * 5)
+        clock.advance(seconds=1)
+        last = list_deliveries(owner, hook, status="pending")[0]
+        tried = retry(owner, hook, last["id"], json={}).json()
+        assert (tried["id"], tried["next_attempt_at"]) == (last["id"], "2026-05-04T12:00:09Z")
+        sent = deliver(container, *[500] * 3).headers[0]["webhook-id"]
+        assert (sent, last["attempts"]) == (tried["event_id"], 0), "it had not had its turn"
+
+    def test_what_waits_for_an_earlier_one_says_so_and_is_not_tried_before_it(
+        self, owner: Account, container: Container, clock: Clock
+    ) -> None:
+        hook = subscribe(owner, type="order.status_update")
+        order = owner.send().json()["id"]
+        deliver(container, 500)
+        assert owner.post(f"/orders/{order}/cancel", {}).status_code == 200
+        clock.advance(seconds=1)
+        fan_out(container)
+        later, earlier = list_deliveries(owner, hook)
+        assert earlier["waits_for"] is None
+        assert earlier["next_attempt_at"] is not None
+        assert (later["waits_for"], later["next_attempt_at"]) == (earlier["id"], None)
+        status, sentence = message(retry(owner, hook, later["id"], json={}))
+        assert (status, f"delivery {earlier['id']}" in sentence) == (400, True)
+
+    def test_a_subscription_is_tried_with_any_event_that_it_is_for(self, owner: Account, container: Container) -> None:
+        hook, limited = subscribe(owner), subscribe(owner, type="order_item.delivered")
+        for event_type in EVENT_TYPES:
+            tried = owner.post(f"/webhooks/{hook}/test", {"event_type": event_type})
+            assert (tried.status_code, tried.json()["event_type"]) == (200, event_type)
+            [(_, body)] = deliver(container, 200).requests
+            assert f'"event_type":"{event_type}"'.encode() in body
+        refused = owner.post(f"/webhooks/{limited}/test", {"event_type": "scans.scan_update"})
+        assert refused.status_code == 422
+        assert refused.json()["errors"] == {"event_type": ["This subscription is for order_item.delivered alone."]}
+        assert list_deliveries(owner, limited) == []
