@@ -41,6 +41,9 @@ class Cluster:
         os.kill(int(pid_file.read_text().splitlines()[0]), signal.SIGKILL)
         self._server.start()
 
+    def start(self) -> None:
+        self._server.start()
+
     def stop(self) -> None:
         self._server.stop()
 

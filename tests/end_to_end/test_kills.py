@@ -1,0 +1,242 @@
+"""Worker, server and database are killed under orders: each by itself at a chosen moment, and all of them at random.
+
+What else a death may leave behind is looked at in `test_process_deaths.py`, within one process.
+"""
+
+import random
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psycopg
+import pytest
+
+from quillpost.accounts.models import Caller
+from quillpost.client import Quillpost, QuillpostError
+from quillpost.client.print_room import ReprintOptions
+from quillpost.core.errors import Unavailable
+from quillpost.core.files import delete_orphaned_files
+from support.crash_points import CrashPoint
+from support.event_receiver import EventReceiver
+from support.factories import make_operator, people, person, postcard
+from support.final_state import assert_all_ended_once
+from support.list_rows import make_list
+from support.processes import CommandRunner, answers, free_port, until
+from support.sender_office import SenderService, open_sender_service
+from support.service_cluster import VICTIMS, Cluster, ServiceProcesses
+from support.single_order_state import assert_all_events_arrived, assert_all_happened_once
+
+PIECES = 2
+BRISK = {
+    "QUILLPOST_TEST_REVIEW_SECONDS": "0",
+    "QUILLPOST_TEST_JOURNEY_SECONDS": "1",
+    "QUILLPOST_JOB_HEARTBEAT_SECONDS": "0.4",
+    "QUILLPOST_JOB_STALL_SECONDS": "2",
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    home = Path(tempfile.mkdtemp(prefix="quillpost-cluster-"))
+    home.chmod(0o755)
+    cluster = Cluster(home)
+    yield cluster
+    cluster.stop()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def sender_service(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[SenderService]:
+    with open_sender_service(conninfo, home, receiver, **BRISK) as sender_service:
+        yield sender_service
+
+
+def test_an_order_outlives_a_worker_killed_with_files_and_one_killed_with_connections_open(
+    sender_service: SenderService, command_runner: CommandRunner
+) -> None:
+    assert sender_service.sender.send(recipients=people(PIECES)).status_code == 200
+    deaths = [
+        CrashPoint("quillpost.integrations.storage.objects:_write_file", "before", call=6),
+        CrashPoint("quillpost.integrations.http.client:WebhookPoster.post", "after"),
+    ]
+    in_flight = []
+    for death in deaths:
+        killed = command_runner.start("work", settings=sender_service.settings, crash=death)
+        assert killed.wait() == -signal.SIGKILL, f"{death} was never reached:\n{killed.output}"
+        in_flight += sender_service.let_leases_end()
+    healthy = command_runner.start("work", settings=sender_service.settings)
+    sender_service.wait_for_the_end()
+    assert healthy.stop() == 0, healthy.output
+    assert_all_happened_once(sender_service, pieces=PIECES, in_flight=in_flight, deaths=len(deaths))
+    assert len(sender_service.received()) > len({event.id for event in sender_service.received()})
+
+
+def test_the_key_of_a_call_that_died_with_its_server_is_free_at_once(
+    sender_service: SenderService, command_runner: CommandRunner
+) -> None:
+    """The next call with it is the first again, and is never told that the dead one still runs."""
+    port = free_port()
+    url, words = f"http://127.0.0.1:{port}", ("serve", "--no-jobs", "--port", str(port))
+    headers = {"Authorization": f"Bearer {sender_service.sender.token}", "Idempotency-Key": "dead"}
+
+    def call() -> httpx2.Response:
+        return httpx2.post(f"{url}/api/v2/send/postcard", json=postcard(), headers=headers, timeout=60)
+
+    server = command_runner.start(*words, settings=sender_service.settings)
+    until(lambda: answers(url, "/health"), what="the server open")
+    held = (
+        "select 1 from pg_locks l join pg_database d on d.oid = l.database where locktype = 'advisory' and datname = %s"
+    )
+    with psycopg.connect(sender_service.container.db.conninfo) as blocker, ThreadPoolExecutor(1) as thread:
+        blocker.execute("lock table orders in share mode")  # no order can be stored meanwhile
+        called = thread.submit(call)
+        until(lambda: blocker.execute(held, [blocker.info.dbname]).fetchone(), what="a call in flight")
+        server.stop(signal.SIGKILL)
+        assert isinstance(called.exception(), httpx2.TransportError)
+        server = command_runner.start(*words, settings=sender_service.settings)
+        until(lambda: answers(url, "/health"), what="the server open again")
+    again = call()
+    assert again.status_code == 200, again.text
+    assert call().json() == again.json()
+    assert sender_service.rows("select id from orders") == [(again.json()["id"],)]
+    assert server.stop() == 0, server.output
+
+
+def test_an_order_outlives_a_database_that_is_killed_and_one_that_is_stopped(
+    cluster: Cluster, home: Path, receiver: EventReceiver, command_runner: CommandRunner
+) -> None:
+    with open_sender_service(cluster.make("killed"), home, receiver) as sender_service:
+        worker = command_runner.start("work", settings=sender_service.settings)
+        assert sender_service.sender.send(recipients=people(PIECES)).status_code == 200
+
+        until(lambda: sender_service.value("select count(*) from batches") == 1, what="a batch made")
+        cluster.kill()
+        in_flight = sender_service.let_leases_end()
+        until(lambda: sender_service.value("select count(*) from carrier_scans") > 0, what="the pieces in the mail")
+        cluster.stop()
+        assert sender_service.sender.get("/orders/list").status_code == 503
+        cluster.start()
+        in_flight += sender_service.let_leases_end()
+
+        sender_service.wait_for_the_end()
+        assert worker.stop() == 0, worker.output
+        assert_all_happened_once(sender_service, pieces=PIECES, in_flight=in_flight)
+
+
+# All of them at random
+
+
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 40))]
+PATIENCE = 100.0
+"""Seconds, on a machine that is busy with much else."""
+
+RESERVED = ("Returned", "Rerouted", "Lost", "Undeliverable", "Printer Failure")
+ABROAD = person(name="Jeanne", address="3 Rue Haute", city="Paris", province="", postal_code="75001", country="FR")
+EVERYONE = [
+    person(),
+    ABROAD,
+    *(person(name=f"Test {name}", address=f"{n} Elm St") for n, name in enumerate(RESERVED, start=1)),
+]
+HANDED = """
+    select p.batch_id, i.id from prints p join items i on i.id = p.item_id join batches b on b.id = p.batch_id
+     where i.country = 'FR' and b.handed_at is not null and not p.superseded
+"""
+
+
+class RetryingClient:
+    """Where calls are made until they are answered, under keys that make each of them count once."""
+
+    def __init__(self, sender_service: SenderService, url: str) -> None:
+        self._office = sender_service
+        operator = make_operator(sender_service.container, sender_service.sender.http)
+        self._sender, self._operator = (_client(token, url) for token in (sender_service.sender.token, operator.token))
+        self._list_id = make_list(sender_service.container, Caller(sender_service.sender.id, "test"), people(3))
+
+    def do_everything(self) -> int:
+        """Send, cancel and reprint; how many orders there are."""
+        with self._sender, self._operator:
+            later = datetime.now(UTC) + timedelta(hours=1)
+            sent = [
+                self._send("postcard", recipients=EVERYONE),
+                self._send("postcard", mailing_list_ids=[self._list_id]),
+                self._send("notecard", recipients=people(2)),
+                self._send("postcard", recipients=people(1), schedule_for=later),
+                self._send("postcard", recipients=people(2), send_standard_mail=True),
+            ]
+            *_, doomed, contended = sent
+            self._sender.orders.cancel(doomed, idempotency_key="cancel-doomed")
+            with suppress(QuillpostError):  # the press may have been faster
+                self._sender.orders.cancel(contended, idempotency_key="cancel-contended")
+            self._reprint()
+        assert len(set(sent)) == len(sent)
+        return len(sent)
+
+    def _send(self, piece: str, **body: Any) -> int:
+        words = {"message": "Hi %FIRST_NAME%!", "allow_duplicates": True}
+        send = getattr(self._sender.send, piece)
+        return int(send(idempotency_key=f"{piece} {sorted(body)}", **words | body)["id"])
+
+    def _reprint(self) -> None:
+        """What goes abroad is seen by nobody once it is printed, so it can always be printed again; what lies
+        beside it only until the carrier has seen it."""
+        batch, item = until(self._handed, what="a batch with the printer", seconds=PATIENCE)
+        several: list[ReprintOptions] = [{"item_ids": [item]}, {"positions": [1]}]
+        for number, pieces in enumerate(several):
+            with suppress(QuillpostError):
+                self._operator.print_room.reprint(
+                    batch, reason="Smudged", idempotency_key=f"reprint-{number}", **pieces
+                )
+
+    def _handed(self) -> tuple[Any, ...] | None:
+        with suppress(Unavailable):  # the database may be away
+            return next(iter(self._office.rows(HANDED)), None)
+        return None
+
+
+def _client(token: str, url: str) -> Quillpost:
+    return Quillpost(
+        token,
+        url,
+        retries=10_000,
+        deadline=PATIENCE,
+        transport=httpx2.HTTPTransport(verify=False),
+        sleep=lambda pause: time.sleep(min(pause, 0.2)),
+    )
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_piece_ends_once_whoever_dies(
+    seed: int, cluster: Cluster, home: Path, receiver: EventReceiver, command_runner: CommandRunner
+) -> None:
+    fate = random.Random(seed)
+    victims = list(VICTIMS) * (2 if seed else 1)
+    fate.shuffle(victims)
+    settings = {**BRISK, "QUILLPOST_TEST_SEED": str(seed), "QUILLPOST_TEST_LOSSES": "0.3"}
+    with open_sender_service(cluster.make(f"seed_{seed}"), home, receiver, **settings) as sender_service:
+        house = ServiceProcesses(sender_service, command_runner, cluster)
+        with ThreadPoolExecutor(1) as thread:
+            deeds = thread.submit(RetryingClient(sender_service, house.url).do_everything)
+            for victim in victims:
+                time.sleep(fate.uniform(0.1, 1.6))  # the moment is the point, not the wait
+                house.kill(victim)
+                house.tend()
+            house.tend_until(deeds.done, what="all calls answered", seconds=PATIENCE)
+        house.tend_until(sender_service.has_ended, what="all orders ended", seconds=PATIENCE)
+        house.stop()
+        # What the dead had half written is removed at night.
+        parts, tomorrow = sender_service.container, datetime.now(UTC) + timedelta(days=2)
+        delete_orphaned_files(parts.db, parts.storage, now=tomorrow)
+
+        assert sender_service.value("select count(*) from orders") == deeds.result()
+        assert sender_service.value("select count(*) from prints where superseded") >= 1
+        assert_all_ended_once(sender_service)
+        assert_all_events_arrived(sender_service, in_flight=house.in_flight)
