@@ -2,13 +2,14 @@
 
 import socket
 from io import BytesIO
+from urllib.parse import unquote
 
 import pikepdf
-from PIL import Image
+from PIL import Image, ImageColor
 
 from support.scripted_server import ScriptedServer
 
-SHARP = (1875, 1275)
+SHARP, SOFT = (1875, 1275), (600, 400)
 
 
 def make_picture(colour: str = "teal", size: tuple[int, int] = SHARP) -> bytes:
@@ -27,10 +28,16 @@ def make_letter(pages: int = 2) -> bytes:
 
 
 class ImageServer(ScriptedServer):
-    """Answers `/teal.png` with a teal picture, `/3.pdf` with a letter of three pages, `/gone` not at all."""
+    """Answers `/teal.png` with a teal picture, `/soft-teal.png` with one of few pixels, `/3.pdf` with a letter of
+    three pages, `/gone` not at all."""
 
     def __init__(self) -> None:
         super().__init__(self._show)
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths that were requested, as they were written, in any order."""
+        return sorted(request.split(b" ")[1].decode() for request in self.requests)
 
     def picture(self, colour: str = "teal") -> str:
         return self.url(f"/{colour}.png")
@@ -39,9 +46,13 @@ class ImageServer(ScriptedServer):
         return self.url(f"/{pages}.pdf")
 
     def _show(self, connection: socket.socket) -> None:
-        name, _, kind = self.requests[-1].split(b" ")[1].decode().removeprefix("/").partition(".")
-        if kind not in ("png", "pdf"):
+        name, _, kind = unquote(self.requests[-1].split(b" ")[1].decode()).removeprefix("/").partition(".")
+        colour = name.removeprefix("soft-")
+        if kind == "pdf":
+            body = make_letter(int(name))
+        elif kind == "png" and colour in ImageColor.colormap:
+            body = make_picture(colour, SHARP if colour == name else SOFT)
+        else:
             connection.sendall(b"HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n")
             return
-        body = make_picture(name) if kind == "png" else make_letter(int(name))
         connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)

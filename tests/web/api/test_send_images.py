@@ -1,135 +1,262 @@
-"""Pictures that a send names by address: fetched, judged, kept, or refused by the field's name."""
+"""Pictures that a send names by address: fetched, checked, kept and printed, or refused by the field's name."""
 
 from collections.abc import Iterator
 from io import BytesIO
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
+import sqlalchemy as sa
 from PIL import Image
 
 from quillpost.app.container import Container
-from quillpost.web.application import create_app
-from support.factories import Account, Build, make_account
+from quillpost.core.database.tables.base import items
+from quillpost.core.files import delete_expired_files, delete_orphaned_files
+from quillpost.orders import service as order_service
+from quillpost.orders.queries import read_order
+from quillpost.rendering.decoder.tasks import rasterize_pages
+from support.factories import Account, Clock, people, person, postcard, read_warnings, run_jobs_for
+from support.image_server import ImageServer, make_picture
+from support.refusals import unchanged
 from support.scripted_server import Answer, ScriptedServer, reply_with, reset_connection
-from support.test_client import TestClient
 from support.traces import traces
 
+pytestmark = pytest.mark.usefixtures("clean_database", "loopback_urls")
 
-def picture(form: str) -> bytes:
-    buffer = BytesIO()
-    Image.new("RGB", (1875, 1275), "teal").save(buffer, form)
-    return buffer.getvalue()
+FIELDS = "front_image_url", "custom_background_image"
+COLOURS = {"red": (255, 0, 0), "green": (0, 128, 0), "blue": (0, 0, 255)}
 
 
 @pytest.fixture
-def container(build: Build) -> Container:
-    """Pictures may be on loopback here."""
-    return build(allow_private_urls=True)
-
-
-@pytest.fixture(scope="module")
-def gallery() -> Iterator[ScriptedServer]:
-    body = picture("PNG")
-    with ScriptedServer(reply_with("HTTP/1.1 200 OK\nContent-Type: image/png", body)) as server:
+def gallery() -> Iterator[ImageServer]:
+    with ImageServer() as server:
         yield server
 
 
-@pytest.mark.parametrize("field", ["front_image_url", "custom_background_image"])
-def test_a_good_picture_is_kept_with_the_order(
-    owner: Account, container: Container, gallery: ScriptedServer, field: str
+def creatives(container: Container) -> list[str]:
+    return list(container.storage.store.keys("creative/"))
+
+
+def fond_of(*colours: str | None) -> list[dict[str, Any]]:
+    """People with a colour in their first field."""
+    return [person(name=f"Person {n}", address=f"{n} Main St", custom1=c) for n, c in enumerate(colours, 1)]
+
+
+def files_of_items(container: Container, order_id: int) -> list[Any]:
+    with container.db.system_transaction() as tx:
+        query = sa.select(items.c.front_file_id, items.c.background_file_id)
+        found: list[Any] = [*tx.execute(query.where(items.c.order_id == order_id).order_by(items.c.id))]
+    return found
+
+
+def colour_at(png: bytes, *, is_corner: bool = False) -> str | None:
+    """What the middle of a picture is nearest to, or its corner, if to any."""
+    image = Image.open(BytesIO(png)).convert("RGB")
+    pixel = image.getpixel((3, 3) if is_corner else (image.width // 2, image.height // 2))
+    assert isinstance(pixel, tuple)
+    near = {name: max(abs(a - b) for a, b in zip(pixel, colour, strict=True)) for name, colour in COLOURS.items()}
+    name = min(near, key=near.__getitem__)
+    return name if near[name] < 20 else None
+
+
+def test_a_good_picture_is_kept_once_however_often_it_is_sent(
+    owner: Account, container: Container, gallery: ImageServer
 ) -> None:
-    url = gallery.url("/front.png")
-    answer = owner.send(**{field: url}).json()
-    shown = {"front_image_url": "front_image", "custom_background_image": "custom_background_url"}[field]
-    assert answer[shown] == url
-    (kept,) = container.storage.store.keys("creative/")
-    assert container.storage.store.get(kept) == picture("PNG")
+    url = gallery.picture()
+    assert owner.send(front_image_url=url).json()["front_image"] == url
+    [kept] = creatives(container)
+    assert container.storage.store.get(kept) == make_picture()
+    assert owner.send(custom_background_image=url).json()["custom_background_url"] == url
+    both = [owner.send(front_image_url=url, custom_background_image=url).json()["id"] for _ in range(2)]
+    assert (len(set(both)), creatives(container)) == (2, [kept])
 
 
-def test_an_unused_background_is_not_fetched(owner: Account, gallery: ScriptedServer) -> None:
-    saved = {"type": "postcard", "name": "Saved", "content": "Hi!"}
-    saved["custom_background_url"] = gallery.url("/not-wanted.png")
+def test_an_unused_background_is_not_fetched(owner: Account, gallery: ImageServer) -> None:
+    saved = {"type": "postcard", "name": "Saved", "content": "Hi!", "custom_background_url": gallery.picture("gold")}
     template = owner.post("/message-templates", saved).json()["id"]
     common = {"message_template": template, "use_custom_background": False}
     assert owner.send(**common).json()["custom_background_url"] is None
-    own = gallery.url("/own.png")
+    own = gallery.picture("pink")
     assert owner.send(**common, custom_background_image=own).json()["custom_background_url"] == own
-    assert not any(b"not-wanted" in request for request in gallery.requests)
-    assert any(b"/own.png" in request for request in gallery.requests)
+    assert gallery.paths == ["/pink.png"]
 
 
-@pytest.mark.parametrize("field", ["front_image_url", "custom_background_image"])
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (reply_with("HTTP/1.1 404 Not Found"), "status 404"),
-        (reply_with("HTTP/1.1 200 OK\nContent-Type: image/png", b"no picture at all"), "cannot be printed"),
-        (reply_with("HTTP/1.1 200 OK\nContent-Type: image/png"), "cannot be printed"),
-        (reply_with("HTTP/1.1 200 OK\nContent-Type: image/gif", picture("GIF")), "cannot be printed"),
-        (reply_with("HTTP/1.1 200 OK\nContent-Type: image/png", picture("PNG")[:200]), "cannot be printed"),
-        (reply_with("HTTP/1.1 302 Found\nLocation: /elsewhere"), "redirects"),
-        (reset_connection, "could not be fetched"),
-    ],
-    ids=["missing", "text", "empty", "gif", "torn", "redirect", "reset"],
-)
 def test_a_picture_that_cannot_be_used_is_refused_by_its_field(
-    owner: Account, container: Container, field: str, answer: Answer, reason: str
+    subtests: pytest.Subtests, owner: Account, container: Container
 ) -> None:
-    before = traces(container)
-    with ScriptedServer(answer) as server:
-        refused = owner.send(**{field: server.url("/x.png")})
-    assert refused.status_code == 422
-    (named,) = refused.json()["errors"]
-    assert named == field
-    assert reason in refused.json()["errors"][field][0]
-    assert traces(container) == before
+    gif, found = BytesIO(), "HTTP/1.1 200 OK\nContent-Type: image/png"
+    Image.new("RGB", (1875, 1275), "teal").save(gif, "GIF")
+    answers: dict[str, tuple[Answer, str]] = {
+        "missing": (reply_with("HTTP/1.1 404 Not Found"), "status 404"),
+        "text": (reply_with(found, b"no picture at all"), "cannot be printed"),
+        "empty": (reply_with(found), "cannot be printed"),
+        "gif": (reply_with("HTTP/1.1 200 OK\nContent-Type: image/gif", gif.getvalue()), "cannot be printed"),
+        "torn": (reply_with(found, make_picture()[:200]), "cannot be printed"),
+        "redirect": (reply_with("HTTP/1.1 302 Found\nLocation: /elsewhere"), "redirects"),
+        "reset": (reset_connection, "could not be fetched"),
+    }
+    with unchanged(container):
+        for name, (answer, reason) in answers.items():
+            with ScriptedServer(answer) as server:
+                url = server.url("/x.png")
+                for field in FIELDS:
+                    with subtests.test(f"{name} {field}"):
+                        refused = owner.send(**{field: url})
+                        assert (refused.status_code, list(refused.json()["errors"])) == (422, [field])
+                        assert reason in refused.json()["errors"][field][0]
+        nobody = owner.send(front_image_url=url)  # the last server is gone
+        assert nobody.status_code == 422
+        assert "127.0.0.1 could not be reached" in nobody.json()["errors"]["front_image_url"][0]
 
 
-def test_a_server_that_is_not_there_is_named(owner: Account, container: Container) -> None:
-    with ScriptedServer(reset_connection) as server:
-        gone = server.url("/x.png")
-    before = traces(container)
-    refused = owner.send(front_image_url=gone)
-    assert refused.status_code == 422
-    assert "127.0.0.1 could not be reached" in refused.json()["errors"]["front_image_url"][0]
-    assert traces(container) == before
+# Variables in addresses: each recipient's piece carries a picture of its own
 
 
-BAD_URLS = [
-    "example.com/x.png",
-    "ftp://example.com/x.png",
-    "file:///etc/passwd",
-    "javascript:alert(1)",
-    "https://",
-    "https://user:pass@example.com/x.png",
-    "https://example.com/a b.png",
-    "https://example.com:99999/x.png",
-    "https://example.com/" + "x" * 2_100,
-    "http://localhost/x.png",
-    "http://127.0.0.1:5432/",
-    "http://10.0.0.1/x.png",
-    "http://169.254.169.254/latest/meta-data",
-    "http://[::1]/x.png",
-]
-
-
-def test_a_bad_or_private_url_is_refused_by_its_field(build: Build) -> None:
-    guarded = build()
-    with TestClient(create_app(guarded), base_url="http://quillpost.test") as http:
-        owner = make_account(guarded, http, "owner@example.com")
-        before = traces(guarded)
-        for field in ("front_image_url", "custom_background_image", "qrcode_url"):
-            for url in BAD_URLS:
-                refused = owner.send(**{field: url})
-                assert refused.status_code == 422, url
-                assert list(refused.json()["errors"]) == [field], url
-        assert traces(guarded) == before
-
-
-def test_a_picture_that_is_sent_again_is_kept_once(
-    owner: Account, container: Container, gallery: ScriptedServer
+def test_each_piece_is_printed_with_its_own_pictures(
+    owner: Account, container: Container, clock: Clock, gallery: ImageServer
 ) -> None:
-    before = len(list(container.storage.store.keys("creative/")))
-    url = gallery.url("/front.png")
-    orders = [owner.send(front_image_url=url, custom_background_image=url).json()["id"] for _ in range(2)]
-    assert len(set(orders)) == 2
-    assert len(list(container.storage.store.keys("creative/"))) - before == 1
+    url = gallery.url("/~CUSTOM1|green~.png")
+    fronts = owner.send(recipients=fond_of("red", "blue", None, "red"), front_image_url=url).json()
+    assert fronts["front_image"] == url
+    assert gallery.paths == ["/blue.png", "/green.png", "/red.png"]
+    assert len(creatives(container)) == 3
+    kept = [row.front_file_id for row in files_of_items(container, fronts["id"])]
+    assert (kept[0], len(set(kept))) == (kept[3], 3)
+    proof = urlsplit(owner.get(f"/orders/{fronts['id']}").json()["high_quality_preview"]).path
+    assert [colour_at(page) for page in rasterize_pages(owner.http.get(proof).content, dpi=20)[::2]] == [
+        "red", "blue", "green",
+    ]  # fmt: skip
+    backs = owner.send(
+        recipients=fond_of("red", "blue"),
+        front_image_url=gallery.picture("green"),
+        custom_background_image=gallery.url("/%CUSTOM1%.png"),
+        handwriting_color="#ffffff",  # blue on blue would be held
+    ).json()["id"]
+    own_files = files_of_items(container, backs)
+    assert [row.front_file_id for row in own_files] == [None, None]
+    assert len({row.background_file_id for row in own_files} - {None}) == 2
+    with container.db.system_transaction() as tx:
+        order = read_order(tx, backs)
+    assert (order.front_file_id is None, order.background_file_id) == (False, None)
+    run_jobs_for(container, clock, seconds=15)
+    [key] = [key for key in container.storage.store.keys("batches/") if key.endswith("print.pdf")]
+    pages = rasterize_pages(container.storage.store.get(key), dpi=20)
+    assert [colour_at(page) for page in pages[::2]] == ["red", "blue", "green", "red", "green", "green"]
+    assert [colour_at(page, is_corner=True) for page in pages[9::2]] == ["red", "blue"]
+
+
+def test_a_large_audience_keeps_its_pictures(owner: Account, container: Container, gallery: ImageServer) -> None:
+    crowd = [whom | {"custom1": ("red", "green", "blue")[place % 3]} for place, whom in enumerate(people(60))]
+    sent = owner.send(recipients=crowd, front_image_url=gallery.url("/~CUSTOM1~.png"))
+    assert len(gallery.requests) == 3
+    fronts = [row.front_file_id for row in files_of_items(container, sent.json()["id"])]
+    assert len(set(fronts[:3]) - {None}) == 3
+    assert fronts == fronts[:3] * 20
+
+
+def test_a_preview_shows_the_chosen_recipients_pictures(
+    owner: Account, container: Container, gallery: ImageServer
+) -> None:
+    url = gallery.url("/~CUSTOM1~.png")
+    audience = [{"email": "only@example.com", "custom1": "red"}, *fond_of("blue", "green")]
+
+    def shown(**how: int) -> tuple[str | None, str | None]:
+        urls = {"front_image_url": url, "custom_background_image": url}
+        front, back = owner.send(recipients=audience, preview=True, **urls, **how).json()["data"]["previews"]
+        front, back = (owner.http.get(urlsplit(link).path).content for link in (front, back))
+        return colour_at(front), colour_at(back, is_corner=True)
+
+    assert shown() == ("blue", "blue"), "the first who can be mailed"
+    assert shown(preview_recipient=2) == ("green", "green")
+    assert shown(preview_recipient=0) == ("red", "red")
+    assert creatives(container) == []
+
+
+def test_no_picture_is_fetched_for_people_that_cannot_be_mailed(
+    owner: Account, container: Container, gallery: ImageServer
+) -> None:
+    audience = [*fond_of("red"), {"email": "only@example.com", "custom1": "missing"}]
+    sent = owner.send(recipients=audience, front_image_url=gallery.url("/~CUSTOM1~.png"))
+    assert sent.status_code == 200, sent.text
+    assert gallery.paths == ["/red.png"]
+    mailed, refused = files_of_items(container, sent.json()["id"])
+    assert (mailed.front_file_id is None, refused.front_file_id) == (False, None)
+
+
+def test_a_value_stays_one_part_of_the_address(owner: Account, gallery: ImageServer) -> None:
+    value = "../secret?a=1&b=%41#é"
+    url = gallery.url("/a/~CUSTOM1~.png?who=~CUSTOM1~&size=2")
+    assert owner.send(recipients=fond_of(value), front_image_url=url).status_code == 422
+    [requested] = gallery.paths
+    path, _, query = requested.partition("?")
+    folder, name = path.removeprefix("/").split("/")
+    assert (folder, unquote(name)) == ("a", value + ".png")
+    assert parse_qs(query) == {"who": [value], "size": ["2"]}
+
+
+def test_a_missing_picture_and_too_many_are_refused(owner: Account, container: Container, gallery: ImageServer) -> None:
+    missing = "The image could not be fetched: 127.0.0.1 answered with status 404. (for recipient 1)"
+    url = gallery.url("/~CUSTOM1~.png")
+    with unchanged(container):
+        for field in FIELDS:
+            refused = owner.send(recipients=fond_of("red", "nothing", "red"), **{field: url})
+            assert (refused.status_code, refused.json()["errors"]) == (422, {field: [missing]})
+        gallery.requests.clear()
+        refused = owner.send(recipients=people(51), front_image_url=gallery.url("/~ADDRESS~.png"))
+        error = "The URL names 51 different pictures: at most 50 in one call."
+        assert (refused.status_code, refused.json()["errors"]) == (422, {"front_image_url": [error]})
+    assert gallery.paths == []
+
+
+def test_pictures_are_warned_of_once_and_light_ink_only_on_white_paper(owner: Account, gallery: ImageServer) -> None:
+    audience = fond_of("red", "soft-blue", "soft-green", "soft-blue")
+    sent = owner.send(recipients=audience, front_image_url=gallery.url("/~CUSTOM1~.png"))
+    [warning] = owner.get(f"/orders/{sent.json()['id']}").json()["warnings"]
+    assert warning.startswith("front_image_url is 600 x 400 pixels")
+    assert warning.endswith("(for recipient 1)")
+    assert read_warnings(sent) == [warning]
+    hard_to_read = "The handwriting_color is hard to read"
+    assert hard_to_read in owner.send(handwriting_color="#fdfdfd").headers["X-Warnings"]
+    on_red = owner.send(handwriting_color="#fdfdfd", custom_background_image=gallery.picture("red"))
+    assert (on_red.status_code, hard_to_read in on_red.headers.get("X-Warnings", "")) == (200, False)
+
+
+def test_pictures_that_are_there_already_are_neither_fetched_nor_kept_again(
+    owner: Account, container: Container, gallery: ImageServer
+) -> None:
+    how = {"recipients": fond_of("red", "blue"), "front_image_url": gallery.url("/~CUSTOM1~.png")}
+    key = {"Idempotency-Key": "k"}
+    first = owner.post("/send/postcard", postcard(**how), headers=key)
+    with unchanged(container):
+        again = owner.post("/send/postcard", postcard(**how), headers=key)
+    assert (again.status_code, again.content) == (200, first.content)
+    assert gallery.paths == ["/blue.png", "/red.png"]
+    kept = creatives(container)
+    second = owner.send(**how, custom_background_image=gallery.url("/~CUSTOM1|red~.png")).json()["id"]
+    assert creatives(container) == kept
+    assert [row.front_file_id for row in files_of_items(container, first.json()["id"])] == [
+        row.background_file_id for row in files_of_items(container, second)
+    ]
+
+
+def test_pictures_of_a_send_that_failed_are_swept_up_and_those_of_its_retry_stay(
+    owner: Account, container: Container, clock: Clock, gallery: ImageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = postcard(recipients=fond_of("red", "blue"), front_image_url=gallery.url("/~CUSTOM1~.png"))
+    before, _ = traces(container)
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("The database is gone.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(order_service, "insert_items", fail)
+        assert owner.post("/send/postcard", body, headers={"Idempotency-Key": "k"}).status_code >= 500
+    orphans = creatives(container)
+    assert (len(orphans), traces(container)[0]) == (2, before)
+    assert owner.post("/send/postcard", body, headers={"Idempotency-Key": "k"}).status_code == 200
+    clock.advance(days=1)
+    assert delete_orphaned_files(container.db, container.storage, now=container.clock()) == 2
+    clock.advance(days=400)
+    assert delete_expired_files(container.db, container.storage, now=container.clock()) == 0
+    left = creatives(container)
+    assert (len(left), set(left) & set(orphans)) == (2, set())

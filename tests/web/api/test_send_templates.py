@@ -9,14 +9,13 @@ from PIL import Image
 
 from quillpost.app.container import Container
 from quillpost.orders.queries import read_order
-from support.factories import Account, Build, make_sub_account, person
+from support.factories import Account, make_sub_account, person
 from support.image_server import ImageServer
-from support.traces import traces
+from support.refusals import unchanged
 
+pytestmark = pytest.mark.usefixtures("loopback_urls")
 
-@pytest.fixture
-def container(build: Build) -> Container:
-    return build(allow_private_urls=True)
+TEAL = (0, 128, 128)
 
 
 def message_template(owner: Account, **fields: Any) -> int:
@@ -31,11 +30,13 @@ def image_template(owner: Account, art: ImageServer, **fields: Any) -> int:
     return int(made.json()["id"])
 
 
-def colour_at(owner: Account, url: str, where: tuple[int, int] = (30, 30)) -> tuple[int, ...]:
-    return Image.open(BytesIO(owner.http.get(url).content)).convert("RGB").getpixel(where)  # type: ignore[return-value]
+def picture(owner: Account, url: str) -> Image.Image:
+    return Image.open(BytesIO(owner.http.get(url).content)).convert("RGB")
 
 
-TEAL = (0, 128, 128)
+def is_teal_somewhere(image: Image.Image) -> bool:
+    width, height = image.size
+    return TEAL in {image.getpixel((x, y)) for x in range(0, width, 20) for y in range(0, height, 20)}
 
 
 def test_a_message_template_says_what_the_call_does_not(owner: Account, container: Container, art: ImageServer) -> None:
@@ -55,109 +56,99 @@ def test_a_message_template_says_what_the_call_does_not(owner: Account, containe
         order = read_order(tx, sent["id"])
     assert order.notification_emails == ["own@example.com", "scan@example.com"]
     assert order.handwriting_realism is False
-    assert {name: sent[name] for name in ("message", "style", "font_size", "qrcode_url")} == {
-        "message": "Saved words",
-        "style": 2,
-        "font_size": "small",
-        "qrcode_url": "https://example.com/saved",
-    }
-    assert (sent["message_template_id"], sent["handwriting_color"]) == (saved, "rgba(176,30,40,1)")
-    assert sent["custom_background_url"] == art.picture("gold")
-    own = owner.send(
-        **common
-        | {
-            "message": "Own words",
-            "handwriting_style": 1,
-            "font_size": "large",
-            "handwriting_color": "#000000",
-            "qrcode_url": "https://example.com/own",
-            "custom_background_image": art.picture("pink"),
-        }
-    ).json()
-    assert [own[n] for n in ("message", "style", "font_size", "handwriting_color", "qrcode_url")] == [
-        "Own words", 1, "large", "rgba(0,0,0,1)", "https://example.com/own",
+    shown = ("message", "style", "font_size", "handwriting_color", "qrcode_url", "custom_background_url")
+    assert [sent[name] for name in (*shown, "message_template_id")] == [
+        "Saved words", 2, "small", "rgba(176,30,40,1)", "https://example.com/saved", art.picture("gold"), saved,
     ]  # fmt: skip
-    assert own["custom_background_url"] == art.picture("pink")
-    plain = owner.send(**common, use_custom_background=False).json()
-    assert plain["custom_background_url"] is None
+    own = {
+        "message": "Own words",
+        "handwriting_style": 1,
+        "font_size": "large",
+        "handwriting_color": "#000000",
+        "qrcode_url": "https://example.com/own",
+        "custom_background_image": art.picture("pink"),
+    }
+    answer = owner.send(**common | own).json()
+    assert [answer[name] for name in shown] == [
+        "Own words", 1, "large", "rgba(0,0,0,1)", "https://example.com/own", art.picture("pink"),
+    ]  # fmt: skip
+    assert owner.send(**common, use_custom_background=False).json()["custom_background_url"] is None
 
 
-@pytest.mark.parametrize("name", ["message_template", "message_template_id"])
-@pytest.mark.parametrize("image_name", ["image_template", "image_template_id"])
-def test_templates_have_two_names(owner: Account, art: ImageServer, name: str, image_name: str) -> None:
-    saved, image = message_template(owner), image_template(owner, art)
-    sent = owner.send(message=None, **{name: saved, image_name: str(image)}).json()
-    assert (sent["message_template_id"], sent["image_template_id"]) == (saved, image)
-
-
+@pytest.mark.usefixtures("clean_database")
 def test_an_image_template_is_printed_and_shown(owner: Account, container: Container, art: ImageServer) -> None:
     image = image_template(owner, art)
     kept = list(container.storage.store.keys("creative/"))
     front, _ = owner.send(image_template=image, preview=True).json()["data"]["previews"]
-    assert colour_at(owner, front) == TEAL
+    assert picture(owner, front).getpixel((30, 30)) == TEAL
     sent = owner.send(image_template=image).json()
-    assert colour_at(owner, sent["front_image"]) == TEAL
+    assert picture(owner, sent["front_image"]).getpixel((30, 30)) == TEAL
     assert owner.get(f"/orders/{sent['id']}").json()["front_image"] == sent["front_image"]
     assert list(container.storage.store.keys("creative/")) == kept
-    own = owner.send(image_template=image, front_image_url=art.picture("gold")).json()
-    assert own["front_image"] == art.picture("gold")
+    own = owner.send(image_template=image, front_image_url=art.picture("gold"))
+    assert (own.json()["front_image"], own.headers["X-Ignored-Fields"]) == (art.picture("gold"), "image_template")
+    assert "X-Ignored-Fields" not in owner.send(image_template=image).headers
 
 
-@pytest.mark.parametrize(
-    ("piece", "changes", "expected"),
-    [("notecard", {}, "notecard"), ("letter", {}, "letter"), ("postcard", {"size": "6x11"}, "postcard6x11")],
-)
-def test_a_message_template_of_another_type_is_refused(
-    owner: Account, container: Container, piece: str, changes: dict[str, str], expected: str
+def test_templates_have_two_names(owner: Account, art: ImageServer) -> None:
+    saved, image = message_template(owner), image_template(owner, art)
+    for name, image_name in (("message_template", "image_template"), ("message_template_id", "image_template_id")):
+        sent = owner.send(message=None, **{name: saved, image_name: str(image)}).json()
+        assert (sent["message_template_id"], sent["image_template_id"]) == (saved, image)
+
+
+def test_a_template_of_another_type_is_refused(
+    subtests: pytest.Subtests, owner: Account, container: Container, art: ImageServer
 ) -> None:
-    saved = message_template(owner)
-    before = traces(container)
-    refused = owner.send(piece, message_template=saved, **changes)
-    assert refused.status_code == 422
-    assert refused.json()["errors"] == {
-        "message_template": [f"This template is of type postcard; this piece needs one of type {expected}."]
-    }
-    assert traces(container) == before
-
-
-def test_an_image_template_of_another_type_is_refused(owner: Account, art: ImageServer) -> None:
-    image = image_template(owner, art, type="notecard")
-    assert list(owner.send(image_template=image).json()["errors"]) == ["image_template"]
-    postcards = image_template(owner, art)
+    saved, image, folded = (
+        message_template(owner),
+        image_template(owner, art),
+        image_template(owner, art, type="notecard"),
+    )
+    pieces: list[tuple[str, dict[str, str], str]] = [
+        ("notecard", {}, "notecard"),
+        ("letter", {}, "letter"),
+        ("postcard", {"size": "6x11"}, "postcard6x11"),
+    ]
+    with unchanged(container):
+        for piece, changes, expected in pieces:
+            with subtests.test(expected):
+                refused = owner.send(piece, message_template=saved, **changes)
+                error = f"This template is of type postcard; this piece needs one of type {expected}."
+                assert (refused.status_code, refused.json()["errors"]) == (422, {"message_template": [error]})
+        assert list(owner.send(image_template=folded).json()["errors"]) == ["image_template"]
     for piece, changes in (("postcard", {"size": "6x11"}), ("magnacard", {})):
-        assert owner.send(piece, image_template=postcards, **changes).status_code == 200
+        assert owner.send(piece, image_template=image, **changes).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("field", "sentence"),
-    [("message_template", "Message Template does not exist"), ("image_template", "Image Template does not exist")],
-)
 def test_a_template_that_is_unknown_or_a_strangers_is_refused(
-    owner: Account, stranger: Account, container: Container, art: ImageServer, field: str, sentence: str
+    owner: Account, stranger: Account, container: Container, art: ImageServer
 ) -> None:
-    ways: dict[str, Callable[[Account], int]] = {
-        "message_template": message_template,
-        "image_template": lambda account: image_template(account, art),
-    }
-    make = ways[field]
-    theirs, elsewhere = make(stranger), make_sub_account(container, owner)
-    ours = make(owner)
-    owner.put(f"/{field.replace('_', '-')}s/{ours}", {"sub_account_id": elsewhere})
-    before = traces(container)
-    for number in (theirs, 10**9, ours):
-        refused = owner.send(**{field: number})
-        assert (refused.status_code, refused.json()) == (400, {"message": sentence})
-    assert traces(container) == before
-    assert owner.send(sub_account_id=elsewhere, **{field: ours}).status_code == 200
+    elsewhere = make_sub_account(container, owner)
+    kinds: list[tuple[str, Callable[[Account], int], str]] = [
+        ("message_template", message_template, "Message Template does not exist"),
+        ("image_template", lambda account: image_template(account, art), "Image Template does not exist"),
+    ]
+    for field, make, sentence in kinds:
+        theirs, ours = make(stranger), make(owner)
+        owner.put(f"/{field.replace('_', '-')}s/{ours}", {"sub_account_id": elsewhere})
+        with unchanged(container):
+            for number in (theirs, 10**9, ours):
+                refused = owner.send(**{field: number})
+                assert (refused.status_code, refused.json()) == (400, {"message": sentence})
+        assert owner.send(sub_account_id=elsewhere, **{field: ours}).status_code == 200
 
 
 def test_what_is_wrong_with_a_template_names_the_template(owner: Account, art: ImageServer) -> None:
     saved = message_template(owner, custom_background_url=art.url("/gone"))
-    (error,) = owner.send(message_template=saved).json()["errors"]["message_template"]
+    [error] = owner.send(message_template=saved).json()["errors"]["message_template"]
     assert error.endswith("(its custom_background_url)")
     long = message_template(owner, content="A long story. " * 200)
     refused = owner.send(message=None, front_image_url=art.picture(), message_template=long)
     assert list(refused.json()["errors"]) == ["message_template"]
+    wide = message_template(owner, type="postcard6x11", custom_background_url=art.picture())
+    sent = owner.send(size="6x11", message_template=wide)
+    assert "message_template (its custom_background_url)" in sent.headers["X-Warnings"]
 
 
 def test_every_picture_and_pdf_that_is_gone_is_named_at_once(owner: Account, art: ImageServer) -> None:
@@ -168,35 +159,20 @@ def test_every_picture_and_pdf_that_is_gone_is_named_at_once(owner: Account, art
     assert set(letter.json()["errors"]) == {"front_image_url", "additional_pages_url"}
 
 
-def test_a_warning_about_a_templates_background_names_its_field(owner: Account, art: ImageServer) -> None:
-    saved = message_template(owner, type="postcard6x11", custom_background_url=art.picture())
-    sent = owner.send(size="6x11", message_template=saved)
-    assert "message_template (its custom_background_url)" in sent.headers["X-Warnings"]
-
-
-def test_a_template_with_a_pdf_is_a_letter_with_a_cover_again_when_the_call_has_a_message(
-    owner: Account, art: ImageServer
-) -> None:
-    saved = message_template(owner, type="letter", content="", pdf_only_url=art.letter(2))
-    body = {"recipients": [person()], "message_template": saved, "preview": True}
-    assert len(owner.post("/send/letter", body).json()["data"]["sides"]) == 3
-    covered = owner.post("/send/letter", body | {"message": "Hi!"})
+def test_the_pdfs_of_a_letter_may_come_from_its_template(owner: Account, art: ImageServer) -> None:
+    more = message_template(owner, type="letter", additional_pages=art.letter(1))
+    whole = message_template(owner, type="letter", content="", pdf_only_url=art.letter(2))
+    body = {"recipients": [person()], "preview": True}
+    extended = owner.post("/send/letter", body | {"message_template": more, "front_image_url": art.picture()})
+    assert extended.json()["data"]["sides"] == ["cover", "page 2"]
+    assert len(owner.post("/send/letter", body | {"message_template": whole}).json()["data"]["sides"]) == 3
+    # With a message of the call it is a letter with a cover again.
+    covered = owner.post("/send/letter", body | {"message_template": whole, "message": "Hi!"})
     assert covered.json()["data"]["sides"] == ["cover"]
     assert "the PDF of its template is not printed" in covered.headers["X-Warnings"]
 
 
-def test_an_image_template_beside_the_calls_own_picture_is_named_as_ignored(owner: Account, art: ImageServer) -> None:
-    saved = image_template(owner, art)
-    both = owner.send(image_template_id=saved, front_image_url=art.picture())
-    assert (both.status_code, both.headers["X-Ignored-Fields"]) == (200, "image_template_id")
-    assert "X-Ignored-Fields" not in owner.send(image_template_id=saved).headers
-
-
-def test_additional_pages_may_come_from_the_template(owner: Account, art: ImageServer) -> None:
-    saved = message_template(owner, type="letter", additional_pages=art.letter(1))
-    body = {"recipients": [person()], "message_template": saved, "front_image_url": art.picture(), "preview": True}
-    assert owner.post("/send/letter", body).json()["data"]["sides"] == ["cover", "page 2"]
-
+# What a sub account brings
 
 BRANDING = {"accentColor": "#aa3300", "company": "Hill & Vale", "phone": "512 555 0100", "domain": "hill.example"}
 
@@ -211,71 +187,47 @@ def test_a_front_without_art_shows_the_sub_accounts_branding(owner: Account, art
     plain, branded = branch(owner), branch(owner, branding_fields=BRANDING)
     with_logo = branch(owner, branding_fields=BRANDING | {"logo": art.picture()})
     fronts = [
-        owner.http.get(owner.send(sub_account_id=number, preview=True).json()["data"]["previews"][0]).content
+        picture(owner, owner.send(sub_account_id=number, preview=True).json()["data"]["previews"][0])
         for number in (plain, branded, with_logo)
     ]
-    assert len(set(fronts)) == 3
-    logo = Image.open(BytesIO(fronts[2])).convert("RGB")
-    assert TEAL in {logo.getpixel((x, y)) for x in range(0, 900, 20) for y in range(0, 600, 20)}
-    sent = owner.send(sub_account_id=with_logo).json()
-    shown = Image.open(BytesIO(owner.http.get(sent["front_image"]).content)).convert("RGB")
-    assert TEAL in {shown.getpixel((x, y)) for x in range(0, 600, 20) for y in range(0, 400, 20)}
-    assert owner.send(sub_account_id=with_logo, front_image_url=art.picture("gold")).json()[
-        "front_image"
-    ] == art.picture("gold")
-
-
-def test_a_logo_that_is_only_a_word_is_not_printed(owner: Account) -> None:
-    number = branch(owner, branding_fields={"logo": "quill"})
-    assert owner.send(sub_account_id=number, preview=True).status_code == 200
-
-
-def test_a_logo_that_is_gone_is_named(owner: Account, art: ImageServer) -> None:
-    number = branch(owner, branding_fields={"logo": art.url("/gone")})
-    (error,) = owner.send(sub_account_id=number).json()["errors"]["sub_account_id"]
+    assert len({front.tobytes() for front in fronts}) == 3
+    assert [is_teal_somewhere(front) for front in fronts] == [False, False, True]
+    assert is_teal_somewhere(picture(owner, owner.send(sub_account_id=with_logo).json()["front_image"]))
+    own = owner.send(sub_account_id=with_logo, front_image_url=art.picture("gold"))
+    assert own.json()["front_image"] == art.picture("gold")
+    # A logo that is only a word is not printed, and one that is gone is named.
+    word, gone = (branch(owner, branding_fields={"logo": logo}) for logo in ("quill", art.url("/gone")))
+    assert owner.send(sub_account_id=word, preview=True).status_code == 200
+    [error] = owner.send(sub_account_id=gone).json()["errors"]["sub_account_id"]
     assert error.endswith("(its logo)")
 
 
 def test_the_branding_signs_the_message(owner: Account) -> None:
     number = branch(owner, branding_fields={"name": "Vera Vale", "company": "Hill & Vale"})
-    body = {"recipients": [person()], "message": "Yours, %YOUR_NAME% of %YOUR_COMPANY%", "preview": True}
-    signed = owner.post("/send/postcard", body | {"sub_account_id": number}).json()["data"]["previews"][1]
-    written = body | {"sub_account_id": number, "message": "Yours, Vera Vale of Hill & Vale"}
-    same = owner.post("/send/postcard", written).json()["data"]["previews"][1]
-    assert owner.http.get(signed).content == owner.http.get(same).content
+    signed, written = (
+        owner.send(message=message, sub_account_id=number, preview=True).json()["data"]["previews"][1]
+        for message in ("Yours, %YOUR_NAME% of %YOUR_COMPANY%", "Yours, Vera Vale of Hill & Vale")
+    )
+    assert owner.http.get(signed).content == owner.http.get(written).content
 
 
-@pytest.mark.parametrize(
-    ("piece", "changes", "name", "side"),
-    [
+def test_a_piece_falls_back_to_the_sub_accounts_background(
+    subtests: pytest.Subtests, owner: Account, art: ImageServer
+) -> None:
+    pieces: list[tuple[str, dict[str, str], str, int]] = [
         ("postcard", {}, "message_background_url", 1),
         ("postcard", {"size": "6x9"}, "postcard6x9_background_url", 1),
         ("notecard", {}, "notecard_background_url", 1),
         ("letter", {}, "windowedletter_background_url", 0),
         ("windowless-letter", {}, "windowlessletter_background_url", 0),
         ("magnacard", {}, "message_background_url", 1),
-    ],
-)
-def test_a_piece_falls_back_to_the_sub_accounts_background(
-    owner: Account, art: ImageServer, piece: str, changes: dict[str, str], name: str, side: int
-) -> None:
-    number = branch(owner, **{name: art.picture()})
-
-    def shown(**more: Any) -> tuple[int, ...]:
-        answer = owner.send(piece, sub_account_id=number, preview=True, **changes, **more).json()
+    ]
+    for piece, changes, name, side in pieces:
+        number = branch(owner, **{name: art.picture()})
         # Below the window of an envelope, through which a letter shows nothing but its address.
         place = (8, 900) if "letter" in piece else (8, 300)
-        return colour_at(owner, answer["data"]["previews"][side], place)
-
-    assert shown() == TEAL
-    assert shown(use_custom_background=False) != TEAL
-
-
-def test_the_return_address_is_the_calls_then_the_sub_accounts_then_the_accounts(owner: Account) -> None:
-    number = branch(owner, return_name="Branch", return_address="9 Branch Rd", return_state="TX")
-    sent = owner.send(sub_account_id=number).json()
-    assert (sent["return_address"], sent["return_province"]) == ("9 Branch Rd", "TX")
-    named = owner.send(sub_account_id=number, return_name="Dana").json()
-    assert (named["return_name"], named["return_address"]) == ("Dana", "9 Branch Rd")
-    own = owner.send(sub_account_id=number, return_address="1 Own Rd, Tulsa, OK 74101").json()
-    assert (own["return_address"], own["return_province"]) == ("1 Own Rd", "OK")
+        for more, is_teal in (({}, True), ({"use_custom_background": False}, False)):
+            with subtests.test(f"{piece} {changes} {more}"):
+                answer = owner.send(piece, sub_account_id=number, preview=True, **changes, **more).json()
+                pixel = picture(owner, answer["data"]["previews"][side]).getpixel(place)
+                assert (pixel == TEAL) is is_teal

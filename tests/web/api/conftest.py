@@ -1,0 +1,37 @@
+"""What the tests of several resources share."""
+
+from dataclasses import replace
+
+import pytest
+from fastapi import FastAPI
+
+from quillpost.accounts.models import RateLimitStatus
+from quillpost.app.container import Container
+from quillpost.integrations.http.client import GuardedFetcher
+from quillpost.integrations.http.guard import OutboundGuard
+from support.factories import Account, make_operator
+from support.mailing_lists import ListOwner
+from support.test_client import TestClient
+
+
+@pytest.fixture
+def loopback_urls(app: FastAPI, container: Container) -> None:
+    """Pictures, PDFs and receivers may be on this machine."""
+    guard = OutboundGuard(allow_private=True)
+    app.state.container = replace(container, fetcher=GuardedFetcher(guard), check_url=guard.check_url)
+
+
+@pytest.fixture
+def unlimited_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For those who call more often than anyone may in a minute."""
+    monkeypatch.setattr(RateLimitStatus, "is_exceeded", False)
+
+
+@pytest.fixture
+def operator(container: Container, http: TestClient) -> Account:
+    return make_operator(container, http)
+
+
+@pytest.fixture
+def lists(owner: Account) -> ListOwner:
+    return ListOwner(owner)

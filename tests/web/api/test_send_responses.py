@@ -1,0 +1,248 @@
+"""The answer to a send, key for key, and where each of its values comes from."""
+
+import re
+from typing import Any
+
+import sqlalchemy as sa
+
+from quillpost.app.container import Container
+from quillpost.core.database.tables.base import accounts
+from quillpost.orders.models import Order
+from quillpost.orders.queries import read_order
+from quillpost.web.api.send.requests import SendPostcard
+from support.factories import Account, Clock, make_account, make_sub_account, people, person, postcard
+from support.refusals import unchanged
+from support.test_client import TestClient
+
+KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("id", "total_estimated_recipients", "authorization_total", "leads_fee", "style", "user_id"), int),
+    **dict.fromkeys(("mailing_list_ids_used", "handwriting_color", "front_image", "message", "type", "size"), str),
+    **dict.fromkeys(("method", "font_size", "giftcard_brand_longname", "status", "display_status"), str),
+    **dict.fromkeys(("display_trigger", "display_type", "created_at", "updated_at"), str),
+    **dict.fromkeys(("return_name", "return_address", "return_address2", "return_city"), (str, type(None))),
+    **dict.fromkeys(("return_province", "return_postal_code", "qrcode_url"), (str, type(None))),
+    "custom_background_url": (str, type(None)),
+    **dict.fromkeys(("message_template_id", "image_template_id", "sub_account_id"), (int, type(None))),
+    "sub_account": (dict, type(None)),
+    **dict.fromkeys(("giftcard_brand", "giftcard_image", "giftcard_amount"), type(None)),
+    "append_or_current_resident": bool,
+    "recipients": list,
+}
+HOME = {
+    "return_name": "Dana", "return_address": "PO Box 1", "return_city": "Waco", "return_state": "TX",
+    "return_postal_code": "76701",
+}  # fmt: skip
+
+
+def stored(container: Container, order_id: int) -> Order:
+    with container.db.system_transaction() as tx:
+        return read_order(tx, order_id)
+
+
+def test_the_answer_has_exactly_the_keys_of_the_interface_and_a_new_order_is_under_review(owner: Account) -> None:
+    answer = owner.send().json()
+    assert set(answer) == set(KINDS)
+    assert {name for name, kind in KINDS.items() if not isinstance(answer[name], kind)} == set()
+    assert answer["user_id"] == owner.id
+    assert (answer["status"], answer["display_status"]) == ("reviewing", "Reviewing")
+    assert (answer["method"], answer["display_trigger"]) == ("api", "API")
+    assert (answer["mailing_list_ids_used"], answer["giftcard_brand_longname"]) == ("", "")
+    assert answer["created_at"] == answer["updated_at"] == "2026-05-04 12:00:00"
+    assert re.fullmatch(r"rgba\(\d+,\d+,\d+,1\)", answer["handwriting_color"])
+
+
+def test_the_recipients_come_back_as_they_will_be_mailed(owner: Account) -> None:
+    given = person(province="texas", postal_code="787011234", country="usa", email="jane@example.com")
+    whole = {"name": "Jane Doe", "address": "14 Main St, Austin, TX 78701"}
+    jane = {"name": "Jane Doe", "address2": None, "city": "Austin", "province": "TX", "country": "US"}
+    assert owner.send(recipients=[given, whole]).json()["recipients"] == [
+        jane | {"address": "12 Main St", "postal_code": "78701-1234"},
+        jane | {"address": "14 Main St", "postal_code": "78701"},
+    ]
+
+
+def test_refused_recipients_are_neither_counted_nor_billed_but_seen(owner: Account) -> None:
+    audience = [person(), person(name="Twin", address="12  MAIN st."), {"email": "only@example.com"}]
+    answer = owner.send(recipients=audience).json()
+    assert (answer["total_estimated_recipients"], answer["authorization_total"]) == (1, 109)
+    items = owner.get(f"/orders/{answer['id']}/items").json()["data"]
+    assert [item["status"] for item in items] == ["Processing", "Failed", "Failed"]
+    assert "same address" in items[1]["failure"]
+    assert "no mailing address" in items[2]["failure"]
+
+
+def test_addresses_in_other_scripts_are_distinguished(owner: Account) -> None:
+    tokyo = [
+        {"name": "Sato", "address": "東京都千代田区1-1", "city": "東京", "country": "JP"},
+        {"name": "Mori", "address": "東京都港区2-2", "city": "東京", "country": "JP"},
+    ]
+    ottawa = [person(country="CA", province="ON", city="Ottawa", postal_code=code) for code in ("K1A 0B1", "K1A 0B2")]
+    assert owner.send(recipients=tokyo + ottawa).json()["total_estimated_recipients"] == 4
+
+
+def test_five_thousand_recipients_go_in_one_call(owner: Account) -> None:
+    answer = owner.send(message="Hello!", recipients=people(5_000)).json()
+    assert (answer["total_estimated_recipients"], answer["authorization_total"]) == (5_000, 5_000 * 109)
+
+
+def test_the_return_address_is_the_calls_then_the_sub_accounts_then_the_accounts(
+    owner: Account, container: Container
+) -> None:
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(accounts).where(accounts.c.id == owner.id).values(**HOME | {"return_address": "PO Box 9"}))
+    housed = make_sub_account(
+        container, owner, return_name="Branch", return_address="9 Branch Rd", return_state="TX", return_city="Waco"
+    )
+    homeless = make_sub_account(container, owner, title="No address")
+    own = HOME | {"return_address2": "Suite 4"}
+    named = {name: value for name, value in own.items() if name != "return_state"} | {"return_province": "TX"}
+    for given in (own, named):
+        answer = owner.send(sub_account_id=housed, **given).json()
+        assert {name: answer[name] for name in answer if name.startswith("return_")} == named
+    cases: list[tuple[dict[str, Any], tuple[str, str, str]]] = [
+        ({"sub_account_id": housed}, ("Branch", "9 Branch Rd", "TX")),
+        ({"sub_account_id": housed, "return_name": "Dana"}, ("Dana", "9 Branch Rd", "TX")),
+        ({"sub_account_id": homeless}, ("Dana", "PO Box 9", "TX")),
+        ({}, ("Dana", "PO Box 9", "TX")),
+        ({"return_address": "  "}, ("Dana", "PO Box 9", "TX")),
+    ]
+    for changes, expected in cases:
+        sent = owner.send(**changes).json()
+        assert (sent["return_name"], sent["return_address"], sent["return_province"]) == expected, changes
+    one_line = owner.send(sub_account_id=housed, return_address="1 Own Rd, Tulsa, OK 74101").json()
+    assert (one_line["return_address"], one_line["return_province"]) == ("1 Own Rd", "OK")
+
+
+def test_a_return_address_may_stand_on_one_line_or_abroad(owner: Account) -> None:
+    names = ("return_address", "return_address2", "return_city", "return_province", "return_postal_code")
+    whole = owner.send(return_address="7 Elm St, Austin, Texas 78701", return_address2="Unit 2").json()
+    assert [whole[name] for name in names] == ["7 Elm St", "Unit 2", "Austin", "TX", "78701"]
+    abroad = {"return_address": "1 Rue Roy", "return_city": "Laval", "return_state": "QC"}
+    sent = owner.send(**abroad, return_postal_code="H7A 0A1").json()
+    assert [sent[name] for name in names] == ["1 Rue Roy", None, "Laval", "QC", "H7A 0A1"]
+
+
+def test_the_sub_account_is_named_and_shown(owner: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner, title="Branch", return_city="Waco")
+    for body in ({"sub_account_id": branch}, {"sub_account": branch}, {"sub_account_id": str(branch)}):
+        answer = owner.send(**body).json()
+        assert answer["sub_account_id"] == branch
+        assert answer["sub_account"] == owner.get(f"/sub-accounts/{branch}").json()
+        assert (answer["sub_account"]["id"], answer["sub_account"]["return_city"]) == (branch, "Waco")
+
+
+def test_choices_of_the_call_are_kept_under_each_of_their_names(owner: Account, container: Container) -> None:
+    answer = owner.send(
+        append_or_current_resident=True,
+        allow_duplicates=True,
+        font_size="small",
+        handwriting_color="#102030",
+        qrcode_url="https://example.com/~FIRST_NAME~",
+    ).json()
+    assert answer["append_or_current_resident"] is True
+    assert (answer["font_size"], answer["handwriting_color"]) == ("small", "rgba(16,32,48,1)")
+    assert answer["qrcode_url"] == "https://example.com/~FIRST_NAME~"
+    assert stored(container, answer["id"]).allow_duplicates is True
+    for style in ({"handwriting_style": 1}, {"handwriting_style_id": "1"}):
+        assert owner.send(**style).json()["style"] == 1
+    people_to_notify = ["a@example.com", "+15125550100@sms"]
+    for body in ({"notification_emails": people_to_notify}, {"email_additional": ", ".join(people_to_notify)}):
+        assert stored(container, owner.send(**body).json()["id"]).notification_emails == people_to_notify
+
+
+def test_null_is_as_good_as_left_out(owner: Account) -> None:
+    """Typed clients write every field of theirs, those that nobody set too."""
+    unset = dict.fromkeys(SendPostcard.model_fields.keys() - {"recipients", "message"})
+    plain = owner.send(allow_duplicates=False)
+    explicit = owner.send(**unset, recipients=[person(address="8 Elm St")])
+    assert (explicit.status_code, explicit.headers.get("X-Ignored-Fields")) == (200, None), explicit.text
+    differ = {name for name, value in explicit.json().items() if plain.json()[name] != value}
+    assert differ <= {"id", "created_at", "updated_at", "recipients"}
+
+
+def test_what_means_nothing_is_named_and_ignored(owner: Account, container: Container) -> None:
+    sent = owner.send(mesage="typo", pdf_only_url="https://example.com/x.pdf", recipients=[person(zip="1")])
+    assert sent.status_code == 200
+    assert sent.headers["X-Ignored-Fields"] == "mesage, pdf_only_url, recipients.*.zip"
+    assert "X-Ignored-Fields" not in owner.send().headers
+    branch = make_sub_account(container, owner)
+    twice = owner.send(sub_account_id=branch, sub_account=branch + 1)
+    assert (twice.json()["sub_account_id"], twice.headers["X-Ignored-Fields"]) == (branch, "sub_account")
+
+
+def test_a_refusal_names_the_typo_for_which_something_is_missing(owner: Account) -> None:
+    nothing = owner.post("/send/postcard", {"recipents": [person()], "message": "Hi"})
+    assert (nothing.status_code, nothing.headers["X-Ignored-Fields"]) == (422, "recipents")
+    nowhere = owner.send(recipients=[person(postal_code=None) | {"zipcode": "78701"}])
+    assert (nowhere.status_code, nowhere.headers["X-Ignored-Fields"]) == (422, "recipients.*.zipcode")
+    misread = owner.send(message=7, mesage="Hi")
+    assert (misread.status_code, misread.headers["X-Ignored-Fields"]) == (422, "mesage")
+    again = [owner.post("/send/postcard", {"mesage": "Hi"}, headers={"Idempotency-Key": "k"}) for _ in "12"]
+    assert {each.headers["X-Ignored-Fields"] for each in again} == {"mesage"}
+
+
+def test_letters_that_the_hand_lacks_and_faint_ink_are_warned_of(owner: Account) -> None:
+    sent = owner.send(message="Grüße an Жук und ሀ")
+    warned = sent.headers["X-Warnings"]
+    assert warned.isascii()
+    assert "has no \\u0416 (cyrillic capital letter zhe), " in warned
+    assert "No face has \\u1200 (ethiopic syllable ha): it is spelled in Latin letters, or left out." in warned
+    kept = owner.get(f"/orders/{sent.json()['id']}").json()["warnings"]
+    assert [warning.split(" (")[0] for warning in kept] == ["The hand Zeyada has no Ж", "No face has ሀ"]
+    assert "X-Warnings" not in owner.send().headers
+    to_ivan = owner.send(message="Hi %FIRST_NAME%", recipients=[person(name="Иван Петров")])
+    assert "cyrillic" in to_ivan.headers["X-Warnings"]
+    assert "hard to read on white" in owner.send(handwriting_color="#fdfdfd").headers["X-Warnings"]
+
+
+def test_a_scheduled_order_waits_and_can_be_cancelled_until_then(
+    owner: Account, container: Container, clock: Clock
+) -> None:
+    soon = owner.send(schedule_for="2026-05-04T12:00:01Z").json()["id"]  # does not shorten the review
+    assert stored(container, soon).due_at.isoformat() == "2026-05-04T12:00:10+00:00"
+    later = owner.send(schedule_for="2026-06-01T09:00:00-05:00").json()["id"]
+    assert stored(container, later).due_at.isoformat() == "2026-06-01T14:00:00+00:00"
+    clock.advance(days=20)
+    assert owner.get(f"/orders/{later}").json()["cancellable"] is True
+
+
+def test_every_path_takes_a_slash_at_its_end(owner: Account) -> None:
+    order_id = owner.post("/send/postcard/", postcard()).json()["id"]
+    hook = owner.post("/webhooks/", {"url": "https://example.com/hook", "type": "*"}).json()["id"]
+    for path in (
+        "/ping/", "/orders/", "/orders/list/", f"/orders/{order_id}/", f"/orders/{order_id}/track/",
+        f"/orders/{order_id}/items/", "/webhooks/", f"/webhooks/{hook}/", "/openapi.json/",
+    ):  # fmt: skip
+        assert owner.get(path).status_code == 200, path
+    assert owner.put(f"/orders/{order_id}/cancel/").status_code == 200
+    assert owner.delete(f"/webhooks/{hook}/").status_code == 200
+
+
+# Estimates
+
+
+def estimate(caller: Account, **changes: Any) -> dict[str, Any]:
+    found: dict[str, Any] = caller.post("/estimate/postcard", postcard(**changes)).json()["data"]
+    return found
+
+
+def test_an_estimate_is_refused_as_the_send_is_and_leaves_nothing_behind(owner: Account, container: Container) -> None:
+    with unchanged(container):
+        assert owner.post("/estimate/postcard", postcard()).status_code == 200
+        assert owner.post("/estimate/postcard", postcard(preview=True)).json()["message"] == "OK"
+        for wrong in (postcard(message="A long story. " * 200), postcard(size="5x7"), {}):
+            refused, sent = owner.post("/estimate/postcard", wrong), owner.post("/send/postcard", wrong)
+            assert (refused.status_code, refused.json()) == (sent.status_code, sent.json())
+            assert refused.status_code == 422
+
+
+def test_prices_abroad_count_into_the_average_and_live_mode_is_named(
+    owner: Account, container: Container, http: TestClient
+) -> None:
+    abroad = person(country="CA", province="ON", postal_code="K1A 0B1")
+    data = estimate(owner, recipients=[person(), abroad])
+    assert (data["authorization_total"], data["unit_price"], data["test_mode"]) == (109 + 219, 164, True)
+    nobody = estimate(owner, recipients=[{"email": "e@example.com"}])
+    assert (nobody["authorization_total"], nobody["unit_price"]) == (0, 109)
+    live = make_account(container, http, "live@example.com", mode="live")
+    assert estimate(live, return_address="1 Elm St, Waco, TX 76701")["test_mode"] is False
