@@ -1,58 +1,55 @@
 """The tables of events: their types and their payloads, key for key, as samples and as they arrive."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import psycopg
 import pytest
 
-from quillpost.app import bootstrap
+from quillpost.app.container import Container
 from quillpost.core import exact_json
-from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.settings import Settings
 from quillpost.notifications.webhooks.payloads import build_sample_event
 from quillpost.notifications.webhooks.rules import EVENT_TYPES, build_data
-from quillpost.web.application import create_app
 from support.event_receiver import EventReceiver, ReceivedEvent, run_dispatcher
-from support.factories import Clock, make_account, make_sub_account, person, run_jobs_for
+from support.factories import Account, Build, Clock, make_sub_account, person, run_jobs_for
+from support.field_shapes import Test, find_differences, integer, or_null, string
 from support.qr_scans import codes_of, count_scans, scan
 from support.test_client import TestClient
 
-TYPES = ["order.status_update", "order_item.status_update", "order_item.delivered", "scans.scan_update"]
-FLAT = TYPES[1:]
+ORDER, DELIVERED, SCAN = "order.status_update", "order_item.delivered", "scans.scan_update"
+TYPES = [ORDER, "order_item.status_update", DELIVERED, SCAN]
 
-TEXT, NUMBER, NOTHING = str, int, type(None)
 
-ORDER_PAYLOAD: dict[str, tuple[type, ...]] = {
-    "order.id": (NUMBER,),
-    "order.status": (TEXT,),
-    "order.previous_status": (TEXT, NOTHING),
-    "order.current_status": (TEXT,),
-    "order.metadata": (dict, NOTHING),
+def dictionary(value: Any) -> bool:
+    return type(value) is dict
+
+
+ORDER_PAYLOAD: dict[str, Test] = {
+    "order.id": integer,
+    "order.status": string,
+    "order.previous_status": or_null(string),
+    "order.current_status": string,
+    "order.metadata": or_null(dictionary),
 }
-FLAT_PAYLOAD: dict[str, tuple[type, ...]] = {
+FLAT_PAYLOAD: dict[str, Test] = {
     **dict.fromkeys(
-        ("order_item.id", "order.id", "order.sub_account_id", "order_item.scans"), (NUMBER, NOTHING)
+        ("order_item.id", "order.id", "order.sub_account_id", "order_item.scans"), or_null(integer)
     ),
     **dict.fromkeys(
         ("order_item.failure", "order_item.delivery_date", "order_item.previous_status",
-         "order_item.current_status", "order.status"),
-        (TEXT, NOTHING),
+         "order_item.current_status", "order.status", "qrcode.url"),
+        or_null(string),
     ),
     **dict.fromkeys(
         (f"recipient.{name}" for name in (
             "name", "company", "address", "address2", "absentee_address", "city", "province",
-            "postal_code", "country", "email", "phone",
+            "postal_code", "country", "email", "phone", *(f"custom_{n}" for n in range(1, 11)),
         )),
-        (TEXT, NOTHING),
+        or_null(string),
     ),
-    **dict.fromkeys((f"recipient.custom_{n}" for n in range(1, 11)), (TEXT, NOTHING)),
-    "qrcode.url": (TEXT, NOTHING),
-    "order.metadata": (dict, NOTHING),
+    "order.metadata": or_null(dictionary),
 }  # fmt: skip
-
+PAYLOADS = {event_type: ORDER_PAYLOAD if event_type == ORDER else FLAT_PAYLOAD for event_type in TYPES}
 
 METADATA = {"zeta": 1, "alpha": [True, None, {"ü": "✓ & ="}], "big": 123456789012345678901234567890}
 HOW_MANY = """
@@ -67,124 +64,87 @@ JANE = {
 }
 
 
-def payload(event_type: str) -> dict[str, Any]:
-    event = build_sample_event(event_type, "5f3c", sub_account_id=7, at=datetime(2026, 5, 4, tzinfo=UTC))
-    return json.loads(exact_json.dump_json(build_data(event)))  # type: ignore[no-any-return]
-
-
-def test_the_types_are_these() -> None:
+def test_samples_of_events_are_as_their_tables_say() -> None:
     assert list(EVENT_TYPES) == TYPES
+    for event_type, payload in PAYLOADS.items():
+        event = build_sample_event(event_type, "5f3c", sub_account_id=7, at=datetime(2026, 5, 4, tzinfo=UTC))
+        data = json.loads(exact_json.dump_json(build_data(event)))
+        assert find_differences({event_type: [data]}, payload) == []
 
 
-@pytest.mark.parametrize("key", ORDER_PAYLOAD)
-def test_each_key_of_the_order_payload(key: str) -> None:
-    assert isinstance(payload(TYPES[0])[key], ORDER_PAYLOAD[key])
+Events = dict[str, dict[str, list[ReceivedEvent]]]
 
 
-@pytest.mark.parametrize("event_type", FLAT)
-@pytest.mark.parametrize("key", FLAT_PAYLOAD)
-def test_each_key_of_the_flat_payload(event_type: str, key: str) -> None:
-    assert isinstance(payload(event_type)[key], FLAT_PAYLOAD[key])
+@pytest.fixture
+def container(build: Build) -> Container:
+    return build(allow_private_urls=True)
 
 
-@pytest.mark.parametrize("event_type", TYPES)
-def test_there_are_no_other_keys(event_type: str) -> None:
-    assert set(payload(event_type)) == set(ORDER_PAYLOAD if event_type == TYPES[0] else FLAT_PAYLOAD)
-
-
-@pytest.fixture(scope="module")
-def arrived(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, list[ReceivedEvent]]]:
-    """All that is told of two cards, from their order to the scan of their codes, by each verb: one of a sub
+def receive_all(container: Container, http: TestClient, owner: Account, clock: Clock) -> Events:
+    """Every event of two cards, from their order to the scan of their codes, by verb and type: one of a sub
     account, to somebody of whom much is known and with metadata, one with nothing that is not needed."""
-    name, clock = "told_events_" + tmp_path_factory.getbasetemp().name.replace("-", "_"), Clock()
-    usual = {"home": tmp_path_factory.mktemp("told"), "allow_private_urls": True}
-    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin, EventReceiver() as receiver:
-        admin.execute(f'create database "{name}" template {template} strategy file_copy')
-        container = bootstrap.build_container(Settings.model_validate(usual), postgres.conninfo(name), clock=clock.now)
-        with TestClient(create_app(container), base_url="http://quillpost.test") as http:
-            owner = make_account(container, http, "owner@example.com")
-            for verb in ("post", "get"):
-                subscription = {"url": receiver.url_of(f"/{verb}?key=1"), "type": "*", "verb": verb}
-                assert owner.post("/webhooks", subscription).status_code == 201
-            rich = owner.send(
-                recipients=[person(**JANE)],
-                metadata=METADATA,
-                qrcode_url="https://shop.example.com/?to=%FIRST_NAME%",
-                sub_account_id=make_sub_account(container, owner),
-            ).json()["id"]
-            assert owner.send(qrcode_url=None).status_code == 200
-            run_jobs_for(container, clock, seconds=60)
-            [code] = codes_of(container, rich)
-            assert scan(http, code).status_code == 302
-            assert count_scans(container) == 1
-            with container.db.system_transaction() as tx:
-                events = int(tx.exec_driver_sql(HOW_MANY).scalar_one())
-            with run_dispatcher(container):
-                yield {verb: receiver.wait(f"/{verb}", events) for verb in ("post", "get")}
-        container.db.close()
-        admin.execute(f'drop database "{name}" with (force)')
+    with EventReceiver() as receiver:
+        for verb in ("post", "get"):
+            subscription = {"url": receiver.url_of(f"/{verb}?key=1"), "type": "*", "verb": verb}
+            assert owner.post("/webhooks", subscription).status_code == 201
+        rich = owner.send(
+            recipients=[person(**JANE)],
+            metadata=METADATA,
+            qrcode_url="https://shop.example.com/?to=%FIRST_NAME%",
+            sub_account_id=make_sub_account(container, owner),
+        ).json()["id"]
+        assert owner.send(qrcode_url=None).status_code == 200
+        run_jobs_for(container, clock, seconds=60)
+        [code] = codes_of(container, rich)
+        assert scan(http, code).status_code == 302
+        assert count_scans(container) == 1
+        with container.db.system_transaction() as tx:
+            how_many = int(tx.exec_driver_sql(HOW_MANY).scalar_one())
+        with run_dispatcher(container):
+            found = {verb: receiver.wait(f"/{verb}", how_many) for verb in ("post", "get")}
+    return {
+        verb: {kind: [each for each in events if each.type == kind] for kind in TYPES} for verb, events in found.items()
+    }
 
 
-def of_type(arrived: dict[str, list[ReceivedEvent]], verb: str, event_type: str) -> list[ReceivedEvent]:
-    found = [each for each in arrived[verb] if each.type == event_type]
-    assert found
-    return found
-
-
-@pytest.mark.parametrize("event_type", TYPES)
-def test_a_receiver_gets_exactly_these_keys_with_values_of_their_types(
-    arrived: dict[str, list[ReceivedEvent]], event_type: str
+def test_receivers_get_every_event_as_its_table_says(
+    container: Container, http: TestClient, owner: Account, clock: Clock
 ) -> None:
-    table = ORDER_PAYLOAD if event_type == TYPES[0] else FLAT_PAYLOAD
-    for each in of_type(arrived, "post", event_type):
+    arrived = receive_all(container, http, owner, clock)
+    posted, queried = arrived["post"], {each.id: each for events in arrived["get"].values() for each in events}
+    for event_type, payload in PAYLOADS.items():
+        assert find_differences({event_type: [each.data for each in posted[event_type]]}, payload) == []
+        metadata = [each.data["order.metadata"] for each in posted[event_type]]
+        # Only the card with metadata was scanned.
+        assert [METADATA in metadata, None in metadata] == [True, event_type != SCAN]
+    for each in (each for events in posted.values() for each in events):
         assert (each.method, each.query, each.headers["content-type"]) == ("POST", "key=1", "application/json")
         assert set(each.message) == {"event_type", "event_id", "data", "timestamp", "date_time"}
-        assert set(each.data) == set(table)
-        assert [key for key, kinds in table.items() if not isinstance(each.data[key], kinds)] == []
         assert each.headers["webhook-id"] == each.message["event_id"]
-
-
-@pytest.mark.parametrize("event_type", TYPES)
-def test_by_get_the_same_keys_are_parameters(arrived: dict[str, list[ReceivedEvent]], event_type: str) -> None:
-    posted = {each.message["event_id"]: each for each in of_type(arrived, "post", event_type)}
-    queried = {each.message["event_id"]: each for each in of_type(arrived, "get", event_type)}
-    assert queried.keys() == posted.keys()
-    for event_id, each in queried.items():
-        assert (each.method, each.body) == ("GET", b"")
-        assert each.message == in_texts(posted[event_id].message) | {
-            "data": {"key": "1"} | in_texts(posted[event_id].data)
-        }
+        by_get = queried.pop(each.id)
+        assert (by_get.method, by_get.body) == ("GET", b"")
+        assert by_get.message == in_texts(each.message) | {"data": {"key": "1"} | in_texts(each.data)}
+    assert queried == {}
+    check_data(posted)
 
 
 def in_texts(values: dict[str, Any]) -> dict[str, str]:
     """As parameters have it: nothing for null, and JSON for metadata."""
+    written = json.dumps(METADATA, ensure_ascii=False, separators=(",", ":"))
     return {
-        name: "" if value is None else exact_json.dump_json(value) if isinstance(value, dict) else str(value)
+        name: "" if value is None else written if value == METADATA else str(value)
         for name, value in values.items()
         if name != "data"
     }
 
 
-@pytest.mark.parametrize("event_type", TYPES)
-def test_metadata_is_in_each_event_untouched_or_null(arrived: dict[str, list[ReceivedEvent]], event_type: str) -> None:
-    metadata = [each.data["order.metadata"] for each in of_type(arrived, "post", event_type)]
-    # Only the card with metadata was scanned.
-    assert [METADATA in metadata, None in metadata] == [True, event_type != TYPES[3]]
-    texts = [each.data["order.metadata"] for each in of_type(arrived, "get", event_type)]
-    written = json.dumps(METADATA, ensure_ascii=False, separators=(",", ":"))
-    assert set(texts) == ({written} if event_type == TYPES[3] else {written, ""})
-
-
-def test_events_carry_the_person_and_the_scan_unchanged(arrived: dict[str, list[ReceivedEvent]]) -> None:
-    [scan_event] = of_type(arrived, "post", TYPES[3])
-    data = scan_event.data
-    assert {
-        f"recipient.{name}".replace("custom", "custom_"): text for name, text in JANE.items()
-    }.items() <= data.items()
-    assert (data["order_item.scans"], data["order_item.current_status"]) == (1, "Delivered")
-    assert data["order_item.previous_status"] is None
-    assert data["qrcode.url"] == "https://shop.example.com/?to=Jane"
-    [delivered] = [each.data for each in of_type(arrived, "post", TYPES[2]) if each.data["order.metadata"]]
+def check_data(posted: dict[str, list[ReceivedEvent]]) -> None:
+    """Events carry the person and the scan unchanged."""
+    [scanned] = [each.data for each in posted[SCAN]]
+    person_keys = {f"recipient.{name}".replace("custom", "custom_"): text for name, text in JANE.items()}
+    assert person_keys.items() <= scanned.items()
+    assert (scanned["order_item.scans"], scanned["order_item.current_status"]) == (1, "Delivered")
+    assert scanned["order_item.previous_status"] is None
+    assert scanned["qrcode.url"] == "https://shop.example.com/?to=Jane"
+    [delivered] = [each.data for each in posted[DELIVERED] if each.data["order.metadata"]]
     assert (delivered["order_item.scans"], delivered["order_item.delivery_date"]) == (0, "2026-05-04")

@@ -1,223 +1,275 @@
-"""The tables of sending: its endpoints, its request body, its response and its limits, one row one test."""
+"""The specification's tables of sending: what each piece requires, the request's fields, the response's fields."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from quillpost.app.container import Container
-from quillpost.core.database.embedded.server import EmbeddedPostgres
-from support.factories import Account, Build, person, postcard
+from quillpost.orders.products import GIFTCARD, LETTER, MAGNACARD, NOTECARD, POSTCARD, PRODUCTS
+from support.factories import GIFT, Account, make_sub_account, person, postcard, read_warnings
+from support.field_shapes import Json
 from support.image_server import ImageServer
-from support.writable_service import Writer, writing_service
 
-ENDPOINTS = [
-    ("/send/postcard", "postcard"),
-    ("/send/windowed-letter", "letter"),
-    ("/send/windowless-letter", "windowlessletter"),
-    ("/send/notecard", "notecard"),
-    ("/send/giftcard", "giftcard"),
-    ("/send/magnacard", "magnacard"),
-]
+# fmt: off
+REQUIREMENTS = """
+| Requirement | Postcard | Letter | Notecard | Gift card | Magnacard |
+|---|---|---|---|---|---|
+| Audience | required | required | required | required | required |
+| Front creative (front_image_url or image_template) | required unless message given | required unless message given or pdf_only_url set | required unless message given | required unless message given | required unless message given |
+| message or message_template | required | required unless pdf_only_url | required | required | required |
+| custom_background_image | optional | not used | optional | not used | optional |
+| pdf_only_url | not used | optional alternative | not used | not used | not used |
+"""  # noqa: E501
+# Path, and the type that it creates. A gift card needs brand and amount beside what its column says.
+PIECES = {"postcard": "postcard", "windowed-letter": "letter", "windowless-letter": "windowlessletter",
+          "notecard": "notecard", "giftcard": "giftcard", "magnacard": "magnacard"}
+# fmt: on
+pytestmark = pytest.mark.usefixtures("loopback_urls")
 
-
-@pytest.fixture
-def container(build: Build) -> Container:
-    return build(allow_private_urls=True)
-
-
-@pytest.mark.parametrize(("path", "creates"), ENDPOINTS)
-def test_each_endpoint_creates_its_piece(owner: Account, path: str, creates: str) -> None:
-    sent = owner.send(path.rpartition("/")[2])
-    assert (sent.status_code, sent.json()["type"], sent.json()["status"]) == (200, creates, "reviewing")
-
-
-def sends(changes: Any, shows: Callable[[Any], bool], piece: str = "postcard") -> tuple[str, Any, Any]:
-    return piece, changes, shows
+LETTERS = ("windowed-letter", "windowless-letter")
+CARDS = ("postcard", "notecard", "giftcard", "magnacard")
+AUDIENCE: Json = {"recipients": [person()], "allow_duplicates": True}
+COVER = "additional_pages, font_size, front_image_url, image_template, message, qrcode_url, use_custom_background"
 
 
-REQUEST: dict[str, Any] = {
-    "preview": sends({"preview": True}, lambda answer: len(answer["data"]["previews"]) == 2),
-    "recipients": sends({"recipients": [person()] * 2}, lambda answer: len(answer["recipients"]) == 2),
-    "mailing_list_ids": sends(
-        lambda owner, art: {"recipients": None, "mailing_list_ids": [saved_list(owner)]},
-        lambda answer: answer["mailing_list_ids_used"] == "1",
-    ),
-    "front_image_url": sends(
-        lambda owner, art: {"front_image_url": art.picture()}, lambda answer: answer["front_image"].endswith("teal.png")
-    ),
-    "image_template": sends(
-        lambda owner, art: {"image_template": saved_image(owner, art)}, lambda answer: answer["image_template_id"] == 1
-    ),
-    "message": sends({"message": "Hi %FIRST_NAME%"}, lambda answer: answer["message"] == "Hi %FIRST_NAME%"),
-    "message_template": sends(
-        lambda owner, art: {"message": None, "front_image_url": art.picture(), "message_template": saved(owner)},
-        lambda answer: (answer["message_template_id"], answer["message"]) == (1, "Saved"),
-    ),
-    "custom_background_image": sends(
-        lambda owner, art: {"custom_background_image": art.picture()},
-        lambda answer: answer["custom_background_url"].endswith("teal.png"),
-    ),
-    "pdf_only_url": sends(
-        lambda owner, art: {"message": None, "pdf_only_url": art.letter()},
-        lambda answer: (answer["type"], answer["message"]) == ("letter", ""),
-        piece="windowed-letter",
-    ),
-    "send_standard_mail": sends({"send_standard_mail": True}, lambda answer: answer["authorization_total"] == 94),
-    "handwriting_style": sends({"handwriting_style": 2}, lambda answer: answer["style"] == 2),
-    "handwriting_color": sends(
-        {"handwriting_color": "#ff0000"}, lambda answer: answer["handwriting_color"] == "rgba(255,0,0,1)"
-    ),
-    "handwriting_realism": sends({"handwriting_realism": False}, lambda answer: answer["status"] == "reviewing"),
-    "qrcode_url": sends(
-        {"qrcode_url": "https://example.com"}, lambda answer: answer["qrcode_url"] == "https://example.com"
-    ),
-    "metadata": sends({"metadata": {"a": 1}}, lambda answer: "metadata" not in answer),
-    "radius_search": sends(
-        {
-            "recipients": None,
-            "radius_search": {
-                "preview": False,
-                "address": "1100 Congress Ave, Austin, TX 78701",
-                "record_count": 3,
-                "record_types": "all",
-            },
-        },
-        lambda answer: (answer["leads_fee"], answer["total_estimated_recipients"]) == (15, 3),
-    ),
-}
+def test_the_matrix_of_requirements_is_the_specifications() -> None:
+    rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in REQUIREMENTS.strip().splitlines()[2:]]
+    columns = (POSTCARD, LETTER, NOTECARD, GIFTCARD, MAGNACARD)
+    parts = ("audience", "front", "message", "background", "pdf_only")
+    assert [[getattr(piece, part).value for piece in columns] for part in parts] == [row[1:] for row in rows]
+    letters = {tuple(getattr(piece, part) for part in parts) for piece in PRODUCTS if piece.is_letter}
+    assert len(letters) == 1, "both letters are one column"
 
 
-def saved(owner: Account) -> int:
-    body = {"type": "postcard", "name": "Saved", "content": "Saved"}
-    return int(owner.post("/message-templates", body).json()["id"])
+def call(owner: Account, piece: str, **body: Any) -> Any:
+    return owner.post(f"/send/{piece}", (GIFT if piece == "giftcard" else {}) | body)
 
 
-def saved_image(owner: Account, art: ImageServer) -> int:
-    body = {"type": "postcard", "name": "Saved", "image": art.picture()}
-    return int(owner.post("/image-templates", body).json()["id"])
+def error_fields(owner: Account, piece: str, **body: Any) -> list[str]:
+    answer = call(owner, piece, **body)
+    assert answer.status_code in (200, 422), answer.text
+    return list(answer.json().get("errors", {}))
 
 
-def saved_list(owner: Account) -> int:
+def save_message(owner: Account, piece: str = "postcard", **more: Any) -> int:
+    gift = {"giftcard_brand_code": "brindlewick", "giftcard_amount": 2_500} if piece == "giftcard" else {}
+    body = {"type": PIECES[piece], "name": "Saved", "content": "Saved"} | gift | more
+    made = owner.post("/message-templates", body)
+    assert made.status_code == 201, made.text
+    return int(made.json()["id"])
+
+
+def save_image(owner: Account, art: ImageServer, piece: str = "postcard") -> int:
+    kind = "postcard" if piece == "magnacard" else PIECES[piece]
+    made = owner.post("/image-templates", {"type": kind, "name": "Saved", "image": art.picture()})
+    return int(made.json()["id"])
+
+
+def test_each_piece_needs_an_audience_a_front_and_a_message(owner: Account, art: ImageServer) -> None:
+    nobodies: list[Json] = [{}, {"recipients": []}, {"recipients": [], "mailing_list_ids": []}]
+    front = {"front_image_url": art.picture()}
+    for piece in PIECES:
+        for nobody in nobodies:
+            assert error_fields(owner, piece, message="Hi!", **nobody) == ["recipients"], piece
+        assert error_fields(owner, piece, message="Hi!", **AUDIENCE) == [], piece
+        saved = {"message_template": save_message(owner, piece)}
+        assert error_fields(owner, piece, **saved, **AUDIENCE) == ["front_image_url"], piece
+        for other in (front, {"image_template": save_image(owner, art, piece)}):
+            assert error_fields(owner, piece, **saved, **other, **AUDIENCE) == [], piece
+        assert error_fields(owner, piece, **front, **AUDIENCE) == ["message"], piece
+        assert error_fields(owner, piece, **AUDIENCE) == ["message", "front_image_url"], piece
+
+
+def test_a_letter_made_only_from_a_pdf_needs_just_the_audience_and_the_pdf(owner: Account, art: ImageServer) -> None:
+    for piece in LETTERS:
+        sent = call(owner, piece, pdf_only_url=art.letter(), **AUDIENCE)
+        assert sent.status_code == 200, sent.text
+        assert (sent.json()["message"], sent.headers.get("X-Ignored-Fields")) == ("", None)
+        saved = save_message(owner, piece, content="", pdf_only_url=art.letter())
+        assert error_fields(owner, piece, message_template=saved, **AUDIENCE) == []
+
+
+def beside_a_pdf(art: ImageServer) -> Json:
+    """All that a cover would show, none of it to be had."""
+    return {
+        "message": "Hi!", "front_image_url": art.url("/gone-front"), "image_template": 999_999,
+        "additional_pages": art.url("/gone-pages"), "qrcode_url": "https://example.com", "font_size": "large",
+        "use_custom_background": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", LETTERS)
+def test_a_letter_made_only_from_a_pdf_uses_no_cover(owner: Account, art: ImageServer, piece: str) -> None:
+    body = AUDIENCE | {"pdf_only_url": art.letter()}
+    estimated = owner.post(f"/estimate/{piece}", body | beside_a_pdf(art))
+    assert (estimated.status_code, estimated.headers["X-Ignored-Fields"]) == (200, COVER)
+    plain, sent = call(owner, piece, **body), call(owner, piece, **body | beside_a_pdf(art))
+    assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, COVER)
+    assert read_warnings(sent) == ["The PDF is the whole letter: the message is not printed."]
+    shown = ("front_image", "image_template_id", "qrcode_url", "font_size", "authorization_total")
+    assert [sent.json()[name] for name in shown] == [plain.json()[name] for name in shown]
+    assert sent.json()["qrcode_url"] is None
+
+    saved = save_message(owner, piece, content="", pdf_only_url=art.letter(), qrcode_url="https://example.com/saved")
+    of_template = call(owner, piece, message_template=saved, **AUDIENCE, **beside_a_pdf(art) | {"message": " "})
+    assert of_template.status_code == 200, of_template.text
+    assert of_template.headers["X-Ignored-Fields"] == COVER.replace(" message,", "")
+    assert (of_template.json()["qrcode_url"], read_warnings(of_template)) == (None, [])
+    assert not any(b"/gone-" in request for request in art.requests)
+
+
+def test_a_hand_beside_a_pdf_writes_an_envelope_that_has_no_window(owner: Account, art: ImageServer) -> None:
+    hand = {"handwriting_style": 2, "handwriting_color": "red", "handwriting_realism": False}
+    windowed, closed = (call(owner, p, pdf_only_url=art.letter(), **AUDIENCE, **hand) for p in LETTERS)
+    assert windowed.headers["X-Ignored-Fields"] == ", ".join(sorted(hand))
+    assert (windowed.json()["style"], closed.json()["style"]) == (1, 2)
+    assert "X-Ignored-Fields" not in closed.headers
+
+
+def test_each_piece_uses_only_what_its_column_has(owner: Account, art: ImageServer) -> None:
+    common: Json = AUDIENCE | {"message": "Hi!"}
+    for piece in CARDS:
+        sent = call(owner, piece, **common, pdf_only_url=art.url("/gone"))
+        assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, "pdf_only_url")
+        assert error_fields(owner, piece, pdf_only_url=art.letter(), **AUDIENCE) == ["message", "front_image_url"]
+    for piece in ("postcard", "notecard", "magnacard"):
+        assert call(owner, piece, **common).json()["custom_background_url"] is None
+        sent = call(owner, piece, **common, custom_background_image=art.picture())
+        assert sent.json()["custom_background_url"] == art.picture()
+        assert "X-Ignored-Fields" not in sent.headers
+    for piece in (*LETTERS, "giftcard"):
+        sent = call(owner, piece, **common, custom_background_image=art.url("/gone"))
+        assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, "custom_background_image")
+        assert sent.json()["custom_background_url"] is None
+    for piece in [*PIECES][1:]:
+        sent = call(owner, piece, **common, size="6x9")
+        assert (sent.headers["X-Ignored-Fields"], sent.json()["size"]) == ("size", None), piece
+
+
+def test_each_endpoint_creates_its_piece(owner: Account) -> None:
+    for piece, creates in PIECES.items():
+        sent = owner.send(piece)
+        assert (sent.status_code, sent.json()["type"], sent.json()["status"]) == (200, creates, "reviewing")
+
+
+def save_list(owner: Account) -> int:
     number = owner.post("/mailing-lists", {"description": "Saved"}).json()["id"]
     owner.post("/recipients", person() | {"mailing_list_id": number})
     return int(number)
 
 
-@pytest.mark.parametrize("field", REQUEST)
-def test_each_field_of_the_request_is_taken(owner: Account, art: ImageServer, field: str) -> None:
-    piece, changes, shows = REQUEST[field]
-    body = postcard(**(changes(owner, art) if callable(changes) else changes))
-    sent = owner.post(f"/send/{piece}", body)
-    assert sent.status_code == 200, sent.text
-    assert "X-Ignored-Fields" not in sent.headers
-    assert shows(sent.json())
+RADIUS = {"preview": False, "address": "1100 Congress Ave, Austin, TX 78701", "record_count": 3, "record_types": "all"}
+# Field: its value, what the answer then shows, and other fields that are given with it.
+REQUEST: dict[str, tuple[Any, Callable[[Json, Any], bool], Json]] = {
+    "preview": (True, lambda answer, _: len(answer["data"]["previews"]) == 2, {}),
+    "recipients": ([person()] * 2, lambda answer, _: len(answer["recipients"]) == 2, {}),
+    "mailing_list_ids": (
+        lambda owner, art: [save_list(owner)],
+        lambda answer, ids: answer["mailing_list_ids_used"] == str(*ids),
+        {"recipients": None},
+    ),
+    "front_image_url": (
+        lambda owner, art: art.picture(), lambda answer, _: answer["front_image"].endswith("teal.png"), {},
+    ),
+    "image_template": (save_image, lambda answer, saved: answer["image_template_id"] == saved, {}),
+    "message": ("Hi %FIRST_NAME%", lambda answer, message: answer["message"] == message, {}),
+    "message_template": (
+        lambda owner, art: save_message(owner),
+        lambda answer, saved: (answer["message_template_id"], answer["message"]) == (saved, "Saved"),
+        {"message": None, "front_image_url": lambda owner, art: art.picture()},
+    ),
+    "custom_background_image": (
+        lambda owner, art: art.picture(), lambda answer, _: answer["custom_background_url"].endswith("teal.png"), {},
+    ),
+    "pdf_only_url": (
+        lambda owner, art: art.letter(),
+        lambda answer, _: (answer["type"], answer["message"]) == ("letter", ""),
+        {"message": None},
+    ),
+    "send_standard_mail": (True, lambda answer, _: answer["authorization_total"] == 94, {}),
+    "handwriting_style": (2, lambda answer, _: answer["style"] == 2, {}),
+    "handwriting_color": ("#ff0000", lambda answer, _: answer["handwriting_color"] == "rgba(255,0,0,1)", {}),
+    "handwriting_realism": (False, lambda answer, _: answer["status"] == "reviewing", {}),
+    "qrcode_url": ("https://example.com", lambda answer, url: answer["qrcode_url"] == url, {}),
+    "metadata": ({"a": 1}, lambda answer, _: "metadata" not in answer, {}),
+    "radius_search": (
+        RADIUS,
+        lambda answer, _: (answer["leads_fee"], answer["total_estimated_recipients"]) == (15, 3),
+        {"recipients": None},
+    ),
+}  # fmt: skip
 
 
-TEXT, NUMBER, TRUTH, NOTHING = str, int, bool, type(None)
-RESPONSE: dict[str, tuple[type, ...]] = {
-    "id": (NUMBER,),
-    "total_estimated_recipients": (NUMBER,),
-    "authorization_total": (NUMBER,),
-    "leads_fee": (NUMBER,),
-    "mailing_list_ids_used": (TEXT,),
-    "handwriting_color": (TEXT,),
-    "front_image": (TEXT,),
-    "message": (TEXT,),
-    "append_or_current_resident": (TRUTH,),
-    "type": (TEXT,),
-    "return_name": (TEXT, NOTHING),
-    "return_address": (TEXT, NOTHING),
-    "return_address2": (TEXT, NOTHING),
-    "return_city": (TEXT, NOTHING),
-    "return_province": (TEXT, NOTHING),
-    "return_postal_code": (TEXT, NOTHING),
-    "message_template_id": (NUMBER, NOTHING),
-    "image_template_id": (NUMBER, NOTHING),
-    "method": (TEXT,),
-    "sub_account_id": (NUMBER, NOTHING),
-    "sub_account": (dict, NOTHING),
-    "font_size": (TEXT,),
-    "qrcode_url": (TEXT, NOTHING),
-    "custom_background_url": (TEXT, NOTHING),
-    "giftcard_brand": (TEXT, NOTHING),
-    "giftcard_image": (TEXT, NOTHING),
-    "giftcard_amount": (NUMBER, NOTHING),
-    "giftcard_brand_longname": (TEXT,),
-    "status": (TEXT,),
-    "display_status": (TEXT,),
-    "display_trigger": (TEXT,),
-    "display_type": (TEXT,),
-    "style": (NUMBER,),
-    "user_id": (NUMBER,),
-    "created_at": (TEXT,),
-    "updated_at": (TEXT,),
-    "recipients": (list,),
+def test_each_field_of_the_request_is_taken(owner: Account, art: ImageServer, subtests: pytest.Subtests) -> None:
+    for field, (value, shows, others) in REQUEST.items():
+        with subtests.test(field):
+            given = {
+                name: each(owner, art) if callable(each) else each for name, each in (others | {field: value}).items()
+            }
+            piece = "windowed-letter" if field == "pdf_only_url" else "postcard"
+            sent = owner.post(f"/send/{piece}", postcard(**given))
+            assert sent.status_code == 200, sent.text
+            assert "X-Ignored-Fields" not in sent.headers
+            assert shows(sent.json(), given[field])
+
+
+TEXT, NUMBER, NOTHING = str, int, type(None)
+RESPONSE: dict[str, set[type]] = {
+    name: {*kinds}
+    for kinds, names in (
+        ((NUMBER,), "id total_estimated_recipients authorization_total leads_fee style user_id"),
+        ((NUMBER, NOTHING), "message_template_id image_template_id sub_account_id giftcard_amount"),
+        (
+            (TEXT,),
+            "mailing_list_ids_used handwriting_color front_image message type method font_size status display_status"
+            " giftcard_brand_longname display_trigger display_type created_at updated_at",
+        ),
+        (
+            (TEXT, NOTHING),
+            "return_name return_address return_address2 return_city return_province return_postal_code"
+            " qrcode_url custom_background_url giftcard_brand giftcard_image",
+        ),
+        ((bool,), "append_or_current_resident"),
+        ((dict, NOTHING), "sub_account"),
+        ((list,), "recipients"),
+    )
+    for name in names.split()
 }
 
 
-@pytest.fixture(scope="module")
-def answers(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory, art: ImageServer
-) -> Iterator[list[dict[str, Any]]]:
-    """One with as little as possible, one with everything, one that brings a gift card."""
-    home = tmp_path_factory.mktemp("send_tables")
-    with writing_service(postgres, template, home, allow_private_urls=True) as writer:
-        yield [writer.owner.send().json(), full_send(writer, art), writer.owner.send("giftcard").json()]
-
-
-def full_send(writer: Writer, art: ImageServer) -> dict[str, Any]:
-    owner = writer.owner
+def test_each_field_of_the_response_has_its_types_and_no_other_is_there(
+    container: Container, owner: Account, art: ImageServer
+) -> None:
+    """And each of its types is seen: a value where there is one, and null where there is none."""
     full = owner.send(
-        sub_account_id=writer.branch,
+        sub_account_id=make_sub_account(container, owner),
         return_name="Dana",
         return_address="1 Elm St",
         return_address2="Unit 2",
         return_city="Austin",
         return_state="TX",
         return_postal_code="78702",
-        message_template=saved(owner),
-        image_template=saved_image(owner, art),
+        message_template=save_message(owner),
+        image_template=save_image(owner, art),
         qrcode_url="https://example.com",
         custom_background_image=art.picture(),
     )
     assert full.status_code == 200, full.text
-    answer: dict[str, Any] = full.json()
-    return answer
+    answers = [owner.send().json(), full.json(), owner.send("giftcard").json()]
+    assert {name: {type(answer[name]) for answer in answers} for name in RESPONSE} == RESPONSE
+    assert [answer.keys() ^ {*RESPONSE, "size"} for answer in answers] == [set()] * 3
 
 
-@pytest.mark.parametrize("field", RESPONSE)
-def test_each_field_of_the_response_has_its_type(answers: list[dict[str, Any]], field: str) -> None:
-    """And each of its types is seen: a value where there is one, and null where there is none."""
-    assert {type(answer[field]) for answer in answers} == set(RESPONSE[field])
-
-
-def test_the_response_has_no_other_key_but_size(answers: list[dict[str, Any]]) -> None:
-    for answer in answers:
-        assert set(answer) == {*RESPONSE, "size"}
-
-
-METADATA_BYTES = 8_192
-
-
-@pytest.mark.parametrize(("extra", "status"), [(0, 200), (1, 422)])
-def test_metadata_is_at_most_8192_bytes_as_json(owner: Account, extra: int, status: int) -> None:
-    metadata = {"a": "x" * (METADATA_BYTES - len(json.dumps({"a": ""}, separators=(",", ":"))) + extra)}
-    assert owner.send(metadata=metadata).status_code == status
-
-
-@pytest.mark.parametrize("wrong", [[], [1], "a", 1, True])
-def test_metadata_is_an_object(owner: Account, wrong: Any) -> None:
-    refused = owner.send(metadata=wrong)
-    assert (refused.status_code, list(refused.json()["errors"])) == (422, ["metadata"])
-
-
-def test_metadata_may_be_nested(owner: Account) -> None:
+def test_metadata_is_a_nested_object_of_at_most_8192_bytes_as_json(owner: Account) -> None:
+    for extra, status in ((0, 200), (1, 422)):
+        metadata = {"a": "x" * (8_192 - len(json.dumps({"a": ""}, separators=(",", ":"))) + extra)}
+        assert owner.send(metadata=metadata).status_code == status
+    wrongs: list[Any] = [[], [1], "a", 1, True]
+    for wrong in wrongs:
+        refused = owner.send(metadata=wrong)
+        assert (refused.status_code, list(refused.json()["errors"])) == (422, ["metadata"]), wrong
     nested = {"a": {"b": [1, {"c": None}]}}
     order = owner.send(metadata=nested).json()["id"]
     assert owner.get(f"/orders/{order}").json()["metadata"] == nested
-
-
-def test_pages_have_25_items_by_default(owner: Account) -> None:
-    assert owner.get("/orders").json()["meta"]["per_page"] == 25

@@ -16,12 +16,15 @@ import sqlalchemy as sa
 from httpx2 import Response
 from PIL import Image
 
+from quillpost.app import bootstrap
 from quillpost.app.container import Container
-from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.settings import Settings
 from quillpost.web import api
 from quillpost.web.api.openapi import build_description
-from support.factories import Account, make_live
-from support.shared_service import shared_account
+from quillpost.web.application import create_app
+from support.databases import Databases
+from support.factories import Account, Clock, make_live, make_operator
+from support.test_client import TestClient
 from support.trace_watch import TraceWatch
 
 Json = dict[str, Any]
@@ -202,14 +205,17 @@ A_BATCH = sa.text(
 
 
 @contextmanager
-def described_service(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator[DescribedService]:
-    with shared_account(postgres, template, home) as (owner, parts):
-        environment = DescribedService(parts, owner)
-        with parts.db.system_transaction() as tx:
-            tx.execute(sa.text("update accounts set is_operator = true"))  # whose calls are there too
-        environment.hand_over()
-        environment.fill()
-        yield environment
+def described_service(databases: Databases, home: Path) -> Iterator[DescribedService]:
+    """In a database of its own, which is watched. The caller runs the service: those calls are described too."""
+    settings = Settings.model_validate({"home": home, "calls_a_minute": 1_000_000})
+    with databases.one() as conninfo:
+        container = bootstrap.build_container(settings, conninfo, clock=Clock().now)
+        with TestClient(create_app(container), base_url="http://quillpost.test", raise_server_exceptions=False) as http:
+            service = DescribedService(container, make_operator(container, http))
+            service.hand_over()
+            service.fill()
+            yield service
+        container.db.close()
 
 
 def find_violations(answer: Response) -> list[str]:
