@@ -1,6 +1,6 @@
 """The front of a card without art, with its sender's branding: read back as text, as places and as pixels."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
@@ -18,10 +18,11 @@ from quillpost.rendering.handwriting.text import CachedFace
 from quillpost.rendering.images.pictures import make_printable_picture
 from quillpost.rendering.layout.fronts import rule_box
 from quillpost.rendering.layout.text import TextStyle, fit_centered
-from quillpost.rendering.models import INCH, Box, Ink, SenderBranding, SenderName, contrast_ratio, parse_color
+from quillpost.rendering.models import INCH, Box, Ink, SenderBranding, SenderName, parse_color
 from support.designs import (
     HANDS,
     PIECES,
+    around,
     compose_item,
     copy,
     design,
@@ -37,11 +38,9 @@ from support.pdfx_checks import find_errors
 from support.printed_side import plain_face
 
 COVERS = {name: side for name, piece in PIECES.items() for side in piece.sides if side.is_cover}
-EVERY_COVER = pytest.mark.parametrize("piece", list(COVERS))
 
-GREEN, RED, PALE, WHITE = (parse_color(colour).ink for colour in ("#156552", "#b0303a", "#f5e9a0", "#fff"))
+GREEN, RED, PALE, WHITE = (parse_color(color).ink for color in ("#156552", "#b0303a", "#f5e9a0", "#fff"))
 HOUSE_INK: Ink = (0.13, 0.20, 0.42)
-CREAM = (251, 248, 241)
 
 COMPANY = "Meadowlark Realty"
 CONTACT = "Dana · (512) 555-0100 · dana@meadow.example"
@@ -85,12 +84,6 @@ def front_of(piece: str, branding: SenderBranding, hand: int = 1) -> bytes:
     return compose_item(design(piece, "Hi", branding=branding, hand=hand)).sheets
 
 
-def around(boxes: Iterable[Box | None]) -> Box:
-    known = [box for box in boxes if box]
-    left, bottom = min(box.left for box in known), min(box.bottom for box in known)
-    return Box(left, bottom, max(box.right for box in known) - left, max(box.top for box in known) - bottom)
-
-
 def rows_of(pdf: bytes) -> list[list[Glyph]]:
     """The letters on each baseline, from the top."""
     rows: dict[float, list[Glyph]] = {}
@@ -119,207 +112,147 @@ def logo_of(piece: str, branding: SenderBranding) -> Box:
     return found
 
 
-@EVERY_COVER
-@pytest.mark.parametrize("what", list(BRANDINGS))
-def test_nothing_meets_and_nothing_leaves_the_frame(piece: str, what: str) -> None:
-    side, pdf = COVERS[piece], front_of(piece, BRANDINGS[what])
+@pytest.mark.parametrize("piece", COVERS)
+def test_nothing_meets_and_nothing_leaves_the_frame(piece: str, subtests: pytest.Subtests) -> None:
+    side = COVERS[piece]
     frame = rule_box(side.preview_area)
-    inside = [box for _, box in drawings_of(pdf, side.bleed) if frame.expand(-1).contains(box)]
-    # The short rule is flat; all else that is drawn inside the frame is the logo or the quill's parts.
-    things = [box for box in inside if box.height < 2]
-    if emblem := [box for box in inside if box.height >= 2]:
-        things.append(around(emblem))
-    things += [around(glyph.ink for glyph in row) for row in rows_of(pdf)]
-    assert len(things) >= 2
-    for thing in things:
-        assert frame.expand(-INCH / 9).contains(thing)
-    for one, other in combinations(things, 2):
-        assert not one.overlaps(other)
-
-
-@pytest.mark.parametrize("hand", HANDS)
-@pytest.mark.parametrize("what", ["square logo, long", "long name", "contact"])
-def test_the_greeting_keeps_clear_in_every_hand(hand: int, what: str) -> None:
-    rows = rows_of(front_of("postcard-4x6", BRANDINGS[what], hand))
-    boxes = [around(glyph.ink for glyph in row) for row in rows]
-    drawn = drawings_of(front_of("postcard-4x6", BRANDINGS[what], hand), COVERS["postcard-4x6"].bleed)
-    (greeting,) = (box for row, box in zip(rows, boxes, strict=True) if {g.font for g in row} == {"/F1"})
-    boxes += [box for is_picture, box in drawn if is_picture or box.height < 2]
-    assert not any(greeting.overlaps(box) for box in boxes if box is not greeting)
-
-
-@EVERY_COVER
-def test_every_word_is_there_however_long(piece: str) -> None:
+    for what, branding in BRANDINGS.items():
+        with subtests.test(what):
+            pdf = front_of(piece, branding)
+            inside = [box for _, box in drawings_of(pdf, side.bleed) if frame.expand(-1).contains(box)]
+            # The short rule is flat; all else that is drawn inside the frame is the logo or the quill's parts.
+            things = [box for box in inside if box.height < 2]
+            if emblem := [box for box in inside if box.height >= 2]:
+                things.append(around(emblem))
+            things += [around(glyph.ink for glyph in row) for row in rows_of(pdf)]
+            assert len(things) >= 2
+            assert all(frame.expand(-INCH / 9).contains(thing) for thing in things)
+            assert not any(one.overlaps(other) for one, other in combinations(things, 2))
     words = " ".join(texts_of(front_of(piece, LONG))).split()
-    expected = f"{LONG_COMPANY.upper()} {GREETING} {LONG_CONTACT} {LONG_DISCLAIMER}"
-    assert words == expected.split()
+    assert words == f"{LONG_COMPANY.upper()} {GREETING} {LONG_CONTACT} {LONG_DISCLAIMER}".split()
 
 
-def test_a_name_stands_large_and_the_rest_at_the_foot() -> None:
-    assert texts_of(front_of("postcard-4x6", BRANDINGS["name and all"])) == [
-        COMPANY.upper(),
-        GREETING,
-        CONTACT,
-        DISCLAIMER,
-    ]
+def test_the_greeting_keeps_clear_in_every_hand(subtests: pytest.Subtests) -> None:
+    bleed = COVERS["postcard-4x6"].bleed
+    for hand in HANDS:
+        for what in ("square logo, long", "long name", "contact"):
+            with subtests.test(what, hand=hand):
+                pdf = front_of("postcard-4x6", BRANDINGS[what], hand)
+                rows = rows_of(pdf)
+                boxes = [around(glyph.ink for glyph in row) for row in rows]
+                (greeting,) = (box for row, box in zip(rows, boxes, strict=True) if {g.font for g in row} == {"/F1"})
+                boxes += [box for is_picture, box in drawings_of(pdf, bleed) if is_picture or box.height < 2]
+                assert not any(greeting.overlaps(box) for box in boxes if box is not greeting)
 
 
-def test_under_a_logo_the_company_signs() -> None:
-    texts = texts_of(front_of("postcard-4x6", BRANDINGS["wide logo"]))
-    assert texts[:3] == [GREETING, COMPANY.upper(), CONTACT]
+def test_a_name_stands_large_and_the_rest_at_the_foot_and_under_a_logo_the_company_signs() -> None:
+    def texts(what: str) -> list[str]:
+        return texts_of(front_of("postcard-4x6", BRANDINGS[what]))
 
-
-@pytest.mark.parametrize("what", ["nothing", "small logo"])
-def test_without_a_company_the_sender_signs(what: str) -> None:
-    assert texts_of(front_of("postcard-4x6", BRANDINGS[what])) == [GREETING, "MAPLE & MAIN REALTY"]
-
-
-def test_a_long_disclaimer_has_three_lines_and_a_long_contact_two() -> None:
+    assert texts("name and all") == [COMPANY.upper(), GREETING, CONTACT, DISCLAIMER]
+    assert texts("wide logo")[:3] == [GREETING, COMPANY.upper(), CONTACT]
+    assert texts("nothing") == texts("small logo") == [GREETING, "MAPLE & MAIN REALTY"], "the sender signs"
     rows = rows_of(front_of("postcard-4x6", replace(LONG, company="Oak")))
-    assert len(rows) == 2 + 2 + 3
+    assert len(rows) == 2 + 2 + 3  # a long contact has two lines, a long disclaimer three
     sizes = [row[0].size for row in rows[2:]]
     assert len(set(sizes[:2])) == len(set(sizes[2:])) == 1
     assert sizes[0] > sizes[-1]
+    blank = SenderBranding(None, " \u200b ", "\n", "\t")
+    bare = design("postcard-4x6", "Hi", branding=blank, sender=SenderName())
+    assert page_text(compose_item(bare).sheets, 0).strip() == GREETING
 
 
-@pytest.mark.parametrize(
-    ("accent", "branding", "colour"),
-    [
-        (GREEN, BRANDINGS["name"], GREEN),
-        (PALE, BRANDINGS["name"], HOUSE_INK),
-        (WHITE, BRANDINGS["name"], HOUSE_INK),
-        (None, BRANDINGS["name"], HOUSE_INK),
-        (RED, BRANDINGS["wide logo"], RED),
-        (PALE, BRANDINGS["wide logo"], HOUSE_INK),
-    ],
-)
-def test_words_are_in_the_accent_where_it_can_be_read(
-    accent: Ink | None, branding: SenderBranding, colour: Ink
-) -> None:
-    glyphs = Pages(front_of("postcard-4x6", replace(branding, accent=accent))).glyphs(0)
-    found = {glyph.colour for glyph in glyphs if glyph.font == "/F2" and glyph.text == "M"}
-    assert found == {tuple(round(channel, 3) for channel in colour)}
+def test_words_and_frame_are_in_the_accent_where_it_can_be_read_and_seen() -> None:
+    words: list[tuple[Ink | None, str, Ink]] = [
+        (GREEN, "name", GREEN),
+        (PALE, "name", HOUSE_INK),
+        (WHITE, "name", HOUSE_INK),
+        (None, "name", HOUSE_INK),
+        (RED, "wide logo", RED),
+        (PALE, "wide logo", HOUSE_INK),
+    ]
+    for accent, what, color in words:
+        glyphs = Pages(front_of("postcard-4x6", replace(BRANDINGS[what], accent=accent))).glyphs(0)
+        found = {glyph.colour for glyph in glyphs if glyph.font == "/F2" and glyph.text == "M"}
+        assert found == {tuple(round(channel, 3) for channel in color)}, (accent, what)
+    for accent, frame in ((GREEN, (21, 101, 82)), (PALE, (199, 184, 158)), (None, (199, 184, 158))):
+        sheet = full_sheet(front_of("postcard-6x11", SenderBranding(accent)), 0, dpi=300)
+        # Down the middle of the frame's lower line, which is 0.8 points thick.
+        across = np.asarray(sheet)[:, round((COVERS["postcard-6x11"].bleed + 200) / INCH * 300)].astype(int)
+        assert np.abs(across - np.array(frame)).sum(axis=1).min() <= 6, accent
 
 
-@pytest.mark.parametrize(
-    ("accent", "frame"), [(GREEN, (21, 101, 82)), (PALE, (199, 184, 158)), (None, (199, 184, 158))]
-)
-def test_the_frame_is_in_the_accent_where_it_can_be_seen(accent: Ink | None, frame: tuple[int, int, int]) -> None:
-    sheet = full_sheet(front_of("postcard-6x11", SenderBranding(accent)), 0, dpi=600)
-    side = COVERS["postcard-6x11"]
-    # Down the middle of the frame's lower line, which is 0.8 points thick.
-    across = np.asarray(sheet)[:, round((side.bleed + 200) / INCH * 600)].astype(int)
-    differences = np.abs(across - np.array(frame)).sum(axis=1)
-    assert differences.min() <= 6
-
-
-@EVERY_COVER
-@pytest.mark.parametrize(("width", "height"), [(1800, 300), (800, 800), (200, 1600), (40, 30), (3, 2)])
-def test_a_logo_is_centred_in_proportion_and_never_coarse(piece: str, width: int, height: int) -> None:
-    placed, panel = logo_of(piece, SenderBranding(logo=logo(width, height))), COVERS[piece].preview_area
-    assert placed.width / placed.height == pytest.approx(width / height, rel=0.01)
-    assert placed.left + placed.width / 2 == pytest.approx(panel.left + panel.width / 2, abs=0.01)
-    assert width / placed.width * INCH >= 150 - 0.1
-
-
-def test_a_logo_with_pixels_enough_fills_its_room() -> None:
+def test_a_logo_is_centered_in_proportion_upright_and_never_coarse(subtests: pytest.Subtests) -> None:
+    for piece, side in COVERS.items():
+        panel = side.preview_area
+        for width, height in ((1800, 300), (800, 800), (200, 1600), (40, 30), (3, 2)):
+            with subtests.test(piece, width=width, height=height):
+                placed = logo_of(piece, SenderBranding(logo=logo(width, height)))
+                assert placed.width / placed.height == pytest.approx(width / height, rel=0.01)
+                assert placed.left + placed.width / 2 == pytest.approx(panel.left + panel.width / 2, abs=0.01)
+                assert width / placed.width * INCH >= 150 - 0.1
     placed = logo_of("postcard-4x6", SenderBranding(logo=logo(800, 800)))
-    assert placed.height > 0.29 * COVERS["postcard-4x6"].preview_area.height
-
-
-def test_a_turned_logo_stands_upright() -> None:
-    turned = saved(QUARTERS.resize((600, 400)), "JPEG", exif=_turned_by(6))
-    placed = logo_of("postcard-4x6", SenderBranding(logo=make_printable_picture(turned).data))
-    assert placed.width / placed.height == pytest.approx(400 / 600, rel=0.01)
-
-
-def _turned_by(orientation: int) -> Image.Exif:
+    assert placed.height > 0.29 * COVERS["postcard-4x6"].preview_area.height, "with pixels enough it fills its room"
     exif = Image.Exif()
-    exif[0x0112] = orientation
-    return exif
+    exif[0x0112] = 6
+    turned = make_printable_picture(saved(QUARTERS.resize((600, 400)), "JPEG", exif=exif)).data
+    placed = logo_of("postcard-4x6", SenderBranding(logo=turned))
+    assert placed.width / placed.height == pytest.approx(400 / 600, rel=0.01)
 
 
 def test_a_logo_with_clear_parts_has_no_edges() -> None:
     clear = logo(600, 400, "RGBA", (10, 20, 30, 0))
-    pdf = front_of("postcard-4x6", SenderBranding(logo=clear))
-    sheet, side = full_sheet(pdf, 0, dpi=72), COVERS["postcard-4x6"]
-    around_logo = logo_of("postcard-4x6", SenderBranding(logo=clear)).expand(8)
-    left, top = round(around_logo.left + side.bleed), round(sheet.height - around_logo.top - side.bleed)
-    part = sheet.crop((left, top, left + round(around_logo.width), top + round(around_logo.height)))
+    sheet, side = full_sheet(front_of("postcard-4x6", SenderBranding(logo=clear)), 0, dpi=72), COVERS["postcard-4x6"]
+    place = logo_of("postcard-4x6", SenderBranding(logo=clear)).expand(8)
+    left, top = round(place.left + side.bleed), round(sheet.height - place.top - side.bleed)
+    part = sheet.crop((left, top, left + round(place.width), top + round(place.height)))
     assert part.getextrema() == ((255, 255),) * 3
-    assert sheet.getpixel((0, 0)) == CREAM
+    assert sheet.getpixel((0, 0)) == (251, 248, 241), "cream"
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        logo(300, 200),
-        logo(300, 200, "L", 90),
-        logo(300, 200, "CMYK", (200, 20, 0, 10)),
-        logo(300, 200, "RGBA", (10, 20, 30, 90)),
-        make_printable_picture(saved(QUARTERS, "PNG", icc_profile=srgb_profile())).data,
-    ],
-    ids=["rgb", "grey", "cmyk", "alpha", "profile"],
-)
-def test_a_branded_piece_is_ready_for_print(data: bytes) -> None:
-    branding = replace(BRANDINGS["name and all"], logo=data)
-    assert find_errors(front_of("postcard-4x6", branding)) == []
+def test_a_branded_piece_is_ready_for_print_with_every_kind_of_logo(subtests: pytest.Subtests) -> None:
+    logos = {
+        "rgb": logo(300, 200),
+        "gray": logo(300, 200, "L", 90),
+        "cmyk": logo(300, 200, "CMYK", (200, 20, 0, 10)),
+        "alpha": logo(300, 200, "RGBA", (10, 20, 30, 90)),
+        "profile": make_printable_picture(saved(QUARTERS, "PNG", icc_profile=srgb_profile())).data,
+    }
+    for kind, data in logos.items():
+        with subtests.test(kind):
+            assert find_errors(front_of("postcard-4x6", replace(BRANDINGS["name and all"], logo=data))) == []
 
 
-@EVERY_COVER
-def test_the_preview_is_the_print(piece: str) -> None:
-    look = design(piece, "Hi", branding=BRANDINGS["wide logo"])
-    first = next(iter(PIECES[piece].previews))
-    shown = make_renderer().preview(look, copy(), dpi=60, only_preview=first).sides[first]
-    crops = [side.preview_area for side in PIECES[piece].sides]
-    printed = rasterize_pages(front_of(piece, BRANDINGS["wide logo"]), dpi=60, crops=crops)[0]
-    assert image_of(shown).tobytes() == image_of(printed).tobytes()
+def test_the_preview_is_the_print() -> None:
+    for piece in COVERS:
+        look = design(piece, "Hi", branding=BRANDINGS["wide logo"])
+        first = next(iter(PIECES[piece].previews))
+        shown = make_renderer().preview(look, copy(), dpi=60, only_preview=first).sides[first]
+        crops = [side.preview_area for side in PIECES[piece].sides]
+        printed = rasterize_pages(front_of(piece, BRANDINGS["wide logo"]), dpi=60, crops=crops)[0]
+        assert image_of(shown).tobytes() == image_of(printed).tobytes(), piece
 
 
 def test_one_logo_in_many_designs_is_in_the_file_once() -> None:
-    looks = {
-        number: design(piece, "Hi", branding=replace(BRANDINGS["square logo"], contact=str(number)))
-        for number, piece in enumerate(COVERS)
-    }
+    brandings = [replace(BRANDINGS["square logo"], contact=str(number)) for number in range(len(COVERS))]
+    looks = {number: design(piece, "Hi", branding=brandings[number]) for number, piece in enumerate(COVERS)}
     copies = [copy(number, design=number) for number in looks]
     printed = compose_item(looks, copies)
     assert printed.sheets.count(b"/Subtype/Image") == 1
     assert printed == compose_item(looks, copies)
 
 
-@pytest.mark.parametrize("piece", ["letter", "windowlessletter", "postcard-4x6", "notecard"])
-def test_branding_shows_on_no_letter_and_beside_no_art(piece: str) -> None:
-    art = None if "letter" in piece else picture()
-    plain = design(piece, "Hi", front=art)
-    assert compose_item(replace(plain, branding=LONG)) == compose_item(plain)
-
-
-def test_words_that_no_face_can_print_leave_no_trace() -> None:
-    blank = SenderBranding(None, " \u200b ", "\n", "\t")
-    bare = design("postcard-4x6", "Hi", branding=blank, sender=SenderName())
-    assert page_text(compose_item(bare).sheets, 0).strip() == GREETING
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "ratio"),
-    [
-        ((0, 0, 0), WHITE, 21),
-        (WHITE, WHITE, 1),
-        (parse_color("#767676").ink, WHITE, 4.54),
-        (parse_color("#00f").ink, WHITE, 8.59),
-    ],
-)
-def test_contrast_is_reckoned_as_usual(one: Ink, other: Ink, ratio: float) -> None:
-    assert contrast_ratio(one, other) == contrast_ratio(other, one) == pytest.approx(ratio, abs=0.01)
+def test_branding_shows_on_no_letter_and_beside_no_art() -> None:
+    for piece in ("letter", "windowlessletter", "postcard-4x6", "notecard"):
+        plain = design(piece, "Hi", front=None if "letter" in piece else picture())
+        assert compose_item(replace(plain, branding=LONG)) == compose_item(plain), piece
 
 
 @given(
-    words=st.lists(st.text("aiMW&.", min_size=1, max_size=30), min_size=1, max_size=60),
-    manner=st.builds(
-        TextStyle, st.floats(4, 40), st.floats(1, 40), st.integers(1, 4), st.floats(1, 2), st.floats(0, 0.2)
-    ),
-    width=st.floats(20, 600),
-    height=st.floats(10, 200),
+    st.lists(st.text("aiMW&.", min_size=1, max_size=30), min_size=1, max_size=60),
+    st.builds(TextStyle, st.floats(4, 40), st.floats(1, 40), st.integers(1, 4), st.floats(1, 2), st.floats(0, 0.2)),
+    st.floats(20, 600),
+    st.floats(10, 200),
 )
 def test_centred_text_keeps_its_words_its_lines_and_its_room(
     words: list[str], manner: TextStyle, width: float, height: float

@@ -69,13 +69,13 @@ class Page:
 
 
 def pages(pdf: bytes | None, *sides: Side | None, dpi: int = 300) -> Iterator[Page]:
-    """Every page of a file; the sides come again for every copy."""
+    """The pages of a file whose sides are given; the sides come again for every copy."""
     if pdf is None:
         return
     with PdfDocument(pdf) as document:
         for place, page in enumerate(document):
-            side = sides[place % len(sides)]
-            assert side
+            if (side := sides[place % len(sides)]) is None:
+                continue
             pixels = page.render(scale=dpi / INCH, grayscale=True).to_numpy().copy()
             yield Page(side, pixels, page.get_textpage().get_text_bounded(), dpi)
 
@@ -102,18 +102,18 @@ def random_copy(random: Random, number: int, design: int, *, giftcard: bool = Fa
     )
 
 
-def test_every_code_and_name_is_read_from_500_random_postcards() -> None:
+def test_every_code_and_name_is_read_from_240_random_postcards() -> None:
     """Of all sizes; every fourth lies on black art."""
     random = Random(20)
     designs = {number: greeting(piece) for number, piece in enumerate(POSTCARDS)}
     designs[3] = greeting("postcard-4x6", background=picture())
-    copies = [random_copy(random, number, number % 4) for number in range(500)]
+    copies = [random_copy(random, number, number % 4) for number in range(240)]
     found: list[tuple[Copy, Page]] = []
     for key, look in designs.items():  # one size at a time: a file's pages are read as copies of the same sides
         own = [copy for copy in copies if copy.design == key]
-        drawn = pages(compose_item(designs, own).sheets, *PIECES[look.product].sides, dpi=150)
-        found += zip(own, (page for page in drawn if page.side.barcode), strict=True)
-    assert len(found) == 500
+        sides = [side if side.barcode else None for side in PIECES[look.product].sides]
+        found += zip(own, pages(compose_item(designs, own).sheets, *sides, dpi=150), strict=True)
+    assert len(found) == 240
     assert [copy.qr_url for copy, page in found if page.qr_texts(page.side.qr) != [copy.qr_url]] == []
     assert [copy.tracking for copy, page in found if page.bars() != (copy.tracking, copy.routing)] == []
     for copy, page in found:
@@ -171,6 +171,7 @@ def fullest(piece: str, *, qr: bool) -> Design:
     return words(low)
 
 
+@cache
 def face_of(piece: str, *, qr: bool, tracked: bool = True) -> Page:
     """What the post sees of a piece that is as full as it can be."""
     own = replace(FULL, qr_url=FULL.qr_url if qr else None)

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pikepdf
-import pytest
 
-from quillpost.rendering.models import Addressee, Copy, Design, GiftcardClaim
+from quillpost.rendering.models import Addressee, Copy, Design
 from support.designs import (
+    CLAIM,
     HANDS,
     JENNY,
     JOINED,
@@ -31,21 +31,26 @@ from support.designs import (
 )
 from support.page_reader import Pages
 
-CLAIM = GiftcardClaim("7ABC-DEFG-HJKMN-PQRS-TVWX-YZ012", "https://q.example.com/gift/7ABCDEFGHJKMNPQRSTVWXYZ012")
 ODD = replace(JENNY, name="José O'Brien-Жуков 李", company="Ünïcode & Ŝønş")
 
 
-def own_part(looks: Design | Mapping[Any, Design], copies: Sequence[Copy], place: int = 0) -> list[bytes]:
-    """What is one piece's alone, on its pages and its envelope, of a batch that is made for it."""
+def pages_of(looks: Mapping[Any, Design], copies: Sequence[Copy]) -> list[list[list[bytes]]]:
+    """For each piece the streams of its pages and its envelope."""
     printed = compose_item(looks, copies)
-    first, last = printed.page_ranges[place]
-    sheets = Pages(printed.sheets)
-    pages = [sheets.streams(page) for page in range(first - 1, last)]
-    designs: Mapping[Any, Design] = {0: looks} if isinstance(looks, Design) else looks
-    has_envelope = [PIECES[designs[one.design].product].envelope is not None for one in copies]
-    if printed.envelopes and has_envelope[place]:
-        pages.append(Pages(printed.envelopes).streams(sum(has_envelope[:place])))
-    # The first stream of a page is its design's.
+    sheets, found = Pages(printed.sheets), []
+    envelopes = Pages(printed.envelopes) if printed.envelopes else None
+    enveloped = 0
+    for one, (first, last) in zip(copies, printed.page_ranges, strict=True):
+        pages = [sheets.streams(page) for page in range(first - 1, last)]
+        if envelopes and PIECES[looks[one.design].product].envelope:
+            pages.append(envelopes.streams(enveloped))
+            enveloped += 1
+        found.append(pages)
+    return found
+
+
+def own_parts(pages: list[list[bytes]]) -> list[bytes]:
+    """What is a piece's alone: the first stream of a page is its design's."""
     return [stream for streams in pages for stream in streams[1:]]
 
 
@@ -60,42 +65,39 @@ def copy_of(key: int, addressee: Addressee = JENNY) -> Copy:
     return copy(1000 + key, addressee, design=key, qr_url=QR_URL, claim=CLAIM)
 
 
-def test_a_batch_made_twice_has_the_same_bytes() -> None:
+def test_a_piece_is_the_same_alone_among_others_and_in_any_order() -> None:
+    looks = samples()
+    crowded = looks | {200: design("postcard-6x9", MESSAGE * 2), 201: design("letter", MESSAGE * 5)}
+    own = [copy_of(key) for key in looks]
+    alone = [pages_of({key: look}, [copy_of(key)])[0] for key, look in looks.items()]
+    assert all(alone)
+    others = [copy(number, ODD, design=other) for number, other in enumerate(crowded)]
+    crowd = [copy(5000 + number, ODD, design=200 + number % 2) for number in range(40)]
+    count = len(own)
+    assert pages_of(crowded, [*own, *others])[:count] == alone
+    assert pages_of(crowded, [*others, *own])[-count:] == alone
+    mixed = pages_of(crowded, [*reversed(others), *crowd, *own[::-1], *others])
+    assert mixed[len(others) + 40 :][:count] == alone[::-1]
+    # A batch remembers words, takes and codes; none of it may show.
+    every: dict[Any, Design] = {number: design(piece, SHORT_MESSAGE) for number, piece in enumerate(PIECES)}
+    copies = [copy(number, design=number % len(every), qr_url=f"{QR_URL}/{number}") for number in range(24)]
+    assert pages_of(every, copies) == [pages_of(every, [one])[0] for one in copies]
+
+
+def test_the_same_words_are_written_differently_to_everyone_whatever_a_pieces_number() -> None:
+    copies = [copy(1, replace(JENNY, address=f"{number} Elm St"), tracking=None) for number in (8, 9)]
+    one, other = map(own_parts, pages_of({0: design("postcard-6x9", "Thank you all so much")}, copies))
+    assert one[0].split(b"ET\n")[0] != other[0].split(b"ET\n")[0]
+    first, last = pages_of({0: design()}, [copy(1), copy(10**12)])
+    assert first == last
+
+
+def test_a_batch_made_twice_has_the_same_bytes_but_for_the_time_in_its_metadata() -> None:
     looks = samples() | {0: design(front=picture(), background=picture("PNG"))}
     copies = [copy_of(key, addressee) for key in looks for addressee in (JENNY, ODD)]
-    assert compose_item(looks, copies) == compose_item(looks, copies)
-
-
-@pytest.mark.parametrize("key", list(samples()))
-def test_a_piece_is_the_same_alone_among_others_and_in_any_order(key: int) -> None:
-    looks = samples()
-    alone = own_part(looks[key], [replace(copy_of(key), design=0)])
-    assert alone
-    looks |= {200: design("postcard-6x9", MESSAGE + MESSAGE), 201: design("letter", MESSAGE * 5)}
-    others = [copy(number, ODD, design=other) for number, other in enumerate(looks)]
-    crowd = [copy(5000 + number, ODD, design=200 + number % 2) for number in range(40)]
-    assert own_part(looks, [copy_of(key), *others]) == alone
-    assert own_part(looks, [*others, copy_of(key)], len(others)) == alone
-    assert own_part(looks, [*reversed(others), *crowd, copy_of(key), *others], len(others) + 40) == alone
-
-
-def test_the_same_words_are_written_differently_to_everyone() -> None:
-    copies = [copy(1, replace(JENNY, address=f"{number} Elm St"), tracking=None) for number in (8, 9)]
-    same = design("postcard-6x9", "Thank you all so much")
-    one, other = (own_part(same, copies, place)[0].split(b"ET\n")[0] for place in (0, 1))
-    assert one != other
-
-
-def test_a_piece_is_written_the_same_whatever_its_number() -> None:
-    copies = [copy(1), copy(10**12)]
-    assert own_part(design(), copies, 0) == own_part(design(), copies, 1)
-
-
-def test_the_time_of_making_is_in_the_metadata_alone() -> None:
-    then, later = (
-        compose_item(samples(), [copy_of(key) for key in samples()], made_at=datetime(2026, 1, day, tzinfo=UTC))
-        for day in (1, 2)
-    )
+    then, again = (compose_item(looks, copies, made_at=datetime(2026, 1, 1, tzinfo=UTC)) for _ in range(2))
+    assert then == again
+    later = compose_item(looks, copies, made_at=datetime(2026, 1, 2, tzinfo=UTC))
     assert then.sheets != later.sheets
     assert then.page_ranges == later.page_ranges
     assert objects_without_dates(then.sheets) == objects_without_dates(later.sheets)
@@ -103,54 +105,35 @@ def test_the_time_of_making_is_in_the_metadata_alone() -> None:
 
 
 def objects_without_dates(pdf: bytes | None) -> list[bytes]:
-    """Every object but the document's information and its metadata."""
-    assert pdf
-    file = Pages(pdf)
+    """Every object but the document's information, its metadata, and the streams that only hold other objects."""
+    file = Pages(pdf or b"")
     document = file.document
     apart = {document.trailer.Info.objgen, document.Root.Metadata.objgen}
-    return [
-        thing.unparse(resolved=True) + (thing.read_raw_bytes() if isinstance(thing, pikepdf.Stream) else b"")
-        for thing in document.objects
-        if isinstance(thing, pikepdf.Object) and thing.objgen not in apart and not is_container(thing)
-    ]
-
-
-def is_container(thing: pikepdf.Object) -> bool:
-    """Streams of other objects, which are looked at by themselves."""
-    return isinstance(thing, pikepdf.Stream) and thing.get("/Type") in ("/ObjStm", "/XRef")
+    things = [thing for thing in document.objects if isinstance(thing, pikepdf.Object) and thing.objgen not in apart]
+    streams = {thing.objgen: thing.read_raw_bytes() for thing in things if isinstance(thing, pikepdf.Stream)}
+    containers = {
+        thing.objgen for thing in things if thing.objgen in streams and thing.get("/Type") in ("/ObjStm", "/XRef")
+    }
+    kept = [thing for thing in things if thing.objgen not in containers]
+    return [thing.unparse(resolved=True) + streams.get(thing.objgen, b"") for thing in kept]
 
 
 # Only a change that is meant to change what is printed may change these.
-GOLDEN = {
-    "postcard-4x6 in strokes": "0b181ef554e4b3a2",
-    "postcard-6x9 in outlines": "b88de58d491f6b78",
-    "notecard in a joined hand": "b3575dd7c6a5c348",
-    "windowless letter in one shape": "95095d06e3fe7c66",
-    "even postcard-6x11": "fd3218d337febbfd",
-    "gift card": "1fde7045c52f7c1f",
-    "odd letters": "09e8695925e70dad",
+PRINTED = {
+    "0b181ef554e4b3a2": design(hand=STROKES),
+    "b88de58d491f6b78": design("postcard-6x9", hand=OUTLINES),
+    "b3575dd7c6a5c348": design("notecard", SHORT_MESSAGE, hand=JOINED),
+    "95095d06e3fe7c66": design("windowlessletter", hand=ONE_SHAPE),
+    "fd3218d337febbfd": design("postcard-6x11", hand=STROKES, realism=False, font_size="small"),
+    "1fde7045c52f7c1f": design("giftcard", SHORT_MESSAGE, hand=STROKES),
+    "09e8695925e70dad": design("letter", "Привет, %NAME%! ½ ﬁ … „Grüße“ 李", hand=OUTLINES),
 }
 
 
-def golden() -> dict[str, str]:
-    looks = {
-        "postcard-4x6 in strokes": design(hand=STROKES),
-        "postcard-6x9 in outlines": design("postcard-6x9", hand=OUTLINES),
-        "notecard in a joined hand": design("notecard", SHORT_MESSAGE, hand=JOINED),
-        "windowless letter in one shape": design("windowlessletter", hand=ONE_SHAPE),
-        "even postcard-6x11": design("postcard-6x11", hand=STROKES, realism=False, font_size="small"),
-        "gift card": design("giftcard", SHORT_MESSAGE, hand=STROKES),
-        "odd letters": design("letter", "Привет, %NAME%! ½ ﬁ … „Grüße“ 李", hand=OUTLINES),
-    }
-    found = {}
-    for name, look in looks.items():
-        own = own_part(look, [copy(42, ODD, qr_url=QR_URL, claim=CLAIM)])
-        found[name] = hashlib.sha256(b"\0".join(own)).hexdigest()[:16]
-    return found
-
-
 def test_pages_are_what_they_are_on_every_machine() -> None:
-    assert golden() == GOLDEN
+    for expected, look in PRINTED.items():
+        (pages,) = pages_of({0: look}, [copy(42, ODD, qr_url=QR_URL, claim=CLAIM)])
+        assert hashlib.sha256(b"\0".join(own_parts(pages))).hexdigest()[:16] == expected
 
 
 def test_another_process_with_another_hash_seed_makes_the_same_bytes() -> None:
@@ -163,24 +146,6 @@ def test_another_process_with_another_hash_seed_makes_the_same_bytes() -> None:
     )
     looks = samples()
     made = compose_item(looks, [copy_of(key, ODD) for key in looks])
-    here = hashlib.sha256(made.sheets + (made.envelopes or b"")).hexdigest()
-    there = subprocess.run(
-        [sys.executable, "-c", program, *sys.path],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONHASHSEED": "1"},
-    )
-    assert there.stdout.strip() == here
-
-
-def test_every_piece_has_its_own_pages_whatever_came_before() -> None:
-    """A batch remembers words, takes and codes; none of it may show."""
-    looks: dict[Any, Design] = {number: design(piece, SHORT_MESSAGE) for number, piece in enumerate(PIECES)}
-    copies = [copy(number, design=number % len(looks), qr_url=f"{QR_URL}/{number}") for number in range(24)]
-    together = compose_item(looks, copies)
-    sheets = Pages(together.sheets)
-    for (first, last), one in zip(together.page_ranges, copies, strict=True):
-        alone = Pages(compose_item(looks[one.design], [replace(one, design=0)]).sheets)
-        for page in range(last - first + 1):
-            assert alone.streams(page) == sheets.streams(first - 1 + page)
+    command, environment = [sys.executable, "-c", program, *sys.path], os.environ | {"PYTHONHASHSEED": "1"}
+    there = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    assert there.stdout.strip() == hashlib.sha256(made.sheets + (made.envelopes or b"")).hexdigest()

@@ -1,10 +1,11 @@
-"""Breaking texts into lines and finding their size."""
+"""Breaking messages into lines, finding their size, and where they lie in the room that they have."""
 
 import re
 from itertools import pairwise
 
 import pytest
 
+from quillpost.rendering.decoder.service import DecoderSandbox
 from quillpost.rendering.handwriting.text import Hand, SpelledWord
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout.models import (
@@ -18,12 +19,33 @@ from quillpost.rendering.layout.models import (
 )
 from quillpost.rendering.layout.paragraphs import lay_out_passages, misfit_error
 from quillpost.rendering.layout.passages import write_passages
-from quillpost.rendering.models import Box
-from support.designs import HANDS, ONE_SHAPE, PIECES, STROKES, make_renderer
+from quillpost.rendering.layout.templates import load_products, read_shipped_toml
+from quillpost.rendering.models import INCH, Box
+from quillpost.rendering.service import Renderer
+from support.designs import (
+    HANDS,
+    ONE_SHAPE,
+    PIECES,
+    QR_URL,
+    STROKES,
+    around,
+    compose_item,
+    copy,
+    design,
+    make_renderer,
+    message_box,
+)
+from support.page_reader import Pages
 
-BACK = PIECES["postcard-4x6"].find_side("back")
-assert BACK.message is not None
-PLACE = BACK.message
+
+def room_on(piece: str) -> Box:
+    room = PIECES[piece].message_side.message
+    assert room
+    return room
+
+
+PLACE = room_on("postcard-4x6")
+INK = (0.8, 0.2, 0.2)
 
 
 def vocabulary(number: int = STROKES) -> Vocabulary:
@@ -50,71 +72,52 @@ def size_of(text: str, font_size: str = "auto", box: Box = PLACE) -> float:
     return float(layout.sizes[0])
 
 
-def lines_of(text: str, font_size: str = "auto") -> list[int]:
+def lines_of(text: str) -> list[int]:
     """On which line each of the text's words is."""
-    layout = laid_out(passage(text, font_size))
-    found: list[int] = layout.line_numbers[0].tolist()
+    found: list[int] = laid_out(passage(text)).line_numbers[0].tolist()
     return found
-
-
-def test_a_short_message_is_as_large_as_allowed() -> None:
-    assert size_of("Hello") == MAX_FONT_SIZE
-
-
-@pytest.mark.parametrize("count", [20, 30, 35, 40])
-def test_auto_takes_the_largest_half_point_that_fits(count: int) -> None:
-    text = "some words " * count
-    size = size_of(text)
-    assert MIN_FONT_SIZE < size < MAX_FONT_SIZE
-    assert size * 2 == round(size * 2)
-    larger = Passage("message", text, PLACE, SizeRange(size + 0.5, size + 0.5), (0, 0, 0), 1)
-    assert not laid_out(larger).fits[0]
-
-
-def test_a_message_too_long_says_by_how_much() -> None:
-    with pytest.raises(DoesNotFit) as refusal:
-        size_of("word " * 400)
-    assert refusal.value.overflow_lines > 1
-    assert refusal.value.message.startswith(
-        f"The message is {refusal.value.overflow_lines} lines too long for a 4x6 postcard"
-        " even at the smallest size; shorten it by about "
-    )
-
-
-@pytest.mark.parametrize("count", [200, 300, 400])
-def test_shortening_as_advised_makes_a_message_fit(count: int) -> None:
-    text = "word " * count
-    with pytest.raises(DoesNotFit) as refusal:
-        size_of(text)
-    advised = int(refusal.value.message.split("about ")[1].split()[0])
-    size_of(text[: -advised - 5])
-
-
-def test_a_fixed_size_that_does_not_fit_is_refused() -> None:
-    text = "word " * 60
-    assert size_of(text, "small") == FIXED_SIZES["small"]
-    with pytest.raises(DoesNotFit, match="too long for a 4x6 postcard at the large size"):
-        size_of(text, "large")
-
-
-def test_blank_lines_between_paragraphs_stay() -> None:
-    assert lines_of("\n\nDear all\n\n\nBye\n\n") == [0, 0, 3]
-
-
-def test_a_text_of_spaces_has_no_words_and_fits() -> None:
-    layout = laid_out(passage(" \n\t \u3000\n"))
-    assert layout.word_numbers.shape == (1, 0)
-    assert layout.fits[0]
-
-
-def test_a_word_that_does_not_fit_on_its_line_begins_the_next() -> None:
-    lines = lines_of("some words " * 20)
-    assert lines == sorted(lines)
-    assert 1 < len(set(lines)) < len(lines)
 
 
 def parts_of(layout: PassageLayout, words: Vocabulary) -> list[str]:
     return [words.word_text(number) for number in layout.word_numbers[0].tolist()]
+
+
+def test_auto_takes_the_largest_half_point_that_fits() -> None:
+    assert size_of("Hello") == MAX_FONT_SIZE
+    for count in (20, 30, 35, 40):
+        text = "some words " * count
+        size = size_of(text)
+        assert MIN_FONT_SIZE < size < MAX_FONT_SIZE
+        assert size * 2 == round(size * 2)
+        larger = Passage("message", text, PLACE, SizeRange(size + 0.5, size + 0.5), (0, 0, 0), 1)
+        assert not laid_out(larger).fits[0]
+
+
+def test_a_message_too_long_says_by_how_much_and_fits_when_it_is_shortened_as_advised() -> None:
+    for count in (200, 300, 400):
+        text = "word " * count
+        with pytest.raises(DoesNotFit) as refusal:
+            size_of(text)
+        assert refusal.value.overflow_lines > 1
+        sentence = (
+            f"The message is {refusal.value.overflow_lines} lines too long for a 4x6 postcard"
+            " even at the smallest size; shorten it by about "
+        )
+        assert refusal.value.message.startswith(sentence)
+        size_of(text[: -int(refusal.value.message.removeprefix(sentence).split()[0]) - 5])
+    assert size_of("word " * 60, "small") == FIXED_SIZES["small"]
+    with pytest.raises(DoesNotFit, match="too long for a 4x6 postcard at the large size"):
+        size_of("word " * 60, "large")
+
+
+def test_words_go_on_their_lines() -> None:
+    assert lines_of("\n\nDear all\n\n\nBye\n\n") == [0, 0, 3], "blank lines between paragraphs stay"
+    lines = lines_of("some words " * 20)
+    assert lines == sorted(lines)
+    assert 1 < len(set(lines)) < len(lines)
+    nothing = laid_out(passage(" \n\t \u3000\n"))
+    assert nothing.word_numbers.shape == (1, 0)
+    assert nothing.fits[0]
 
 
 def test_a_word_wider_than_the_line_is_broken_into_parts_as_long_as_the_line_allows() -> None:
@@ -122,18 +125,15 @@ def test_a_word_wider_than_the_line_is_broken_into_parts_as_long_as_the_line_all
     layout = laid_out(passage("w" * 90 + "é" * 90), words=words)
     assert layout.fits[0]
     assert layout.line_numbers[0].tolist() == list(range(layout.word_counts[0]))
-    container = parts_of(layout, words)
-    assert "".join(container) == "w" * 90 + "é" * 90
+    parts = parts_of(layout, words)
+    assert "".join(parts) == "w" * 90 + "é" * 90
     room = PLACE.width / layout.sizes[0] - 0.16
     assert all(words.word_extent(number) <= room for number in layout.word_numbers[0].tolist())
-    assert words.word_extent(words.word_numbers([container[0] + "www"])[0]) > room
-
-
-@pytest.mark.parametrize("word", ["Congratulations!", "Internationalization"])
-def test_an_ordinary_word_is_written_smaller_before_it_is_broken(word: str) -> None:
-    layout = laid_out(passage(word))
-    assert layout.word_counts[0] == 1
-    assert MIN_FONT_SIZE < layout.sizes[0] <= MAX_FONT_SIZE
+    assert words.word_extent(words.word_numbers([parts[0] + "www"])[0]) > room
+    for ordinary in ("Congratulations!", "Internationalization"):  # written smaller before it is broken
+        layout = laid_out(passage(ordinary))
+        assert layout.word_counts[0] == 1
+        assert MIN_FONT_SIZE < layout.sizes[0] <= MAX_FONT_SIZE
 
 
 EMAIL = "jane.margaret.smith-jones@very-long-company-name.example.com"
@@ -142,75 +142,51 @@ LONG_WORDS = [EMAIL, URL, "Supercalifragilisticexpialidocious", "w" * 60, "_" * 
 TEXT = "Hello there, do write to {} or call me. Yours, Dana"
 
 
-@pytest.mark.parametrize("number", HANDS)
-@pytest.mark.parametrize("word", LONG_WORDS, ids=["email", "url", "word", "letters", "marks", "dots"])
-@pytest.mark.parametrize("piece", ["postcard-4x6", "postcard-6x11", "letter"])
-def test_one_long_word_never_sets_the_size_of_the_rest(piece: str, word: str, number: int) -> None:
+def test_one_long_word_never_sets_the_size_of_the_rest(subtests: pytest.Subtests) -> None:
     """The text is about as large as with as many letters in short words."""
-    box = PIECES[piece].message_side.message
-    assert box
-    words = vocabulary(number)
-    short = " ".join(word[at : at + 6] for at in range(0, len(word), 6))
-    layout = laid_out(passage(TEXT.format(word), box=box), words=words)
-    usual = laid_out(passage(TEXT.format(short), box=box), words=words)
-    assert layout.fits[0]
-    assert layout.sizes[0] >= usual.sizes[0] - 1.5
+    for number in HANDS:
+        words = vocabulary(number)
+        for word in LONG_WORDS:
+            short = " ".join(word[at : at + 6] for at in range(0, len(word), 6))
+            for piece in ("postcard-4x6", "postcard-6x11", "letter"):
+                with subtests.test(word, piece=piece, hand=number):
+                    box = room_on(piece)
+                    layout = laid_out(passage(TEXT.format(word), box=box), words=words)
+                    usual = laid_out(passage(TEXT.format(short), box=box), words=words)
+                    assert layout.fits[0]
+                    assert layout.sizes[0] >= usual.sizes[0] - 1.5
 
 
-@pytest.mark.parametrize("word", [EMAIL, URL])
-def test_an_address_is_broken_at_its_marks_and_written_whole(word: str) -> None:
+def test_an_address_is_broken_at_its_marks_and_written_whole() -> None:
     words = vocabulary()
-    layout = laid_out(passage(TEXT.format(word)), words=words)
-    container = parts_of(layout, words)
-    first = len(TEXT.split("{}")[0].split())
-    last = len(container) - len(TEXT.split("{}")[1].split())
-    broken = container[first:last]
-    assert len(broken) > 1
-    assert "".join(broken) == word
-    for before, after in pairwise(broken):
-        assert before[-1] in "@/-_?&=#" or after[0] == "."
-    lines = layout.line_numbers[0].tolist()[first:last]
-    assert lines == list(range(lines[0], lines[0] + len(lines)))
-
-
-def test_an_address_that_fits_a_line_is_not_broken() -> None:
-    words = vocabulary()
-    box = PIECES["letter"].message_side.message
-    assert box
-    layout = laid_out(passage(TEXT.format("jane.smith@example.com"), box=box), words=words)
-    assert "jane.smith@example.com" in parts_of(layout, words)
-
-
-def test_a_full_stop_is_never_a_line_of_its_own() -> None:
-    words = vocabulary()
+    for word in (EMAIL, URL):
+        layout = laid_out(passage(TEXT.format(word)), words=words)
+        parts, (before, after) = parts_of(layout, words), TEXT.split("{}")
+        first, last = len(before.split()), len(parts) - len(after.split())
+        broken = parts[first:last]
+        assert len(broken) > 1
+        assert "".join(broken) == word
+        assert all(one[-1] in "@/-_?&=#" or other[0] == "." for one, other in pairwise(broken))
+        lines = layout.line_numbers[0].tolist()[first:last]
+        assert lines == list(range(lines[0], lines[0] + len(lines)))
+    layout = laid_out(passage(TEXT.format("jane.smith@example.com"), box=room_on("letter")), words=words)
+    assert "jane.smith@example.com" in parts_of(layout, words), "it fits a line"
     for filler in range(1, 30):
         layout = laid_out(passage("x " * filler + EMAIL + "."), words=words)
-        assert not {".", "-", "@"} & set(parts_of(layout, words))
-
-
-def test_an_address_on_an_envelope_keeps_its_words() -> None:
-    words = vocabulary()
+        assert not {".", "-", "@"} & set(parts_of(layout, words)), "no mark is a line of its own"
     kept = passage("Anna Schmidt-Lueftenberg-Altenstadt")._replace(keeps_words=True)
     layout = laid_out(kept, words=words)
     assert layout.word_counts[0] == 2
     assert layout.sizes[0] < MAX_FONT_SIZE
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a" + " " * 5000 + "b",
-        "a" + "\n" * 5000 + "b",
-        "w" * 5000,
-        "a " * 2500,
-        "aЖ" * 2500,
-        "e\u0301" * 2500,
-        *("w" * count + "\u0301" * 1000 for count in range(25, 34)),
-    ],
-)
-def test_breaking_a_message_spells_each_letter_a_few_times_at_most(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_breaking_a_message_spells_each_letter_a_few_times_at_most(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Were each try at a part of a word spelt from its start, these would take hours."""
-    spelt = []
+    texts = ["a" + " " * 5000 + "b", "a" + "\n" * 5000 + "b", "w" * 5000, "a " * 2500, "aЖ" * 2500, "e\u0301" * 2500]
+    texts += ["w" * count + "\u0301" * 1000 for count in range(25, 34)]
+    spelt: list[int] = []
     spell_letters = Hand._spell
 
     def counted(writer: Hand, letters: str) -> SpelledWord:
@@ -219,12 +195,15 @@ def test_breaking_a_message_spells_each_letter_a_few_times_at_most(text: str, mo
 
     monkeypatch.setattr(Hand, "_spell", counted)
     known = make_renderer().hands.hand(STROKES)
-    fresh = Hand(known.style, known.prepared, known.fallback_faces)
-    lay_out_passages(Vocabulary(fresh), [passage(text)])
-    assert sum(spelt) <= 4 * len(text)
+    for number, text in enumerate(texts):
+        with subtests.test(text[:30], number=number):
+            spelt.clear()
+            fresh = Hand(known.style, known.prepared, known.fallback_faces)
+            lay_out_passages(Vocabulary(fresh), [passage(text)])
+            assert sum(spelt) <= 4 * len(text)
 
 
-def test_each_of_many_passages_is_laid_out_as_if_it_were_alone() -> None:
+def test_each_of_many_passages_is_laid_out_and_written_as_if_it_were_alone() -> None:
     texts = ["Hello", "some words " * 20, "", "Dear all\n\nBye", "word " * 150, "w" * 90]
     texts += [TEXT.format(word) for word in LONG_WORDS]
     passages = [passage(text, box=PLACE.expand(-3 * place)) for place, text in enumerate(texts)]
@@ -239,32 +218,88 @@ def test_each_of_many_passages_is_laid_out_as_if_it_were_alone() -> None:
         assert layout.word_counts[row] == count
         assert layout.line_numbers[row, :count].tolist() == alone.line_numbers[0].tolist()
         assert (layout.sizes[row], layout.fits[row]) == (alone.sizes[0], alone.fits[0])
+    uneven = [passage("The same words for everyone, " * 3, seed=seed) for seed in (*range(20), 0)]
+    written = list(write_passages(words, laid_out(*uneven, words=words)))
+    assert written == [next(write_passages(words, laid_out(own, words=words))) for own in uneven]
+    assert written[0] == written[20] != written[1]
 
 
-def test_a_piece_is_uneven_in_its_own_way_every_time() -> None:
-    words = vocabulary()
-    text = "The same words for everyone"
-    layout = laid_out(*(passage(text, seed=seed) for seed in (1, 1, 2)), words=words)
-    first, again, other = write_passages(words, layout)
-    assert first == again
-    assert first != other
+def test_a_word_that_reaches_back_keeps_clear_of_the_one_before(subtests: pytest.Subtests) -> None:
+    for number in HANDS:
+        words = vocabulary(number)
+        for word in ("j", "f", "Sue", "Yes", "z"):
+            with subtests.test(word, hand=number):
+                layout = laid_out(passage(f"and {word}", "medium")._replace(is_even=True), words=words)
+                (operators,) = write_passages(words, layout)
+                first, second = (float(x) for x in re.findall(rb"([\d.]+) [\d.]+ Tm", operators))
+                advance, left = layout.measures[0, 0, 0], layout.measures[0, 1, 1]
+                clear = (second - first) / layout.sizes[0] - advance - left
+                assert clear >= words.word_gap - 0.08 - 0.02
 
 
-@pytest.mark.parametrize("number", HANDS)
-@pytest.mark.parametrize("word", ["j", "f", "Sue", "Yes", "z"])
-def test_a_word_that_reaches_back_keeps_clear_of_the_one_before(number: int, word: str) -> None:
-    words = vocabulary(number)
-    even = passage(f"and {word}", "medium")._replace(is_even=True)
-    layout = laid_out(even, words=words)
-    (operators,) = write_passages(words, layout)
-    first, second = (float(x) for x in re.findall(rb"([\d.]+) [\d.]+ Tm", operators))
-    advance, left = layout.measures[0, 0, 0], layout.measures[0, 1, 1]
-    clear = (second - first) / layout.sizes[0] - advance - left
-    assert clear >= words.word_gap - 0.08 - 0.02
+CARDS = [name for name in PIECES if "letter" not in name]
+NOTES = ("Hello!", "Thank you!\nDana", "Hi %FIRST_NAME%,\nsee you!")
 
 
-def test_a_piece_among_many_is_as_uneven_as_it_is_alone() -> None:
-    words = vocabulary()
-    passages = [passage("The same words for everyone, " * 3, seed=seed) for seed in range(20)]
-    together = list(write_passages(words, laid_out(*passages, words=words)))
-    assert together == [next(write_passages(words, laid_out(alone, words=words))) for alone in passages]
+def written_in(piece: str, hand: int, *, qr: bool) -> list[tuple[Box, Box]]:
+    """For each note the box that the handwriting has, and the one around its ink."""
+    side, count = PIECES[piece].message_side, len(PIECES[piece].sides)
+    looks = {number: design(piece, note, hand=hand, ink=INK) for number, note in enumerate(NOTES)}
+    copies = [copy(7, design=number, qr_url=QR_URL if qr else None) for number in looks]
+    box, file = message_box(side, qr=qr), Pages(compose_item(looks, copies).sheets)
+    assert box
+    page = PIECES[piece].sides.index(side)
+    return [(box, around(glyph.ink for glyph in file.written(page + count * number, INK))) for number in looks]
+
+
+@pytest.mark.parametrize("hand", HANDS)
+def test_a_short_note_lies_in_the_optical_center_of_a_card(hand: int, subtests: pytest.Subtests) -> None:
+    for piece in CARDS:
+        found = {qr: written_in(piece, hand, qr=qr) for qr in (False, True)}
+        for number, note in enumerate(NOTES):
+            with subtests.test(note, piece=piece):
+                checked = 0
+                for box, ink in (found[False][number], found[True][number]):
+                    assert box.contains(ink)
+                    above, below = box.top - ink.top, ink.bottom - box.bottom
+                    if above + below > 1.25 * INCH:
+                        assert ink.left - box.left == pytest.approx((box.width - ink.width) / 2, abs=0.2 * INCH)
+                        assert 0.36 < above / (above + below) < 0.5
+                        checked += 1
+                assert checked
+
+
+def test_a_letter_begins_at_its_top_left_and_lines_are_flush_left() -> None:
+    for piece in ("letter", "windowlessletter"):
+        for box, ink in written_in(piece, HANDS[0], qr=True):
+            assert box.top - ink.top < INCH / 8
+            assert ink.left - box.left < INCH / 4
+    look = design("notecard", "Hello dear friend\nhow\nare you", ink=INK, realism=False)
+    starts: dict[int, float] = {}
+    for glyph in Pages(compose_item(look).sheets).written(1, INK):
+        starts.setdefault(round(glyph.baseline), glyph.left)
+    assert len(starts) == 3
+    assert max(starts.values()) - min(starts.values()) < 0.1 * INCH
+
+
+def test_a_message_that_fills_its_box_stays_where_it_was() -> None:
+    words = vocabulary(HANDS[0])
+    for piece in CARDS:
+        box, unmoved = room_on(piece), 0
+        for count in range(20, 140, 4):
+            at_top = Passage("message", "some words " * count, box, SizeRange(11.0, 26.0), INK, 5)
+            ((_, layout),) = lay_out_passages(words, [at_top, at_top._replace(is_centered=True)])
+            one, other = write_passages(words, layout)
+            if layout.fits[0] and box.height - layout.heights[0] < layout.leading * layout.sizes[0]:
+                unmoved += 1
+                assert one == other
+        assert unmoved > 3, piece
+
+
+def test_an_operator_can_have_notes_begin_at_the_top() -> None:
+    pieces = load_products(read_shipped_toml(), "[postcard-4x6.back]\nmessage_align = 'top'")
+    assert pieces["postcard-4x6"].message_side.message_align == "top"
+    renderers = (Renderer(make_renderer().hands, pieces, sandbox=DecoderSandbox()), make_renderer())
+    look = design(message="Hello!", ink=INK)
+    at_top, centered = (renderer.preview(look, copy(), dpi=50).sides["back"] for renderer in renderers)
+    assert at_top != centered
