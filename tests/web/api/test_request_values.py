@@ -1,0 +1,160 @@
+"""Numbers, URLs and names in requests: read alike wherever they come, and what is no such value is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from quillpost.app.container import Container
+from quillpost.web.api.responses import IGNORED_HEADER
+from quillpost.web.api.schemas import parse_integer
+from quillpost.web.dependencies import ABOVE_MAX_ID
+from support.described_operations import OPERATIONS
+from support.factories import Account, count_rows, make_sub_account, person, postcard
+
+JSON = {"Content-Type": "application/json"}
+NUMBERS = {
+    "page", "items_per_page", "limit", "per_page", "sub_account_id", "sub_account", "order_id",
+    "mailing_list",
+}  # fmt: skip
+
+
+def send(owner: Account, path: str, body: Any, **texts: str) -> Any:
+    """The body with some of its values written as these texts."""
+    written = json.dumps(body)
+    for name, text in texts.items():
+        written = written.replace(f'"{{{name}}}"', text)
+    return owner.call("POST", path, content=written, headers=JSON)
+
+
+def test_integers_are_as_json_schema_has_them(owner: Account, container: Container) -> None:
+    """3264.0 is one. What is the caller's own stays as it was written."""
+    branch = make_sub_account(container, owner)
+    sent = send(owner, "/send/postcard", postcard(sub_account_id="{id}"), id=f"{branch}.0")
+    assert (sent.status_code, sent.json()["sub_account_id"]) == (200, branch), sent.text
+    for text in ("1.0", "1e0", "0.1e1", "10E-1"):
+        sent = send(owner, "/send/postcard", postcard(handwriting_style="{style}"), style=text)
+        assert (sent.status_code, sent.json()["style"]) == (200, 1), text
+    gift = postcard(giftcard_brand="brindlewick", giftcard_amount="{cents}")
+    sent = send(owner, "/send/giftcard", gift, cents="2500.0")
+    assert (sent.status_code, sent.json()["giftcard_amount"]) == (200, 2_500), sent.text
+    for text in ("1.5", "1e-1", "1e400", "-1.0", '"1.0"', "true"):
+        refused = send(owner, "/send/postcard", postcard(preview_recipient="{place}"), place=text)
+        assert (refused.status_code, list(refused.json()["errors"])) == (422, ["preview_recipient"]), text
+    own = send(owner, "/send/postcard", postcard(metadata={"n": "{n}"}), n="3264.0").json()["id"]
+    assert '"metadata":{"n":3264.0}' in owner.get(f"/orders/{own}").text
+    assert owner.get(f"/orders/{own}.0").status_code == 404, "an id in a path is written plainly"
+
+
+def test_integers_are_read_alike_in_lists_and_objects(owner: Account) -> None:
+    list_id = owner.post("/mailing-lists", {"description": "Friends"}).json()["id"]
+    owner.post("/recipients", person(mailing_list_id=list_id))
+    body = {"mailing_list_ids": ["{id}"], "message": "Hi!"}
+    sent = send(owner, "/send/postcard", body, id=f"{list_id}.0")
+    assert (sent.status_code, sent.json()["mailing_list_ids_used"]) == (200, str(list_id))
+    search = {"radius_search": {"address": "12 Main St, Austin, TX 78701", "record_count": "{count}"}}
+    refused = send(owner, "/estimate/postcard", search | {"message": "Hi!"}, count="5.5")
+    assert list(refused.json()["errors"]) == ["radius_search.record_count"]
+    counted = send(owner, "/estimate/postcard", search | {"message": "Hi!"}, count="5.0")
+    assert "radius_search.record_count" not in counted.json().get("errors", {})
+
+
+def test_a_number_is_no_body(owner: Account) -> None:
+    """Where a body may be left out, too."""
+    webhook = owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"}).json()["id"]
+    for path in (f"/webhooks/{webhook}/test", "/send/postcard"):
+        for number in ("5e-324", "0.5", "1.0", "7"):
+            refused = owner.call("POST", path, content=number, headers=JSON)
+            assert refused.json()["errors"] == {"body": ["This must be an object."]}, (path, number)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("8", 8), ("8.0", 8), ("-8.0", -8), ("80e-1", 8), ("8.5", None), ("1e30", ABOVE_MAX_ID),
+        ("-1e30", -ABOVE_MAX_ID), ("9007199254740993.0", 9_007_199_254_740_993), ("1" * 5_000, ABOVE_MAX_ID),
+        ("0e999", 0), ("1e-999", None), ("1e9999", None), ("x", None), ("", None),
+    ],
+)  # fmt: skip
+def test_integers_are_read_exactly(text: str, number: int | None) -> None:
+    assert parse_integer(text) == number
+
+
+def test_numbers_of_queries_are_described_as_integers_from_1() -> None:
+    schemas = {
+        (str(operation), parameter["name"]): parameter["schema"]
+        for operation in OPERATIONS
+        for parameter in operation.described.get("parameters", ())
+        if parameter["in"] == "query" and parameter["name"] in NUMBERS
+    }
+    assert {name for _, name in schemas} == NUMBERS
+    wrong = {where for where, schema in schemas.items() if (schema["type"], schema["minimum"]) != ("integer", 1)}
+    assert wrong == set()
+
+
+def test_the_first_number_of_a_query_that_says_something_counts_and_each_is_checked(owner: Account) -> None:
+    for query, per_page in (
+        ("items_per_page=7&limit=9", 7),
+        ("items_per_page=&limit=9", 9),
+        ("items_per_page=%20&limit=", 25),
+        ("limit=1000", 100),
+        ("limit=2.0", 2),
+        ("limit=2e0", 2),
+    ):
+        assert owner.get(f"/webhooks?{query}").json()["meta"]["per_page"] == per_page, query
+    for path, wrong in (
+        ("/webhooks?items_per_page=7&limit=0", "limit"),
+        ("/webhooks?limit=8.5", "limit"),
+        ("/order-items?items_per_page=7&per_page=x", "per_page"),
+        ("/orders/list?sub_account_id=&sub_account=-1", "sub_account"),
+        ("/orders/list?sub_account_id=1&sub_account=x", "sub_account"),
+        (f"/order-items?order_id={2**63}", "order_id"),
+        *((f"/orders?items_per_page={text}", "items_per_page") for text in ("2.5", "0.0", "-2.0", "2.", "nan", "1e")),
+    ):
+        refused = owner.get(path)
+        assert (refused.status_code, list(refused.json()["errors"])) == (422, [wrong]), path
+
+
+def test_a_blank_type_is_none(owner: Account) -> None:
+    for path in ("/image-templates", "/message-templates", "/orders/list"):
+        assert [owner.get(f"{path}?type={kind}").status_code for kind in ("", "x")] == [200, 422], path
+
+
+def test_parameters_that_mean_nothing_are_named_and_others_are_not(owner: Account) -> None:
+    """`test_odd_values.py` tries some with every call that lists something."""
+    known = {"page": "1", "limit": "5", "sub_account_id": "", "type": "postcard", "metadata[a][b]": "c"}
+    answer = owner.call("GET", "/orders", params=known)
+    assert (answer.status_code, answer.headers.get(IGNORED_HEADER)) == (200, None)
+    refused = owner.call("GET", "/orders", params={"page": "none", "serch": "x"})
+    assert (refused.status_code, refused.headers[IGNORED_HEADER]) == (422, "serch")
+    made = owner.call("POST", "/mailing-lists?preview=true", json={"description": "Visitors", "color": "red"})
+    assert (made.status_code, made.headers[IGNORED_HEADER]) == (201, "color, preview")
+
+
+ODD_HOSTS = [
+    "http://2130706433/",
+    "http://0177.0.0.1/",
+    "http://0x7f.1/",
+    "http://127.1/",
+    "http://a..b/",
+    "http://-a.example/",
+    "http://xn--a/",
+    f"http://{'a' * 64}.example/",
+    f"http://{'.'.join(['abcdefghi'] * 26)}/",
+]
+
+
+def test_a_url_whose_host_nobody_can_have_is_refused_when_it_is_given(owner: Account, container: Container) -> None:
+    hook = owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"}).json()
+    before = count_rows(container)
+    for url in ODD_HOSTS:
+        for field, refused in (
+            ("url", owner.post("/webhooks", {"url": url, "type": "*"})),
+            ("url", owner.put(f"/webhooks/{hook['id']}", {"url": url})),
+            ("front_image_url", owner.send(front_image_url=url)),
+            ("qrcode_url", owner.send(qrcode_url=url)),
+            ("image", owner.post("/image-templates", {"type": "postcard", "name": "Spring", "image": url})),
+        ):
+            assert (refused.status_code, list(refused.json()["errors"])) == (422, [field]), url
+    assert count_rows(container) == before
+    assert owner.get(f"/webhooks/{hook['id']}").json()["url"] == hook["url"]
