@@ -1,23 +1,38 @@
 """An account with an owner, two who are none, and somebody else's: each in a browser of their own."""
 
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from httpx2 import Response
 
+from quillpost.accounts.audit.service import AuditEntry, list_audit_entries
+from quillpost.accounts.queries import insert_token
 from quillpost.accounts.users.sessions import create_session
 from quillpost.app.container import Container
-from quillpost.core.database.tables.accounts import people
+from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants, people, sessions
 from quillpost.core.database.tables.base import metadata
 from quillpost.web.security import SESSION
 from support.browser_sessions import Browser, make_user, sign_in_browser
-from support.factories import CHANGES_WITH_EVERY_CALL, make_account, make_sub_account
+from support.factories import CHANGES_WITH_EVERY_CALL, Account, make_account, make_operator, make_sub_account
+from support.pages import form_errors, page_text
 from support.test_client import TestClient
 
 OWNER, MEMBER, LIMITED, STRANGER = (
     "dana@example.com", "finn@example.com", "lou@example.com", "sam@example.org",
 )  # fmt: skip
+RUNS_IT = "ops@example.com"
 SEEN_WITH_EVERY_VISIT = {"sessions"}
+COUNTED = [
+    table
+    for name, table in metadata.tables.items()
+    if name not in CHANGES_WITH_EVERY_CALL - {"tokens"} | SEEN_WITH_EVERY_VISIT
+]
+
+WrongForm = tuple[Mapping[str, Any], str, str]
+"""What is changed in a good form, the field that is wrong then, and what is said of it."""
 
 
 class AccountPages:
@@ -66,29 +81,92 @@ class AccountPages:
 
     def person(self, email: str) -> int:
         """The id of somebody who is there by now."""
-        with self.parts.db.system_transaction() as tx:
-            return int(tx.execute(sa.select(people.c.id).where(people.c.email == email)).scalar_one())
+        return int(self.value(sa.select(people.c.id).where(people.c.email == email)))
 
     def join(self, email: str, account_id: int, **how: Any) -> int:
         """Somebody, perhaps of another account, comes into this one too."""
         return make_user(self.parts, account_id, email, password=None, **how)
+
+    def connect_app(
+        self, account: Account, email: str, name: str = "Zapier", *, mode: str = "test",
+        sub_account_id: int | None = None, scopes: list[str] | None = None,
+    ) -> tuple[int, str]:  # fmt: skip
+        """A connected app of somebody's, whose client the stranger has registered; the connection's number and
+        its token."""
+        now, person_id = self.parts.clock(), self.person(email)
+        known = sa.select(oauth_clients.c.id).where(
+            oauth_clients.c.name == name, oauth_clients.c.account_id == self.others.id
+        )
+        client = sa.insert(oauth_clients).values(
+            account_id=self.others.id, client_id=f"{name} of {self.others.id}", name=name, is_public=True,
+            website="https://app.example.com/", redirect_uris=["https://app.example.com/back"], created_at=now,
+            updated_at=now,
+        )  # fmt: skip
+        place: dict[str, Any] = {
+            "mode": mode,
+            "scopes": scopes,
+            "sub_account_id": sub_account_id,
+            "person_id": person_id,
+        }
+        with self.parts.db.system_transaction() as tx:
+            client_id = tx.scalar(known) or tx.scalar(client.returning(oauth_clients.c.id))
+            grant = sa.insert(oauth_grants).values(
+                account_id=account.id, client_id=client_id, created_at=now, connected_at=now, **place
+            )
+            grant_id = int(tx.execute(grant.returning(oauth_grants.c.id)).scalar_one())
+            return grant_id, insert_token(tx, account.id, name=name, grant_id=grant_id, now=now, **place)[1]
 
     def ping(self, token: str) -> int:
         """How the API answers this token."""
         headers = {"Authorization": f"Bearer {token}"}
         return int(self.http.get("/api/v2/ping", headers=headers).status_code)
 
+    def execute(self, *statements: sa.Executable) -> None:
+        with self.parts.db.system_transaction() as tx:
+            for statement in statements:
+                tx.execute(statement)
+
+    def rows(self, query: sa.Executable) -> list[sa.Row[Any]]:
+        with self.parts.db.system_transaction() as tx:
+            return list(tx.execute(query).all())
+
+    def value(self, query: sa.Executable) -> Any:
+        """The only value of the only row."""
+        [[value]] = self.rows(query)
+        return value
+
+    def log(self, account: Account | None = None) -> list[AuditEntry]:
+        """What the log of the account tells, the newest first."""
+        with self.parts.db.system_transaction() as tx:
+            return list(list_audit_entries(tx, (account or self.account).id, limit=1_000))
+
+    def acts(self, account: Account | None = None) -> list[str]:
+        return [entry.act for entry in self.log(account) if entry.act != "sign_in"]
+
     def everything(self) -> dict[str, int]:
         """How many rows there are of each thing, whatever every visit changes aside."""
-        kept = [
-            table
-            for name, table in metadata.tables.items()
-            if name not in CHANGES_WITH_EVERY_CALL - {"tokens"} | SEEN_WITH_EVERY_VISIT
-        ]
-        counts = [sa.select(sa.func.count()).select_from(table).scalar_subquery() for table in kept]
-        with self.parts.db.system_transaction() as tx:
-            row = tx.execute(sa.select(*counts)).one()
-        return {table.name: count for table, count in zip(kept, row, strict=True)}
+        counts = [sa.select(sa.func.count()).select_from(table).scalar_subquery() for table in COUNTED]
+        [row] = self.rows(sa.select(*counts))
+        return {table.name: count for table, count in zip(COUNTED, row, strict=True)}
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Nothing that is done meanwhile leaves anything behind."""
+        before = self.everything()
+        yield
+        assert self.everything() == before
+
+    def refuses_forms(
+        self, subtests: pytest.Subtests, path: str, good: Mapping[str, Any], wrong: Iterable[WrongForm],
+        by: Browser | None = None,
+    ) -> None:  # fmt: skip
+        """Each of these comes back with what is wrong beside its field, and nothing of it is stored."""
+        with self.unchanged():
+            for changes, field, words in wrong:
+                with subtests.test(f"{path} {str(changes)[:120]}"):
+                    answer = (by or self.owner).post(path, **{**good, **changes})
+                    assert answer.status_code == 422
+                    assert words in form_errors(answer).get(field, f"nothing at {field}"), form_errors(answer)
 
     def refuses_others(self, *calls: str, another: int | None = None) -> None:
         """Of these pages and forms, such as `GET /settings/tokens`: whoever is not signed in is led to where
@@ -108,12 +186,35 @@ class AccountPages:
                 assert self._call(stranger, call).status_code == 404, call
         assert self.everything() == before
 
+    def _call(self, browser: Browser, call: str) -> Response:
+        method, path = call.split()
+        return (browser.get if method == "GET" else browser.post)(path, follow=False)
+
     def is_as_if_unknown(self, browser: Browser, path: str, number: int) -> bool:
         """Whether the page with this number in its path is answered as one with a number of nothing."""
         unknown = path.replace(f"/{number}", "/999999")
         known, other = browser.get(path), browser.get(unknown)
         return (known.status_code, known.text) == (404, other.text.replace(unknown, path))
 
-    def _call(self, browser: Browser, call: str) -> Response:
-        method, path = call.split()
-        return (browser.get if method == "GET" else browser.post)(path, follow=False)
+
+class PrintRoomPages(AccountPages):
+    """The account, and somebody who runs the service."""
+
+    def __init__(self, container: Container, http: TestClient) -> None:
+        super().__init__(container, http)
+        self.runs = make_operator(container, http)
+        self.ops: Browser = self.browser(RUNS_IT, self.runs.id)
+
+    def look_at(self, mode: str) -> None:
+        """The operator, in this mode."""
+        self.execute(sa.update(sessions).where(sessions.c.person_id == self.person(RUNS_IT)).values(mode=mode))
+        self.ops._csrf = None  # it is of the other mode
+
+    def words(self, path: str) -> str:
+        """What the operator reads there."""
+        shown = self.ops.get(path)
+        assert shown.status_code == 200, (path, shown.status_code, shown.text[:500])
+        return page_text(shown)
+
+    def operator_acts(self) -> list[str]:
+        return self.acts(self.runs)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from playwright.sync_api import Page, expect
-from test_app_pages import connect
 
 from quillpost.app.container import Container
 from quillpost.web.security import SESSION
@@ -25,7 +24,7 @@ def test_an_owner_does_everything_by_hand_and_the_policy_refuses_nothing(
 ) -> None:
     house = AccountPages(container, http)
     house.member  # noqa: B018 (is there by now)
-    connect(house, house.account, MEMBER, "Newsletter Robot")
+    house.connect_app(house.account, MEMBER, "Newsletter Robot")
     with real_server(app) as port, new_page(width=390) as page:
         settings = f"http://127.0.0.1:{port}/settings"
         cookie = house.owner.cookie(SESSION)
@@ -53,7 +52,7 @@ def long_words_break(page: Page, settings: str, house: AccountPages) -> None:
     house.owner.post(
         "/settings/clients/new", name=name, redirect_uris="https://app.example/b", kind="public", limits="all"
     )
-    connect(house, house.account, MEMBER, name)
+    house.connect_app(house.account, MEMBER, name)
     for width in (390, 900, 1200):
         page.set_viewport_size({"width": width, "height": 900})
         for path in PAGES:

@@ -1,0 +1,225 @@
+"""Everything of an account on every page that is about one thing: of no use to a stranger, nor to a teammate whom it
+is none of; and in the other mode a page that says so."""
+
+import re
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import invitations, memberships, oauth_clients, sessions
+from quillpost.core.database.tables.base import accounts, tokens
+from quillpost.core.database.tables.notifications import deliveries
+from support.account_pages import MEMBER, OWNER, AccountPages
+from support.browser_sessions import Browser
+from support.factories import make_live, make_teammate, person
+from support.giftcard_orders import item_ids_of
+from support.pages import assert_hides, assert_shows, page_text
+from support.route_access import PAGE_NEEDS
+from support.uploads import upload
+
+PARAMETER = re.compile(r"\{(\w+)\}")
+MARK = "Zanzibar"
+URL = f"https://{MARK.lower()}.example.com/hook"
+HOME = {
+    "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",
+    "return_postal_code": "78702",
+}  # fmt: skip
+FILLED: dict[str, dict[str, Any]] = {
+    "": {"when": "soon", "into": "1", "role": "owner", "by": "email", "name": "Mine"},
+    "/lists": {"description": "Mine", "address": "9 Oak Ave, Dallas, TX 75201"},
+    "/webhooks": {"url": "https://mine.example.com", "type": "*", "verb": "post", "event_type": "scans.scan_update",
+                  "from": "2026-05-04T06:00"},
+    "/automations": {"trigger": "list_entry", "piece": "postcard-4x6", "message": "Mine", "style": "1",
+                     "daily_limit": "5"},
+    "/templates": {"type": "postcard", "content": "Mine"},
+    "/settings/clients": {"redirect_uris": "https://mine.example.com", "limits": "all"},
+    "/sub-accounts": {"title": "Mine"},
+}  # fmt: skip
+"""With which a form would do something, were its thing one's own."""
+
+
+def made(house: AccountPages, path: str, body: Any, **how: Any) -> int:
+    answer = house.account.post(path, body, **how)
+    assert answer.status_code in (200, 201, 202), answer.text
+    found = answer.json()
+    return int(found.get("data", found)["id"])
+
+
+def fill(house: AccountPages) -> dict[str, int]:
+    """One of each thing that a page can be about; their ids by the names that paths have for them."""
+    order = made(house, "/send/postcard", {"recipients": [person()], "message": MARK, "qrcode_url": URL})
+    mailing_list = made(house, "/mailing-lists", {"description": f"{MARK} customers"})
+    hook = made(house, "/webhooks", {"url": URL, "type": "*"})
+    house.owner.post(f"/webhooks/{hook}/test", event_type="scans.scan_update")
+    house.owner.post(
+        "/settings/clients/new", name=f"{MARK} client", redirect_uris=URL, kind="confidential", limits="all"
+    )
+    house.owner.post("/settings/people/invite", email=f"{MARK}@example.com", role="member")
+    grant, _ = house.connect_app(house.account, OWNER, "An app")
+    recipient = made(house, "/recipients", person(name=MARK, mailing_list_id=mailing_list))
+    send = {"piece": "postcard", "message": "Hi!"}
+    automation = {"name": f"{MARK} mail", "trigger": "list_entry", "mailing_list_id": mailing_list, "send": send}
+    automation_id = made(house, "/automations", automation)
+    csv = {"headers": {"Content-Type": "text/csv"}, "content": b"Name,Email\nA,a@example.com\n"}
+    begun = house.account.call("POST", f"/mailing-lists/{mailing_list}/import", **csv).json()["id"]
+    teammate = memberships.c.person_id == house.person(MEMBER)
+    own_session = sessions.c.person_id == house.person(OWNER)
+    template = {"type": "postcard", "name": f"{MARK} words", "content": "Hi"}
+    newest = {
+        "delivery_id": deliveries.c.id, "client": oauth_clients.c.id, "invitation_id": invitations.c.id,
+    }  # fmt: skip
+    own_token = (tokens.c.account_id == house.account.id) & tokens.c.grant_id.is_(None)
+    return {
+        "order_id": order, "item_id": item_ids_of(house.parts, order)[0], "place": 1, "list_id": mailing_list,
+        "recipient_id": recipient, "import_id": begun, "webhook_id": hook, "automation_id": automation_id,
+        "messages": made(house, "/message-templates", template), "grant_id": grant,
+        "images": int(upload(house.account, type="postcard", name=f"{MARK} sea").json()["id"]),
+        "membership_id": int(house.value(sa.select(memberships.c.id).where(teammate))),
+        "token_id": int(house.value(sa.select(sa.func.min(tokens.c.id)).where(own_token))),
+        "session": int(house.value(sa.select(sa.func.min(sessions.c.id)).where(own_session))),
+        "sub_account_id": house.branch, "account_id": house.account.id,
+    } | {name: int(house.value(sa.select(sa.func.max(column)).where(column.table.c.account_id == house.account.id)))
+         for name, column in newest.items()}  # fmt: skip
+
+
+def pages(ids: Mapping[str, int]) -> list[tuple[str, str, str, str]]:
+    """Of each page about a thing: the method, its path with the ids, with those of nothing, and its needs."""
+    found = []
+    for (method, path), needs in PAGE_NEEDS.items():
+        if "{" in path and not path.startswith("/print-room"):
+            known = {**ids, "template_id": ids[path.split("/")[2]]} if path.startswith("/templates") else ids
+            unknown = dict.fromkeys(known, 999_999) | {"place": 1}
+            found.append((method, put(path, known), put(path, unknown), needs))
+    return found
+
+
+def put(path: str, ids: Mapping[str, int]) -> str:
+    return PARAMETER.sub(lambda name: str(ids[name[1]]), path)
+
+
+def visit(browser: Browser, method: str, path: str) -> tuple[int, str]:
+    """The answer, without the address that it was given to."""
+    fields = {name: value for area, typed in FILLED.items() if path.startswith(area) for name, value in typed.items()}
+    answer = browser.get(path, follow=False) if method == "GET" else browser.post(path, follow=False, **fields)
+    return answer.status_code, answer.text.replace(path, "PATH")
+
+
+def test_what_is_another_s_is_as_if_unknown(house: AccountPages, subtests: pytest.Subtests) -> None:
+    house.member, house.limited, house.stranger  # noqa: B018 (are there by now)
+    about = pages(fill(house))
+    assert len(about) > 80
+    with house.unchanged():
+        for method, path, unknown, needs in about:
+            with subtests.test(f"{method} {path}"):
+                answer = visit(house.stranger, method, path)
+                assert (answer[0], answer) == (404, visit(house.stranger, method, unknown))
+                if "owner" in needs:
+                    for teammate in (house.member, house.limited):
+                        status, text = visit(teammate, method, path)
+                        assert (status, "Only an owner of this account may do this." in text) == (403, True)
+                elif "sub-accounts" not in path and "/home" not in path:  # of which one is their own
+                    answer = visit(house.limited, method, path)
+                    assert (answer[0], answer) == (404, visit(house.limited, method, unknown))
+    for method, path in PAGE_NEEDS:  # the lists of things, and what is chosen from them
+        if method == "GET" and "{" not in path and not path.startswith("/print-room"):
+            for reader in (house.stranger, house.limited):
+                assert_hides(reader.get(path), MARK, MARK.lower())
+
+
+def test_what_belongs_to_the_account_is_found_there_and_a_number_of_nothing_is_a_missing_page(
+    house: AccountPages, subtests: pytest.Subtests
+) -> None:
+    house.member  # noqa: B018
+    ids = fill(house)
+    for method, path, _, _ in pages(ids):
+        if method == "GET" and not path.endswith("rejected.csv"):
+            with subtests.test(path):
+                assert house.owner.get(path).status_code == (422 if path.endswith("/again") else 200)
+    for (method, path), odd in product(PAGE_NEEDS, ("0", "x", "-1", "1.5", "9" * 40)):
+        if "{" in path and (path.startswith("/settings") or len(odd) > 9) and "/print-room" not in path:
+            with subtests.test(f"{method} {path} {odd[:5]}"):
+                assert visit(house.owner, method, PARAMETER.sub(odd, path))[0] == 404
+    # A thing of one is not found below another.
+    order, mailing_list = made(house, "/send/postcard", {"recipients": [person()], "message": "Hi"}), ids["list_id"]
+    other_list = made(house, "/mailing-lists", {"description": "Empty"})
+    for path, number in (
+        (f"/orders/{order}/items/{ids['item_id']}", ids["item_id"]),
+        (f"/orders/{order}/items/{ids['item_id']}/live", ids["item_id"]),
+        (f"/orders/{order}/looks/{ids['item_id']}/1.png", ids["item_id"]),
+        (f"/orders/{ids['order_id']}/looks/{ids['item_id']}/99.png", ids["item_id"]),
+        (f"/lists/{other_list}/people/{ids['recipient_id']}", ids["recipient_id"]),
+    ):
+        assert house.is_as_if_unknown(house.owner, path, number), path
+    for page in ("import", "paste", "radius"):
+        for browser, status in ((house.owner, 200), (house.stranger, 404), (house.limited, 404)):
+            assert browser.get(f"/lists/{page}?list={mailing_list}").status_code == status, page
+
+
+def test_a_teammate_of_one_sub_account_finds_what_is_its_own(house: AccountPages, container: Container) -> None:
+    teammate = make_teammate(container, house.account, house.branch)
+    mailing_list = teammate.post("/mailing-lists", {"description": "Dallas customers"}).json()["id"]
+    hook = teammate.post("/webhooks", {"url": "https://dallas.example.com", "type": "*"}).json()["id"]
+    body = {"trigger": "list_entry", "send": {"piece": "postcard", "message": "Hi!"}}
+    automation = teammate.post("/automations", body | {"name": "Dallas mail", "mailing_list_id": mailing_list}).json()
+    order = teammate.send(message="Dallas only").json()["id"]
+    for path, words, one in (
+        ("/lists", "Dallas customers", mailing_list), ("/webhooks", "dallas.example.com", hook),
+        ("/automations", "Dallas mail", automation["id"]), ("/orders", f"/orders/{order}", order),
+        ("/sub-accounts", "Dallas", house.branch),
+    ):  # fmt: skip
+        assert_shows(house.limited.get(path), words)
+        assert_shows(house.owner.get(path), words)
+        assert house.limited.get(f"{path}/{one}").status_code == 200, path
+
+
+def test_what_is_in_the_other_mode_says_so_and_offers_the_switch(house: AccountPages) -> None:
+    live = make_live(house.parts, house.account)
+    order = int(live.send(**HOME).json()["id"])
+    item = item_ids_of(house.parts, order)[0]
+    for page in ("", "/items", f"/items/{item}", "/change", "/cancel"):
+        shown = house.owner.get(f"/orders/{order}{page}")
+        assert shown.status_code == 200, page
+        assert f"This order is in live mode You're in test mode. Switch to live mode to see order {order}." in (
+            page_text(shown)
+        )
+    mailing_list = live.post("/mailing-lists", {"description": "People"}).json()["id"]
+    hook = live.post("/webhooks", {"url": "https://live.example.com", "type": "*"}).json()["id"]
+    send = {"piece": "postcard", "message": "Hi!", "return_address": "12 Main St, Austin, TX 78701"}
+    automation = {"name": "In live", "trigger": "list_entry", "mailing_list_id": mailing_list, "send": send}
+    number = live.post("/automations", automation).json()["id"]
+    for path, parts, words in (
+        (f"/webhooks/{hook}", ("", "/change", "/delete", "/secret"), "This webhook is in live mode"),
+        (f"/automations/{number}", ("", "/change", "/on", "/delete"), "This automation is in live mode"),
+    ):
+        for part in parts:
+            assert_shows(house.owner.get(path + part), words)
+    assert_hides(house.owner.get("/webhooks"), "live.example.com")
+    assert_hides(house.owner.get("/automations"), "In live")
+    for reader in (house.stranger, house.limited):  # to everybody else it is not there
+        for path in (f"/orders/{order}", f"/orders/{order}/items"):
+            answer = reader.get(path)
+            assert (answer.status_code, "live mode" in page_text(answer)) == (404, False)
+    assert house.nobody().get(f"/orders/{order}", follow=False).status_code == 303
+    fragment = house.owner.get(f"/orders/{order}/items", headers={"HX-Request": "true"})
+    assert (fragment.status_code, "<html" in fragment.text) == (404, False)
+    for nothing in ("/orders/987654321", "/orders/99999999999999999999", "/orders/0", "/odd/1", "/webhooks/999999"):
+        assert house.owner.get(nothing).status_code == 404, nothing
+    with house.unchanged():
+        assert house.owner.post(f"/orders/{order}/cancel").status_code == 404
+    path = f"/orders/{order}/items/{item}"
+    there = house.owner.post("/session/switch", mode="live", next=path)
+    assert (there.status_code, there.url.path) == (200, path)
+    assert_hides(there, "This order is in live mode")
+    test = int(house.account.send().json()["id"])
+    assert_shows(
+        house.owner.get(f"/orders/{test}"), "This order is in test mode", 'name="mode" value="test">Switch to test mode'
+    )
+    # A test account reads why its live orders are hidden.
+    house.execute(sa.update(accounts).where(accounts.c.id == house.account.id).values(test_mode=True))
+    shown = house.owner.get(f"/orders/{order}")
+    assert "This order is in live mode Your account is a test account now" in page_text(shown)
+    assert_hides(shown, "Switch to live mode")
