@@ -1,6 +1,6 @@
 """Invitations: how somebody comes into an account, once, and as what."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,346 +18,283 @@ from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.core.outbox import encryption_context
 from quillpost.core.tokens import mint_secret
 from support.browser_sessions import PASSWORD, make_user
-from support.factories import Account, Clock, make_account, make_operator, make_sub_account
+from support.factories import Account, Clock, make_operator, make_sub_account
 from support.notifications import notification_rows
 from support.sign_in import DANA, actor_of, audit_log, audited_acts, run_twice_at_once, sign_in_as, sign_in_user
 from support.test_client import TestClient
 
-pytestmark = pytest.mark.usefixtures("conninfo")
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 LEE, NEW = "lee@example.com", "seven plums in autumn rain"
 BASE = "https://mail.example.com"
 
 
-@pytest.fixture
-def account(container: Container, http: TestClient) -> Account:
-    return make_account(container, http, "owner@example.com")
+class Inviter:
+    """An account whose owner, Dana, invites people."""
+
+    def __init__(self, container: Container, account: Account, dana: int) -> None:
+        self.container, self.account, self.id, self.dana = container, account, account.id, dana
+
+    def invite(self, account_id: int | None = None, **changes: Any) -> str:
+        """The token of the link."""
+        values = {"email": LEE, "role": "member", "sub_account_id": None, "actor": actor_of(self.dana)} | changes
+        with self.container.db.system_transaction() as tx:
+            link = invitations.invite(
+                tx, self.container.encryptor, account_id or self.id, base_url=BASE, now=self.container.clock(), **values
+            )
+        return link.removeprefix(f"{BASE}/join/")
+
+    def find(self, token: str) -> invitations.Invitation | None:
+        with self.container.db.system_transaction() as tx:
+            return invitations.find_invitation(tx, token, now=self.container.clock())
+
+    def join(self, token: str, **changes: Any) -> int | None:
+        values = {"name": "Lee Park", "password": NEW, "address": "192.0.2.7"} | changes
+        context, now = self.container.sign_in_context, self.container.clock()
+        return invitations.join_as_new_person(context, token, now=now, **values)
+
+    def accept(self, token: str, email: str) -> int | None:
+        user = sign_in_user(self.container, email)
+        with self.container.db.system_transaction() as tx:
+            return invitations.accept_invitation(tx, token, user, now=self.container.clock())
+
+    def withdraw(self, invitation_id: int, account_id: int) -> None:
+        actor, now = actor_of(self.dana), self.container.clock()
+        with self.container.db.system_transaction() as tx:
+            invitations.withdraw_invitation(tx, account_id, invitation_id, actor, now=now)
+
+    def pending(self) -> list[str]:
+        with self.container.db.system_transaction() as tx:
+            found = invitations.list_pending_invitations(tx, self.id, now=self.container.clock())
+        return [each.email for each in found]
+
+    def make_branch(self) -> int:
+        return make_sub_account(self.container, self.account)
+
+    def remove_branch(self, branch: int, *, has_history: bool) -> None:
+        """With history it is retired, else deleted."""
+        if has_history:
+            move = (
+                "insert into ledger_moves (account_id, sub_account_id, mode, kind, source, target, cents, key, at) "
+                "values (:account, :branch, 'test', 'refund', 'x', 'y', 1, 'z', now())"
+            )
+            with self.container.db.system_transaction() as tx:
+                tx.execute(sa.text(move), {"account": self.id, "branch": branch})
+        with self.container.db.transaction(Tenant(self.id)) as tx:
+            remove_sub_account(tx, branch, now=self.container.clock())
+
+    def rows(self, query: sa.Select[Any]) -> Sequence[Any]:
+        with self.container.db.system_transaction() as tx:
+            return tx.execute(query).all()
 
 
 @pytest.fixture
-def dana(container: Container, account: Account) -> int:
-    return make_user(container, account.id, DANA)
+def office(container: Container, owner: Account) -> Inviter:
+    return Inviter(container, owner, make_user(container, owner.id, DANA))
 
 
-def invite(container: Container, account_id: int, person_id: int = 1, **how: Any) -> str:
-    """The token of the link."""
-    values = {"email": LEE, "role": "member", "sub_account_id": None, "actor": actor_of(person_id)} | how
-    with container.db.system_transaction() as tx:
-        link = invitations.invite(tx, container.encryptor, account_id, base_url=BASE, now=container.clock(), **values)
-    return link.removeprefix(f"{BASE}/join/")
-
-
-def found(container: Container, token: str) -> invitations.Invitation | None:
-    with container.db.system_transaction() as tx:
-        return invitations.find_invitation(tx, token, now=container.clock())
-
-
-def join(container: Container, token: str, **how: Any) -> int | None:
-    values = {"name": "Lee Park", "password": NEW, "address": "192.0.2.7"} | how
-    return invitations.join_as_new_person(container.sign_in_context, token, now=container.clock(), **values)
-
-
-def accept(container: Container, token: str, email: str) -> int | None:
-    user = sign_in_user(container, email)
-    with container.db.system_transaction() as tx:
-        return invitations.accept_invitation(tx, token, user, now=container.clock())
-
-
-def waiting(container: Container, account_id: int) -> list[str]:
-    with container.db.system_transaction() as tx:
-        return [each.email for each in invitations.list_pending_invitations(tx, account_id, now=container.clock())]
-
-
-def test_somebody_new_joins_by_the_link(container: Container, account: Account, dana: int) -> None:
-    branch = make_sub_account(container, account)
-    token = invite(container, account.id, dana, email=" Lee@Example.com", sub_account_id=branch)
-    invitation = found(container, token)
+def test_somebody_new_joins_by_the_link_once(office: Inviter) -> None:
+    container, branch = office.container, office.make_branch()
+    token = office.invite(email=" Lee@Example.com", sub_account_id=branch)
+    invitation = office.find(token)
     assert invitation is not None
     assert (invitation.email, invitation.role, invitation.has_person) == (LEE, "member", False)
     assert invitation.account_name == "Dana Whitfield"
-    person = join(container, token, name="  Lee \n Park ")
+    person = office.join(token, name="  Lee \n Park ")
     assert person is not None
     assert sign_in_as(container, LEE, NEW).outcome == "in"
-    with container.db.system_transaction() as tx:
-        row = tx.execute(sa.select(memberships).where(memberships.c.person_id == person)).one()
-        assert tx.execute(sa.select(people.c.name).where(people.c.id == person)).scalar_one() == "Lee Park"
-    assert (row.account_id, row.sub_account_id, row.role) == (account.id, branch, "member")
-    assert audited_acts(container, account.id)[:2] == ["person.invited", "person.joined"]
-    line = audit_log(container, account.id)[0]
+    [row] = office.rows(sa.select(memberships).where(memberships.c.person_id == person))
+    assert (row.account_id, row.sub_account_id, row.role) == (office.id, branch, "member")
+    assert office.rows(sa.select(people.c.name).where(people.c.id == person)) == [("Lee Park",)]
+    assert audited_acts(container, office.id)[:2] == ["person.invited", "person.joined"]
+    line = audit_log(container, office.id)[0]
     assert (line.actor, line.about["email"], line.about["role"]) == (DANA, LEE, "member")
-    assert waiting(container, account.id) == []
+    assert (office.pending(), office.find(token), office.join(token)) == ([], None, None)
 
 
-def test_a_link_is_good_once(container: Container, account: Account, dana: int) -> None:
-    token = invite(container, account.id)
-    assert join(container, token) is not None
-    assert found(container, token) is None
-    assert join(container, token) is None
-
-
-def test_only_one_of_two_simultaneous_joins_by_one_link_succeeds(
-    container: Container, account: Account, dana: int
-) -> None:
-    token = invite(container, account.id)
-    joined = run_twice_at_once(lambda: join(container, token))
+def test_only_one_of_two_simultaneous_joins_by_one_link_succeeds(office: Inviter) -> None:
+    token = office.invite()
+    joined = run_twice_at_once(lambda: office.join(token))
     assert sum(each is not None for each in joined) == 1
-    with container.db.system_transaction() as tx:
-        assert tx.execute(sa.select(sa.func.count()).select_from(people)).scalar_one() == 2
-        assert tx.execute(sa.select(sa.func.count()).select_from(memberships)).scalar_one() == 2
+    assert [len(office.rows(sa.select(each.c.id))) for each in (people, memberships)] == [2, 2]
 
 
-def test_two_accounts_may_invite_the_same_person(
-    container: Container, http: TestClient, account: Account, dana: int
-) -> None:
-    other = make_account(container, http, "other@example.com")
-    boss = make_user(container, other.id, "boss@example.com")
-    first, second = invite(container, account.id), invite(container, other.id, boss)
+def test_two_accounts_may_invite_the_same_person(office: Inviter, stranger: Account) -> None:
+    container = office.container
+    boss = make_user(container, stranger.id, "boss@example.com")
+    first, second = office.invite(), office.invite(stranger.id, actor=actor_of(boss))
     tokens = [first, second]
-    joined = run_twice_at_once(lambda: join(container, tokens.pop()))
+    joined = run_twice_at_once(lambda: office.join(tokens.pop()))
     assert sum(each is not None for each in joined) == 1
-    late = first if found(container, first) is not None else second
-    invitation = found(container, late)
+    late = first if office.find(first) is not None else second
+    invitation = office.find(late)
     assert invitation is not None, "the other one can still be accepted, by whoever has joined"
     assert invitation.has_person
-    assert join(container, late) is None, "with their own password"
+    assert office.join(late) is None, "with their own password"
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(people).values(password_hash=container.sign_in_context.hasher.hash(PASSWORD)))
-    assert accept(container, late, LEE) is not None
-    assert found(container, late) is None
+    assert office.accept(late, LEE) is not None
+    assert office.find(late) is None
 
 
-def test_only_whoever_was_invited_accepts(container: Container, http: TestClient, account: Account, dana: int) -> None:
-    other = make_account(container, http, "other@example.com")
+def test_only_whoever_was_invited_accepts(office: Inviter, stranger: Account) -> None:
+    container = office.container
     for email in (LEE, "mallory@example.com"):
-        make_user(container, other.id, email)
-    token = invite(container, account.id)
-    assert accept(container, token, "mallory@example.com") is None
-    assert found(container, token) is not None
-    assert run_twice_at_once(lambda: accept(container, token, LEE)).count(None) == 1
+        make_user(container, stranger.id, email)
+    token = office.invite()
+    assert office.accept(token, "mallory@example.com") is None
+    claims_to_be_lee = replace(sign_in_user(container), email="lee@example.org")
+    with container.db.system_transaction() as tx:
+        assert invitations.accept_invitation(tx, token, claims_to_be_lee, now=container.clock()) is None
+    assert office.find(token) is not None
+    assert run_twice_at_once(lambda: office.accept(token, LEE)).count(None) == 1
     # The slower of the two may sign in when the other has joined already: then this account sees that too.
-    acts = [act for act in audited_acts(container, account.id) if act != "sign_in"]
+    acts = [act for act in audited_acts(container, office.id) if act != "sign_in"]
     assert acts == ["person.invited", "person.joined"]
-    assert accept(container, token, LEE) is None
+    assert office.accept(token, LEE) is None
 
 
-@pytest.mark.parametrize(
-    "token", ["", "x", mint_secret("invitation", b"\x01" * 32), mint_secret("reset", b"\x01" * 32), "\x00"]
-)
-def test_no_other_link_is_good(container: Container, account: Account, dana: int, token: str) -> None:
-    invite(container, account.id)
-    assert found(container, token) is None
-    assert join(container, token) is None
+def test_no_other_link_is_good(office: Inviter, subtests: pytest.Subtests) -> None:
+    office.invite()
+    made_up = [mint_secret("invitation", b"\x01" * 32), mint_secret("reset", b"\x01" * 32)]
+    for token in ("", "x", "\x00", *made_up):
+        with subtests.test(token):
+            assert (office.find(token), office.join(token)) == (None, None)
 
 
-def test_a_link_is_good_for_a_week(container: Container, clock: Clock, account: Account, dana: int) -> None:
-    token = invite(container, account.id)
+def test_a_link_is_good_for_a_week(office: Inviter, clock: Clock) -> None:
+    token = office.invite()
     clock.advance(days=6, hours=23)
-    assert found(container, token) is not None
+    assert office.find(token) is not None
     clock.advance(hours=1)
-    assert found(container, token) is None
-    assert join(container, token) is None
-    assert waiting(container, account.id) == []
-    assert invite(container, account.id), "an old one does not stand in the way"
+    assert (office.find(token), office.join(token), office.pending()) == (None, None, [])
+    assert office.invite(), "an old one does not stand in the way"
 
 
-def test_invited_again_the_earlier_link_ends(container: Container, account: Account, dana: int) -> None:
-    first = invite(container, account.id)
-    second = invite(container, account.id, role="owner", email="LEE@example.com")
-    assert found(container, first) is None
-    invitation = found(container, second)
+def test_invited_again_the_earlier_link_ends(office: Inviter) -> None:
+    first, second = office.invite(), office.invite(role="owner", email="LEE@example.com")
+    assert office.find(first) is None
+    invitation = office.find(second)
     assert invitation is not None
-    assert invitation.role == "owner"
-    assert waiting(container, account.id) == [LEE]
+    assert (invitation.role, office.pending()) == ("owner", [LEE])
+    links = run_twice_at_once(office.invite)
+    assert sorted(office.find(link) is not None for link in links) == [False, True], "also when both are asked at once"
 
 
-def test_inviting_the_same_person_twice_at_once_leaves_one_valid_link(
-    container: Container, account: Account, dana: int
-) -> None:
-    links = run_twice_at_once(lambda: invite(container, account.id))
-    assert sorted(found(container, link) is not None for link in links) == [False, True]
-
-
-def test_an_invitation_is_taken_back(container: Container, http: TestClient, account: Account, dana: int) -> None:
-    stranger = make_account(container, http, "stranger@example.com")
-    token = invite(container, account.id)
-    invitation = found(container, token)
+def test_an_invitation_is_withdrawn_by_its_own_account(office: Inviter, stranger: Account) -> None:
+    token = office.invite()
+    invitation = office.find(token)
     assert invitation is not None
-
-    def take_back(account_id: int) -> None:
-        with container.db.system_transaction() as tx:
-            invitations.withdraw_invitation(tx, account_id, invitation.id, actor_of(dana), now=container.clock())
-
+    for viewer, seen in ((office.account, [LEE]), (stranger, [])):
+        with office.container.db.transaction(Tenant(viewer.id)) as tx:
+            found = invitations.list_pending_invitations(tx, office.id, now=office.container.clock())
+        assert [each.email for each in found] == seen
     with pytest.raises(NotFound):
-        take_back(stranger.id)
-    take_back(account.id)
-    assert found(container, token) is None
-    assert join(container, token) is None
+        office.withdraw(invitation.id, stranger.id)
+    office.withdraw(invitation.id, office.id)
+    assert (office.find(token), office.join(token)) == (None, None)
     with pytest.raises(NotFound):
-        take_back(account.id)
-    assert audited_acts(container, account.id) == ["person.invited", "person.uninvited"]
+        office.withdraw(invitation.id, office.id)
+    assert audited_acts(office.container, office.id) == ["person.invited", "person.uninvited"]
 
 
-@pytest.mark.parametrize(
-    ("values", "field", "says"),
-    [
+def test_an_invalid_invitation_names_the_field(office: Inviter, stranger: Account, subtests: pytest.Subtests) -> None:
+    branch, theirs = office.make_branch(), make_sub_account(office.container, stranger)
+    no_branch, only_members = "There is no such sub account.", "Only a member can be limited to one sub account."
+    cases: list[tuple[dict[str, Any], str, str]] = [
         ({"email": "lee"}, "email", "This is not an e-mail address."),
         ({"email": ""}, "email", "Give an e-mail address."),
         ({"email": "+15125550100@sms"}, "email", "This is not an e-mail address."),
         ({"email": DANA.upper()}, "email", "dana@example.com is in this account already."),
         ({"role": "boss"}, "role", "A role is owner, member or operator."),
         ({"role": "operator"}, "role", "This account does not run the service: it has no operators."),
-        ({"sub_account_id": 10_000}, "sub_account_id", "There is no such sub account."),
-        ({"sub_account_id": 1, "role": "owner"}, "sub_account_id", "Only a member can be limited to one sub account."),
-    ],
-)
-def test_an_invalid_invitation_names_the_field(
-    container: Container, account: Account, dana: int, values: dict[str, Any], field: str, says: str
-) -> None:
-    make_sub_account(container, account)
-    with pytest.raises(Invalid) as error:
-        invite(container, account.id, **values)
-    assert error.value.fields == {field: [says]}
-    assert (waiting(container, account.id), notification_rows(container), audited_acts(container, account.id)) == (
-        [],
-        [],
-        [],
-    )
+        ({"sub_account_id": 10**9}, "sub_account_id", no_branch),
+        ({"sub_account_id": theirs}, "sub_account_id", no_branch),
+        ({"sub_account_id": branch, "role": "owner"}, "sub_account_id", only_members),
+    ]  # fmt: skip
+    for values, name, message in cases:
+        with subtests.test(str(values)):
+            with pytest.raises(Invalid) as error:
+                office.invite(**values)
+            assert error.value.fields == {name: [message]}
+    traces = (office.pending(), notification_rows(office.container), audited_acts(office.container, office.id))
+    assert traces == ([], [], [])
 
 
-def test_anothers_sub_account_is_unknown(container: Container, http: TestClient, account: Account, dana: int) -> None:
-    theirs = make_sub_account(container, make_account(container, http, "stranger@example.com"))
-    with pytest.raises(Invalid) as error:
-        invite(container, account.id, sub_account_id=theirs)
-    assert error.value.fields == {"sub_account_id": ["There is no such sub account."]}
-
-
-def test_an_operator_account_may_invite_operators(container: Container, http: TestClient) -> None:
-    operator = make_operator(container, http)
-    assert join(container, invite(container, operator.id, role="operator", actor=Actor(COMMAND_LINE_NAME))) is not None
-
-
-@pytest.mark.parametrize(
-    ("how", "fields"),
-    [
+def test_whoever_fills_the_form_badly_may_try_again(office: Inviter, subtests: pytest.Subtests) -> None:
+    token = office.invite()
+    cases: list[tuple[dict[str, str], set[str]]] = [
         ({"name": " \n "}, {"name"}),
         ({"name": "x" * 101}, {"name"}),
         ({"password": "short"}, {"password"}),
         ({"password": "password1234"}, {"password"}),
         ({"name": "", "password": LEE}, {"name", "password"}),
-    ],
-)
-def test_whoever_fills_the_form_badly_may_try_again(
-    container: Container, account: Account, dana: int, how: dict[str, str], fields: set[str]
-) -> None:
-    token = invite(container, account.id)
-    with pytest.raises(Invalid) as error:
-        join(container, token, **how)
-    assert set(error.value.fields) == fields
-    assert join(container, token) is not None
+    ]
+    for values, names in cases:
+        with subtests.test(str(values)[:40]):
+            with pytest.raises(Invalid) as error:
+                office.join(token, **values)
+            assert set(error.value.fields) == names
+    assert office.join(token) is not None
 
 
-def test_only_so_many_wait(container: Container, account: Account, dana: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert invitations.MAX_PENDING == 100
+def test_only_so_many_wait_and_are_sent_a_day(office: Inviter, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (invitations.MAX_PENDING, invitations.MAX_EMAILS_PER_DAY) == (100, 200)
     monkeypatch.setattr(invitations, "MAX_PENDING", 3)
-    for number in range(3):
-        invite(container, account.id, email=f"{number}@example.com")
-    with pytest.raises(Refused, match="At most 3 invitations wait"):
-        invite(container, account.id)
-    invite(container, account.id, email="0@example.com")  # again: no more than before
-    assert len(waiting(container, account.id)) == 3
-
-
-def test_only_so_many_are_sent_a_day(
-    container: Container, account: Account, dana: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert invitations.MAX_EMAILS_PER_DAY == 200
     monkeypatch.setattr(invitations, "MAX_EMAILS_PER_DAY", 5)
-    for _ in range(5):
-        invite(container, account.id)
+    for number in range(3):
+        office.invite(email=f"{number}@example.com")
+    with pytest.raises(Refused, match="At most 3 invitations wait"):
+        office.invite()
+    for _ in range(2):  # again: no more than before
+        office.invite(email="0@example.com")
+    assert len(office.pending()) == 3
     with pytest.raises(Refused, match="at most 5 people a day"):
-        invite(container, account.id)
+        office.invite(email="0@example.com")
 
 
-def test_the_mail_names_the_account_and_keeps_the_link_sealed(
-    container: Container, account: Account, dana: int
-) -> None:
-    token = invite(container, account.id)
-    notice = notification_rows(container)[0]
-    assert (notice.address, notice.account_id, notice.kind, notice.mode) == (LEE, account.id, "people", "live")
+def test_the_mail_names_the_account_and_keeps_the_link_sealed(office: Inviter) -> None:
+    token, encryptor = office.invite(), office.container.encryptor
+    notice = notification_rows(office.container)[0]
+    assert (notice.address, notice.account_id, notice.kind, notice.mode) == (LEE, office.id, "people", "live")
     assert notice.subject == "You are invited to Dana Whitfield"
     assert "dana@example.com invites you to the account Dana Whitfield" in notice.words
-    assert (
-        container.encryptor.decrypt(notice.secret_sealed, context=encryption_context(notice.key)).decode()
-        == f"{BASE}/join/{token}"
-    )
-    with container.db.system_transaction() as tx:
-        kept = "".join(
-            str(tx.execute(sa.text(f"select * from {t}")).all()) for t in ("notices", "invitations", "audit_log")
-        )
-    assert token.split("_")[2] not in kept
+    link = encryptor.decrypt(notice.secret_sealed, context=encryption_context(notice.key)).decode()
+    assert link == f"{BASE}/join/{token}"
+    kept = [office.rows(sa.select(sa.text(f"* from {name}"))) for name in ("notices", "invitations", "audit_log")]
+    assert token.split("_")[2] not in str(kept)
 
 
-def test_the_command_line_may_hand_over_the_link_itself(container: Container, account: Account) -> None:
-    token = invite(container, account.id, role="owner", actor=Actor(COMMAND_LINE_NAME), send_email=False)
+def test_the_command_line_may_hand_over_the_link_itself_and_invite_operators(office: Inviter, http: TestClient) -> None:
+    container, by_command = office.container, Actor(COMMAND_LINE_NAME)
+    token = office.invite(role="owner", actor=by_command, send_email=False)
     assert notification_rows(container) == []
-    assert join(container, token) is not None
-    assert audit_log(container, account.id)[0].actor == "the command line"
+    assert office.join(token) is not None
+    assert audit_log(container, office.id)[0].actor == "the command line"
+    operator = make_operator(container, http)
+    token = office.invite(operator.id, role="operator", actor=by_command, email="kim@example.com")
+    assert office.join(token) is not None
 
 
-def test_an_account_sees_its_own_invitations_alone(
-    container: Container, http: TestClient, account: Account, dana: int
-) -> None:
-    stranger = make_account(container, http, "stranger@example.com")
-    invite(container, account.id)
-    for viewer, seen in ((account, [LEE]), (stranger, [])):
-        with container.db.transaction(Tenant(viewer.id)) as tx:
-            found = invitations.list_pending_invitations(tx, account.id, now=container.clock())
-        assert [each.email for each in found] == seen
+@pytest.mark.parametrize("has_history", [False, True], ids=["deleted", "retired"])
+def test_nobody_joins_a_sub_account_that_is_gone(office: Inviter, has_history: bool) -> None:
+    branch = office.make_branch()
+    token = office.invite(sub_account_id=branch)
+    assert office.join(office.invite(email="kim@example.com", sub_account_id=branch), name="Kim") is not None
+    office.remove_branch(branch, has_history=has_history)
+    assert (office.find(token), office.join(token)) == (None, None)
+    kim = sign_in_as(office.container, "kim@example.com", NEW)
+    assert kim.outcome == "wrong", "whoever was limited to it is in no account"
+    assert office.rows(sa.select(table.c.id).where(table.c.accepted_at.is_(None))) == []
 
 
-def retired(container: Container, account: Account, sub_account_id: int) -> None:
-    with container.db.transaction(Tenant(account.id)) as tx:
-        remove_sub_account(tx, sub_account_id, now=container.clock())
-
-
-def with_history(container: Container, account: Account, sub_account_id: int) -> None:
-    with container.db.system_transaction() as tx:
-        tx.execute(
-            sa.text(
-                "insert into ledger_moves (account_id, sub_account_id, mode, kind, source, target, cents, "
-                "key, at) values (:a, :s, 'test', 'refund', 'x', 'y', 1, 'z', now())"
-            ),
-            {"a": account.id, "s": sub_account_id},
-        )
-
-
-@pytest.mark.parametrize("keep_history", [lambda *_: None, with_history], ids=["deleted", "retired"])
-def test_nobody_joins_a_sub_account_that_is_gone(
-    container: Container, account: Account, dana: int, keep_history: Callable[..., None]
-) -> None:
-    branch = make_sub_account(container, account)
-    token = invite(container, account.id, sub_account_id=branch)
-    joined = invite(container, account.id, email="kim@example.com", sub_account_id=branch)
-    assert join(container, joined, name="Kim") is not None
-    keep_history(container, account, branch)
-    retired(container, account, branch)
-    assert found(container, token) is None
-    assert join(container, token) is None
-    assert sign_in_as(container, "kim@example.com", NEW).outcome == "wrong", (
-        "whoever was limited to it is in no account"
-    )
-    with container.db.system_transaction() as tx:
-        assert tx.execute(sa.select(table.c.id).where(table.c.accepted_at.is_(None))).all() == []
-
-
-def test_apps_of_a_sub_account_end_with_it(container: Container, account: Account, dana: int) -> None:
-    branch = make_sub_account(container, account)
-    now = container.clock()
-    with container.db.system_transaction() as tx:
+def test_apps_of_a_sub_account_end_with_it(office: Inviter) -> None:
+    branch, now = office.make_branch(), office.container.clock()
+    with office.container.db.system_transaction() as tx:
         client = tx.execute(
             sa.insert(oauth_clients)
             .values(
-                account_id=account.id, client_id="c", name="App", is_public=True, redirect_uris=["x"],
+                account_id=office.id, client_id="c", name="App", is_public=True, redirect_uris=["x"],
                 created_at=now, updated_at=now,
             )
             .returning(oauth_clients.c.id)
@@ -365,20 +302,10 @@ def test_apps_of_a_sub_account_end_with_it(container: Container, account: Accoun
         for sub_account_id in (branch, None):
             tx.execute(
                 sa.insert(oauth_grants).values(
-                    account_id=account.id, sub_account_id=sub_account_id, mode="test", client_id=client,
-                    person_id=dana, created_at=now, connected_at=now,
+                    account_id=office.id, sub_account_id=sub_account_id, mode="test", client_id=client,
+                    person_id=office.dana, created_at=now, connected_at=now,
                 )
             )  # fmt: skip
-    with_history(container, account, branch)
-    retired(container, account, branch)
-    with container.db.system_transaction() as tx:
-        left = tx.execute(sa.select(oauth_grants.c.sub_account_id, oauth_grants.c.ended_by)).all()
+    office.remove_branch(branch, has_history=True)
+    left = office.rows(sa.select(oauth_grants.c.sub_account_id, oauth_grants.c.ended_by))
     assert sorted(left, key=str) == [(branch, "membership"), (None, None)]
-
-
-def test_an_invitation_is_worth_nothing_in_other_hands(container: Container, account: Account, dana: int) -> None:
-    """Whoever has the link and signs in as somebody else does not get in, whatever e-mail they claim."""
-    token = invite(container, account.id)
-    user = replace(sign_in_user(container), email="lee@example.org")
-    with container.db.system_transaction() as tx:
-        assert invitations.accept_invitation(tx, token, user, now=container.clock()) is None
