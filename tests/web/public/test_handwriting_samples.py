@@ -2,6 +2,7 @@
 
 import io
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from quillpost.web.public.files import endpoints as file_endpoints
 from quillpost.web.public.files.endpoints import MAX_WAITING
 from support.factories import Account
 from support.test_client import TestClient
+from support.waiting import wait_until
 
 
 def pixels(png: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
@@ -80,14 +82,20 @@ def test_only_the_address_that_names_its_look_is_kept_for_ever(http: TestClient,
         assert http.get(other).headers["cache-control"] == "public, max-age=3600"
 
 
-def test_many_requests_for_an_unprepared_hand_do_not_take_every_thread(container: Container) -> None:
-    waiting = file_endpoints.create_sample_cache(container.renderer)
-    for _ in range(MAX_WAITING):
-        assert waiting._waiting_slots.acquire(blocking=False)
-    with pytest.raises(Unavailable):
-        waiting.get(1)
-    for _ in range(MAX_WAITING):
-        waiting._waiting_slots.release()
+def test_many_requests_for_an_unprepared_hand_do_not_take_every_thread() -> None:
+    may_draw, is_drawing = Event(), Event()
+
+    def draw(_number: int) -> bytes:
+        is_drawing.set()
+        may_draw.wait()
+        return b"a sample"
+
+    samples = file_endpoints.ImageCache(draw)
     with ThreadPoolExecutor(MAX_WAITING) as crowd:
-        drawn = set(crowd.map(waiting.get, [1] * MAX_WAITING))
-    assert len(drawn) == 1
+        waiting = [crowd.submit(samples.get, 1) for _ in range(MAX_WAITING)]
+        is_drawing.wait()
+        wait_until(lambda: not samples._waiting_slots._value)
+        with pytest.raises(Unavailable):
+            samples.get(1)
+        may_draw.set()
+        assert {each.result() for each in waiting} == {b"a sample"}

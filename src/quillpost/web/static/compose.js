@@ -15,20 +15,6 @@ if (window.htmx || document.querySelector('script[src*="htmx"]')) {
   });
 }
 
-// A hand that is still being made ready has no sample yet: it has one a little later, and until then it says so.
-for (const sample of form.querySelectorAll(".hand img")) {
-  const hand = sample.closest(".hand");
-  let tries = 0;
-  const again = () => {
-    hand.classList.add("waits");
-    tries += 1;
-    setTimeout(() => { sample.src = sample.getAttribute("src"); }, Math.min(2000 * tries, 15_000));
-  };
-  sample.addEventListener("error", again);
-  sample.addEventListener("load", () => hand.classList.remove("waits"));
-  if (sample.complete && !sample.naturalWidth) again();
-}
-
 const tellCount = () => {
   const written = message.value.length;
   count.textContent = written ? `${written.toLocaleString("en-US")} of ${Number(message.dataset.most).toLocaleString("en-US")} characters` : "";
@@ -63,6 +49,12 @@ document.body.addEventListener("htmx:configRequest", (event) => {
   if (typeof pasted === "string" && pasted.length > LONGEST_PASTED) {
     parameters.people = pasted.slice(0, pasted.lastIndexOf("\n", LONGEST_PASTED));
   }
+});
+
+// What a busy service has not done yet is asked of it again a little later; meanwhile the page says that it is busy.
+document.body.addEventListener("htmx:afterRequest", (event) => {
+  const { elt, xhr } = event.detail;
+  if (xhr.status === 503) setTimeout(() => htmx.trigger(elt, "again"), 1000 * Number(xhr.getResponseHeader("Retry-After") ?? 5));
 });
 
 // What is told of a field is told of it to those who do not see it, too.

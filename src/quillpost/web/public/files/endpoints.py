@@ -30,11 +30,14 @@ from quillpost.web.rendering import download_headers
 Name = TypeVar("Name", bound=Hashable)
 
 MAX_WAITING = 8  # fonts that are not ready take seconds: other callers must still find a thread
+MAX_SAMPLE_WAIT_SECONDS = 1.0  # pages show many samples at once: what their reader does next must find a place
 
 
 class ImageCache(Generic[Name]):
-    def __init__(self, render: Callable[[Name], bytes]) -> None:
+    def __init__(self, render: Callable[[Name], bytes], *, max_wait_seconds: float | None = None) -> None:
+        """`max_wait_seconds` for pages that ask again by themselves."""
         self._render = render
+        self._lock_timeout = -1 if max_wait_seconds is None else max_wait_seconds
         self._images: dict[Name, bytes] = {}
         self._waiting_slots = BoundedSemaphore(MAX_WAITING)
         self._render_lock = Lock()
@@ -43,15 +46,19 @@ class ImageCache(Generic[Name]):
         return self._images.get(name) or self._render_missing(name)
 
     def _render_missing(self, name: Name) -> bytes:
-        if not self._waiting_slots.acquire(blocking=False):
-            raise Unavailable("The hands are being made ready. Try again shortly.")
+        has_slot = self._waiting_slots.acquire(blocking=False)
         try:
-            with self._render_lock:
+            if not has_slot or not self._render_lock.acquire(timeout=self._lock_timeout):
+                raise Unavailable("The hands are being made ready. Try again shortly.")
+            try:
                 if name not in self._images:
                     self._images[name] = self._render(name)
                 return self._images[name]
+            finally:
+                self._render_lock.release()
         finally:
-            self._waiting_slots.release()
+            if has_slot:
+                self._waiting_slots.release()
 
 
 router = APIRouter(include_in_schema=False)
@@ -170,7 +177,7 @@ IMMUTABLE_CACHE = "public, max-age=31536000, immutable"
 
 
 def create_sample_cache(renderer: Renderer) -> ImageCache[int]:
-    return ImageCache(lambda number: render_sample(renderer, number))
+    return ImageCache(lambda number: render_sample(renderer, number), max_wait_seconds=MAX_SAMPLE_WAIT_SECONDS)
 
 
 @router.get("/hands/{number}.png")
