@@ -1,16 +1,22 @@
-"""A service in which everything has happened, made once for all looks at it."""
+"""One server for all walks of a process; a walk has an account and a browser context of its own."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from quillpost.core.database.embedded.server import EmbeddedPostgres
-from support.sample_account import SampleAccount, open_sample_account
+from quillpost.web.application import create_app
+from support.dashboard_visitor import ServedApp
+from support.raw_http import real_server
+from support.service import SharedService
 
 
 @pytest.fixture(scope="session")
-def house(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SampleAccount]:
-    with open_sample_account(postgres, template, tmp_path_factory.mktemp("furnished")) as made:
-        yield made
+def served(shared_service: SharedService) -> Iterator[ServedApp]:
+    app = create_app(shared_service.container)
+    with real_server(app) as port:
+        yield ServedApp(app, f"http://127.0.0.1:{port}")
+
+
+@pytest.fixture
+def address(served: ServedApp) -> str:
+    return served.address

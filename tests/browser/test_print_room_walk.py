@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from fastapi import FastAPI
 from playwright.sync_api import Locator, Page, expect
 
 from quillpost.app.container import Container
@@ -15,6 +16,7 @@ from support.factories import Account, Build, Clock, make_live, make_operator, p
 from support.page_checks import picture
 from support.print_room import HOME, UNFILLED
 from support.production import LIVE_SETTINGS
+from support.raw_http import real_server
 from support.test_client import TestClient
 
 FIRST, SECOND = batch_reference(1), batch_reference(2)
@@ -25,33 +27,39 @@ TASK = "fulfillment.pool_due_orders_periodic"
 
 @pytest.fixture
 def container(build: Build) -> Container:
-    """Live mail waits for the evening, and its printer says nothing by itself."""
+    """A service of its own: live mail waits for the evening, and its printer says nothing by itself."""
     return build(**LIVE_SETTINGS, review_seconds=1, print_cutoff="20:00")
 
 
 def test_an_operators_walk_through_the_print_room(
-    container: Container, owner: Account, clock: Clock, http: TestClient, tmp_path: Path
+    container: Container, owner: Account, clock: Clock, app: FastAPI, http: TestClient, tmp_path: Path
 ) -> None:
-    sender = make_live(container, owner)
-    due, held = sent(sender), sent(sender, 1, message=UNFILLED)
+    sender, operator = make_live(container, owner), make_operator(container, http)
+    due, held = send(sender), send(sender, 1, message=UNFILLED)
     run_jobs_for(container, clock, seconds=4)
-    a_job_fails(container)
-    with open_dashboard(container, make_operator(container, http)) as (page, _):
-        turns_to_real_mail(page)
+    with container.db.system_transaction() as tx:
+        jobs.enqueue(tx, TASK, timestamp=100)
+        tx.execute(FAIL, {"task": TASK})
+    with real_server(app) as port, open_dashboard(f"http://127.0.0.1:{port}", container, operator) as page:
+        mode = page.get_by_role("group", name="Mode")
+        mode.get_by_role("button", name="Live").click()
+        expect(mode.get_by_role("button", pressed=True)).to_have_text("Live")
         go_to(page, "Print room")
-        sees_what_is_due(page)
-        makes_batches(page)
+        see_what_is_due(page)
+        page.get_by_role("button", name="Make batches now").click()
+        expect(status_message(page)).to_contain_text("batches are made of it now")
         run_jobs_for(container, clock, seconds=2)
-        opens_the_batch(page)
-        downloads_the_print_files(page, tmp_path)
-        marks_it_printed(page)
-        gives_a_spoiled_piece_up(page)
-        prints_another_again(page)
+        open_the_batch(page)
+        download_the_print_files(page, tmp_path)
+        mark_it_printed(page)
+        give_a_spoiled_piece_up(page)
+        print_another_again(page)
         run_jobs_for(container, clock, seconds=2)
-        marks_both_mailed(page)
-        releases(page, held)
-        runs_the_failed_job_again(page)
-    assert statuses(sender, due) == {
+        mark_both_mailed(page)
+        release(page, held)
+        run_the_failed_job_again(page)
+    items = sender.get(f"/orders/{due}/items").json()["data"]
+    assert {item["recipient"]["name"]: item["status"] for item in items} == {
         "Person 1": "Printed", "Person 2": "Failed", "Person 3": "Printed", "Person 4": "Printed",
     }  # fmt: skip
     assert sender.get(f"/orders/{held}").json()["status"] != "Paused"
@@ -59,30 +67,13 @@ def test_an_operators_walk_through_the_print_room(
         assert tx.execute(WAITING, {"task": TASK}).scalar_one() == 1
 
 
-def sent(sender: Account, how_many: int = 4, **changes: str) -> int:
+def send(sender: Account, how_many: int = 4, **changes: str) -> int:
     answer = sender.send(recipients=people(how_many), **HOME | changes)
     assert answer.status_code == 200, answer.text
     return int(answer.json()["id"])
 
 
-def a_job_fails(container: Container) -> None:
-    with container.db.system_transaction() as tx:
-        jobs.enqueue(tx, TASK, timestamp=100)
-        tx.execute(FAIL, {"task": TASK})
-
-
-def statuses(sender: Account, order_id: int) -> dict[str, str]:
-    rows = sender.get(f"/orders/{order_id}/items").json()["data"]
-    return {row["recipient"]["name"]: row["status"] for row in rows}
-
-
-def turns_to_real_mail(page: Page) -> None:
-    mode = page.get_by_role("group", name="Mode")
-    mode.get_by_role("button", name="Live").click()
-    expect(mode.get_by_role("button", pressed=True)).to_have_text("Live")
-
-
-def sees_what_is_due(page: Page) -> None:
+def see_what_is_due(page: Page) -> None:
     waiting = page.get_by_role("region", name="Waiting to be pooled")
     expect(waiting).to_contain_text("4 pieces of 1 order.")
     expect(waiting.get_by_role("row", name="Postcard 4 × 6, first class 1 4")).to_be_visible()
@@ -92,13 +83,8 @@ def sees_what_is_due(page: Page) -> None:
     picture(page, "print-room-walk-1-due")
 
 
-def makes_batches(page: Page) -> None:
-    page.get_by_role("button", name="Make batches now").click()
-    expect(status_message(page)).to_contain_text("batches are made of it now")
-
-
-def opens_the_batch(page: Page) -> None:
-    in_the_room(page, "Batches")
+def open_the_batch(page: Page) -> None:
+    go_to_section(page, "Batches")
     row = page.get_by_role("row", name=FIRST)
     expect(row).to_contain_text("With the printer")
     row.get_by_role("link", name=FIRST).click()
@@ -106,11 +92,11 @@ def opens_the_batch(page: Page) -> None:
     expect(page.get_by_role("region", name="How far it is")).to_contain_text("With the printer")
 
 
-def downloads_the_print_files(page: Page, folder: Path) -> None:
-    pdf = downloaded(page, "print.pdf", folder)
+def download_the_print_files(page: Page, folder: Path) -> None:
+    pdf = download(page, "print.pdf", folder)
     assert pdf.name == f"{FIRST}-print.pdf"
     assert pdf.read_bytes().startswith(b"%PDF")
-    with downloaded(page, "manifest.csv", folder).open(newline="") as file:
+    with download(page, "manifest.csv", folder).open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 4
     assert {name for row in rows for name in row.values() if name.startswith("Person")} == {
@@ -119,22 +105,22 @@ def downloads_the_print_files(page: Page, folder: Path) -> None:
     picture(page, "print-room-walk-2-batch")
 
 
-def downloaded(page: Page, name: str, folder: Path) -> Path:
-    with page.expect_download() as download:
+def download(page: Page, name: str, folder: Path) -> Path:
+    with page.expect_download() as downloading:
         page.get_by_role("region", name="Files").get_by_role("link", name=name).click()
-    kept = folder / download.value.suggested_filename
-    download.value.save_as(kept)
+    kept = folder / downloading.value.suggested_filename
+    downloading.value.save_as(kept)
     return kept
 
 
-def marks_it_printed(page: Page) -> None:
+def mark_it_printed(page: Page) -> None:
     page.get_by_role("button", name="Mark printed").click()
     expect(status_message(page)).to_have_text("The batch is marked as printed.")
     expect(page.get_by_role("region", name="How far it is")).to_contain_text("Printed")
     expect(page.get_by_role("button", name="Mark printed")).to_have_count(0)
 
 
-def gives_a_spoiled_piece_up(page: Page) -> None:
+def give_a_spoiled_piece_up(page: Page) -> None:
     page.get_by_role("link", name="Mark spoiled").click()
     page.get_by_label("Which pieces").fill("2")
     page.get_by_label("What happened to them").fill("Torn in the folder")
@@ -144,7 +130,7 @@ def gives_a_spoiled_piece_up(page: Page) -> None:
     expect(piece(page, "Person 2")).to_contain_text("Torn in the folder")
 
 
-def prints_another_again(page: Page) -> None:
+def print_another_again(page: Page) -> None:
     """What was given up stays so, and the form says it: another one, then."""
     page.get_by_role("link", name="Print again").click()
     which = page.get_by_label("Which pieces")
@@ -161,26 +147,26 @@ def prints_another_again(page: Page) -> None:
     expect(piece(page, "Person 3")).to_be_visible()
 
 
-def marks_both_mailed(page: Page) -> None:
+def mark_both_mailed(page: Page) -> None:
     page.reload()
-    marks_mailed(page)
+    mark_mailed(page)
     picture(page, "print-room-walk-3-reprint")
     page.get_by_role("region", name="What it is").get_by_role("link", name=FIRST).click()
     expect(page.get_by_role("region", name="What it is")).to_contain_text(f"1 piece, printed again in {SECOND}")
     expect(piece(page, "Person 3")).to_contain_text("void")
-    marks_mailed(page)
-    in_the_room(page, "Today")
+    mark_mailed(page)
+    go_to_section(page, "Today")
     expect(page.get_by_role("region", name="On the floor")).to_contain_text("No batch is between")
     picture(page, "print-room-walk-4-mailed")
 
 
-def marks_mailed(page: Page) -> None:
+def mark_mailed(page: Page) -> None:
     page.get_by_role("button", name="Mark mailed").click()
     expect(status_message(page)).to_contain_text("The batch is marked as mailed.")
     expect(page.get_by_role("region", name="What is next")).to_contain_text("It is in the mail.")
 
 
-def releases(page: Page, order_id: int) -> None:
+def release(page: Page, order_id: int) -> None:
     page.get_by_role("link", name="Release or refuse").click()
     expect(page.get_by_role("listitem").filter(has_text=f"Order {order_id}").first).to_contain_text(
         "has nothing for %COMPANY%"
@@ -192,8 +178,8 @@ def releases(page: Page, order_id: int) -> None:
     expect(page.get_by_role("heading", name="No order is held")).to_be_visible()
 
 
-def runs_the_failed_job_again(page: Page) -> None:
-    in_the_room(page, "Today")
+def run_the_failed_job_again(page: Page) -> None:
+    go_to_section(page, "Today")
     expect(page.get_by_role("region", name="Needs a person")).not_to_contain_text("on hold")
     page.get_by_role("link", name="Run again").click()
     failed = page.get_by_role("region", name="Each of them").get_by_role("row").filter(has_text=TASK)
@@ -203,7 +189,7 @@ def runs_the_failed_job_again(page: Page) -> None:
     expect(page.get_by_role("heading", name="No job has failed")).to_be_visible()
 
 
-def in_the_room(page: Page, section: str) -> None:
+def go_to_section(page: Page, section: str) -> None:
     page.get_by_role("navigation", name="Print room").get_by_role("link", name=section).click()
 
 

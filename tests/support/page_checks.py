@@ -1,6 +1,7 @@
 """A look at a page as people have it: by day, by night and on a phone, and as a screen reader hears it."""
 
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ from playwright.sync_api import Page, ViewportSize, expect
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "out" / "screenshots"
-"""Kept when the tests are over: people look at them."""
+"""For people who want to look at them: tests that do not, take none."""
+KEEPS_PICTURES = "KEEP_PICTURES" in os.environ
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 DESKTOP, PHONE = ViewportSize(width=1280, height=900), ViewportSize(width=390, height=844)
 TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -24,8 +26,8 @@ FIND = """async ([how, grave]) => {
 
 
 def look_at(page: Page, address: str, name: str, *, status: int = 200, without: str | None = None) -> list[str]:
-    """Keep pictures of the page by day, by night and on a phone; what somebody would complain about. Of a
-    page as long as a book, what is `without` is taken out before."""
+    """What somebody would complain about by day, by night and on a phone. The page runs axe-core. Of a page as long
+    as a book, what is `without` is taken out before."""
     page.set_viewport_size(DESKTOP)
     page.emulate_media(color_scheme="light")
     answer = page.goto(address)
@@ -41,15 +43,18 @@ def look_at(page: Page, address: str, name: str, *, status: int = 200, without: 
     page.emulate_media(color_scheme="dark")
     found += [f"by night: {problem}" for problem in violations(page, only=["color-contrast"])]
     picture(page, f"{name}-dark")
-    page.emulate_media(color_scheme="light")
     page.set_viewport_size(PHONE)
     page.evaluate(TWO_FRAMES)  # until then what is drawn to measure has the width that it had
     found += [f"on a phone: {problem}" for problem in find_overflow(page)]
+    if KEEPS_PICTURES:
+        page.emulate_media(color_scheme="light")
     picture(page, f"{name}-phone")
     return [f"{address}: {problem}" for problem in found]
 
 
 def picture(page: Page, name: str) -> None:
+    if not KEEPS_PICTURES:
+        return
     PICTURES.mkdir(parents=True, exist_ok=True)
     file = PICTURES / f"{re.sub(r'[^a-z0-9-]+', '-', name.lower())}.jpeg"  # made in half the time of a PNG
     page.screenshot(path=file, type="jpeg", quality=90, full_page=True)
@@ -57,8 +62,6 @@ def picture(page: Page, name: str) -> None:
 
 def violations(page: Page, *, only: Sequence[str] = ()) -> list[str]:
     """What axe-core finds serious or critical: which rule, and where first."""
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE.read_text())
     how: dict[str, Any] = {"resultTypes": ["violations"]}
     if only:
         how["runOnly"] = list(only)
@@ -73,12 +76,14 @@ def find_overflow(page: Page) -> list[str]:
     return [] if wide <= PHONE["width"] else [f"it is {wide} pixels wide"]
 
 
+UNFINISHED = """() => {
+    const broken = [...document.images].filter(each => each.loading !== 'lazy' && each.complete && !each.naturalWidth);
+    const headings = document.querySelectorAll('h1').length;
+    return broken.map(each => `no picture: ${each.src.slice(0, 200)}`)
+        .concat(headings === 1 ? [] : [`${headings} main headings`]);
+}"""
+
+
 def find_unfinished_text(page: Page) -> list[str]:
     """Pictures that did not come, and headings that are missing or too many."""
-    broken = page.locator("img").evaluate_all(
-        "all => all.filter(i => i.loading !== 'lazy' && i.complete && !i.naturalWidth).map(i => i.src)"
-    )
-    headings = page.locator("h1").count()
-    return [f"no picture: {source[:200]}" for source in broken] + (
-        [] if headings == 1 else [f"{headings} main headings"]
-    )
+    return list(page.evaluate(UNFINISHED))

@@ -1,4 +1,4 @@
-"""From a spreadsheet to mail that is scheduled, and a change of mind: one sender's morning in Los Angeles."""
+"""A sender's morning: from a spreadsheet to mail that is scheduled, and a look at cards that are being scanned."""
 
 import csv
 import re
@@ -6,15 +6,19 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import pytest
 import sqlalchemy as sa
 from playwright.sync_api import Locator, Page, expect
 
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.web.security import ZONE_COOKIE
-from support.dashboard_visitor import go_to, open_dashboard
-from support.factories import Account, Clock, run_due_jobs
+from support.dashboard_visitor import go_to, open_dashboard, read_figure, watch_page
+from support.factories import Account, Clock, people, run_due_jobs, run_jobs_for
 from support.page_checks import picture
+from support.qr_scans import PAGE, PHONE, codes_of, count_scans
+
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 ZONE = "America/Los_Angeles"
 PEOPLE = """Customer,Street,Town,ST,ZIP code,Favorite
@@ -23,32 +27,32 @@ Tehodore Banks,14 Main St,Austin,TX,78701,roses
 No Street,,Austin,TX,78701,daisies
 Mara Again,12 Main Street,Austin,TX,78701,lilies
 """
-MESSAGE = "Hi %FIRST_NAME%, your %CUSTOM1% are here!"
 
 
 def test_a_spreadsheet_becomes_scheduled_mail(
-    container: Container, owner: Account, clock: Clock, tmp_path: Path
+    address: str, container: Container, owner: Account, clock: Clock, tmp_path: Path
 ) -> None:
     file = tmp_path / "Spring customers.csv"
     file.write_text(PEOPLE)
-    with open_dashboard(container, owner, zone=ZONE) as (page, _):
+    tomorrow_at_nine = (clock.now().astimezone(ZoneInfo(ZONE)) + timedelta(days=1)).replace(hour=9, minute=0)
+    with open_dashboard(address, container, owner, zone=ZONE) as page:
         go_to(page, "Lists")
         import_file(page, file)
         run_due_jobs(container)
-        sees_what_was_rejected(page, tmp_path)
+        see_what_was_rejected(page, tmp_path)
         page.get_by_role("link", name="Open the list").click()
-        mends_a_name(page)
-        adds_somebody(page)
-        finds_somebody(page)
+        correct_a_name(page)
+        add_somebody(page)
+        find_somebody(page)
         page.context.clear_cookies(name=ZONE_COOKIE)  # as on a first visit: the page is written in UTC
         page.get_by_role("link", name="Write to this list").click()
-        writes(page)
-        sees_the_price_for(page, people=3)
-        at = tomorrow_at_nine(clock)
-        schedules_it(page, at)
+        write(page)
+        schedule(page, tomorrow_at_nine)
         [order] = owner.get("/orders").json()["data"]
-        assert scheduled_for(container, order["id"]) == at
-        changes_their_mind(page)
+        with container.db.system_transaction() as tx:
+            found = tx.scalar(sa.select(orders.c.schedule_for).where(orders.c.id == order["id"]))
+        assert found == tomorrow_at_nine
+        cancel(page)
         assert owner.get(f"/orders/{order['id']}").json()["status"] == "Cancelled"
 
 
@@ -61,13 +65,13 @@ def import_file(page: Page, file: Path) -> None:
         chosen = page.get_by_label(f"What {column} is")
         expect(chosen).to_have_value(wrong)
         chosen.select_option(right)
-    says_what_is_wrong_with_columns(page)
+    read_what_is_wrong_with_columns(page)
     picture(page, "journey-import-columns")
     page.get_by_role("button", name="Import", exact=True).click()
     expect(page.get_by_role("status")).to_have_text("Waiting for its turn")
 
 
-def says_what_is_wrong_with_columns(page: Page) -> None:
+def read_what_is_wrong_with_columns(page: Page) -> None:
     """Before anything is sent: in people's words, and at the column."""
     street, town = page.get_by_label("What Street is"), page.get_by_label("What Town is")
     town.select_option("address")
@@ -82,7 +86,7 @@ def says_what_is_wrong_with_columns(page: Page) -> None:
     expect(warning).to_be_hidden()
 
 
-def sees_what_was_rejected(page: Page, folder: Path) -> None:
+def see_what_was_rejected(page: Page, folder: Path) -> None:
     """The page says so by itself, once the file is read."""
     expect(page.get_by_role("heading", name="Imported", exact=True)).to_be_visible()
     expect(page.get_by_role("row", name="Line 4")).to_be_visible()
@@ -96,8 +100,8 @@ def sees_what_was_rejected(page: Page, folder: Path) -> None:
     assert [row["Customer"] for row in rows] == ["No Street", "Mara Again"]
 
 
-def mends_a_name(page: Page) -> None:
-    expect(figure(page, "People")).to_contain_text("2")
+def correct_a_name(page: Page) -> None:
+    expect(list_figure(page, "People")).to_contain_text("2")
     page.get_by_role("link", name="Tehodore Banks").click()
     name = page.get_by_label("Name", exact=True)
     expect(name).to_have_value("Tehodore Banks")
@@ -107,16 +111,16 @@ def mends_a_name(page: Page) -> None:
     expect(page.get_by_role("link", name="Theodore Banks")).to_be_visible()
 
 
-def adds_somebody(page: Page) -> None:
+def add_somebody(page: Page) -> None:
     page.get_by_role("link", name="Add a person").click()
     page.get_by_label("Name", exact=True).fill("Ines Duarte")
     page.get_by_label("Street address").fill("16 Main St, Austin, TX 78701")
     page.get_by_role("button", name="Add", exact=True).click()
     expect(page.get_by_role("link", name="Ines Duarte")).to_be_visible()
-    expect(figure(page, "People")).to_contain_text("3")
+    expect(list_figure(page, "People")).to_contain_text("3")
 
 
-def finds_somebody(page: Page) -> None:
+def find_somebody(page: Page) -> None:
     page.get_by_label("Find somebody").fill("ines")
     page.get_by_role("button", name="Search", exact=True).click()
     expect(page.get_by_text("1 person found.")).to_be_visible()
@@ -125,25 +129,16 @@ def finds_somebody(page: Page) -> None:
     picture(page, "journey-list-search")
 
 
-def writes(page: Page) -> None:
+def write(page: Page) -> None:
     expect(page.get_by_label("Spring customers")).to_be_checked()
-    page.get_by_label("Message", exact=True).fill(MESSAGE)
-    shown = page.get_by_label("The preview is for")
-    shown.select_option("Theodore Banks")
+    page.get_by_label("Message", exact=True).fill("Hi %FIRST_NAME%, your %CUSTOM1% are here!")
+    page.get_by_label("The preview is for").select_option("Theodore Banks")
     expect(page.get_by_role("img", name="Hi Theodore, your roses are here!")).to_be_visible()
-
-
-def sees_the_price_for(page: Page, *, people: int) -> None:
     price = page.get_by_role("region", name="What it costs")
-    expect(price.get_by_text(re.compile(rf"^{people} pieces at \$\d+\.\d\d$"))).to_be_visible()
+    expect(price.get_by_text(re.compile(r"^3 pieces at \$\d+\.\d\d$"))).to_be_visible()
 
 
-def tomorrow_at_nine(clock: Clock) -> datetime:
-    tomorrow = clock.now().astimezone(ZoneInfo(ZONE)) + timedelta(days=1)
-    return tomorrow.replace(hour=9, minute=0)
-
-
-def schedules_it(page: Page, at: datetime) -> None:
+def schedule(page: Page, at: datetime) -> None:
     page.get_by_label("On a day that I choose").check()
     expect(page.get_by_text(re.compile(r"In Los Angeles time \(P[DS]T\)\."))).to_be_visible()
     expect(page.get_by_label("Day and time")).to_have_attribute("min", f"{at - timedelta(days=1):%Y-%m-%d}T05:00")
@@ -152,17 +147,12 @@ def schedules_it(page: Page, at: datetime) -> None:
     page.get_by_role("button", name="Send it as a test").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"^Order \d+: "))
     expect(page.get_by_role("status").first).to_contain_text("Scheduled, as a test")
-    expect(fact(page, "Scheduled for")).to_have_text(f"{at.day} {at:%b, %H:%M}")
+    due = page.locator(".order-facts > div").filter(has_text="Scheduled for").get_by_role("definition")
+    expect(due).to_have_text(f"{at.day} {at:%b, %H:%M}")
     picture(page, "journey-order-scheduled")
 
 
-def scheduled_for(container: Container, order_id: int) -> datetime | None:
-    with container.db.system_transaction() as tx:
-        found: datetime | None = tx.scalar(sa.select(orders.c.schedule_for).where(orders.c.id == order_id))
-    return found
-
-
-def changes_their_mind(page: Page) -> None:
+def cancel(page: Page) -> None:
     page.get_by_role("link", name="Cancel the order").click()
     page.get_by_role("button", name=re.compile("^Cancel")).click()
     expect(page.locator(".order-state")).to_contain_text("Cancelled")
@@ -170,9 +160,57 @@ def changes_their_mind(page: Page) -> None:
     picture(page, "journey-order-cancelled")
 
 
-def figure(page: Page, name: str) -> Locator:
+def list_figure(page: Page, name: str) -> Locator:
     return page.locator(".figures > div").filter(has_text=name)
 
 
-def fact(page: Page, name: str) -> Locator:
-    return page.locator(".order-facts > div").filter(has_text=name).get_by_role("definition")
+def test_a_scan_is_seen_on_every_open_page(address: str, container: Container, owner: Account, clock: Clock) -> None:
+    sent = owner.send(recipients=people(2), qrcode_url=PAGE)
+    assert sent.status_code == 200, sent.text
+    run_jobs_for(container, clock, seconds=40)
+    [order] = owner.get("/orders").json()["data"]
+    assert order["status"] == "Fulfilled"
+    code, *_ = codes_of(container, order["id"])
+    with open_dashboard(address, container, owner) as home:
+        tab = open_another_tab(home, order["id"])
+        expect(read_figure(home, "Scans")).to_contain_text("0")
+        expect(read_figure(tab, "Scans")).to_have_text("0")
+        expect(latest_order(home)).not_to_contain_text("scan")
+        with watch_page(home, tab):
+            scan(home, f"{address}/q/{code}")
+            assert count_scans(container) == 1
+            expect(read_figure(tab, "Scans")).to_have_text("1")
+            expect(read_figure(home, "Scans")).to_contain_text("1")
+            expect(read_figure(home, "Scan rate")).to_contain_text("50.0%")
+            expect(latest_order(home)).to_contain_text("2 pieces, 1 scan,")
+            home.get_by_role("group", name="Sent, delivered and scans").focus()
+            home.keyboard.press("End")
+            expect(home.locator(".chart-told")).to_contain_text("Scans 1")
+            clock.advance(seconds=1)
+            scan(home, f"{address}/q/{code}")
+            assert count_scans(container) == 1
+            expect(home.locator(".chart-told")).to_contain_text("Scans 2")  # on the day that is being read
+            expect(read_figure(tab, "Scans")).to_contain_text("1 scanned more than once")
+            expect(latest_order(home)).to_contain_text("2 pieces, 2 scans,")
+        picture(home, "live-scan-home")
+        picture(tab, "live-scan-order")
+
+
+def open_another_tab(page: Page, order_id: int) -> Page:
+    with page.context.expect_page() as opened:
+        latest_order(page).get_by_role("link", name=f"Order {order_id}").click(modifiers=["ControlOrMeta"])
+    expect(opened.value.get_by_role("heading", level=1)).to_contain_text(f"Order {order_id}")
+    return opened.value
+
+
+def scan(beside: Page, link: str) -> None:
+    """By somebody else's phone, which knows nobody here; it is led on to the sender's page."""
+    assert beside.context.browser is not None
+    phone = beside.context.browser.new_context(user_agent=PHONE)
+    led = phone.request.get(link, max_redirects=0)
+    assert (led.status, led.headers["location"]) == (302, PAGE)
+    phone.close()
+
+
+def latest_order(page: Page) -> Locator:
+    return page.get_by_role("region", name="Latest orders").get_by_role("listitem").first
