@@ -1,192 +1,271 @@
-"""What a body may hold is counted before anything is made of it, and counted right."""
+"""A body that holds too much is refused at once, at every door, in words that name what and how much."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from httpx2 import Response
 
+from quillpost.app.bootstrap import build_limits
+from quillpost.app.container import Container
 from quillpost.core import exact_json
-from quillpost.core.errors import Invalid
-from quillpost.core.exact_json import BodyLimits, check_json_limits, check_unknown_keys, parse_form
+from quillpost.core.exact_json import MAX_REPORTED_ERRORS
+from quillpost.core.settings import Settings
+from quillpost.web import api
+from quillpost.web.api import schemas as api_schemas
+from quillpost.web.api.routes import V2Route
+from quillpost.web.api.schemas import Body
+from quillpost.web.application import create_app
+from support.factories import Account, make_account, people, person
+from support.list_webhook import create_list_webhook
+from support.test_client import TestClient
+from support.traces import FORM, JSON, traces
+from support.uploads import form_of
 
-NODES = "The body has more than {:,} nodes (objects, arrays and values in arrays): send less in one call."
-KEYS = "The body has more than {:,} keys: send less in one call."
-DEPTH = "The body is nested more than {} levels deep: send it flatter."
-ROW = "An object of the body has more than {:,} keys: send less in one call."
-TEXT = "A text of the body has more than {:,} bytes: send a shorter one."
-BARE = "The body has more than 15,000 spaces or digits in a row: leave out what says nothing."
-LONG = "A key of the body has more than {:,} bytes: use a shorter one."
-SENTENCES = {
-    "max_nodes": NODES, "max_keys": KEYS, "max_object_keys": ROW, "max_depth": DEPTH,
-    "max_key_bytes": LONG, "max_text_bytes": TEXT,
+PARTS = "multipart/form-data; boundary=x"
+NARROW = {
+    "body_nodes": 100, "body_keys": 300, "body_depth": 8, "key_bytes": 100, "unknown_keys": 10,
+    "object_keys": 200, "text_bytes": 10_000,
+    "inline_recipients": 5, "body_bytes": 20_000, "import_bytes": 20_000, "calls_a_minute": 10_000,
 }  # fmt: skip
 
-ODD = st.text(alphabet='"\\[]{},: a\n\tä😀', max_size=8)
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-99, 99) | ODD,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ODD, inner, max_size=4),
-    max_leaves=20,
-)
-
-
-def inside(value: Any) -> Iterator[tuple[Any, bool]]:
-    """Each value within, and whether it has a key."""
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield inner, isinstance(value, dict)
-        yield from inside(inner)
-
-
-def measured(value: Any) -> BodyLimits:
-    """The narrowest bounds that it fits into, by its own nature."""
-    all_inside = [(value, False), *inside(value)]
-    objects = [each for each, _ in all_inside if isinstance(each, dict)]
-    written = [len(json.dumps(key, ensure_ascii=False).encode()) - 2 for each in objects for key in each]
-    return BodyLimits(
-        max_object_keys=max(map(_keys_in_a_row, objects), default=0),
-        max_text_bytes=max(_written(value), default=0),
-        max_nodes=sum(not has_key or isinstance(each, dict | list) for each, has_key in all_inside),
-        max_keys=sum(map(len, objects)),
-        max_depth=_depth(value),
-        max_key_bytes=max(written, default=0),
-    )
-
-
-def _keys_in_a_row(thing: dict[str, Any]) -> int:
-    """A value that holds an object divides the keys that are before it, with its own, from those after."""
-    longest = row = 0
-    for value in thing.values():
-        row += 1
-        longest = max(longest, row)
-        if any(isinstance(each, dict) for each in (value, *(inner for inner, _ in inside(value)))):
-            row = 0
-    return longest
-
-
-def _written(value: Any) -> Iterator[int]:
-    """How many bytes each text takes, keys among them."""
-    for each in (value, *(inner for inner, _ in inside(value))):
-        for text in each if isinstance(each, dict) else [each] if isinstance(each, str) else []:
-            yield len(json.dumps(text, ensure_ascii=False).encode(errors="surrogatepass")) - 2
-
-
-def _depth(value: Any) -> int:
-    if not isinstance(value, dict | list):
-        return 0
-    return 1 + max(map(_depth, value.values() if isinstance(value, dict) else value), default=0)
-
-
-def refusal(body: bytes, limits: BodyLimits) -> str | None:
-    try:
-        check_json_limits(body, limits)
-    except Invalid as wrong:
-        return wrong.message
-    return None
-
-
-@settings(max_examples=300, deadline=None)
-@given(value=VALUES, indent=st.none() | st.integers(0, 2), window=st.integers(1, 30))
-def test_exactly_what_a_body_holds_is_counted(value: Any, indent: int | None, window: int) -> None:
-    body = json.dumps(value, indent=indent, ensure_ascii=False).encode(errors="surrogatepass")
-    fits = measured(value)
-    before, exact_json.WINDOW_BYTES = exact_json.WINDOW_BYTES, window
-    try:
-        assert refusal(body, fits) is None
-        for name, sentence in SENTENCES.items():
-            least = getattr(fits, name)
-            if least > 0:
-                narrower = replace(fits, **{name: least - 1})
-                error = refusal(body, narrower)
-                # Of texts that are too many it is not known what they are.
-                assert error == sentence.format(least - 1) or (name == "max_nodes" and error), name
-    finally:
-        exact_json.WINDOW_BYTES = before
-
-
-HOSTILE: dict[str, tuple[bytes, str]] = {
-    "a million empty recipients": (b'{"recipients":[' + b"{}," * 999_999 + b"{}]}", NODES.format(100_000)),
-    "nine million numbers": (b"[" + b"1," * 8_999_999 + b"1]", NODES.format(100_000)),
-    "a million texts": (b"[" + b'"",' * 999_999 + b'""]', NODES.format(100_000)),
-    "a key of ten megabytes": (b'{"' + b"k" * 10_000_000 + b'":1}', TEXT.format(1_000_000)),
-    "a key of escapes": (b'{"' + b"\\u0041" * 160_000 + b'" :1}', LONG.format(1_000)),
-    "a key of spaces": (b'{"' + b" " * 900_000 + b'"' + b" " * 9_000 + b":1}", LONG.format(1_000)),
-    "a text of escapes": (b'{"message":"' + b"\\u0041" * 3_300_000 + b'"}', TEXT.format(1_000_000)),
-    "nothing but spaces": (b" " * 20_000_000, BARE),
-    "a row of spaces": (b"[1" + b" " * 40_000 + b"]", BARE),
-    "a number of a megabyte": (b"[1." + b"3" * 1_000_000 + b"]", BARE),
-    "half a million keys": (
-        b"[" + b",".join(b'{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}' for _ in range(90_000)) + b"]",
-        KEYS.format(200_000),
+TOO_MUCH: dict[str, tuple[bytes, str]] = {
+    "nodes": (json.dumps([0] * 100).encode(), "more than 100 nodes (objects, arrays and values in arrays)"),
+    "keys": (json.dumps([{f"k{n}": n for n in range(101)}] * 3).encode(), "more than 300 keys"),
+    "keys of one object": (
+        json.dumps({f"k{n}": n for n in range(201)}).encode(),
+        "An object of the body has more than 200 keys",
     ),
-    "half a million keys of one object": (
-        b"{" + b",".join(b'"k%d":1' % n for n in range(500_000)) + b"}",
-        ROW.format(10_000),
-    ),
-    "a million levels": (b"[" * 1_000_000 + b"]" * 1_000_000, DEPTH.format(32)),
-    "a million objects in each other": (b'{"a":' * 1_000_000 + b"1" + b"}" * 1_000_000, DEPTH.format(32)),
-    "nothing but texts": (b'""' * 5_000_000, KEYS.format(200_000)),
+    "text length": (json.dumps(["k" * 10_001]).encode(), "A text of the body has more than 10,000 bytes"),
+    "spaces": (b" " * 18_000 + b"{}", "more than 15,000 spaces or digits in a row"),
+    "depth": (b"[" * 9 + b"]" * 9, "nested more than 8 levels deep"),
+    "key length": (json.dumps({"k" * 101: 1}).encode(), "A key of the body has more than 100 bytes"),
+}
+"""Of JSON, whatever it is for."""
+
+UNKNOWN = "more than 10 different keys that mean nothing here"
+LONG = "A field's name has more than 100 bytes: use a shorter one."
+
+
+@dataclass(frozen=True)
+class House:
+    """A service with narrow bounds, and everyone's way into it."""
+
+    owner: Account
+    hook: str
+    list_id: int
+    container: Container
+
+    def call(self, path: str, kind: str, body: bytes) -> Response:
+        token = {"Authorization": f"Bearer {self.owner.token}"} if path.startswith("/api/") else {}
+        path = path.format(hook=self.hook, list=self.list_id)
+        return self.owner.http.post(path, content=body, headers={"Content-Type": kind, **token})
+
+
+@pytest.fixture
+def house(container: Container) -> Iterator[House]:
+    narrow = replace(container, limits=build_limits(Settings.model_validate(NARROW)))
+    with TestClient(create_app(narrow), base_url="http://quillpost.test") as http:
+        owner = make_account(narrow, http, "owner@example.com")
+        hook = create_list_webhook(owner)
+        yield House(owner, hook.key, hook.list_id, narrow)
+
+
+def refuse(*_: object, **__: object) -> Any:
+    raise AssertionError("It was read.")
+
+
+JSON_ENDPOINTS = (
+    "/api/v2/send/postcard", "/api/v2/estimate/postcard", "/api/v2/stored_send/postcard",
+    "/api/v2/recipients-utils/create-multiple", "/api/v2/recipients", "/api/v2/webhooks", "/hooks/lists/{hook}",
+    "/tokens/leaked",
+)  # fmt: skip
+
+
+def test_json_is_limited_at_every_endpoint(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact_json, "_decoder", type("Untouched", (), {"decode": refuse})())
+    before = traces(house.container)
+    for path in JSON_ENDPOINTS:
+        for what, (body, error) in TOO_MUCH.items():
+            answer = house.call(path, JSON, body)
+            assert (answer.status_code, list(answer.json())) == (422, ["message", "errors"]), (path, what)
+            assert list(answer.json()["errors"]) == ["body"], (path, what)
+            assert error in answer.json()["message"], (path, what)
+    assert traces(house.container) == before
+
+
+MANY_UNKNOWN = {f"k{n}": n for n in range(11)}
+WITH_UNKNOWN: list[tuple[str, Any]] = [
+    ("/api/v2/send/postcard", MANY_UNKNOWN),
+    ("/api/v2/send/postcard", {"recipients": [MANY_UNKNOWN]}),
+    ("/api/v2/send/postcard", {"radius_search": MANY_UNKNOWN}),
+    ("/api/v2/recipients-utils/create-multiple", [{f"k{n}": n} for n in range(4)] + [MANY_UNKNOWN]),
+    ("/api/v2/automations", {"send": {"piece": "postcard", **MANY_UNKNOWN}}),
+    ("/hooks/lists/{hook}", MANY_UNKNOWN),
+    ("/hooks/lists/{hook}", {"contacts": [{"email": "a@b.co", "properties": MANY_UNKNOWN}]}),
+]
+
+
+def test_unknown_keys_are_bounded_and_as_many_as_may_be_are_named(house: House) -> None:
+    for path, body in WITH_UNKNOWN:
+        answer = house.call(path, JSON, json.dumps(body).encode())
+        assert (answer.status_code, list(answer.json()["errors"])) == (422, ["body"]), (path, body)
+        assert UNKNOWN in answer.json()["message"], (path, body)
+    row = people(1)[0] | {"a": 1, "b": 2}
+    few = {"recipients": [row, row | {"name": "Zoe", "address": "9 Oak Ave"}], "message": "Hello", "c": 3}
+    answer = house.call("/api/v2/estimate/postcard", JSON, json.dumps(few).encode())
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["X-Ignored-Fields"] == "c, recipients.*.a, recipients.*.b"
+
+
+TOO_MANY: list[tuple[str, Any]] = [
+    ("/api/v2/send/postcard", {"recipients": [{}] * 6}),
+    ("/api/v2/estimate/letter", {"recipients": [7] * 6}),
+    ("/api/v2/orders/1/replay", {"recipients": [{}] * 6}),
+    ("/api/v2/recipients-utils/create-multiple", [{}] * 6),
+    ("/api/v2/recipients_multi", {"recipients": [{}] * 6}),
+    ("/hooks/lists/{hook}", [{}] * 6),
+    ("/hooks/lists/{hook}", {"recipients": [{}] * 6}),
+]
+
+
+def test_recipients_are_counted_before_any_of_them_is_looked_at(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Body, "validated", refuse)
+    monkeypatch.setattr("quillpost.recipients.webhooks.rules.read_person", refuse)
+    for path, body in TOO_MANY:
+        answer = house.call(path, JSON, json.dumps(body).encode())
+        assert (answer.status_code, list(answer.json()["errors"])) == (422, ["recipients"]), (path, body)
+        assert answer.json()["message"].startswith("At most 5 recipients in one call"), (path, body)
+
+
+def parts_of(*names: str) -> bytes:
+    return form_of("x", *((f'name="{name}"', b"1") for name in names))
+
+
+def keys(how_many: int) -> list[str]:
+    return [f"k{n}" for n in range(how_many)]
+
+
+FORMS: list[tuple[str, str, bytes, str]] = [
+    ("/api/v2/recipients", FORM, b"a&" * 1_000, "more than 1,000 fields"),
+    ("/api/v2/recipients", FORM, b"k" * 101 + b"=1", LONG),
+    ("/api/v2/image-templates", PARTS, parts_of(*keys(101)), "100 fields"),
+    ("/api/v2/image-templates", PARTS, parts_of("k" * 101), LONG),
+    ("/hooks/lists/{hook}", FORM, b"k" * 101 + b"=1", LONG),
+    ("/hooks/lists/{hook}", PARTS, parts_of(*keys(101)), "100 fields"),
+    ("/hooks/lists/{hook}", FORM, b"&".join(b"k%d=1" % n for n in range(11)), UNKNOWN),
+    ("/api/v2/imports/preview", PARTS, parts_of("k" * 101), LONG),
+    ("/api/v2/imports/preview", PARTS, parts_of(*keys(21)), "20 fields"),
+    ("/sign-in", FORM, b"a=1&" * 200, "more than 200 fields"),
+    ("/sign-in", FORM, b"k" * 101 + b"=1", LONG),
+]
+MAPPINGS: dict[str, str] = {
+    json.dumps({"a": [0] * 101}): "more than 100 nodes",
+    json.dumps(dict.fromkeys(keys(301), 1)): "An object of the body has more than 200 keys",
+    "[" * 9 + "]" * 9: "nested more than 8 levels deep",
+    json.dumps({"k" * 101: "name"}): "A key of the body has more than 100 bytes",
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_of_a_body_that_holds_too_much_nothing_is_built(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Untouched:
-        def decode(self, text: str) -> Any:
-            raise AssertionError(f"{name} was parsed")
-
-    monkeypatch.setattr(exact_json, "_decoder", Untouched())
-    body, error = HOSTILE[name]
-    with pytest.raises(Invalid) as refused:
-        exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)
-    assert refused.value.fields == {"body": [error]}
-
-
-def test_no_more_is_looked_at_than_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[int] = []
-    look = exact_json._JsonScan.scan_window
-
-    def counting(self: exact_json._JsonScan, window: bytes) -> None:
-        looked.append(len(window))
-        look(self, window)
-
-    monkeypatch.setattr(exact_json._JsonScan, "scan_window", counting)
-    for body in (b"[" + b"1," * 8_999_999 + b"1]", b"]" * 18_000_000):
-        refusal(body, exact_json.DEFAULT_BODY_LIMITS)
-        assert sum(looked) < 600_000
-        looked.clear()
-
-
-def test_five_thousand_recipients_with_every_field_pass() -> None:
-    person = {f"field{n}": "x" * 20 for n in range(23)}
-    body = json.dumps({"recipients": [person] * 5_000, "message": "Hello"}).encode()
-    assert len(exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)["recipients"]) == 5_000
-
-
-@pytest.mark.parametrize("body", [b"", b"nonsense", b"]]]", b'{"a', b'{"a":\\"', b"\\", b'"\\', b":::", b"\xff"])
-def test_what_is_no_json_is_left_to_the_parser(body: bytes) -> None:
-    assert refusal(body, exact_json.DEFAULT_BODY_LIMITS) is None
-    with pytest.raises(exact_json.InvalidJson):
-        exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)
-
-
-def test_a_form_is_counted_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert parse_form(b"a=1&b=%C3%A4&b=", max_fields=3) == [("a", "1"), ("b", "ä"), ("b", "")]
-    monkeypatch.setattr(exact_json, "parse_qsl", None)
+def test_forms_are_limited_at_every_endpoint(house: House) -> None:
+    for path, kind, body, error in FORMS:
+        answer = house.call(path, kind, body)
+        assert (answer.status_code, error in answer.text.replace("&#39;", "'")) == (422, True), (path, answer.text)
     for body, error in (
-        (b"&".join([b"a=1"] * 1_000_000), "The form has more than 3 fields: send 3 at most."),
-        (b"k" * 1_001 + b"=1", "A field's name has more than 1,000 bytes: use a shorter one."),
-        (b"k=" + b"1" * 1_000_000, "A field has more than 1,000,000 bytes: send a shorter one."),
+        (b"a=1&" * 50, "The form has more than 50 fields: send 50 at most."),
+        (b"k" * 101 + b"=1", LONG),
     ):
-        with pytest.raises(Invalid) as refused:
-            parse_form(body, max_fields=3)
-        assert refused.value.fields == {"body": [error]}
+        answer = house.call("/oauth/token", FORM, body)
+        expected = {"error": "invalid_request", "error_description": error}
+        assert (answer.status_code, answer.json()) == (400, expected)
+    file = ('name="file"; filename="a.csv"', b"Name,Street\nJane,12 Main St\n")
+    for mapping, error in MAPPINGS.items():
+        answer = house.call("/api/v2/imports/preview", PARTS, form_of("x", file, ('name="mapping"', mapping.encode())))
+        assert (answer.status_code, error in answer.json()["message"]) == (422, True), answer.text
 
 
-def test_unknown_keys_have_a_bound() -> None:
-    names = {f"k{n}" for n in range(1_000)}
-    assert check_unknown_keys(names, exact_json.DEFAULT_BODY_LIMITS) == names
-    with pytest.raises(Invalid, match="more than 1,000 different keys that mean nothing here"):
-        check_unknown_keys(names | {"one more"}, exact_json.DEFAULT_BODY_LIMITS)
+def test_too_many_bytes_are_a_413_that_names_the_limit(house: House) -> None:
+    for path, kind, limit in (
+        ("/api/v2/send/postcard", JSON, "20,000 bytes"),
+        ("/api/v2/imports/preview", "text/csv", "20,000 bytes"),
+        ("/hooks/lists/{hook}", JSON, "20,000 bytes"),
+        ("/sign-in", FORM, "50,000 bytes"),
+    ):
+        answer = house.call(path, kind, b"[" + b" " * 60_000 + b"]")
+        assert (answer.status_code, limit in answer.text) == (413, True), (path, answer.text)
+
+
+CHARSETS = {
+    "utf-16": 415, "UTF-16LE": 415, "iso-8859-1": 415, "windows-1252": 415, '"utf-16"': 415, "nonsense": 415,
+    "utf-8": 0, "UTF-8": 0, '"utf-8"': 0, "'utf-8'": 0, "utf8": 0, " UTF-8 ": 0, "us-ascii": 0, "": 0,
+}  # fmt: skip
+
+
+def test_a_body_that_is_declared_in_other_letters_is_not_guessed_at(house: House) -> None:
+    """But a file of people is."""
+    row = b'{"name": "Jane Doe", "email": "jane@example.com"}'
+    endpoints: list[tuple[str, str, bytes]] = [
+        ("/api/v2/recipients", JSON, b'{"mailing_list_id": %d, "email": "j@example.com"}' % house.list_id),
+        ("/api/v2/recipients", FORM, b"mailing_list_id=%d&email=k@example.com" % house.list_id),
+        ("/api/v2/image-templates", PARTS, parts_of("name")),
+        ("/api/v2/imports/preview", PARTS, parts_of("file")),
+        ("/hooks/lists/{hook}", JSON, row),
+        ("/hooks/lists/{hook}", FORM, b"email=jane@example.com"),
+        ("/tokens/leaked", JSON, b'{"tokens": []}'),
+        ("/oauth/token", FORM, b"grant_type=none"),
+        ("/sign-in", FORM, b"email=jane@example.com"),
+    ]
+    for charset, status in CHARSETS.items():
+        for path, kind, body in endpoints:
+            answer = house.call(path, f"{kind}; Charset={charset}", body)
+            is_refused = "is declared as charset=" in answer.text and "send it in UTF-8" in answer.text
+            expected = (status == 415,) * 2
+            assert (answer.status_code == 415, is_refused) == expected, (charset, path, kind)
+    body = "Name,Street\nJané,12 Main St\n".encode("utf-16")
+    answer = house.call("/api/v2/imports/preview", "text/csv; charset=utf-16", body)
+    assert (answer.status_code, answer.json()["rows"]) == (200, [["Jané", "12 Main St"]])
+
+
+def all_bodies() -> dict[str, type[Body]]:
+    routes = [route for route in api.routes if isinstance(route, V2Route)]
+    found = {body.__name__: body for route in routes if (body := route._body_type()) is not None}
+    assert len(found) > 15
+    return found
+
+
+PERSON: dict[str, Any] = {name: [] for name in ("name", "address", "city", "email", "custom1", "position", "item_id")}
+WRONG: list[Any] = [{}, [], [[]] * 90, [PERSON] * 90, 5, True, None, "?", "\x00"]
+
+
+def test_no_body_has_more_than_a_hundred_errors() -> None:
+    """Each of its fields wrong, in whatever way, and each of its arrays wrong all through."""
+    for name, body in all_bodies().items():
+        for wrong in WRONG:
+            sent = {names[0]: wrong for names in api_schemas._field_spellings(body).values()}
+            found = body.validated(sent)
+            if found.error is not None:
+                assert found.error.error_count() <= MAX_REPORTED_ERRORS, (name, wrong)
+
+
+def test_validation_stops_at_a_hundred_errors() -> None:
+    wrong = dict.fromkeys(("name", "address", "city", "email", "custom1"), 5)
+    found = all_bodies()["SendPostcard"].validated({"recipients": [wrong] * 5_000, "message": 5})
+    assert found.error is not None
+    assert found.error.error_count() == MAX_REPORTED_ERRORS
+    places = [error["loc"][1] for error in found.error.errors() if error["loc"][0] == "recipients"]
+    assert places == [place // 5 for place in range(MAX_REPORTED_ERRORS - 1)]
+
+
+def test_whoever_sends_a_thousand_wrong_things_is_told_of_a_hundred(owner: Account) -> None:
+    mapping = json.dumps(dict.fromkeys(keys(1_000), "name"))
+    file = {"file": ("a.csv", b"Name,Street\nJane,12 Main St\n")}
+    for refused in (
+        owner.send(recipients=[5] * 1_000),
+        owner.send(recipients=[person(postal_code="1")] * 1_000),
+        owner.call("POST", "/imports/preview", files=file, data={"mapping": mapping}),
+        owner.http.post("/tokens/leaked", json={"tokens": [5] * 1_000}),
+    ):
+        assert (refused.status_code, len(refused.json()["errors"])) == (422, MAX_REPORTED_ERRORS)
+        assert refused.json()["message"].endswith("(and 99 more errors)")

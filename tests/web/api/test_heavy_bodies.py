@@ -1,19 +1,24 @@
-"""Heavy bodies take turns apart from the loop: light calls go on, and nobody works for someone who left."""
+"""Heavy bodies take turns apart from the loop: light calls go on, and nobody works for someone who left. A large
+form takes no longer than its length warrants."""
 
 import asyncio
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from starlette.types import Message
 
-from quillpost.app.container import Container
+from quillpost.app.container import Container, Limits
 from quillpost.core import exact_json
+from quillpost.core.errors import Invalid
 from quillpost.recipients.webhooks import rules as webhook_rules
+from quillpost.web import forms as web_forms
 from quillpost.web.api import requests
 from quillpost.web.api.errors import RequestAborted
 from quillpost.web.api.requests import BodyReadQueue, ShouldStop, run_while_connected
@@ -22,7 +27,7 @@ from quillpost.web.application import create_app
 from support.factories import Account, people
 from support.list_webhook import create_list_webhook
 from support.raw_http import real_server, send_request
-from support.traces import JSON, capture_logs, traces
+from support.traces import FORM, JSON, capture_logs, traces
 
 PATIENCE = 30
 
@@ -198,3 +203,56 @@ def test_a_failure_is_raised_and_the_next_job_runs() -> None:
         return await in_turn.run(1, lambda _: "next")
 
     assert asyncio.run(run()) == "next"
+
+
+def request_with(body: bytes) -> Request:
+    async def receive() -> Message:
+        return given.pop() if given else await asyncio.get_running_loop().create_future()
+
+    given: list[Message] = [{"type": "http.request", "body": body}]
+    app = SimpleNamespace(state=SimpleNamespace(container=SimpleNamespace(limits=Limits())))
+    scope = {"type": "http", "headers": [(b"content-type", FORM.encode())], "app": app}
+    return Request(scope, receive)
+
+
+async def turns_during(reading: Coroutine[Any, Any, Any]) -> tuple[int, Any]:
+    """How often the loop turned to others meanwhile, and what was read."""
+    task, turns = asyncio.create_task(reading), 0
+    while not task.done():
+        turns += 1
+        await asyncio.sleep(0)
+    return turns, await task
+
+
+def test_others_are_served_while_a_large_form_is_read() -> None:
+    names = [f"field{number}" for number in range(4)]
+    sent = request_with(b"&".join(name.encode() + b"=" + b"%41" * 300_000 for name in names))
+    turns, read = asyncio.run(turns_during(requests.parse_request(sent)))
+    assert turns > 10
+    assert asyncio.run(read.json()) == dict.fromkeys(names, "A" * 300_000)
+    of_a_page = request_with(b"people=" + b"%41" * 300_000)
+    turns, read = asyncio.run(turns_during(web_forms.read_form_with_key(of_a_page)))
+    assert turns > 10
+    assert read.fields == {"people": ["A" * 300_000]}
+
+
+class Compared(str):
+    """Counts how often it is compared."""
+
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+def test_every_name_of_a_form_is_looked_at_once_and_the_first_that_comes_twice_is_named() -> None:
+    pairs = [(Compared(f"name {n}"), n) for n in range(1_000)]
+    assert requests._reject_duplicates(pairs) == dict(pairs)
+    assert Compared.times < 10 * len(pairs)
+    body = b"a=1&b=2&c=3&c=4&b=5&a=6&x=" + b"x" * requests.LARGE_BODY_BYTES
+    with pytest.raises(Invalid) as refused:
+        asyncio.run(requests.parse_request(request_with(body)))
+    assert refused.value.fields == {"a": ["This field is given twice."]}

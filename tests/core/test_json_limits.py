@@ -1,0 +1,190 @@
+"""What a body may hold is counted before anything is made of it, and counted right."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quillpost.core import exact_json
+from quillpost.core.errors import Invalid
+from quillpost.core.exact_json import BodyLimits, check_json_limits, check_unknown_keys, parse_form
+
+NODES = "The body has more than {:,} nodes (objects, arrays and values in arrays): send less in one call."
+KEYS = "The body has more than {:,} keys: send less in one call."
+DEPTH = "The body is nested more than {} levels deep: send it flatter."
+ROW = "An object of the body has more than {:,} keys: send less in one call."
+TEXT = "A text of the body has more than {:,} bytes: send a shorter one."
+BARE = "The body has more than 15,000 spaces or digits in a row: leave out what says nothing."
+LONG = "A key of the body has more than {:,} bytes: use a shorter one."
+SENTENCES = {
+    "max_nodes": NODES, "max_keys": KEYS, "max_object_keys": ROW, "max_depth": DEPTH,
+    "max_key_bytes": LONG, "max_text_bytes": TEXT,
+}  # fmt: skip
+
+ODD = st.text(alphabet='"\\[]{},: a\n\tä😀', max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-99, 99) | ODD,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(ODD, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def inside(value: Any) -> Iterator[tuple[Any, bool]]:
+    """Each value within, and whether it has a key."""
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield inner, isinstance(value, dict)
+        yield from inside(inner)
+
+
+def measured(value: Any) -> BodyLimits:
+    """The narrowest bounds that it fits into, by its own nature."""
+    all_inside = [(value, False), *inside(value)]
+    objects = [each for each, _ in all_inside if isinstance(each, dict)]
+    written = [len(json.dumps(key, ensure_ascii=False).encode()) - 2 for each in objects for key in each]
+    return BodyLimits(
+        max_object_keys=max(map(_keys_in_a_row, objects), default=0),
+        max_text_bytes=max(_written(value), default=0),
+        max_nodes=sum(not has_key or isinstance(each, dict | list) for each, has_key in all_inside),
+        max_keys=sum(map(len, objects)),
+        max_depth=_depth(value),
+        max_key_bytes=max(written, default=0),
+    )
+
+
+def _keys_in_a_row(thing: dict[str, Any]) -> int:
+    """A value that holds an object divides the keys that are before it, with its own, from those after."""
+    longest = row = 0
+    for value in thing.values():
+        row += 1
+        longest = max(longest, row)
+        if any(isinstance(each, dict) for each in (value, *(inner for inner, _ in inside(value)))):
+            row = 0
+    return longest
+
+
+def _written(value: Any) -> Iterator[int]:
+    """How many bytes each text takes, keys among them."""
+    for each in (value, *(inner for inner, _ in inside(value))):
+        for text in each if isinstance(each, dict) else [each] if isinstance(each, str) else []:
+            yield len(json.dumps(text, ensure_ascii=False).encode(errors="surrogatepass")) - 2
+
+
+def _depth(value: Any) -> int:
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(map(_depth, value.values() if isinstance(value, dict) else value), default=0)
+
+
+def refusal(body: bytes, limits: BodyLimits) -> str | None:
+    try:
+        check_json_limits(body, limits)
+    except Invalid as wrong:
+        return wrong.message
+    return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(value=VALUES, indent=st.none() | st.integers(0, 2), window=st.integers(1, 30))
+def test_exactly_what_a_body_holds_is_counted(value: Any, indent: int | None, window: int) -> None:
+    body = json.dumps(value, indent=indent, ensure_ascii=False).encode(errors="surrogatepass")
+    fits = measured(value)
+    before, exact_json.WINDOW_BYTES = exact_json.WINDOW_BYTES, window
+    try:
+        assert refusal(body, fits) is None
+        for name, sentence in SENTENCES.items():
+            least = getattr(fits, name)
+            if least > 0:
+                narrower = replace(fits, **{name: least - 1})
+                error = refusal(body, narrower)
+                # Of texts that are too many it is not known what they are.
+                assert error == sentence.format(least - 1) or (name == "max_nodes" and error), name
+    finally:
+        exact_json.WINDOW_BYTES = before
+
+
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "a million empty recipients": (b'{"recipients":[' + b"{}," * 999_999 + b"{}]}", NODES.format(100_000)),
+    "nine million numbers": (b"[" + b"1," * 8_999_999 + b"1]", NODES.format(100_000)),
+    "a million texts": (b"[" + b'"",' * 999_999 + b'""]', NODES.format(100_000)),
+    "a key of ten megabytes": (b'{"' + b"k" * 10_000_000 + b'":1}', TEXT.format(1_000_000)),
+    "a key of escapes": (b'{"' + b"\\u0041" * 160_000 + b'" :1}', LONG.format(1_000)),
+    "a key of spaces": (b'{"' + b" " * 900_000 + b'"' + b" " * 9_000 + b":1}", LONG.format(1_000)),
+    "a text of escapes": (b'{"message":"' + b"\\u0041" * 3_300_000 + b'"}', TEXT.format(1_000_000)),
+    "nothing but spaces": (b" " * 20_000_000, BARE),
+    "a row of spaces": (b"[1" + b" " * 40_000 + b"]", BARE),
+    "a number of a megabyte": (b"[1." + b"3" * 1_000_000 + b"]", BARE),
+    "half a million keys": (
+        b"[" + b",".join(b'{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}' for _ in range(90_000)) + b"]",
+        KEYS.format(200_000),
+    ),
+    "half a million keys of one object": (
+        b"{" + b",".join(b'"k%d":1' % n for n in range(500_000)) + b"}",
+        ROW.format(10_000),
+    ),
+    "a million levels": (b"[" * 1_000_000 + b"]" * 1_000_000, DEPTH.format(32)),
+    "a million objects in each other": (b'{"a":' * 1_000_000 + b"1" + b"}" * 1_000_000, DEPTH.format(32)),
+    "nothing but texts": (b'""' * 5_000_000, KEYS.format(200_000)),
+}
+
+
+def test_of_a_body_that_holds_too_much_nothing_is_built(
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    monkeypatch.setattr(exact_json, "_decoder", None)
+    for name, (body, error) in HOSTILE.items():
+        with subtests.test(name):
+            with pytest.raises(Invalid) as refused:
+                exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)
+            assert refused.value.fields == {"body": [error]}
+
+
+def test_no_more_is_looked_at_than_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    look = exact_json._JsonScan.scan_window
+
+    def counting(self: exact_json._JsonScan, window: bytes) -> None:
+        looked.append(len(window))
+        look(self, window)
+
+    monkeypatch.setattr(exact_json._JsonScan, "scan_window", counting)
+    for body in (b"[" + b"1," * 8_999_999 + b"1]", b"]" * 18_000_000):
+        refusal(body, exact_json.DEFAULT_BODY_LIMITS)
+        assert sum(looked) < 600_000
+        looked.clear()
+
+
+def test_five_thousand_recipients_with_every_field_pass() -> None:
+    person = {f"field{n}": "x" * 20 for n in range(23)}
+    body = json.dumps({"recipients": [person] * 5_000, "message": "Hello"}).encode()
+    assert len(exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)["recipients"]) == 5_000
+
+
+def test_what_is_no_json_is_left_to_the_parser() -> None:
+    for body in (b"", b"nonsense", b"]]]", b'{"a', b'{"a":\\"', b"\\", b'"\\', b":::", b"\xff"):
+        assert refusal(body, exact_json.DEFAULT_BODY_LIMITS) is None
+        with pytest.raises(exact_json.InvalidJson):
+            exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)
+
+
+def test_a_form_is_counted_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parse_form(b"a=1&b=%C3%A4&b=", max_fields=3) == [("a", "1"), ("b", "ä"), ("b", "")]
+    monkeypatch.setattr(exact_json, "parse_qsl", None)
+    for body, error in (
+        (b"&".join([b"a=1"] * 1_000_000), "The form has more than 3 fields: send 3 at most."),
+        (b"k" * 1_001 + b"=1", "A field's name has more than 1,000 bytes: use a shorter one."),
+        (b"k=" + b"1" * 1_000_000, "A field has more than 1,000,000 bytes: send a shorter one."),
+    ):
+        with pytest.raises(Invalid) as refused:
+            parse_form(body, max_fields=3)
+        assert refused.value.fields == {"body": [error]}
+
+
+def test_unknown_keys_have_a_bound() -> None:
+    names = {f"k{n}" for n in range(1_000)}
+    assert check_unknown_keys(names, exact_json.DEFAULT_BODY_LIMITS) == names
+    with pytest.raises(Invalid, match="more than 1,000 different keys that mean nothing here"):
+        check_unknown_keys(names | {"one more"}, exact_json.DEFAULT_BODY_LIMITS)
