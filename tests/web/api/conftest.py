@@ -1,5 +1,6 @@
 """What the tests of several resources share."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from quillpost.integrations.http.client import GuardedFetcher
 from quillpost.integrations.http.guard import OutboundGuard
 from support.factories import Account, make_operator
 from support.mailing_lists import ListOwner
+from support.service import SharedService
 from support.test_client import TestClient
 
 
@@ -25,6 +27,13 @@ def loopback_urls(app: FastAPI, container: Container) -> None:
 def unlimited_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """For those who call more often than anyone may in a minute."""
     monkeypatch.setattr(RateLimitStatus, "is_exceeded", False)
+
+
+@pytest.fixture
+def changing_brands(shared_service: SharedService, clean_database: None) -> Iterator[None]:
+    """The brands of gift cards, which are everybody's, are afterwards those that a new database has."""
+    yield
+    shared_service.empty()
 
 
 @pytest.fixture

@@ -105,6 +105,7 @@ def test_a_preview_shows_every_side_and_the_envelope(subtests: pytest.Subtests, 
         ("notecard", {}, ["front", "back"], (638, 825), True),
         ("letter", {}, ["cover"], (1275, 1650), True),
         ("windowless-letter", {}, ["cover"], (1275, 1650), True),
+        ("giftcard", {}, ["front", "back"], (638, 825), True),
     ]
     for path, changes, sides, size, has_envelope in cases:
         with subtests.test(f"{path} {changes}"):
