@@ -96,18 +96,13 @@ def inflating_content(size: int = 400_000_000) -> bytes:
 
 def wide_bitmap(side: int = 60_000) -> bytes:
     """A PNG of one bit a pixel: seven megabytes of nothing, and 3.6 billion pixels."""
-    deflate = zlib.compressobj(9)
     row = bytes(1 + side // 8)
-    packed = b"".join([deflate.compress(row * 100) for _ in range(side // 100)] + [deflate.flush()])
-    return _png(side, side, depth=1, packed=packed)
+    return _png(side, side, depth=1, packed=pdfs.deflate(row * 100, side // 100))
 
 
 def swollen_pixels(side: int = 700) -> bytes:
     """A PNG whose header is modest and whose pixels unpack to many hundred times what it says."""
-    deflate = zlib.compressobj(9)
-    block = bytes(10_000_000)
-    packed = b"".join([deflate.compress(block) for _ in range(40)] + [deflate.flush()])
-    return _png(side, side, depth=8, packed=packed)
+    return _png(side, side, depth=8, packed=pdfs.deflate(bytes(10_000_000), 40))
 
 
 def packed_sheet(megabytes: int = 300) -> bytes:

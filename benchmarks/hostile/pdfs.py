@@ -6,10 +6,19 @@ from collections.abc import Sequence
 LETTER = "[0 0 612 792]"
 
 
+def deflate(content: bytes, times: int) -> bytes:
+    """The content so many times over. It is packed once: to pack hundreds of megabytes takes many seconds."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    packed = packer.compress(content) + packer.flush(zlib.Z_FULL_FLUSH)
+    checksum = 1
+    for _ in range(times):
+        checksum = zlib.adler32(content, checksum)
+    return b"\x78\xda" + packed * times + b"\x03\x00" + checksum.to_bytes(4, "big")
+
+
 def stream(content: bytes, entries: str = "", *, times: int = 1) -> bytes:
     """A stream object's body, deflated; the content comes so many times."""
-    deflate = zlib.compressobj(9)
-    packed = b"".join([deflate.compress(content) for _ in range(times)] + [deflate.flush()])
+    packed = deflate(content, times)
     head = f"<<{entries}/Filter/FlateDecode/Length {len(packed)}>>stream\n"
     return head.encode() + packed + b"\nendstream"
 

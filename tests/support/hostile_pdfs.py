@@ -51,7 +51,7 @@ def huge_xref() -> bytes:
 def huge_xref_stream() -> bytes:
     """The same as a stream, packed."""
     body = b"%PDF-1.7\n1 0 obj\n" + stream(
-        bytes(1_000_000), "/Type/XRef/Size 2000000000/W[1 1 1]/Root 2 0 R/Index[0 2000000000]", times=600
+        bytes(1_000_000), "/Type/XRef/Size 2000000000/W[1 1 1]/Root 2 0 R/Index[0 2000000000]", times=150
     )
     return body + b"\nendobj\nstartxref\n9\n%%EOF\n"
 
@@ -59,14 +59,14 @@ def huge_xref_stream() -> bytes:
 def huge_image(width: int = 90_000, height: int = 40_000) -> bytes:
     """A picture within the page: bits that say nothing, packed."""
     entries = f"/Type/XObject/Subtype/Image/Width {width}/Height {height}/BitsPerComponent 1/ColorSpace/DeviceGray"
-    others = [stream(bytes(width // 8), entries, times=height)]
+    others = [stream(bytes(100 * width // 8), entries, times=height // 100)]
     return one_page(b"612 0 0 792 0 0 cm /I Do", "<</XObject<</I 5 0 R>>>>", others)
 
 
 def repeated_image(times: int = 3_000) -> bytes:
     """A large picture that is one line of the drawing, again and again."""
     entries = "/Type/XObject/Subtype/Image/Width 9000/Height 9000/BitsPerComponent 1/ColorSpace/DeviceGray"
-    others = [stream(bytes(1125), entries, times=9_000)]
+    others = [stream(bytes(112_500), entries, times=90)]
     return one_page(b"q 612 0 0 792 0 0 cm /I Do Q " * times, "<</XObject<</I 5 0 R>>>>", others)
 
 
