@@ -1,0 +1,259 @@
+"""Lists on pages: seen, searched, made, filled, changed, merged and ended."""
+
+import re
+from typing import Any
+
+import pytest
+
+from support.account_pages import AccountPages
+from support.factories import people, person, run_due_jobs
+from support.pages import assert_hides, assert_shows, form_errors
+
+COLUMNS = ("name", "address", "city", "province", "postal_code")
+PASTED = """Customer\tStreet\tTown\tST\tZIP code
+Jane Doe\t12 Main St\tAustin\tTX\t78701
+Nobody\t\tAustin\tTX\t78701
+"""
+
+
+def make_list(house: AccountPages, name: str = "Customers", how_many: int = 0, **fields: object) -> int:
+    made = house.account.post("/mailing-lists", {"description": name, **fields}).json()["id"]
+    if how_many:
+        rows = [each | {"mailing_list_id": made} for each in people(how_many)]
+        house.account.post("/recipients-utils/create-multiple", rows)
+    return int(made)
+
+
+def add(house: AccountPages, list_id: int, **fields: object) -> int:
+    answer = house.account.post("/recipients", person(**fields) | {"mailing_list_id": list_id})
+    assert answer.status_code == 201, answer.text
+    return int(answer.json()["id"])
+
+
+def read(house: AccountPages, list_id: int) -> dict[str, Any]:
+    found: dict[str, Any] = house.account.get(f"/mailing-lists/{list_id}").json()
+    return found
+
+
+def test_the_page_shows_all_lists_and_teaches_whoever_has_none(house: AccountPages) -> None:
+    assert_shows(house.owner.get("/lists"), "Whom do you write to?")
+    first, _ = make_list(house, "Spring customers", 3), make_list(house, "Autumn", 0)
+    make_list(house, "Never again", is_suppression_list=True)
+    shown = house.owner.get("/lists")
+    assert_shows(
+        shown, f'href="/lists/{first}">Spring customers<', 'data-label="People">3<', "You have 1 suppression list"
+    )
+    assert_hides(shown, "Whom do you write to?", "Never again")
+    for path, words, not_there in (
+        ("/lists?query=SPRING&page=what", "Spring customers", "Autumn"),
+        ("/lists?query=%25", "No list is called so", "Autumn"),
+        ("/lists/suppression", "Never again", "Autumn"),
+    ):
+        assert_shows(house.owner.get(path), words)
+        assert_hides(house.owner.get(path), not_there)
+
+
+def test_a_list_is_created_once_and_errors_are_shown_beside_their_fields(
+    house: AccountPages, subtests: pytest.Subtests
+) -> None:
+    good = {"description": "Barred", "is_suppression_list": "on", "suppress_by": "household", "once": "k" * 22}
+    wrong = {"is_suppression_list": "", "qrcode_url": "nowhere"}
+    house.refuses_forms(
+        subtests, "/lists/new", good,
+        [
+            (wrong | {"description": " "}, "description", "Give the list a description."),
+            (wrong, "qrcode_url", ""),
+        ],
+    )  # fmt: skip
+    assert_shows(house.owner.post("/lists/new", description="Mine", qrcode_url="nowhere"), 'value="nowhere"')
+    made = house.member.post("/lists/new", follow=False, **good)  # type: ignore[arg-type]
+    assert made.status_code == 303
+    with house.unchanged():
+        assert house.member.post("/lists/new", **good).status_code == 409  # type: ignore[arg-type]
+    page = house.owner.get(made.headers["Location"])
+    assert_shows(page, "The list is made.", "Nobody on this list is mailed to.")
+
+
+def test_people_are_found_by_any_part_on_a_short_list_and_by_beginnings_on_a_long_one(
+    house: AccountPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_id = make_list(house, how_many=2)
+    add(house, list_id, name="Zoë O'Hara", address="7 North-Gate Rd", email="Zoe@Example.com")
+    elsewhere = make_list(house, "Elsewhere")
+    add(house, elsewhere, name="Zoltan", address="9 North-Gate Rd", email="zoe@example.com")
+
+    def found(query: str) -> set[str]:
+        shown = house.owner.get(f"/lists/{list_id}", params={"query": query}).text
+        return {name for name in ("Zoë O", "Zoltan", "Person 1", "Person 2") if f">{name}" in shown}
+
+    for query in ("hara", "zoë", "example.com", "7 north-gate rd, austin, tx 78701", "7 north gate"):
+        assert found(query) == {"Zoë O"}, query
+    assert (found("1 MAIN"), found("%")) == ({"Person 1"}, set())
+    monkeypatch.setattr("quillpost.recipients.queries.SHORT_LIST_LENGTH", 1)
+    for query in ("ZOË o", "zoe@example.COM", "7 North-Gate Rd, Austin, TX 78701", "7 north"):
+        assert found(query) == {"Zoë O"}, query
+    assert (found("1 Main"), found("person")) == ({"Person 1"}, {"Person 1", "Person 2"})
+    for query in ("hara", "zoe@example", "north", "%"):
+        assert found(query) == set(), query
+    assert_shows(house.owner.get(f"/lists/{list_id}"), "type how a name or a street address begins")
+
+
+def test_somebody_is_added_changed_and_taken_off_with_every_field(house: AccountPages) -> None:
+    list_id = make_list(house)
+    new = f"/lists/{list_id}/people/new"
+    half = house.owner.post(new, name="Jane", postal_code="12", address="12 Main St", city="Austin", province="TX")
+    assert (half.status_code, "postal_code" in form_errors(half)) == (422, True)
+    assert form_errors(house.owner.post(new, name="Jane", dob="tomorrow")).keys() >= {"address", "dob"}
+    fields = person(email="jane@example.com", dob="1980-02-29", anniversary="2001-05-04", custom10="a blue door")
+    added = house.owner.post(new, follow=False, **fields, then="another")
+    assert added.headers["Location"] == f"{new}?said=recipient_added"
+    again = house.owner.post(new, **fields)
+    assert (again.status_code, "already on this mailing list" in again.text) == (422, True)
+    [one] = house.account.get(f"/mailing-lists/{list_id}/recipients").json()["data"]
+    assert (one["custom10"], one["dob"], one["anniversary"]) == ("a blue door", "1980-02-29", "2001-05-04")
+    page = f"/lists/{list_id}/people/{one['id']}"
+    assert_shows(house.owner.get(page), 'value="a blue door"')
+    house.owner.post(page, name="Jane Roe", address="9 Oak Ave, Dallas, TX 75201", email="jane@example.com")
+    [changed] = house.account.get(f"/mailing-lists/{list_id}/recipients").json()["data"]
+    assert (changed["name"], changed["city"], changed["custom10"]) == ("Jane Roe", "Dallas", None)
+    assert house.owner.get(f"{page}/remove").status_code == 200
+    assert house.account.get(f"/recipients/{one['id']}").status_code == 200
+    house.owner.post(f"{page}/remove")
+    assert house.account.get(f"/recipients/{one['id']}").status_code == 404
+    bad = add(house, list_id, name="Half", address="12 Main St", city=None, province=None, postal_code=None)
+    for path in (f"/lists/{list_id}", f"/lists/{list_id}/people/{bad}"):
+        assert_shows(house.owner.get(path), "Not deliverable", "The address lacks its city, state or ZIP code.")
+
+
+def test_erasing_asks_by_what_and_takes_the_person_off_every_list(house: AccountPages) -> None:
+    one, other = make_list(house, "One"), make_list(house, "Other")
+    jane = add(house, one, email="jane@example.com")
+    add(house, other, address="99 Elm St", email="JANE@example.com")
+    stays = add(house, other, address="98 Elm St", email="rick@example.com")
+    page = f"/lists/{one}/people/{jane}/erase"
+    assert_shows(house.owner.get(page), "2 entries on lists")
+    with house.unchanged():
+        assert house.owner.post(page).status_code == 422
+    house.member.post(page, by=["address", "email"])
+    assert [each["id"] for each in house.account.get("/recipients").json()["data"]] == [stays]
+    assert house.acts()[0] == "person.erased"
+
+
+def test_a_list_is_changed_exported_merged_and_ended(house: AccountPages) -> None:
+    list_id, other = make_list(house, "Spring", 2), make_list(house, "All")
+    at = f"/lists/{list_id}"
+    page, key = house.owner.get(f"{at}/settings"), read(house, list_id)["api_key"]
+    assert_shows(page, "write it into no page that visitors open", f"/hooks/lists/{key}")
+    wrong = house.owner.post(f"{at}/settings", description="x", is_suppression_list="on", suppress_by="email")
+    assert (wrong.status_code, "2 on this list have no e-mail" in wrong.text) == (422, True)
+    changed = {"description": "Spring 2026", "qrcode_url": "https://example.com/w", "is_suppression_list": False}
+    house.owner.post(f"{at}/settings", **changed | {"is_suppression_list": ""})  # type: ignore[arg-type]
+    assert changed.items() <= read(house, list_id).items()
+    assert house.owner.get(f"{at}/key").status_code == 200
+    assert read(house, list_id)["api_key"] == key
+    house.owner.post(f"{at}/key")
+    assert read(house, list_id)["api_key"] != key
+    assert house.acts()[0] == "list.key"
+    exported = house.owner.get(f"{at}/export.csv")
+    assert exported.text == house.account.get(f"/mailing-lists/{list_id}/export").text
+    assert exported.headers["Cache-Control"] == "no-store"
+    assert house.acts()[:3] == ["list.exported", "list.exported", "list.key"]
+    assert_shows(house.owner.post(f"{at}/dedupe"), "There were no doubles.")
+    assert house.owner.post(f"{at}/merge", into=list_id).status_code == 422
+    merged = house.owner.post(f"{at}/merge", into=other, follow=False)
+    assert merged.headers["Location"].startswith(f"/lists/{other}?")
+    assert house.owner.get(at).status_code == 404
+    sent = house.account.send(recipients=None, mailing_list_ids=[other], schedule_for="2026-06-04T12:00:00Z")
+    assert sent.status_code == 200, sent.text
+    refused = house.owner.post(f"/lists/{other}/delete")
+    assert (refused.status_code, "waits to be sent to this list" in refused.text) == (400, True)
+    house.account.call("DELETE", f"/orders/{sent.json()['id']}")
+    assert_shows(house.owner.get(f"/lists/{other}/delete"), "The 2 people on it")
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_rows_are_pasted_looked_at_and_imported_with_a_page_that_says_how_it_went(
+    house: AccountPages, subtests: pytest.Subtests
+) -> None:
+    assert house.owner.post("/lists/paste", rows=" ").status_code == 422
+    looked = house.owner.post("/lists/paste", description="Pasted", rows=PASTED, step="look")
+    assert looked.status_code == 200
+    assert re.search(r'name="column-1".*?value="address" selected', looked.text, re.DOTALL)
+    chosen: dict[str, Any] = {f"column-{n}": name for n, name in enumerate(COLUMNS)}
+    good = {"description": "Pasted", "rows": PASTED, "step": "import", "header": "on", **chosen}
+    house.refuses_forms(
+        subtests, "/lists/paste", good,
+        [
+            (dict.fromkeys(chosen, "address"), "column-1", "Another column is “Street address” already."),
+            (dict.fromkeys(chosen, ""), "mapping", "Choose which column is the street, or at least the e-mail."),
+            ({"description": ""}, "description", ""),
+        ],
+    )  # fmt: skip
+    page = house.owner.post("/lists/paste", follow=False, **good).headers["Location"]
+    assert_shows(house.owner.get(page), "Waiting for its turn", f'data-live="{page}/live"')
+    assert_hides(house.owner.get(f"{page}/live"), "event: over")
+    run_due_jobs(house.parts)
+    done = house.owner.get(page)
+    assert_shows(done, "Give an address, or at least an email.")
+    assert_hides(done, "data-live")
+    assert_shows(house.owner.get(f"{page}/live"), "event: state", "event: over\ndata: done")
+    assert_shows(house.owner.get(f"{page}/rejected.csv"), "Nobody")
+    assert house.owner.get(f"{page}/cancel", follow=False).headers["Location"] == page
+    [made] = house.account.get("/mailing-lists").json()["data"]
+    assert (made["description"], made["total_recipients"]) == ("Pasted", 1)
+    assert_shows(house.owner.get(f"/lists/{made['id']}/imports"), page)
+    row: dict[str, Any] = {"list": made["id"], "rows": "Jane,3 Oak St,Austin,TX,78701", "step": "import"}
+    more = house.owner.post("/lists/paste", follow=False, **row, **chosen)
+    assert_shows(house.owner.post(f"{more.headers['Location']}/cancel"), "The import is stopped.")
+    run_due_jobs(house.parts)
+    assert read(house, made["id"])["total_recipients"] == 1
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_an_import_without_streets_warns_that_nobody_can_be_mailed(house: AccountPages) -> None:
+    rows = "Vorname;Strasse;E-Mail\nJana;Lindenweg;jana@example.com\nUwe;Am Markt;uwe@example.com"
+    form: dict[str, Any] = {"description": "Kunden", "rows": rows}
+    warning = "No column is the street: nobody of these can be mailed to."
+    assert_shows(house.owner.post("/lists/paste", **form, step="look"), warning)
+    suppression_list = make_list(house, "Never again", is_suppression_list=True)
+    assert_hides(house.owner.post("/lists/paste", **form, list=suppression_list, step="look"), warning)
+    begun = house.owner.post("/lists/paste", **form, step="import", follow=False)
+    run_due_jobs(house.parts)
+    done = house.owner.get(begun.headers["Location"])
+    assert_shows(done, "None of these 2 people can be mailed to")
+    assert_hides(done, "Write to this list")
+
+
+def test_the_page_says_whether_somebody_is_suppressed(house: AccountPages) -> None:
+    suppression_list = make_list(house, "Never again", is_suppression_list=True)
+    add(house, suppression_list)
+    here, elsewhere = "12 main street, Austin TX 78701", "13 Main St, Austin, TX 78701"
+    yes = house.owner.post("/lists/suppression", address=here)
+    assert_shows(yes.text.split('class="verdict"')[1], f'<a href="/lists/{suppression_list}">Never again</a>')
+    for browser, address, words in (
+        (house.owner, here, "Yes: nothing is mailed to them."), (house.owner, elsewhere, "No: mail to them goes out."),
+        (house.limited, here, "Yes: nothing"), (house.stranger, here, "No: mail"),
+    ):  # fmt: skip
+        assert_shows(browser.post("/lists/suppression", address=address), words)
+    wrong = house.owner.post("/lists/suppression", email="jane")
+    assert (wrong.status_code, set(form_errors(wrong))) == (422, {"email"})
+    assert_hides(house.limited.get("/lists/suppression"), "Never again")
+
+
+def test_addresses_nearby_are_counted_and_bought_once_for_the_price_that_was_shown(house: AccountPages) -> None:
+    search: dict[str, Any] = {
+        "address": "1100 Congress Ave, Austin, TX 78701", "record_count": "3", "condos": "on", "businesses": "on",
+    }  # fmt: skip
+    refused = house.owner.post("/lists/radius", **search | {"record_count": "no"})
+    assert (refused.status_code, set(form_errors(refused))) == (422, {"record_count"})
+    counted = house.owner.post("/lists/radius", **search).text
+    assert_shows(counted, "3 addresses for $0.15")
+    buying = counted.split('action="/lists/radius/buy"')[1].split("</form>")[0]
+    assert_shows(buying, f'name="address" value="{search["address"]}"')
+    assert_shows(house.owner.post("/lists/radius/buy", **search, shown="10"), "The price has changed")
+    assert house.account.get("/mailing-lists").json()["data"] == []
+    order: dict[str, Any] = search | {"shown": "15", "once": "b" * 22}
+    assert house.owner.post("/lists/radius/buy", follow=False, **order).status_code == 303
+    assert house.owner.post("/lists/radius/buy", **order).status_code == 409
+    [made] = house.account.get("/mailing-lists").json()["data"]
+    assert (made["type"], made["total_recipients"]) == ("map", 3)
