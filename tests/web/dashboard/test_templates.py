@@ -38,7 +38,7 @@ def with_pictures(build: Build) -> Iterator[AccountPages]:
 def saved(house: AccountPages) -> list[tuple[str, str, str, int | None]]:
     c = message_templates.c
     own = sa.select(c.name, c.type, c.content, c.sub_account_id).where(c.account_id == house.account.id)
-    return [row._tuple() for row in house.rows(own.order_by(c.id))]
+    return [(row.name, row.type, row.content, row.sub_account_id) for row in house.rows(own.order_by(c.id))]
 
 
 def save(house: AccountPages, **changes: Any) -> str:
