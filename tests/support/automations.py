@@ -11,6 +11,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import automation_sent, automations
 from quillpost.fulfillment.qr_scans.rules import VisitorKind
 from support.factories import Account, Clock
+from support.mailing_lists import ListOwner
 from support.qr_scans import count_scans, record_scans
 
 SEND: dict[str, Any] = {"piece": "postcard", "message": "Hi %FIRST_NAME|friend%, welcome!"}
@@ -33,6 +34,10 @@ class AutomationDriver:
     account: Account
     container: Container
     clock: Clock
+
+    @property
+    def lists(self) -> ListOwner:
+        return ListOwner(self.account)
 
     def make(self, body: dict[str, Any]) -> int:
         made = self.account.post("/automations", body)
