@@ -1,5 +1,6 @@
 """Commands as an operator runs them: words in, an exit code and two streams out."""
 
+import io
 import shutil
 import sys
 import tempfile
@@ -9,6 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from quillpost.app.container import Container
 from quillpost.cli import main
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from support.cli_results import CommandResult, Quillpost
@@ -18,9 +20,10 @@ from support.cli_results import CommandResult, Quillpost
 def quillpost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Quillpost:
     """Run a command in this process."""
 
-    def run(*words: object, columns: int = 300, **settings: object) -> CommandResult:
+    def run(*words: object, columns: int = 300, stdin: bytes = b"", **settings: object) -> CommandResult:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", ["quillpost", *map(str, words)])
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
             patch.setenv("COLUMNS", str(columns))
             for name, value in settings.items():
                 patch.setenv(f"QUILLPOST_{name.upper()}", str(value))
@@ -31,6 +34,20 @@ def quillpost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
         return CommandResult(int(ended.value.code or 0), captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def home(container: Container) -> Path:
+    """Of the service that the test calls."""
+    root: Path = container.storage.store._root  # type: ignore[attr-defined]
+    return root.parent
+
+
+@pytest.fixture
+def beside(quillpost: Quillpost, container: Container, home: Path) -> Quillpost:
+    """Run a command beside that service."""
+    place = {"home": home, "database_url": container.db.conninfo, "base_url": "http://quillpost.test"}
+    return lambda *words, **settings: quillpost(*words, **place | settings)
 
 
 @pytest.fixture

@@ -68,13 +68,10 @@ def test_a_piece_that_ends_elsewhere_is_a_failure(tmp_path: Path) -> None:
         assert (guest.name in found) == (guest.expected_status != "Delivered")
 
 
-def test_another_service_needs_a_token(quillpost: Quillpost) -> None:
-    outcome = quillpost("demo", "--url", "http://127.0.0.1:1")
-    assert outcome.is_one_sentence()
-    assert "--token" in outcome.err
-
-
-def test_a_service_that_is_not_there_is_one_sentence(tmp_path: Path, quillpost: Quillpost) -> None:
-    outcome = quillpost("demo", "--url", "http://127.0.0.1:1", "--token", "x", "--out", tmp_path)
-    assert outcome.is_one_sentence()
-    assert "cannot be reached" in outcome.err
+def test_another_service_needs_a_token_and_must_be_there(
+    tmp_path: Path, quillpost: Quillpost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quillpost.client.transport.backoff", lambda _: 0.0)
+    for words, why in (((), "--token"), (("--token", "x", "--out", tmp_path), "cannot be reached")):
+        outcome = quillpost("demo", "--url", "http://127.0.0.1:1", *words)
+        assert (outcome.is_one_sentence(), why in outcome.err) == (True, True)

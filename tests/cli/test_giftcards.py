@@ -1,7 +1,6 @@
 """`quillpost giftcards`: the catalogue, an operator's own cards, and what became of those that were sent."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from quillpost.core.settings import Settings
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards import stock as stocking
 from quillpost.orders.rules import ItemStatus
-from support.cli_results import CommandResult, Quillpost
+from support.cli_results import Quillpost
 from support.factories import Account, Clock, make_account, people
 from support.giftcard_orders import VALUE, issue_order_cards, move_items, read_claim, send_giftcards
 from support.test_client import TestClient
@@ -38,17 +37,12 @@ CARDS = f"""Brand,Amount,Code,PIN,URL,Expires_on
 
 RETURN = {"return_address": "1 Elm St, Austin, TX 78702"}
 
-Run = Callable[..., CommandResult]
+pytestmark = pytest.mark.usefixtures("conninfo")  # brands and cards are everybody's
 
 
 @pytest.fixture
-def run(quillpost: Quillpost, container: Container, conninfo: str, tmp_path: Path) -> Run:
-    """The command, beside a service with the same home."""
-
-    def giftcards(*words: object, **settings: object) -> CommandResult:
-        return quillpost("giftcards", *words, home=tmp_path / "home", database_url=conninfo, **settings)
-
-    return giftcards
+def run(beside: Quillpost) -> Quillpost:
+    return lambda *words, **settings: beside("giftcards", *words, **settings)
 
 
 @pytest.fixture
@@ -63,14 +57,20 @@ def open_operator(container: Container) -> int:
         return service.create_account(tx, email="op@example.com", name="Op", is_operator=True, now=container.clock())
 
 
-def test_a_file_is_loaded_once_and_counted(run: Run, container: Container, file: Path) -> None:
+def list_log(container: Container, operator: int) -> list[tuple[str, object]]:
+    with container.db.system_transaction() as tx:
+        return [(line.act, line.about) for line in list_audit_entries(tx, operator)]
+
+
+def test_a_file_is_loaded_once_counted_and_released_after_a_restore(
+    run: Quillpost, container: Container, file: Path, conninfo: str
+) -> None:
     operator = open_operator(container)
     first, second = run("load", file), run("load", file)
     assert first.out == "cards.csv: 3 cards loaded, 2 cards passed over as known.\n", first.err
     assert second.out == "cards.csv: 0 cards loaded, 5 cards passed over as known.\n"
     with container.db.system_transaction() as tx:
         rows = tx.execute(sa.select(giftcard_stock).order_by(giftcard_stock.c.id)).all()
-        noted = [(line.act, line.about) for line in list_audit_entries(tx, operator)]
     assert [(row.brand, row.cents) for row in rows] == [(BRAND, 2_500), (BRAND, 2_500), (BRAND, 500)]
     assert {(row.mode, row.source) for row in rows} == {("live", "cards.csv")}
     cards = [
@@ -81,38 +81,30 @@ def test_a_file_is_loaded_once_and_counted(run: Run, container: Container, file:
         ("HUSH-1", "0001", None), ("HUSH-2", None, None), (None, None, "https://cards.example/HUSH-3"),
     ]  # fmt: skip
     assert [card.expires_on for card in cards] == [row.expires_on for row in rows]
+    noted = list_log(container, operator)
     assert noted == [("stock.loaded", {"name": "cards.csv", "count": 3})], "the second has changed nothing"
     assert "HUSH" not in repr(rows) + repr(noted) + first.out + first.err
-    shelves = json.loads(run("stock", "--json").out)
     none = {"brand": BRAND, "expiring": 0, "taken": 0, "set_aside": 0}
-    assert shelves == [
+    assert json.loads(run("stock", "--json").out) == [
         none | {"cents": 500, "free": 1, "first_expires_on": None},
         none | {"cents": 2_500, "free": 2, "first_expires_on": "2099-12-31"},
     ]
     assert "$25.00" in run("stock").out
 
+    def count() -> list[tuple[int, int]]:
+        return [(storage["free"], storage["set_aside"]) for storage in json.loads(run("stock", "--json").out)]
 
-def test_cards_that_a_restore_has_set_aside_are_given_once_they_are_released(
-    run: Run, container: Container, file: Path, conninfo: str
-) -> None:
-    operator = open_operator(container)
-    run("load", file)
     archive.skip_issued_numbers(conninfo)
-    counts = [(storage["free"], storage["set_aside"]) for storage in json.loads(run("stock", "--json").out)]
-    assert counts == [(0, 1), (0, 2)]
+    assert count() == [(0, 1), (0, 2)]
     assert run("release-stock", "--brand", "nobody").is_one_sentence()
     assert run("release-stock", "--brand", OTHER).out == "0 cards released.\n"
     assert run("release-stock").out == "3 cards released.\n"
-    counts = [(storage["free"], storage["set_aside"]) for storage in json.loads(run("stock", "--json").out)]
-    assert counts == [(1, 0), (2, 0)]
-    with container.db.system_transaction() as tx:
-        noted = [(line.act, line.about) for line in list_audit_entries(tx, operator)]
-    assert noted[0] == ("stock.released", {"name": "all brands", "count": 3})
-    assert len(noted) == 2, "what frees nothing is not noted"
+    assert count() == [(1, 0), (2, 0)]
+    assert list_log(container, operator) == [("stock.released", {"name": "all brands", "count": 3}), *noted]
 
 
 def test_one_wrong_row_and_nothing_is_loaded_and_every_wrong_row_is_named(
-    run: Run, container: Container, file: Path
+    run: Quillpost, container: Container, file: Path
 ) -> None:
     soon = datetime.now(UTC).date() + timedelta(days=5)
     wrong = [
@@ -146,40 +138,33 @@ def test_one_wrong_row_and_nothing_is_loaded_and_every_wrong_row_is_named(
     assert "There are no cards" in run("stock").out
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (b"", "The file is empty."),
-        (b"\n ,\n", "The file is empty."),
-        (b"brand;amount;code\n", "separated by commas"),
-        (b"brand\tamount\tcode\n", "separated by commas"),
-        (b"brand,amount,HUSH\n", "a column that we do not know (from the left: 3): name them brand,"),
-        (b"Brand,Value,Code,HUSH\n", "2 columns that we do not know (from the left: 2, 4)"),
-        (b"brand,amount,amount_cents,code\n", "needs one of the columns"),
-        (b"brand,amount,pin\n", "code or url"),
-        (b"amount,code\n", "needs the columns brand"),
-        (b"brand,amount,code,code\n", "twice"),
-        (b'brand,amount,code\nx,1,"HUSH"HUSH\n', "no CSV in UTF-8"),
-        (b"brand,amount,code\nx,1,HUSH\xff\n", "no CSV in UTF-8"),
-    ],
-)
-def test_what_is_no_file_of_cards_is_one_sentence(run: Run, file: Path, text: bytes, why: str) -> None:
-    file.write_bytes(text)
-    done = run("load", file)
-    assert done.is_one_sentence(), done.err
-    assert why in done.err
-    assert "HUSH" not in done.err
+NO_CARDS = (
+    (b"", "The file is empty."), (b"\n ,\n", "The file is empty."), (b"brand;amount;code\n", "separated by commas"),
+    (b"brand\tamount\tcode\n", "separated by commas"),
+    (b"brand,amount,HUSH\n", "a column that we do not know (from the left: 3): name them brand,"),
+    (b"Brand,Value,Code,HUSH\n", "2 columns that we do not know (from the left: 2, 4)"),
+    (b"brand,amount,amount_cents,code\n", "needs one of the columns"), (b"brand,amount,pin\n", "code or url"),
+    (b"amount,code\n", "needs the columns brand"), (b"brand,amount,code,code\n", "twice"),
+    (b'brand,amount,code\nx,1,"HUSH"HUSH\n', "no CSV in UTF-8"),
+    (b"brand,amount,code\nx,1,HUSH\xff\n", "no CSV in UTF-8"),
+)  # fmt: skip
 
 
-def test_amounts_may_be_in_cents_and_a_file_must_be_there(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "cents.csv"
+def test_what_is_no_file_of_cards_is_one_sentence(run: Quillpost, file: Path, subtests: pytest.Subtests) -> None:
+    for text, why in NO_CARDS:
+        with subtests.test(why, text=text):
+            file.write_bytes(text)
+            done = run("load", file)
+            assert done.is_one_sentence(), done.err
+            assert why in done.err
+            assert "HUSH" not in done.err
+    assert run("load", file.with_name("missing.csv")).is_one_sentence()
     file.write_text(f"code,brand,amount_cents\nHUSH-1,{BRAND},2500\nHUSH-2,{BRAND},25.00\n")
     wrong = run("load", file).err
     assert "line 3: amount_cents must be whole cents" in wrong
-    assert wrong.endswith("cents.csv was not loaded: 1 of its rows is wrong.\n")
+    assert wrong.endswith("cards.csv was not loaded: 1 of its rows is wrong.\n")
     file.write_text(f"code,brand,amount_cents\nHUSH-1,{BRAND},2500\n")
-    assert run("load", file).out == "cents.csv: 1 card loaded.\n"
-    assert run("load", tmp_path / "missing.csv").is_one_sentence()
+    assert run("load", file).out == "cards.csv: 1 card loaded.\n"
 
 
 def test_many_cards_are_loaded_in_pieces_and_opened_with_the_right_key_alone(
@@ -198,11 +183,8 @@ def test_many_cards_are_loaded_in_pieces_and_opened_with_the_right_key_alone(
         stocking.load_stock(container.db, stranger, file, now=container.clock())
 
 
-def test_brands_are_added_changed_and_retired(run: Run, container: Container) -> None:
-    with container.db.system_transaction() as tx:
-        operator = service.create_account(
-            tx, email="op@example.com", name="Op", is_operator=True, now=container.clock()
-        )
+def test_brands_are_added_changed_and_retired(run: Quillpost, container: Container) -> None:
+    operator = open_operator(container)
     for missing in ("--title", "--group", "--amounts"):
         given = {"--title": "River", "--group": "food", "--amounts": "1000"}
         del given[missing]
@@ -225,18 +207,15 @@ def test_brands_are_added_changed_and_retired(run: Run, container: Container) ->
     assert run("retire", "river-cafe").out == "river-cafe is offered no more.\n"
     assert "river-cafe" in run("retire", "river-cafe").out
     assert run("retire", "nobody").is_one_sentence()
-    with container.db.system_transaction() as tx:
-        acts = [line.act for line in list_audit_entries(tx, operator)]
-    assert acts == ["brand.retired", "brand.changed", "brand.changed"]
+    assert [act for act, _ in list_log(container, operator)] == ["brand.retired", "brand.changed", "brand.changed"]
     [brand] = [each for each in json.loads(run("brands", "--json").out) if each["code"] == "river-cafe"]
     assert brand["is_offered"] is False
 
 
-def test_on_a_terminal_of_80_letters_nothing_that_is_to_be_typed_is_cut(
-    run: Run, container: Container, owner: Account, file: Path
+def test_cards_of_pieces_are_listed_without_what_they_are_redeemed_with_and_nothing_is_cut_on_80_letters(
+    run: Quillpost, container: Container, owner: Account, file: Path
 ) -> None:
-    long = "a-brand-with-the-longest-code-that-any-brand-may-ever-have-as-it"
-    assert len(long) == 64
+    assert run("list", "--mode", "test").out == "There are no such cards.\n"
     run("brand", "anywhere-and-back", "--issuer-code", "OKMHM2X2OHYV")
     run("load", file)
     brands = json.loads(run("brands", "--json").out)
@@ -246,28 +225,10 @@ def test_on_a_terminal_of_80_letters_nothing_that_is_to_be_typed_is_cut(
     assert sorted(word.rstrip(",") for word in shown.split() if word.startswith("$")) == sorted(amounts)
     assert {BRAND, "$25.00", "$5.00", "2099-12-31"} <= set(stock.split())
 
-    _, void, reported = issue_order_cards(container, send_giftcards(owner, recipients=people(3)))
-    move_items(container, [void], ItemStatus.FAILED)
-    with container.db.system_transaction() as tx:
-        complaint = {"reported_at": container.clock(), "report": "It was lost or stolen, says whoever has it"}
-        tx.execute(sa.update(giftcards).where(giftcards.c.item_id == reported).values(complaint))
-    cards = run("list", "--mode", "test", columns=80).out
-    assert {BRAND, "$25.00", "issued", "void", "sandbox", str(void), "stolen,"} <= set(cards.split())
-
-    run("brand", long, "--title", "x" * 60, "--group", "food", "--amounts", "1000000")
-    everything = shown + stock + cards + run("brands", columns=80).out
-    assert "…" not in everything
-    assert max(map(len, everything.splitlines())) <= 80
-
-
-def test_cards_of_pieces_are_listed_without_what_they_are_redeemed_with(
-    run: Run, container: Container, owner: Account
-) -> None:
-    assert run("list", "--mode", "test").out == "There are no such cards.\n"
     good, void, reported = issue_order_cards(container, send_giftcards(owner, recipients=people(3)))
     move_items(container, [void], ItemStatus.FAILED)
     with container.db.system_transaction() as tx:
-        complaint = {"reported_at": container.clock(), "report": "It is [worn] off"}
+        complaint = {"reported_at": container.clock(), "report": "It was [lost] or stolen, says whoever has it"}
         tx.execute(sa.update(giftcards).where(giftcards.c.item_id == reported).values(complaint))
 
     def listed(*words: str) -> list[int]:
@@ -279,9 +240,10 @@ def test_cards_of_pieces_are_listed_without_what_they_are_redeemed_with(
     assert listed("--unclaimed") == [reported, good]
     assert listed("--most", "1") == [reported]
     assert listed("--mode", "live") == []
-    shown = run("list", "--mode", "test").out
-    assert all(note in shown for note in ("It is [worn] off", "The piece failed", "$25.00", "sandbox"))
-    everything = shown + run("list", "--mode", "test", "--json").out
+    wide, narrow = (run("list", "--mode", "test", columns=columns).out for columns in (300, 80))
+    assert all(note in wide for note in ("It was [lost] or", "The piece failed", "$25.00", "sandbox"))
+    assert {BRAND, "$25.00", "issued", "void", "sandbox", str(void), "stolen,"} <= set(narrow.split())
+    everything = wide + run("list", "--mode", "test", "--json").out
     with container.db.system_transaction() as tx:
         sealed = tx.execute(sa.select(giftcards.c.item_id, giftcards.c.card_sealed)).all()
     for row in sealed:
@@ -289,6 +251,13 @@ def test_cards_of_pieces_are_listed_without_what_they_are_redeemed_with(
         assert card.code is not None
         assert card.code not in everything
         assert read_claim(container, row.item_id) not in everything
+
+    long = "a-brand-with-the-longest-code-that-any-brand-may-ever-have-as-it"
+    assert len(long) == 64
+    run("brand", long, "--title", "x" * 60, "--group", "food", "--amounts", "1000000")
+    cut = shown + stock + narrow + run("brands", columns=80).out
+    assert "…" not in cut
+    assert max(map(len, cut.splitlines())) <= 80
 
 
 def findings(container: Container, **settings: object) -> dict[str, DoctorFinding]:

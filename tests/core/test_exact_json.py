@@ -53,21 +53,14 @@ def test_numbers_keep_their_text_keys_their_order_and_letters_are_plain(subtests
 
 
 REFUSED = (
-    (b"", "Expecting value at character 0"),
-    (b"{", "not valid JSON"),
-    (b"{} {}", "Extra data at character 3"),
-    (b"[1,]", "not valid JSON"),
-    (b"01", "not valid JSON"),
-    (b"{'a': 1}", "not valid JSON"),
-    (b'"a\nb"', "not valid JSON"),
-    (b"\xff\xfe", r"not UTF-8 \(byte 0\)"),
-    (b'"\xed\xa0\x80"', r"not UTF-8 \(byte 1\)"),
-    (b"9" * 5_000, "too many digits"),
-    (b'{"a": 1, "a": 2}', 'The key "a" is given twice'),
+    (b"", "Expecting value at character 0"), (b"{", "not valid JSON"), (b"{} {}", "Extra data at character 3"),
+    (b"[1,]", "not valid JSON"), (b"01", "not valid JSON"), (b"{'a': 1}", "not valid JSON"),
+    (b'"a\nb"', "not valid JSON"), (b"\xff\xfe", r"not UTF-8 \(byte 0\)"), (b'"\xed\xa0\x80"', r"not UTF-8 \(byte 1\)"),
+    (b"9" * 5_000, "too many digits"), (b'{"a": 1, "a": 2}', 'The key "a" is given twice'),
     (b'[{"x": {"a": null, "b": 1, "a": null}}]', 'The key "a" is given twice'),
     (rb'{"a": 1, "\u0061": 2}', "given twice"),
     *((f'{{"n": {name}}}'.encode(), f"^{name} is not a JSON value") for name in ("NaN", "Infinity", "-Infinity")),
-)
+)  # fmt: skip
 
 
 def test_what_is_not_json_is_refused_with_the_reason(subtests: pytest.Subtests) -> None:

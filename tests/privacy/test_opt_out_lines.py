@@ -11,7 +11,7 @@ from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.app.environments import check_live_readiness
 from quillpost.core.database.tables.base import items
-from quillpost.core.database.tables.fulfillment import batch_files, batches
+from quillpost.core.database.tables.fulfillment import batches
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.batches.files import PRINT_FILE
@@ -25,23 +25,21 @@ from support.factories import Account, Build, Clock, people, person
 from support.production import LIVE_SETTINGS, batch_rows, files_of, sweep_due_orders
 from support.qr_scans import codes_of
 
+pytestmark = pytest.mark.usefixtures("clean_database")
+
 WORDS = "Prefer no mail? 127.0.0.1:8025/stop/"
 PAGE = "https://shop.example.com/hi"
 
 
-def texts(pdf: bytes) -> list[str]:
-    document = pdfium.PdfDocument(pdf)
-    return [" ".join(page.get_textpage().get_text_range().split()) for page in document]
-
-
 def backs(pdf: bytes) -> list[str]:
-    return texts(pdf)[1::2]
+    pages = [" ".join(page.get_textpage().get_text_range().split()) for page in pdfium.PdfDocument(pdf)]
+    return pages[1::2]
 
 
 def composed(container: Container, clock: Clock) -> int:
     sweep_due_orders(container, clock)
     with container.db.system_transaction() as tx:
-        [batch] = batch_rows(tx)
+        batch = batch_rows(tx)[-1]
     batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     return int(batch.id)
 
@@ -78,11 +76,6 @@ def test_a_code_is_drawn_as_a_qr_code_only_where_it_leads_somewhere(owner: Accou
         assert copy.qr_url == (f"https://mail.example.com/q/{item.code}" if drawn else None)
 
 
-def test_a_refused_recipient_gets_no_paper_and_so_no_code(owner: Account, container: Container) -> None:
-    order_id = owner.send(recipients=[person(), person()]).json()["id"]
-    assert [code is None for code in codes_of(container, order_id)] == [False, True]
-
-
 def test_files_are_made_again_as_they_were_whatever_the_setting_says_now(
     owner: Account, container: Container, clock: Clock
 ) -> None:
@@ -94,35 +87,25 @@ def test_files_are_made_again_as_they_were_whatever_the_setting_says_now(
         batch_tasks.remake_files(replace(container.production, opt_out=changed), batch_id)
         assert files_of(container, batch_id) == before
 
-
-def test_a_batch_of_the_release_before_has_no_line_when_it_is_made_again(
-    owner: Account, container: Container, clock: Clock
-) -> None:
-    """It was composed when only pieces with a QR code had codes, and wrote down no line."""
+    # A batch of the release before: only pieces with a QR code had codes, and it wrote down no line.
     owner.send(qrcode_url=PAGE)
-    older = replace(container, production=replace(container.production, opt_out=None))
-    batch_id = composed(older, clock)
+    batch_id = composed(replace(container, production=replace(container.production, opt_out=None)), clock)
     before = files_of(container, batch_id)
     with container.db.system_transaction() as tx:
-        assert tx.execute(sa.select(batches.c.opt_out)).scalar_one() is None
+        assert tx.execute(sa.select(batches.c.opt_out).where(batches.c.id == batch_id)).scalar_one() is None
     batch_tasks.remake_files(container.production, batch_id)
     assert files_of(container, batch_id) == before
     assert "Prefer" not in backs(printed(container, batch_id))[0]
-    with container.db.system_transaction() as tx:
-        assert tx.execute(sa.select(sa.func.count()).select_from(batch_files)).scalar_one() > 0
 
-
-def test_a_piece_of_the_release_before_that_has_no_code_has_no_line(
-    owner: Account, container: Container, clock: Clock
-) -> None:
     owner.send()
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(items).values(code=None))
-    assert "Prefer" not in backs(printed(container, composed(container, clock)))[0]
+    assert "Prefer" not in backs(printed(container, composed(container, clock)))[0], "a piece without a code"
 
 
-def test_it_can_be_left_out(build: Build) -> None:
-    assert build(opt_out_line=False).production.opt_out is None
+def test_a_refused_recipient_gets_no_paper_and_so_no_code(owner: Account, container: Container) -> None:
+    order_id = owner.send(recipients=[person(), person()]).json()["id"]
+    assert [code is None for code in codes_of(container, order_id)] == [False, True]
 
 
 def test_a_proof_has_it_and_a_preview_shows_the_code_of_previews(
@@ -142,7 +125,8 @@ def test_a_proof_has_it_and_a_preview_shows_the_code_of_previews(
     assert [copy.opt_out for copy in shown] == [f"{WORDS}PREVIEW0"]
 
 
-def test_an_address_too_long_for_the_line_is_a_gap_unless_there_is_none() -> None:
+def test_an_address_too_long_for_the_line_is_a_gap_unless_there_is_none(build: Build) -> None:
+    assert build(opt_out_line=False).production.opt_out is None
     base = f"https://{'mail.' * 16}example.com"
     for chosen, gaps in (({}, 1), ({"opt_out_line": False}, 0), ({"base_url": LIVE_SETTINGS["base_url"]}, 0)):
         settings = Settings.model_validate(LIVE_SETTINGS | {"base_url": base} | chosen)

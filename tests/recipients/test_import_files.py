@@ -102,20 +102,14 @@ def test_a_row_without_end_is_no_trap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 MANY_COLUMNS = ",".join(f"c{n}" for n in range(10_000))
 NO_TABLES = (
-    (b"%PDF-1.7\n1 0 obj\n", "a PDF"),
-    (b"\x89PNG\r\n\x1a\n" + bytes(100), "a PNG picture"),
-    (b"PK\x05\x06" + bytes(18), "a zip archive"),
-    (b"\x1f\x8b\x08" + bytes(30), "gzip"),
+    (b"%PDF-1.7\n1 0 obj\n", "a PDF"), (b"\x89PNG\r\n\x1a\n" + bytes(100), "a PNG picture"),
+    (b"PK\x05\x06" + bytes(18), "a zip archive"), (b"\x1f\x8b\x08" + bytes(30), "gzip"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "save it as .xlsx"),
-    (b"<!DOCTYPE html><html></html>", "a web page"),
-    (bytes(range(256)) * 20, "no text"),
-    (b"", "empty"),
-    (b" \n\n", "empty"),
-    (HEAD.encode(), "nobody below it"),
-    (b"x" * 2_100_000, "line of the file is longer"),
+    (b"<!DOCTYPE html><html></html>", "a web page"), (bytes(range(256)) * 20, "no text"), (b"", "empty"),
+    (b" \n\n", "empty"), (HEAD.encode(), "nobody below it"), (b"x" * 2_100_000, "line of the file is longer"),
     (f"{MANY_COLUMNS}\n{MANY_COLUMNS}\n".encode(), "10,000 columns"),
     (f"{MANY_COLUMNS}\n{MANY_COLUMNS}\n".encode(), f"{MAX_COLUMNS:,}"),
-)
+)  # fmt: skip
 
 
 def test_a_file_that_is_no_table_of_people_is_refused(subtests: pytest.Subtests) -> None:
@@ -265,13 +259,9 @@ def test_rows_that_could_not_be_read_are_rejected_with_the_others() -> None:
 
 
 ARRAYS: tuple[tuple[tuple[str | None, ...] | None, str | None], ...] = (
-    (None, None),
-    ((), "{}"),
-    (("A", None, "B C"), '{"A",NULL,"B C"}'),
-    ((None,), "{NULL}"),
-    (('A "B"', "C\\D"), '{"A \\"B\\"","C\\\\D"}'),
-    (("A\tB",), '{"A\tB"}'),
-)
+    (None, None), ((), "{}"), (("A", None, "B C"), '{"A",NULL,"B C"}'), ((None,), "{NULL}"),
+    (('A "B"', "C\\D"), '{"A \\"B\\"","C\\\\D"}'), (("A\tB",), '{"A\tB"}'),
+)  # fmt: skip
 
 
 def test_what_copy_would_take_for_a_sign_of_its_own_comes_through(subtests: pytest.Subtests) -> None:

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from quillpost.app import bootstrap
-from quillpost.cli.handwriting import draw_gallery
+from quillpost.cli import handwriting
 from quillpost.core.settings import Settings
 from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.rendering.decoder.service import DecoderSandbox
@@ -60,30 +60,24 @@ def test_preparing_makes_what_is_missing_and_nothing_else(faces: Path, quillpost
     assert (again.code, again.out) == (0, "All hands are ready.\n")
 
 
-def test_of_two_that_prepare_one_folder_the_second_leaves_the_work_to_the_first(
-    faces: Path, quillpost: Quillpost
+def test_hands_are_not_prepared_where_another_is_at_it_or_no_file_can_be_written(
+    faces: Path, tmp_path: Path, quillpost: Quillpost
 ) -> None:
     with (faces / ".preparing").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         outcome = quillpost("hands", "--prepare", faces_folder=faces)
-    assert outcome.code == 0
-    assert "another process" in outcome.out
+    assert (outcome.code, "another process" in outcome.out) == (0, True)
     assert not file_of(GRACE, faces).exists()
-
-
-def test_a_folder_that_cannot_be_used_is_one_sentence(tmp_path: Path, quillpost: Quillpost) -> None:
     file = tmp_path / "a file"
     file.touch()
     outcome = quillpost("hands", "--prepare", faces_folder=file / "faces")
-    assert outcome.is_one_sentence()
-    assert str(file) in outcome.err
+    assert (outcome.is_one_sentence(), str(file) in outcome.err) == (True, True)
     assert quillpost("hands", file / "gallery").is_one_sentence()
 
 
 def test_a_helper_whose_service_is_gone_ends_at_once() -> None:
     command = [sys.executable, "-m", "quillpost", "hands", "--prepare", "--beside", "1"]
-    ended = subprocess.run(command, capture_output=True, check=False)
-    assert ended.returncode == -9
+    assert subprocess.run(command, capture_output=True, check=False).returncode == -9
 
 
 class FewFonts(FontSources):
@@ -94,14 +88,13 @@ class FewFonts(FontSources):
 
 
 def test_the_gallery_shows_every_hand_and_every_side_of_every_piece(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, faces: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(handwriting, "PRODUCT_DPI", 36)
     kept = bootstrap.build_hands(Settings())
-    faces = tmp_path / "faces"
-    stock(faces, without=[GRACE])
     file_of(GRACE, faces).write_bytes(kept.prepare_face(GRACE).to_bytes())
     few = Hands(FewFonts(NO_PACKAGES), FaceFolder(faces))
-    draw_gallery(Renderer(few, load_shipped_products(), sandbox=DecoderSandbox()), tmp_path / "gallery")
+    handwriting.draw_gallery(Renderer(few, load_shipped_products(), sandbox=DecoderSandbox()), tmp_path / "gallery")
     assert_complete(tmp_path / "gallery", [DEFAULT_STYLE, GRACE])
     assert (tmp_path / "gallery" / "index.html").as_uri() in capsys.readouterr().out
 

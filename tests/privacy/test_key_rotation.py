@@ -1,5 +1,6 @@
 """The key is changed, and everything is sealed anew, while all else goes on."""
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -38,14 +39,14 @@ from support.giftcard_orders import (
 )
 from support.sign_in import DANA, enroll_second_factor
 
-CARD = next(column for column in ENCRYPTED_COLUMNS if str(column) == "giftcards.card_sealed")
 WAITING = """select count(*) from pg_stat_activity
               where datname = current_database() and state = 'idle in transaction'"""
 HOOK = next(column for column in ENCRYPTED_COLUMNS if str(column) == "webhooks.secret_sealed")
 
 
 @pytest.fixture
-def key_file(container: Container, tmp_path: Path) -> KeyFile:
+def key_file(conninfo: str, container: Container, tmp_path: Path) -> KeyFile:
+    """Of a service of the test's own."""
     return KeyFile(tmp_path / "home" / "secret.key")
 
 
@@ -80,22 +81,34 @@ def subscribe(owner: Account) -> int:
     return int(made.json()["id"])
 
 
-@pytest.fixture
-def everything(container: Container, owner: Account) -> None:
-    """Something is sealed in every place that there is."""
+def request_reset(container: Container, owner: Account) -> int:
+    """A letter with a link; whose it is."""
+    user, context = make_user(container, owner.id, DANA), container.sign_in_context
+    passwords.request_reset(context, DANA, base_url=container.base_url, address="192.0.2.1", now=container.clock())
+    return user
+
+
+def encryptor_that_first(act: Callable[[], object], keys: Sequence[bytes]) -> Encryptor:
+    class Interrupted(Encryptor):
+        def encrypt(self, plain: bytes, *, context: str) -> bytes:
+            act()
+            return super().encrypt(plain, context=context)
+
+    return Interrupted.from_keys(keys)
+
+
+def encrypt_in_every_place(container: Container, owner: Account) -> int:
+    """The batch that has an encrypted print file."""
     hook = subscribe(owner)
     again = {"Idempotency-Key": "once"}
     assert owner.post(f"/webhooks/{hook}/rotate-secret", headers=again).status_code == 200
-    assert owner.post("/mailing-lists", {"name": "Neighbours"}).status_code in (200, 201)
-    person = make_user(container, owner.id, DANA)
-    enroll_second_factor(container, person)
-    passwords.request_reset(
-        container.sign_in_context, DANA, base_url=container.base_url, address="192.0.2.1", now=container.clock()
-    )
+    assert owner.post("/mailing-lists", {"name": "Neighbors"}).status_code in (200, 201)
+    enroll_second_factor(container, request_reset(container, owner))
     whom = parse_subject({"email": "jane@example.com", "address": None})
     with container.db.system_transaction() as tx:
         erasure_service.erase_subject(tx, container.encryptor, Tenant(owner.id), whom, now=container.clock())
     issue_order_cards(container, send_giftcards(owner))
+    return encrypted_file(container)
 
 
 def test_every_sealed_column_of_the_schema_is_known(conninfo: str) -> None:
@@ -113,13 +126,13 @@ def test_every_sealed_column_of_the_schema_is_known(conninfo: str) -> None:
     assert flagged == [("idempotency_keys",)], "another table says of a column whether it is sealed"
 
 
-@pytest.mark.usefixtures("everything")
 def test_everything_opens_under_the_new_key_alone_and_nothing_under_the_old(
-    container: Container, key_file: KeyFile
+    container: Container, owner: Account, key_file: KeyFile
 ) -> None:
+    batch = encrypt_in_every_place(container, owner)
     before = counts(container)
     [old] = key_file.read_keys()
-    assert before.keys() == {str(column) for column in ENCRYPTED_COLUMNS}, "nothing is sealed in one of the places"
+    assert before.keys() == {PRINT_FILES, *map(str, ENCRYPTED_COLUMNS)}, "nothing is sealed in one of the places"
     plain = {
         str(column): {key: container.encryptor.decrypt(value, context=where) for key, (where, value) in found.items()}
         for column in ENCRYPTED_COLUMNS
@@ -136,6 +149,8 @@ def test_everything_opens_under_the_new_key_alone_and_nothing_under_the_old(
             assert alone.decrypt(value, context=where) == plain[str(column)][key]
             with pytest.raises(DecryptionFailed):
                 Encryptor.from_keys([old]).decrypt(value, context=where)
+    files = BatchFileStorage(container.storage.store, alone)
+    assert files.read_file(batch, "print.pdf", is_secret=True) == b"%PDF"
     assert reseal_everything(container) == RotationCount(), "what was done is done again"
 
 
@@ -145,21 +160,21 @@ def test_a_value_that_was_changed_meanwhile_is_left_alone(
     subscribe(owner)
     key_file.add_key()
 
-    class Interrupted(Encryptor):
-        def encrypt(self, plain: bytes, *, context: str) -> bytes:
-            with container.db.system_transaction() as tx:
-                tx.execute(sa.update(webhooks).values(secret_sealed=b"changed meanwhile"))
-            return super().encrypt(plain, context=context)
+    def change() -> None:
+        with container.db.system_transaction() as tx:
+            tx.execute(sa.update(webhooks).values(secret_sealed=b"changed meanwhile"))
 
-    [done] = encrypted_columns.reencrypt(container.db, Interrupted.from_keys(key_file.read_keys()), HOOK)
+    encryptor = encryptor_that_first(change, key_file.read_keys())
+    [done] = encrypted_columns.reencrypt(container.db, encryptor, HOOK)
     assert (done.reencrypted, done.skipped) == (0, 1)
     with container.db.system_transaction() as tx:
         assert bytes(tx.execute(sa.select(webhooks.c.secret_sealed)).scalar_one()) == b"changed meanwhile"
 
 
-def test_nobody_is_waited_for_but_at_the_end(container: Container, owner: Account, key_file: KeyFile) -> None:
-    subscribe(owner)
-    held, other = subscribe(owner), subscribe(owner)
+def test_nobody_is_waited_for_but_at_the_end_and_not_for_ever(
+    container: Container, owner: Account, key_file: KeyFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, held, _ = (subscribe(owner) for _ in range(3))
     key_file.add_key()
     with container.db.system_transaction() as tx:
         tx.execute(sa.select(webhooks.c.id).where(webhooks.c.id == held).with_for_update())
@@ -170,9 +185,13 @@ def test_nobody_is_waited_for_but_at_the_end(container: Container, owner: Accoun
             tx.execute(sa.update(webhooks).where(webhooks.c.id == held).values(description="mine"))
             tx.commit()
             assert waits.result().reencrypted == 1
-    assert other
     with container.db.system_transaction() as tx:
         assert not has_outdated_values(tx, HOOK, container.encryptor.current_header)
+    monkeypatch.setattr(encrypted_columns, "LOCK_TIMEOUT", "50ms")
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(webhooks).values(description="being written"))
+        assert not encrypted_columns.wait_for_writers(container.db, webhooks)
+    assert encrypted_columns.wait_for_writers(container.db, webhooks)
 
 
 def test_what_no_key_opens_stays_and_is_counted(container: Container, owner: Account, key_file: KeyFile) -> None:
@@ -203,17 +222,6 @@ def test_every_row_is_met_once_however_many_there_are(
     assert by_place == {"webhooks.secret_sealed": [2] * 4, "idempotency_keys.answer_body": [2, 2]}
 
 
-def test_an_encrypted_print_file_is_reencrypted(container: Container, key_file: KeyFile) -> None:
-    batch = encrypted_file(container)
-    [old] = key_file.read_keys()
-    new = key_file.add_key()
-    assert counts(container) == {PRINT_FILES: {key_fingerprint(old): 1}}
-    assert reseal_everything(container).reencrypted == 1
-    assert counts(container) == {PRINT_FILES: {new: 1}}
-    alone = BatchFileStorage(container.storage.store, Encryptor.from_keys(key_file.read_keys()[:1]))
-    assert alone.read_file(batch, "print.pdf", is_secret=True) == b"%PDF"
-
-
 def test_no_transaction_waits_for_the_file_store(
     container: Container, conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,29 +245,16 @@ def test_a_print_file_whose_time_came_while_it_was_sealed_is_removed_again(
     batch = encrypted_file(container)
     key_file.add_key()
 
-    class Interrupted(Encryptor):
-        def encrypt(self, plain: bytes, *, context: str) -> bytes:
-            with container.db.system_transaction() as tx:
-                tx.execute(sa.text("delete from batch_files"))
-            container.storage.store.delete(f"batches/{batch}/print.pdf")
-            return super().encrypt(plain, context=context)
+    def remove() -> None:
+        with container.db.system_transaction() as tx:
+            tx.execute(sa.text("delete from batch_files"))
+        container.storage.store.delete(f"batches/{batch}/print.pdf")
 
-    files = BatchFileStorage(container.storage.store, Interrupted.from_keys(key_file.read_keys()))
+    files = BatchFileStorage(container.storage.store, encryptor_that_first(remove, key_file.read_keys()))
     assert [place for place, _ in reencrypt_all(container.db, files, now=container.clock())] == [PRINT_FILES]
     with container.db.system_transaction() as tx:
         queued = list(tx.execute(sa.select(erasing_files.c.key)).scalars())
     assert queued == [f"batches/{batch}/print.pdf"]
-
-
-def test_whoever_writes_is_waited_for_and_not_for_ever(
-    container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    subscribe(owner)
-    monkeypatch.setattr(encrypted_columns, "LOCK_TIMEOUT", "50ms")
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(webhooks).values(description="being written"))
-        assert not encrypted_columns.wait_for_writers(container.db, webhooks)
-    assert encrypted_columns.wait_for_writers(container.db, webhooks)
 
 
 CARDS = 60
@@ -322,10 +317,7 @@ def test_cards_are_sent_issued_and_claimed_while_the_key_is_changed(
 def test_a_letter_that_is_tried_again_does_not_bring_an_old_seal_back(
     container: Container, owner: Account, key_file: KeyFile
 ) -> None:
-    make_user(container, owner.id, DANA)
-    passwords.request_reset(
-        container.sign_in_context, DANA, base_url=container.base_url, address="192.0.2.1", now=container.clock()
-    )
+    request_reset(container, owner)
     now = container.clock()
     with container.db.system_transaction() as tx:
         [notice] = outbox.claim_due_notifications(tx, "mail", limit=1, leased_until=now, now=now)

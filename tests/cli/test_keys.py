@@ -1,8 +1,6 @@
 """Changing the key from the command line: at each moment it says what to do next."""
 
 import base64
-import gzip
-import io
 import json
 import os
 import stat
@@ -10,7 +8,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-import psycopg
 import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
@@ -35,14 +32,14 @@ Keys = Callable[..., CommandResult]
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
+def keys(conninfo: str, beside: Quillpost) -> Keys:
+    """`quillpost keys` with these words, beside a service of the test's own."""
+    return lambda *words, **settings: beside("keys", *words, **settings)
 
 
 @pytest.fixture
-def keys(quillpost: Quillpost, conninfo: str, home: Path) -> Keys:
-    """`quillpost keys` with these words, beside the running service."""
-    return lambda *words, **settings: quillpost("keys", *words, home=home, database_url=conninfo, **settings)
+def file(keys: Keys, home: Path) -> KeyFile:
+    return KeyFile(home / "secret.key")
 
 
 @pytest.fixture
@@ -63,10 +60,9 @@ def secret_of(container: Container, hook: int, encryptor: Encryptor) -> str:
 
 
 def test_a_key_in_the_file_is_changed_and_the_former_one_forgotten(
-    container: Container, owner: Account, hook: int, keys: Keys, home: Path, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Account, hook: int, keys: Keys, file: KeyFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     operator = make_operator(container, owner.http)
-    file = KeyFile(home / "secret.key")
     [old] = file.read_keys()
     secret = secret_of(container, hook, container.encryptor)
     first = key_fingerprint(old)
@@ -102,8 +98,7 @@ def test_a_key_in_the_file_is_changed_and_the_former_one_forgotten(
     with container.db.system_transaction() as tx:
         tx.execute(sa.text("lock table batch_files in row exclusive mode"))
         refuses(first, "writes to batch_files")
-    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
-    declined = keys("forget", first)
+    declined = keys("forget", first, stdin=b"n\n")
     assert (declined.code, len(file.read_keys())) == (1, 2)
     for what in ("unsubscribe", "links to files", "pages", "browsers", "receiver", "FILE.key"):
         assert what in declined.out
@@ -125,9 +120,10 @@ def let_an_hour_pass(file: KeyFile) -> None:
     os.utime(file.path, (then.timestamp(), then.timestamp()))
 
 
-def test_keys_in_the_environment_are_changed_by_hand(container: Container, hook: int, keys: Keys, home: Path) -> None:
-    [old] = KeyFile(home / "secret.key").read_keys()
-    new = b"n" * 32
+def test_keys_in_the_environment_are_changed_by_hand(
+    container: Container, hook: int, keys: Keys, file: KeyFile
+) -> None:
+    [old], new = file.read_keys(), b"n" * 32
     refused = keys("new", secret_key=given(old))
     assert (refused.is_one_sentence(), "as the last" in refused.err) == (True, True)
     done = keys("reseal", secret_key=given(new, old))
@@ -140,64 +136,58 @@ def test_keys_in_the_environment_are_changed_by_hand(container: Container, hook:
 @pytest.mark.parametrize(
     ("ids", "sealed_under", "step"),
     [
-        (("old",), "old", "as the last"),
-        (("old", "new"), "old", "make it the first"),
-        (("new", "old"), "old", "once every machine has been started anew"),
-        (("new", "old"), "new", "remove it there"),
-        (("new",), "new", "All is well"),
-        (("new",), "old", "bring the key old back"),
+        (("old",), "old", "as the last"), (("old", "new"), "old", "make it the first"),
+        (("new", "old"), "old", "once every machine has been started anew"), (("new", "old"), "new", "remove it there"),
+        (("new",), "new", "All is well"), (("new",), "old", "bring the key old back"),
     ],
-)
+)  # fmt: skip
 def test_each_next_step_with_keys_in_the_environment_is_described(
     ids: tuple[str, ...], sealed_under: str, step: str
 ) -> None:
     assert step in KeyUsage(ids, {"webhooks.secret_sealed": {sealed_under: 1}}, is_key_file=False).describe_next_step()
 
 
-def test_a_missing_key_file_is_reported_and_not_replaced(hook: int, keys: Keys, home: Path) -> None:
-    (home / "secret.key").unlink()
-    refused = keys("list")
-    assert (refused.is_one_sentence(), "FILE.key" in refused.err) == (True, True), refused
-    assert not (home / "secret.key").exists()
-
-
-def test_every_start_warns_of_a_key_file_that_others_may_read(container: Container, home: Path) -> None:
-    settings = Settings(home=home)
+@pytest.mark.usefixtures("hook")
+def test_a_key_file_that_others_may_read_or_that_is_missing_is_reported(keys: Keys, file: KeyFile) -> None:
+    settings = Settings(home=file.path.parent)
     with capture_logs() as logs:
         warn_if_key_file_exposed(settings)
         assert logs == []
-        (home / "secret.key").chmod(0o644)
+        file.path.chmod(0o644)
         warn_if_key_file_exposed(settings)
     assert [(line["event"], line["log_level"]) for line in logs] == [("keys.file_exposed", "warning")]
+    file.path.unlink()
+    refused = keys("list")
+    assert (refused.is_one_sentence(), "FILE.key" in refused.err) == (True, True), refused
+    assert not file.path.exists(), "it is not replaced"
 
 
 def test_an_undecryptable_value_is_reported_and_the_rest_is_reencrypted(
-    container: Container, owner: Account, hook: int, keys: Keys, home: Path
+    container: Container, owner: Account, hook: int, keys: Keys, file: KeyFile
 ) -> None:
     other = int(owner.post("/webhooks", {"url": "https://example.com/2", "type": "*"}).json()["id"])
-    [key] = KeyFile(home / "secret.key").read_keys()
-    strange = Encryptor({key_fingerprint(key): b"?" * 32}, key_fingerprint(key)).encrypt(
-        b"x", context=secret_context(other)
-    )
+    [key] = file.read_keys()
+    wrong = Encryptor({key_fingerprint(key): b"?" * 32}, key_fingerprint(key))
+    strange = wrong.encrypt(b"x", context=secret_context(other))
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(webhooks).where(webhooks.c.id == other).values(secret_sealed=strange))
     assert keys("new").code == 0
     done = keys("reseal")
     assert (done.code, "1 value could not be opened" in done.err) == (1, True)
-    assert secret_of(container, hook, Encryptor.from_keys(KeyFile(home / "secret.key").read_keys()[:1]))
-    let_an_hour_pass(KeyFile(home / "secret.key"))
+    assert secret_of(container, hook, Encryptor.from_keys(file.read_keys()[:1]))
+    let_an_hour_pass(file)
     assert "may still need" in keys("forget", key_fingerprint(key), "--yes").err
 
 
 def test_the_doctor_sees_that_a_former_key_is_still_needed(
-    container: Container, owner: Account, keys: Keys, home: Path
+    container: Container, owner: Account, keys: Keys, file: KeyFile
 ) -> None:
-    assert owner.post("/mailing-lists", {"name": "Neighbours"}).status_code in (200, 201)
+    assert owner.post("/mailing-lists", {"name": "Neighbors"}).status_code in (200, 201)
     batch = encrypted_file(container)
 
     def finding() -> DoctorFinding:
         with container.db.system_transaction() as tx:
-            [found] = check_key(Settings(home=home), tx)
+            [found] = check_key(Settings(home=file.path.parent), tx)
         return found
 
     assert finding().status == "ok"
@@ -211,39 +201,5 @@ def test_the_doctor_sees_that_a_former_key_is_still_needed(
     assert (finding().status, "and print files still need" in finding().message) == ("warning", True)
     container.storage.store.put(batch_file_key(batch, "print.pdf"), now)
     assert (finding().status, "2 keys" in finding().message) == ("ok", True)
-    (home / "secret.key").write_text("00" * 32)
+    file.path.write_text("00" * 32)
     assert (finding().status, "does not open" in finding().message) == ("broken", True)
-
-
-def test_a_backup_in_the_middle_of_a_change_brings_everything_back(
-    hook: int, keys: Keys, quillpost: Quillpost, conninfo: str, blank: str, home: Path, tmp_path: Path
-) -> None:
-    assert keys("new").code == 0
-    file = tmp_path / "b.qpb"
-    planted = tmp_path / "b.qpb.key.part"
-    planted.touch()
-    planted.chmod(0o666)
-    assert quillpost("backup", file, home=home, database_url=conninfo).code == 0
-    saved = file.with_name("b.qpb.key")
-    assert saved.read_bytes() == (home / "secret.key").read_bytes()
-    assert (stat.S_IMODE(saved.stat().st_mode), planted.read_bytes()) == (0o600, b"")
-    new, old = KeyFile(saved).read_keys()
-    everything = gzip.decompress(file.read_bytes())
-    assert not any(spelling in everything for key in (new, old) for spelling in (key, key.hex().encode()))
-
-    place = {"home": tmp_path / "one-home", "database_url": blank}
-    restored = quillpost("restore", file, **place, secret_key=given(new))  # the current one alone
-    assert (restored.code, "A former key" in restored.out) == (0, True), restored
-    shown = quillpost("keys", "list", **place, secret_key=given(new))
-    assert f"bring the key {key_fingerprint(old)}" in shown.out
-
-    with psycopg.connect(conninfo, autocommit=True) as admin:
-        admin.execute("drop database blank with (force)")
-        admin.execute("create database blank")
-    place["home"] = other = tmp_path / "other-home"
-    restored = quillpost("restore", file, **place)
-    assert (restored.code, "A former key" in restored.out) == (0, False), restored
-    assert (other / "secret.key").read_bytes() == saved.read_bytes()
-    assert stat.S_IMODE(other.stat().st_mode) == 0o700
-    found = quillpost("keys", "reseal", **place)
-    assert (found.code, "1 value sealed anew" in found.out) == (0, True)

@@ -1,0 +1,321 @@
+"""How commands start, how a server greets its first user and gives each call its turn, and how it stops."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+import typer
+from starlette.types import Message, Receive, Scope, Send
+
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.accounts.users import invitations
+from quillpost.accounts.users.service import list_members
+from quillpost.app import bootstrap, runtime
+from quillpost.app.bootstrap import build_outbound_guard, publish_receiver_address, read_receiver_addresses
+from quillpost.app.container import Container
+from quillpost.cli import COMMANDS, app, build_full_app, server
+from quillpost.cli.welcome import ACCOUNT_EMAIL, Welcome, prepare_welcome
+from quillpost.core.database.tables.base import accounts
+from quillpost.core.database.tables.notifications import deliveries, webhooks
+from quillpost.core.encryption import DecryptionFailed, Encryptor, KeyFile
+from quillpost.core.errors import Unavailable
+from quillpost.core.requests import STOPPING_MESSAGE, Shutdown
+from quillpost.core.settings import Settings
+from quillpost.notifications.webhooks.service import decrypt_secret, send_sample_event
+from quillpost.web.middleware.admission import Admission
+from quillpost.web.middleware.requests import RequestMiddleware
+from support.browser_sessions import sign_in_browser
+from support.cli_results import Quillpost
+from support.test_client import TestClient
+from support.webhook_log import back_off
+
+PASSWORD = "a card for every neighbor"
+LIBRARIES = ("sqlalchemy", "pydantic", "alembic", "paramiko", "aiohttp", "numpy", "pikepdf", "fastapi")
+
+LOOK = f"""
+import importlib, json, sys
+from quillpost.cli import app
+def loaded():
+    return [name for name in {LIBRARIES} if name in sys.modules]
+app(["--help"], standalone_mode=False)
+found = {{"--help": loaded()}}
+for module in ("recipients", "worker"):
+    importlib.import_module("quillpost.cli." + module)
+    found[module] = loaded()
+print(json.dumps(found), file=sys.stderr)
+"""
+
+
+def test_help_says_of_every_command_what_the_command_says_of_itself(
+    quillpost: Quillpost, subtests: pytest.Subtests
+) -> None:
+    announced = typer.main.get_group(app).commands
+    real = typer.main.get_group(build_full_app()).commands
+    assert {name: command.help for name, command in announced.items()} == {
+        name: (command.help or "").partition("\n\n")[0].replace("\n", " ") for name, command in real.items()
+    }
+    assert list(announced) == list(real)
+    for name in COMMANDS:
+        with subtests.test(name):
+            shown = quillpost(name, "--help")
+            assert (shown.code, f"Usage: quillpost {name}" in shown.out) == (0, True)
+    refused = quillpost("lsts")
+    assert (refused.code, "No such command 'lsts'. Did you mean 'lists'?" in refused.err) == (2, True)
+
+
+def test_a_command_loads_no_library_that_only_others_need() -> None:
+    run = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=True)
+    assert json.loads(run.stderr) == {
+        "--help": [],
+        "recipients": ["sqlalchemy", "pydantic"],
+        "worker": ["sqlalchemy", "pydantic", "aiohttp", "numpy"],
+    }
+
+
+def test_threads_of_a_server_change_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server whose threads compute leaves light calls their turn."""
+    chosen: list[float] = []
+    monkeypatch.setattr(sys, "setswitchinterval", chosen.append)
+    monkeypatch.setattr(bootstrap, "build_container", lambda *_: None)
+    monkeypatch.setattr(runtime, "warn_if_key_file_exposed", lambda *_: None)
+    monkeypatch.setattr(server, "create_app", lambda *_: None)
+    monkeypatch.setenv("QUILLPOST_SERVE_JOBS", "no")
+    server._create_application(Settings(), "nowhere")
+    assert chosen == [server.THREAD_SWITCH_SECONDS]
+    assert server.THREAD_SWITCH_SECONDS < 0.001
+
+
+Greet = Callable[..., Welcome]
+
+
+@pytest.fixture
+def greet(conninfo: str, home: Path) -> Greet:
+    """A start on a home that was used before, with a database of the test's own."""
+
+    def run(**changes: object) -> Welcome:
+        return prepare_welcome(settings_of(home, **changes), conninfo)
+
+    return run
+
+
+def settings_of(home: Path, **changes: object) -> Settings:
+    return Settings.model_validate({"home": home, "receiver": True, "port": 9001} | changes)
+
+
+def subscriptions(container: Container) -> list[Any]:
+    with container.db.system_transaction() as tx:
+        return list(tx.execute(sa.select(webhooks).order_by(webhooks.c.id)))
+
+
+def first_account(container: Container) -> int:
+    with container.db.system_transaction() as tx:
+        return int(tx.execute(sa.select(accounts.c.id)).scalar_one())
+
+
+def audited(container: Container) -> list[Any]:
+    account_id = first_account(container)
+    with container.db.system_transaction() as tx:
+        return list(reversed(list_audit_entries(tx, account_id)))
+
+
+def test_the_greeting_has_a_link_until_somebody_has_joined(
+    greet: Greet,
+    http: TestClient,
+    container: Container,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def shown(greeting: Welcome) -> str:
+        greeting.print_message()
+        return capsys.readouterr().out
+
+    monkeypatch.setattr(invitations, "MAX_EMAILS_PER_DAY", 2)
+    here = {"base_url": "http://quillpost.test"}
+    first, *_, last = (greet(**here) for _ in range(4))
+    entries = audited(container)
+    assert [entry.act for entry in entries] == ["account.created", "token.created", "person.invited"]
+    assert {entry.actor for entry in entries} == {"the command line"}
+    assert dict(entries[1].about, id=1) == {"id": 1, "name": "first steps", "mode": "test"}
+    with container.db.system_transaction() as tx:
+        assert tx.exec_driver_sql("select count(*) from notices").scalar() == 0, "the address is nobody's"
+    assert first.join_url != last.join_url
+    assert f"  Set password {last.join_url}\n" in shown(last)
+    browser = sign_in_browser(http)
+    assert browser.get(str(first.join_url)).status_code == 404
+    assert ACCOUNT_EMAIL in browser.get(str(last.join_url)).text
+    browser.post(str(last.join_url), name="You", password=PASSWORD, again=PASSWORD)
+    account_id = first_account(container)
+    with container.db.system_transaction() as tx:
+        [member] = list_members(tx, account_id)
+    assert (member.email, member.role) == (ACCOUNT_EMAIL, "owner")
+    after = greet(**here)
+    assert after.join_url is None
+    assert "  Sign in      http://quillpost.test/sign-in\n" in shown(after)
+    assert after == last
+
+
+def test_the_receiver_page_is_subscribed_once_wherever_it_moves(greet: Greet, container: Container) -> None:
+    shown, again = greet(), greet()
+    assert shown == again
+    [before] = subscriptions(container)
+    assert before.url == f"{shown.receiver_url}/hook"
+    assert (before.type, before.mode, before.description) == ("*", "test", "Receiver page")
+    with container.db.system_transaction() as tx:
+        send_sample_event(tx, before.id, now=container.clock())
+        tx.execute(sa.update(webhooks).values(status="failing", last_error="Connection refused."))
+    back_off(container, before.id)
+    moved = greet(port=9002)  # and what waits for it goes along
+    [hook] = subscriptions(container)
+    assert (hook.id, hook.url) == (before.id, f"{moved.receiver_url}/hook")
+    assert ":9002/" in hook.url
+    assert (hook.status, hook.last_error) == ("active", None)
+    with container.db.system_transaction() as tx:
+        assert tx.execute(sa.select(deliveries.c.status)).scalars().all() == ["pending"]
+        queue = tx.execute(sa.text("select resting_until, due_at from webhook_lanes")).one()
+    assert (queue.resting_until, queue.due_at is not None) == (None, True)
+    public = greet(base_url="https://mail.example.com", host="0.0.0.0")
+    assert public.receiver_url is not None
+    assert public.receiver_url.startswith("https://mail.example.com/receiver/")
+    [hook] = subscriptions(container)
+    assert hook.url.startswith("http://127.0.0.1:9001/receiver/"), "events stay on this machine"
+
+
+def test_several_that_were_left_behind_become_one(greet: Greet, container: Container) -> None:
+    greet()
+    [first] = subscriptions(container)
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(webhooks).values(description="mine"))
+    greet(port=9002)
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(webhooks).values(description="Receiver page"))
+        tx.execute(
+            sa.insert(webhooks).values(
+                {name: value for name, value in first._mapping.items() if name != "id"}
+                | {"url": "https://example.com/hook"}
+            )
+        )
+    greet(port=9002)
+    urls = [hook.url for hook in subscriptions(container)]
+    assert [url.partition("/receiver")[0] for url in urls] == ["http://127.0.0.1:9002", "https://example.com/hook"]
+
+
+def test_under_another_key_the_subscription_is_replaced(greet: Greet, home: Path, container: Container) -> None:
+    before = greet()
+    [old] = subscriptions(container)
+    former = Encryptor.from_keys(KeyFile(home / "secret.key").read_keys())
+    (home / "secret.key").write_text("00" * 32)
+    after = greet()
+    assert after.receiver_url != before.receiver_url
+    [hook] = subscriptions(container)
+    assert (hook.id == old.id, hook.url) == (False, f"{after.receiver_url}/hook")
+    assert decrypt_secret(Encryptor.from_keys([bytes(32)]), hook.id, bytes(hook.secret_sealed))
+    with pytest.raises(DecryptionFailed):
+        decrypt_secret(former, hook.id, bytes(hook.secret_sealed))
+
+
+def test_whoever_delivers_beside_the_server_finds_the_receiver(tmp_path: Path) -> None:
+    home = tmp_path
+    beside = settings_of(home, receiver=False, port=8025)
+    assert read_receiver_addresses(beside) == set()
+    publish_receiver_address(settings_of(home))
+    assert read_receiver_addresses(beside) == {("127.0.0.1", 9001)}
+    assert build_outbound_guard(beside).check_url("http://127.0.0.1:9001/receiver/x/hook") is None
+    assert build_outbound_guard(beside).check_url("http://127.0.0.1:9002/") is not None
+    (home / "receiver-place").write_text("nonsense")
+    assert read_receiver_addresses(beside) == set()
+    publish_receiver_address(settings_of(home))
+    publish_receiver_address(settings_of(home, receiver=False))
+    assert read_receiver_addresses(beside) == set()
+
+
+def test_when_the_time_is_over_no_request_commits_but_a_job_does(
+    container: Container, account: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quillpost.core.requests.COMMIT_SECONDS", 0)
+    mine = accounts.c.id == account
+
+    def rename(name: str) -> None:
+        with container.db.system_transaction() as tx:
+            tx.execute(sa.update(accounts).where(mine).values(name=name))
+
+    async def request() -> Shutdown:
+        shutdown = Shutdown()
+        shutdown.begin()
+        while not shutdown.commits_ended.is_set():
+            await asyncio.sleep(0)
+        with shutdown.request_context(), pytest.raises(Unavailable, match="stopping"):
+            await asyncio.to_thread(rename, "By a request")
+        return shutdown
+
+    def name() -> str:
+        with container.db.system_transaction() as tx:
+            return str(tx.execute(sa.select(accounts.c.name).where(mine)).scalar_one())
+
+    rename("Dana")
+    assert asyncio.run(request()).has_begun
+    assert name() == "Dana"
+    rename("By a job")
+    assert name() == "By a job"
+
+
+def test_what_is_done_first_is_done_once() -> None:
+    async def story() -> list[str]:
+        shutdown, done = Shutdown(), list[str]()
+        shutdown.on_begin(lambda: done.append("streams end"))
+        shutdown.begin()
+        shutdown.begin()
+        return done
+
+    assert asyncio.run(story()) == ["streams end"]
+
+
+def test_whoever_waits_is_sent_away_and_whoever_was_inside_may_finish() -> None:
+    async def story() -> None:
+        admission = Admission(max_per_caller=1, max_wait_seconds=3_600)
+        inside, waiting = admission.create_ticket("A"), admission.create_ticket("A")
+        await inside.enter()
+        turn = asyncio.create_task(waiting.enter())
+        await asyncio.sleep(0)
+        admission.close()
+        with pytest.raises(Unavailable, match="stopping"):
+            await turn
+        with pytest.raises(Unavailable, match="stopping"):
+            await admission.create_ticket("B").enter()
+        inside.leave()
+        await inside.enter()
+
+    asyncio.run(story())
+
+
+def test_abandoned_requests_are_answered_with_503() -> None:
+    async def story() -> list[Message]:
+        shutdown, got, is_working = Shutdown(), list[Message](), asyncio.Event()
+
+        async def work(_scope: Scope, _receive: Receive, _send: Send) -> None:
+            is_working.set()
+            await asyncio.Event().wait()
+
+        async def send(message: Message) -> None:
+            got.append(message)
+
+        async def receive() -> Message:
+            return {"type": "http.request"}
+
+        scope = {"type": "http", "method": "POST", "path": "/api/v2/x", "headers": [], "scheme": "http",
+                 "query_string": b""}  # fmt: skip
+        request = asyncio.create_task(RequestMiddleware(work, shutdown)(scope, receive, send))
+        await is_working.wait()
+        shutdown.begin()
+        request.cancel()
+        await request
+        return got
+
+    start, body = asyncio.run(story())
+    assert (start["status"], dict(start["headers"])[b"retry-after"]) == (503, b"5")
+    assert STOPPING_MESSAGE.encode() in body["body"]
