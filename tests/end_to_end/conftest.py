@@ -14,6 +14,13 @@ from support.process_deaths import MortalService
 from support.processes import CommandRunner
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Processes take their time to start on a machine that is busy with much else."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
+
+
 @pytest.fixture(scope="session")
 def command_runner() -> Iterator[CommandRunner]:
     folder = Path(tempfile.mkdtemp(prefix="quillpost-nursery-"))

@@ -54,12 +54,15 @@ def running(conninfo: str, *tasks: Task) -> Iterator[None]:
         thread.join()
 
 
-def statuses(db: Database, task: str) -> list[str]:
+def enqueue(db: Database, task: str, *, number: int = 1) -> None:
     with db.system_transaction() as tx:
-        rows = tx.execute(
-            sa.text("select status::text from procrastinate_jobs where task_name = :task order by id"), {"task": task}
-        )
-        return list(rows.scalars())
+        jobs.enqueue(tx, task, number=number)
+
+
+def statuses(db: Database, task: str) -> list[str]:
+    query = sa.text("select status::text from procrastinate_jobs where task_name = :task order by id")
+    with db.system_transaction() as tx:
+        return list(tx.execute(query, {"task": task}).scalars())
 
 
 def signalling(event: threading.Event) -> Callable[..., None]:
@@ -69,19 +72,16 @@ def signalling(event: threading.Event) -> Callable[..., None]:
     return run
 
 
-def test_a_job_of_a_transaction_that_rolls_back_does_not_exist(db: Database) -> None:
-    def fail_after_deferring() -> None:
+def test_a_job_exists_exactly_if_its_transaction_is_committed(db: Database, conninfo: str) -> None:
+    def enqueue_and_fail() -> None:
         with db.system_transaction() as tx:
             jobs.enqueue(tx, "greet", number=1)
             jobs.enqueue_unique(tx, "look", at=tx.execute(sa.text("select now()")).scalar_one())
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        fail_after_deferring()
+        enqueue_and_fail()
     assert statuses(db, "greet") == statuses(db, "look") == []
-
-
-def test_a_job_runs_once_its_transaction_has_committed(db: Database, conninfo: str) -> None:
     ran = threading.Event()
     with running(conninfo, Task("greet", signalling(ran))):
         with db.system_transaction() as tx:
@@ -91,13 +91,9 @@ def test_a_job_runs_once_its_transaction_has_committed(db: Database, conninfo: s
         until(lambda: statuses(db, "greet") == ["succeeded"], what="the job done")
 
 
-def test_a_periodic_task_runs_by_itself(conninfo: str) -> None:
-    ran = threading.Event()
-    with running(conninfo, Task("tick", signalling(ran), cron="* * * * * *")):
-        assert ran.wait(30)
-
-
-def test_a_tick_that_finds_the_database_away_is_left_to_the_next(db: Database, conninfo: str) -> None:
+def test_a_periodic_task_runs_by_itself_and_leaves_it_to_the_next_tick_when_the_database_is_away(
+    db: Database, conninfo: str
+) -> None:
     def find_it_away() -> None:
         raise Unavailable("The database does not answer.")
 
@@ -106,19 +102,24 @@ def test_a_tick_that_finds_the_database_away_is_left_to_the_next(db: Database, c
     assert "failed" not in statuses(db, "tick")
 
 
-def test_a_job_that_fails_is_tried_again(db: Database, conninfo: str) -> None:
+def test_a_job_that_fails_is_tried_again_unless_its_workers_keep_dying(db: Database, conninfo: str) -> None:
     attempts: list[int] = []
+    ran = threading.Event()
 
     def fail_once(number: int) -> None:
         attempts.append(number)
         if len(attempts) == 1:
             raise InterruptedError
 
-    with running(conninfo, Task("stumble", fail_once)):
-        with db.system_transaction() as tx:
-            jobs.enqueue(tx, "stumble", number=7)
+    enqueue(db, "deadly")
+    with db.system_transaction() as tx:
+        tx.execute(sa.text("update procrastinate_jobs set attempts = 5, status = 'doing'"))
+    with running(conninfo, Task("stumble", fail_once), Task("deadly", signalling(ran))):
+        enqueue(db, "stumble", number=7)
         until(lambda: statuses(db, "stumble") == ["succeeded"], what="the job done")
+        until(lambda: statuses(db, "deadly") == ["failed"], what="the job set aside")
     assert attempts == [7, 7]
+    assert not ran.is_set()
 
 
 @pytest.mark.parametrize("outcome", ["done", "failed"])
@@ -135,26 +136,14 @@ def test_whoever_was_taken_for_dead_and_comes_late_goes_on(
             raise InterruptedError
 
     with capture_logs() as logs, running(conninfo, Task("slow", overtaken), Task("greet", signalling(ran))):
-        with db.system_transaction() as tx:
-            jobs.enqueue(tx, "slow", number=1)
+        enqueue(db, "slow")
         until(lambda: [line for line in logs if line["event"] == "jobs.ownership_lost"], what="it told")
-        with db.system_transaction() as tx:
-            jobs.enqueue(tx, "greet", number=1)
+        enqueue(db, "greet")
         assert ran.wait(30)
     gc.collect()  # where nobody has looked at a fault of a task, it is told when the task is forgotten
     assert statuses(db, "slow") == ["succeeded"]
     assert "jobs.worker_interrupted" not in [line["event"] for line in logs]
     assert "never retrieved" not in caplog.text
-
-
-def test_a_job_whose_workers_keep_dying_is_set_aside(db: Database, conninfo: str) -> None:
-    ran = threading.Event()
-    with db.system_transaction() as tx:
-        jobs.enqueue(tx, "deadly", number=1)
-        tx.execute(sa.text("update procrastinate_jobs set attempts = 5, status = 'doing'"))
-    with running(conninfo, Task("deadly", signalling(ran))):
-        until(lambda: statuses(db, "deadly") == ["failed"], what="the job set aside")
-    assert not ran.is_set()
 
 
 def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(db: Database, conninfo: str) -> None:
@@ -188,13 +177,11 @@ def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(db: D
 def test_a_worker_outlives_broken_connections(db: Database, conninfo: str) -> None:
     first, second = threading.Event(), threading.Event()
     with running(conninfo, Task("first", signalling(first)), Task("second", signalling(second))):
-        with db.system_transaction() as tx:
-            jobs.enqueue(tx, "first", number=1)
+        enqueue(db, "first")
         assert first.wait(30)
         with psycopg.connect(conninfo) as admin:
             admin.execute(BREAK_CONNECTIONS)
-        with db.system_transaction() as tx:
-            jobs.enqueue(tx, "second", number=1)
+        enqueue(db, "second")
         assert second.wait(30)
 
 
@@ -211,8 +198,7 @@ def test_an_unexpected_cancellation_ends_no_worker(
 
     monkeypatch.setattr(procrastinate.App, "open_async", open_async)
     with running(conninfo, Task("greet", signalling(done))):
-        with db.system_transaction() as tx:
-            jobs.enqueue(tx, "greet")
+        enqueue(db, "greet")
         assert done.wait(30)
 
 
@@ -247,6 +233,5 @@ def test_a_stuck_worker_is_restarted(db: Database, conninfo: str, monkeypatch: p
     monkeypatch.setattr(Worker, "_fetch_and_process_jobs", fetch_or_wait)
     with running(conninfo, Task("greet", signalling(done))):
         assert stuck.wait(30)
-        with db.system_transaction() as tx:
-            jobs.enqueue(tx, "greet")
+        enqueue(db, "greet")
         assert done.wait(30)

@@ -29,7 +29,7 @@ from support.event_receiver import EventReceiver
 from support.factories import make_operator, people, person, postcard
 from support.final_state import assert_all_ended_once
 from support.list_rows import make_list
-from support.processes import CommandRunner, answers, free_port, until
+from support.processes import PATIENCE, CommandRunner, answers, free_port, until
 from support.sender_office import SenderService, open_sender_service
 from support.service_cluster import VICTIMS, Cluster, ServiceProcesses
 from support.single_order_state import assert_all_events_arrived, assert_all_happened_once
@@ -135,9 +135,6 @@ def test_an_order_outlives_a_database_that_is_killed_and_one_that_is_stopped(
 
 
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 40))]
-PATIENCE = 100.0
-"""Seconds, on a machine that is busy with much else."""
-
 RESERVED = ("Returned", "Rerouted", "Lost", "Undeliverable", "Printer Failure")
 ABROAD = person(name="Jeanne", address="3 Rue Haute", city="Paris", province="", postal_code="75001", country="FR")
 EVERYONE = [
@@ -187,7 +184,7 @@ class RetryingClient:
     def _reprint(self) -> None:
         """What goes abroad is seen by nobody once it is printed, so it can always be printed again; what lies
         beside it only until the carrier has seen it."""
-        batch, item = until(self._handed, what="a batch with the printer", seconds=PATIENCE)
+        batch, item = until(self._handed, what="a batch with the printer")
         several: list[ReprintOptions] = [{"item_ids": [item]}, {"positions": [1]}]
         for number, pieces in enumerate(several):
             with suppress(QuillpostError):
@@ -212,7 +209,6 @@ def _client(token: str, url: str) -> Quillpost:
     )
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_piece_ends_once_whoever_dies(
     seed: int, cluster: Cluster, home: Path, receiver: EventReceiver, command_runner: CommandRunner
@@ -229,8 +225,8 @@ def test_every_piece_ends_once_whoever_dies(
                 time.sleep(fate.uniform(0.1, 1.6))  # the moment is the point, not the wait
                 house.kill(victim)
                 house.tend()
-            house.tend_until(deeds.done, what="all calls answered", seconds=PATIENCE)
-        house.tend_until(sender_service.has_ended, what="all orders ended", seconds=PATIENCE)
+            house.tend_until(deeds.done, what="all calls answered")
+        house.tend_until(sender_service.has_ended, what="all orders ended")
         house.stop()
         # What the dead had half written is removed at night.
         parts, tomorrow = sender_service.container, datetime.now(UTC) + timedelta(days=2)

@@ -26,43 +26,35 @@ def sender_service(conninfo: str, home: Path, receiver: EventReceiver) -> Iterat
         yield sender_service
 
 
-@pytest.fixture
-def url(sender_service: SenderService, command_runner: CommandRunner) -> Iterator[str]:
-    with serving(sender_service, command_runner) as url:
-        yield url
-
-
 @contextmanager
-def serving(sender_service: SenderService, command_runner: CommandRunner, **settings: str) -> Iterator[str]:
+def serving(sender_service: SenderService, command_runner: CommandRunner, **settings: str) -> Iterator[httpx2.Client]:
+    """Calls to a server, with the sender's token."""
     port = free_port()
-    server = command_runner.start(
-        "serve", "--no-jobs", "--port", str(port), settings=sender_service.settings | settings
-    )
-    url = f"http://127.0.0.1:{port}"
-    until(lambda: answers(url, "/health"), what="the server alive")
-    yield url
-    server.stop()
-
-
-def call(sender_service: SenderService, method: str, address: str, **how: object) -> int:
-    headers = {"Authorization": f"Bearer {sender_service.sender.token}"} | dict(how.pop("headers", {}))  # type: ignore[call-overload]
-    return httpx2.request(method, address, headers=headers, timeout=PATIENCE, **how).status_code  # type: ignore[arg-type]
+    words = ("serve", "--no-jobs", "--port", str(port))
+    server = command_runner.start(*words, settings=sender_service.settings | settings)
+    url, headers = f"http://127.0.0.1:{port}", {"Authorization": f"Bearer {sender_service.sender.token}"}
+    try:
+        until(lambda: answers(url, "/health"), what="the server alive")
+        limits = httpx2.Limits(max_connections=None)
+        with httpx2.Client(base_url=url, headers=headers, timeout=PATIENCE, limits=limits) as client:
+            yield client
+    finally:
+        server.stop()
 
 
 def test_a_crowd_of_readers_and_of_failing_repeats_is_served_whole(
     sender_service: SenderService, command_runner: CommandRunner
 ) -> None:
     """Where it may wait for as long as that takes."""
-    patient = serving(sender_service, command_runner, QUILLPOST_WAIT_SECONDS=str(PATIENCE))
-    with patient as url, ThreadPoolExecutor(CROWD) as crowd:
-        reads = [crowd.submit(call, sender_service, "GET", f"{url}/api/v2/orders/list") for _ in range(CROWD)]
-        refused = [
-            crowd.submit(
-                call, sender_service, "POST", f"{url}/api/v2/orders/1/cancel", headers={"Idempotency-Key": f"key {n}"}
-            )
-            for n in range(CROWD)
-        ]
-        assert {read.result() for read in reads} == {200}
+    patient = serving(sender_service, command_runner, QUILLPOST_WAIT_SECONDS="60")
+
+    def repeat(number: int) -> int:
+        return client.post("/api/v2/orders/1/cancel", headers={"Idempotency-Key": f"key {number}"}).status_code
+
+    with patient as client, ThreadPoolExecutor(2 * CROWD) as crowd:
+        reads = [crowd.submit(client.get, "/api/v2/orders/list") for _ in range(CROWD)]
+        refused = [crowd.submit(repeat, number) for number in range(CROWD)]
+        assert {read.result().status_code for read in reads} == {200}
         assert {refusal.result() for refusal in refused} == {404}
 
 
@@ -92,22 +84,20 @@ class SilentHost:
 
 
 def test_a_silent_picture_host_keeps_nobody_waiting_but_its_own_account(
-    sender_service: SenderService, url: str
+    sender_service: SenderService, command_runner: CommandRunner
 ) -> None:
-    host, neighbor = (
-        SilentHost(),
-        make_account(sender_service.container, sender_service.sender.http, "neighbor@example.com"),
-    )
-    body = postcard(front_image_url=host.url)
-    with ThreadPoolExecutor(2 * SHARE) as senders:
-        sends = [
-            senders.submit(call, sender_service, "POST", f"{url}/api/v2/send/postcard", json=body)
-            for _ in range(2 * SHARE)
-        ]
+    neighbor = make_account(sender_service.container, sender_service.sender.http, "neighbor@example.com")
+    host = SilentHost()
+
+    def send() -> int:
+        return client.post("/api/v2/send/postcard", json=postcard(front_image_url=host.url)).status_code
+
+    with serving(sender_service, command_runner) as client, ThreadPoolExecutor(2 * SHARE) as senders:
+        sends = [senders.submit(send) for _ in range(2 * SHARE)]
         until(lambda: len(host.guests) == SHARE, what="as many senders as may be waiting for their picture")
-        assert call(sender_service, "GET", f"{url}/health") == 200
+        assert client.get("/health").status_code == 200
         as_neighbor = {"Authorization": f"Bearer {neighbor.token}"}
-        assert call(sender_service, "GET", f"{url}/api/v2/orders/list", headers=as_neighbor) == 200
+        assert client.get("/api/v2/orders/list", headers=as_neighbor).status_code == 200
         until(lambda: sum(send.done() for send in sends) == SHARE, what="the others told to come again")
         assert {send.result() for send in sends if send.done()} == {503}
         assert len(host.guests) == SHARE
@@ -126,11 +116,13 @@ def test_the_children_of_a_killed_server_leave_the_port(
 ) -> None:
     port = free_port()
     service = Service(tmp_path / "serve.log", "--workers", "2", port=port, settings=sender_service.settings)
-    if moment == "at their birth":
-        until(lambda: children_of(service.pid) > 2, what="two children and their keeper born")
-    else:
-        service.ready()
-    service.kill()
+    try:
+        if moment == "at their birth":
+            until(lambda: children_of(service.pid) > 2, what="two children and their keeper born")
+        else:
+            service.ready()
+    finally:
+        service.kill()
 
     def is_free() -> bool:
         with socket.socket() as probe:
@@ -141,9 +133,8 @@ def test_the_children_of_a_killed_server_leave_the_port(
 
 
 def test_a_server_whose_output_nobody_reads_serves_all_the_same(sender_service: SenderService, tmp_path: Path) -> None:
-    service = Service(
-        tmp_path / "serve.log", "--welcome", port=free_port(), closed_output=True, settings=sender_service.settings
-    )
+    log, port, settings = tmp_path / "serve.log", free_port(), sender_service.settings
+    service = Service(log, "--welcome", port=port, closed_output=True, settings=settings)
     try:
         service.ready()
         assert service.stop() == 0

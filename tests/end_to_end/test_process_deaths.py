@@ -59,7 +59,10 @@ def test_everyone_of_a_list_is_mailed_once_and_paid_once(
         assert [way for (way,) in service.rows(ways, order)] == [ITEM_WAY] * PIECES + [ORDER_WAY]
         assert service.rows(LEDGER, order) == [("authorise", PIECES * CENTS), ("capture", PIECES * CENTS)]
         printed = "select b.status, b.item_count from prints p join batches b on b.id = p.batch_id where p.item_id = %s"
-        assert [service.rows(printed, item) for item, _ in items] == [[("mailed", PIECES)]] * PIECES
+        scanned = "select count(*) from carrier_scans where item_id = %s"
+        for item, _ in items:
+            assert service.rows(printed, item) == [("mailed", PIECES)]
+            assert service.rows(scanned, item) == [(len(sandbox.USUAL_JOURNEY),)]
         assert service.rows("select task_name from procrastinate_jobs where status in ('failed', 'doing')") == []
 
     effects = service.die_everywhere(flow)

@@ -28,7 +28,9 @@ FAST = {
 
 FORK_COMMANDS = "import sys; sys.path.insert(0, sys.argv[1]); from support import command_forker as c; c.run()"
 OUR_PROGRAM = (sys.executable, "-c", "from quillpost.cli import main; main()")
-PATIENCE = 60.0
+PATIENCE = 150.0
+"""Seconds, on a machine that is busy with much else."""
+
 T = TypeVar("T")
 
 

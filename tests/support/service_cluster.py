@@ -83,13 +83,13 @@ class ServiceProcesses:
         if self._worker.has_ended():
             self._worker = self._work()
 
-    def tend_until(self, look: Callable[[], bool], *, what: str, seconds: float) -> None:
+    def tend_until(self, look: Callable[[], bool], *, what: str) -> None:
         def tended() -> bool:
             self.tend()
             return look()
 
         try:
-            until(tended, what=what, seconds=seconds)
+            until(tended, what=what)
         except AssertionError as vain:
             vain.add_note(self._office.standing())
             vain.add_note(f"The worker's last words:\n{self._worker.output[-2_000:]}")
