@@ -1,5 +1,6 @@
-"""Orders in lists: filters, pages, and the links + meta envelope."""
+"""Orders in lists: filters, pages, searches and sums."""
 
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -7,16 +8,18 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
-from quillpost.core.database.tables.base import orders
+from quillpost.core.database.tables.base import items, orders
 from quillpost.core.paging import PageRequest, Sorting, select_page_ids, tenant_conditions
+from quillpost.orders.items import queries as item_queries
 from support.bulk_orders import insert_orders
-from support.factories import Account, Clock, make_sub_account, make_teammate
-from support.traces import postcard_with, send_raw
+from support.factories import Account, Clock, make_sub_account, make_teammate, person, run_jobs_for
+from support.traces import metadata_text, postcard_with, send_raw
 
 BASE = "http://quillpost.test/api/v2/orders/list"
-
+NO_SUB_ACCOUNT = 400, {"message": "Sub Account ID does not exist"}
 ORDER_KEYS = {
     "id", "message", "size", "sub_account_id", "type", "display_type", "style", "front_image",
     "high_quality_preview", "authorization_total", "grand_total", "order_total",
@@ -29,283 +32,365 @@ def ids(answer: Any) -> list[int]:
     return [row["id"] for row in answer.json()["data"]]
 
 
+def total(answer: Any) -> int:
+    return int(answer.json()["meta"]["total"])
+
+
 def test_an_order_has_exactly_the_keys_of_the_interface(owner: Account) -> None:
+    assert owner.get("/orders/list").json() == {
+        "data": [],
+        "links": {"first": f"{BASE}?page=1", "last": f"{BASE}?page=1", "prev": None, "next": None},
+        "meta": {"current_page": 1, "from": None, "last_page": 1, "path": BASE, "per_page": 25, "to": None, "total": 0},
+    }
     order_id = owner.send().json()["id"]
     (listed,) = owner.get("/orders/list").json()["data"]
     assert set(listed) == ORDER_KEYS
     assert owner.get(f"/orders/{order_id}").json() == listed | {"warnings": []}
+    assert owner.get("/orders").json()["data"] == [listed]
     assert (listed["status"], listed["method"], listed["cancellable"]) == ("Reviewing", "api", True)
     assert (listed["total_recipients"], listed["recipient_count"]) == (0, 1)
     assert listed["authorization_total"] == listed["order_total"] == listed["grand_total"] == 109
     assert listed["created_at"] == "2026-05-04T12:00:00Z"
 
 
-def test_an_empty_list_has_null_from_and_to(owner: Account) -> None:
-    assert owner.get("/orders/list").json() == {
-        "data": [],
-        "links": {"first": f"{BASE}?page=1", "last": f"{BASE}?page=1", "prev": None, "next": None},
-        "meta": {"current_page": 1, "from": None, "last_page": 1, "path": BASE, "per_page": 25, "to": None, "total": 0},
-    }
-
-
-def test_pages_are_newest_first_and_link_to_each_other(owner: Account) -> None:
-    made = [owner.send().json()["id"] for _ in range(5)][::-1]
+def test_pages_are_newest_first_and_link_to_each_other(owner: Account, container: Container) -> None:
+    made = insert_orders(container, owner.id, 5)[::-1]
     middle = owner.get("/orders/list?items_per_page=2&page=2&type=postcard&x=a%26b&x=c&empty=")
     assert ids(middle) == made[2:4]
-    kept = "items_per_page=2&type=postcard&x=a%26b&x=c&empty=&page={}"
-    assert middle.json()["links"] == {
-        "first": f"{BASE}?{kept.format(1)}",
-        "last": f"{BASE}?{kept.format(3)}",
-        "prev": f"{BASE}?{kept.format(1)}",
-        "next": f"{BASE}?{kept.format(3)}",
-    }
-    assert middle.json()["meta"] == {
-        "current_page": 2,
-        "from": 3,
-        "last_page": 3,
-        "path": BASE,
-        "per_page": 2,
-        "to": 4,
-        "total": 5,
-    }
-    following = owner.http.get(middle.json()["links"]["next"], headers={"Authorization": f"Bearer {owner.token}"})
-    assert ids(following) == made[4:]
-    assert following.json()["links"]["next"] is None
-    assert following.json()["meta"]["to"] == 5
-
-
-def test_a_page_beyond_the_end_is_empty_and_leads_back(owner: Account) -> None:
-    owner.send()
+    first, third = (f"{BASE}?items_per_page=2&type=postcard&x=a%26b&x=c&empty=&page={page}" for page in (1, 3))
+    assert middle.json()["links"] == {"first": first, "last": third, "prev": first, "next": third}
+    meta = {"current_page": 2, "from": 3, "last_page": 3, "path": BASE, "per_page": 2, "to": 4, "total": 5}
+    assert middle.json()["meta"] == meta
+    last = owner.http.get(third, headers={"Authorization": f"Bearer {owner.token}"})
+    assert (ids(last), last.json()["links"]["next"], last.json()["meta"]["to"]) == (made[4:], None, 5)
     for page in ("7", str(10**12), "9" * 5_000):
         beyond = owner.get(f"/orders/list?page={page}").json()
-        assert beyond["data"] == []
-        assert (beyond["meta"]["from"], beyond["meta"]["to"], beyond["meta"]["total"]) == (None, None, 1)
+        meta = beyond["meta"]
+        assert (beyond["data"], meta["from"], meta["to"], meta["total"]) == ([], None, None, 5)
         assert beyond["links"]["prev"] == beyond["links"]["last"] == f"{BASE}?page=1"
         assert beyond["links"]["next"] is None
 
 
-@pytest.mark.parametrize("name", ["items_per_page", "limit"])
-def test_the_page_size_is_clamped_above_and_refused_below(owner: Account, name: str) -> None:
-    for given, taken in (
-        ("1", 1),
-        ("100", 100),
-        ("101", 100),
-        ("1000000000", 100),
-        ("1e9", 100),
-        ("7.0", 7),
-        ("9" * 5_000, 100),
-        ("", 25),
-    ):
-        assert owner.get(f"/orders/list?{name}={given}").json()["meta"]["per_page"] == taken
-    for given in ("0", "-1", "abc", "1e-1", "1.5", "%2B5", "٣", "00", "%00"):
-        refused = owner.get(f"/orders/list?{name}={given}")
-        assert refused.status_code == 422, given
-        assert list(refused.json()["errors"]) == [name]
-
-
-@pytest.mark.parametrize("given", ["0", "-1", "abc", "1.5"])
-def test_a_page_that_is_no_number_is_refused(owner: Account, given: str) -> None:
-    refused = owner.get(f"/orders/list?page={given}")
-    assert (refused.status_code, list(refused.json()["errors"])) == (422, ["page"])
-
-
-@pytest.mark.parametrize("name", ["sub_account_id", "sub_account"])
-def test_the_list_is_filtered_by_sub_account(
-    owner: Account, stranger: Account, container: Container, name: str
-) -> None:
-    branch, theirs = make_sub_account(container, owner), make_sub_account(container, stranger)
-    inside, outside = owner.send(sub_account_id=branch).json()["id"], owner.send().json()["id"]
-    assert ids(owner.get(f"/orders/list?{name}={branch}")) == [inside]
-    assert ids(owner.get("/orders/list")) == [outside, inside]
-    for foreign in (theirs, 10**18):
-        refused = owner.get(f"/orders/list?{name}={foreign}")
-        assert (refused.status_code, refused.json()) == (400, {"message": "Sub Account ID does not exist"})
-    for odd in ("x", "-1", "0", str(2**63), "9" * 5_000):
-        assert owner.get(f"/orders/list?{name}={odd}").status_code == 422
+def test_the_page_size_is_clamped_above_and_refused_below(owner: Account) -> None:
+    clamped = {"1": 1, "100": 100, "101": 100, "1000000000": 100, "1e9": 100, "7.0": 7, "9" * 5_000: 100, "": 25}
+    for name in ("items_per_page", "limit"):
+        for given, taken in clamped.items():
+            assert owner.get(f"/orders/list?{name}={given}").json()["meta"]["per_page"] == taken, given
+        for given in ("0", "-1", "abc", "1e-1", "1.5", "%2B5", "٣", "00", "%00"):
+            refused = owner.get(f"/orders/list?{name}={given}")
+            assert (refused.status_code, list(refused.json()["errors"])) == (422, [name]), given
+    for given in ("0", "-1", "abc", "1.5"):
+        refused = owner.get(f"/orders/list?page={given}")
+        assert (refused.status_code, list(refused.json()["errors"])) == (422, ["page"]), given
 
 
 def test_the_list_is_filtered_by_type_status_and_time(owner: Account, clock: Clock) -> None:
     small = owner.send().json()["id"]
     clock.advance(days=1)
     large = owner.send(size="6x11").json()["id"]
-    owner.call("PUT", f"/orders/{large}/cancel")
-    assert ids(owner.get("/orders/list?type=postcard6x11")) == [large]
-    assert ids(owner.get("/orders/list?status=Reviewing")) == [small]
-    assert ids(owner.get("/orders/list?status=cancelled")) == [large]
-    assert ids(owner.get("/orders/list?created_after=2026-05-05T12:00:00Z")) == [large]
-    assert ids(owner.get("/orders/list?created_before=2026-05-05T14:00:00%2B02:00")) == [small]
-    assert ids(owner.get("/orders/list?created_before=2026-05-05")) == [small]
+    owner.put(f"/orders/{large}/cancel")
+    for query, found in {
+        "type=postcard6x11": [large],
+        "status=Reviewing": [small],
+        "status=cancelled": [large],
+        "created_after=2026-05-05T12:00:00Z": [large],
+        "created_before=2026-05-05T14:00:00%2B02:00": [small],
+        "created_before=2026-05-05": [small],
+    }.items():
+        assert ids(owner.get(f"/orders/list?{query}")) == found, query
     odd = "type=scroll&status=lost&created_after=yesterday&created_before=2026-13-01&metadata=x"
     refused = owner.get(f"/orders/list?{odd}")
     names = [part.partition("=")[0] for part in odd.split("&")]
     assert (refused.status_code, list(refused.json()["errors"])) == (422, names)
 
 
-def test_both_paths_list_the_same(owner: Account) -> None:
-    owner.send()
-    assert owner.get("/orders").json()["data"] == owner.get("/orders/list").json()["data"]
-
-
 TYPES = ("postcard", "postcard6x11", "letter", "windowlessletter", "notecard", "giftcard", "magnacard")
 SIZES = {"postcard": "4x6", "postcard6x11": "6x11"}
 
 
-@pytest.mark.parametrize(
-    "query", ["", "type=letter", "status=fulfilled", "created_after=2026-01-01", "sub_account_id={branch}"]
-)
+def test_orders_are_filtered_by_each_of_the_seven_types(owner: Account, container: Container) -> None:
+    for kind in TYPES:
+        insert_orders(container, owner.id, 2, type=kind, size=SIZES.get(kind))
+    for kind in TYPES:
+        page = owner.get(f"/orders/list?type={kind}")
+        family = [each for each in TYPES if each == kind or (kind == "postcard" and each.startswith(kind))]
+        assert sorted(order["type"] for order in page.json()["data"]) == sorted(2 * family)
+        assert total(page) == 2 * len(family)
+
+
 def test_the_pages_hold_every_order_once_from_whichever_end_they_are_read(
-    owner: Account, stranger: Account, container: Container, query: str
+    owner: Account, stranger: Account, container: Container
 ) -> None:
     branch = make_sub_account(container, owner)
     insert_orders(container, owner.id, 61, type="letter", size=None, sub_account_id=branch)
-    insert_orders(container, stranger.id, 3, type="letter", size=None)
-    query = query.format(branch=branch)
-    whole = [order for page in range(1, 8) for order in ids(owner.get(f"/orders/list?page={page}&limit=10&{query}"))]
-    assert len(whole) == 61
-    assert whole == sorted(set(whole), reverse=True)
-    assert owner.get(f"/orders/list?page=8&limit=10&{query}").json()["data"] == []
-    assert owner.get(f"/orders/list?{query}").json()["meta"]["total"] == 61
-
-
-@pytest.mark.parametrize("kind", TYPES)
-def test_orders_are_filtered_by_each_of_the_seven_types(owner: Account, container: Container, kind: str) -> None:
-    for each in TYPES:
-        insert_orders(container, owner.id, 2, type=each, size=SIZES.get(each))
-    page = owner.get(f"/orders/list?type={kind}").json()
-    family = [each for each in TYPES if each == kind or (kind == "postcard" and each.startswith(kind))]
-    assert sorted(order["type"] for order in page["data"]) == sorted(2 * family)
-    assert page["meta"]["total"] == 2 * len(family)
-
-
-def test_the_totals_are_those_of_the_rows_that_are_left(owner: Account, container: Container) -> None:
-    branch = make_sub_account(container, owner)
-    insert_orders(container, owner.id, 5)
-    insert_orders(container, owner.id, 4, sub_account_id=branch)
     insert_orders(container, owner.id, 7, mode="live")
+    insert_orders(container, stranger.id, 3, type="letter", size=None)
+    for query in ("", "type=letter", "status=fulfilled", "created_after=2026-01-01", f"sub_account_id={branch}"):
+        pages = [owner.get(f"/orders/list?page={page}&limit=10&{query}") for page in range(1, 9)]
+        whole = [order for page in pages for order in ids(page)]
+        assert (len(whole), whole) == (61, sorted(set(whole), reverse=True)), query
+        assert (ids(pages[7]), total(pages[0])) == ([], 61)
     with container.db.system_transaction() as tx:
-        tx.execute(sa.delete(orders).where(orders.c.id == ids(owner.get("/orders/list"))[0]))
-    totals = [
-        owner.get(f"/orders/list?{query}").json()["meta"]["total"]
-        for query in ("", f"sub_account_id={branch}", "type=postcard", "type=letter")
-    ]
-    assert totals == [8, 3, 8, 0]
+        tx.execute(sa.delete(orders).where(orders.c.id == whole[0]))
+    assert [total(owner.get(f"/orders/list?{query}")) for query in ("", "type=letter", "type=postcard")] == [60, 60, 0]
 
 
 def test_whoever_is_limited_to_a_sub_account_lists_its_orders_alone(
     owner: Account, stranger: Account, container: Container
 ) -> None:
-    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
+    mine, other, theirs = (make_sub_account(container, whose) for whose in (owner, owner, stranger))
     teammate = make_teammate(container, owner, mine)
-    inside = owner.send(sub_account_id=mine, metadata={"k": "v"}).json()["id"]
-    owner.send(sub_account_id=other, metadata={"k": "v"})
-    owner.send(metadata={"k": "v"})
+    inside, *_ = (owner.send(sub_account_id=each, metadata={"k": "v"}).json()["id"] for each in (mine, other, None))
     for query in ("", f"sub_account_id={mine}", "status=reviewing", "created_after=2026-01-01", "metadata[k]=v"):
         page = teammate.get(f"/orders/list?{query}")
-        assert (ids(page), page.json()["meta"]["total"]) == ([inside], 1)
+        assert (ids(page), total(page)) == ([inside], 1)
         assert stranger.get(f"/orders/list?{query}").status_code == (400 if "sub_account" in query else 200)
     assert ids(stranger.get("/orders/list")) == ids(stranger.get("/orders/list?metadata[k]=v")) == []
-    assert teammate.get(f"/orders/list?sub_account_id={other}").status_code == 400
+    assert len(ids(owner.get("/orders/list"))) == 3
+    for name in ("sub_account_id", "sub_account"):
+        assert ids(owner.get(f"/orders/list?{name}={mine}")) == [inside]
+        for caller, foreign in ((owner, theirs), (owner, 10**18), (teammate, other)):
+            refused = caller.get(f"/orders/list?{name}={foreign}")
+            assert (refused.status_code, refused.json()) == NO_SUB_ACCOUNT
+        for odd in ("x", "-1", "0", str(2**63), "9" * 5_000):
+            assert owner.get(f"/orders/list?{name}={odd}").status_code == 422
 
 
-@pytest.mark.parametrize("limited", [False, True])
-@pytest.mark.parametrize("page", [20, 140])
 def test_a_page_is_found_in_an_index_alone(
-    owner: Account, stranger: Account, container: Container, conninfo: str, page: int, limited: bool
+    owner: Account, stranger: Account, container: Container, conninfo: str
 ) -> None:
     branch = make_sub_account(container, owner)
     for account, sub_account in ((owner, branch), (owner, None), (stranger, None)):
         insert_orders(container, account.id, 4_000, sub_account_id=sub_account)
     with psycopg.connect(conninfo, autocommit=True) as admin:
         admin.execute("vacuum analyze orders")
-    tenant = Tenant(owner.id, branch if limited else None, "test")
-    sorting = Sorting(leading_column=orders.c.mode)
-    found = select_page_ids(
-        orders, tenant_conditions(orders, tenant), PageRequest(page, 25), total=4_000, sorting=sorting
-    )
-    with container.db.transaction(tenant) as tx:
-        written = str(found.compile(tx.engine, compile_kwargs={"literal_binds": True}))
-        plan = "\n".join(tx.execute(sa.text(f"explain {written}")).scalars())
-    index = "orders_sub_account" if limited else "orders_account"
-    direction = "Backward " if page > 80 else ""
-    assert f"Index Only Scan {direction}using {index} on orders" in plan, plan
-    assert "Sort" not in plan
+    for limited, index in ((None, "orders_account"), (branch, "orders_sub_account")):
+        for page, direction in ((20, ""), (140, "Backward ")):
+            tenant, sorting = Tenant(owner.id, limited, "test"), Sorting(leading_column=orders.c.mode)
+            conditions = tenant_conditions(orders, tenant)
+            found = select_page_ids(orders, conditions, PageRequest(page, 25), total=4_000, sorting=sorting)
+            with container.db.transaction(tenant) as tx:
+                written = str(found.compile(tx.engine, compile_kwargs={"literal_binds": True}))
+                plan = "\n".join(tx.execute(sa.text(f"explain {written}")).scalars())
+            assert f"Index Only Scan {direction}using {index} on orders" in plan, plan
+            assert "Sort" not in plan
 
+
+# By metadata
 
 ODD = (
     '{"text":"5","number":5,"float":1.0,"exponent":1e2,"big":123456789012345678901234567890,"yes":true,'
     '"no":false,"nothing":null,"empty":"","Grüße 漢":"🙂 & =","a":{"b":{"c":"deep"},"list":["x"]},"minus":-0}'
 )
-MATCHES = [
-    ([("text", "5")], True),
-    ([("number", "5")], True),
-    ([("number", "5.0")], True),
-    ([("text", "5.0")], False),
-    ([("float", "1.0")], True),
-    ([("float", "1")], True),
-    ([("exponent", "1e2")], True),
-    ([("exponent", "100")], True),
-    ([("big", "123456789012345678901234567890")], True),
-    ([("big", "123456789012345678901234567891")], False),
-    ([("yes", "true")], True),
-    ([("yes", "True")], False),
-    ([("no", "false")], True),
-    ([("nothing", "null")], True),
-    ([("nothing", "")], False),
-    ([("empty", "")], True),
-    ([("missing", "null")], False),
-    ([("Grüße 漢", "🙂 & =")], True),
-    ([("a][b][c", "deep")], True),
-    ([("a][b", "deep")], False),
-    ([("a][list", "x")], False),
-    ([("minus", "0")], True),
-    ([("number", "05")], False),
-    ([("number", "1e99999999")], False),
-    ([("number", "9" * 2_000)], False),
-    ([("number", "NaN")], False),
-    ([("text", "5"), ("yes", "true")], True),
-    ([("text", "5"), ("yes", "false")], False),
-    ([("text", "5"), ("text", "6")], False),
-    ([("text", "5'); drop table orders; --")], False),
-]
+MATCHES: list[list[tuple[str, str]]] = [
+    [("text", "5")], [("number", "5")], [("number", "5.0")], [("float", "1.0")], [("float", "1")],
+    [("exponent", "1e2")], [("exponent", "100")], [("big", "123456789012345678901234567890")], [("yes", "true")],
+    [("no", "false")], [("nothing", "null")], [("empty", "")], [("Grüße 漢", "🙂 & =")], [("a][b][c", "deep")],
+    [("minus", "0")], [("text", "5"), ("yes", "true")],
+]  # fmt: skip
+MISSES: list[list[tuple[str, str]]] = [
+    [("text", "5.0")], [("big", "123456789012345678901234567891")], [("yes", "True")], [("nothing", "")],
+    [("missing", "null")], [("a][b", "deep")], [("a][list", "x")], [("number", "05")], [("number", "1e99999999")],
+    [("number", "9" * 2_000)], [("number", "NaN")], [("text", "5"), ("yes", "false")], [("text", "5"), ("text", "6")],
+    [("text", "5'); drop table orders; --")],
+]  # fmt: skip
+NO_BRACKETS = (
+    "metadata", "metadata[", "metadata[]", "metadata[a", "metadata[a]b", "metadata[a][]", "metadata[[a]]",
+    "metadata[a]" + "[b]" * 20, "metadata[%00]",
+)  # fmt: skip
 
 
 def test_orders_are_found_by_what_is_in_their_metadata(owner: Account) -> None:
     order_id = send_raw(owner, postcard_with("metadata", ODD)).json()["id"]
     for others in ("null", "{}", '{"a":"\\u0000"}', '{"text":"50"}'):
         send_raw(owner, postcard_with("metadata", others))
-    for filters, is_match in MATCHES:
-        query = urlencode([(f"metadata[{key}]", value) for key, value in filters])
-        page = owner.get(f"/orders/list?{query}")
-        assert (ids(page), page.json()["meta"]["total"]) == (([order_id], 1) if is_match else ([], 0)), filters
+    for filters in MATCHES + MISSES:
+        page = owner.get("/orders/list?" + urlencode([(f"metadata[{key}]", value) for key, value in filters]))
+        assert (ids(page), total(page)) == (([order_id], 1) if filters in MATCHES else ([], 0)), filters
     both = owner.get(f"/orders/list?metadata[text]=5&type=postcard&status=reviewing&{quote('metadata[no]')}=false")
     assert ids(both) == [order_id]
     assert ids(owner.get("/orders/list?metadata[text]=5&type=letter")) == []
     assert owner.get("/orders/list?metadata[text]=5&page=2").json()["data"] == []
+    assert metadata_text(owner.get("/orders/list?metadata[text]=5"), "data", "0") == ODD
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["metadata", "metadata[", "metadata[]", "metadata[a", "metadata[a]b", "metadata[a][]",
-     "metadata[[a]]", "metadata[a]" + "[b]" * 20, "metadata[%00]"],
-)  # fmt: skip
-def test_brackets_that_make_no_sense_are_refused(owner: Account, name: str) -> None:
-    refused = owner.get(f"/orders/list?{name}=x&metadata[good]=x")
-    assert refused.status_code == 422
-    assert list(refused.json()["errors"]) == [name.replace("%00", "\x00")]
-
-
-def test_at_most_ten_filters_by_metadata(owner: Account) -> None:
-    def query(how_many: int) -> str:
-        return "&".join(f"metadata[k{n}]=v" for n in range(how_many))
-
-    assert owner.get(f"/orders/list?{query(10)}").status_code == 200
-    refused = owner.get(f"/orders/list?{query(11)}")
+def test_brackets_that_make_no_sense_and_more_than_ten_filters_are_refused(owner: Account) -> None:
+    for name in NO_BRACKETS:
+        refused = owner.get(f"/orders/list?{name}=x&metadata[good]=x")
+        assert (refused.status_code, list(refused.json()["errors"])) == (422, [name.replace("%00", "\x00")])
+    ten = "&".join(f"metadata[k{n}]=v" for n in range(10))
+    assert owner.get(f"/orders/list?{ten}").status_code == 200
+    refused = owner.get(f"/orders/list?{ten}&metadata[k10]=v")
     assert (refused.status_code, list(refused.json()["errors"])) == (422, ["metadata"])
     assert owner.get("/orders/list?metadata[a]=%00").status_code == 422
     assert owner.get("/orders/list?metadatas[a]=b&meta=1").status_code == 200
 
 
-def test_the_filters_by_metadata_are_described(owner: Account) -> None:
-    operation = owner.get("/openapi.json").json()["paths"]["/api/v2/orders/list"]["get"]
-    (described,) = (each for each in operation["parameters"] if each["name"] == "metadata")
-    assert (described["style"], described["explode"]) == ("deepObject", True)
+# By whom their pieces went to
+
+JANE, JANET, ANA, ONLY = "Jane Doe", "JANET DOE", "Ana_Ö%rtiz", "Only Mail"
+PEOPLE = [
+    person(name=JANE, address="12 Main St.", email="Jane@Example.com"),
+    person(name=JANET, address="12 Main Street", address2="Apt 3", email="janet@example.com"),
+    person(name=ANA, address="7 North-Gate Rd", email="ana@example.com"),
+    {"name": ONLY, "email": "only@example.com"},
+]
+SEARCHES: list[tuple[dict[str, str], list[str]]] = [
+    ({"street_address": "12 main st"}, [JANET, JANE]),
+    ({"street_address": "12 Main Street"}, [JANET, JANE]),
+    ({"street_address": "12 Main St #3"}, [JANET]),
+    ({"street_address": "12 Main"}, [JANET, JANE]),
+    ({"street_address": "12, MAIN ST."}, [JANET, JANE]),
+    ({"street_address": "12 Main St, Austin, TX 78701"}, [JANET, JANE]),
+    ({"street_address": "7 north gate"}, [ANA]),
+    ({"street_address": "main st"}, []),
+    ({"name": "jane"}, [JANET, JANE]),
+    ({"name": "Jane D"}, [JANE]),
+    ({"name": "jane doe "}, [JANE]),
+    ({"name": "doe"}, []),
+    ({"name": "ana_ö%"}, [ANA]),
+    ({"name": "ana%"}, []),
+    ({"name": "%"}, []),
+    ({"name": "' or 1=1 --"}, []),
+    ({"email": "JANE@example.com"}, [JANE]),
+    ({"email": "jane@example"}, []),
+    ({"email": "only@example.com"}, [ONLY]),
+    ({"name": "jane", "email": "janet@example.com"}, [JANET]),
+    ({"name": "ana", "email": "janet@example.com"}, []),
+    ({"name": "jane", "street_address": "12 main street apt 3", "email": ""}, [JANET]),
+]
+NO_SEARCHES: dict[str, list[str]] = {
+    "": ["email", "name", "street_address"],
+    "name=%20&email=": ["email", "name", "street_address"],
+    "street_address=--": ["street_address"],
+    "name=" + "x" * 301: ["name"],
+    "name=%00&email=%00": ["email", "name"],
+    "sub_account_id=x&name=y": ["sub_account_id"],
+}
+
+
+def found(account: Account, **params: str | int) -> list[str]:
+    answer = account.get("/orders/search", params=params).json()
+    return [item["recipient"]["name"] for item in answer["matched_order_items"]]
+
+
+def test_all_that_is_searched_for_must_be_true(subtests: pytest.Subtests, owner: Account, stranger: Account) -> None:
+    for sender in (owner, stranger):
+        sender.send(recipients=PEOPLE)
+    for params, names in SEARCHES:
+        with subtests.test(str(params)):
+            assert found(owner, **params) == names
+    for query, fields in NO_SEARCHES.items():
+        refused = owner.get(f"/orders/search?{query}")
+        assert (refused.status_code, sorted(refused.json()["errors"])) == (422, fields)
+
+
+def test_the_newest_come_first_each_order_once_and_what_is_cut_says_so(
+    owner: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = owner.send(recipients=[person(name="Zoe A", address=f"{n} Elm St") for n in (1, 2)]).json()["id"]
+    newer = owner.send(recipients=[person(name="Zoe B", address="3 Elm St")]).json()["id"]
+    for most, truncated in ((2, True), (3, False)):
+        monkeypatch.setattr(item_queries, "MAX_SEARCH_RESULTS", most)
+        answer = owner.get("/orders/search?name=zoe").json()
+        assert list(answer) == ["matched_order_items", "orders", "truncated"]
+        assert [item["order_id"] for item in answer["matched_order_items"]] == [newer, older, older][:most]
+        assert answer["orders"] == owner.get("/orders/list").json()["data"]
+        assert answer["truncated"] is truncated
+
+
+def test_everyone_finds_their_own(owner: Account, stranger: Account, container: Container) -> None:
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, mine)
+    for name, sub_account in (("Jo Inside", mine), ("Jo Other", other), ("Jo Whole", None)):
+        owner.send(recipients=[person(name=name, address=f"{name} 1 St")], sub_account_id=sub_account)
+    with container.db.system_transaction() as tx:
+        live = sa.update(items).where(items.c.account_id == owner.id, items.c.name == "Jo Whole")
+        tx.execute(live.values(mode="live"))
+    assert found(owner, name="jo") == ["Jo Other", "Jo Inside"]
+    assert found(owner, name="jo", sub_account_id=mine) == found(teammate, name="jo") == ["Jo Inside"]
+    nothing = {"matched_order_items": [], "orders": [], "truncated": False}
+    assert stranger.get("/orders/search?name=jo").json() == nothing
+    for account, foreign in ((teammate, other), (stranger, mine), (owner, 10**9)):
+        refused = account.get(f"/orders/search?name=jo&sub_account_id={foreign}")
+        assert (refused.status_code, refused.json()) == NO_SUB_ACCOUNT
+
+
+# Sums
+
+NOTHING = {
+    "processing": 0, "printed": 0, "in_transit": 0, "in_local_area": 0, "processed_for_delivery": 0,
+    "delivered": 0, "re_routed": 0, "returned_to_sender": 0, "failed": 0, "scans": 0, "multi_scans": 0,
+    "total_cost": "$0.00", "total_requests": 0, "total_sent": 0,
+}  # fmt: skip
+PERIODS = {
+    "": 5,
+    "start_date=&end_date=": 5,
+    "start_date=2026-05-02": 4,
+    "end_date=2026-05-02": 3,
+    "start_date=2026-05-02&end_date=2026-05-02": 2,
+    "start_date=2026-05-02T12:00:00Z&end_date=2026-05-02T12:00:00Z": 1,
+    "start_date=2026-05-02T14:00:00%2B02:00&end_date=2026-05-02T14:00:00%2B02:00": 1,
+    "start_date=2026-05-02T14:00:00+02:00": 3,
+    "end_date=2026-05-02T11:59:59Z": 2,
+    "start_date=9999-12-31&end_date=9999-12-31": 0,
+    "start_date=0001-01-01&end_date=9999-12-31": 5,
+    "start_date=0001-01-01T00:00:00%2B14:00": 5,
+}
+NO_PERIODS = {
+    "start_date=yesterday": ["start_date"],
+    "start_date=x&end_date=2026-02-30": ["start_date", "end_date"],
+    "start_date=2026-05-02&end_date=2026-05-01": ["end_date"],
+    "start_date=2026-05-02T12:00:01Z&end_date=2026-05-02T12:00:00Z": ["end_date"],
+    "sub_account_id=x": ["sub_account_id"],
+}
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_the_pieces_of_all_orders_are_added_up(owner: Account, container: Container, clock: Clock) -> None:
+    assert owner.get("/orders/stats").json() == NOTHING
+    owner.send(recipients=[person(), person(name="Test Returned", address="9 Oak Ave"), {"email": "e@example.com"}])
+    owner.send(allow_duplicates=True)
+    run_jobs_for(container, clock, seconds=45)
+    cancelled = owner.send(recipients=[person(address="77 Elm St")]).json()["id"]
+    owner.put(f"/orders/{cancelled}/cancel")
+    owner.send(recipients=[person(address="78 Elm St")])
+    pieces = {"processing": 1, "delivered": 2, "returned_to_sender": 1, "failed": 2}
+    sums = {"total_cost": "$4.36", "total_requests": 4, "total_sent": 3}
+    assert owner.get("/orders/stats").json() == NOTHING | pieces | sums
+
+
+def test_money_is_shown_as_a_person_reads_it(owner: Account, container: Container) -> None:
+    insert_orders(container, owner.id, 10, pieces=1_234)
+    assert owner.get("/orders/stats").json()["total_cost"] == "$13,450.60"
+    written = {0: "$0.00", -5: "-$0.05", -195: "-$1.95", -123_456: "-$1,234.56", 5: "$0.05"}
+    assert {cents: format_dollars(cents) for cents in written} == written
+
+
+def test_the_first_and_the_last_day_count(subtests: pytest.Subtests, owner: Account, container: Container) -> None:
+    half_past_noon = datetime(2026, 5, 2, 12, 0, 0, 500_000, tzinfo=UTC)
+    midnights = [datetime(2026, 5, day, tzinfo=UTC) for day in (2, 3, 4)]
+    for at in (datetime(2026, 5, 1, 23, 59, 59, tzinfo=UTC), half_past_noon, *midnights):
+        insert_orders(container, owner.id, 1, at=at)
+    for query, requests in PERIODS.items():
+        with subtests.test(query):
+            assert owner.get(f"/orders/stats?{query}").json()["total_requests"] == requests
+    for query, fields in NO_PERIODS.items():
+        refused = owner.get(f"/orders/stats?{query}")
+        assert (refused.status_code, list(refused.json()["errors"])) == (422, fields)
+
+
+def test_everyone_adds_up_their_own(owner: Account, stranger: Account, container: Container) -> None:
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, mine)
+    for sub_account, how_many in ((mine, 1), (other, 2), (None, 4)):
+        insert_orders(container, owner.id, how_many, sub_account_id=sub_account, pieces=1)
+    insert_orders(container, owner.id, 8, mode="live")
+    for caller, query, requests in (
+        (owner, "", 7), (owner, f"sub_account_id={mine}", 1), (stranger, "", 0), (teammate, "", 1),
+        (teammate, f"sub_account_id={mine}", 1),
+    ):  # fmt: skip
+        assert caller.get(f"/orders/stats?{query}").json()["total_requests"] == requests
+    for account, foreign in ((teammate, other), (stranger, mine), (owner, 10**9)):
+        refused = account.get(f"/orders/stats?sub_account_id={foreign}")
+        assert (refused.status_code, refused.json()) == NO_SUB_ACCOUNT
