@@ -14,7 +14,7 @@ from quillpost.recipients.verification.ports import (
     VerifierDown,
 )
 from support.fake_server import respond
-from support.scripted_server import ScriptedServer, reply_with, reset_connection, stay_silent, stream_forever
+from support.scripted_server import Answer, ScriptedServer, reply_with, reset_connection, stay_silent, stream_forever
 from support.verification_server import KEY, VerificationServer, place_of
 
 JANE = AddressQuery("Jane Doe", None, ("12 MAIN ST", None, "AUSTIN", "TX", "78701"))
@@ -38,73 +38,57 @@ def test_every_question_has_its_answer_by_its_number(house: VerificationServer, 
         {"id": 0, "dpv": "Y", "vacant": True, "address": place_of("12 Main St")},
         {"id": 2, "moved": {"date": "2026-05", "address": place_of("9 ELM ST")}},
         {"id": 3, "moved": {"date": "2026-05-31", "address": None}},
+        {"id": 4, "moved": {"date": "2026-13", "address": None}},
     ]
     house.answers = [respond(200, {"answers": results})]
-    first, second, third, fourth, fifth = verifier.verify([JANE] * 5)
+    first, second, third, fourth, fifth, sixth = verifier.verify([JANE] * 6)
     assert first.corrected == ("12 MAIN ST", None, "DALLAS", "TX", "75201-0001")
     assert (first.dpv, first.is_vacant, second.dpv, second.corrected) == ("Y", True, "N", None)
     assert third.moved is not None
-    assert (third.moved.new_address, str(third.moved.moved_on)) == (
-        ("9 ELM ST", None, "DALLAS", "TX", "75201-0001"),
-        "2026-05-01",
-    )
+    assert third.moved.new_address == ("9 ELM ST", None, "DALLAS", "TX", "75201-0001")
+    assert str(third.moved.moved_on) == "2026-05-01"
     assert fourth.moved is not None
-    assert (fourth.moved.new_address, str(fourth.moved.moved_on), fifth) == (None, "2026-05-31", NOTHING)
+    assert (fourth.moved.new_address, str(fourth.moved.moved_on)) == (None, "2026-05-31")
+    assert (fifth, sixth) == (AddressVerification(moved=ChangeOfAddress()), NOTHING)
 
 
 def test_the_gateway_hears_what_the_documentation_says(house: VerificationServer, verifier: HttpVerifier) -> None:
+    house.finds["jane@example.com"] = place_of("9 ELM ST")
     verifier.verify([JANE])
     verifier.verify([JANE])
-    verifier.append([PersonQuery("Jane Doe", "Doe Homes", "jane@example.com")])
+    people = [PersonQuery(None, None, "joe@example.com"), PersonQuery("Jane Doe", "Doe Homes", "jane@example.com")]
+    assert verifier.append(people) == [None, ("9 ELM ST", None, "DALLAS", "TX", "75201-0001")]
     address = {"address": "12 MAIN ST", "address2": None, "city": "AUSTIN", "state": "TX", "zip": "78701"}
     payload = {"id": 0, "name": "Jane Doe", "company": None} | address
-    person = {"id": 0, "name": "Jane Doe", "company": "Doe Homes", "email": "jane@example.com"}
-    assert house.requests == [payload, payload, person]
+    joe = {"id": 0, "name": None, "company": None, "email": "joe@example.com"}
+    jane = {"id": 1, "name": "Jane Doe", "company": "Doe Homes", "email": "jane@example.com"}
+    assert house.requests == [payload, payload, joe, jane]
     assert [path for path, _ in house.calls] == ["/gateway/verify"] * 2 + ["/gateway/append"]
     first, again, other = (headers["idempotency-key"] for _, headers in house.calls)
     assert first == again != other
 
 
-def test_an_address_is_found_by_its_email(house: VerificationServer, verifier: HttpVerifier) -> None:
-    house.finds["jane@example.com"] = place_of("9 ELM ST")
-    queries = [PersonQuery(None, None, "joe@example.com"), PersonQuery("Jane", None, "jane@example.com")]
-    assert verifier.append(queries) == [None, ("9 ELM ST", None, "DALLAS", "TX", "75201-0001")]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"id": 7, "dpv": "Y"},
-        {"id": "0", "dpv": "Y"},
-        {"id": True, "dpv": "Y"},
-        {"id": 0, "dpv": "X"},
-        {"id": 0, "dpv": ["Y"]},
-        {"id": 0, "address": place_of("12 MAIN ST", code="7870")},
-        {"id": 0, "address": place_of("12 MAIN ST") | {"state": "ZZ"}},
-        {"id": 0, "address": place_of("12 MAIN ST") | {"city": " "}},
-        {"id": 0, "address": place_of("1" * 301)},
-        {"id": 0, "address": place_of("12 MAIN\u202eST")},
-        {"id": 0, "moved": {"address": {"address": "somewhere"}}},
-        {"id": 0, "moved": "yes"},
-        "yes",
-        None,
-    ],
-)
 def test_what_cannot_be_understood_is_no_answer(
-    house: VerificationServer, verifier: HttpVerifier, answer: object
+    house: VerificationServer, verifier: HttpVerifier, subtests: pytest.Subtests
 ) -> None:
-    house.answers = [respond(200, {"answers": [answer]})]
-    assert verifier.verify([JANE]) == [NOTHING]
+    main = place_of("12 MAIN ST")
+    odd: list[object] = [
+        *({"id": 7, "dpv": "Y"}, {"id": "0", "dpv": "Y"}, {"id": True, "dpv": "Y"}, "yes", None),
+        *({"id": 0, "dpv": "X"}, {"id": 0, "dpv": ["Y"]}, {"id": 0, "address": place_of("12 MAIN ST", code="7870")}),
+        *({"id": 0, "address": main | {"state": "ZZ"}}, {"id": 0, "address": main | {"city": " "}}),
+        *({"id": 0, "address": place_of("1" * 301)}, {"id": 0, "address": place_of("12 MAIN\u202eST")}),
+        *({"id": 0, "moved": {"address": {"address": "somewhere"}}}, {"id": 0, "moved": "yes"}),
+    ]
+    for answer in odd:
+        with subtests.test(str(answer)[:60]):
+            house.answers = [respond(200, {"answers": [answer]})]
+            assert verifier.verify([JANE]) == [NOTHING]
 
 
-def test_a_date_that_is_none_leaves_the_move(house: VerificationServer, verifier: HttpVerifier) -> None:
-    house.answers = [respond(200, {"answers": [{"id": 0, "moved": {"date": "2026-13", "address": None}}]})]
-    assert verifier.verify([JANE]) == [AddressVerification(moved=ChangeOfAddress())]
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "reason"),
-    [
+def test_a_failed_request_is_reported_and_can_be_repeated(
+    house: VerificationServer, verifier: HttpVerifier, subtests: pytest.Subtests
+) -> None:
+    answers = [
         (401, b"", "does not let us in, it answered with status 401: see QUILLPOST_VERIFIER_KEY."),
         (302, b"", "redirects to another address: give the final one in QUILLPOST_VERIFIER."),
         (429, b"secret words", "127.0.0.1 answered with status 429."),
@@ -112,46 +96,36 @@ def test_a_date_that_is_none_leaves_the_move(house: VerificationServer, verifier
         (200, b"<html>", "The verifier's answer is not JSON."),
         (200, b"[]", "has no list named answers."),
         (200, b'{"answers": {}}', "has no list named answers."),
-    ],
-)
-def test_a_refused_request_can_be_repeated(
-    house: VerificationServer, verifier: HttpVerifier, status: int, body: bytes, reason: str
-) -> None:
-    house.answers = [respond(status, body)]
-    with pytest.raises(VerifierDown) as down:
-        verifier.verify([JANE])
-    assert str(down.value).endswith(reason)
-    assert verifier.verify([JANE]) == [AddressVerification(dpv="Y")]
+    ]
+    for status, body, reason in answers:
+        with subtests.test(status=status, body=body):
+            house.answers = [respond(status, body)]
+            with pytest.raises(VerifierDown) as down:
+                verifier.verify([JANE])
+            assert str(down.value).endswith(reason)
+            assert verifier.verify([JANE]) == [AddressVerification(dpv="Y")]
+    failures: dict[str, Answer] = {
+        "did not answer within 0.2 seconds": stay_silent,
+        "closed the connection": reset_connection,
+        "answered with more than 4,000,000 bytes": stream_forever,
+        "broke off in the middle": reply_with("HTTP/1.1 200 OK\nContent-Length: 900", b"{"),
+    }
+    for reason, answer in failures.items():
+        with subtests.test(reason), ScriptedServer(answer) as server:
+            failing = HttpVerifier(server.url(), key=KEY, seconds=0.2 if "0.2" in reason else 10)
+            with pytest.raises(VerifierDown, match=reason):
+                failing.verify([JANE])
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (stay_silent, "did not answer within 0.2 seconds"),
-        (reset_connection, "closed the connection"),
-        (stream_forever, "answered with more than 4,000,000 bytes"),
-        (reply_with("HTTP/1.1 200 OK\nContent-Length: 900", b"{"), "broke off in the middle"),
-    ],
-)
-def test_every_connection_failure_is_reported(answer: object, reason: str) -> None:
-    seconds = 0.2 if answer is stay_silent else 10
-    with ScriptedServer(answer) as server:  # type: ignore[arg-type]
-        verifier = HttpVerifier(server.url(), key=KEY, seconds=seconds)
-        with pytest.raises(VerifierDown, match=reason):
-            verifier.verify([JANE])
-
-
-@pytest.mark.parametrize(
-    ("address", "key", "error"),
-    [
+def test_conflicting_settings_are_reported(subtests: pytest.Subtests) -> None:
+    cases = [
         ("verify.example.com", KEY, "must be an address such as https://host/path"),
         ("ftp://verify.example.com", KEY, "must be an address such as"),
         ("https://verify.example.com/?a=b", KEY, "must be an address such as"),
         ("https://[", KEY, "is not an address that we can read"),
         ("https://user:pass@verify.example.com", KEY, "must not hold a user or a password"),
         ("https://verify.example.com", None, "QUILLPOST_VERIFIER_KEY must be set too"),
-    ],
-)
-def test_conflicting_settings_are_reported(address: str, key: str | None, error: str) -> None:
-    with pytest.raises(NotReady, match=error):
-        build_http_verifier(address, key=key, can_append=False)
+    ]
+    for address, key, error in cases:
+        with subtests.test(address, key=key), pytest.raises(NotReady, match=error):
+            build_http_verifier(address, key=key, can_append=False)

@@ -1,4 +1,4 @@
-"""What every carrier feed promises, and what each of them does besides."""
+"""What every carrier feed promises, and what the simulated mail of testing mode reports."""
 
 import errno
 import json
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,17 @@ from quillpost.core.ports import FileMissing, FileStore
 from quillpost.fulfillment.ports import CarrierDown, CarrierFeed, RefusedScanFile, ScanFileForbidden, ScanFileTooLarge
 from quillpost.integrations.carriers import folder as drop_folder
 from quillpost.integrations.carriers.folder import MAX_FILES_PER_POLL, CombinedFeed, DropFolder, StoredInbox
-from quillpost.integrations.carriers.sandbox import MAILBOX_PREFIX, MailSimulation, SandboxCarrier, SandboxMailbox
+from quillpost.integrations.carriers.sandbox import (
+    DELIVERED,
+    MAILBOX_PREFIX,
+    MAX_PACE,
+    REPORTS_PER_JOURNEY,
+    USUAL_JOURNEY,
+    MailSimulation,
+    SandboxCarrier,
+    SandboxMailbox,
+    SimulatedScan,
+)
 from quillpost.integrations.folders.local import LocalFolder
 from quillpost.integrations.storage.objects import build_folder_store
 from support.sftp_server import SftpServer
@@ -22,14 +33,8 @@ from support.sftp_server import SftpServer
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 JOURNEY = timedelta(seconds=100)
 ARRIVED = NOON + JOURNEY * 2
-PIECE = {
-    "item_id": 1,
-    "name": "Jane Doe",
-    "tracking": "00310999999000000001",
-    "city": "Austin",
-    "province": "TX",
-    "postal_code": "78701-1234",
-}
+PIECE = {"item_id": 1, "name": "Jane Doe", "tracking": "00310999999000000001", "city": "Austin", "province": "TX"}
+PIECE |= {"postal_code": "78701-1234"}
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def polled(feed: CarrierFeed) -> list[str]:
     return list(feed.poll(now=NOON).file_names)
 
 
-def test_a_feed_tells_the_same_until_it_is_settled(stand: Stand) -> None:
+def test_a_feed_names_a_file_until_it_is_settled_or_set_aside_with_the_reason(stand: Stand) -> None:
     stand.bring(b"[1]")
     [name] = polled(stand.feed)
     assert polled(stand.feed) == [name]
@@ -89,11 +94,8 @@ def test_a_feed_tells_the_same_until_it_is_settled(stand: Stand) -> None:
     assert list(stand.feed.set_aside()) == []
     with pytest.raises(FileMissing):
         stand.feed.fetch(name)
-
-
-def test_a_feed_sets_a_refused_file_aside_with_the_reason(stand: Stand) -> None:
-    stand.bring(b"[1]")
-    stand.bring(b"[1, 2]")
+    stand.bring(b"[2, 2]")
+    stand.bring(b"[1, 2, 3]")
     first, second = polled(stand.feed)
     stand.feed.refuse(first, "It is a poem.")
     stand.feed.refuse(first, "It is a poem.")
@@ -101,24 +103,19 @@ def test_a_feed_sets_a_refused_file_aside_with_the_reason(stand: Stand) -> None:
     assert list(stand.feed.set_aside()) == [RefusedScanFile(first, "It is a poem.")]
 
 
-def test_the_same_push_twice_is_one_file(store: FileStore) -> None:
+def test_a_poll_of_pushes_takes_a_bounded_number_and_the_same_push_once(store: FileStore) -> None:
     inbox = StoredInbox(store)
     for data in (b"[1]", b"[1]", b"[2]"):
         inbox.store(data)
     assert len(inbox.poll(now=NOON).file_names) == 2
-
-
-def test_a_poll_takes_a_bounded_number_and_says_that_there_are_more(store: FileStore) -> None:
-    inbox = StoredInbox(store)
-    for number in range(MAX_FILES_PER_POLL + 1):
+    for number in range(MAX_FILES_PER_POLL - 1):
         inbox.store(str(number).encode())
     report = inbox.poll(now=NOON)
     assert (len(report.file_names), report.expects_more) == (MAX_FILES_PER_POLL, True)
 
 
 def test_a_file_that_still_grows_is_not_taken(folder: Path) -> None:
-    feed = DropFolder(LocalFolder(folder))
-    path = folder / "scans.json"
+    feed, path = DropFolder(LocalFolder(folder)), folder / "scans.json"
     path.write_bytes(b"[1")
     first = feed.poll(now=NOON)
     assert (list(first.file_names), first.expects_more) == ([], True)
@@ -130,29 +127,23 @@ def test_a_file_that_still_grows_is_not_taken(folder: Path) -> None:
         feed.fetch("scans.json")
 
 
-def test_unfinished_and_hidden_files_and_folders_are_left_alone(folder: Path) -> None:
+def test_only_whole_files_of_a_bounded_size_are_taken_and_all_that_were_read_are_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in (".hidden", "scans.json.partial", "scans.json.tmp", "scans.json"):
         (folder / name).write_bytes(b"[]")
     (folder / "other").mkdir()
-    assert polled(DropFolder(LocalFolder(folder))) == ["scans.json"]
-
-
-def test_what_was_read_is_kept_under_its_name_however_often_that_returns(folder: Path) -> None:
     feed = DropFolder(LocalFolder(folder))
+    assert polled(feed) == ["scans.json"]
     for text in (b"[1]", b"[1, 2]"):
         (folder / "scans.json").write_bytes(text)
         feed.settle("scans.json")
-    assert {path.name: path.read_bytes() for path in (folder / "done").iterdir()} == {
-        "scans.json": b"[1]",
-        "1-scans.json": b"[1, 2]",
-    }
-
-
-def test_a_file_that_is_too_large_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {path.name: path.read_bytes() for path in (folder / "done").iterdir()}
+    assert kept == {"scans.json": b"[1]", "1-scans.json": b"[1, 2]"}
     monkeypatch.setattr(drop_folder, "MAX_FILE_BYTES", 10)
     (folder / "scans.json").write_bytes(b"[" + b" " * 20 + b"]")
     with pytest.raises(ScanFileTooLarge, match="larger than 10 bytes"):
-        DropFolder(LocalFolder(folder)).fetch("scans.json")
+        feed.fetch("scans.json")
 
 
 @pytest.fixture
@@ -170,22 +161,24 @@ def shut(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return begins.append
 
 
-@pytest.mark.parametrize("where", ["here", "sftp"])
-def test_a_file_that_may_not_be_read_is_named_and_left(
-    folder: Path, tmp_path: Path, shut: Callable[[str], None], where: str
+def test_a_file_that_may_not_be_read_is_named_and_left_until_the_server_is_gone(
+    folder: Path, tmp_path: Path, shut: Callable[[str], None]
 ) -> None:
     shut("shut")
     for name in ("shut.json", "scans.json"):
         (folder / name).write_bytes(b"[1]")
     with SftpServer(folder) as house:
-        feed = DropFolder(house.place(tmp_path) if where == "sftp" else LocalFolder(folder))
-        assert polled(feed) == ["scans.json", "shut.json"]
-        with pytest.raises(ScanFileForbidden, match=r"shut\.json cannot be read: Permission denied"):
-            feed.fetch("shut.json")
-        assert feed.fetch("scans.json") == b"[1]"
-        [named] = feed.set_aside()
-    assert named.name == "shut.json"
-    assert "cannot be read: Permission denied. Let the service read it." in named.reason
+        for place in (LocalFolder(folder), house.place(tmp_path)):
+            feed = DropFolder(place)
+            assert polled(feed) == ["scans.json", "shut.json"]
+            with pytest.raises(ScanFileForbidden, match=r"shut\.json cannot be read: Permission denied"):
+                feed.fetch("shut.json")
+            assert feed.fetch("scans.json") == b"[1]"
+            [named] = feed.set_aside()
+            assert named.name == "shut.json"
+            assert "cannot be read: Permission denied. Let the service read it." in named.reason
+    with pytest.raises(CarrierDown, match="could not be reached"):
+        feed.poll(now=NOON)
 
 
 def test_many_files_that_may_not_be_read_are_in_nobody_s_way(folder: Path, shut: Callable[[str], None]) -> None:
@@ -214,18 +207,9 @@ def test_a_folder_that_is_not_there_is_down_and_keeps_nobody_from_the_other(tmp_
         CombinedFeed({"gone": gone}).poll(now=NOON)
 
 
-def test_an_sftp_server_that_is_gone_is_down(tmp_path: Path, folder: Path) -> None:
-    with SftpServer(folder) as house:
-        feed = DropFolder(house.place(tmp_path))
-        assert list(feed.poll(now=NOON).file_names) == []
-    with pytest.raises(CarrierDown, match="could not be reached"):
-        feed.poll(now=NOON)
-
-
-def drop(store: FileStore, reference: str, *pieces: dict[str, object], chances: MailSimulation | None = None) -> None:
-    SandboxMailbox(store, chances or MailSimulation(), journey=JOURNEY).mail_items(
-        reference, pieces or [PIECE], mailed_at=NOON
-    )
+def mail(store: FileStore, reference: str, *pieces: dict[str, object]) -> None:
+    mailbox = SandboxMailbox(store, MailSimulation(), journey=JOURNEY)
+    mailbox.mail_items(reference, pieces or [PIECE], mailed_at=NOON)
 
 
 def events_of(store: FileStore, now: datetime) -> list[dict[str, str]]:
@@ -234,8 +218,11 @@ def events_of(store: FileStore, now: datetime) -> list[dict[str, str]]:
     return [event for file in files for event in file["events"]]
 
 
-def test_the_sandbox_tells_of_a_piece_when_its_time_has_come(store: FileStore) -> None:
-    drop(store, "batch-000001")
+def test_the_sandbox_tells_of_a_piece_when_its_time_has_come_and_settles_by_forgetting(store: FileStore) -> None:
+    mail(store, "batch-000001")
+    before = {key: store.get(key) for key in store.keys(MAILBOX_PREFIX)}
+    mail(store, "batch-000001")
+    assert {key: store.get(key) for key in store.keys(MAILBOX_PREFIX)} == before
     carrier = SandboxCarrier(store)
     early = carrier.poll(now=NOON)
     assert (list(early.file_names), early.expects_more) == ([], True)
@@ -246,11 +233,17 @@ def test_the_sandbox_tells_of_a_piece_when_its_time_has_come(store: FileStore) -
     assert (len(late.file_names), late.expects_more) == (4, False)
     for event in events_of(store, ARRIVED):
         assert NOON < datetime.fromisoformat(event["scanDatetime"]) <= NOON + JOURNEY * 1.05
+    mail(store, "batch-000002", PIECE | {"tracking": "00310999999000000002"})
+    for name in carrier.poll(now=ARRIVED).file_names:
+        carrier.settle(name)
+        carrier.settle(name)
+    assert list(store.keys(MAILBOX_PREFIX)) == []
+    mail(store, "batch-000003", PIECE | {"tracking": None})
+    assert list(store.keys(MAILBOX_PREFIX)) == [], "a piece without a barcode is not reported"
 
 
 def test_no_report_tells_of_what_is_yet_to_come(store: FileStore) -> None:
-    many = [PIECE | {"tracking": f"{n:020d}", "item_id": n} for n in range(200)]
-    drop(store, "batch-000001", *many)
+    mail(store, "batch-000001", *(PIECE | {"tracking": f"{n:020d}", "item_id": n} for n in range(200)))
     for step in range(12):
         now = NOON + JOURNEY * step / 10
         assert all(datetime.fromisoformat(event["scanDatetime"]) <= now for event in events_of(store, now))
@@ -258,23 +251,44 @@ def test_no_report_tells_of_what_is_yet_to_come(store: FileStore) -> None:
     assert len(events_of(store, ARRIVED)) == 800
 
 
-def test_a_job_mailed_twice_with_the_same_moment_is_the_same_files(store: FileStore) -> None:
-    drop(store, "batch-000001")
-    before = {key: store.get(key) for key in store.keys(MAILBOX_PREFIX)}
-    drop(store, "batch-000001")
-    assert {key: store.get(key) for key in store.keys(MAILBOX_PREFIX)} == before
+def piece(number: int = 1, name: str = "Jane Doe") -> dict[str, Any]:
+    return {"item_id": number, "tracking": f"{number:020d}", "name": name}
 
 
-def test_the_sandbox_settles_by_forgetting(store: FileStore) -> None:
-    drop(store, "batch-000001")
-    drop(store, "batch-000002", PIECE | {"tracking": "00310999999000000002"})
-    carrier = SandboxCarrier(store)
-    for name in carrier.poll(now=ARRIVED).file_names:
-        carrier.settle(name)
-        carrier.settle(name)
-    assert list(store.keys(MAILBOX_PREFIX)) == []
+def fates(chances: MailSimulation, pieces: int = 2_000) -> list[list[SimulatedScan]]:
+    return [list(chances.simulate_scans(piece(number))) for number in range(pieces)]
 
 
-def test_a_piece_without_a_barcode_is_not_reported(store: FileStore) -> None:
-    drop(store, "batch-000001", PIECE | {"tracking": None})
-    assert list(store.keys(MAILBOX_PREFIX)) == []
+def test_without_losses_every_piece_is_seen_on_its_whole_way() -> None:
+    for sightings in fates(MailSimulation()):
+        assert [sighting.journey_leg for sighting in sightings] == list(USUAL_JOURNEY)
+        shares = [sighting.share for sighting in sightings]
+        assert shares == sorted(shares)
+        assert shares[-1] <= MAX_PACE
+        assert all(sighting.share <= MAX_PACE * sighting.slot / REPORTS_PER_JOURNEY for sighting in sightings)
+    assert not any(MailSimulation().is_spoiled(piece(number)) for number in range(2_000))
+    assert len({sightings[-1].share for sightings in fates(MailSimulation(), 100)}) > 90, "they take different times"
+
+
+def test_the_same_seed_gives_the_same_fate_and_another_another() -> None:
+    assert fates(MailSimulation(1, 0.3)) == fates(MailSimulation(1, 0.3)) != fates(MailSimulation(2, 0.3))
+
+
+def test_losses_are_of_every_kind_and_at_the_configured_rate() -> None:
+    chances = MailSimulation(1, 0.2)
+    found = fates(chances)
+    legs = [{sighting.journey_leg for sighting in sightings} for sightings in found]
+    missed = sum(DELIVERED not in seen for seen in legs) / len(legs)
+    assert 0.15 < missed < 0.30
+    words = {sighting.journey_leg.description for sightings in found for sighting in sightings}
+    assert words == {"", "Forwarded", "Return to sender", "Destroyed as dead mail"}
+    assert any(len(sightings) != len({(s.journey_leg, s.share) for s in sightings}) for sightings in found)
+    assert any([s.slot for s in sightings] != sorted(s.slot for s in sightings) for sightings in found)
+    assert 0 < sum(chances.is_spoiled(piece(number)) for number in range(2_000)) < 40
+    assert not any(fates(MailSimulation(1, 1.0), 200)), "everything can be lost"
+
+
+def test_a_reserved_name_fares_as_it_says_whatever_else_gets_lost() -> None:
+    for name in ("Test Returned", "Test Rerouted", "Test Lost"):
+        calm, wild = (list(MailSimulation(1, loss).simulate_scans(piece(name=name))) for loss in (0.0, 1.0))
+        assert [scan.journey_leg for scan in calm] == [scan.journey_leg for scan in wild] != [], name

@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ import pytest
 from quillpost.core.errors import NotReady, Unavailable
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.integrations.storage.objects import build_folder_store, build_s3_store
+from support.processes import free_port
 
 ROOT = Path(__file__).parents[2]
 MOTO = Path(os.environ.get("QUILLPOST_TEST_MOTO", ROOT / ".tools/s3/bin/moto_server"))
@@ -36,12 +38,6 @@ while True:
         store.put("batches/7/print.pdf", letter * int(sys.argv[2]))
         print("written", flush=True)
 """
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def wait_for(server: subprocess.Popen[bytes], port: int) -> None:
@@ -90,71 +86,44 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> FileStore:
     return new_bucket(request.getfixturevalue("s3_endpoint"))
 
 
-def test_a_file_comes_back_as_it_was_put(store: FileStore) -> None:
+def test_a_file_of_any_size_goes_in_and_out_whole_or_piece_by_piece(store: FileStore, tmp_path: Path) -> None:
     store.put("batches/7/print.pdf", b"%PDF\0\xff")
     assert store.get("batches/7/print.pdf") == b"%PDF\0\xff"
+    for size in (0, LARGE):
+        data = os.urandom(size)
+        store.put("a/b", data)
+        assert store.get("a/b") == data
+        (tmp_path / "long").write_bytes(b"before" + data)
+        with (tmp_path / "long").open("rb") as file:
+            file.seek(len(b"before"))
+            store.put_file("a/long", file)
+        with store.open("a/long") as found:
+            assert found.read(10) == data[:10]
+            assert found.read() == data[10:]
+        assert store.get("a/long") == data
 
 
-@pytest.mark.parametrize("size", [0, LARGE])
-def test_size_does_not_matter(store: FileStore, size: int) -> None:
-    data = os.urandom(size)
-    store.put("a/b", data)
-    assert store.get("a/b") == data
-
-
-@pytest.mark.parametrize("size", [0, LARGE])
-def test_a_long_file_goes_in_and_out_piece_by_piece(store: FileStore, tmp_path: Path, size: int) -> None:
-    data = os.urandom(size)
-    (tmp_path / "long").write_bytes(b"before" + data)
-    with (tmp_path / "long").open("rb") as file:
-        file.seek(len(b"before"))
-        store.put_file("a/long", file)
-    with store.open("a/long") as found:
-        assert found.read(10) == data[:10]
-        assert found.read() == data[10:]
-    assert store.get("a/long") == data
-
-
-def test_what_is_not_there_cannot_be_opened(store: FileStore) -> None:
-    store.put("a/b", b"x")
-    for key in ("a/c", "a", "a/b/c"):
-        with pytest.raises(FileMissing):
-            store.open(key)
-
-
-def test_a_second_put_replaces_the_first(store: FileStore) -> None:
+def test_what_is_not_there_is_missing_and_a_second_put_replaces_the_first(store: FileStore) -> None:
+    store.delete("a/b.txt")
+    for key in ("a/b.txt", "a/c", "a", "a/b.txt/c"):
+        assert not store.exists(key)
+        for read in (store.get, store.open):
+            with pytest.raises(FileMissing):
+                read(key)
+    assert list(store.keys("")) == []
     store.put("a/b.txt", b"a long first version")
     store.put("a/b.txt", b"second")
     assert store.get("a/b.txt") == b"second"
     assert list(store.keys("")) == ["a/b.txt"]
-
-
-def test_a_file_that_was_never_put_is_missing(store: FileStore) -> None:
-    with pytest.raises(FileMissing):
-        store.get("a/b.txt")
-    assert not store.exists("a/b.txt")
-
-
-def test_the_folder_of_a_file_is_no_file(store: FileStore) -> None:
-    store.put("a/b.txt", b"x")
-    assert not store.exists("a")
-    with pytest.raises(FileMissing):
-        store.get("a")
-
-
-def test_a_deleted_file_is_missing(store: FileStore) -> None:
-    store.put("a/b.txt", b"x")
-    assert store.exists("a/b.txt")
+    assert [store.exists(key) for key in ("a/b.txt", "a")] == [True, False]
+    for read in (store.get, store.open):
+        with pytest.raises(FileMissing):
+            read("a")
     store.delete("a/b.txt")
     assert not store.exists("a/b.txt")
 
 
-def test_deleting_a_missing_file_is_no_error(store: FileStore) -> None:
-    store.delete("a/b.txt")
-    assert list(store.keys("")) == []
-
-
-def test_keys_come_in_order_and_by_any_prefix(store: FileStore) -> None:
+def test_keys_come_in_order_by_any_prefix_and_over_more_than_a_page(store: FileStore) -> None:
     for key in ("b/7/2.pdf", "b/7/10.pdf", "b/71/1.pdf", "b/8/1.pdf", "a", "b-1"):
         store.put(key, b"x")
     assert list(store.keys("")) == ["a", "b-1", "b/7/10.pdf", "b/7/2.pdf", "b/71/1.pdf", "b/8/1.pdf"]
@@ -162,32 +131,20 @@ def test_keys_come_in_order_and_by_any_prefix(store: FileStore) -> None:
     assert list(store.keys("b/7/")) == ["b/7/10.pdf", "b/7/2.pdf"]
     assert list(store.keys("b/7/2.pdf")) == ["b/7/2.pdf"]
     assert list(store.keys("c")) == []
-
-
-def test_a_listing_longer_than_a_page_is_whole(store: FileStore) -> None:
     expected = [f"n/{number:04}" for number in range(1_001)]
     for key in expected:
         store.put(key, b"")
     assert list(store.keys("n/")) == expected
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        *("", "/etc/passwd", "../up", "a/../b", "a/..", "./a", "a//b", "a/", ".hidden", "C:/a"),
-        *("a\\b", "a b", "ü", "a\0b", "a\n", "a#1", "a%2e", "x" * 201, "/".join(["x" * 100] * 10)),
-    ],
-)
-def test_a_key_that_could_lead_elsewhere_is_refused(store: FileStore, key: str) -> None:
-    calls: list[Callable[[], object]] = [
-        lambda: store.put(key, b"x"),
-        lambda: store.get(key),
-        lambda: store.exists(key),
-        lambda: store.delete(key),
-    ]
-    for call in calls:
-        with pytest.raises(ValueError, match="is not a file key"):
-            call()
+def test_a_key_that_could_lead_elsewhere_is_refused(store: FileStore, subtests: pytest.Subtests) -> None:
+    outside = ("", "/etc/passwd", "../up", "a/../b", "a/..", "./a", "a//b", "a/", ".hidden", "C:/a", "a\\b", "a b", "ü")
+    for key in (*outside, "a\0b", "a\n", "a#1", "a%2e", "x" * 201, "/".join(["x" * 100] * 10)):
+        uses: list[Callable[[str], object]] = [partial(store.put, data=b"x"), store.get, store.exists, store.delete]
+        with subtests.test(repr(key[:40])):
+            for use in uses:
+                with pytest.raises(ValueError, match="is not a file key"):
+                    use(key)
 
 
 def test_a_reader_never_sees_half_a_file(store: FileStore) -> None:
@@ -227,22 +184,16 @@ def test_a_killed_writer_leaves_a_whole_file_and_no_other(tmp_path: Path) -> Non
     assert list(store.keys("")) == ["batches/7/print.pdf"]
 
 
-def test_a_draft_that_a_killed_writer_left_is_not_listed(tmp_path: Path) -> None:
-    store = build_folder_store(tmp_path)
-    (tmp_path / "print.pdf#8713508713508713508").write_bytes(b"half")
-    assert list(store.keys("")) == []
-    assert not store.exists("print.pdf")
-
-
-def test_drafts_of_killed_writers_are_forgotten_and_those_of_others_are_not(tmp_path: Path) -> None:
-    store = build_folder_store(tmp_path)
+def test_drafts_of_killed_writers_are_not_listed_and_forgotten_and_those_of_others_are_not(tmp_path: Path) -> None:
+    store, folder = build_folder_store(tmp_path), tmp_path / "batches" / "7"
     store.put("batches/7/print.pdf", b"whole")
-    old, fresh = (tmp_path / "batches" / "7" / f"print.pdf#{n}" for n in (871350, 871351))
+    old, fresh = (folder / f"print.pdf#{n}" for n in (8713508713508713508, 871351))
     for draft in (old, fresh):
         draft.write_bytes(b"half")
+    assert list(store.keys("")) == ["batches/7/print.pdf"]
     long_ago = datetime.now(UTC) - timedelta(days=2)
-    os.utime(old, (long_ago.timestamp(),) * 2)
-    os.utime(tmp_path / "batches" / "7" / "print.pdf", (long_ago.timestamp(),) * 2)
+    for file in (old, folder / "print.pdf"):
+        os.utime(file, (long_ago.timestamp(),) * 2)
     assert store.delete_unfinished(before=datetime.now(UTC) - timedelta(days=1)) == 1
     assert (old.exists(), fresh.exists()) == (False, True)
     assert store.get("batches/7/print.pdf") == b"whole"
@@ -278,43 +229,25 @@ def test_a_failed_write_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_folder_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_the_folder_is_for_its_owner_alone_and_reported_if_it_cannot_be_made(tmp_path: Path) -> None:
     build_folder_store(tmp_path / "var" / "files")
     assert stat.S_IMODE((tmp_path / "var" / "files").stat().st_mode) == 0o700
-
-
-def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(NotReady, match=r"cannot be made: .+\.$"):
         build_folder_store(tmp_path / "file" / "files")
 
 
-def assert_unavailable(store: FileStore) -> None:
-    calls: list[Callable[[], object]] = [
-        lambda: store.put("a/b", b"x"),
-        lambda: store.get("a/b"),
-        lambda: store.keys(""),
-    ]
-    for call in calls:
-        with pytest.raises(Unavailable, match=r"^The file storage cannot be used now\."):
-            call()
-
-
-def test_a_folder_that_went_away_is_unavailable(tmp_path: Path) -> None:
-    store = build_folder_store(tmp_path / "disk")
+def test_a_folder_a_bucket_or_a_server_that_is_not_there_is_unavailable(tmp_path: Path, s3_endpoint: str) -> None:
+    folder = build_folder_store(tmp_path / "disk")
     (tmp_path / "disk").rmdir()
-    assert_unavailable(store)
-    with pytest.raises(Unavailable):
-        store.exists("a/b")
+    silent = bucket_at(f"http://127.0.0.1:{free_port()}", "any")
+    for store in (folder, silent, bucket_at(s3_endpoint, "no-such-bucket")):
+        calls: list[Callable[[], object]] = [lambda: store.put("a/b", b"x"), lambda: store.get("a/b")]  # noqa: B023
+        calls.append(lambda: store.keys(""))  # noqa: B023
+        for call in calls:
+            with pytest.raises(Unavailable, match=r"^The file storage cannot be used now\."):
+                call()
+    for store in (folder, silent):
+        with pytest.raises(Unavailable):
+            store.exists("a/b")
     assert not (tmp_path / "disk").exists()
-
-
-def test_a_bucket_that_is_not_there_is_unavailable(s3_endpoint: str) -> None:
-    assert_unavailable(bucket_at(s3_endpoint, "no-such-bucket"))
-
-
-def test_a_server_that_does_not_answer_is_unavailable() -> None:
-    store = bucket_at(f"http://127.0.0.1:{free_port()}", "any")
-    assert_unavailable(store)
-    with pytest.raises(Unavailable):
-        store.exists("a/b")

@@ -20,7 +20,6 @@ from support.sftp_server import SftpServer
 
 pytestmark = pytest.mark.costly
 
-CHANGES = ("put", "rename", "delete")
 MOST_STEPS = 30
 
 
@@ -32,14 +31,9 @@ class Watched:
     """A place in which something happens right before the change with this number."""
 
     def __init__(self, place: RemoteFolder, number: int, happens: Callable[[], None]) -> None:
-        self._place = place
-        self._left = number
-        self._happens = happens
+        self.label = place.label
+        self._place, self._left, self._happens = place, number, happens
         self.has_happened = False
-
-    @property
-    def label(self) -> str:
-        return self._place.label
 
     @contextmanager
     def open(self) -> Iterator[OpenFolder]:
@@ -55,12 +49,11 @@ class Watched:
 
 class _Watching:
     def __init__(self, visit: OpenFolder, before: Callable[[], None]) -> None:
-        self._visit = visit
-        self._before = before
+        self._visit, self._before = visit, before
 
     def __getattr__(self, name: str) -> Any:
         does = getattr(self._visit, name)
-        if name not in CHANGES:
+        if name not in ("put", "rename", "delete"):
             return does
 
         def watched(*args: Any, **how: Any) -> Any:
@@ -158,17 +151,7 @@ def test_nothing_is_seen_of_a_job_before_it_is_whole(place: tuple[RemoteFolder, 
     assert seen == {frozenset(), frozenset({*FILES, "ticket.json"})}
 
 
-def test_another_job_of_the_same_name_is_not_taken_for_this_one(place: tuple[RemoteFolder, Path]) -> None:
-    where, root = place
-    partner = HotFolder(where)
-    partner.submit(job(), now=now())
-    other = job(**{"print.pdf": b"of another service"})
-    with pytest.raises(PartnerDown, match=f"has another job called {REFERENCE}"):
-        partner.submit(other, now=now())
-    assert (root / REFERENCE / "print.pdf").read_bytes() == FILES["print.pdf"]
-
-
-def test_nor_is_a_folder_that_someone_else_made(place: tuple[RemoteFolder, Path]) -> None:
+def test_another_job_or_folder_of_the_same_name_is_not_taken_for_this_one(place: tuple[RemoteFolder, Path]) -> None:
     where, root = place
     (root / REFERENCE).mkdir()
     (root / REFERENCE / "theirs").touch()
@@ -177,11 +160,9 @@ def test_nor_is_a_folder_that_someone_else_made(place: tuple[RemoteFolder, Path]
     (root / REFERENCE).rename(root / "old")
     HotFolder(where).submit(job(), now=now())
     assert (root / REFERENCE / "ticket.json").exists()
-
-
-def test_an_emptied_claim_folder_is_reported(place: tuple[RemoteFolder, Path]) -> None:
-    where, root = place
-    HotFolder(where).submit(job(), now=now())
+    with pytest.raises(PartnerDown, match=f"has another job called {REFERENCE}"):
+        HotFolder(where).submit(job(**{"print.pdf": b"of another service"}), now=now())
+    assert (root / REFERENCE / "print.pdf").read_bytes() == FILES["print.pdf"]
     (root / ".quillpost" / f"{REFERENCE}.claim" / "claim.json").unlink()
     with pytest.raises(PartnerDown, match="has been emptied: remove it"):
         HotFolder(where).submit(job(), now=now())
