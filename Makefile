@@ -8,12 +8,15 @@ COMPILE := env -u UV_INDEX -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(UV) pip comp
 CODE := $(wildcard src tests tools benchmarks)
 # Tests make and drop thousands of files and databases: in memory, where that has room for them.
 IN_MEMORY := $(shell df -Pk /dev/shm 2> /dev/null | awk 'NR == 2 && $$4 > 8000000 { print "TMPDIR=/dev/shm" }')
+# Without compiled modules each start of the tests reads all of them anew, which takes longer than most tests.
+COMPILED := PYTHONDONTWRITEBYTECODE=
 # One more than there are cores: some tests wait for processes that they started or killed.
-PYTEST := $(IN_MEMORY) .venv/bin/pytest --dist worksteal -n $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
+SPREAD := --dist worksteal -n $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
+PYTEST := $(IN_MEMORY) $(COMPILED) .venv/bin/pytest $(SPREAD)
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup setup-dev run test test-long fuzz lint format demo gallery wheel bench pin lock clean
+.PHONY: help setup setup-dev run check test test-long coverage fuzz lint lint-style lint-types format demo gallery wheel bench pin lock clean
 
 help: ## Show what there is
 	@printf 'Quillpost. The commands:\n\n'
@@ -29,11 +32,20 @@ setup-dev:
 run: setup ## Start the service, the workers and the database, and print where to look
 	@.venv/bin/quillpost serve --welcome
 
-test: setup-dev ## Run the whole test suite
-	@$(PYTEST) -m "not long"
+check: ## Run the checks and the tests, as CI does
+	@$(MAKE) lint
+	@$(MAKE) test
 
-test-long: setup-dev ## Run the proofs that take long
-	@$(PYTEST) -m long
+test: setup-dev ## Run the tests; ONLY=orders for one folder, SHUFFLE=7 for a random order
+	@$(PYTEST) -m "not long" $(addprefix tests/,$(ONLY)) $(addprefix --shuffle=,$(SHUFFLE))
+
+test-long: setup-dev ## Run the proofs that take long; ONLY=end_to_end for one folder
+	@$(PYTEST) -m long $(addprefix tests/,$(ONLY))
+
+coverage: setup-dev ## Run the tests and show which lines and branches they miss
+	@$(IN_MEMORY) $(COMPILED) .venv/bin/coverage run -m pytest $(SPREAD) -m "not long"
+	@.venv/bin/coverage combine --quiet
+	@.venv/bin/coverage report
 
 fuzz: setup-dev ## Make thousands of odd calls; EXAMPLES=n for each operation
 	@FUZZ_EXAMPLES=$(or $(EXAMPLES),200) $(PYTEST) --timeout=3600 \
@@ -41,14 +53,16 @@ fuzz: setup-dev ## Make thousands of odd calls; EXAMPLES=n for each operation
 		tests/orders/test_order_totals.py
 
 lint: setup-dev ## Check format, style, types, the direction of imports and the API's description
+	@$(MAKE) -j 2 --output-sync=target lint-style lint-types
+
+lint-style:
 	.venv/bin/ruff format --check $(CODE)
 	.venv/bin/ruff check $(CODE)
-	.venv/bin/mypy
-	.venv/bin/mypy tools/*.py
-	.venv/bin/mypy tests benchmarks
-	ls tests/*/conftest.py | xargs -n 1 .venv/bin/mypy
-	.venv/bin/lint-imports
-	.venv/bin/python tools/lint_openapi.py
+	$(COMPILED) .venv/bin/lint-imports
+	$(COMPILED) .venv/bin/python tools/lint_openapi.py
+
+lint-types:
+	$(COMPILED) .venv/bin/mypy
 
 format: setup-dev ## Put the code into our format
 	@.venv/bin/ruff check --fix-only --quiet $(CODE)

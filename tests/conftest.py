@@ -3,6 +3,7 @@
 import copy
 import gc
 import os
+import random
 import shutil
 import socket
 import tempfile
@@ -69,6 +70,10 @@ class AtOnce:
             terminal.write_line(f"\n{report.nodeid} failed:\n{report.longreprtext}")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run modules, and the tests of each, in random order")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if worker := getattr(config, "workerinput", None):
         rewrite_a_share(config, place=int(worker["workerid"].removeprefix("gw")), among=worker["workercount"])
@@ -91,12 +96,23 @@ def draw_the_description_once() -> None:
     pytest.MonkeyPatch().setattr(openapi, "build_description", shared)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What costs most comes last, walks with a browser before the rest of it."""
+    if (seed := config.getoption("shuffle")) is not None:
+        shuffle_tests(items, random.Random(seed))
     for item in items:
         if not COSTLY.isdisjoint(item.path.parents):
             item.add_marker("costly")
     items.sort(key=lambda item: (is_costly(item), BROWSER not in item.path.parents))
+
+
+def shuffle_tests(items: list[pytest.Item], chance: random.Random) -> None:
+    """The tests of a module stay together: they share what it makes."""
+    modules: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        modules.setdefault(item.path, []).append(item)
+    shuffled = chance.sample(list(modules.values()), len(modules))
+    items[:] = [item for tests in shuffled for item in chance.sample(tests, len(tests))]
 
 
 def is_costly(item: pytest.Item) -> bool:
