@@ -1,10 +1,12 @@
-"""Cards are issued when a batch is composed: one for each piece, ever, and its claim is what is printed."""
+"""Gift cards are requested from issuers, or taken from a stock."""
 
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -13,15 +15,16 @@ import sqlalchemy as sa
 
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import ledger_moves
-from quillpost.core.database.tables.orders import giftcards
+from quillpost.core.database.tables.orders import giftcard_stock, giftcards
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Conflict, Unavailable
 from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.batches.files import redraw_batch_files
 from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.integrations.giftcards.stock import StockCards
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.ports import CardRequest, CardSecret, IssuerDown
+from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret, IssuerDown
 from quillpost.orders.giftcards.tasks import CardReturns
 from quillpost.orders.rules import ItemStatus
 from support.factories import Account, Clock, people
@@ -44,10 +47,48 @@ from support.giftcard_production import (
     statuses,
     stock_of,
 )
+from support.giftcard_requests import BRAND, CENTS, add_stock, card, is_issued
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
-# On paper
+IS_WAITING = sa.text("select count(*) from pg_locks where not granted")
+
+
+def test_a_stock_gives_what_expires_first_and_nothing_that_expires_soon(
+    container: Container, tmp_path: Path, clock: Clock
+) -> None:
+    today = clock.now().date()
+    add_stock(container, tmp_path, clock, ["NEVER"])
+    add_stock(container, tmp_path, clock, ["LATE"], expires_on=today + timedelta(days=90))
+    add_stock(container, tmp_path, clock, ["SOON"], expires_on=today + timedelta(days=40))
+    stock = StockCards(container.db, container.encryptor, clock=clock.now)
+    assert [each.code for each in is_issued(stock.issue([card()], now=clock.now()))] == ["SOON"]
+    add_stock(container, tmp_path, clock, ["SOONER"], expires_on=today + timedelta(days=35))
+    clock.advance(days=6)
+    assert stock.in_stock(BRAND, "", CENTS) == 2
+    found = stock.issue([card() for _ in range(3)], now=clock.now())
+    codes = [each.code if isinstance(each, CardSecret) else each.reason for each in found.values()]
+    assert codes == ["LATE", "NEVER", "There are no cards of brindlewick over 2500 cents left."]
+    assert {each.issuer_status for each in found.values() if isinstance(each, CardNotIssued)} == {"none"}
+    assert stock.in_stock(BRAND, "", CENTS + 1) == stock.in_stock("another", "", CENTS) == 0
+
+
+def test_a_card_that_is_held_for_a_moment_is_waited_for(container: Container, tmp_path: Path, clock: Clock) -> None:
+    add_stock(container, tmp_path, clock, ["ONLY"])
+    stock = StockCards(container.db, container.encryptor, clock=clock.now)
+
+    def is_anyone_waiting() -> bool:
+        with container.db.system_transaction() as tx:
+            return int(tx.execute(IS_WAITING).scalar_one()) > 0
+
+    with ThreadPoolExecutor(1) as pool:
+        with container.db.system_transaction() as tx:
+            tx.execute(sa.update(giftcard_stock).values(source="sealed anew"))
+            issuing = pool.submit(stock.issue, [card()], now=clock.now())
+            wait_until(lambda: is_anyone_waiting() or issuing.done())
+            assert not issuing.done()
+        assert [each.code for each in is_issued(issuing.result())] == ["ONLY"]
 
 
 def test_every_piece_is_printed_with_the_claim_of_its_own_card(
@@ -170,9 +211,6 @@ def test_words_that_do_not_fit_give_the_card_back(
     CardReturns(container.db, container.production.giftcard_issuers).return_cards(now=container.clock())
     assert_all_is_well(container)
     assert_printed_as_issued(container)
-
-
-# Everything at once
 
 
 def test_composing_a_batch_twice_at_once_issues_each_card_once(

@@ -1,0 +1,213 @@
+"""What goes with a batch on paper: its ticket and the mailing statement."""
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quillpost.fulfillment.batches.rules import (
+    XJDF_NAMESPACE,
+    JobTicket,
+    TicketFile,
+    build_statement,
+    build_ticket_files,
+    statement_to_json,
+)
+from quillpost.rendering.layout.templates import load_shipped_products
+
+PIECES = load_shipped_products(None)
+MADE = datetime(2026, 5, 4, 12, tzinfo=UTC)
+FILES = [TicketFile.of("print.pdf", b"pdf"), TicketFile.of("manifest.csv", b"csv")]
+
+
+def ticket(piece: str = "postcard-4x6", **changes: object) -> JobTicket:
+    values = {"reference": "batch-000007", "item_count": 4_999, "mail_class": "first", "files": FILES} | changes
+    return JobTicket(layout=PIECES[piece], created_at=MADE, **{"stock": PIECES[piece].stock} | values)  # type: ignore[arg-type]
+
+
+def in_json(of: JobTicket) -> dict[str, object]:
+    return dict(json.loads(build_ticket_files(of)["ticket.json"]))
+
+
+def in_xjdf(of: JobTicket) -> ET.Element:
+    return ET.fromstring(build_ticket_files(of)["ticket.xjdf"])
+
+
+def one(root: ET.Element, path: str) -> dict[str, str]:
+    """The attributes of the one element there."""
+    [found] = root.findall(re.sub(r"/(?=\w)", "/{*}", path))
+    return found.attrib
+
+
+def test_the_json_ticket_says_what_to_print() -> None:
+    assert in_json(ticket()) == {
+        "reference": "batch-000007",
+        "piece": "postcard-4x6",
+        "product": "Postcard",
+        "stock": "14 pt C2S",
+        "pieces": 4_999,
+        "mail_class": "first",
+        "rush": False,
+        "due": None,
+        "made_at": "2026-05-04T12:00:00Z",
+        "reprint_of": None,
+        "replaces": None,
+        "sheet_inches": [6.0, 4.0],
+        "finished_inches": [6.0, 4.0],
+        "printed_sides": 2,
+        "envelope_inches": None,
+        "files": [{"name": file.name, "size": 3, "sha256": file.sha256} for file in FILES],
+    }
+
+
+def test_the_xjdf_ticket_says_the_same() -> None:
+    root = in_xjdf(ticket())
+    assert (root.tag, root.attrib["JobID"]) == (f"{{{XJDF_NAMESPACE}}}XJDF", "batch-000007")
+    product = one(root, "./ProductList/Product")
+    assert (product["Amount"], product["ProductType"]) == ("4999", "Postcard")
+    layout = one(root, ".//LayoutIntent")
+    assert layout == {"Dimensions": "432 288", "FinishedDimensions": "432 288 0", "Sides": "TwoSided"}
+    assert root.find(".//{*}Resource[@ID='stock']").attrib["DescriptiveName"] == "14 pt C2S"  # type: ignore[union-attr]
+    assert one(root, "./GeneralID") == {"IDUsage": "MailClass", "IDValue": "first"}
+    assert one(root, ".//NodeInfo") == {"Priority": "50"}
+
+
+def test_every_file_is_named_with_its_size_and_digest() -> None:
+    root = in_xjdf(ticket())
+    named = [
+        (
+            resource.attrib["DescriptiveName"],
+            resource.find("{*}GeneralID").attrib["IDValue"],  # type: ignore[union-attr]
+            resource.find("{*}RunList/{*}FileSpec").attrib,  # type: ignore[union-attr]
+        )
+        for resource in root.findall("./{*}ResourceSet[@Name='RunList']/{*}Resource")
+    ]
+    assert named == [
+        ("print.pdf", FILES[0].sha256, {"URL": "print.pdf", "MimeType": "application/pdf", "FileSize": "3"}),
+        ("manifest.csv", FILES[1].sha256, {"URL": "manifest.csv", "MimeType": "text/csv", "FileSize": "3"}),
+    ]
+
+
+def test_a_rush_is_before_others() -> None:
+    rushed = ticket(rush=True, reprint_of="batch-000003")
+    assert one(in_xjdf(rushed), ".//NodeInfo") == {"Priority": "90"}
+    parsed = in_json(rushed)
+    assert (parsed["rush"], parsed["reprint_of"]) == (True, "batch-000003")
+    usages = {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(rushed).findall("{*}GeneralID")}
+    assert usages["ReprintOf"] == "batch-000003"
+
+
+def test_a_folded_card_has_a_flat_and_a_finished_size_and_an_envelope() -> None:
+    parsed = in_json(ticket("notecard"))
+    assert (parsed["sheet_inches"], parsed["finished_inches"]) == ([8.5, 5.5], [4.25, 5.5])
+    assert parsed["envelope_inches"] == [5.75, 4.375]
+    layout = one(in_xjdf(ticket("notecard")), ".//LayoutIntent")
+    assert (layout["Dimensions"], layout["FinishedDimensions"]) == ("612 396", "306 396 0")
+    media = in_xjdf(ticket("notecard")).find(".//{*}Resource[@ID='envelope']/{*}Media")
+    assert media is not None
+    assert media.attrib == {"MediaType": "Envelope", "Dimension": "414 315"}
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_every_piece_has_a_ticket_and_always_the_same(piece: str) -> None:
+    assert build_ticket_files(ticket(piece)) == build_ticket_files(ticket(piece))
+    sides = {1: "OneSided", 2: "TwoSided"}[len(PIECES[piece].sides)]
+    assert one(in_xjdf(ticket(piece)), ".//LayoutIntent")["Sides"] == sides
+
+
+def test_a_stock_of_the_operators_own_cannot_break_the_xml() -> None:
+    odd = ticket(stock='120 lb "cotton" <&> \x01\x0b')
+    stock = in_xjdf(odd).find(".//{*}Resource[@ID='stock']")
+    assert stock is not None
+    assert stock.attrib["DescriptiveName"] == '120 lb "cotton" <&>   '
+
+
+@pytest.mark.parametrize(
+    ("positions", "ranges"), [([7], "7"), ([2, 3], "2-3"), ([1, 2, 3, 7, 9, 10], "1-3 7 9-10"), ([], "")]
+)
+def test_replaced_positions_are_listed_as_ranges(positions: list[int], ranges: str) -> None:
+    again = ticket(reprint_of="batch-000001", replaced_positions=positions)
+    assert in_json(again)["replaces"] == {"reference": "batch-000001", "positions": positions}
+    general = {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(again).findall("./{*}GeneralID")}
+    assert (general["ReprintOf"], general["ReplacesPositions"]) == ("batch-000001", ranges)
+
+
+MAILER = "123456789"
+
+
+def row(position: int, postal_code: str, *, country: str = "US") -> dict[str, object]:
+    tracking = f"00310{MAILER}{position:06d}" if country == "US" else None
+    return {"position": position, "postal_code": postal_code, "country": country, "tracking": tracking}
+
+
+def of(rows: list[dict[str, object]], *, mailer_id: str | None = MAILER) -> dict[str, Any]:
+    return build_statement(
+        rows,
+        reference="batch-000007",
+        product_name="postcard-4x6",
+        mail_class="first",
+        mailer_id=mailer_id,
+        indicia=["FIRST-CLASS", "PERMIT 1"],
+        created_at=MADE,
+    )
+
+
+def test_it_sums_up_what_goes_to_the_post() -> None:
+    rows = [row(1, "10001"), row(2, "10002-0003"), row(3, "78701"), row(4, "H0H 0H0", country="CA")]
+    assert of(rows) == {
+        "reference": "batch-000007",
+        "made_at": "2026-05-04T12:00:00Z",
+        "piece": "postcard-4x6",
+        "mail_class": "first",
+        "mailer_id": MAILER,
+        "indicia": ["FIRST-CLASS", "PERMIT 1"],
+        "pieces": 4,
+        "with_barcode": 3,
+        "without_barcode": 1,
+        "domestic": 3,
+        "abroad": 1,
+        "serials": {"first": "000001", "last": "000003"},
+        "by_zip3": [
+            {"zip3": "100", "pieces": 2, "first_position": 1, "last_position": 2},
+            {"zip3": "787", "pieces": 1, "first_position": 3, "last_position": 3},
+        ],
+        "by_country": {"CA": 1},
+    }
+
+
+def test_mail_for_abroad_alone_has_no_serials() -> None:
+    found = of([row(1, "SW1A 1AA", country="GB")], mailer_id=None)
+    assert (found["serials"], found["mailer_id"], found["by_zip3"]) == (None, None, [])
+
+
+def test_a_short_mailer_id_has_long_serials() -> None:
+    rows: list[dict[str, object]] = [{"tracking": "00310" + "999999" + "000000042", "country": "US"}]
+    assert of(rows, mailer_id="999999")["serials"] == {"first": "000000042", "last": "000000042"}
+
+
+def test_rows_without_positions_are_counted_from_one() -> None:
+    rows: list[dict[str, object]] = [{"country": "US", "postal_code": "10001"}] * 2
+    [group] = of(rows)["by_zip3"]
+    assert (group["first_position"], group["last_position"]) == (1, 2)
+
+
+@given(
+    st.lists(
+        st.tuples(st.from_regex(r"[0-9]{5}", fullmatch=True), st.sampled_from(["US", "US", "CA", "GB"])), max_size=50
+    )
+)
+def test_every_piece_is_counted_once(pieces: list[tuple[str, str]]) -> None:
+    rows = [row(place, code, country=country) for place, (code, country) in enumerate(sorted(pieces), 1)]
+    found = json.loads(statement_to_json(of(rows)))
+    groups = found["by_zip3"]
+    assert found["pieces"] == len(rows) == found["domestic"] + found["abroad"]
+    assert found["with_barcode"] + found["without_barcode"] == len(rows)
+    assert sum(group["pieces"] for group in groups) == found["domestic"]
+    assert sum(found["by_country"].values()) == found["abroad"]
+    places = [group[end] for group in groups for end in ("first_position", "last_position")]
+    assert places == sorted(places)
