@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from io import BytesIO
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import sqlalchemy as sa
 from httpx2 import Response
 from PIL import Image
@@ -82,6 +83,36 @@ class Operation:
 def resolved(schema: Json) -> Json:
     found: Json = SCHEMAS[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
     return found
+
+
+@cache
+def answer_validator(label: str, status: int) -> jsonschema_rs.Validator | None:
+    """Of the answer that the operation declares for this status, if it is JSON, with no other keys than it names."""
+    [operation] = [each for each in OPERATIONS if each.label == label]
+    content = operation.described["responses"][str(status)].get("content", {})
+    return validator_for(_closed(content[JSON]["schema"]), _closed(SCHEMAS)) if JSON in content else None
+
+
+def validator_for(schema: Json, schemas: Json = SCHEMAS) -> jsonschema_rs.Validator:
+    whole = {"$ref": "#/wanted", "wanted": schema, "components": {"schemas": schemas}}
+    return jsonschema_rs.validator_for(whole)
+
+
+def _closed(schema: Any) -> Any:
+    """The schema with no room for keys that it does not name."""
+    if isinstance(schema, dict):
+        closed = {name: _closed(inner) for name, inner in schema.items()}
+        return closed | {"additionalProperties": False} if isinstance(schema.get("properties"), dict) else closed
+    return [_closed(inner) for inner in schema] if isinstance(schema, list) else schema
+
+
+def find_undescribed(operation: Operation, answer: Response) -> list[str]:
+    """In what the answer is none of those that the operation declares."""
+    if str(answer.status_code) not in operation.described["responses"]:
+        return [f"{answer.status_code} is not declared: {answer.text[:200]}"]
+    validator = answer_validator(operation.label, answer.status_code)
+    errors = validator.iter_errors(answer.json()) if validator is not None else ()
+    return [f"{'.'.join(map(str, error.instance_path))}: {error.message}" for error in errors]
 
 
 def first_example(schema: Json) -> Any:

@@ -1,22 +1,34 @@
-"""The API's description of itself: complete, and true."""
+"""The API's description of itself: complete, and true of bodies, answers and files."""
 
 import importlib.util
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import jsonschema_rs
 import pytest
-from httpx2 import Response
 
 from quillpost.app.container import Container
-from support.described_operations import WITH_BODY, Json, Operation, resolved
-from support.factories import Account, Clock, make_sub_account, people, person, run_jobs_for
+from quillpost.fulfillment.print_room.queries import BatchFileInfo
+from quillpost.web.api.print_room.endpoints import FILE_CONTENT
+from support.described_operations import (
+    DESCRIPTION,
+    OPERATIONS,
+    WITH_BODY,
+    Json,
+    Operation,
+    find_undescribed,
+    resolved,
+    validator_for,
+)
+from support.factories import GIFT, Account, Clock, make_sub_account, people, person, run_jobs_for
 from support.test_client import TestClient
+from support.uploads import upload
 
 TOOL = Path(__file__).parents[3] / "tools" / "lint_openapi.py"
+BY_LABEL = {operation.label: operation for operation in OPERATIONS}
 
 
 def load_lint() -> ModuleType:
@@ -29,152 +41,112 @@ def load_lint() -> ModuleType:
 
 
 LINT = load_lint()
-# Drawn without anything that runs.
-DRAWN = LINT.description()
-WRITTEN = json.dumps(DRAWN)
-
-
-@pytest.fixture
-def description(http: TestClient) -> dict[str, Any]:
-    found: dict[str, Any] = http.get("/openapi.json").json()
-    return found
-
-
-def assert_described(description: dict[str, Any], path: str, method: str, answer: Response) -> None:
-    """The answer is one of those that the operation declares, and has that one's schema."""
-    declared = description["paths"][path][method]["responses"]
-    assert str(answer.status_code) in declared, answer.text
-    schema = declared[str(answer.status_code)]["content"]["application/json"]["schema"]
-    whole = {"$ref": "#/wanted", "wanted": _closed(schema), "components": _closed(description["components"])}
-    jsonschema_rs.validate(whole, answer.json())
-
-
-def _closed(schema: Any) -> Any:
-    """The schema with no room for keys that it does not name."""
-    if isinstance(schema, dict):
-        closed = {name: _closed(inner) for name, inner in schema.items()}
-        if isinstance(schema.get("properties"), dict):
-            closed["additionalProperties"] = False
-        return closed
-    return [_closed(inner) for inner in schema] if isinstance(schema, list) else schema
-
-
-def test_it_is_open_at_the_root_and_behind_a_token_under_the_api(
-    owner: Account, http: TestClient, description: dict[str, Any]
-) -> None:
-    assert owner.get("/openapi.json").json() == description == DRAWN
-    assert http.get("/api/v2/openapi.json").status_code == 401
-    assert description["openapi"].startswith("3.")
-    assert description["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
-
-
-def test_the_lint_finds_nothing_wrong() -> None:
-    assert list(LINT.find_errors(DRAWN)) == []
-
-
 CANCEL, HOOKS, HOOK = "/api/v2/orders/{order_id}/cancel", "/api/v2/webhooks", "/api/v2/webhooks/{webhook_id}"
-Spoil = Callable[[dict[str, Any], dict[str, Any]], Any]
 
 
-@pytest.mark.parametrize(
-    ("spoil", "error"),
-    [
-        (lambda paths, _: paths[HOOKS]["post"].pop("operationId"), "has no operationId"),
-        (lambda paths, _: paths[HOOKS]["post"].pop("summary"), "has no summary"),
-        (lambda paths, _: paths[HOOKS]["post"].pop("description"), "has no description"),
-        (lambda paths, _: paths[HOOKS]["post"].pop("tags"), "has no tags"),
-        (lambda paths, _: paths[HOOKS]["post"].update(security=[]), "has no security"),
-        (lambda paths, _: paths[HOOKS]["post"].update(operationId="list_webhooks"), "has the operationId of"),
-        (lambda paths, _: paths[HOOKS]["post"].update(operationId="createWebhook"), "in snake_case"),
-        (lambda paths, _: paths[HOOKS]["post"].update(operationId="create_webhook_api_v2_webhooks_post"),
-         "in snake_case"),
-        (lambda paths, _: paths[HOOKS]["post"].update(operationId="make_" * 9 + "it"), "in snake_case"),
-        (lambda paths, _: paths[HOOKS]["post"]["responses"].pop("201"), "has no answer of success"),
-        (lambda paths, _: paths[HOOKS]["post"]["responses"]["201"].pop("content"), "neither a schema"),
-        (lambda paths, _: paths[HOOKS]["post"]["responses"].pop("503"), "does not declare 503"),
-        (lambda paths, _: paths[HOOKS]["post"]["responses"].pop("415"), "does not declare 415"),
-        (lambda paths, _: paths[HOOK]["get"]["responses"].pop("404"), "does not declare 404"),
-        (lambda paths, _: paths[HOOK]["get"]["responses"]["404"].pop("content"), "not of the shape Failure"),
-        (lambda paths, _: paths[HOOK]["get"]["parameters"][0].pop("description"), "has no description"),
-        (lambda paths, _: paths[HOOK]["get"]["parameters"].clear(), "webhook_id is not declared"),
-        (lambda _, schemas: schemas["NewWebhook"].pop("examples"), "request body (application/json) has no"),
-        (lambda _, schemas: schemas["CreatedWebhook"].pop("examples"), "answer 201 has no example"),
-        (lambda _, schemas: schemas["Webhook"]["examples"][0].pop("id"), '"id" is a required property'),
-        (lambda _, schemas: schemas["Webhook"]["properties"]["url"].pop("type"), "url has no type"),
-        (lambda _, schemas: schemas.update(Loose={"type": "object"}), "component Loose: nothing uses it"),
-        (lambda _, schemas: schemas.pop("WebhookPage"), "component WebhookPage: is used and does not exist"),
-    ],
-)  # fmt: skip
-def test_the_lint_finds_every_error(spoil: Spoil, error: str) -> None:
-    spoiled = json.loads(WRITTEN)
-    spoil(spoiled["paths"], spoiled["components"]["schemas"])
-    assert any(error in found for found in LINT.find_errors(spoiled))
+def test_it_is_open_at_the_root_and_behind_a_token_under_the_api(owner: Account, http: TestClient) -> None:
+    shown = http.get("/openapi.json").json()
+    assert owner.get("/openapi.json").json() == shown == LINT.description() == DESCRIPTION
+    assert http.get("/api/v2/openapi.json").status_code == 401
+    assert shown["openapi"].startswith("3.")
+    assert shown["components"]["securitySchemes"]["token"] == {"type": "http", "scheme": "bearer"}
+
+
+Spoil = Callable[[Json, Json], Any]
+ERRORS: dict[str, Spoil] = {
+    "has no operationId": lambda paths, _: paths[HOOKS]["post"].pop("operationId"),
+    "has no summary": lambda paths, _: paths[HOOKS]["post"].pop("summary"),
+    "has no description": lambda paths, _: paths[HOOKS]["post"].pop("description"),
+    "has no tags": lambda paths, _: paths[HOOKS]["post"].pop("tags"),
+    "has no security": lambda paths, _: paths[HOOKS]["post"].update(security=[]),
+    "has the operationId of": lambda paths, _: paths[HOOKS]["post"].update(operationId="list_webhooks"),
+    "createWebhook is not a short name in snake_case": lambda paths, _: paths[HOOKS]["post"].update(
+        operationId="createWebhook"
+    ),
+    "v2_webhooks_post is not a short name": lambda paths, _: paths[HOOKS]["post"].update(
+        operationId="create_webhook_api_v2_webhooks_post"
+    ),
+    "make_it is not a short name": lambda paths, _: paths[HOOKS]["post"].update(operationId="make_" * 9 + "it"),
+    "has no answer of success": lambda paths, _: paths[HOOKS]["post"]["responses"].pop("201"),
+    "neither a schema": lambda paths, _: paths[HOOKS]["post"]["responses"]["201"].pop("content"),
+    "does not declare 503": lambda paths, _: paths[HOOKS]["post"]["responses"].pop("503"),
+    "does not declare 415": lambda paths, _: paths[HOOKS]["post"]["responses"].pop("415"),
+    "does not declare 404": lambda paths, _: paths[HOOK]["get"]["responses"].pop("404"),
+    "not of the shape Failure": lambda paths, _: paths[HOOK]["get"]["responses"]["404"].pop("content"),
+    "webhook_id has no description": lambda paths, _: paths[HOOK]["get"]["parameters"][0].pop("description"),
+    "webhook_id is not declared": lambda paths, _: paths[HOOK]["get"]["parameters"].clear(),
+    "request body (application/json) has no": lambda _, schemas: schemas["NewWebhook"].pop("examples"),
+    "answer 201 has no example": lambda _, schemas: schemas["CreatedWebhook"].pop("examples"),
+    '"id" is a required property': lambda _, schemas: schemas["Webhook"]["examples"][0].pop("id"),
+    "url has no type": lambda _, schemas: schemas["Webhook"]["properties"]["url"].pop("type"),
+    "component Loose: nothing uses it": lambda _, schemas: schemas.update(Loose={"type": "object"}),
+    "component WebhookPage: is used and does not exist": lambda _, schemas: schemas.pop("WebhookPage"),
+}
+
+
+def test_the_lint_finds_every_error_and_none_in_the_description(subtests: pytest.Subtests) -> None:
+    assert list(LINT.find_errors(DESCRIPTION)) == []
+    paths = {path: DESCRIPTION["paths"][path] for path in (HOOKS, HOOK)}
+    schemas = LINT._behind(DESCRIPTION["components"]["schemas"], paths)
+    small = json.dumps(DESCRIPTION | {"paths": paths, "components": {"schemas": schemas}})
+    for error, spoil in ERRORS.items():
+        with subtests.test(error):
+            spoiled = json.loads(small)
+            spoil(spoiled["paths"], spoiled["components"]["schemas"])
+            found = list(LINT.find_errors(spoiled))
+            assert any(error in each for each in found), found
 
 
 def test_links_lead_from_what_was_made_to_what_can_be_done_with_it() -> None:
-    paths = DRAWN["paths"]
+    paths = DESCRIPTION["paths"]
     links = paths[HOOKS]["post"]["responses"]["201"]["links"]
     reading = paths[HOOK]["get"]["operationId"]
     assert links[reading] == {"operationId": reading, "parameters": {"webhook_id": "$response.body#/id"}}
-    cancelling = paths[CANCEL]["put"]["operationId"]
-    assert cancelling in paths["/api/v2/send/postcard"]["post"]["responses"]["200"]["links"]
+    canceling = paths[CANCEL]["put"]["operationId"]
+    assert canceling in paths["/api/v2/send/postcard"]["post"]["responses"]["200"]["links"]
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_the_real_answers_are_the_described_ones(
-    owner: Account, container: Container, clock: Clock, description: dict[str, Any]
+def test_the_answers_of_an_order_s_whole_life_are_the_described_ones(
+    owner: Account, container: Container, clock: Clock
 ) -> None:
-    def check(path: str, method: str, answer: Response) -> Any:
-        assert_described(description, f"/api/v2{path}", method, answer)
+    """And have no other keys; `test_odd_values.py` looks at the answers of every operation."""
+
+    def check(method: str, pattern: str, *ids: int, query: str = "", **how: Any) -> Any:
+        operation, numbers = BY_LABEL[f"{method} /api/v2{pattern}"], iter(ids)
+        path = "".join(f"/{next(numbers)}" if part[0] == "{" else f"/{part}" for part in pattern.split("/")[1:])
+        answer = owner.call(method, path + query, **how)
+        assert find_undescribed(operation, answer) == [], (operation, query)
         return answer.json()
 
-    branch = make_sub_account(container, owner)
     audience = [*people(2), person(name="Test Returned", address="9 Oak Ave"), {"email": "e@example.com"}]
-    order = check(
-        "/send/postcard",
-        "post",
-        owner.send(recipients=audience, sub_account_id=branch, metadata={"a": [1, None]}, message="漢"),
-    )["id"]
-    check("/send/postcard", "post", owner.send(preview=True))
-    check("/send/postcard", "post", owner.send(sub_account_id=10**9))
-    check("/send/postcard", "post", owner.send(message=5))
-    check("/send/postcard", "post", owner.call("POST", "/send/postcard", content=b"x"))
-    cancelled = owner.send().json()["id"]
-    for method in ("put", "post", "delete"):
-        check("/orders/{order_id}/cancel", method, owner.call(method, f"/orders/{cancelled}/cancel"))
-        check("/orders/{order_id}/cancel", method, owner.call(method, "/orders/999/cancel"))
+    common = {"message": "漢", "recipients": audience, "sub_account_id": make_sub_account(container, owner)}
+    order = check("POST", "/send/postcard", json=common | {"metadata": {"a": [1, None]}})["id"]
+    check("POST", "/send/postcard", json=common | {"preview": True})
+    check("POST", "/send/postcard", json=common | {"sub_account_id": 10**9})
+    canceled = owner.send().json()["id"]
+    for method in ("PUT", "POST", "DELETE"):
+        check(method, "/orders/{order_id}/cancel", canceled)
+    hook = check("POST", "/webhooks", json={"url": "https://example.com", "type": "*"})["id"]
     run_jobs_for(container, clock, seconds=45)
-    check("/orders/list", "get", owner.get("/orders/list"))
-    check("/orders/list", "get", owner.get("/orders/list?page=x"))
-    check("/orders/list", "get", owner.get("/orders/list?sub_account_id=999"))
-    check("/orders/{order_id}", "get", owner.get(f"/orders/{order}"))
-    check("/orders/{order_id}", "get", owner.get("/orders/999"))
-    check("/orders/{order_id}/track", "get", owner.get(f"/orders/{order}/track"))
-    check("/orders/{order_id}/items", "get", owner.get(f"/orders/{order}/items"))
-    check("/ping", "get", owner.get("/ping"))
-    check("/ping", "get", owner.get("/ping", headers={"Authorization": "Bearer x"}))
-    hook = check("/webhooks", "post", owner.post("/webhooks", {"url": "https://example.com", "type": "*"}))["id"]
-    check("/webhooks", "get", owner.get("/webhooks"))
-    check("/webhooks/{webhook_id}", "get", owner.get(f"/webhooks/{hook}"))
-    path = "/webhooks/{webhook_id}"
-    check(f"{path}/rotate-secret", "post", owner.post(f"/webhooks/{hook}/rotate-secret"))
-    check(f"{path}/test", "post", owner.post(f"/webhooks/{hook}/test"))
-    log = check(f"{path}/deliveries", "get", owner.get(f"/webhooks/{hook}/deliveries"))
-    check(f"{path}/deliveries", "get", owner.get(f"/webhooks/{hook}/deliveries?status=x"))
-    one, delivery = f"{path}/deliveries/{{delivery_id}}", f"/webhooks/{hook}/deliveries/{log['data'][0]['id']}"
-    check(one, "get", owner.get(delivery))
-    check(one, "get", owner.get(f"{delivery}0"))
-    check(f"{one}/retry", "post", owner.post(f"{delivery}/retry"))
-    for body in ({"from": "2026-05-04T12:00:00Z"}, {"from": "2026-05-04T12:00:00Z"}, {"to": "x"}):
-        check(f"{path}/replay", "post", owner.post(f"/webhooks/{hook}/replay", body))
-    check(path, "delete", owner.call("DELETE", f"/webhooks/{hook}"))
+    check("GET", "/orders/list")
+    check("GET", "/orders/list", query="?sub_account_id=999999")
+    for pattern in ("/orders/{order_id}", "/orders/{order_id}/track", "/orders/{order_id}/items"):
+        check("GET", pattern, order)
+    check("POST", "/webhooks/{webhook_id}/test", hook)
+    log = check("GET", "/webhooks/{webhook_id}/deliveries", hook)["data"]
+    one = "/webhooks/{webhook_id}/deliveries/{delivery_id}"
+    check("GET", one, hook, log[0]["id"])
+    check("POST", f"{one}/retry", hook, log[0]["id"])
+    for _ in range(2):
+        check("POST", "/webhooks/{webhook_id}/replay", hook, json={"from": "2026-05-04T12:00:00Z"})
 
 
 def test_scan_notifications_are_described_for_email_and_sms() -> None:
     field = resolved({"$ref": "#/components/schemas/SendPostcard"})["properties"]["notification_emails"]
     assert "scans" in field["description"]
     assert "@sms" in field["description"]
-    assert "later release" not in WRITTEN
+    assert "later release" not in json.dumps(DESCRIPTION)
 
 
 def may_be_null(schema: Json) -> bool:
@@ -185,23 +157,146 @@ def may_be_null(schema: Json) -> bool:
     return found.get("type", "null") == "null" and "enum" not in found
 
 
-@pytest.mark.parametrize("operation", [o for o in WITH_BODY if o.method == "POST"], ids=str)
-def test_optional_fields_accept_null(operation: Operation) -> None:
+def test_optional_fields_accept_null_and_every_address_may_be_equally_long() -> None:
     """In what is changed null clears a field; where there is nothing yet it is as good as left out."""
-    assert operation.body_schema is not None
-    for shape in (resolved(s) for s in (operation.body_schema, *operation.body_schema.get("anyOf", ()))):
-        optional = shape.get("properties", {}).keys() - set(shape.get("required", ()))
-        assert [name for name in optional if not may_be_null(shape["properties"][name])] == []
-
-
-def test_every_address_may_be_equally_long() -> None:
-    longest = {
-        (name, choice.get("maxLength"))
-        for operation in WITH_BODY
-        for name, schema in (operation.body_schema or {}).get("properties", {}).items()
-        if name == "url" or name.endswith("_url")
-        for choice in (resolved(schema), *resolved(schema).get("anyOf", ()))
-        if choice.get("type") == "string"
-    }
+    longest = set[tuple[str, int]]()
+    for operation in WITH_BODY:
+        schema = operation.body_schema or {}
+        for shape in (resolved(each) for each in (schema, *schema.get("anyOf", ()))):
+            optional = shape.get("properties", {}).keys() - set(shape.get("required", ()))
+            never = [name for name in optional if not may_be_null(shape["properties"][name])]
+            assert never == [] or operation.method != "POST", operation
+        longest |= {
+            (name, choice.get("maxLength"))
+            for name, field in schema.get("properties", {}).items()
+            if name == "url" or name.endswith("_url")
+            for choice in (resolved(field), *resolved(field).get("anyOf", ()))
+            if choice.get("type") == "string"
+        }
     assert {"url", "qrcode_url", "pdf_only_url", "front_image_url"} <= {name for name, _ in longest}
     assert {most for _, most in longest} == {2_048}
+
+
+AUDIENCE: Json = {"recipients": [person()], "allow_duplicates": True}
+HOME = {"return_address": "1 Orchard Rd", "return_city": "Austin", "return_state": "TX", "return_postal_code": "78701"}
+LETTERS = ("windowed-letter", "windowless-letter")
+
+
+@cache
+def accepts(path: str) -> Callable[[Json], bool]:
+    """Whether a body is one as the description has them."""
+    body = BY_LABEL[f"POST /api/v2{path}"].described["requestBody"]["content"]["application/json"]
+    found: Callable[[Json], bool] = validator_for(body["schema"]).is_valid
+    return found
+
+
+def verdicts(owner: Account, path: str, bodies: list[Json]) -> list[tuple[bool, bool]]:
+    """What the description says of each, and what the service says."""
+    answers = [owner.post(path, body) for body in bodies]
+    assert {answer.status_code for answer in answers} <= {200, 201, 404, 422}, [each.text for each in answers]
+    return [(accepts(path)(body), answer.status_code != 422) for body, answer in zip(bodies, answers, strict=True)]
+
+
+@pytest.mark.parametrize("piece", ["postcard", "notecard", "magnacard", *LETTERS, "giftcard"])
+def test_what_a_send_requires_is_described(owner: Account, piece: str) -> None:
+    gift = GIFT if piece == "giftcard" else {}
+    good: Json = AUDIENCE | {"message": "Hi!"} | gift
+    accepted: list[Json] = [good, good | HOME, good | {"return_address": "1 Orchard Rd, Austin, TX 78701"}]
+    accepted += [good | {"radius_search": None, "mailing_list_ids": []}]
+    refused: list[Json] = [
+        {},
+        gift,
+        {"message": "Hi!"} | gift,
+        good | {"recipients": []},
+        good | {"recipients": None},
+        AUDIENCE | gift,
+        AUDIENCE | {"message": " "} | gift,
+        good | {"return_city": "Austin"},
+        good | {"return_address": "1 Orchard Rd"},
+        good | {"radius_search": {"address": "12 Main St, Austin, TX 78701", "record_count": 5}},
+    ]
+    if piece == "giftcard":
+        refused += [AUDIENCE | {"message": "Hi!"}, good | {"giftcard_amount": None}]
+    if piece == "postcard":
+        words = owner.post("/message-templates", {"type": piece, "name": "Hi", "content": "Hi!"}).json()["id"]
+        accepted += [AUDIENCE | {"message_template": words, "image_template": upload(owner).json()["id"]}]
+        refused += [AUDIENCE | {"message_template": words}]
+    for path in (f"/estimate/{piece}", f"/stored_send/{piece}"):
+        assert verdicts(owner, path, accepted) == [(True, True)] * len(accepted), path
+        assert verdicts(owner, path, refused) == [(False, False)] * len(refused), path
+
+
+def test_where_a_message_may_be_blank_or_left_out_is_described(owner: Account, container: Container) -> None:
+    blank = AUDIENCE | {"message": ""}
+    may_be = accepts("/send/postcard")
+    assert not may_be(blank)
+    assert may_be(blank | {"custom_background_image": "https://example.com/a.png"})
+    assert may_be(blank | {"sub_account_id": make_sub_account(container, owner)})
+    assert not accepts("/send/giftcard")(blank | GIFT)
+    for piece in LETTERS:
+        assert accepts(f"/send/{piece}")(AUDIENCE | {"pdf_only_url": "https://example.com/a.pdf"})
+        assert accepts(f"/send/{piece}")(AUDIENCE | {"message_template": 12})
+
+
+BODIES: list[tuple[str, Json, Json]] = [
+    # Path, a good body, and one that lacks something.
+    ("/recipients", {"email": "jane@example.com"}, {"name": "Jane"}),
+    ("/recipients", {"address": "12 Main St, Austin, TX 78701"}, {"address": " "}),
+    ("/recipients-utils/delete-by-address", {"email": "jane@example.com"}, {"city": "Austin"}),
+    ("/recipients/erase", {"email": "jane@example.com"}, {}),
+    ("/message-templates", {"type": "postcard", "content": "Hi!"}, {"type": "postcard"}),
+    (
+        "/message-templates",
+        {"type": "notecard", "custom_background_url": "https://example.com/a.png"},
+        {"type": "letter", "content": ""},
+    ),
+    (
+        "/message-templates",
+        {"type": "giftcard", "content": "Hi!", "giftcard_brand_code": "brindlewick", "giftcard_amount": 2_500},
+        {"type": "giftcard", "content": "Hi!"},
+    ),
+    ("/automations", {"send": {"piece": "postcard", "message": "Hi!"}}, {"send": {"message": "Hi!"}}),
+]
+
+
+def test_other_bodies_say_what_they_need(owner: Account) -> None:
+    list_id = owner.post("/mailing-lists", {"description": "Friends"}).json()["id"]
+    common: Json = {"mailing_list_id": list_id, "name": "Saved", "trigger": "list_entry"}
+    for path, good, bad in BODIES:
+        good_verdict, bad_verdict = verdicts(owner, path, [common | good, common | bad])
+        assert (good_verdict[0], bad_verdict) == (True, (False, False)), (path, bad)
+
+
+def test_files_have_the_types_that_are_described(owner: Account) -> None:
+    for name in ("print.pdf", "manifest.csv", "manifest.json", "ticket.xjdf"):
+        assert BatchFileInfo(name, 1, "").content_type.partition(";")[0] in FILE_CONTENT
+    order = owner.send().json()["id"]
+    list_id = owner.post("/mailing-lists", {"description": "Friends"}).json()["id"]
+    for path, pattern in (
+        (f"/orders/{order}/proof", "/orders/{order_id}/proof"),
+        (f"/mailing-lists/{list_id}/export", "/mailing-lists/{mailing_list_id}/export"),
+    ):
+        described: Operation = BY_LABEL[f"GET /api/v2{pattern}"]
+        answer = owner.get(path)
+        assert answer.status_code == 200
+        content_type = answer.headers["Content-Type"].partition(";")[0]
+        assert [content_type] == list(described.described["responses"]["200"]["content"])
+
+
+def test_an_empty_file_has_no_preview(owner: Account) -> None:
+    for empty in (
+        b"",
+        b" \n",
+        b",",
+        b",,\n,,\n",
+        b'""',
+        b'"",""\n"",""',
+        b";;",
+        b"\xef\xbb\xbf,,",
+        b"\0",
+        b"\xff\xfe\n\0",
+    ):
+        whole = owner.call("POST", "/imports/preview", content=empty, headers={"Content-Type": "text/csv"})
+        form = owner.call("POST", "/imports/preview", files={"file": ("a.csv", empty, "text/csv")})
+        for refused in (whole, form):
+            assert (refused.status_code, list(refused.json()["errors"])) == (422, ["file"]), (empty, refused.text)

@@ -119,7 +119,7 @@ def test_every_way_onto_a_list_counts(flow: AutomationDriver) -> None:
     assert sorted(flow.mailed()) == [["By Call", "By Many", "By Hook", "By Move"], ["Joe Stays"]]
 
 
-def test_a_merged_list_brings_its_automations_and_those_who_wait_but_no_newcomers(flow: AutomationDriver) -> None:
+def test_a_merged_list_brings_its_automations_and_the_people_due_but_no_newcomers(flow: AutomationDriver) -> None:
     """Whoever waits goes on waiting also where they were on the other list."""
     small, large = flow.lists.make("Small"), flow.lists.make("Large")
     flow.lists.fill(large, "1 Main St", "2 Main St", "3 Main St")
@@ -325,7 +325,7 @@ def test_whoever_comes_without_an_address_is_mailed_when_there_is_one(
     assert len(flow.orders()) == len(ways)
 
 
-def test_an_address_makes_no_newcomer_of_one_who_is_there(flow: AutomationDriver) -> None:
+def test_an_address_makes_no_newcomer_of_somebody_on_the_list(flow: AutomationDriver) -> None:
     visitors, friends = flow.lists.make(), flow.lists.make()
     eve = flow.lists.add_email(visitors, "eve@example.com", name="Eve Mail")
     flow.clock.advance(seconds=1)

@@ -23,6 +23,7 @@ from support.described_operations import (
     Json,
     Operation,
     described_service,
+    find_undescribed,
     find_violations,
     resolved,
 )
@@ -52,12 +53,14 @@ def service(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 class Case(NamedTuple):
-    """A call, the statuses that it may be answered with, and what else must be true of the answer."""
+    """A call, the statuses that it may be answered with, what else must be true of the answer, and which of
+    those statuses the description need not have."""
 
     name: object
     how: dict[str, Any]
     expect: range = MAY_BE_FINE
     is_right: Callable[[Response], bool] = lambda _: True
+    undescribed: range = range(405, 406)
 
 
 Cases = Callable[[DescribedService, Operation, int], Iterator[Case]]
@@ -159,7 +162,7 @@ def ignored_fields(answer: Response) -> list[str]:
 def unasked_for_bodies(_: DescribedService, operation: Operation, share: int) -> Iterator[Case]:
     bodies = (b"", b"x", b"\x00", b"null", b"[" * DEEP, b"{}")
     for body, kind in share_of(list(product(bodies, (JSON, FORM, MULTIPART, "text/plain"))), operation, share):
-        yield Case((body[:9], kind), typed(kind, body))
+        yield Case((body[:9], kind), typed(kind, body), undescribed=REFUSED)
 
 
 NO_IDS = [
@@ -312,7 +315,7 @@ def odd_idempotency_keys(service: DescribedService, operation: Operation, share:
     """They are refused before anything happens; one of letters beyond ASCII may do."""
     for key in share_of([b"", b"x" * 300, b"a\tb", b"\x7f", "é".encode()], operation, share):
         how = {"headers": {"Idempotency-Key": key}} | good_body(service, operation)
-        yield Case(key[:9], how, range(422, 423) if key.isascii() else MAY_BE_FINE)
+        yield Case(key[:9], how, range(422, 423) if key.isascii() else MAY_BE_FINE, undescribed=REFUSED)
 
 
 def odd_authorizations(service: DescribedService, operation: Operation, share: int) -> Iterator[Case]:
@@ -363,6 +366,8 @@ class Checker:
             self._look()
         answer = self._service.call(self._operation, **case.how)
         found, name = find_violations(answer), f"{kind}: {str(case.name)[:60]}"
+        if answer.status_code not in case.undescribed:
+            found += find_undescribed(self._operation, answer)
         is_expected = answer.status_code in case.expect and case.is_right(answer)
         if not is_expected and answer.status_code < 500:
             found.append(f"answered {answer.status_code}: {answer.headers} {answer.text[:120]}")
