@@ -1,13 +1,17 @@
-"""Credit: kept with the ledger and, where it is controlled, never less than what is taken of it."""
+"""Credit and prices: what an account may spend."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from threading import Barrier
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quillpost.accounts.billing import service as billing_service
+from quillpost.accounts.billing.rules import Tariff, UnitPrice, build_tariff
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
@@ -20,6 +24,57 @@ from quillpost.orders.tasks import materialize_order
 from support.factories import count_rows, people, person
 from support.list_rows import add_people, make_list, make_order, make_sub_account
 from support.orders import CENTS, balances, create_order, open_account, order_row
+
+
+def price(country: str, cents: int, since: date) -> UnitPrice:
+    return UnitPrice("postcard", "4x6", "first", country, cents, since)
+
+
+OLD, NEW, LATER = date(2026, 1, 1), date(2026, 7, 1), date(2027, 1, 1)
+LIST = [price("US", 109, OLD), price("US", 115, NEW), price("US", 120, LATER), price("*", 219, OLD)]
+
+
+@pytest.mark.parametrize(
+    ("day", "cents"),
+    [
+        (date(2026, 1, 1), 109),
+        (date(2026, 6, 30), 109),
+        (date(2026, 7, 1), 115),
+        (date(2026, 12, 31), 115),
+        (date(2027, 1, 1), 120),
+        (date(2099, 1, 1), 120),
+    ],
+)
+def test_a_price_holds_from_its_day_until_the_next(day: date, cents: int) -> None:
+    assert build_tariff(LIST, day).unit_cents("US") == cents
+
+
+def test_before_the_first_price_nothing_is_offered() -> None:
+    assert build_tariff(LIST, date(2025, 12, 31)) == Tariff({})
+    assert build_tariff(LIST, date(2025, 12, 31)).unit_cents("US") is None
+
+
+def test_every_other_country_has_the_price_of_the_rest() -> None:
+    assert build_tariff(LIST, OLD).unit_cents("CA") == 219
+
+
+def test_a_country_of_its_own_is_not_the_rest_even_when_the_rest_is_newer() -> None:
+    prices = [price("CA", 150, OLD), price("*", 219, NEW)]
+    assert build_tariff(prices, NEW).unit_cents("CA") == 150
+
+
+def test_without_a_price_for_the_rest_a_country_is_not_offered() -> None:
+    assert build_tariff([price("US", 94, OLD)], OLD).unit_cents("CA") is None
+
+
+def test_a_piece_may_be_free() -> None:
+    assert build_tariff([price("US", 0, OLD)], OLD).unit_cents("US") == 0
+
+
+@given(order=st.permutations(LIST))
+def test_the_order_of_the_list_does_not_matter(order: list[UnitPrice]) -> None:
+    assert build_tariff(order, date(2026, 8, 1)) == Tariff({"US": 115, "*": 219})
+
 
 SENDERS = 8
 
@@ -154,9 +209,6 @@ def test_a_stranger_s_credit_is_not_ours(container: Container, owner: Caller) ->
         create_order(container, owner, needs_credit=True)
 
 
-# Lists that have grown
-
-
 def listed_order(container: Container, caller: Caller, *, held: int, now_on_it: int) -> int:
     list_id = make_list(container, caller, people(held))
     order_id = make_order(container, caller, list_id, authorised=held * CENTS)
@@ -202,9 +254,6 @@ def test_an_order_that_has_shrunk_needs_no_credit(container: Container, owner: C
     materialize_order(container.db, order_id, needs_credit={"live"}, now=container.clock())
     assert order_of(container, order_id).status == "reviewing"
     assert has(container, owner) == in_the_ledger(container, owner) == -CENTS
-
-
-# Kept with the ledger
 
 
 def test_credit_follows_moves_that_are_changed_or_removed(container: Container, owner: Caller) -> None:

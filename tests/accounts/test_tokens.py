@@ -1,26 +1,162 @@
-"""Tokens that somebody has found: whoever can show one ends it, wherever it came from."""
+"""Tokens: their format and scopes, and what happens to one that is reported as leaked."""
 
+import hashlib
+import random
+import re
 import threading
+from collections import Counter
 from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quillpost.accounts import service
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.queries import insert_token
+from quillpost.accounts.tokens.rules import (
+    ALL_SCOPES_LABEL,
+    SCOPE_LABELS,
+    SCOPES,
+    describe_scopes,
+    format_scopes,
+    sort_scopes,
+)
 from quillpost.accounts.tokens.service import revoke_leaked_tokens
 from quillpost.app.container import Container
+from quillpost.core import tokens as token_format
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants, refresh_tokens
 from quillpost.core.database.tables.base import tokens
 from quillpost.core.errors import Unauthenticated
-from quillpost.core.tokens import hash_token, mint_secret
+from quillpost.core.tokens import Mode, hash_token, mint_secret
+from quillpost.orders.service import new_short_code
+from quillpost.web.oauth.forms import quote_scopes
 from support.browser_sessions import make_user
 from support.factories import Account, Clock
 
 pytestmark = pytest.mark.usefixtures("clean_database")
+
+modes = st.sampled_from(["test", "live"])
+randomness = st.binary(min_size=24, max_size=64)
+
+
+@given(modes, randomness)
+def test_a_minted_token_tells_its_mode(mode: Mode, random_bytes: bytes) -> None:
+    token = token_format.mint_secret(mode, random_bytes)
+    assert token_format.is_wellformed_token(token)
+    assert token_format.token_mode(token) == mode
+    assert token.startswith(f"qp_{mode}_")
+
+
+@pytest.mark.parametrize("random_bytes", [bytes(24), b"\xff" * 24, b"\0" * 23 + b"\1"])
+def test_every_token_has_the_same_length(random_bytes: bytes) -> None:
+    assert re.fullmatch(r"qp_live_[0-9A-Za-z]{39}", token_format.mint_secret("live", random_bytes))
+
+
+@given(st.binary(min_size=24, max_size=24), st.binary(min_size=24, max_size=24))
+def test_different_randomness_gives_different_tokens(one: bytes, other: bytes) -> None:
+    assert (token_format.mint_secret("test", one) == token_format.mint_secret("test", other)) == (one == other)
+
+
+def test_a_mistyped_letter_is_noticed() -> None:
+    token = token_format.mint_secret("test", random.Random(7).randbytes(24))
+    for position, letter in enumerate(token):
+        other = "a" if letter != "a" else "b"
+        assert not token_format.is_wellformed_token(token[:position] + other + token[position + 1 :])
+
+
+def test_a_test_token_cannot_be_relabelled_live() -> None:
+    token = token_format.mint_secret("test", random.Random(7).randbytes(24))
+    assert token_format.token_mode(token.replace("test", "live")) is None
+
+
+@pytest.mark.parametrize("token", ["", "qp_test_", "Bearer x", "qp_live_" + "é" * 39, "a" * 10_000])
+def test_garbage_is_no_token(token: str) -> None:
+    assert not token_format.is_wellformed_token(token)
+
+
+def test_a_token_with_a_line_end_is_no_token() -> None:
+    assert not token_format.is_wellformed_token(token_format.mint_secret("test", bytes(24)) + "\n")
+
+
+@pytest.mark.parametrize("size", [0, 23, 65])
+def test_too_little_or_too_much_randomness_is_refused(size: int) -> None:
+    with pytest.raises(ValueError, match="24 to 64"):
+        token_format.mint_secret("test", bytes(size))
+
+
+def test_the_stored_form_is_a_sha256() -> None:
+    token = token_format.mint_secret("test", bytes(24))
+    assert token_format.hash_token(token) == hashlib.sha256(token.encode()).digest()
+
+
+def test_a_short_code_has_eight_letters_that_are_not_mistaken() -> None:
+    codes = {new_short_code() for _ in range(1_000)}
+    assert len(codes) == 1_000
+    assert all(re.fullmatch(r"[2-9A-HJ-NP-Za-km-z]{8}", code) for code in codes)
+
+
+def test_every_letter_is_as_likely_at_every_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quillpost.orders.service.secrets.token_bytes", random.Random(7).randbytes)
+    codes = [new_short_code() for _ in range(57 * 200)]
+    for place in range(8):
+        counts = Counter(code[place] for code in codes)
+        assert len(counts) == 57
+        unevenness = sum((count - 200) ** 2 / 200 for count in counts.values())
+        assert unevenness < 110  # chi-squared, 56 degrees of freedom: above in 1 of 40,000
+
+
+def test_every_scope_has_a_sentence_of_its_own() -> None:
+    assert tuple(SCOPE_LABELS) == SCOPES
+    assert len(set(SCOPE_LABELS.values())) == len(SCOPES)
+
+
+def test_a_sentence_is_short_and_ends_where_a_list_goes_on() -> None:
+    for words in (*SCOPE_LABELS.values(), ALL_SCOPES_LABEL):
+        assert words[0].isupper()
+        assert words[-1].isalpha()
+        assert len(words) < 80
+
+
+def test_only_labels_of_read_scopes_begin_with_see() -> None:
+    for scope, words in SCOPE_LABELS.items():
+        assert words.startswith("See ") == scope.endswith(":read")
+
+
+def test_scopes_are_listed_in_one_order_whatever_the_input() -> None:
+    assert describe_scopes(["orders:read", "send:write"]) == [SCOPE_LABELS["send:write"], SCOPE_LABELS["orders:read"]]
+    assert sort_scopes({"account:write", "send:read", "nonsense"}) == ["send:read", "account:write"]
+    assert format_scopes(["orders:read", "send:write"]) == "send:write, orders:read"
+
+
+def test_no_limit_is_described_as_everything_and_no_scopes_as_nothing() -> None:
+    assert describe_scopes(None) == [ALL_SCOPES_LABEL]
+    assert describe_scopes([]) == []
+    assert format_scopes(None) == "everything"
+
+
+SECRET = mint_secret("live", bytes(range(24)))
+
+
+@pytest.mark.parametrize(
+    ("scopes", "words"),
+    [
+        ({"nope"}, "nope"),
+        ({"orders:delete", "all"}, "all, orders:delete"),
+        ({"a", "b", "c", "d", "e"}, "a, b, c, 2 more"),
+        ({SECRET}, "what is no plain word"),
+        ({"qp_live_mistyped0123"}, "what is no plain word"),
+        ({SECRET, "all"}, "all, 1 more"),
+        ({"snow\u2603"}, "what is no plain word"),
+        ({"a" * 41}, "what is no plain word"),
+        ({'quo"te'}, "what is no plain word"),
+    ],
+)
+def test_a_scope_is_named_if_it_is_a_short_plain_word_and_no_secret(scopes: set[str], words: str) -> None:
+    assert quote_scopes(scopes) == words
 
 
 def is_good(container: Container, token: str) -> bool:
