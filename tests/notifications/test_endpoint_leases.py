@@ -1,5 +1,6 @@
-"""Lanes: who holds one, for how long, and how it is left."""
+"""Workers lease the queues of subscriptions: one at a time, and what happens when two do."""
 
+from collections import Counter
 from datetime import timedelta
 from uuid import uuid4
 
@@ -10,9 +11,11 @@ import sqlalchemy as sa
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
+from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.notifications import webhook_lanes, webhooks
-from quillpost.notifications.webhooks import leases
+from quillpost.notifications.webhooks import deliveries, leases
 from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome, record_outcomes
 from quillpost.notifications.webhooks.payloads import DueDelivery
 from quillpost.notifications.webhooks.queries import HEALTHY_ENDPOINT, EndpointHealth
@@ -37,6 +40,9 @@ from support.webhook_outbox import (
     set_columns,
     subscribe,
 )
+from support.webhook_receivers import deliver
+
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 MUCH_MORE = sa.text(
     """
@@ -53,6 +59,14 @@ READ_WHOLE = sa.text("select seq_scan from pg_stat_xact_user_tables where relnam
 @pytest.fixture
 def owner(container: Container) -> Caller:
     return open_account(container)
+
+
+def subscribe_with_event(container: Container, owner: Caller) -> webhook_queries.WebhookSubscription:
+    """A subscription that has one delivery to send."""
+    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
+    create_order(container, owner)
+    fan_out(container)
+    return hook
 
 
 def set_queue(container: Container, hook: webhook_queries.WebhookSubscription, **values: object) -> None:
@@ -115,9 +129,7 @@ def test_releasing_a_queue_does_not_read_the_deliveries_of_another(
 
 
 def test_a_queue_has_only_one_holder_until_its_lease_ends(container: Container, clock: Clock, owner: Caller) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    create_order(container, owner)
-    fan_out(container)
+    hook = subscribe_with_event(container, owner)
     first, second = LeaseHolder(container), LeaseHolder(container)
     assert first.lease() == [hook.id]
     assert lease_owner(container, hook) == (first.id, container.clock() + LEASE)
@@ -149,9 +161,7 @@ def test_a_queue_locked_by_another_transaction_is_skipped(container: Container, 
 
 
 def test_a_lease_that_is_renewed_goes_on(container: Container, clock: Clock, owner: Caller) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    create_order(container, owner)
-    fan_out(container)
+    hook = subscribe_with_event(container, owner)
     hand = LeaseHolder(container)
     hand.lease()
     clock.advance(seconds=LEASE.seconds - 1)
@@ -170,9 +180,7 @@ def test_those_that_failed_lately_come_last(container: Container, owner: Caller)
 
 
 def test_a_queue_that_backs_off_is_not_leased_until_then(container: Container, clock: Clock, owner: Caller) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    create_order(container, owner)
-    fan_out(container)
+    hook = subscribe_with_event(container, owner)
     set_queue(container, hook, failures=5, resting_until=container.clock() + timedelta(seconds=5))
     assert LeaseHolder(container).lease() == []
     clock.advance(seconds=5)
@@ -180,9 +188,7 @@ def test_a_queue_that_backs_off_is_not_leased_until_then(container: Container, c
 
 
 def test_an_empty_queue_is_released_with_nothing_due(container: Container, owner: Caller) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    create_order(container, owner)
-    fan_out(container)
+    hook = subscribe_with_event(container, owner)
     hand = LeaseHolder(container)
     hand.lease()
     hand.record(*(DeliveryOutcome(due, "delivered", 200) for due in read(hand)))
@@ -224,9 +230,7 @@ def test_deliveries_blocked_in_their_stream_do_not_hold_the_queue(container: Con
 
 
 def test_a_queue_with_new_deliveries_is_not_released(container: Container, owner: Caller) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    create_order(container, owner)
-    fan_out(container)
+    hook = subscribe_with_event(container, owner)
     hand = LeaseHolder(container)
     hand.lease()
     hand.record(*(DeliveryOutcome(due, "delivered", 200) for due in read(hand)))
@@ -241,9 +245,7 @@ def test_a_queue_with_new_deliveries_is_not_released(container: Container, owner
 def test_the_queue_of_an_inactive_subscription_is_released_until_it_is_woken(
     container: Container, owner: Caller, status: str
 ) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    create_order(container, owner)
-    fan_out(container)
+    hook = subscribe_with_event(container, owner)
     set_columns(container, webhooks, hook.id, status=status)
     hand = LeaseHolder(container)
     hand.lease()
@@ -274,9 +276,7 @@ def test_a_queue_of_another_account_or_mode_cannot_be_woken(container: Container
 
 
 def test_outcomes_recorded_after_a_lost_lease_do_not_count(container: Container, clock: Clock, owner: Caller) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    create_order(container, owner)
-    fan_out(container)
+    hook = subscribe_with_event(container, owner)
     late, next_one = LeaseHolder(container), LeaseHolder(container)
     late.lease()
     [due] = read(late)
@@ -310,3 +310,79 @@ def test_what_was_read_is_not_read_again_and_settled_streams_give_their_next(
     assert isinstance(after, DueDelivery)
     assert (after.stream, payload_data(after)["order_item.current_status"]) == (one.stream, "Printed")
     assert hand.read(settled=[other]) == []
+
+
+def read_webhook(
+    container: Container, hook: webhook_queries.WebhookSubscription
+) -> webhook_queries.WebhookSubscription:
+    with container.db.system_transaction() as tx:
+        return webhook_queries.read_webhook(tx, hook.id)
+
+
+def test_a_delivery_that_cannot_be_put_in_words_is_given_up_alone(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
+    broken, _ = create_order(container, owner), create_order(container, owner)
+    set_columns(container, orders, broken.id, metadata="{not JSON")
+    fan_out(container)
+    [fine] = claim_deliveries(container)
+    given_up, waiting = delivery_rows(container, hook)
+    assert (given_up.status, given_up.next_at) == ("failed", None)
+    assert given_up.error.startswith("The event cannot be put in words: InvalidJson(")
+    assert (waiting.id, waiting.status) == (fine.id, "pending")
+
+
+def test_an_outcome_and_a_deletion_at_once_do_not_wait_for_each_other(container: Container, owner: Caller) -> None:
+    hook = subscribe_with_event(container, owner)
+    hand = LeaseHolder(container)
+    hand.lease()
+    outcomes = [DeliveryOutcome(due, "delivered", 200) for due in hand.read()]
+    with container.db.system_transaction() as deleting:
+        deleting.execute(sa.select(webhooks).where(webhooks.c.id == hook.id).with_for_update())
+        with container.db.system_transaction() as tx:
+            assert record_outcomes(tx, hand.id, outcomes, {}, now=container.clock()) == ([], {hook.id})
+        webhook_queries.delete_webhook(deleting, hook.id)
+    with container.db.system_transaction() as tx:
+        assert record_outcomes(tx, hand.id, outcomes, {}, now=container.clock()) == ([], set())
+    deliveries.delete_orphaned_deliveries(container.db)
+    assert delivery_rows(container, hook) == []
+
+
+def test_a_success_that_was_known_already_is_not_counted_again(container: Container, owner: Caller) -> None:
+    hook = subscribe_with_event(container, owner)
+    dues = claim_deliveries(container)
+    complete_deliveries(container, dues)
+    complete_deliveries(container, dues)
+    assert read_webhook(container, hook).invoke_count == 1
+
+
+def test_a_subscription_that_is_disabled_is_owed_nothing(container: Container, owner: Caller) -> None:
+    hook, other = subscribe(container, owner), subscribe(container, owner)
+    create_order(container, owner, people(3))
+    fan_out(container)
+    complete_deliveries(container, [due for due in claim_deliveries(container, most=1) if due.webhook_id == hook.id])
+    with container.db.system_transaction() as tx:
+        webhook_service.disable_webhook(tx, hook.id, reason="It is gone.", now=container.clock())
+    ends = Counter((row.status, row.error, row.next_at) for row in delivery_rows(container, hook))
+    assert ends == {("delivered", None, None): 1, ("failed", "It is gone.", None): 3}
+    assert {row.status for row in delivery_rows(container, other)} == {"pending"}
+
+
+def test_a_subscription_that_is_disabled_is_not_called_failing_later(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner)
+    with container.db.system_transaction() as tx:
+        webhook_service.disable_webhook(tx, hook.id, reason="It is gone.", now=container.clock())
+        webhook_service.mark_failing(tx, hook.id, error=None, since=container.clock(), now=container.clock())
+    assert read_webhook(container, hook).status == "disabled"
+
+
+def test_a_fan_out_during_a_disable_does_not_wait_and_is_cleared(container: Container, owner: Caller) -> None:
+    hook, other = (subscribe(container, owner, type=ORDER_STATUS_EVENT) for _ in range(2))
+    create_order(container, owner)
+    with container.db.system_transaction() as disabling:
+        webhook_service.disable_webhook(disabling, hook.id, reason="It is gone.", now=container.clock())
+        assert fan_out(container) == 2
+    assert [row.status for row in delivery_rows(container, hook)] == ["pending"]
+    assert [url for url, _ in deliver(container, 200).requests] == [other.url]
+    assert [(row.status, row.error) for row in delivery_rows(container, hook)] == [
+        ("failed", webhook_service.GONE_ERROR)
+    ]

@@ -1,15 +1,18 @@
-"""What an event says, and when a delivery is tried again."""
+"""Webhook bodies, and signatures that Standard Webhooks verify."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+import standardwebhooks
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quillpost.client.signatures import new_secret, sign, verify
 from quillpost.notifications.webhooks.rules import (
     DELIVERED_EVENT,
     ITEM_STATUS_EVENT,
@@ -24,7 +27,6 @@ from quillpost.notifications.webhooks.rules import (
 )
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, 700_000, tzinfo=UTC)
-
 ORDER_KEYS = {
     "order.id", "order.status", "order.previous_status", "order.current_status", "order.metadata",
 }  # fmt: skip
@@ -38,7 +40,6 @@ FLAT_KEYS = {
     *(f"recipient.custom_{n}" for n in range(1, 11)),
     "qrcode.url", "order.metadata",
 }  # fmt: skip
-
 PIECE: dict[str, Any] = {
     "id": 77, "failure": "No such number", "delivery_date": date(2026, 5, 9), "scans": 2,
     "name": "Zoë Doe", "company": None, "address": "12 Main St", "address2": None,
@@ -173,3 +174,113 @@ def test_after_the_last_try_it_is_given_up() -> None:
 @pytest.mark.parametrize(("retry_after", "wait"), [(None, 5), (0, 5), (2, 5), (600, 600), (10**9, 86_400)])
 def test_a_receiver_may_ask_for_a_longer_wait_of_up_to_a_day(retry_after: int | None, wait: int) -> None:
     assert next_attempt_at(1, now=NOON, jitter=0, retry_after=retry_after) == NOON + timedelta(seconds=wait)
+
+
+SECRET, NEXT_SECRET = new_secret(bytes(range(32))), new_secret(bytes(range(32, 64)))
+NOW = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+BODY = '{"event_type":"order_item.delivered","name":"Zoë"}'.encode()
+
+
+def signed(*secrets: str, body: bytes = BODY) -> dict[str, str]:
+    return sign(secrets, message_id="msg_1", at=NOW, body=body)
+
+
+def changed(headers: Mapping[str, str], **fields: str) -> dict[str, str]:
+    return {**headers, **{name.replace("_", "-"): value for name, value in fields.items()}}
+
+
+def test_the_published_example_is_signed_as_published() -> None:
+    headers = sign(
+        ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"],
+        message_id="msg_p5jXN8AQM9LWM0D4loKWxJek",
+        at=datetime.fromtimestamp(1614265330, UTC),
+        body=b'{"test": 2432232314}',
+    )
+    assert headers == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+def test_the_public_library_accepts_our_signature() -> None:
+    headers = sign([SECRET], message_id="msg_1", at=datetime.now(UTC), body=BODY)
+    assert standardwebhooks.Webhook(SECRET).verify(BODY, headers) == json.loads(BODY)
+
+
+def test_the_public_library_refuses_a_body_that_we_did_not_sign() -> None:
+    headers = sign([SECRET], message_id="msg_1", at=datetime.now(UTC), body=BODY)
+    with pytest.raises(standardwebhooks.WebhookVerificationError):
+        standardwebhooks.Webhook(SECRET).verify(BODY + b" ", headers)
+
+
+def test_the_public_library_makes_the_same_signature() -> None:
+    theirs = standardwebhooks.Webhook(SECRET).sign("msg_1", NOW, BODY.decode())
+    assert signed(SECRET)["webhook-signature"] == theirs
+
+
+def test_during_a_rotation_either_secret_is_enough_for_the_receiver() -> None:
+    headers = sign([NEXT_SECRET, SECRET], message_id="msg_1", at=datetime.now(UTC), body=BODY)
+    assert standardwebhooks.Webhook(SECRET).verify(BODY, headers)
+    assert standardwebhooks.Webhook(NEXT_SECRET).verify(BODY, headers)
+
+
+def test_our_receiver_accepts_our_signature_under_any_spelling_of_the_headers() -> None:
+    headers = {name.title(): value for name, value in signed(SECRET).items()}
+    assert verify([SECRET], headers, BODY, now=NOW)
+    assert verify([NEXT_SECRET, SECRET], signed(SECRET), BODY, now=NOW)
+    assert verify([SECRET], signed(NEXT_SECRET, SECRET), BODY, now=NOW)
+
+
+def test_an_empty_body_can_be_signed() -> None:
+    assert verify([SECRET], signed(SECRET, body=b""), b"", now=NOW)
+
+
+def test_a_changed_delivery_is_refused() -> None:
+    headers = signed(SECRET)
+    assert not verify([SECRET], headers, BODY + b" ", now=NOW)
+    assert not verify([SECRET], changed(headers, webhook_id="msg_2"), BODY, now=NOW)
+    later = str(int(NOW.timestamp()) + 1)
+    assert not verify([SECRET], changed(headers, webhook_timestamp=later), BODY, now=NOW)
+    assert not verify([NEXT_SECRET], headers, BODY, now=NOW)
+    assert not verify([], headers, BODY, now=NOW)
+
+
+@pytest.mark.parametrize("minutes", [-5, 5])
+def test_five_minutes_apart_is_still_accepted(minutes: int) -> None:
+    assert verify([SECRET], signed(SECRET), BODY, now=NOW + timedelta(minutes=minutes))
+
+
+@pytest.mark.parametrize("seconds", [-301, 301])
+def test_more_than_five_minutes_apart_is_refused(seconds: int) -> None:
+    assert not verify([SECRET], signed(SECRET), BODY, now=NOW + timedelta(seconds=seconds))
+
+
+@pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
+@pytest.mark.parametrize("value", ["", "v1", "v1,", "v2,x", "é", "-1", "9" * 5_000, "1e9", "٣"])
+def test_a_spoiled_header_is_refused(name: str, value: str) -> None:
+    assert not verify([SECRET], {**signed(SECRET), name: value}, BODY, now=NOW)
+
+
+@pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
+def test_a_missing_header_is_refused(name: str) -> None:
+    headers = signed(SECRET)
+    del headers[name]
+    assert not verify([SECRET], headers, BODY, now=NOW)
+
+
+def test_another_version_of_signature_does_not_count() -> None:
+    headers = signed(SECRET)
+    other = headers["webhook-signature"].replace("v1,", "v2,")
+    assert not verify([SECRET], changed(headers, webhook_signature=other), BODY, now=NOW)
+
+
+@pytest.mark.parametrize("size", [0, 23, 65])
+def test_a_secret_of_a_wrong_size_is_refused(size: int) -> None:
+    with pytest.raises(ValueError, match="24 to 64"):
+        new_secret(bytes(size))
+
+
+def test_a_delivery_without_a_secret_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one secret"):
+        signed()
