@@ -29,9 +29,13 @@ UNFILLED = "Hello %COMPANY%!"
 """A message for which the people of these tests have nothing: the review holds it."""
 
 
-def create_held_order(sender: Account, container: Container, clock: Clock, **changes: Any) -> int:
-    """An order that waits for an operator."""
-    order_id = int(sender.send(**{"message": UNFILLED} | changes).json()["id"])
+def create_held_orders(sender: Account, container: Container, clock: Clock, how_many: int, **changes: Any) -> list[int]:
+    """Orders that wait for an operator."""
+    made = [int(sender.send(**{"message": UNFILLED} | changes).json()["id"]) for _ in range(how_many)]
     run_jobs_for(container, clock, seconds=11)
-    assert sender.get(f"/orders/{order_id}").json()["status"] == "Paused"
-    return order_id
+    assert {sender.get(f"/orders/{order_id}").json()["status"] for order_id in made} == {"Paused"}
+    return made
+
+
+def create_held_order(sender: Account, container: Container, clock: Clock, **changes: Any) -> int:
+    return create_held_orders(sender, container, clock, 1, **changes)[0]

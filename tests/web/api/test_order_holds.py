@@ -1,4 +1,4 @@
-"""Orders that are held when their review ends, from the call that made them to the operator's word."""
+"""What holds an order when its review ends, and an order that is released before its day."""
 
 from dataclasses import replace
 from io import BytesIO
@@ -7,11 +7,17 @@ import pytest
 import sqlalchemy as sa
 from PIL import Image
 
+from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.core.database.tables.base import orders
+from quillpost.core.database.tables.base import facts, items, orders
+from quillpost.core.database.tables.fulfillment import batches, order_verdicts
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.recipients.rules import SUPPRESSED
 from quillpost.web.application import create_app
-from support.factories import Account, Build, Clock, make_account, make_operator, people, person, run_jobs_for
+from support.factories import Account, Build, Clock, make_account, make_operator, person, run_due_jobs, run_jobs_for
+from support.list_rows import make_list
 from support.mailing_lists import ListOwner
+from support.print_room import HOME, create_held_orders
 from support.production import LIVE_SETTINGS
 from support.test_client import TestClient
 from support.uploads import upload
@@ -31,111 +37,58 @@ def read(owner: Account, order_id: int) -> tuple[str, list[str]]:
     return order["status"], order["warnings"]
 
 
-def lowest_dpi(container: Container, order_id: int) -> int | None:
-    with container.db.system_transaction() as tx:
-        found: int | None = tx.execute(sa.select(orders.c.lowest_dpi).where(orders.c.id == order_id)).scalar_one()
-    return found
-
-
-@pytest.mark.parametrize(("size", "dpi", "is_held"), [(SOFT, 48, True), (SHARP, None, False), (None, None, False)])
+@pytest.mark.usefixtures("clean_database")
 def test_a_blurred_picture_holds_its_order(
-    owner: Account, container: Container, clock: Clock, size: tuple[int, int] | None, dpi: int | None, is_held: bool
+    owner: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
-    template = upload(owner, image=picture(size)).json()["id"] if size else None
-    order_id = owner.send(image_template=template).json()["id"]
-    assert lowest_dpi(container, order_id) == dpi
+    def lowest_dpi(order_id: int) -> int | None:
+        with container.db.system_transaction() as tx:
+            found: int | None = tx.execute(sa.select(orders.c.lowest_dpi).where(orders.c.id == order_id)).scalar_one()
+        return found
+
+    soft, sharp = (upload(owner, image=picture(size)).json()["id"] for size in (SOFT, SHARP))
+    sent = [owner.send(image_template=template).json()["id"] for template in (soft, soft, sharp, None)]
+    owner.put(f"/orders/{sent[1]}", {"message": "Other words"})
+    assert [lowest_dpi(order_id) for order_id in sent] == [48, 48, None, None]
     run_jobs_for(container, clock, seconds=11)
-    status, warnings = read(owner, order_id)
-    assert (status == "Paused") is is_held
-    assert not is_held or "would print at 48 dpi" in warnings[-1]
-
-
-def test_a_change_of_words_keeps_the_softness_of_the_picture(
-    owner: Account, container: Container, clock: Clock
-) -> None:
-    template = upload(owner, image=picture(SOFT)).json()["id"]
-    order_id = owner.send(image_template=template).json()["id"]
-    owner.put(f"/orders/{order_id}", {"message": "Other words"})
-    assert lowest_dpi(container, order_id) == 48
-    run_jobs_for(container, clock, seconds=11)
-    assert read(owner, order_id)[0] == "Paused"
-
-
-def test_a_replay_is_looked_at_like_the_first(
-    owner: Account, container: Container, clock: Clock, http: TestClient
-) -> None:
-    template = upload(owner, image=picture(SOFT)).json()["id"]
-    first = owner.send(image_template=template).json()["id"]
-    run_jobs_for(container, clock, seconds=11)
-    make_operator(container, http).post(f"/orders/{first}/release")
+    shown = [read(owner, order_id) for order_id in sent]
+    assert [status == "Paused" for status, _ in shown] == [True, True, False, False]
+    assert all("would print at 48 dpi" in warnings[-1] for _, warnings in shown[:2])
+    operator.post(f"/orders/{sent[0]}/release")
     run_jobs_for(container, clock, seconds=40)
-    again = owner.post(f"/orders/{first}/replay").json()["id"]
-    assert lowest_dpi(container, again) == 48
+    again = owner.post(f"/orders/{sent[0]}/replay").json()["id"]
+    assert lowest_dpi(again) == 48
     run_jobs_for(container, clock, seconds=11)
     assert read(owner, again)[0] == "Paused"
 
 
-def test_a_list_that_grew_longer_words_holds_its_order_and_released_only_they_fail(
-    owner: Account, container: Container, clock: Clock, http: TestClient
+@pytest.mark.usefixtures("clean_database")
+def test_lists_with_longer_words_or_without_addresses_hold_their_orders_and_released_only_they_fail(
+    owner: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
-    lister = ListOwner(owner)
-    friends = lister.make()
-    lister.add(friends, custom1="You won!")
+    lists = ListOwner(owner)
+    wordy, nowhere = lists.make(), lists.make()
+    lists.add(wordy, custom1="You won!")
+    lists.add(nowhere)
     large = {"message": "%CUSTOM1|Hello!%", "font_size": "large"}
-    order_id = owner.send(recipients=None, mailing_list_ids=[friends], **large).json()["id"]
-    lister.add(friends, address="9 Oak Ave", custom1="A very long story. " * 15)
-    lister.add(friends, address="8 Oak Ave")
-    run_jobs_for(container, clock, seconds=11)
-    status, warnings = read(owner, order_id)
-    assert status == "Paused"
-    assert "too long for a 4x6 postcard" in warnings[-1]
-    assert make_operator(container, http).post(f"/orders/{order_id}/release").status_code == 200
-    run_jobs_for(container, clock, seconds=40)
-    pieces = owner.get(f"/orders/{order_id}/items").json()["data"]
-    assert [piece["status"] for piece in pieces] == ["Delivered", "Failed", "Delivered"]
-    assert "too long" in pieces[1]["failure"]
-
-
-def test_a_list_of_people_without_addresses_holds_its_order(owner: Account, container: Container, clock: Clock) -> None:
-    lister = ListOwner(owner)
-    friends = lister.make()
-    lister.add(friends)
+    longer = owner.send(recipients=None, mailing_list_ids=[wordy], **large).json()["id"]
+    lists.add(wordy, address="9 Oak Ave", custom1="A very long story. " * 15)
+    lists.add(wordy, address="8 Oak Ave")
     for n in range(3):
-        lister.add_email(friends, f"{n}@example.com")
-    order_id = owner.send(recipients=None, mailing_list_ids=[friends], message="Hello!").json()["id"]
+        lists.add_email(nowhere, f"{n}@example.com")
+    lost = owner.send(recipients=None, mailing_list_ids=[nowhere], message="Hello!").json()["id"]
     run_jobs_for(container, clock, seconds=11)
-    status, warnings = read(owner, order_id)
-    assert status == "Paused"
-    assert "3 of 4 recipients cannot be delivered to, more than 50 %" in warnings[-1]
+    status, warnings = read(owner, lost)
+    assert (status, "3 of 4 recipients cannot be delivered to, more than 50 %" in warnings[-1]) == ("Paused", True)
     # What was told when it was sent is told still, and first.
     assert warnings[0].startswith("On the lists 3 recipients are not mailed to:")
-
-
-def test_a_held_order_can_be_cancelled(owner: Account, container: Container, clock: Clock) -> None:
-    order_id = owner.send(message="Hello %COMPANY%!", recipients=people(2)).json()["id"]
-    run_jobs_for(container, clock, seconds=11)
-    assert read(owner, order_id)[0] == "Paused"
-    cancelled = owner.put(f"/orders/{order_id}/cancel").json()["order"]
-    assert (cancelled["status"], cancelled["order_total"]) == ("Cancelled", 0)
-    assert read(owner, order_id) == ("Cancelled", [])
-
-
-def test_nobody_is_held_where_the_operator_asks_for_little(build: Build, clock: Clock) -> None:
-    container = build(review_unfilled_percent=100)
-    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
-        sender = make_operator(container, http)
-        order_id = sender.send(message="Hello %COMPANY%!", recipients=[person()]).json()["id"]
-        run_jobs_for(container, clock, seconds=11)
-        assert read(sender, order_id)[0] in ("Processing", "Printing")
-
-
-SENDER = {
-    "return_name": "Dana",
-    "return_address": "1 Elm St",
-    "return_city": "Austin",
-    "return_state": "TX",
-    "return_postal_code": "78702",
-}
+    status, warnings = read(owner, longer)
+    assert (status, "too long for a 4x6 postcard" in warnings[-1]) == ("Paused", True)
+    assert operator.post(f"/orders/{longer}/release").status_code == 200
+    run_jobs_for(container, clock, seconds=40)
+    pieces = owner.get(f"/orders/{longer}/items").json()["data"]
+    assert [piece["status"] for piece in pieces] == ["Delivered", "Failed", "Delivered"]
+    assert "too long" in pieces[1]["failure"]
 
 
 def test_a_postage_mark_that_does_not_fit_must_be_fixed_by_the_operator(build: Build, clock: Clock) -> None:
@@ -144,18 +97,16 @@ def test_a_postage_mark_that_does_not_fit_must_be_fixed_by_the_operator(build: B
     with TestClient(create_app(container), base_url="http://quillpost.test") as http:
         sender = make_account(container, http, "owner@example.com", mode="live")
         operator = make_operator(container, http, mode="live")
-        sent = sender.send(**SENDER)
+        sent = sender.send(**HOME)
         assert sent.status_code == 200, sent.text
         order_id = sent.json()["id"]
-        assert sender.send(preview=True, **SENDER).status_code == 200
+        assert sender.send(preview=True, **HOME).status_code == 200
         run_jobs_for(container, clock, seconds=2)
-        sender_warnings = ["There is no postage permit for first-class mail."]
-        assert read(sender, order_id) == ("Paused", sender_warnings)
+        assert read(sender, order_id) == ("Paused", ["There is no postage permit for first-class mail."])
         [gap] = operator.get("/print/batches").json()["meta"]["gaps"]
         assert gap.startswith("QUILLPOST_PERMIT_FIRST is too long for its place on 4x6 postcard,")
         refused = operator.post(f"/orders/{order_id}/release", {"reason": "It may go."})
-        assert refused.status_code == 409
-        assert gap in refused.json()["message"]
+        assert (refused.status_code, gap in refused.json()["message"]) == (409, True)
 
     mended = build(**LIVE_SETTINGS, review_seconds=1)
     with TestClient(create_app(mended), base_url="http://quillpost.test") as http:
@@ -164,3 +115,62 @@ def test_a_postage_mark_that_does_not_fit_must_be_fixed_by_the_operator(build: B
         assert (released.status_code, released.json()["status"]) == (200, "Processing")
         run_jobs_for(mended, clock, seconds=2)
         assert read(sender, order_id) == ("Printing", [])
+
+
+# Put off by its sender
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_an_order_that_is_put_off_while_it_is_held_waits_for_its_day_after_its_release(
+    owner: Account, operator: Account, container: Container, clock: Clock
+) -> None:
+    unfilled, cancelled, mended, suppressed = held = [
+        *create_held_orders(owner, container, clock, 3),
+        *create_held_orders(owner, container, clock, 1, recipients=[person(address="9 Oak Ave")]),
+    ]
+    for order_id in held:
+        owner.put(f"/orders/{order_id}", {"schedule_for": clock.now().replace(hour=20).isoformat()})
+        released = operator.post(f"/orders/{order_id}/release", {"reason": "It reads well."})
+        assert (released.status_code, released.json()["status"]) == (200, "Reviewing"), released.text
+    run_jobs_for(container, clock, seconds=3)
+    order = owner.get(f"/orders/{unfilled}").json()
+    assert (order["status"], order["warnings"], order["cancellable"]) == ("Reviewing", [], True)
+    newest_change = sa.select(facts.c.previous, facts.c.current).order_by(facts.c.id.desc()).limit(1)
+    with container.db.system_transaction() as tx:
+        assert set(tx.execute(sa.select(orders.c.pool_at)).scalars()) == {None}
+        assert tx.execute(sa.select(batches)).all() == []
+        assert tuple(tx.execute(newest_change).one()) == ("paused", "reviewing")
+        decisions = tx.execute(sa.select(order_verdicts)).all()
+    assert {(each.verdict, each.reason, len(each.reasons)) for each in decisions} == {("released", "It reads well.", 1)}
+    assert owner.post(f"/orders/{cancelled}/cancel").status_code == 200
+    for order_id in (mended, suppressed):
+        owner.put(f"/orders/{order_id}", {"message": "Hello!"})
+    make_list(container, Caller(owner.id, "test"), [person(address="9 Oak Ave")], suppresses=True)
+    clock.advance(hours=8)
+    run_due_jobs(container)
+    status, warnings = read(owner, unfilled)
+    assert (status, len(warnings)) == ("Paused", 1)
+    assert operator.post(f"/orders/{unfilled}/release").json()["status"] == "Processing"
+    assert read(owner, cancelled)[0] == "Cancelled"
+    assert read(owner, mended)[0] in ("Processing", "Printing")
+    with container.db.system_transaction() as tx:
+        [piece] = tx.execute(sa.select(items).where(items.c.order_id == suppressed)).all()
+        assert len(tx.execute(sa.select(batches)).all()) == 1
+    assert (piece.status, piece.failure) == ("Failed", SUPPRESSED)
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_nobody_makes_batches_of_an_order_before_it_is_due(owner: Account, container: Container, clock: Clock) -> None:
+    later = clock.now().replace(hour=20)
+    order_id = owner.send(schedule_for=later.isoformat()).json()["id"]
+    for deed in ("pool", "rush"):
+        with container.db.system_transaction() as tx:
+            tx.execute(sa.update(orders).values(status="processing", pool_at=later.replace(hour=22)))
+        for _ in range(2):
+            if deed == "rush":
+                print_room_service.rush_orders(container.db, "test", [order_id], operator_id=None, now=clock.now())
+            else:
+                print_room_service.pool_orders_now(container.db, "test", now=clock.now())
+        with container.db.system_transaction() as tx:
+            assert tx.execute(sa.select(orders.c.pool_at)).scalar_one() == later
+        assert print_room_service.pool_orders_now(container.db, "test", now=clock.now()) == 0
