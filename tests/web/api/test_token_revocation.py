@@ -1,7 +1,8 @@
 """What is revoked is unknown from the next call on, at whichever server that arrives: nobody keeps a copy."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -14,12 +15,13 @@ from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.users import passwords, sessions
 from quillpost.accounts.users import service as user_service
 from quillpost.app.container import Container
-from quillpost.core.database import Tenant
+from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.tables.accounts import memberships, oauth_grants, people
 from quillpost.web.application import create_app
 from support.browser_sessions import make_user
 from support.factories import Account, Build, Clock, make_account, make_sub_account
 from support.oauth_app import ACTOR, OAuthApp, connect_app
+from support.service import RETIREMENT
 from support.test_client import TestClient
 
 Token = str
@@ -35,6 +37,8 @@ class House:
     other: TestClient
     person_id: int
     branch: int
+    tokens: list[Token] = field(default_factory=list)
+    refresh_tokens: list[Token] = field(default_factory=list)
 
     @property
     def now(self) -> Any:
@@ -48,9 +52,16 @@ class House:
                 expires_at=None, actor=actor, now=self.now,
             )  # fmt: skip
 
-    def pair(self, **how: Any) -> tuple[Token, Token]:
-        tokens = self.app.tokens(**how)
-        return tokens["access_token"], tokens["refresh_token"]
+    def pair(self, **how: Any) -> Token:
+        """The one that expires; the other is noted."""
+        return self._noted(self.app.tokens(**how))
+
+    def next_of_pair(self) -> Token:
+        return self._noted(self.app.refresh(self.refresh_tokens[-1]).json())
+
+    def _noted(self, pair: dict[str, str]) -> Token:
+        self.refresh_tokens.append(pair["refresh_token"])
+        return pair["access_token"]
 
     def page(self) -> Token:
         given = self.app.browser.post("/session/token", headers={"Accept": "application/json"})
@@ -76,186 +87,139 @@ class House:
     def report(self, token: Token) -> None:
         assert self.app.http.post("/tokens/leaked", json={"tokens": [token]}).status_code == 202
 
-    def in_account(self, act: Callable[[Any], object]) -> None:
-        with self.container.db.transaction(Tenant(self.account.id)) as tx:
-            act(tx)
+    def revoke(self, token: Token) -> None:
+        assert self.app.revoke(token).status_code == 200
 
-    def in_service(self, act: Callable[[Any], object]) -> None:
-        with self.container.db.system_transaction() as tx:
-            act(tx)
+    def use_stolen_refresh_token(self) -> None:
+        assert self.app.refresh(self.refresh_tokens[0]).status_code == 400
+
+    @contextmanager
+    def in_account(self) -> Iterator[Tx]:
+        with self.container.db.transaction(Tenant(self.account.id)) as tx:
+            yield tx
 
 
 @pytest.fixture
-def house(build: Build, container: Container, http: TestClient) -> Iterator[House]:
+def other(build: Build) -> Iterator[TestClient]:
+    with TestClient(create_app(build()), base_url="http://quillpost.test", raise_server_exceptions=False) as client:
+        yield client
+
+
+def make_house(container: Container, http: TestClient, other: TestClient) -> House:
+    with container.db.system_transaction() as tx:
+        tx.execute(RETIREMENT)
     account = make_account(container, http, "owner@example.com")
     make_user(container, account.id, "second@example.com")  # an account keeps an owner
     app = connect_app(container, http, account)
     with container.db.system_transaction() as tx:
-        whose = sa.select(people.c.id).where(people.c.email == "dana@example.com")
-        person_id = tx.execute(whose).scalar_one()
-    with TestClient(create_app(build()), base_url="http://quillpost.test", raise_server_exceptions=False) as other:
-        yield House(container, account, app, other, person_id, make_sub_account(container, account))
+        person_id = tx.execute(sa.select(people.c.id).where(people.c.email == "dana@example.com")).scalar_one()
+    return House(container, account, app, other, person_id, make_sub_account(container, account))
 
 
-def by_the_owner(h: House) -> list[Token]:
-    token = h.personal()
-    assert h.works(token)
-    with h.container.db.transaction(Tenant(h.account.id)) as tx:
-        token_id = token_service.list_tokens(tx, h.account.id)[0].id
-        token_service.revoke_token(tx, h.account.id, token_id, ACTOR, now=h.now)
-    return [token]
-
-
-def by_the_app(h: House) -> list[Token]:
-    access, _ = h.pair()
-    assert h.works(access)
-    assert h.app.revoke(access).status_code == 200
-    return [access]
-
-
-def by_the_app_with_all_that_came_of_it(h: House) -> list[Token]:
-    first, refresh = h.pair()
-    second = h.app.refresh(refresh).json()
-    assert h.works(first)
-    assert h.works(second["access_token"])
-    assert h.app.revoke(second["refresh_token"]).status_code == 200
-    return [first, second["access_token"]]
-
-
-def by_whoever_found_it(h: House) -> list[Token]:
-    token, (access, _), page = h.personal(), h.pair(), h.page()
-    assert h.works(token)
-    assert h.works(access)
-    assert h.works(page)
-    for each in (token, access, page):
-        h.report(each)
-    return [token, access, page]
-
-
-def by_whoever_found_a_refresh_token(h: House) -> list[Token]:
-    access, refresh = h.pair()
-    assert h.works(access)
-    h.report(refresh)
-    return [access]
-
-
-def by_a_stolen_refresh_token(h: House) -> list[Token]:
-    first, refresh = h.pair()
-    second = h.app.refresh(refresh).json()["access_token"]
-    assert h.works(second)
-    assert h.app.refresh(refresh).status_code == 400
-    return [first, second]
-
-
-def by_disconnecting(h: House) -> list[Token]:
-    access, _ = h.pair()
-    assert h.works(access)
-    h.in_account(lambda tx: oauth_service.disconnect_app(tx, h.account.id, h.grant_id(), ACTOR, now=h.now))
-    return [access]
-
-
-def by_deleting_the_client(h: House) -> list[Token]:
-    access, _ = h.pair()
-    assert h.works(access)
-    h.in_service(lambda tx: clients.delete_client(tx, h.account.id, h.app.client.id, ACTOR, now=h.now))
-    return [access]
-
-
-def by_removing_the_person(h: House) -> list[Token]:
-    tokens = [h.personal(), h.pair()[0], h.page()]
-    assert all(map(h.works, tokens))
-    h.in_service(lambda tx: user_service.remove_member(tx, h.account.id, h.membership_id(), ACTOR, now=h.now))
-    return tokens
-
-
-def by_another_role(h: House) -> list[Token]:
-    tokens = [h.pair()[0], h.page()]
-    assert all(map(h.works, tokens))
-    h.in_service(
-        lambda tx: user_service.update_member(
-            tx, h.account.id, h.membership_id(), role="member", sub_account_id=None, actor=ACTOR, now=h.now
+def revoke_by_owner(h: House) -> None:
+    with h.in_account() as tx:
+        token_service.revoke_token(
+            tx, h.account.id, token_service.list_tokens(tx, h.account.id)[0].id, ACTOR, now=h.now
         )
-    )
-    return tokens
 
 
-def by_signing_out(h: House) -> list[Token]:
-    page = h.page()
-    assert h.works(page)
-    assert h.app.browser.post("/sign-out", follow=False).status_code == 303
-    return [page]
+def disconnect(h: House) -> None:
+    with h.in_account() as tx:
+        oauth_service.disconnect_app(tx, h.account.id, h.grant_id(), ACTOR, now=h.now)
 
 
-def by_ending_the_session_elsewhere(h: House) -> list[Token]:
-    page = h.page()
-    assert h.works(page)
-    h.in_service(lambda tx: sessions.end_sessions(tx, h.person_id))
-    return [page]
+def delete_client(h: House) -> None:
+    with h.container.db.system_transaction() as tx:
+        clients.delete_client(tx, h.account.id, h.app.client.id, ACTOR, now=h.now)
 
 
-def by_another_password(h: House) -> list[Token]:
-    page = h.page()
-    assert h.works(page)
-    passwords.change_password(
-        h.container.sign_in_context, h.person_id, "another good password of hers", ACTOR, session_id=0, now=h.now
-    )
-    return [page]
+def remove_person(h: House) -> None:
+    with h.container.db.system_transaction() as tx:
+        user_service.remove_member(tx, h.account.id, h.membership_id(), ACTOR, now=h.now)
 
 
-def by_deleting_the_sub_account(h: House) -> list[Token]:
-    tokens = [h.personal(h.branch), h.pair(sub_account_id=h.branch)[0]]
-    assert all(map(h.works, tokens))
+def change_role(h: House) -> None:
+    with h.container.db.system_transaction() as tx:
+        new: dict[str, Any] = {"role": "member", "sub_account_id": None, "actor": ACTOR, "now": h.now}
+        user_service.update_member(tx, h.account.id, h.membership_id(), **new)
+
+
+def end_sessions(h: House) -> None:
+    with h.container.db.system_transaction() as tx:
+        sessions.end_sessions(tx, h.person_id)
+
+
+def change_password(h: House) -> None:
+    new = "another good password of hers"
+    passwords.change_password(h.container.sign_in_context, h.person_id, new, ACTOR, session_id=0, now=h.now)
+
+
+def remove_branch(h: House) -> None:
     assert h.account.delete(f"/sub-accounts/{h.branch}").status_code == 200
-    return tokens
 
 
-def by_deleting_a_sub_account_with_a_history(h: House) -> list[Token]:
-    tokens = [h.personal(h.branch), h.pair(sub_account_id=h.branch)[0]]
-    assert all(map(h.works, tokens))
+def remove_branch_with_history(h: House) -> None:
+    """Nor does what is left of it give new tokens."""
     order = h.account.send(sub_account_id=h.branch).json()["id"]
     assert h.account.post(f"/orders/{order}/cancel").status_code == 200
-    assert h.account.delete(f"/sub-accounts/{h.branch}").status_code == 200
-    return tokens
+    remove_branch(h)
+    assert h.app.refresh(h.refresh_tokens[-1]).status_code == 400
+    with h.in_account() as tx:
+        assert oauth_service.list_connections(tx, h.account.id, now=h.now) == []
 
 
-WAYS = (
-    by_the_owner,
-    by_the_app,
-    by_the_app_with_all_that_came_of_it,
-    by_whoever_found_it,
-    by_whoever_found_a_refresh_token,
-    by_a_stolen_refresh_token,
-    by_disconnecting,
-    by_deleting_the_client,
-    by_removing_the_person,
-    by_another_role,
-    by_signing_out,
-    by_ending_the_session_elsewhere,
-    by_another_password,
-    by_deleting_the_sub_account,
-    by_deleting_a_sub_account_with_a_history,
-)
+def report_all(h: House) -> None:
+    for token in h.tokens:
+        h.report(token)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_the_very_next_call_at_another_server_is_refused(house: House, way: Callable[[House], list[Token]]) -> None:
-    ended = way(house)
-    assert ended
-    assert [token for token in ended if house.works(token)] == []
-    assert house.works(house.account.token), "and nothing else ends with it"
+def sign_out(h: House) -> None:
+    assert h.app.browser.post("/sign-out", follow=False).status_code == 303
 
 
-def test_the_family_of_a_sub_account_that_is_gone_gives_no_more_tokens(house: House) -> None:
-    _, refresh = house.pair(sub_account_id=house.branch)
-    order = house.account.send(sub_account_id=house.branch).json()["id"]
-    assert house.account.post(f"/orders/{order}/cancel").status_code == 200
-    assert house.account.delete(f"/sub-accounts/{house.branch}").status_code == 200
-    assert house.app.refresh(refresh).status_code == 400
-    with house.container.db.transaction(Tenant(house.account.id)) as tx:
-        assert oauth_service.list_connections(tx, house.account.id, now=house.now) == []
+def of_branch(h: House) -> list[Token]:
+    return [h.personal(h.branch), h.pair(sub_account_id=h.branch)]
 
 
-def test_a_token_ends_at_the_very_second(house: House, clock: Clock) -> None:
+WAYS: dict[str, tuple[Callable[[House], list[Token]], Callable[[House], object]]] = {
+    "by the owner": (lambda h: [h.personal()], revoke_by_owner),
+    "by the app": (lambda h: [h.pair()], lambda h: h.revoke(h.tokens[0])),
+    "by the app, with all that came of it": (
+        lambda h: [h.pair(), h.next_of_pair()], lambda h: h.revoke(h.refresh_tokens[-1])
+    ),
+    "by whoever found it": (lambda h: [h.personal(), h.pair(), h.page()], report_all),
+    "by whoever found a refresh token": (lambda h: [h.pair()], lambda h: h.report(h.refresh_tokens[0])),
+    "by a stolen refresh token": (lambda h: [h.pair(), h.next_of_pair()], lambda h: h.use_stolen_refresh_token()),
+    "by disconnecting": (lambda h: [h.pair()], disconnect),
+    "by deleting the client": (lambda h: [h.pair()], delete_client),
+    "by removing the person": (lambda h: [h.personal(), h.pair(), h.page()], remove_person),
+    "by another role": (lambda h: [h.pair(), h.page()], change_role),
+    "by signing out": (lambda h: [h.page()], sign_out),
+    "by ending the session elsewhere": (lambda h: [h.page()], end_sessions),
+    "by another password": (lambda h: [h.page()], change_password),
+    "by deleting the sub account": (of_branch, remove_branch),
+    "by deleting a sub account with a history": (of_branch, remove_branch_with_history),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("unlimited_calls")
+def test_the_very_next_call_at_another_server_is_refused(
+    subtests: pytest.Subtests, container: Container, http: TestClient, other: TestClient
+) -> None:
+    for name, (make, end) in WAYS.items():
+        with subtests.test(name):
+            house = make_house(container, http, other)
+            house.tokens.extend(make(house))
+            assert [token for token in house.tokens if not house.works(token)] == []
+            end(house)
+            assert [token for token in house.tokens if house.works(token)] == []
+            assert house.works(house.account.token), "and nothing else ends with it"
+
+
+def test_a_token_ends_at_the_very_second(
+    container: Container, http: TestClient, other: TestClient, clock: Clock
+) -> None:
+    house = make_house(container, http, other)
     page = house.page()
     clock.advance(minutes=14, seconds=59)
     assert house.works(page)

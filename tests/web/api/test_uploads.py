@@ -1,109 +1,196 @@
-"""Forms with files: taken where a route says so, bounded, and refused in plain words."""
+"""Forms with files: bounded, in turns, and refused in plain words; no account takes all the places."""
 
-from collections.abc import Iterator
-from pathlib import Path
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from httpx2 import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.app.container import Container
-from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.requests import ClientConnection, FairQueue, client_context
+from quillpost.recipients.imports import files
+from quillpost.web.api.imports.files import MAX_UPLOADS, MAX_UPLOADS_PER_ACCOUNT
 from quillpost.web.api.requests import MAX_FIELD_BYTES, MAX_FIELDS, MAX_FILES
-from quillpost.web.application import create_app
-from support.factories import Account, make_account
-from support.shared_service import shared_service
-from support.test_client import TestClient
-from support.traces import traces
+from quillpost.web.middleware.admission import MAX_CONCURRENT_REQUESTS, Admission
+from support.factories import Account
+from support.guarded_app import build_guarded_app
+from support.imports import Importer
+from support.mailing_lists import ListOwner
+from support.refusals import unchanged
 from support.uploads import form_of, png
+from support.workbooks import workbook
 
 TYPE, NAME = ('name="type"', b"postcard"), ('name="name"', b"Spring")
 IMAGE = ('name="image"; filename="a.png"', png())
 WHOLE = form_of("b", TYPE, NAME, IMAGE)
 FORM = "multipart/form-data; boundary=b"
-TOO_MANY_FIELDS = [(f'name="f{n}"', b"") for n in range(MAX_FIELDS + 1)]
-TOO_MANY_FILES = [(f'name="f{n}"; filename="f"', b"") for n in range(MAX_FILES + 1)]
-
-
-@pytest.fixture(scope="module")
-def service(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
-    home: Path = tmp_path_factory.mktemp("uploads")
-    with shared_service(postgres, template, home) as parts:
-        yield parts
-
-
-@pytest.fixture(scope="module")
-def sender(service: Container) -> Iterator[Account]:
-    with TestClient(create_app(service), raise_server_exceptions=False) as http:
-        yield make_account(service, http, "sender@example.com")
+UNREADABLE: dict[str, tuple[bytes, str]] = {
+    "no boundary": (WHOLE, "multipart/form-data"),
+    "an empty boundary": (WHOLE, "multipart/form-data; boundary="),
+    "a long boundary": (WHOLE, "multipart/form-data; boundary=" + "b" * 71),
+    "an odd boundary": (WHOLE, 'multipart/form-data; boundary="b\\"c"'),
+    "another boundary": (WHOLE, "multipart/form-data; boundary=other"),
+    "cut off": (WHOLE[:-30], FORM),
+    "no form": (b"nothing of the kind", FORM),
+    "a long header": (b"--b\r\n" + b"x" * 9_000 + b"\r\n--b--", FORM),
+    "no name": (form_of("b", ("filename=x", b"")), FORM),
+    "no utf-8": (form_of("b", ('name="name"', b"\xff\xfe")), FORM),
+    "a long field": (form_of("b", ('name="name"', b"x" * (MAX_FIELD_BYTES + 1))), FORM),
+    "many fields": (form_of("b", *((f'name="f{n}"', b"") for n in range(MAX_FIELDS + 1))), FORM),
+    "many files": (form_of("b", *((f'name="f{n}"; filename="f"', b"") for n in range(MAX_FILES + 1))), FORM),
+}
+WRONG_PARTS: list[tuple[str, list[tuple[str, bytes]]]] = [
+    ("image", [TYPE, NAME]),
+    ("image", [TYPE, NAME, ('name="image"', b"")]),
+    ("image", [TYPE, NAME, ('name="image"; filename=""', b"")]),
+    ("name", [TYPE, NAME, NAME, IMAGE]),
+    ("image", [TYPE, NAME, IMAGE, IMAGE]),
+    ("name", [TYPE, ('name="name"; filename="n"', b"Spring"), IMAGE]),
+    ("sub_account_id", [TYPE, NAME, IMAGE, ('name="sub_account_id"', b"one")]),
+]
 
 
 def post(account: Account, body: bytes, kind: str = FORM, *, path: str = "/image-templates") -> Response:
     return account.call("POST", path, content=body, headers={"Content-Type": kind})
 
 
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [
-        (WHOLE, "multipart/form-data"),
-        (WHOLE, "multipart/form-data; boundary="),
-        (WHOLE, "multipart/form-data; boundary=" + "b" * 71),
-        (WHOLE, 'multipart/form-data; boundary="b\\"c"'),
-        (WHOLE, "multipart/form-data; boundary=other"),
-        (WHOLE[:-30], FORM),
-        (b"nothing of the kind", FORM),
-        (b"--b\r\n" + b"x" * 9_000 + b"\r\n--b--", FORM),
-        (form_of("b", ("filename=x", b"")), FORM),
-        (form_of("b", ('name="name"', b"\xff\xfe")), FORM),
-        (form_of("b", ('name="name"', b"x" * (MAX_FIELD_BYTES + 1))), FORM),
-        (form_of("b", *TOO_MANY_FIELDS), FORM),
-        (form_of("b", *TOO_MANY_FILES), FORM),
-    ],
-    ids=[
-        "no boundary", "an empty boundary", "a long boundary", "an odd boundary", "another boundary",
-        "cut off", "no form", "a long header", "no name", "no utf-8", "a long field", "many fields",
-        "many files",
-    ],
-)  # fmt: skip
-def test_a_form_that_cannot_be_read_is_refused(sender: Account, service: Container, body: bytes, kind: str) -> None:
-    before = traces(service)
-    refused = post(sender, body, kind)
-    assert (refused.status_code, list(refused.json()["errors"])) == (422, ["body"]), refused.text
-    assert traces(service) == before
-
-
-@pytest.mark.parametrize(
-    ("parts", "field"),
-    [
-        ((TYPE, NAME), "image"),
-        ((TYPE, NAME, ('name="image"', b"")), "image"),
-        ((TYPE, NAME, ('name="image"; filename=""', b"")), "image"),
-        ((TYPE, NAME, NAME, IMAGE), "name"),
-        ((TYPE, NAME, IMAGE, IMAGE), "image"),
-        ((TYPE, ('name="name"; filename="n"', b"Spring"), IMAGE), "name"),
-        ((TYPE, NAME, IMAGE, ('name="sub_account_id"', b"one")), "sub_account_id"),
-    ],
-)
-def test_a_part_that_is_wrong_is_named(
-    sender: Account, service: Container, parts: tuple[tuple[str, bytes], ...], field: str
+def test_a_form_that_cannot_be_read_or_is_not_taken_is_refused(
+    subtests: pytest.Subtests, owner: Account, container: Container
 ) -> None:
-    before = traces(service)
-    refused = post(sender, form_of("b", *parts))
-    assert (refused.status_code, list(refused.json()["errors"])) == (422, [field]), refused.text
-    assert traces(service) == before
+    cases = [(name, "body", body, kind) for name, (body, kind) in UNREADABLE.items()]
+    cases += [(str(parts)[:99], field, form_of("b", *parts), FORM) for field, parts in WRONG_PARTS]
+    with unchanged(container):
+        for name, field, body, kind in cases:
+            with subtests.test(name):
+                refused = post(owner, body, kind)
+                assert (refused.status_code, list(refused.json()["errors"])) == (422, [field]), refused.text
+        for path in ("/message-templates", "/webhooks", "/send/postcard"):
+            refused = post(owner, WHOLE, path=path)
+            assert (refused.status_code, "No files are taken here" in refused.json()["message"]) == (415, True)
 
 
-@pytest.mark.parametrize("path", ["/message-templates", "/webhooks", "/send/postcard"])
-def test_elsewhere_no_files_are_taken(sender: Account, service: Container, path: str) -> None:
-    before = traces(service)
-    refused = post(sender, WHOLE, path=path)
-    assert refused.status_code == 415
-    assert "No files are taken here" in refused.json()["message"]
-    assert traces(service) == before
-
-
-def test_whatever_its_letters_a_form_s_words_are_utf_8(sender: Account) -> None:
+def test_whatever_its_letters_a_form_s_words_are_utf_8(owner: Account) -> None:
     body = form_of("b", TYPE, ('name="name"', "Frühling 漢".encode()), IMAGE)
     for kind in ("multipart/form-data; boundary=b; charset=UTF-8", 'Multipart/Form-Data; boundary="b"'):
-        made = post(sender, body, kind)
+        made = post(owner, body, kind)
         assert (made.status_code, made.json()["name"]) == (201, "Frühling 漢"), made.text
-        sender.call("DELETE", f"/image-templates/{made.json()['id']}")
+
+
+# Many at once
+
+FILE = "/api/v2/imports/preview"
+
+
+class Works:
+    """An application in which whoever brings a file stays until they may leave."""
+
+    def __init__(self) -> None:
+        self.at_work, self.may_leave = asyncio.Semaphore(0), asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == FILE:
+            self.at_work.release()
+            await self.may_leave.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+
+async def called(
+    gate: ASGIApp, account: Account, path: str = FILE, *, patience: asyncio.Event | None = None
+) -> tuple[int, Any]:
+    """What is answered, though not read before anybody is patient no longer."""
+    got: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"Name,Email\n"}
+
+    async def send(message: Message) -> None:
+        if patience is not None:
+            await patience.wait()
+        got.append(message)
+
+    headers = [(b"authorization", f"Bearer {account.token}".encode()), (b"content-type", b"text/csv")]
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "client": ("127.0.0.1", 1)}
+    async with asyncio.timeout(30):
+        await gate(scope, receive, send)
+    return got[0]["status"], json.loads(got[1]["body"])
+
+
+@asynccontextmanager
+async def crowded(works: Works, gate: ASGIApp, senders: list[Account]) -> AsyncIterator[None]:
+    """While each of them has a file there."""
+    async with asyncio.TaskGroup() as others:
+        for account in senders:
+            others.create_task(called(gate, account))
+        async with asyncio.timeout(30):
+            for _ in senders:
+                await works.at_work.acquire()
+        yield
+        works.may_leave.set()
+
+
+def test_an_account_has_its_share_of_the_places_and_leaves_the_others(
+    owner: Account, stranger: Account, container: Container
+) -> None:
+    async def crowd() -> list[tuple[int, Any]]:
+        works = Works()
+        gate = build_guarded_app(works, container)
+        async with crowded(works, gate, [owner] * MAX_UPLOADS_PER_ACCOUNT):
+            refused = await called(gate, owner)
+            passed = await called(gate, owner, "/api/v2/ping")
+            theirs = asyncio.create_task(called(gate, stranger))
+        return [refused, passed, await theirs, await called(gate, owner)]
+
+    refused, passed, theirs, later = asyncio.run(crowd())
+    assert refused == (503, {"message": "2 of your files are being read already. Send this one when they are."})
+    assert (passed[0], theirs[0], later[0]) == (200, 200, 200)
+
+
+def test_all_together_leave_room_for_other_calls(
+    owner: Account, stranger: Account, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert MAX_UPLOADS < MAX_CONCURRENT_REQUESTS
+    monkeypatch.setattr("quillpost.web.api.imports.files.MAX_UPLOADS_PER_ACCOUNT", MAX_UPLOADS)
+
+    async def crowd() -> list[tuple[int, Any]]:
+        works, room = Works(), Admission(max_per_caller=MAX_CONCURRENT_REQUESTS, max_wait_seconds=30)
+        gate = build_guarded_app(works, container, room)
+        async with crowded(works, gate, [owner] * MAX_UPLOADS):
+            answers = [await called(gate, stranger), await called(gate, stranger, "/api/v2/ping")]
+        return [*answers, await called(gate, stranger)]
+
+    refused, passed, later = asyncio.run(crowd())
+    assert refused == (503, {"message": "Too many files arrive at once. Send this one again in a moment."})
+    assert (passed[0], later[0]) == (200, 200)
+
+
+def test_whoever_reads_an_answer_slowly_keeps_nobody_else_out(owner: Account, container: Container) -> None:
+    async def everyone() -> tuple[int, Any]:
+        gate, patience = build_guarded_app(Works(), container), asyncio.Event()
+        async with asyncio.TaskGroup() as readers:
+            for _ in range(2 * MAX_CONCURRENT_REQUESTS):
+                readers.create_task(called(gate, owner, "/api/v2/ping", patience=patience))
+            found = await called(gate, owner, "/api/v2/ping")
+            patience.set()
+        return found
+
+    assert asyncio.run(everyone()) == (200, {})
+
+
+def test_one_workbook_of_an_account_is_read_at_a_time(
+    owner: Account, stranger: Account, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "reader_queue", FairQueue(files.MAX_CONCURRENT, files.MAX_PER_ACCOUNT, 0.01))
+    people = workbook([["Name", "Email"], ["Jane Doe", "jane@example.com"]])
+
+    def preview(whose: Account) -> Response:
+        return Importer(ListOwner(whose), container).upload(0, people, name="people.xlsx", to="/imports/preview")
+
+    with client_context(ClientConnection(lambda: owner.id)), files.reader_queue.slot(""):
+        busy, other = preview(owner), preview(stranger)
+    assert (busy.status_code, busy.json()) == (503, {"message": files.READER_BUSY})
+    assert (other.status_code, preview(owner).status_code) == (200, 200)
