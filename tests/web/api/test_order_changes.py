@@ -11,9 +11,8 @@ from quillpost.core.database.tables.base import items, orders, prices
 from quillpost.orders.queries import read_order
 from support.factories import (
     Account,
-    Build,
     Clock,
-    make_account,
+    make_live,
     make_sub_account,
     make_teammate,
     people,
@@ -22,188 +21,134 @@ from support.factories import (
     run_jobs_for,
 )
 from support.image_server import ImageServer
+from support.mailing_lists import ListOwner
 from support.orders import balances
-from support.test_client import TestClient
-from support.traces import traces
+from support.refusals import assert_refused, unchanged
 
-
-@pytest.fixture
-def container(build: Build) -> Container:
-    return build(allow_private_urls=True)
-
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 JSON = {"Content-Type": "application/json"}
+WHEN = "2026-06-01T09:00:00Z"
 
 
-def make_list(owner: Account, rows: list[dict[str, Any]]) -> int:
-    number = int(owner.post("/mailing-lists", {"description": "Friends"}).json()["id"])
-    owner.post("/recipients_multi", [row | {"mailing_list_id": number} for row in rows])
-    return number
+def make_list(owner: Account, **fields: Any) -> int:
+    """With one person on it."""
+    lists = ListOwner(owner)
+    lists.add(list_id := lists.make(), **fields)
+    return list_id
 
 
-def delivered(owner: Account, container: Container, clock: Clock, **changes: Any) -> int:
-    order = owner.send(**changes).json()["id"]
-    run_jobs_for(container, clock, seconds=45)
-    return int(order)
+def sent(owner: Account, **changes: Any) -> int:
+    answer = owner.send(**changes)
+    assert answer.status_code == 200, answer.text
+    return int(answer.json()["id"])
 
 
 # Changing
 
+BAD_CHANGES: list[tuple[dict[str, Any], str]] = [
+    ({"message": "A long story. " * 200}, "message"), ({"message": "%NOBODY%"}, "message"),
+    ({"message": " "}, "message"), ({"message": None}, "message"), ({"message": 5}, "message"),
+    ({"schedule_for": "2020-01-01T00:00:00Z"}, "schedule_for"), ({"metadata": [1]}, "metadata"),
+    ({"metadata": {"a": "x" * 9_000}}, "metadata"),
+]  # fmt: skip
 
-def test_message_schedule_and_metadata_can_be_changed(owner: Account, container: Container) -> None:
-    order = owner.send(metadata={"a": 1}).json()["id"]
-    changed = owner.put(f"/orders/{order}", {"message": "Other words", "metadata": {"b": 12345678901234567890.0}})
+
+def test_message_schedule_and_metadata_can_be_changed_until_it_is_made(
+    subtests: pytest.Subtests, owner: Account, container: Container, clock: Clock
+) -> None:
+    def due_at() -> str:
+        with container.db.system_transaction() as tx:
+            return read_order(tx, order).due_at.isoformat()
+
+    order = sent(owner, metadata={"a": 1})
+    assert_refused(subtests, container, lambda body: owner.put(f"/orders/{order}", body), BAD_CHANGES)
+    before = owner.get(f"/orders/{order}/proof").content
+    body: dict[str, Any] = {"message": "Other words", "metadata": {"b": 12345678901234567890.0}, "mesage": "Hi"}
+    changed = owner.put(f"/orders/{order}", body)
     assert (changed.status_code, changed.json()["message"]) == (200, "Other words")
-    body = '{"schedule_for": "2026-06-01T09:00:00Z", "metadata": {"b": 1.50, "a": [1e2]}}'
-    again = owner.call("PUT", f"/orders/{order}", content=body, headers={"Content-Type": "application/json"})
+    assert changed.headers["X-Ignored-Fields"] == "mesage"
+    assert owner.get(f"/orders/{order}/proof").content != before
+    written = '{"schedule_for": "2026-06-01T09:00:00Z", "metadata": {"b": 1.50, "a": [1e2]}}'
+    again = owner.call("PUT", f"/orders/{order}", content=written, headers=JSON)
     assert '"metadata":{"b":1.50,"a":[1e2]}' in again.text
     assert (again.json()["message"], again.json()["cancellable"]) == ("Other words", True)
-    with container.db.system_transaction() as tx:
-        assert read_order(tx, order).due_at.isoformat() == "2026-06-01T09:00:00+00:00"
+    assert due_at() == "2026-06-01T09:00:00+00:00"
     cleared = owner.put(f"/orders/{order}", {"schedule_for": None, "metadata": None}).json()
-    assert cleared["metadata"] is None
-    with container.db.system_transaction() as tx:
-        assert read_order(tx, order).due_at.isoformat() == "2026-05-04T12:00:10+00:00"
-
-
-def test_the_changed_words_are_printed(owner: Account, container: Container, clock: Clock) -> None:
-    order = owner.send(message="Old words").json()["id"]
-    before = owner.get(f"/orders/{order}/proof").content
-    owner.put(f"/orders/{order}", {"message": "New words"})
-    assert owner.get(f"/orders/{order}/proof").content != before
+    assert (cleared["metadata"], due_at()) == (None, "2026-05-04T12:00:10+00:00")
     run_jobs_for(container, clock, seconds=45)
-    assert owner.get(f"/orders/{order}").json()["status"] == "Fulfilled"
+    late = owner.put(f"/orders/{order}", {"message": "Too late"})
+    message = "This order can no longer be changed: it is Fulfilled."
+    assert (late.status_code, late.json()) == (400, {"message": message})
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"message": "A long story. " * 200}, "message"),
-        ({"message": "%NOBODY%"}, "message"),
-        ({"message": " "}, "message"),
-        ({"message": None}, "message"),
-        ({"message": 5}, "message"),
-        ({"schedule_for": "2020-01-01T00:00:00Z"}, "schedule_for"),
-        ({"metadata": [1]}, "metadata"),
-        ({"metadata": {"a": "x" * 9_000}}, "metadata"),
-    ],
-)
-def test_a_change_is_checked_like_a_send(
-    owner: Account, container: Container, body: dict[str, Any], field: str
+def test_a_changed_message_must_fit_for_those_whom_the_order_has_taken_over(
+    owner: Account, container: Container
 ) -> None:
-    order = owner.send().json()["id"]
-    read, before = owner.get(f"/orders/{order}").json(), traces(container)
-    refused = owner.put(f"/orders/{order}", body)
-    assert (refused.status_code, list(refused.json()["errors"])) == (422, [field])
-    after = owner.get(f"/orders/{order}").json()
-    assert (after["message"], after["updated_at"], traces(container)) == (read["message"], read["updated_at"], before)
-
-
-def test_a_changed_message_must_fit_for_everyone(owner: Account, container: Container) -> None:
-    number = make_list(owner, [person(custom1="word " * 58)])
-    order = owner.send(mailing_list_ids=[number], recipients=people(1)).json()["id"]
+    wordy, brief = make_list(owner, custom1="word " * 58), make_list(owner, custom1="short")
+    both = sent(owner, mailing_list_ids=[wordy], recipients=people(1))
+    order = sent(owner, mailing_list_ids=[brief], recipients=None, message="%CUSTOM1%")
     run_due_jobs(container)
-    refused = owner.put(f"/orders/{order}", {"message": "%CUSTOM1%" + " and so on" * 60})
+    refused = owner.put(f"/orders/{both}", {"message": "%CUSTOM1%" + " and so on" * 60})
     assert "longest values on the lists" in refused.json()["errors"]["message"][0]
-
-
-def raise_the_price(container: Container) -> None:
-    with container.db.system_transaction() as tx:
-        tx.execute(
-            sa.insert(prices).values(
-                type="postcard", size="4x6", mail_class="first", country="US", unit_cents=150,
-                valid_from=date(2026, 5, 4),
-            )
-        )  # fmt: skip
-
-
-@pytest.mark.parametrize("change", [{"message": "Hello again!"}, {"schedule_for": "2026-06-01T09:00:00Z"}])
-def test_a_change_is_priced_again(owner: Account, container: Container, change: dict[str, Any]) -> None:
-    order = owner.send(recipients=people(2), message="Hello!").json()["id"]
-    raise_the_price(container)
-    changed = owner.put(f"/orders/{order}", change).json()
-    assert (changed["order_total"], changed["grand_total"], changed["authorization_total"]) == (300, 300, 218)
-    with container.db.system_transaction() as tx:
-        assert balances(tx, read_order(tx, order)) == {"credit": -300, "held": 300, "earned": 0}
-
-
-@pytest.mark.parametrize(
-    "change", [{}, {"metadata": {"a": 1}}, {"message": "Hello!"}, {"schedule_for": "2026-06-01T09:00:00Z"}]
-)
-def test_what_mails_the_same_at_the_same_time_costs_the_same(
-    owner: Account, container: Container, change: dict[str, Any]
-) -> None:
-    when = "2026-06-01T09:00:00Z"
-    order = owner.send(recipients=people(2), message="Hello!", schedule_for=when).json()["id"]
-    raise_the_price(container)
-    assert owner.put(f"/orders/{order}", change).json()["order_total"] == 218
-    with container.db.system_transaction() as tx:
-        assert balances(tx, read_order(tx, order)) == {"credit": -218, "held": 218, "earned": 0}
-        assert set(tx.execute(sa.select(items.c.price_cents)).scalars()) == {109}
-
-
-def test_warnings_are_those_of_the_new_words(owner: Account) -> None:
-    order = owner.send(message="漢").json()["id"]
-    assert any("漢" in warning for warning in owner.get(f"/orders/{order}").json()["warnings"])
-    changed = owner.put(f"/orders/{order}", {"message": "Hello"}).json()
-    assert changed["warnings"] == []
-    twice = owner.send(message="漢", recipients=[person(), person()]).json()["id"]
-    (kept,) = owner.put(f"/orders/{twice}", {"message": "Hello"}).json()["warnings"]
-    assert "same address" in kept
-
-
-def test_an_order_that_is_being_made_can_no_longer_be_changed(
-    owner: Account, container: Container, clock: Clock
-) -> None:
-    order = delivered(owner, container, clock)
-    refused = owner.put(f"/orders/{order}", {"message": "Too late"})
-    assert refused.status_code == 400
-    assert refused.json() == {"message": "This order can no longer be changed: it is Fulfilled."}
-
-
-def test_a_pdf_alone_has_no_message_to_change(owner: Account, art: ImageServer) -> None:
-    body = {"recipients": [person()], "pdf_only_url": art.letter()}
-    order = owner.post("/send/letter", body).json()["id"]
-    assert list(owner.put(f"/orders/{order}", {"message": "Hi"}).json()["errors"]) == ["message"]
-    assert owner.put(f"/orders/{order}", {"metadata": {}}).json()["metadata"] == {}
-
-
-def test_unknown_fields_of_a_change_are_named(owner: Account) -> None:
-    order = owner.send().json()["id"]
-    assert owner.put(f"/orders/{order}", {"mesage": "Hi"}).headers["X-Ignored-Fields"] == "mesage"
-
-
-def test_a_changed_creative_is_another_one(owner: Account) -> None:
-    order = owner.send(message="First", allow_duplicates=False).json()["id"]
-    owner.put(f"/orders/{order}", {"message": "Second"})
-    assert owner.send(message="First", allow_duplicates=False).json()["total_estimated_recipients"] == 1
-    assert owner.send(message="Second", allow_duplicates=False).json()["total_estimated_recipients"] == 0
-
-
-def test_a_change_does_not_bring_the_same_piece_twice(owner: Account) -> None:
-    owner.send(message="One", allow_duplicates=False)
-    second = owner.send(message="Two", allow_duplicates=False).json()["id"]
-    refused = owner.put(f"/orders/{second}", {"message": "One"})
-    assert (refused.status_code, list(refused.json()["errors"])) == (422, ["message"])
-    assert owner.get(f"/orders/{second}").json()["message"] == "Two"
-    later = {"schedule_for": "2026-06-01T09:00:00Z", "message": "One"}
-    assert owner.put(f"/orders/{second}", later).status_code == 200
-    sooner = owner.put(f"/orders/{second}", {"schedule_for": None})
-    assert list(sooner.json()["errors"]) == ["schedule_for"]
-
-
-def test_only_the_new_words_must_fit_those_whom_the_order_has_taken_over(owner: Account, container: Container) -> None:
-    number = make_list(owner, [person(custom1="short")])
-    order = owner.send(mailing_list_ids=[number], recipients=None, message="%CUSTOM1%").json()["id"]
-    run_due_jobs(container)
-    late = person(address="9 Oak Ave", custom1="word " * 58) | {"mailing_list_id": number}
-    assert owner.post("/recipients", late).status_code == 201
-    long = "%CUSTOM1%" + " and so on" * 12
-    assert owner.put(f"/orders/{order}", {"message": long}).status_code == 200
+    assert ListOwner(owner).add(brief, address="9 Oak Ave", custom1="word " * 58).status_code == 201
+    assert owner.put(f"/orders/{order}", {"message": "%CUSTOM1%" + " and so on" * 12}).status_code == 200
     too_long = owner.put(f"/orders/{order}", {"message": "%CUSTOM1%" + " and so on" * 90})
     assert list(too_long.json()["errors"]) == ["message"]
 
 
+@pytest.mark.usefixtures("conninfo")
+def test_only_other_mail_or_another_time_is_priced_again(owner: Account, container: Container) -> None:
+    soon = [sent(owner, recipients=people(2), message="Hello!") for _ in range(2)]
+    late = [sent(owner, recipients=people(2), message="Hello!", schedule_for=WHEN) for _ in range(4)]
+    columns = {"type": "postcard", "size": "4x6", "mail_class": "first", "country": "US"}
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.insert(prices).values(**columns, unit_cents=150, valid_from=date(2026, 5, 4)))
+    for order, change in zip(soon, ({"message": "Hello again!"}, {"schedule_for": WHEN}), strict=True):
+        changed = owner.put(f"/orders/{order}", change).json()
+        assert (changed["order_total"], changed["grand_total"], changed["authorization_total"]) == (300, 300, 218)
+        with container.db.system_transaction() as tx:
+            assert balances(tx, read_order(tx, order)) == {"credit": -300, "held": 300, "earned": 0}
+    same: tuple[dict[str, Any], ...] = ({}, {"metadata": {"a": 1}}, {"message": "Hello!"}, {"schedule_for": WHEN})
+    for order, change in zip(late, same, strict=True):
+        assert owner.put(f"/orders/{order}", change).json()["order_total"] == 218, change
+        with container.db.system_transaction() as tx:
+            assert balances(tx, read_order(tx, order)) == {"credit": -218, "held": 218, "earned": 0}
+            assert set(tx.execute(sa.select(items.c.price_cents).filter_by(order_id=order)).scalars()) == {109}
+
+
+def test_warnings_are_those_of_the_new_words(owner: Account) -> None:
+    order, twice = sent(owner, message="漢"), sent(owner, message="漢", recipients=[person(), person()])
+    assert any("漢" in warning for warning in owner.get(f"/orders/{order}").json()["warnings"])
+    assert owner.put(f"/orders/{order}", {"message": "Hello"}).json()["warnings"] == []
+    (kept,) = owner.put(f"/orders/{twice}", {"message": "Hello"}).json()["warnings"]
+    assert "same address" in kept
+
+
+@pytest.mark.usefixtures("loopback_urls")
+def test_a_pdf_alone_has_no_message_to_change(owner: Account, art: ImageServer) -> None:
+    order = owner.post("/send/letter", {"recipients": [person()], "pdf_only_url": art.letter()}).json()["id"]
+    assert list(owner.put(f"/orders/{order}", {"message": "Hi"}).json()["errors"]) == ["message"]
+    assert owner.put(f"/orders/{order}", {"metadata": {}}).json()["metadata"] == {}
+
+
+def test_a_changed_creative_is_another_one_that_nobody_gets_twice(owner: Account) -> None:
+    def reached(message: str) -> int:
+        return int(owner.send(message=message, allow_duplicates=False).json()["total_estimated_recipients"])
+
+    order = sent(owner, message="First", allow_duplicates=False)
+    owner.put(f"/orders/{order}", {"message": "Second"})
+    assert (reached("First"), reached("Second")) == (1, 0)
+    other = sent(owner, message="Third", allow_duplicates=False)
+    refused = owner.put(f"/orders/{other}", {"message": "First"})
+    assert (refused.status_code, list(refused.json()["errors"])) == (422, ["message"])
+    assert owner.get(f"/orders/{other}").json()["message"] == "Third"
+    assert owner.put(f"/orders/{other}", {"schedule_for": WHEN, "message": "First"}).status_code == 200
+    sooner = owner.put(f"/orders/{other}", {"schedule_for": None})
+    assert list(sooner.json()["errors"]) == ["schedule_for"]
+
+
+@pytest.mark.usefixtures("loopback_urls")
 def test_a_limited_token_changes_and_replays_what_was_sent_with_the_accounts_own_files(
     owner: Account, container: Container, clock: Clock, art: ImageServer
 ) -> None:
@@ -211,26 +156,37 @@ def test_a_limited_token_changes_and_replays_what_was_sent_with_the_accounts_own
     image = owner.post("/image-templates", {"type": "postcard", "name": "All", "image": art.picture()}).json()
     owner.send(front_image_url=art.picture("gold"))
     mate = make_teammate(container, owner, branch)
-    for front in ({"image_template": image["id"]}, {"front_image_url": art.picture("gold")}):
-        order = owner.send(sub_account_id=branch, **front).json()["id"]
-        assert mate.put(f"/orders/{order}", {"message": "Other words"}).status_code == 200
-        run_jobs_for(container, clock, seconds=45)
-        assert mate.post(f"/orders/{order}/replay").status_code == 200
+    fronts = {"image_template": image["id"]}, {"front_image_url": art.picture("gold")}
+    made = [sent(owner, sub_account_id=branch, **front) for front in fronts]
+    assert [mate.put(f"/orders/{order}", {"message": "Other words"}).status_code for order in made] == [200, 200]
+    run_jobs_for(container, clock, seconds=45)
+    assert [mate.post(f"/orders/{order}/replay").status_code for order in made] == [200, 200]
 
 
 # Sending again
 
 
-def test_a_replay_is_a_new_order_of_the_same_creative(
+@pytest.mark.usefixtures("loopback_urls")
+def test_a_replay_is_a_new_order_that_is_the_first_column_by_column(
     owner: Account, container: Container, clock: Clock, art: ImageServer
 ) -> None:
-    number = make_list(owner, [person(name="Zoe", address="9 Oak Ave")])
-    order = delivered(
-        owner, container, clock,
+    number, branch = make_list(owner, name="Zoe", address="9 Oak Ave"), make_sub_account(container, owner)
+    order = sent(
+        owner,
         recipients=[person(custom10="x", dob="01/31/1990")], mailing_list_ids=[number],
         front_image_url=art.picture(), metadata={"n": 1.0}, qrcode_url="https://example.com",
         return_address="1 Elm St, Waco, TX 76701", handwriting_style=2,
     )  # fmt: skip
+    whole = sent(
+        owner,
+        size="6x9", sub_account_id=branch, handwriting_style=3, handwriting_color="green",
+        handwriting_realism=False, font_size="small", front_image_url=art.picture(),
+        custom_background_image=art.picture("pink"), qrcode_url="https://example.com/~CITY~",
+        send_standard_mail=True, append_or_current_resident=True, notification_emails=["a@example.com"],
+        metadata={"a": 1}, return_name="Dana", return_address="1 Elm St", return_address2="2",
+        return_city="Austin", return_state="TX", return_postal_code="78702",
+    )  # fmt: skip
+    run_jobs_for(container, clock, seconds=45)
     fetched = len(art.requests)
     first = owner.get(f"/orders/{order}").json()
     answer = owner.post(f"/orders/{order}/replay")
@@ -245,98 +201,61 @@ def test_a_replay_is_a_new_order_of_the_same_creative(
     run_due_jobs(container)
     names = [row["recipient"]["name"] for row in owner.get(f"/orders/{again['id']}/items").json()["data"]]
     assert names == ["Jane Doe", "Zoe"]
+    copied = owner.post(f"/orders/{whole}/replay").json()["id"]
     with container.db.system_transaction() as tx:
-        row = tx.execute(sa.select(items).where(items.c.order_id == again["id"]).order_by(items.c.id)).first()
-    assert row is not None
+        row = tx.execute(sa.select(items).where(items.c.order_id == again["id"]).order_by(items.c.id).limit(1)).one()
+        both = (tx.execute(sa.select(orders).where(orders.c.id == each)).one()._asdict() for each in (whole, copied))
+        one, other = both
     assert (row.custom10, row.dob, row.code is not None) == ("x", date(1990, 1, 31), True)
+    its_own = {"id", "status", "created_at", "updated_at", "due_at"} | {name for name in one if name.startswith("n_")}
+    assert {name for name in one if one[name] != other[name]} <= its_own
 
 
-def test_a_replay_is_the_order_column_by_column(
-    owner: Account, container: Container, clock: Clock, art: ImageServer
-) -> None:
-    branch = make_sub_account(container, owner)
-    order = delivered(
-        owner, container, clock,
-        size="6x9", sub_account_id=branch, handwriting_style=3, handwriting_color="green",
-        handwriting_realism=False, font_size="small", front_image_url=art.picture(),
-        custom_background_image=art.picture("pink"), qrcode_url="https://example.com/~CITY~",
-        send_standard_mail=True, append_or_current_resident=True, notification_emails=["a@example.com"],
-        metadata={"a": 1}, return_name="Dana", return_address="1 Elm St", return_address2="2",
-        return_city="Austin", return_state="TX", return_postal_code="78702",
-    )  # fmt: skip
-    again = owner.post(f"/orders/{order}/replay").json()["id"]
-    with container.db.system_transaction() as tx:
-        first, second = (
-            tx.execute(sa.select(orders).where(orders.c.id == number)).one()._asdict() for number in (order, again)
-        )
-    its_own = {"id", "status", "created_at", "updated_at", "due_at"} | {name for name in first if name.startswith("n_")}
-    assert {name for name in first if first[name] != second[name]} <= its_own
-
-
-def test_an_order_of_a_sub_account_that_is_gone_is_not_replayed(
+def test_a_replay_may_go_to_others_at_another_time_and_is_checked_like_a_send(
     owner: Account, container: Container, clock: Clock
 ) -> None:
-    branch = make_sub_account(container, owner)
-    order = delivered(owner, container, clock, sub_account_id=branch)
-    assert owner.delete(f"/sub-accounts/{branch}").status_code == 200
-    refused = owner.post(f"/orders/{order}/replay")
-    assert (refused.status_code, refused.json()["message"]) == (400, "Sub Account ID does not exist")
-
-
-def test_a_replay_may_go_to_others_at_another_time(owner: Account, container: Container, clock: Clock) -> None:
-    number = make_list(owner, [person(name="Zoe", address="9 Oak Ave")])
-    order = delivered(owner, container, clock, mailing_list_ids=[number], metadata={"a": 1})
-    body = {"recipients": people(3), "schedule_for": "2026-06-01T09:00:00Z", "metadata": {"b": 2}}
-    again = owner.post(f"/orders/{order}/replay", body).json()
+    number = make_list(owner, name="Zoe", address="9 Oak Ave")
+    order = sent(owner, mailing_list_ids=[number], metadata={"a": 1})
+    run_jobs_for(container, clock, seconds=45)
+    path = f"/orders/{order}/replay"
+    again = owner.post(path, {"recipients": people(3), "schedule_for": WHEN, "metadata": {"b": 2}}).json()
     assert (again["total_estimated_recipients"], again["mailing_list_ids_used"]) == (3, "")
     assert owner.get(f"/orders/{again['id']}").json()["metadata"] == {"b": 2}
-    none = owner.post(f"/orders/{order}/replay", {"metadata": None}).json()
+    none = owner.post(path, {"metadata": None}).json()
     assert owner.get(f"/orders/{none['id']}").json()["metadata"] is None
-
-
-def test_a_replay_allows_duplicates_by_default(owner: Account, container: Container, clock: Clock) -> None:
-    order = delivered(owner, container, clock)
-    assert owner.post(f"/orders/{order}/replay").json()["total_estimated_recipients"] == 1
-    careful = owner.post(f"/orders/{order}/replay", {"allow_duplicates": False}).json()
-    assert careful["total_estimated_recipients"] == 0
-
-
-def test_only_what_was_mailed_can_be_replayed(owner: Account, container: Container, clock: Clock) -> None:
-    waiting, cancelled = owner.send().json()["id"], owner.send().json()["id"]
-    owner.put(f"/orders/{cancelled}/cancel")
-    failed = owner.send(recipients=[{"email": "e@example.com"}]).json()["id"]
-    assert owner.post(f"/orders/{waiting}/replay").status_code == 400
-    run_jobs_for(container, clock, seconds=45)
-    before = traces(container)
-    for order, why in ((cancelled, "was cancelled"), (failed, "mailed nothing")):
-        refused = owner.post(f"/orders/{order}/replay")
-        assert (refused.status_code, why in refused.json()["message"]) == (400, True)
-    assert traces(container) == before
-    assert owner.post(f"/orders/{waiting}/replay").status_code == 200
-
-
-def test_a_replay_is_checked_like_a_send(owner: Account, container: Container, clock: Clock) -> None:
-    order = delivered(owner, container, clock)
-    for body, field in (
+    for body, reached in ((None, 2), ({"allow_duplicates": False}, 0)):
+        assert owner.post(path, body).json()["total_estimated_recipients"] == reached
+    for wrong, field in (
         ({"recipients": []}, "recipients"),
         ({"recipients": [person(postal_code="1")]}, "recipients.0.postal_code"),
         ({"schedule_for": "soon"}, "schedule_for"),
         ({"metadata": []}, "metadata"),
     ):
-        assert list(owner.post(f"/orders/{order}/replay", body).json()["errors"]) == [field]
-    nothing = owner.call("POST", f"/orders/{order}/replay", content=b"null", headers=JSON)
-    assert nothing.status_code == 200
-    odd = owner.post(f"/orders/{order}/replay", {"recipients": [person(nick="J")], "x": 1})
+        assert list(owner.post(path, wrong).json()["errors"]) == [field]
+    assert owner.call("POST", path, content=b"null", headers=JSON).status_code == 200
+    odd = owner.post(path, {"recipients": [person(nick="J")], "x": 1})
     assert odd.headers["X-Ignored-Fields"] == "recipients.*.nick, x"
 
 
-def test_nobody_else_changes_or_replays_an_order(
-    owner: Account, stranger: Account, container: Container, clock: Clock, http: TestClient
+def test_only_what_was_mailed_can_be_replayed_and_only_by_those_whose_it_is(
+    owner: Account, stranger: Account, container: Container, clock: Clock
 ) -> None:
-    here, there = make_sub_account(container, owner), make_sub_account(container, owner)
-    order = delivered(owner, container, clock, sub_account_id=here)
-    live = make_account(container, http, "live@example.com", mode="live")
-    for other in (stranger, live, make_teammate(container, owner, there)):
-        assert other.put(f"/orders/{order}", {"message": "Mine"}).status_code == 404
-        assert other.post(f"/orders/{order}/replay").status_code == 404
-    assert make_teammate(container, owner, here).post(f"/orders/{order}/replay").status_code == 200
+    here, there, gone = (make_sub_account(container, owner) for _ in range(3))
+    waiting, ended = sent(owner, sub_account_id=here), sent(owner, sub_account_id=gone)
+    cancelled, failed = sent(owner), sent(owner, recipients=[{"email": "e@example.com"}])
+    owner.put(f"/orders/{cancelled}/cancel")
+    assert owner.post(f"/orders/{waiting}/replay").status_code == 400
+    run_jobs_for(container, clock, seconds=45)
+    assert owner.delete(f"/sub-accounts/{gone}").status_code == 200
+    others = stranger, make_live(container, owner), make_teammate(container, owner, there)
+    with unchanged(container):
+        for order, why in (
+            (cancelled, "was cancelled"), (failed, "mailed nothing"), (ended, "Sub Account ID does not exist"),
+        ):  # fmt: skip
+            refused = owner.post(f"/orders/{order}/replay")
+            assert (refused.status_code, why in refused.json()["message"]) == (400, True)
+        for other in others:
+            assert other.put(f"/orders/{waiting}", {"message": "Mine"}).status_code == 404
+            assert other.post(f"/orders/{waiting}/replay").status_code == 404
+    for caller in (owner, make_teammate(container, owner, here)):
+        assert caller.post(f"/orders/{waiting}/replay").status_code == 200
