@@ -13,7 +13,6 @@ from quillpost.app.tasks import build_tasks
 from quillpost.core.database.tables.accounts import (
     invitations,
     memberships,
-    oauth_clients,
     oauth_codes,
     oauth_grants,
     password_resets,
@@ -24,60 +23,52 @@ from quillpost.core.database.tables.accounts import (
 from quillpost.core.database.tables.base import tokens
 from support.browser_sessions import make_user
 from support.factories import Clock
+from support.oauth_app import insert_grant
+from support.rows import execute, scalar, scalars
 from support.sign_in import sign_in_as
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
 
 def insert(container: Container, table: sa.Table, **values: Any) -> None:
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.insert(table).values(**values))
+    execute(container, sa.insert(table).values(created_at=container.clock(), **values))
 
 
-def count(container: Container, table: sa.Table) -> int:
-    with container.db.system_transaction() as tx:
-        return int(tx.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+def count(container: Container, *tables: sa.Table) -> list[int]:
+    return [scalar(container, sa.select(sa.func.count()).select_from(table)) for table in tables]
 
 
 def delete_expired(container: Container) -> None:
     user_tasks.delete_expired_access(container.db, now=container.clock())
 
 
-def test_sessions_go_when_they_have_ended(container: Container, clock: Clock, dana: int) -> None:
+def test_sessions_go_when_they_have_ended_bit_by_bit_and_every_hour(
+    container: Container, clock: Clock, dana: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_tasks, "BATCH_SIZE", 3)
     sign_in_as(container)
     clock.advance(days=6)
-    sign_in_as(container)
+    for _ in range(8):
+        sign_in_as(container)
     clock.advance(days=1, minutes=1)
     delete_expired(container)
-    assert count(container, sessions) == 1
+    assert count(container, sessions) == [8]
     clock.advance(days=30)
+    sign_in_as(container)
     delete_expired(container)
-    assert count(container, sessions) == 0
-
-
-def grant(container: Container, account: int, person: int, **how: Any) -> int:
-    now = container.clock()
-    with container.db.system_transaction() as tx:
-        client = tx.execute(
-            sa.insert(oauth_clients)
-            .values(
-                account_id=account, client_id=f"c{now}", name="App", is_public=True, redirect_uris=["x"],
-                created_at=now, updated_at=now,
-            )
-            .returning(oauth_clients.c.id)
-        ).scalar_one()  # fmt: skip
-        made = sa.insert(oauth_grants).values(
-            account_id=account, mode="test", client_id=client, person_id=person, created_at=now, **how
-        )
-        return int(tx.execute(made.returning(oauth_grants.c.id)).scalar_one())
+    assert count(container, sessions) == [1]
+    clock.advance(days=40)
+    (task,) = (task for task in build_tasks(container) if task.name == "users.delete_expired_access")
+    assert task.cron == "19 * * * *"
+    task.run()
+    assert count(container, sessions) == [0]
 
 
 def test_links_codes_and_tokens_go_a_month_after_their_end(
     container: Container, clock: Clock, account: int, dana: int
 ) -> None:
-    now = container.clock()
-    end = {"created_at": now, "expires_at": now + timedelta(hours=1)}
-    connected = grant(container, account, dana, connected_at=now)
+    now, connected = container.clock(), insert_grant(container, account, dana)
+    end = {"expires_at": now + timedelta(hours=1)}
     insert(container, password_resets, digest=b"r", person_id=dana, **end)
     insert(container, invitations, digest=b"i", account_id=account, email="x@example.com", role="member", **end)
     insert(container, oauth_codes, digest=b"c", grant_id=connected, redirect_uri="x", **end)
@@ -88,63 +79,38 @@ def test_links_codes_and_tokens_go_a_month_after_their_end(
     tables = (password_resets, invitations, oauth_codes, refresh_tokens, tokens)
     clock.advance(days=30, hours=1)
     delete_expired(container)
-    assert [count(container, table) for table in tables] == [1, 1, 1, 1, 2]
+    assert count(container, *tables) == [1, 1, 1, 1, 2]
     clock.advance(seconds=1)
     delete_expired(container)
-    assert [count(container, table) for table in tables] == [0, 0, 0, 0, 1], "a token without an end stays"
-    assert count(container, oauth_grants) == 1
+    assert count(container, *tables) == [0, 0, 0, 0, 1], "a token without an end stays"
+    assert count(container, oauth_grants) == [1]
 
 
 def test_an_accepted_invitation_goes_a_month_after_that(container: Container, clock: Clock, account: int) -> None:
     now = container.clock()
+    usual = {"account_id": account, "role": "member", "expires_at": now + timedelta(days=7)}
     for number, how in enumerate(({"accepted_at": now}, {"revoked_at": now}, {})):
-        insert(
-            container, invitations, digest=bytes([number]), account_id=account, email=f"{number}@example.com",
-            role="member", created_at=now, expires_at=now + timedelta(days=7), **how,
-        )  # fmt: skip
+        insert(container, invitations, digest=bytes([number]), email=f"{number}@example.com", **usual, **how)
     clock.advance(days=31)
     delete_expired(container)
-    assert count(container, invitations) == 1
+    assert count(container, invitations) == [1]
 
 
 def test_a_leave_that_was_never_used_goes_after_a_day(
     container: Container, clock: Clock, account: int, dana: int
 ) -> None:
-    grant(container, account, dana)
+    insert_grant(container, account, dana, is_connected=False)
     clock.advance(hours=12)
-    grant(container, account, dana, connected_at=container.clock())
+    insert_grant(container, account, dana)
     delete_expired(container)
-    assert count(container, oauth_grants) == 2
+    assert count(container, oauth_grants) == [2]
     clock.advance(hours=13)
     delete_expired(container)
-    assert count(container, oauth_grants) == 1
+    assert count(container, oauth_grants) == [1]
 
 
 def test_whoever_is_in_no_account_is_forgotten(container: Container, account: int, dana: int) -> None:
     lee = make_user(container, account, "lee@example.com")
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.delete(memberships).where(memberships.c.person_id == lee))
+    execute(container, sa.delete(memberships).where(memberships.c.person_id == lee))
     delete_expired(container)
-    with container.db.system_transaction() as tx:
-        assert tx.execute(sa.select(people.c.id)).scalars().all() == [dana]
-
-
-def test_much_is_forgotten_bit_by_bit(
-    container: Container, clock: Clock, dana: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(user_tasks, "BATCH_SIZE", 3)
-    for _ in range(8):
-        sign_in_as(container)
-    clock.advance(days=40)
-    sign_in_as(container)
-    delete_expired(container)
-    assert count(container, sessions) == 1
-
-
-def test_it_is_done_every_hour(container: Container, clock: Clock, dana: int) -> None:
-    sign_in_as(container)
-    clock.advance(days=40)
-    (task,) = (task for task in build_tasks(container) if task.name == "users.delete_expired_access")
-    assert task.cron == "19 * * * *"
-    task.run()
-    assert count(container, sessions) == 0
+    assert scalars(container, sa.select(people.c.id)) == [dana]

@@ -20,7 +20,7 @@ from support.smtp_server import ReceivedMail, SmtpServer
 pytestmark = pytest.mark.usefixtures("clean_database")
 
 TEMPLATES = files("quillpost.web") / "templates"
-BASE = "https://mail.example.com"
+BASE, LEE = "https://mail.example.com", "lee@example.com"
 RESET = re.compile(rf"{re.escape(BASE)}/reset/qp_reset_[0-9A-Za-z]+")
 
 
@@ -28,56 +28,51 @@ def ask(container: Container) -> None:
     passwords.request_reset(container.sign_in_context, DANA, base_url=BASE, address="192.0.2.7", now=container.clock())
 
 
-def sent(container: Container) -> ReceivedMail:
-    with SmtpServer() as house:
+def invite(tx: sa.Connection, container: Container, account: int, person_id: int, inviter: str = DANA) -> str:
+    return invitations.invite(
+        tx, container.encryptor, account, email=LEE, role="member", sub_account_id=None,
+        actor=actor_of(person_id, inviter), base_url=BASE, now=container.clock(),
+    )  # fmt: skip
+
+
+def send_to(container: Container, **server: object) -> list[ReceivedMail]:
+    with SmtpServer(**server) as house:  # type: ignore[arg-type]
         send_all_due(message_sender(container, smtp_notifier(house)))
-        assert len(house.mails) == 1
-        return house.mails[0]
+        return house.mails
 
 
-def test_the_link_is_in_the_mail_and_then_nowhere(container: Container, dana: int) -> None:
-    ask(container)
-    assert notification_rows(container)[0].secret_sealed is not None
-    mail = sent(container)
-    assert mail.to == [DANA]
-    assert mail.message["Subject"] == "Set another password"
-    found = RESET.search(mail.part("plain"))
-    assert found is not None
-    assert f'<a href="{found[0]}">' in mail.part("html")
-    assert "{link}" not in mail.part("plain") + mail.part("html")
-    with container.db.system_transaction() as tx:
-        assert passwords.find_reset_email(tx, found[0].rpartition("/")[2], now=container.clock()) == DANA
+def state(container: Container) -> tuple[str, bool]:
+    """Of the first notice: its status, and whether its link is kept."""
     row = notification_rows(container)[0]
-    assert (row.status, row.secret_sealed) == ("sent", None)
-    assert "qp_reset_" not in row.words
+    return row.status, row.secret_sealed is not None
 
 
-def test_it_says_why_they_get_it_and_needs_no_unsubscribing(container: Container, account: int, dana: int) -> None:
+def test_the_link_is_in_the_mail_and_then_nowhere(container: Container, account: int, dana: int) -> None:
     with container.db.system_transaction() as tx:
         notification_service.unsubscribe(tx, NotificationReader(account, DANA), now=container.clock())
     ask(container)
-    mail = sent(container)
-    assert mail.message["List-Unsubscribe"] is None
-    assert "[Test]" not in mail.message["Subject"]
-    assert "You get this because you sign in to Quillpost with this address" in mail.part("plain")
-    assert "nothing was printed" not in mail.part("plain")
+    assert state(container) == ("pending", True)
+    [mail] = send_to(container)
+    plain, html = mail.part("plain"), mail.part("html")
+    assert (mail.to, mail.message["Subject"]) == ([DANA], "Set another password")
+    assert mail.message["List-Unsubscribe"] is None, "nobody can refuse to hear of their own password"
+    found = RESET.search(plain)
+    assert found is not None
+    assert f'<a href="{found[0]}">' in html
+    assert "{link}" not in plain + html
+    assert "You get this because you sign in to Quillpost with this address" in plain
+    assert "nothing was printed" not in plain
+    with container.db.system_transaction() as tx:
+        assert passwords.find_reset_email(tx, found[0].rpartition("/")[2], now=container.clock()) == DANA
+    assert state(container) == ("sent", False)
+    assert "qp_reset_" not in notification_rows(container)[0].words
 
 
 def test_an_invitation_brings_its_link(container: Container, account: int, dana: int) -> None:
     with container.db.system_transaction() as tx:
-        link = invitations.invite(
-            tx,
-            container.encryptor,
-            account,
-            email="lee@example.com",
-            role="member",
-            sub_account_id=None,
-            actor=actor_of(dana),
-            base_url=BASE,
-            now=container.clock(),
-        )
-    mail = sent(container)
-    assert mail.to == ["lee@example.com"]
+        link = invite(tx, container, account, dana)
+    [mail] = send_to(container)
+    assert mail.to == [LEE]
     assert link in mail.part("plain")
     assert "dana@example.com invites you to the account Dana Whitfield" in mail.part("plain")
 
@@ -85,61 +80,45 @@ def test_an_invitation_brings_its_link(container: Container, account: int, dana:
 def test_a_name_cannot_bend_the_mail(container: Container, account: int, dana: int) -> None:
     with container.db.system_transaction() as tx:
         tx.execute(sa.text("update accounts set name = :name"), {"name": "A\r\nBcc: x@example.com\n\n" + "b" * 500})
-        invitations.invite(
-            tx,
-            container.encryptor,
-            account,
-            email="lee@example.com",
-            role="member",
-            sub_account_id=None,
-            actor=actor_of(dana, "d" * 400),
-            base_url=BASE,
-            now=container.clock(),
-        )
-    mail = sent(container)
+        invite(tx, container, account, dana, "d" * 400)
+    [mail] = send_to(container)
     assert mail.message["Bcc"] is None
     assert mail.message["Subject"].startswith("You are invited to A Bcc: x@example.com bbb")
     assert "\n" not in mail.message["Subject"]
     assert "b" * 90 not in mail.part("plain").partition("-- ")[0]
 
 
-def test_what_cannot_be_sent_yet_keeps_its_link(container: Container, clock: Clock, dana: int) -> None:
+def test_a_link_is_kept_while_it_can_still_be_sent(container: Container, clock: Clock, dana: int) -> None:
     ask(container)
-    with SmtpServer(data_answer="451 Later") as house:
-        send_all_due(message_sender(container, smtp_notifier(house)))
-    assert notification_rows(container)[0].status == "pending"
-    assert notification_rows(container)[0].secret_sealed is not None
+    send_to(container, data_answer="451 Later")
+    assert state(container) == ("pending", True)
     clock.advance(minutes=2)
-    assert RESET.search(sent(container).part("plain"))
+    [mail] = send_to(container)
+    assert RESET.search(mail.part("plain"))
 
 
-def test_what_is_refused_for_good_forgets_it(container: Container, dana: int) -> None:
+def test_what_is_refused_for_good_or_given_up_forgets_its_link(container: Container, clock: Clock, dana: int) -> None:
     ask(container)
-    with SmtpServer(answers={DANA: "550 Nobody here"}) as house:
-        send_all_due(message_sender(container, smtp_notifier(house)))
-    assert (notification_rows(container)[0].status, notification_rows(container)[0].secret_sealed) == ("failed", None)
-
-
-def test_so_does_what_is_given_up(container: Container, clock: Clock, dana: int) -> None:
+    send_to(container, answers={DANA: "550 Nobody here"})
+    assert state(container) == ("failed", False)
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.delete(notices))
     ask(container)
     clock.advance(days=4)
     notification_service.delete_expired_notifications(container.db, now=container.clock())
-    assert (notification_rows(container)[0].status, notification_rows(container)[0].secret_sealed) == ("failed", None)
+    assert state(container) == ("failed", False)
 
 
 def test_a_link_that_is_over_is_not_sent_any_more(container: Container, clock: Clock, dana: int) -> None:
     ask(container)
-    with SmtpServer(data_answer="451 Later") as house:
-        send_all_due(message_sender(container, smtp_notifier(house)))
+    send_to(container, data_answer="451 Later")
     clock.advance(minutes=59)
-    assert notification_rows(container)[0].status == "pending"
+    assert state(container) == ("pending", True)
     clock.advance(minutes=1)
-    with SmtpServer() as house:
-        send_all_due(message_sender(container, smtp_notifier(house)))
-        assert house.mails == []
+    assert send_to(container) == []
+    assert state(container) == ("failed", False)
     row = notification_rows(container)[0]
-    assert (row.status, row.secret_sealed, row.attempts) == ("failed", None, 1)
-    assert row.error == "It could not be sent before the link in it was over."
+    assert (row.attempts, row.error) == (1, "It could not be sent before the link in it was over.")
 
 
 def test_a_secret_opens_in_no_other_notice(container: Container, dana: int) -> None:
@@ -149,18 +128,15 @@ def test_a_secret_opens_in_no_other_notice(container: Container, dana: int) -> N
         sealed = tx.execute(sa.select(notices.c.secret_sealed).order_by(notices.c.id)).scalars().first()
         tx.execute(sa.update(notices).where(notices.c.key == "other").values(secret_sealed=sealed))
         tx.execute(sa.delete(notices).where(notices.c.key != "other"))
-    with SmtpServer() as house:
-        send_all_due(message_sender(container, smtp_notifier(house)))
-        assert house.mails == []
-    row = notification_rows(container)[0]
-    assert row.status == "pending"
-    assert "a reason that is in the log" in row.error
+    assert send_to(container) == []
+    assert state(container) == ("pending", True)
+    assert "a reason that is in the log" in notification_rows(container)[0].error
 
 
 def test_nobody_in_no_account_is_written_to(container: Container, account: int) -> None:
     with container.db.system_transaction() as tx:
-        emails.queue_email(tx, None, key="a", subject="x", text="x", now=container.clock())
-        emails.queue_email(tx, 10_000, key="b", subject="x", text="x", now=container.clock())
+        for key, nobody in (("a", None), ("b", 10_000)):
+            emails.queue_email(tx, nobody, key=key, subject="x", text="x", now=container.clock())
     assert notification_rows(container) == []
 
 

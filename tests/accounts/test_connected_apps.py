@@ -1,8 +1,8 @@
 """Connected apps: what an account sees of them, and how they end."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime
 from threading import Barrier
 
 import pytest
@@ -15,316 +15,241 @@ from quillpost.accounts.oauth import clients
 from quillpost.accounts.oauth import service as oauth_service
 from quillpost.accounts.oauth import tokens as app_tokens
 from quillpost.accounts.oauth.clients import ClientRegistration, OAuthClient
-from quillpost.accounts.oauth.service import AppGrant
+from quillpost.accounts.oauth.service import AppConnection, AppGrant
 from quillpost.accounts.oauth.tokens import AuthorizationCode, TokenFamily, TokenPair, TokenReuse
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.accounts import memberships, oauth_codes, oauth_grants, refresh_tokens
 from quillpost.core.database.tables.base import sub_accounts, tokens
-from quillpost.core.errors import NotFound, Unauthenticated
+from quillpost.core.errors import NotFound
 from support.browser_sessions import make_user
 from support.factories import Account, Clock, make_sub_account
 from support.oauth_app import ACTOR, REDIRECT_URI, register_client
+from support.rows import execute
+from support.sign_in import DANA, is_good
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
 SOME = frozenset({"orders:read", "lists:read"})
 
 
-@pytest.fixture
-def client(container: Container, stranger: Account) -> OAuthClient:
-    """Registered by another account than the one that it acts for."""
-    return register_client(container, stranger.id)[0]
+class Apps:
+    """Dana of the owner's account connects an app that a stranger has registered."""
 
+    def __init__(self, container: Container, owner: Account, stranger: Account) -> None:
+        self.container, self.db, self.id = container, container.db, owner.id
+        self.client = register_client(container, stranger.id)[0]
+        self.dana = make_user(container, owner.id, DANA)
+        self.leave = AppGrant(owner.id, None, "test", self.dana, SOME)
 
-@pytest.fixture
-def leave(container: Container, owner: Account) -> AppGrant:
-    person_id = make_user(container, owner.id, "dana@example.com")
-    return AppGrant(owner.id, None, "test", person_id, SOME)
+    def issue_code(self, leave: AppGrant) -> str:
+        with self.db.system_transaction() as tx:
+            return app_tokens.issue_code(
+                tx, self.client, leave, ACTOR, redirect_uri=REDIRECT_URI, challenge=None, requested_scopes=None,
+                now=self.container.clock(),
+            )  # fmt: skip
 
+    def read(self, code: str) -> AuthorizationCode | TokenReuse | None:
+        with self.db.system_transaction() as tx:
+            return app_tokens.read_code(tx, code, self.client, now=self.container.clock())
 
-def code_of(container: Container, client: OAuthClient, leave: AppGrant) -> str:
-    with container.db.system_transaction() as tx:
-        return app_tokens.issue_code(
-            tx,
-            client,
-            leave,
-            ACTOR,
-            redirect_uri=REDIRECT_URI,
-            challenge=None,
-            requested_scopes=None,
-            now=container.clock(),
-        )
+    def good_code(self, leave: AppGrant | None = None) -> AuthorizationCode:
+        code = self.read(self.issue_code(leave or self.leave))
+        assert isinstance(code, AuthorizationCode)
+        return code
 
-
-def read(container: Container, client: OAuthClient, code: str) -> AuthorizationCode | TokenReuse | None:
-    with container.db.system_transaction() as tx:
-        return app_tokens.read_code(tx, code, client, now=container.clock())
-
-
-def connected(container: Container, client: OAuthClient, leave: AppGrant) -> TokenPair:
-    good = read(container, client, code_of(container, client, leave))
-    assert isinstance(good, AuthorizationCode)
-    with container.db.system_transaction() as tx:
-        pair = app_tokens.exchange_code(tx, good, client, now=container.clock())
-    assert isinstance(pair, TokenPair)
-    return pair
-
-
-def family_of(container: Container, client: OAuthClient, pair: TokenPair) -> TokenFamily | TokenReuse | None:
-    with container.db.system_transaction() as tx:
-        return app_tokens.read_refresh_token(tx, pair.refresh_token, client, now=container.clock())
-
-
-def is_good(container: Container, token: str) -> bool:
-    try:
-        service.authenticate(container.db, token, limit=1_000, now=container.clock())
-    except Unauthenticated:
-        return False
-    return True
-
-
-def test_a_leave_is_a_connected_app_once_its_code_was_exchanged(
-    container: Container, owner: Account, client: OAuthClient, leave: AppGrant, clock: Clock
-) -> None:
-    code = read(container, client, code_of(container, client, leave))
-    with container.db.transaction(Tenant(owner.id)) as tx:
-        assert oauth_service.list_connections(tx, owner.id, now=container.clock()) == []
-    assert isinstance(code, AuthorizationCode)
-    clock.advance(seconds=5)
-    with container.db.system_transaction() as tx:
-        pair = app_tokens.exchange_code(tx, code, client, now=container.clock())
-    assert isinstance(pair, TokenPair)
-    assert is_good(container, pair.access_token)
-    with container.db.transaction(Tenant(owner.id)) as tx:
-        [app] = oauth_service.list_connections(tx, owner.id, now=container.clock())
-    assert (app.client_name, app.person, app.mode, app.sub_account_title) == (
-        "Letterhead", "dana@example.com", "test", None,
-    )  # fmt: skip
-    assert app.scopes == ["orders:read", "lists:read"]
-    assert (app.connected_at, app.last_used_at) == (container.clock(), container.clock())
-
-
-def test_the_token_of_an_app_says_whose_it_is(
-    container: Container, owner: Account, client: OAuthClient, leave: AppGrant
-) -> None:
-    branch = make_sub_account(container, owner)
-    limited = AppGrant(owner.id, branch, "live", leave.person_id, SOME)
-    pair = connected(container, client, limited)
-    caller, _ = service.authenticate(container.db, pair.access_token, limit=10, now=container.clock())
-    assert (caller.account_id, caller.sub_account_id, caller.mode) == (owner.id, branch, "live")
-    assert (caller.scopes, caller.person_id, caller.is_operator) == (SOME, leave.person_id, False)
-    assert caller.grant_id is not None
-    with container.db.system_transaction() as tx:
-        row = tx.execute(sa.select(tokens).where(tokens.c.grant_id == caller.grant_id)).one()
-    assert (row.name, row.hint) == ("Letterhead", pair.access_token[-4:])
-
-
-def test_codes_and_tokens_are_never_stored_in_plain_text(
-    container: Container, client: OAuthClient, leave: AppGrant
-) -> None:
-    code = code_of(container, client, leave)
-    good = read(container, client, code)
-    assert isinstance(good, AuthorizationCode)
-    with container.db.system_transaction() as tx:
-        pair = app_tokens.exchange_code(tx, good, client, now=container.clock())
+    def exchange(self, code: AuthorizationCode) -> TokenPair:
+        with self.db.system_transaction() as tx:
+            pair = app_tokens.exchange_code(tx, code, self.client, now=self.container.clock())
         assert isinstance(pair, TokenPair)
-        kept = [str(tx.execute(sa.select(table)).all()) for table in (oauth_codes, refresh_tokens, tokens)]
-    assert not any(secret in "".join(kept) for secret in (code, pair.access_token, pair.refresh_token))
+        return pair
+
+    def connect(self, leave: AppGrant | None = None, **changes: object) -> TokenPair:
+        return self.exchange(self.good_code(replace(leave or self.leave, **changes)))  # type: ignore[arg-type]
+
+    def refresh(self, pair: TokenPair, family: TokenFamily) -> TokenPair | TokenReuse | None:
+        now, token = self.container.clock(), pair.refresh_token
+        with self.db.system_transaction() as tx:
+            return app_tokens.exchange_refresh_token(tx, token, family, self.client, scopes=SOME, now=now)
+
+    def is_over(self, pair: TokenPair) -> bool:
+        return self._read_refresh_token(pair, self.client) is None
+
+    def family(self, pair: TokenPair, client: OAuthClient | None = None) -> TokenFamily:
+        family = self._read_refresh_token(pair, client or self.client)
+        assert isinstance(family, TokenFamily)
+        return family
+
+    def listed(self, account_id: int | None = None, branch: int | None = None) -> Sequence[AppConnection]:
+        """As the account sees them, or another account or a branch."""
+        with self.db.transaction(Tenant(account_id or self.id, branch)) as tx:
+            return oauth_service.list_connections(tx, self.id, now=self.container.clock())
+
+    def disconnect(self, grant_id: int, account_id: int | None = None, *, seen_by: int | None = None) -> None:
+        with self.db.transaction(Tenant(seen_by or self.id)) as tx:
+            oauth_service.disconnect_app(tx, account_id or self.id, grant_id, ACTOR, now=self.container.clock())
+
+    def _read_refresh_token(self, pair: TokenPair, client: OAuthClient) -> TokenFamily | TokenReuse | None:
+        with self.db.system_transaction() as tx:
+            return app_tokens.read_refresh_token(tx, pair.refresh_token, client, now=self.container.clock())
 
 
-def test_an_owner_disconnects_an_app_from_one_moment_to_the_next(
-    container: Container, owner: Account, client: OAuthClient, leave: AppGrant
-) -> None:
-    pair, another_device = connected(container, client, leave), connected(container, client, leave)
-    other = connected(container, client, replace(leave, mode="live"))
-    with container.db.transaction(Tenant(owner.id)) as tx:
-        newest, _, oldest = oauth_service.list_connections(tx, owner.id, now=container.clock())
-        oauth_service.disconnect_app(tx, owner.id, oldest.grant_id, ACTOR, now=container.clock())
-    for gone in (pair, another_device):
-        assert not is_good(container, gone.access_token)
-        assert family_of(container, client, gone) is None
-    assert is_good(container, other.access_token)
-    with container.db.transaction(Tenant(owner.id)) as tx:
-        assert oauth_service.list_connections(tx, owner.id, now=container.clock())[0].grant_id == newest.grant_id
+@pytest.fixture
+def apps(container: Container, owner: Account, stranger: Account) -> Apps:
+    return Apps(container, owner, stranger)
+
+
+def test_a_leave_is_a_connected_app_once_its_code_was_exchanged(apps: Apps, owner: Account, clock: Clock) -> None:
+    code = apps.issue_code(apps.leave)
+    good = apps.read(code)
+    assert isinstance(good, AuthorizationCode)
+    assert apps.listed() == []
+    clock.advance(seconds=5)
+    pair = apps.exchange(good)
+    assert is_good(apps.container, pair.access_token)
+    [app] = apps.listed()
+    assert (app.client_name, app.person, app.mode, app.sub_account_title) == ("Letterhead", DANA, "test", None)
+    assert app.scopes == ["orders:read", "lists:read"]
+    assert (app.connected_at, app.last_used_at) == (clock.now(), clock.now())
+    with apps.db.system_transaction() as tx:
+        kept = "".join(str(tx.execute(sa.select(table)).all()) for table in (oauth_codes, refresh_tokens, tokens))
+        [noted] = [entry for entry in list_audit_entries(tx, owner.id) if entry.act == "app.allowed"]
+    assert not any(secret in kept for secret in (code, pair.access_token, pair.refresh_token))
+    assert (noted.actor, noted.network, noted.about["name"]) == ("owner@example.com", "192.0.2.7", "Letterhead")
+
+    assert isinstance(apps.read(code), TokenReuse)
+    with apps.db.transaction(Tenant(owner.id)) as tx:
+        newest = list_audit_entries(tx, owner.id)[0]
+    assert describe_entry(newest) == "app “Letterhead” used a code again, and was disconnected", "it is named once"
+    assert newest.about["name"] == "Letterhead"
+
+
+def test_the_token_of_an_app_says_whose_it_is(apps: Apps, owner: Account) -> None:
+    branch = make_sub_account(apps.container, owner)
+    pair = apps.connect(sub_account_id=branch, mode="live")
+    caller, _ = service.authenticate(apps.db, pair.access_token, limit=10, now=apps.container.clock())
+    assert (caller.account_id, caller.sub_account_id, caller.mode) == (owner.id, branch, "live")
+    assert (caller.scopes, caller.person_id, caller.is_operator) == (SOME, apps.dana, False)
+    assert caller.grant_id is not None
+    named = sa.select(tokens.c.name, tokens.c.hint).where(tokens.c.grant_id == caller.grant_id)
+    assert execute(apps.container, named) == [("Letterhead", pair.access_token[-4:])]
+
+
+def test_an_owner_disconnects_an_app_from_one_moment_to_the_next(apps: Apps, owner: Account) -> None:
+    gone, kept = [apps.connect(), apps.connect()], apps.connect(mode="live")
+    newest, _, oldest = apps.listed()
+    apps.disconnect(oldest.grant_id)
+    for pair in gone:
+        assert (is_good(apps.container, pair.access_token), apps.is_over(pair)) == (False, True)
+    assert is_good(apps.container, kept.access_token)
+    assert apps.listed()[0].grant_id == newest.grant_id
+    with apps.db.transaction(Tenant(owner.id)) as tx:
         noted = list_audit_entries(tx, owner.id)[0]
-        assert (noted.act, noted.actor, noted.about["name"]) == (
-            "app.disconnected", "owner@example.com", "Letterhead",
-        )  # fmt: skip
-        assert noted.about["connections"] == 2
+    assert (noted.act, noted.actor) == ("app.disconnected", "owner@example.com")
+    assert (noted.about["name"], noted.about["connections"]) == ("Letterhead", 2)
+    with pytest.raises(NotFound):
+        apps.disconnect(oldest.grant_id)
+
+
+def test_a_stranger_sees_and_ends_no_connection(apps: Apps, owner: Account, stranger: Account) -> None:
+    pair = apps.connect()
+    [app] = apps.listed()
+    assert apps.listed(stranger.id) == []
+    for account_id in (stranger.id, owner.id):
         with pytest.raises(NotFound):
-            oauth_service.disconnect_app(tx, owner.id, oldest.grant_id, ACTOR, now=container.clock())
+            apps.disconnect(app.grant_id, account_id, seen_by=stranger.id)
+    with apps.db.transaction(Tenant(stranger.id)) as tx:
+        assert oauth_service.list_connections(tx, stranger.id, now=apps.container.clock()) == []
+        assert oauth_service.end_grants(tx, [app.grant_id], "person", now=apps.container.clock()) == 0
+    assert is_good(apps.container, pair.access_token)
 
 
-def test_a_stranger_sees_and_ends_no_connection(
-    container: Container, owner: Account, stranger: Account, client: OAuthClient, leave: AppGrant
-) -> None:
-    pair = connected(container, client, leave)
-    with container.db.system_transaction() as tx:
-        grant_id = tx.execute(sa.select(oauth_grants.c.id)).scalar_one()
-    with container.db.transaction(Tenant(stranger.id)) as tx:
-        assert oauth_service.list_connections(tx, stranger.id, now=container.clock()) == []
-        assert oauth_service.list_connections(tx, owner.id, now=container.clock()) == []
-        for account_id in (stranger.id, owner.id):
-            with pytest.raises(NotFound):
-                oauth_service.disconnect_app(tx, account_id, grant_id, ACTOR, now=container.clock())
-        assert oauth_service.end_grants(tx, [grant_id], "person", now=container.clock()) == 0
-    assert is_good(container, pair.access_token)
+def test_somebody_of_one_sub_account_sees_its_apps_alone(apps: Apps, owner: Account) -> None:
+    branch = make_sub_account(apps.container, owner, "North")
+    apps.connect()
+    apps.connect(sub_account_id=branch)
+    # Who is in the whole account is not theirs to see, so that those apps are not either.
+    assert {app.sub_account_title for app in apps.listed(branch=branch)} <= {"North"}
 
 
-def test_somebody_of_one_sub_account_sees_its_apps_alone(
-    container: Container, owner: Account, client: OAuthClient, leave: AppGrant
-) -> None:
-    branch = make_sub_account(container, owner, "North")
-    connected(container, client, leave)
-    connected(container, client, AppGrant(owner.id, branch, "test", leave.person_id, SOME))
-    with container.db.transaction(Tenant(owner.id, branch)) as tx:
-        # Who is in the whole account is not theirs to see, so that those apps are not either.
-        seen = oauth_service.list_connections(tx, owner.id, now=container.clock())
-        titles = [app.sub_account_title for app in seen]
-    assert set(titles) <= {"North"}
+def test_removing_a_member_ends_all_of_their_apps(apps: Apps, owner: Account) -> None:
+    pair = apps.connect()
+    kept = apps.connect(person_id=make_user(apps.container, owner.id, "other@example.com"))
+    with apps.db.system_transaction() as tx:
+        ended = [oauth_service.end_person_grants(tx, owner.id, apps.dana, now=apps.container.clock()) for _ in "ab"]
+    assert ended == [1, 0]
+    assert execute(apps.container, sa.select(oauth_grants.c.ended_by).order_by(oauth_grants.c.id)) == [
+        ("membership",),
+        (None,),
+    ]
+    assert [is_good(apps.container, each.access_token) for each in (pair, kept)] == [False, True]
 
 
-def test_removing_a_member_ends_all_of_their_apps(
-    container: Container, owner: Account, client: OAuthClient, leave: AppGrant
-) -> None:
-    pair = connected(container, client, leave)
-    other = make_user(container, owner.id, "other@example.com")
-    kept = connected(container, client, AppGrant(owner.id, None, "test", other, SOME))
-    with container.db.system_transaction() as tx:
-        assert oauth_service.end_person_grants(tx, owner.id, leave.person_id, now=container.clock()) == 1
-        assert oauth_service.end_person_grants(tx, owner.id, leave.person_id, now=container.clock()) == 0
-        why = tx.execute(sa.select(oauth_grants.c.ended_by).order_by(oauth_grants.c.id)).scalars().all()
-    assert why == ["membership", None]
-    assert not is_good(container, pair.access_token)
-    assert is_good(container, kept.access_token)
+def test_a_leave_holds_no_longer_than_what_it_rests_on(apps: Apps, owner: Account) -> None:
+    north, south = (make_sub_account(apps.container, owner) for _ in range(2))
+    whole, branch = apps.connect(), apps.connect(sub_account_id=north)
+    execute(apps.container, sa.update(memberships).values(role="member", sub_account_id=south))
+    assert (apps.is_over(whole), apps.is_over(branch)) == (True, True)
+    execute(apps.container, sa.update(memberships).values(sub_account_id=north))
+    assert apps.is_over(whole)
+    apps.family(branch)
+    execute(apps.container, sa.update(sub_accounts).values(deleted_at=apps.container.clock()))
+    assert apps.is_over(branch)
 
 
-def test_a_leave_holds_no_longer_than_what_it_rests_on(
-    container: Container, owner: Account, client: OAuthClient, leave: AppGrant
-) -> None:
-    north, south = make_sub_account(container, owner), make_sub_account(container, owner)
-    whole = connected(container, client, leave)
-    branch = connected(container, client, AppGrant(owner.id, north, "test", leave.person_id, SOME))
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(memberships).values(role="member", sub_account_id=south))
-    assert family_of(container, client, whole) is None
-    assert family_of(container, client, branch) is None
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(memberships).values(sub_account_id=north))
-    assert family_of(container, client, whole) is None
-    assert isinstance(family_of(container, client, branch), TokenFamily)
-    with container.db.system_transaction() as tx:
-        gone: datetime = container.clock()
-        tx.execute(sa.update(sub_accounts).where(sub_accounts.c.id == north).values(deleted_at=gone))
-    assert family_of(container, client, branch) is None
-
-
-def test_a_refresh_is_held_to_what_role_and_registration_allow_by_then(
-    container: Container, stranger: Account, owner: Account, client: OAuthClient, leave: AppGrant
-) -> None:
-    everything = connected(container, client, AppGrant(owner.id, None, "test", leave.person_id, None))
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(memberships).values(role="member"))
-    family = family_of(container, client, everything)
-    assert isinstance(family, TokenFamily)
-    assert family.grant.scopes is not None
-    assert "account:write" not in family.grant.scopes
-    with container.db.transaction(Tenant(stranger.id)) as tx:
-        order_request = ClientRegistration("Letterhead", [REDIRECT_URI], scopes=["orders:read"])
-        narrowed = clients.update_client(tx, stranger.id, client.id, order_request, ACTOR, now=container.clock())
-    family = family_of(container, narrowed, everything)
-    assert isinstance(family, TokenFamily)
-    assert family.grant.scopes == frozenset({"orders:read"})
+def test_a_refresh_is_held_to_what_role_and_registration_allow_by_then(apps: Apps, stranger: Account) -> None:
+    everything = apps.connect(scopes=None)
+    execute(apps.container, sa.update(memberships).values(role="member"))
+    scopes = apps.family(everything).grant.scopes
+    assert scopes is not None
+    assert "account:write" not in scopes
+    narrow = ClientRegistration("Letterhead", [REDIRECT_URI], scopes=["orders:read"])
+    with apps.db.transaction(Tenant(stranger.id)) as tx:
+        now = apps.container.clock()
+        narrowed = clients.update_client(tx, stranger.id, apps.client.id, narrow, ACTOR, now=now)
+    assert apps.family(everything, narrowed).grant.scopes == frozenset({"orders:read"})
 
 
 @pytest.mark.parametrize("what", ["code", "refresh"])
-def test_one_of_two_simultaneous_claims_wins_and_the_reuse_then_ends_both(
-    container: Container, client: OAuthClient, leave: AppGrant, what: str
-) -> None:
+def test_one_of_two_simultaneous_claims_wins_and_the_reuse_then_ends_both(apps: Apps, what: str) -> None:
     """Both have read it as good before either claims it."""
-    pair = connected(container, client, leave)
-    code = read(container, client, code_of(container, client, leave))
-    family = family_of(container, client, pair)
-    assert isinstance(code, AuthorizationCode)
-    assert isinstance(family, TokenFamily)
-    together = Barrier(2)
+    pair, code, together = apps.connect(), apps.good_code(), Barrier(2)
+    family = apps.family(pair)
 
     def claim(_: int) -> TokenPair | TokenReuse | None:
-        with container.db.system_transaction() as tx:
+        now = apps.container.clock()
+        with apps.db.system_transaction() as tx:
             together.wait()
             if what == "code":
-                return app_tokens.exchange_code(tx, code, client, now=container.clock())
-            return app_tokens.exchange_refresh_token(
-                tx, pair.refresh_token, family, client, scopes=SOME, now=container.clock()
-            )
+                return app_tokens.exchange_code(tx, code, apps.client, now=now)
+            token = pair.refresh_token
+            return app_tokens.exchange_refresh_token(tx, token, family, apps.client, scopes=SOME, now=now)
 
     with ThreadPoolExecutor(2) as both:
         made = list(both.map(claim, range(2)))
     [won] = [each for each in made if isinstance(each, TokenPair)]
     [lost] = [each for each in made if isinstance(each, TokenReuse)]
-    assert (lost.reason, lost.notify_person_id) == ("replay" if what == "code" else "reuse", leave.person_id)
-    assert not is_good(container, won.access_token)
-    assert family_of(container, client, won) is None
+    assert (lost.reason, lost.notify_person_id) == ("replay" if what == "code" else "reuse", apps.dana)
+    assert not is_good(apps.container, won.access_token)
+    assert apps.is_over(won)
 
 
-def test_a_family_that_ends_while_it_is_refreshed_gets_no_more_tokens(
-    container: Container, owner: Account, client: OAuthClient, leave: AppGrant
-) -> None:
-    pair = connected(container, client, leave)
-    family = family_of(container, client, pair)
-    assert isinstance(family, TokenFamily)
-    with container.db.transaction(Tenant(owner.id)) as tx:
-        oauth_service.disconnect_app(tx, owner.id, family.grant_id, ACTOR, now=container.clock())
-    with container.db.system_transaction() as tx:
-        made = app_tokens.exchange_refresh_token(
-            tx, pair.refresh_token, family, client, scopes=SOME, now=container.clock()
-        )
-        assert made is None
-        live = sa.select(sa.func.count()).select_from(tokens).where(tokens.c.grant_id.is_not(None))
-        assert tx.scalar(live.where(tokens.c.revoked_at.is_(None))) == 0
+def test_a_family_that_ends_while_it_is_refreshed_gets_no_more_tokens(apps: Apps) -> None:
+    pair = apps.connect()
+    family = apps.family(pair)
+    apps.disconnect(family.grant_id)
+    assert apps.refresh(pair, family) is None
+    left = sa.select(tokens.c.id).where(tokens.c.grant_id.is_not(None), tokens.c.revoked_at.is_(None))
+    assert execute(apps.container, left) == []
 
 
-def test_an_app_that_let_its_tokens_run_out_is_listed_no_longer(
-    container: Container, owner: Account, client: OAuthClient, leave: AppGrant, clock: Clock
-) -> None:
-    def listed() -> int:
-        with container.db.transaction(Tenant(owner.id)) as tx:
-            return len(oauth_service.list_connections(tx, owner.id, now=container.clock()))
-
-    pair = connected(container, client, leave)
+def test_an_app_that_let_its_tokens_run_out_is_listed_no_longer(apps: Apps, clock: Clock) -> None:
+    pair = apps.connect()
     clock.advance(days=200)
-    family = family_of(container, client, pair)
-    assert isinstance(family, TokenFamily)
-    with container.db.system_transaction() as tx:
-        app_tokens.exchange_refresh_token(tx, pair.refresh_token, family, client, scopes=SOME, now=container.clock())
+    apps.refresh(pair, apps.family(pair))
     clock.advance(days=364)
-    assert listed() == 1
+    assert len(apps.listed()) == 1
     clock.advance(days=1)
-    assert listed() == 0
-    with container.db.system_transaction() as tx:
-        assert clients.count_connections(tx, client.id, now=container.clock()) == 0
-
-
-def test_what_an_app_did_itself_names_it_once(
-    container: Container, owner: Account, client: OAuthClient, leave: AppGrant
-) -> None:
-    code = code_of(container, client, leave)
-    good = read(container, client, code)
-    assert isinstance(good, AuthorizationCode)
-    with container.db.system_transaction() as tx:
-        app_tokens.exchange_code(tx, good, client, now=container.clock())
-    assert isinstance(read(container, client, code), TokenReuse)
-    with container.db.transaction(Tenant(owner.id)) as tx:
-        newest = list_audit_entries(tx, owner.id)[0]
-    assert describe_entry(newest) == "app “Letterhead” used a code again, and was disconnected"
-    assert newest.about["name"] == "Letterhead"
-
-
-def test_allowing_an_app_is_audited_with_actor_and_network(
-    container: Container, owner: Account, client: OAuthClient, leave: AppGrant
-) -> None:
-    connected(container, client, leave)
-    with container.db.transaction(Tenant(owner.id)) as tx:
-        [noted] = [entry for entry in list_audit_entries(tx, owner.id) if entry.act == "app.allowed"]
-    assert (noted.actor, noted.network, noted.about["name"]) == ("owner@example.com", "192.0.2.7", "Letterhead")
+    assert len(apps.listed()) == 0
+    with apps.db.system_transaction() as tx:
+        assert clients.count_connections(tx, apps.client.id, now=clock.now()) == 0

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
+from uuid import uuid4
 
+import sqlalchemy as sa
 from httpx2 import Response
 
 from quillpost.accounts.audit.service import Actor
@@ -16,6 +18,7 @@ from quillpost.accounts.oauth import clients
 from quillpost.accounts.oauth.clients import ClientRegistration, OAuthClient
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
+from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants
 from support.browser_sessions import Browser, make_user, sign_in_browser
 from support.factories import Account
 from support.test_client import TestClient
@@ -43,6 +46,21 @@ def register_client(
         return clients.register_client(
             tx, account_id, order_request, is_public=is_public, actor=ACTOR, now=container.clock()
         )
+
+
+def insert_grant(
+    container: Container, account_id: int, person_id: int, *, app: str = "App", is_connected: bool = True, **values: Any
+) -> int:
+    """Leave that somebody gave an app of its own, without a page or a code."""
+    now = container.clock()
+    at = {"account_id": account_id, "created_at": now}
+    client = {"client_id": str(uuid4()), "name": app, "is_public": True, "redirect_uris": [REDIRECT_URI]}
+    with container.db.system_transaction() as tx:
+        made = sa.insert(oauth_clients).values(**at, **client, updated_at=now).returning(oauth_clients.c.id)
+        given = {"mode": "test", "client_id": tx.execute(made).scalar_one(), "person_id": person_id} | values
+        given["connected_at"] = now if is_connected else None
+        made = sa.insert(oauth_grants).values(**at, **given).returning(oauth_grants.c.id)
+        return int(tx.execute(made).scalar_one())
 
 
 @dataclass

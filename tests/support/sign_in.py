@@ -12,11 +12,13 @@ import sqlalchemy as sa
 from argon2 import _password_hasher, low_level
 from argon2.exceptions import VerifyMismatchError
 
+from quillpost.accounts import service
 from quillpost.accounts.audit.service import Actor, AuditEntry, list_audit_entries
 from quillpost.accounts.users import second_factor
 from quillpost.accounts.users.sessions import SignedInUser, find_session
 from quillpost.accounts.users.sign_in import SignInResult, SignInVisitor, sign_in
 from quillpost.app.container import Container
+from quillpost.core.errors import Unauthenticated
 from support.browser_sessions import PASSWORD
 
 DANA = "dana@example.com"
@@ -42,6 +44,15 @@ def sign_in_user(container: Container, email: str = DANA) -> SignedInUser:
     user = find_user(container, sign_in_as(container, email).cookie)
     assert user is not None
     return user
+
+
+def is_good(container: Container, token: str) -> bool:
+    """Whether calls with the token are let in."""
+    try:
+        service.authenticate(container.db, token, limit=1_000, now=container.clock())
+    except Unauthenticated:
+        return False
+    return True
 
 
 def actor_of(person_id: int, email: str = DANA) -> Actor:
