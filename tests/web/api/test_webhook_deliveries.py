@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
-from quillpost.accounts.queries import insert_token
 from quillpost.app.container import Container
 from quillpost.notifications.webhooks import deliveries
 from quillpost.notifications.webhooks.rules import EVENT_TYPES, ORDER_STATUS_EVENT
 from support.factories import Account, Clock, make_sub_account, make_teammate
 from support.mailing_lists import message
-from support.traces import traces
+from support.refusals import unchanged
 from support.webhook_log import (
     URL,
     back_off,
@@ -24,6 +23,7 @@ from support.webhook_log import (
 from support.webhook_outbox import fan_out
 from support.webhook_receivers import deliver
 
+START = "2026-05-04T12:00:00Z"
 KEYS = {
     "id", "event_id", "event_type", "url", "status", "attempts", "request_body", "response_status",
     "response_body", "error", "created_at", "next_attempt_at", "delivered_at", "waits_for",
@@ -55,15 +55,10 @@ def test_what_waits_is_listed_newest_first_and_read_alike(owner: Account, contai
     assert list_deliveries(owner, hook, page=5) == []
     nothing = dict.fromkeys(("request_body", "response_status", "response_body", "error", "waits_for", "delivered_at"))
     assert last == nothing | {
-        "id": last["id"],
-        "event_id": last["event_id"],
-        "event_type": "order.status_update",
-        "url": URL,
-        "status": "pending",
-        "attempts": 0,
-        "created_at": "2026-05-04T12:00:00Z",
-        "next_attempt_at": "2026-05-04T12:00:00Z",
-    }
+        "id": last["id"], "event_id": last["event_id"], "event_type": "order.status_update", "url": URL,
+        "status": "pending", "attempts": 0, "created_at": START,
+        "next_attempt_at": START,
+    }  # fmt: skip
     assert read(owner, hook, last["id"]) == last
 
 
@@ -73,16 +68,18 @@ def test_the_outcome_of_a_delivery_is_shown(owner: Account, container: Container
     second, first = (row["id"] for row in list_deliveries(owner, hook))
     set_delivery(container, first, **SENT, response_body="Thanks", delivered_at=container.clock())
     set_delivery(container, second, **GIVEN_UP)
+    outcome = {
+        "status": "delivered", "attempts": 1, "request_body": BODY, "response_status": 200, "response_body": "Thanks",
+        "delivered_at": START, "next_attempt_at": None,
+    }  # fmt: skip
     sent, lost = (read(owner, hook, each) for each in (first, second))
-    assert (sent["status"], sent["attempts"], sent["request_body"]) == ("delivered", 1, BODY)
-    assert (sent["response_status"], sent["response_body"]) == (200, "Thanks")
-    assert (sent["delivered_at"], sent["next_attempt_at"]) == ("2026-05-04T12:00:00Z", None)
+    assert {name: sent[name] for name in outcome} == outcome
     assert (lost["status"], lost["error"], lost["next_attempt_at"]) == ("failed", "No answer.", None)
     waiting, last = list_deliveries(owner, by_get)
-    asked_for = f"{URL}?event_type=order.status_update"
-    set_delivery(container, last["id"], **SENT | {"body": asked_for})
+    requested = f"{URL}?event_type=order.status_update"
+    set_delivery(container, last["id"], **SENT | {"body": requested})
     shown = read(owner, by_get, last["id"])
-    assert (shown["url"], shown["request_body"], waiting["url"]) == (asked_for, None, URL)
+    assert (shown["url"], shown["request_body"], waiting["url"]) == (requested, None, URL)
 
 
 def test_the_log_is_filtered_by_status_and_by_type(owner: Account, container: Container) -> None:
@@ -188,15 +185,10 @@ def test_nothing_is_sent_while_the_subscription_is_paused_or_disabled(
     clock.advance(minutes=1)
     for status in ("paused", "disabled"):
         set_status(container, hook, status)
-        before = traces(container)
-        for act, body in (
-            ("test", None),
-            (f"deliveries/{delivery}/retry", None),
-            ("replay", {"from": "2026-05-04T12:00:00Z"}),
-        ):
-            refused = owner.post(f"/webhooks/{hook}/{act}", body)
-            assert message(refused) == (400, f"This subscription is {status}: resume it first."), act
-        assert traces(container) == before
+        with unchanged(container):
+            for act, body in (("test", None), (f"deliveries/{delivery}/retry", None), ("replay", {"from": START})):
+                refused = owner.post(f"/webhooks/{hook}/{act}", body)
+                assert message(refused) == (400, f"This subscription is {status}: resume it first."), act
 
 
 def test_a_teammate_sees_the_deliveries_of_their_sub_account(owner: Account, container: Container) -> None:
@@ -212,22 +204,6 @@ def test_a_teammate_sees_the_deliveries_of_their_sub_account(owner: Account, con
     assert owner.put(f"/webhooks/{everything}", {"sub_account_id": branch}).status_code == 200
     assert len(list_deliveries(owner, everything)) == 2
     assert teammate.get(f"/webhooks/{everything}/deliveries").json()["meta"]["total"] == 0
-
-
-def test_reading_takes_the_one_scope_and_a_try_the_other(owner: Account, container: Container) -> None:
-    hook = subscribe(owner)
-    send_orders(container, owner)
-    delivery = list_deliveries(owner, hook)[0]["id"]
-    with container.db.system_transaction() as tx:
-        reader, other = (
-            Account(owner.id, token, owner.http)
-            for scope in ("webhooks:read", "orders:read")
-            for token in [insert_token(tx, owner.id, mode="test", name="r", scopes=[scope], now=container.clock())[1]]
-        )
-    assert len(list_deliveries(reader, hook)) == 2
-    assert retry(reader, hook, delivery).status_code == 403
-    assert reader.post(f"/webhooks/{hook}/rotate-secret").status_code == 403
-    assert other.get(f"/webhooks/{hook}/deliveries").status_code == 403
 
 
 @pytest.mark.usefixtures("clean_database")
@@ -283,11 +259,18 @@ class TestReceivers:
     def test_a_subscription_is_tried_with_any_event_that_it_is_for(self, owner: Account, container: Container) -> None:
         hook, limited = subscribe(owner), subscribe(owner, type="order_item.delivered")
         for event_type in EVENT_TYPES:
-            tried = owner.post(f"/webhooks/{hook}/test", {"event_type": event_type})
-            assert (tried.status_code, tried.json()["event_type"]) == (200, event_type)
+            key = {"Idempotency-Key": event_type}
+            tried, again = (
+                owner.post(f"/webhooks/{hook}/test", {"event_type": event_type}, headers=key) for _ in range(2)
+            )
+            [waiting] = list_deliveries(owner, hook, status="pending")
+            expected = {"message": "success", "event_id": waiting["event_id"], "event_type": event_type}
+            assert (tried.status_code, tried.json(), again.json()) == (200, expected, expected)
             [(_, body)] = deliver(container, 200).requests
             assert f'"event_type":"{event_type}"'.encode() in body
+        usual = [owner.post(f"/webhooks/{each}/test").json()["event_type"] for each in (hook, limited)]
+        assert usual == ["order.status_update", "order_item.delivered"]
         refused = owner.post(f"/webhooks/{limited}/test", {"event_type": "scans.scan_update"})
         assert refused.status_code == 422
         assert refused.json()["errors"] == {"event_type": ["This subscription is for order_item.delivered alone."]}
-        assert list_deliveries(owner, limited) == []
+        assert len(list_deliveries(owner, limited)) == 1

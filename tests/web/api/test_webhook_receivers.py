@@ -18,15 +18,11 @@ from quillpost.app.runtime import now
 from quillpost.client.signatures import new_secret, sign
 from quillpost.notifications.webhooks.rules import RETRY_DELAYS
 from support.event_receiver import EventReceiver, ReceivedEvent, run_dispatcher
-from support.factories import Account, Build, Clock, make_live, make_sub_account, make_teammate, person, run_due_jobs
+from support.factories import Account, Clock, make_live, make_sub_account, make_teammate, person, run_due_jobs
 
 ROOT = Path(__file__).parents[3]
+served = pytest.mark.usefixtures("clean_database", "loopback_urls")
 METADATA = {"name": "Zoë ✓", "nested": {"a": [1, 2.5, None]}}
-
-
-@pytest.fixture
-def container(build: Build) -> Container:
-    return build(allow_private_urls=True)
 
 
 @pytest.fixture
@@ -49,17 +45,12 @@ def make_list(account: Account, *names: str) -> int:
     return list_id
 
 
-def send(account: Account, **how: Any) -> int:
-    sent = account.send(**how)
-    assert sent.status_code == 200, sent.text
-    return int(sent.json()["id"])
-
-
 def received_events(receiver: EventReceiver, path: str) -> set[tuple[int, str | None]]:
     """Of which orders, and of whom: nobody, where the order itself is meant."""
     return {(each.data["order.id"], each.data.get("recipient.name")) for each in receiver.at(path)}
 
 
+@served
 def test_each_subscription_receives_its_own_events(
     owner: Account, stranger: Account, container: Container, receiver: EventReceiver
 ) -> None:
@@ -72,8 +63,10 @@ def test_each_subscription_receives_its_own_events(
     subscribe(owner, receiver, "/friends", mailing_list_id=friends)
     subscribe(make_live(container, owner), receiver, "/live")
     subscribe(stranger, receiver, "/stranger")
-    plain, ours = send(owner), send(owner, sub_account_id=branch)
-    both = send(owner, recipients=[person()], mailing_list_ids=[friends, others])
+    plain, ours, both = (
+        int(owner.send(**how).json()["id"])
+        for how in ({}, {"sub_account_id": branch}, {"mailing_list_ids": [friends, others]})
+    )
     run_due_jobs(container)
     of_branch = {(ours, None), (ours, "Jane Doe")}
     to_friends = {(both, None), (both, "Ann"), (both, "Bert")}
@@ -94,11 +87,12 @@ def test_each_subscription_receives_its_own_events(
     assert {path: received_events(receiver, path) for path in expected} == expected
 
 
+@served
 def test_retried_and_replayed_events_arrive_again(
     owner: Account, container: Container, clock: Clock, receiver: EventReceiver
 ) -> None:
     hook, _ = subscribe(owner, receiver)
-    send(owner)
+    owner.send()
     with run_dispatcher(container):
         first = receiver.wait("/hook", 2)
     clock.advance(minutes=1)
@@ -157,19 +151,21 @@ def verifiers() -> list[Verify]:
 
 
 @pytest.fixture
-def real_clock(clock: Clock) -> Clock:
+def real_clock(clock: Clock, container: Container) -> Clock:
     """Our own time: whoever verifies a signature asks how old it is."""
+    assert container.clock() == clock.now()
     clock.advance(seconds=(datetime.now(UTC) - clock.now()).total_seconds())
     return clock
 
 
+@served
 @pytest.mark.usefixtures("real_clock")
 def test_an_event_is_believed_only_with_its_secret(
     owner: Account, container: Container, receiver: EventReceiver
 ) -> None:
     _, secret = subscribe(owner, receiver)
     _, another = subscribe(owner, receiver, "/other")
-    send(owner, metadata=METADATA)
+    owner.send(metadata=METADATA)
     with run_dispatcher(container):
         first, _ = receiver.wait("/hook", 2)
     for verify in verifiers():
@@ -180,6 +176,7 @@ def test_an_event_is_believed_only_with_its_secret(
         assert not_believed is None
 
 
+@served
 def test_for_a_day_both_secrets_are_good_and_then_only_the_new_one(
     owner: Account, container: Container, receiver: EventReceiver, real_clock: Clock
 ) -> None:
@@ -199,6 +196,7 @@ def test_for_a_day_both_secrets_are_good_and_then_only_the_new_one(
         real_clock.advance(seconds=2)
 
 
+@served
 @pytest.mark.usefixtures("real_clock")
 def test_a_delivery_by_get_is_signed_over_an_empty_body(
     owner: Account, container: Container, receiver: EventReceiver
