@@ -6,6 +6,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.recipients import lead_purchases, lead_sources, leads
 from quillpost.recipients.leads.files import LeadRow
 from quillpost.recipients.leads.imports import replace_source_rows
+from support.factories import postcard
 
 CENTRE = "100 Sample Oak St, Austin, TX 78701"
 TABLES = leads, lead_sources, lead_purchases
@@ -35,3 +36,18 @@ def store_addresses(container: Container, houses: list[dict[str, str]], *, live:
 
 def radius_search(count: int, **more: Any) -> dict[str, Any]:
     return {"address": CENTRE, "record_count": count, **more}
+
+
+def card(**changes: Any) -> dict[str, Any]:
+    """A good postcard to whom the changes say."""
+    return postcard(recipients=None, **changes)
+
+
+def radius_card(count: int, /, **changes: Any) -> dict[str, Any]:
+    """To those around, but for the changes to the search."""
+    return card(radius_search=radius_search(count, **changes))
+
+
+def once_card(count: int, /, **changes: Any) -> dict[str, Any]:
+    """To nobody again so soon."""
+    return radius_card(count, **changes) | {"allow_duplicates": False}
