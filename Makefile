@@ -49,7 +49,7 @@ coverage: setup-dev ## Run the tests and show which lines and branches they miss
 
 fuzz: setup-dev ## Make thousands of odd calls; EXAMPLES=n for each operation
 	@FUZZ_EXAMPLES=$(or $(EXAMPLES),200) $(PYTEST) --timeout=3600 \
-		tests/web/api/test_api_fuzz.py tests/web/api/test_hypothesis_bodies.py tests/orders/test_order_lifecycle.py \
+		tests/web/api/test_api_fuzz.py tests/web/api/test_odd_values.py tests/orders/test_order_lifecycle.py \
 		tests/orders/test_order_totals.py
 
 lint: setup-dev ## Check format, style, types, the direction of imports and the API's description

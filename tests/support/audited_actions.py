@@ -14,9 +14,8 @@ AUDITED_BY_CALLS = frozenset(
 AUDITED_BY_COMMANDS = frozenset(
     {"account.created", "credit.moved", "key.new", "key.resealed", "key.forgotten", "stock.loaded", "stock.released"}
 )
-"""Only commands do them: test_welcome_links.py, test_audited_calls.py, test_key_commands.py,
-test_giftcards.py."""
+"""Only commands do them: the tests in `cli`."""
 
 AUDITED_BY_OPERATORS = frozenset({"jobs.retried", "price.added", "price.withdrawn"})
-"""Operators do them in the print room: test_print_desk_pages.py. All others are done by people at our pages,
-and by apps: test_noted_deeds.py."""
+"""Operators do them at the pages of the print room. All others are done by people at our pages, and by apps:
+test_audit_log.py."""

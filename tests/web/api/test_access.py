@@ -24,14 +24,14 @@ from quillpost.core.tokens import mint_secret
 from quillpost.web.api.dependencies import NOT_FOR_APPS
 from quillpost.web.security import SESSION
 from support.browser_sessions import ACCEPTS, Browser, make_user, sign_in_browser
-from support.factories import Account, make_account, make_operator, make_sub_account, make_teammate
+from support.factories import Account, make_account, make_live, make_operator, make_sub_account, make_teammate
 from support.route_access import API_NEEDS, OPEN_NEEDS, PAGE_NEEDS, Route
 from support.test_client import TestClient
 
 UNAUTHENTICATED = (401, {"message": "Unauthenticated."})
 PARAMETER = re.compile(r"\{[^}]+\}")
 # Which of several strangers comes to which route: another one to the next, and in the long run each to all.
-in_turns = pytest.mark.parametrize("turn", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 6))])
+in_turns = pytest.mark.parametrize("turn", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 7))])
 
 
 def filled(path: str) -> str:
@@ -181,9 +181,10 @@ def test_nobody_calls_the_api_without_a_good_token(walk: Walk, turn: int) -> Non
     with walk.container.db.system_transaction() as tx:
         is_it = sa.and_(tokens.c.name == "revoked", tokens.c.account_id == walk.operator.id)
         tx.execute(sa.update(tokens).where(is_it).values(revoked_at=now))
-    session = walk.session(walk.operator, "owner")
+    session, good = walk.session(walk.operator, "owner"), walk.operator.token
     bad = {
         "unknown": mint_secret("live", secrets.token_bytes(24)),
+        "one letter changed": good[:-1] + ("a" if good[-1] != "a" else "b"),
         "expired": walk.token("expired", walk.operator, expires_at=now),
         "revoked": revoked,
         "a session's cookie": session,
@@ -200,6 +201,7 @@ def test_nobody_calls_the_api_without_a_good_token(walk: Walk, turn: int) -> Non
             body = UNAUTHENTICATED[1] if route[0] == "HEAD" else answer.json()
             assert (answer.status_code, body) == UNAUTHENTICATED, (route, what)
             assert answer.headers["WWW-Authenticate"] == "Bearer"
+            assert int(answer.headers["X-RateLimit-Remaining"]) >= 0
 
 
 def test_exactly_the_scope_of_a_route_opens_it(walk: Walk) -> None:
@@ -241,6 +243,27 @@ def test_what_is_an_operator_s_is_nobody_else_s(walk: Walk) -> None:
         assert walk.call(metrics, stranger).status_code == 401
     assert walk.call(metrics, strangers["a page of a member"]).status_code == 401
     assert walk.call(metrics, walk.operator.token).status_code == 200
+
+
+def test_a_token_tells_its_mode_and_its_scheme_is_read_in_any_case(owner: Account, container: Container) -> None:
+    assert owner.get("/ping", headers={"Authorization": f"bearer {owner.token}"}).json()["test_mode"] is True
+    assert owner.get("/ping").json() == {"message": "pong", "test_mode": True}
+    live = make_live(container, owner)
+    assert live.get("/ping").json() == {"message": "pong", "test_mode": False}
+    assert live.get(f"/orders/{owner.send().json()['id']}").status_code == 404
+
+
+def test_another_accounts_order_looks_like_one_that_does_not_exist(owner: Account, stranger: Account) -> None:
+    order_id = owner.send().json()["id"]
+    odd = (order_id + 1_000, 0, -1, "x", "1.0", 2**63, "9" * 5_000, "%00", "\uff11")
+    for (method, path), needs in API_NEEDS.items():
+        if "{order_id}" not in path or "operator" in needs or method == "HEAD":
+            continue
+        urls = [path.removeprefix("/api/v2").format(order_id=each) for each in (order_id, *odd)]
+        answers = [stranger.call(method, url, json=None if method == "GET" else {}) for url in urls]
+        assert {(answer.status_code, answer.text) for answer in answers} == {(404, '{"message":"Not Found"}')}, path
+    assert stranger.get("/orders/list").json()["meta"]["total"] == 0
+    assert owner.get(f"/orders/{order_id}").json()["cancellable"] is True
 
 
 def pages(*needs: str) -> list[Route]:
