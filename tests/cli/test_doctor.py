@@ -202,7 +202,7 @@ SETTINGS: tuple[tuple[Any, dict[str, Any], tuple[str, str, str]], ...] = (
 )  # fmt: skip
 
 
-def test_each_setting_is_judged(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_each_setting_is_checked(tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "half").write_text("[postcard")
     (tmp_path / "small").write_text(SMALL_INDICIA)
     for check, given, (subject, status, words) in SETTINGS:
@@ -248,7 +248,7 @@ def test_missing_page_scripts_are_reported(tmp_path: Path) -> None:
     assert (found.status, found.message) == ("warning", "pages are without uplot")
 
 
-def test_a_mail_server_is_asked_whether_it_lets_us_in() -> None:
+def test_a_mail_server_is_tried() -> None:
     with SmtpServer() as house:
         settings = Settings.model_validate(
             {"mail_from": "m@example.com", "smtp": f"smtp+plain://127.0.0.1:{house.port}"}

@@ -87,16 +87,16 @@ def container(build: Build) -> Container:
 
 
 @pytest.fixture
-def desk(container: Container, clock: Clock, beside: Quillpost) -> PrintRoom:
+def commands(container: Container, clock: Clock, beside: Quillpost) -> PrintRoom:
     return PrintRoom(container, clock, beside)
 
 
 @pytest.fixture
-def room(desk: PrintRoom) -> PrintRoom:
+def room(commands: PrintRoom) -> PrintRoom:
     """With a batch that is with its printer."""
-    desk.create_order("owner@example.com", PIECES)
-    run_jobs_for(desk.parts, desk.clock, seconds=12)
-    return desk
+    commands.create_order("owner@example.com", PIECES)
+    run_jobs_for(commands.parts, commands.clock, seconds=12)
+    return commands
 
 
 def test_batches_are_listed_and_shown_as_a_table_and_for_machines(room: PrintRoom) -> None:
@@ -122,8 +122,8 @@ def test_batches_are_listed_and_shown_as_a_table_and_for_machines(room: PrintRoo
     assert len(json.loads(room.beside("print", "list", "--json").out)) == 1
 
     room.update(batches, trouble="The printer does not answer.")
-    for troubled in (room("list", "--trouble"), room("show", 1)):
-        assert "The printer does not answer." in troubled.out
+    for shown_error in (room("list", "--trouble"), room("show", 1)):
+        assert "The printer does not answer." in shown_error.out
     assert room("retry", 1).out == "batch-000001 is tried again.\n"
     assert room("mark", 1, "mailed", "--at", "2026-06-01T10:00:00-05:00").code == 0, "as it is meant elsewhere"
     assert room.column(batches.c.mailed_at)[0].isoformat() == "2026-06-01T15:00:00+00:00"
@@ -281,15 +281,17 @@ def test_what_cannot_be_is_one_sentence_and_changes_nothing(room: PrintRoom, sub
     assert (room.status_of(held), room.decisions(), room.column(batches.c.status)) == ("paused", [], ["handed"])
 
 
-def test_held_orders_are_listed_as_a_table_and_for_machines(desk: PrintRoom, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = desk.create_held_order(), desk.create_held_order(email="[bold]second@example.com")
-    tried_out = desk.create_held_order("test", "third@example.com")
-    table, listing = desk("held"), desk.read_json("held")
+def test_held_orders_are_listed_as_a_table_and_for_machines(
+    commands: PrintRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = commands.create_held_order(), commands.create_held_order(email="[bold]second@example.com")
+    tried_out = commands.create_held_order("test", "third@example.com")
+    table, listing = commands("held"), commands.read_json("held")
     assert (table.code, table.err) == (0, "")
     for word in ("owner@example.com", "[bold]second@example.com", "postcard, 2 pieces, $2.18,", "2026-05-04T12:00:"):
         assert word in table.out
     assert [order["id"] for order in listing] == [first.id, second.id]
-    assert [each["id"] for each in desk.read_json("held", "--mode", "test")] == [tried_out.id]
+    assert [each["id"] for each in commands.read_json("held", "--mode", "test")] == [tried_out.id]
     [why] = listing[0].pop("reasons")
     assert "%COMPANY%" in why
     assert f"  {why}\n" in table.out
@@ -299,36 +301,36 @@ def test_held_orders_are_listed_as_a_table_and_for_machines(desk: PrintRoom, mon
         "created_at": "2026-05-04T12:00:00Z", "paused_at": "2026-05-04T12:00:11Z",
     }  # fmt: skip
     monkeypatch.setattr("quillpost.cli.orders.MAX_LISTED", 1)
-    assert desk("held").out.endswith("\nThese are the oldest 1 of 2.\n")
-    assert [order["id"] for order in desk.read_json("held")] == [first.id]
+    assert commands("held").out.endswith("\nThese are the oldest 1 of 2.\n")
+    assert [order["id"] for order in commands.read_json("held")] == [first.id]
 
 
-def test_a_held_order_is_released_or_refused_once_and_that_is_noted(desk: PrintRoom) -> None:
-    desk.open_operator()
-    first, second = desk.create_held_order(), desk.create_held_order(email="second@example.com")
-    tried_out = desk.create_held_order("test", "third@example.com")
+def test_a_held_order_is_released_or_refused_once_and_that_is_noted(commands: PrintRoom) -> None:
+    commands.open_operator()
+    first, second = commands.create_held_order(), commands.create_held_order(email="second@example.com")
+    tried_out = commands.create_held_order("test", "third@example.com")
     for order, words in ((first, ()), (tried_out, ("--reason", " They like it so. "))):
-        result = desk("release", order.id, *words)
+        result = commands("release", order.id, *words)
         assert (result.code, result.out) == (0, f"Order {order.id} is released.\n"), result.err
-        assert desk.status_of(order) == "processing"
+        assert commands.status_of(order) == "processing"
     for words in (("release", first.id), ("refuse", first.id, "--reason", "No")):  # type: ignore[assignment]
-        outcome = desk(*words)
+        outcome = commands(*words)
         assert outcome.is_one_sentence()
         assert "Processing" in outcome.err
-    result = desk("refuse", second.id, "--reason", "Not yours.")
+    result = commands("refuse", second.id, "--reason", "Not yours.")
     assert (result.code, result.out) == (0, f"Order {second.id} is refused.\n"), result.err
-    assert desk.read_json("held") == desk.read_json("held", "--mode", "test") == []
-    assert desk.decisions() == [
+    assert commands.read_json("held") == commands.read_json("held", "--mode", "test") == []
+    assert commands.decisions() == [
         (first.id, "released", "", None),
         (tried_out.id, "released", "They like it so.", None),
         (second.id, "refused", "Not yours.", None),
     ]
-    assert desk.log_of_operator() == [
+    assert commands.log_of_operator() == [
         f"released an order: order {first.id} (live)",
         f"released an order: order {tried_out.id} (test, reason: They like it so.)",
         f"refused an order: order {second.id} (live, reason: Not yours.)",
     ]
-    with desk.parts.db.system_transaction() as tx:  # its sender reads why
+    with commands.parts.db.system_transaction() as tx:  # its sender reads why
         row = order_row(tx, second)
         failures = set(tx.execute(sa.select(items.c.failure).where(items.c.order_id == second.id)).scalars())
     assert (row.status, row.order_total) == ("error", 0)
@@ -339,20 +341,20 @@ def test_a_held_order_is_released_or_refused_once_and_that_is_noted(desk: PrintR
 NAMES = "manifest.csv, manifest.json, print.pdf, statement.json"
 
 
-def test_files_are_downloaded_for_their_owner_alone_and_that_is_noted(desk: PrintRoom, tmp_path: Path) -> None:
-    sender, container = open_account(desk.parts, mode="live"), desk.parts
+def test_files_are_downloaded_for_their_owner_alone_and_that_is_noted(commands: PrintRoom, tmp_path: Path) -> None:
+    sender, container = open_account(commands.parts, mode="live"), commands.parts
     for size in ("4x6", "6x9"):
         create_order(container, sender, size=size)
-    run_jobs_for(container, desk.clock, seconds=12)
-    desk.open_operator()
-    desk.update(batch_files, batch_files.c.batch_id == 1, batch_files.c.name == "print.pdf", is_secret=True)
+    run_jobs_for(container, commands.clock, seconds=12)
+    commands.open_operator()
+    commands.update(batch_files, batch_files.c.batch_id == 1, batch_files.c.name == "print.pdf", is_secret=True)
     store = container.storage.store
     BatchFileStorage(store, container.encryptor).put_files(
         1, {"print.pdf": store.get(batch_file_key(1, "print.pdf"))}, secret_names={"print.pdf"}
     )
     there, other, nowhere = tmp_path / "there", tmp_path / "other", tmp_path / "none"
     for name in ("batch-000001", "batch-000002"):
-        result = desk("download", name, "--to", there)
+        result = commands("download", name, "--to", there)
         assert (result.code, result.out) == (0, f"4 files of {name}: {there}\n"), result.err
     with container.db.system_transaction() as tx:
         rows = tx.execute(sa.select(batch_files)).all()
@@ -361,7 +363,7 @@ def test_files_are_downloaded_for_their_owner_alone_and_that_is_noted(desk: Prin
     assert {file.name: hashlib.sha256(file.read_bytes()).digest() for file in there.iterdir()} == known
     assert {file.stat().st_mode & 0o777 for file in there.iterdir()} == {0o600}
 
-    result = desk("download", 1, "--to", other, "--file", "print.pdf")
+    result = commands("download", 1, "--to", other, "--file", "print.pdf")
     assert (result.code, [file.name for file in other.iterdir()]) == (0, ["batch-000001-print.pdf"])
     (other / "batch-000001-print.pdf").write_text("open to all")
     (other / "batch-000002-print.pdf").symlink_to(tmp_path / "elsewhere")
@@ -374,14 +376,14 @@ def test_files_are_downloaded_for_their_owner_alone_and_that_is_noted(desk: Prin
     ):
         if why.startswith("remake"):
             store.delete(batch_file_key(1, "print.pdf"))
-        refused = desk("download", *words, "--to", to)
+        refused = commands("download", *words, "--to", to)
         assert refused.is_one_sentence(), refused
         assert why in refused.err
     assert len([*other.iterdir()]) == 2
     assert (other / "batch-000001-print.pdf").read_text() == "open to all"
     assert not nowhere.exists()
     assert not (tmp_path / "elsewhere").exists()
-    assert desk.log_of_operator() == [
+    assert commands.log_of_operator() == [
         f"downloaded print files: batch-000001 (live, files: {NAMES})",
         f"downloaded print files: batch-000002 (live, files: {NAMES})",
         "downloaded print files: batch-000001 (live, files: print.pdf)",

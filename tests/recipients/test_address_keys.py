@@ -33,7 +33,7 @@ def standardized(address: str, address2: str | None = None, **other: str) -> Sta
     return standardize({"address": address, "address2": address2, **(TOWN | other)}, "US")
 
 
-ONE_DOOR: tuple[tuple[str, str], ...] = (
+SAME_ADDRESS: tuple[tuple[str, str], ...] = (
     ("12 Main Street, Apt. 4", "12 MAIN ST / Apt 4"), ("12 Main Street, Apt. 4", "12 MAIN ST #4"),
     ("12 Main Street / 4", "12 MAIN ST / Unit 4"), ("12 First Street", "12 1st St"),
     ("12 Saint Marys Ave", "12 St. Mary's Avenue"), ("12 Main St / c/o Jane Doe", "12 Main St"),
@@ -47,7 +47,7 @@ ONE_DOOR: tuple[tuple[str, str], ...] = (
     ("12 Main St / Gate code 1234", "12 Main St"), ("12 Main St Apt 4 / ring bell twice", "12 Main St Apt 4"),
 )  # fmt: skip
 """Of one line or two."""
-TWO_DOORS: tuple[tuple[str, str], ...] = (
+OTHER_ADDRESS: tuple[tuple[str, str], ...] = (
     ("12 Main St, Apt 4", "12 Main St, Apt 5"), ("12 Main St, Apt 4", "12 Main St, Bldg 4"),
     ("12 Main St, Apt 4", "12 Main St, Fl 4"), ("12 Main St, Bldg 1 Apt 12", "12 Main St, Bldg 11 Apt 2"),
     ("12 Main St", "12 Main Ave"), ("12 N Main St", "12 S Main St"), ("12 Main St N", "12 N Main St"),
@@ -73,10 +73,10 @@ ONE_RECIPIENT: tuple[tuple[dict[str, str], dict[str, str]], ...] = (
 
 
 def test_spellings_of_one_address_have_one_key_and_different_addresses_have_two(subtests: pytest.Subtests) -> None:
-    for here, there in ONE_DOOR:
+    for here, there in SAME_ADDRESS:
         with subtests.test(f"{here} is {there}"):
             assert standardized(*here.split(" / ")).key == standardized(*there.split(" / ")).key
-    for one, other in TWO_DOORS:
+    for one, other in OTHER_ADDRESS:
         with subtests.test(f"{one} is not {other}"):
             assert standardized(one).key != standardized(other).key
     for changes, spelled in ONE_RECIPIENT:
@@ -225,7 +225,7 @@ NOBODY = (
 )  # fmt: skip
 
 
-def test_those_at_one_door_with_one_family_name_are_a_household(subtests: pytest.Subtests) -> None:
+def test_those_at_one_address_with_one_family_name_are_a_household(subtests: pytest.Subtests) -> None:
     for name, surname in [*SURNAMES.items(), *((nobody, None) for nobody in NOBODY)]:
         with subtests.test(str(name)):
             assert extract_surname(name) == surname

@@ -157,7 +157,7 @@ GOOD: tuple[dict[str, str], ...] = (
     {"city": "Manhattan", "province": "NY", "postal_code": "10001"},
     *({"address": "PSC 3 Box 4", "city": "APO", "province": "AE", "postal_code": code} for code in ("09021", "09905")),
 )  # fmt: skip
-DOUBTS: dict[str, dict[str, str]] = {
+DOUBTFUL_HERE: dict[str, dict[str, str]] = {
     "The ZIP code 99999 is not known.": {"postal_code": "99999"},
     "The ZIP code 78701 is in TX, not in NY.": {"province": "NY"},
     "The ZIP code 78701 belongs to Austin, not to Dallas.": {"city": "Dallas"},
@@ -183,8 +183,8 @@ def test_an_address_is_deliverable_doubtful_or_undeliverable_with_the_reason(sub
         with subtests.test(str(changes)):
             found = standardized(**changes)
             assert (found.deliverability, found.reasons) == (DELIVERABLE, ())
-    assert NO_NUMBER in DOUBTS
-    for reason, changes in DOUBTS.items():
+    assert NO_NUMBER in DOUBTFUL_HERE
+    for reason, changes in DOUBTFUL_HERE.items():
         with subtests.test(reason):
             found = standardized(**changes)
             assert (found.deliverability, reason in found.reasons) == (DOUBTFUL, True)
@@ -222,7 +222,7 @@ ABROAD: dict[str, tuple[dict[str, str | None], tuple[str | None, ...]]] = {
         ("神宮前1-2", None, "渋谷区", "東京都", "150-0001"),
     ),
 }
-DOUBTS_ABROAD: tuple[tuple[str, dict[str, str | None], str], ...] = (
+DOUBTFUL_ABROAD: tuple[tuple[str, dict[str, str | None], str], ...] = (
     ("CA", {"province": "ON", "postal_code": "12345"}, "12345 is not a postal code of Canada; they look like"),
     ("CA", {"province": "ON", "postal_code": "V6B 1A1"}, "V6B 1A1 is not a postal code of Canada, ON;"),
     ("CA", {"province": "Bavaria"}, "Bavaria is not a province or state of Canada."),
@@ -232,12 +232,12 @@ DOUBTS_ABROAD: tuple[tuple[str, dict[str, str | None], str], ...] = (
 )  # fmt: skip
 
 
-def test_abroad_an_address_is_written_and_judged_as_its_country_does(subtests: pytest.Subtests) -> None:
+def test_abroad_an_address_is_written_and_checked_as_its_country_does(subtests: pytest.Subtests) -> None:
     for country, (changes, standard) in ABROAD.items():
         with subtests.test(country):
             found = standardized(country, **changes)
             assert (found.standard, found.deliverability, found.reasons) == (standard, DELIVERABLE, ())
-    for country, changes, reason in DOUBTS_ABROAD:
+    for country, changes, reason in DOUBTFUL_ABROAD:
         with subtests.test(reason):
             found = standardized(country, **changes)
             assert found.deliverability == DOUBTFUL
