@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from quillpost.accounts import service
 from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.models import Role
 from quillpost.accounts.oauth import clients
 from quillpost.accounts.oauth.clients import ClientRegistration
 from quillpost.accounts.sub_accounts.queries import lock_sub_account
@@ -22,16 +22,16 @@ from quillpost.accounts.users.sessions import create_page_token
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.tables.accounts import audit_log, memberships
-from quillpost.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
+from quillpost.core.errors import Forbidden, Invalid, NotFound
 from support.browser_sessions import make_user
 from support.factories import Account, make_sub_account
 from support.oauth_app import REDIRECT_URI, register_client
-from support.sign_in import DANA, actor_of, sign_in_user
-from support.waiting import wait_until
+from support.rows import scalar, scalars
+from support.sign_in import DANA, actor_of, is_good, sign_in_user
+from support.waiting import is_lock_awaited, wait_until
 
 LEE = "lee@example.com"
 REGISTRATION = ClientRegistration("Letterhead", [REDIRECT_URI])
-IS_WAITING = sa.text("select count(*) from pg_locks where not granted")
 
 
 class House:
@@ -44,15 +44,17 @@ class House:
         self.by_lee = actor_of(self.lee, LEE)
 
     def place_of(self, person_id: int) -> int:
-        with self.parts.db.system_transaction() as tx:
-            found = sa.select(memberships.c.id).where(memberships.c.person_id == person_id)
-            return int(tx.execute(found).scalar_one())
+        return int(scalar(self.parts, sa.select(memberships.c.id).where(memberships.c.person_id == person_id)))
+
+    def set_role(self, tx: Tx, role: Role, actor: Actor) -> None:
+        place, now = self.place_of(self.lee), self.parts.clock()
+        user_service.update_member(tx, self.account_id, place, role=role, sub_account_id=None, actor=actor, now=now)
 
     def demote(self, tx: Tx) -> None:
-        user_service.update_member(
-            tx, self.account_id, self.place_of(self.lee), role="member", sub_account_id=None,
-            actor=actor_of(self.dana), now=self.parts.clock(),
-        )  # fmt: skip
+        self.set_role(tx, "member", actor_of(self.dana))
+
+    def promote(self, tx: Tx) -> None:
+        self.set_role(tx, "owner", self.by_lee)
 
     def make_token(self, tx: Tx, actor: Actor | None = None) -> str:
         return token_service.create_token(
@@ -66,20 +68,13 @@ class House:
             sub_account_id=None, actor=self.by_lee, base_url="", now=self.parts.clock(),
         )  # fmt: skip
 
-    def promote(self, tx: Tx) -> None:
-        user_service.update_member(
-            tx, self.account_id, self.place_of(self.lee), role="owner", sub_account_id=None,
-            actor=self.by_lee, now=self.parts.clock(),
-        )  # fmt: skip
-
     def remove(self, tx: Tx) -> None:
         place = self.place_of(self.dana)
         user_service.remove_member(tx, self.account_id, place, self.by_lee, now=self.parts.clock())
 
     def register(self, tx: Tx) -> None:
-        clients.register_client(
-            tx, self.account_id, REGISTRATION, is_public=True, actor=self.by_lee, now=self.parts.clock()
-        )
+        how = {"is_public": True, "actor": self.by_lee, "now": self.parts.clock()}
+        clients.register_client(tx, self.account_id, REGISTRATION, **how)  # type: ignore[arg-type]
 
     def change_client(self, tx: Tx) -> None:
         clients.update_client(tx, self.account_id, self.client.id, REGISTRATION, self.by_lee, now=self.parts.clock())
@@ -90,10 +85,16 @@ class House:
     def delete_client(self, tx: Tx) -> None:
         clients.delete_client(tx, self.account_id, self.client.id, self.by_lee, now=self.parts.clock())
 
-    def acts_of_lee(self) -> list[str]:
-        with self.parts.db.system_transaction() as tx:
-            theirs = audit_log.c.person_id == self.lee
-            return list(tx.execute(sa.select(audit_log.c.act).where(theirs)).scalars())
+    def in_account(self, act: Callable[[Tx], object]) -> Callable[[], object]:
+        return partial(run_in, lambda: self.parts.db.transaction(Tenant(self.account_id)), act)
+
+    def in_service(self, act: Callable[[Tx], object]) -> Callable[[], object]:
+        return partial(run_in, self.parts.db.system_transaction, act)
+
+
+def run_in(begin: Callable[[], AbstractContextManager[Tx]], act: Callable[[Tx], object]) -> object:
+    with begin() as tx:
+        return act(tx)
 
 
 @pytest.fixture
@@ -101,92 +102,61 @@ def house(container: Container, owner: Account) -> House:
     return House(container, owner)
 
 
-@dataclass(frozen=True)
-class Between:
-    container: Container
-    tx: Tx
-    submit: Callable[[], Future[Any]]
+@contextmanager
+def in_between(
+    held: AbstractContextManager[Tx], container: Container, deed: Callable[[], object]
+) -> Iterator[tuple[Tx, Callable[[], Future[Any]]]]:
+    """A transaction, and what begins the deed in its midst, in a connection of its own, until it waits or has come
+    to its end already. The deed has ended when this has."""
 
-    def begin(self) -> Future[Any]:
-        """Until it waits, or has come to its end already."""
-        begun = self.submit()
-        wait_until(lambda: begun.done() or _is_somebody_waiting(self.container), seconds=10)
+    def begin() -> Future[Any]:
+        begun = thread.submit(deed)
+        wait_until(lambda: begun.done() or is_lock_awaited(container), seconds=10)
         return begun
 
-
-@contextmanager
-def in_between(held: AbstractContextManager[Tx], container: Container, deed: Callable[[], object]) -> Iterator[Between]:
-    """A transaction, in the midst of which `begin` has the deed begin, in a connection of its own, and wait.
-    The deed has ended when this has."""
     with ThreadPoolExecutor(1) as thread, held as tx:
-        yield Between(container, tx, lambda: thread.submit(deed))
+        yield tx, begin
 
 
-def _is_somebody_waiting(container: Container) -> bool:
-    with container.db.system_transaction() as tx:
-        return bool(tx.execute(IS_WAITING).scalar_one())
-
-
-def in_account(house: House, act: Callable[[Tx], object]) -> Callable[[], object]:
-    def deed() -> object:
-        with house.parts.db.transaction(Tenant(house.account_id)) as tx:
-            return act(tx)
-
-    return deed
-
-
-def in_service(house: House, act: Callable[[Tx], object]) -> Callable[[], object]:
-    def deed() -> object:
-        with house.parts.db.system_transaction() as tx:
-            return act(tx)
-
-    return deed
+In = Callable[[House, Callable[[Tx], object]], Callable[[], object]]
 
 
 @pytest.mark.parametrize(
     ("where", "act"),
     [
-        (in_account, House.make_token),
-        (in_service, House.invite),
-        (in_service, House.promote),
-        (in_service, House.remove),
-        (in_account, House.register),
-        (in_account, House.change_client),
-        (in_account, House.new_secret),
-        (in_service, House.delete_client),
+        (House.in_account, House.make_token), (House.in_service, House.invite), (House.in_service, House.promote),
+        (House.in_service, House.remove), (House.in_account, House.register),
+        (House.in_account, House.change_client), (House.in_account, House.new_secret),
+        (House.in_service, House.delete_client),
     ],
-)
+)  # fmt: skip
 def test_whoever_is_demoted_at_that_moment_decides_nothing_any_more(
-    house: House,
-    where: Callable[[House, Callable[[Tx], object]], Callable[[], object]],
-    act: Callable[[House, Tx], object],
+    house: House, where: In, act: Callable[[House, Tx], object]
 ) -> None:
-    deed = where(house, lambda own: act(house, own))
-    with in_between(house.parts.db.system_transaction(), house.parts, deed) as between:
-        house.demote(between.tx)
-        begun = between.begin()
+    deed = where(house, partial(act, house))
+    with in_between(house.parts.db.system_transaction(), house.parts, deed) as (tx, begin):
+        house.demote(tx)
+        begun = begin()
     with pytest.raises(Forbidden, match="Only an owner of this account"):
         begun.result(0)
-    assert house.acts_of_lee() == []
+    assert scalars(house.parts, sa.select(audit_log.c.act).where(audit_log.c.person_id == house.lee)) == []
 
 
 def test_what_they_made_a_moment_before_ends_with_it(house: House) -> None:
     held = house.parts.db.transaction(Tenant(house.account_id))
-    with in_between(held, house.parts, in_service(house, house.demote)) as between:
-        token = house.make_token(between.tx)
-        assert not between.begin().done()
-    with pytest.raises(Unauthenticated):
-        service.authenticate(house.parts.db, token, limit=10, now=house.parts.clock())
+    with in_between(held, house.parts, house.in_service(house.demote)) as (tx, begin):
+        token = house.make_token(tx)
+        assert not begin().done()
+    assert not is_good(house.parts, token)
 
 
 def test_two_that_are_made_at_once_do_not_share_the_last_place(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(token_service, "MAX_TOKENS", 2)  # the account's own is the first
-    by_dana = actor_of(house.dana)
-    second = in_account(house, lambda own: house.make_token(own, by_dana))
+    second = house.in_account(partial(house.make_token, actor=actor_of(house.dana)))
     held = house.parts.db.transaction(Tenant(house.account_id))
-    with in_between(held, house.parts, second) as between:
-        house.make_token(between.tx)
-        begun = between.begin()
+    with in_between(held, house.parts, second) as (tx, begin):
+        house.make_token(tx)
+        begun = begin()
     with pytest.raises(Invalid, match="at most 2 tokens"):
         begun.result(0)
 
@@ -210,10 +180,10 @@ def test_nobody_waits_in_a_circle_with_whoever_removes_their_sub_account(
             user_service.remove_member(own, owner.id, place, by, now=now)
 
     held = container.db.transaction(Tenant(owner.id))
-    with in_between(held, container, in_service(house, act)) as between:
-        lock_sub_account(between.tx, branch, for_removal=True)
-        begun = between.begin()
+    with in_between(held, container, house.in_service(act)) as (tx, begin):
+        lock_sub_account(tx, branch, for_removal=True)
+        begun = begin()
         assert not begun.done()
-        remove_sub_account(between.tx, branch, now=container.clock())
+        remove_sub_account(tx, branch, now=container.clock())
     with pytest.raises(NotFound):
         begun.result(0)

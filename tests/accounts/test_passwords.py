@@ -23,8 +23,6 @@ from quillpost.accounts.users.rules import check_password, find_email_error, nor
 from quillpost.accounts.users.sign_in import SignInVisitor, sign_in
 from quillpost.app.container import Container
 from quillpost.core.errors import Throttled
-from support.browser_sessions import make_user
-from support.orders import open_account
 from support.sign_in import DANA, HOME, audited_acts, count_hashes, sign_in_as
 
 COMMON = "among the first that others would try"
@@ -35,50 +33,31 @@ def errors_of(password: str) -> str:
     return " ".join(check_password(password, email="dana.whitfield@oakandpine.example", name="Dana Whitfield"))
 
 
-@pytest.mark.parametrize(
-    "password",
-    [
-        "plum orchard weather vane",
-        "gravel-under-the-wheel",
-        "Xk7#pQ9!mz",
-        "дождь на крыше дома",
-        "一二三四五六七八九十木水",
-        "    spaces    count    ",
-        "purple dolphins juggle teacups",
-        "tr0ubadour&3 hats",
-        "dog 4829 cat 3187",
-        "summer 93 of 4871 to 2",
-    ],
-)
-def test_these_will_do(password: str) -> None:
-    assert errors_of(password) == ""
+GOOD = [
+    "plum orchard weather vane", "gravel-under-the-wheel", "Xk7#pQ9!mz", "дождь на крыше дома",
+    "一二三四五六七八九十木水", "    spaces    count    ", "purple dolphins juggle teacups", "tr0ubadour&3 hats",
+    "dog 4829 cat 3187", "summer 93 of 4871 to 2",
+]  # fmt: skip
+GUESSED_FIRST = [
+    "correct horse battery staple", "password12", "Password1234", "P@ssw0rd2026", "pa55word!!!!",
+    "passwordpassword", "p.a.s.s.w.o.r.d", "letmein1234", "LetMeIn!!!!", "welcome2026!", "Welcome2Quillpost",
+    "qwertyuiop", "1234567890", "0987654321", "abcdefghij", "1q2w3e4r5t", "1qaz2wsx3edc", "asdfghjkl1234",
+    "zyxwvutsrq", "aaaaaaaaaa", "ababababab", "abc123abc123", "1111122222", "iloveyou123", "Sunshine#2026",
+    "summer2026!!", "monkeydragon", "administrator1", "quillpost2026", "qwerty12345678", "test1234test",
+    "changeme!!!",
+]  # fmt: skip
+ONES_OWN_NAME = [
+    "dana.whitfield@oakandpine.example", "DanaWhitfield", "whitfield2026", "dana whitfield 1", "oakandpine!!",
+    "WhitfieldWhitfield", "wh1tf1eld99", "danawhitfielddana",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "password",
-    [
-        "correct horse battery staple", "password12", "Password1234", "P@ssw0rd2026", "pa55word!!!!",
-        "passwordpassword", "p.a.s.s.w.o.r.d",
-        "letmein1234", "LetMeIn!!!!", "welcome2026!", "Welcome2Quillpost", "qwertyuiop", "1234567890",
-        "0987654321", "abcdefghij", "1q2w3e4r5t", "1qaz2wsx3edc", "asdfghjkl1234", "zyxwvutsrq",
-        "aaaaaaaaaa", "ababababab", "abc123abc123", "1111122222", "iloveyou123", "Sunshine#2026",
-        "summer2026!!", "monkeydragon", "administrator1", "quillpost2026",
-        "qwerty12345678", "test1234test", "changeme!!!",
-    ],
-)  # fmt: skip
-def test_whoever_guesses_tries_these_first(password: str) -> None:
-    assert COMMON in errors_of(password)
-
-
-@pytest.mark.parametrize(
-    "password",
-    [
-        "dana.whitfield@oakandpine.example", "DanaWhitfield", "whitfield2026", "dana whitfield 1",
-        "oakandpine!!", "WhitfieldWhitfield", "wh1tf1eld99", "danawhitfielddana",
-    ],
-)  # fmt: skip
-def test_ones_own_name_is_no_password(password: str) -> None:
-    assert OWN in errors_of(password)
+def test_a_password_is_refused_if_others_guess_it_first(subtests: pytest.Subtests) -> None:
+    for why, those in (("", GOOD), (COMMON, GUESSED_FIRST), (OWN, ONES_OWN_NAME)):
+        for password in those:
+            with subtests.test(password):
+                found = errors_of(password)
+                assert why in found if why else found == ""
 
 
 def test_a_password_has_a_length() -> None:
@@ -86,12 +65,9 @@ def test_a_password_has_a_length() -> None:
     assert errors_of("ten chars ") == ""
     assert errors_of("x" * 500 + "plum orchard" * 100) == "A password has at most 1,000 characters."
     assert errors_of("plum trees " * 90 + "plum trees") == ""
-
-
-def test_letters_are_counted_as_they_are_read() -> None:
     decomposed = unicodedata.normalize("NFD", "éàèùâêîô")
     assert len(decomposed) == 16
-    assert "at least 10" in errors_of(decomposed)
+    assert "at least 10" in errors_of(decomposed), "letters are counted as they are read"
     assert normalize_password(decomposed) == normalize_password("éàèùâêîô")
 
 
@@ -100,23 +76,20 @@ def test_no_text_upsets_the_rules(password: str, email: str, name: str) -> None:
     assert all(error.endswith(".") for error in check_password(password, email=email, name=name))
 
 
-@pytest.mark.parametrize("email", ["dana@example.com", "d+x@mail.example.co.uk", "jürgen@münchen.example"])
-def test_these_are_e_mail_addresses(email: str) -> None:
-    assert find_email_error(email) is None
+NO_ADDRESSES = [
+    "", "dana", "dana@", "@example.com", "dana@example", "+15125550100@sms", "a b@example.com", "a@b@example.com",
+    "Dana <dana@example.com>", "dana@example..com", "dana@.example.com", "d" * 65 + "@example.com",
+    "dana@" + "x" * 320 + ".com", "dana@exa\x00mple.com", "dana@example.com\r\nBcc: x@example.com", "a,b@example.com",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "email",
-    [
-        "", "dana", "dana@", "@example.com", "dana@example", "+15125550100@sms", "a b@example.com",
-        "a@b@example.com", "Dana <dana@example.com>", "dana@example..com", "dana@.example.com",
-        "d" * 65 + "@example.com", "dana@" + "x" * 320 + ".com", "dana@exa\x00mple.com",
-        "dana@example.com\r\nBcc: x@example.com", "a,b@example.com",
-    ],
-)  # fmt: skip
-def test_these_are_none(email: str) -> None:
-    assert find_email_error(email) is not None
-    assert find_email_error(normalize_email(email)) is not None
+def test_what_is_no_e_mail_address_is_refused(subtests: pytest.Subtests) -> None:
+    for email in ("dana@example.com", "d+x@mail.example.co.uk", "jürgen@münchen.example"):
+        with subtests.test(email):
+            assert find_email_error(email) is None
+    for email in NO_ADDRESSES:
+        with subtests.test(email[:30]):
+            assert None not in (find_email_error(email), find_email_error(normalize_email(email)))
 
 
 @given(st.text(max_size=60))
@@ -150,28 +123,16 @@ def test_a_password_costs_64_mebibytes_and_three_passes() -> None:
 def test_only_the_password_fits() -> None:
     hasher = Hasher()
     kept = hasher.hash(PASSWORD)
-    assert hasher.matches(kept, PASSWORD)
-    assert not hasher.matches(kept, PASSWORD + " ")
-    assert not hasher.matches(kept, PASSWORD.upper())
+    fits = [hasher.matches(kept, each) for each in (PASSWORD, PASSWORD + " ", PASSWORD.upper())]
+    assert fits == [True, False, False]
     assert kept != hasher.hash(PASSWORD)
-
-
-def test_keyboards_may_put_letters_together_differently() -> None:
-    hasher = Hasher()
-    assert hasher.matches(hasher.hash("caf\u00e9 au lait"), "cafe\u0301 au lait")
+    assert hasher.matches(hasher.hash("caf\u00e9 au lait"), "cafe\u0301 au lait"), "keyboards differ"
     assert hasher.matches(hasher.hash("ﬁsh and chips"), "fish and chips")
-
-
-def test_dummy_hash_password_takes_as_much_work() -> None:
-    hasher = Hasher()
+    for damaged in ("", "plain", "$argon2id$v=19$m=8,t=1,p=1$c2FsdA$", "$2b$12$abcdefghijklmnopqrstuu"):
+        assert not hasher.matches(damaged, PASSWORD), damaged
     with count_hashes() as hashes:
         assert not hasher.matches(None, PASSWORD)
-    assert hashes == ["verified"]
-
-
-@pytest.mark.parametrize("kept", ["", "plain", "$argon2id$v=19$m=8,t=1,p=1$c2FsdA$", "$2b$12$abcdefghijklmnopqrstuu"])
-def test_a_damaged_hash_fits_no_password(kept: str) -> None:
-    assert not Hasher().matches(kept, PASSWORD)
+    assert hashes == ["verified"], "nobody's password takes as much work"
 
 
 def test_a_hash_of_other_parameters_is_outdated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,9 +186,9 @@ def test_two_are_made_at_a_time_and_a_crowd_is_sent_away(monkeypatch: pytest.Mon
 GUESSES = 10_000
 
 
-def test_ten_thousand_guesses_cost_ten_hashes_and_shut_nobody_out(container: Container) -> None:
-    account = open_account(container).account_id
-    make_user(container, account, DANA)
+def test_ten_thousand_guesses_cost_ten_hashes_and_shut_nobody_out(
+    container: Container, account: int, dana: int
+) -> None:
     known = replace(HOME, browser_token=sign_in_as(container).browser_token)
 
     def guess(number: int) -> str:
@@ -240,15 +201,13 @@ def test_ten_thousand_guesses_cost_ten_hashes_and_shut_nobody_out(container: Con
     assert outcomes == {"wrong": 10, "throttled": GUESSES - 10}
     assert len(hashes) == 10
 
-    assert sign_in_as(container, visitor=SignInVisitor("198.51.100.9")).outcome == "throttled", (
-        "and be it the right one"
-    )
+    right = sign_in_as(container, visitor=SignInVisitor("198.51.100.9"))
+    assert right.outcome == "throttled", "and be it the right one"
     assert sign_in_as(container, visitor=known).outcome == "in"
     assert audited_acts(container, account) == ["sign_in", "sign_in.refused", "sign_in"]
 
 
-def test_several_servers_count_together(container: Container) -> None:
-    make_user(container, open_account(container).account_id, DANA)
+def test_several_servers_count_together(container: Container, dana: int) -> None:
     servers = [replace(container.sign_in_context, full_buckets=FullBucketCache(recheck_seconds=0)) for _ in range(3)]
 
     def guess(number: int) -> str:
