@@ -233,16 +233,13 @@ def test_the_preview_is_the_print() -> None:
         assert image_of(shown).tobytes() == image_of(printed).tobytes(), piece
 
 
-def test_one_logo_in_many_designs_is_in_the_file_once() -> None:
+def test_one_logo_in_many_designs_is_in_the_file_once_and_none_on_letters_or_beside_art() -> None:
     brandings = [replace(BRANDINGS["square logo"], contact=str(number)) for number in range(len(COVERS))]
     looks = {number: design(piece, "Hi", branding=brandings[number]) for number, piece in enumerate(COVERS)}
     copies = [copy(number, design=number) for number in looks]
     printed = compose_item(looks, copies)
     assert printed.sheets.count(b"/Subtype/Image") == 1
     assert printed == compose_item(looks, copies)
-
-
-def test_branding_shows_on_no_letter_and_beside_no_art() -> None:
     for piece in ("letter", "windowlessletter", "postcard-4x6", "notecard"):
         plain = design(piece, "Hi", front=None if "letter" in piece else picture())
         assert compose_item(replace(plain, branding=LONG)) == compose_item(plain), piece

@@ -62,16 +62,15 @@ def encoded(codes: Sequence[tuple[str, str]]) -> list[str]:
     return [bars.decode() for bars in encode_barcodes(codes)]
 
 
-def test_digits_become_the_published_bars_alone_and_in_a_batch() -> None:
+def test_digits_become_the_published_bars_and_wrong_ones_are_refused_alone_and_in_a_batch(
+    subtests: pytest.Subtests,
+) -> None:
     codes, published = [case[:2] for case in VECTORS], [case[2] for case in VECTORS]
     assert [encode_barcode(*code) for code in codes] == encoded(codes) == published
     assert encode_barcodes([]) == []
     tracking, routing, bars = VECTORS[-1]
     lines = [f"{tracking} {routing}\n", f"{tracking[:-1]}\n", "\n", f"{tracking} 1\n"]
     assert list(encode_barcode_lines(lines)) == [bars, "error 09", "error 09", "error 12"]
-
-
-def test_wrong_digits_are_refused_with_the_published_code_and_refuse_their_batch(subtests: pytest.Subtests) -> None:
     right = VECTORS[0][:2]
     for tracking, routing, code in REFUSED:
         with subtests.test(tracking, routing=routing):

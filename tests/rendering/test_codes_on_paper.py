@@ -60,8 +60,7 @@ class Page:
     def bars(self) -> tuple[str, str]:
         assert self.side.barcode
         # Less than the clear space that the standard asks for above and below the bars.
-        reading = read_bars(self.part(self.side.barcode.expand(INCH / 10, 0.02 * INCH)), dpi=self.dpi)
-        return reading.tracking, reading.routing
+        return read_bars(self.part(self.side.barcode.expand(INCH / 10, 0.02 * INCH)), dpi=self.dpi)
 
     def qr_texts(self, box: Box | None) -> list[str]:
         assert box
@@ -215,8 +214,7 @@ def test_the_first_bar_is_where_the_post_looks_for_it(piece: str) -> None:
     assert 3.5 <= 4.75 - columns[0] / 300 <= 4.25
     assert 0.625 - (rows[-1] + 1) / 300 >= 0.1875
     assert rows[0] / 300 >= 0.028
-    reading = read_bars(zone, dpi=300)
-    assert (reading.tracking, reading.routing) == (TRACKING, ROUTING)
+    assert read_bars(zone, dpi=300) == (TRACKING, ROUTING)
 
 
 LETTER = PIECES["letter"]
@@ -266,5 +264,4 @@ def test_a_tapped_letter_shows_its_address_and_barcode_and_nothing_else() -> Non
                 assert [int((part < INKED).sum()) for part in parts] == [expected] * 2
             shown = over_the_sheet(WINDOWS[0], across, up)
             bars = replace(shown, bottom=barcode.bottom - 3, height=barcode.height + 5)
-            reading = read_bars(page.part(bars), dpi=300)
-            assert (reading.tracking, reading.routing) == (TRACKING, ROUTING)
+            assert read_bars(page.part(bars), dpi=300) == (TRACKING, ROUTING)

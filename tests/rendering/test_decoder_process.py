@@ -121,13 +121,6 @@ class Liar:
         return {"notes": [], "count": 1, "width": 60, "height": 40}, self._body
 
 
-def test_pages_that_a_child_claims_to_have_made_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    for body in (b"", b"%PDF-1.6 startxref", picture("PNG")):
-        monkeypatch.setattr(decoder_service, "DECODER_POOL", Liar(body))
-        with pytest.raises(UnprintablePdf, match="damaged or too complex"):
-            make_printable_pages_in_sandbox(page())
-
-
 def test_what_is_fetched_is_what_is_printed_or_refused_by_its_field() -> None:
     (fetched,) = fetch_images(Shop(picture("PNG", "RGBA")), [FileToFetch("https://example.com/", "front_image_url")])
     assert isinstance(fetched, FetchedPicture)
@@ -140,7 +133,9 @@ def test_what_is_fetched_is_what_is_printed_or_refused_by_its_field() -> None:
     assert refusal.value.fields == {"pdf_url": ["The PDF cannot be printed: The file is no PDF: it is a PNG picture."]}
 
 
-def test_a_child_that_dies_takes_nothing_with_it(decoder_pool: DecoderPool, subtests: pytest.Subtests) -> None:
+def test_a_decoder_and_its_children_may_die_and_one_that_cannot_start_is_unavailable(
+    decoder_pool: DecoderPool, subtests: pytest.Subtests
+) -> None:
     assert echoes(decoder_pool)
     before = decoder_pool.pid
     for fate in ("eat", "die", "crash", "fail", "babble"):
@@ -149,17 +144,24 @@ def test_a_child_that_dies_takes_nothing_with_it(decoder_pool: DecoderPool, subt
                 run(decoder_pool, fate)
             assert echoes(decoder_pool)
             assert decoder_pool.pid == before
+    assert echoes(decoder_pool)
+    killed = decoder_pool.pid
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    assert echoes(decoder_pool)
+    assert decoder_pool.pid != killed
+    absent = DecoderPool("json.no_such_module")
+    try:
+        with pytest.raises(Unavailable):
+            echoes(absent)
+    finally:
+        absent.close()
 
 
-def test_a_child_that_dawdles_is_stopped_by_the_clock(decoder_pool: DecoderPool) -> None:
+def test_a_child_that_dawdles_or_spins_is_stopped_and_disturbs_nobody(decoder_pool: DecoderPool) -> None:
     with pytest.raises(DecoderTimeout):
         run(decoder_pool, "wait", seconds=0.2)
     assert echoes(decoder_pool)
-
-
-def test_a_child_that_spins_is_stopped_by_its_share_of_the_processor_and_disturbs_nobody(
-    decoder_pool: DecoderPool,
-) -> None:
     with ThreadPoolExecutor(2) as threads:
         spinning = threads.submit(run, decoder_pool, "spin", cpu_seconds=1)
         assert all(echoes(decoder_pool) for _ in range(5))
@@ -194,27 +196,17 @@ def test_a_child_ends_when_its_client_goes(decoder_pool: DecoderPool) -> None:
     assert echoes(decoder_pool)
 
 
-def test_a_killed_decoder_is_restarted_and_one_that_cannot_start_is_unavailable(decoder_pool: DecoderPool) -> None:
-    assert echoes(decoder_pool)
-    killed = decoder_pool.pid
-    assert killed is not None
-    os.kill(killed, signal.SIGKILL)
-    assert echoes(decoder_pool)
-    assert decoder_pool.pid != killed
-    absent = DecoderPool("json.no_such_module")
-    try:
-        with pytest.raises(Unavailable):
-            echoes(absent)
-    finally:
-        absent.close()
-
-
-def test_a_child_can_neither_read_nor_write_nor_connect_and_inherits_no_secrets(decoder_pool: DecoderPool) -> None:
+def test_a_child_can_neither_read_nor_write_nor_connect_and_threads_get_their_own_answers(
+    decoder_pool: DecoderPool,
+) -> None:
     assert run(decoder_pool, "look_around")[0] == {"read": False, "write": False, "connect": False}
     known = run(decoder_pool, "environment")[0]
     assert "PATH" in known
     assert "hunter2" not in known.values()
     assert run(decoder_pool, "refuse") == ({"refused": "Not this one."}, b"")
+    payloads = [bytes([n]) * 300_000 for n in range(12)]
+    with ThreadPoolExecutor(6) as threads:
+        assert all(threads.map(lambda payload: echoes(decoder_pool, payload), payloads))
 
 
 def test_nothing_is_sent_after_a_message_is_whole() -> None:
@@ -231,12 +223,6 @@ def test_nothing_is_sent_after_a_message_is_whole() -> None:
             send_message(wire, {"work": "echo"})
 
 
-def test_threads_get_their_own_answers(decoder_pool: DecoderPool) -> None:
-    payloads = [bytes([n]) * 300_000 for n in range(12)]
-    with ThreadPoolExecutor(6) as threads:
-        assert all(threads.map(lambda payload: echoes(decoder_pool, payload), payloads))
-
-
 class Always:
     """A pool that does one kind of work, whatever it is asked for, and has little patience."""
 
@@ -248,7 +234,7 @@ class Always:
         return self._pool.run(self._work, data, cpu_seconds=cpu_seconds, seconds=0.2, options=options)
 
 
-def test_art_that_kills_its_reader_or_takes_too_long_is_bad_art(
+def test_pages_that_a_child_claims_to_have_made_are_looked_at_and_art_that_kills_its_reader_is_bad_art(
     decoder_pool: DecoderPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for fate, reason in (("die", "damaged or too complex"), ("wait", "took too long")):
@@ -257,6 +243,10 @@ def test_art_that_kills_its_reader_or_takes_too_long_is_bad_art(
             make_printable_picture_in_sandbox(b"")
         with pytest.raises(UnprintablePdf, match=reason):
             make_printable_pages_in_sandbox(b"")
+    for body in (b"", b"%PDF-1.6 startxref", picture("PNG")):
+        monkeypatch.setattr(decoder_service, "DECODER_POOL", Liar(body))
+        with pytest.raises(UnprintablePdf, match="damaged or too complex"):
+            make_printable_pages_in_sandbox(page())
 
 
 def test_nothing_is_left_when_the_service_dies(monkeypatch: pytest.MonkeyPatch) -> None:

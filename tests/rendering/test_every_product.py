@@ -113,12 +113,12 @@ def test_a_second_renderer_has_all_ink_within_a_pixel_of_ours(piece: str, tmp_pa
                 assert (off > 64).mean() < 0.002, (side.name, art)
 
 
-def strayed(one: Image.Image, other: Image.Image) -> np.ndarray[Any, np.dtype[np.int64]]:
+def strayed(one: Image.Image, other: Image.Image) -> np.ndarray[Any, np.dtype[np.int16]]:
     """By how much each pixel is darker or lighter than all that the other has around its place."""
-    shown, around = np.asarray(one.convert("L")).astype(np.int64), other.convert("L")
+    shown, around = np.asarray(one.convert("L")).astype(np.int16), other.convert("L")
     filters = (ImageFilter.MinFilter(3), ImageFilter.MaxFilter(3))
-    least, most = (np.asarray(around.filter(rank)).astype(np.int64) for rank in filters)
-    by: np.ndarray[Any, np.dtype[np.int64]] = np.maximum(np.maximum(least - shown, shown - most), 0)
+    least, most = (np.asarray(around.filter(rank)).astype(np.int16) for rank in filters)
+    by: np.ndarray[Any, np.dtype[np.int16]] = np.maximum(np.maximum(least - shown, shown - most), 0)
     return by
 
 
@@ -296,7 +296,7 @@ def test_the_preview_is_the_print_pixel_by_pixel(piece: str) -> None:
             assert image_of(drawn.envelope).tobytes() == image_of(proof_envelope).tobytes()
 
 
-def test_the_plain_front_is_the_printed_one_and_no_empty_page() -> None:
+def test_the_plain_front_is_the_printed_one_and_spells_what_its_face_lacks() -> None:
     nobody = Copy(item_id=0, design=0, addressee=Addressee())
     for piece in PIECES:
         unsigned = design(piece, "", sender=SenderName(), return_address=ReturnAddress(), giftcard=None)
@@ -305,9 +305,6 @@ def test_the_plain_front_is_the_printed_one_and_no_empty_page() -> None:
     for piece in (*POSTCARDS, "notecard", "giftcard"):
         lines = [line.strip() for line in page_text(printed(piece).sheets, 0).split("\n")]
         assert lines[:2] == ["a note for you", "MAPLE & MAIN REALTY"]
-
-
-def test_a_capital_that_the_face_lacks_is_spelt_as_any_letter_is() -> None:
     plain = make_renderer().hands.plain
     assert ("ƒ" in plain, "Ƒ" in plain) == (True, False)
     signed = design("postcard-4x6", "Hi", sender=SenderName("Dana", "ƒloral & Co"))
@@ -320,7 +317,7 @@ def three_pages() -> bytes:
     return make_printable_pages(make_pdf(b"1 0 0 rg 50 50 m 300 700 l 500 100 l f ", pages=3)).data
 
 
-def test_additional_pages_follow_the_cover_of_every_letter(tmp_path: Path) -> None:
+def test_additional_pages_follow_the_cover_of_every_letter_and_are_numbered_in_its_preview(tmp_path: Path) -> None:
     for piece in ("letter", "windowlessletter"):
         files = compose_item(replace(look(piece), pages=three_pages()), [copy(1), copy(2)])
         assert files.page_ranges == [(1, 4), (5, 8)]
@@ -331,6 +328,12 @@ def test_additional_pages_follow_the_cover_of_every_letter(tmp_path: Path) -> No
         assert find_errors(files.sheets) == []
         assert not find_qpdf_errors(files.sheets, tmp_path)
         assert len(Pages(files.envelopes or b"")) == 2
+    letter = replace(look("letter"), pages=three_pages())
+    drawn = make_renderer().preview(letter, copy(), dpi=20)
+    assert list(drawn.sides) == ["cover", "page 2", "page 3", "page 4"]
+    assert RED in count_colors(image_of(drawn.sides["page 4"]))
+    alone = make_renderer().preview(replace(letter, pdf_only=True), copy(), dpi=20)
+    assert list(alone.sides) == ["address", "page 2", "page 3", "page 4"]
 
 
 def test_a_pdf_alone_needs_a_sheet_for_the_address_in_a_window_and_none_without() -> None:
@@ -348,15 +351,6 @@ def test_a_pdf_alone_needs_a_sheet_for_the_address_in_a_window_and_none_without(
     assert [page_text(files.sheets, page) for page in range(6)] == [""] * 6
     assert "JENNY SKINNER" in page_text(files.envelopes or b"", 1)
     assert make_renderer().find_misfits(replace(only, message="word " * 3000), [JENNY], qr=True).messages == {}
-
-
-def test_previews_of_a_letter_number_its_further_pages() -> None:
-    letter = replace(look("letter"), pages=three_pages())
-    drawn = make_renderer().preview(letter, copy(), dpi=20)
-    assert list(drawn.sides) == ["cover", "page 2", "page 3", "page 4"]
-    assert RED in count_colors(image_of(drawn.sides["page 4"]))
-    alone = make_renderer().preview(replace(letter, pdf_only=True), copy(), dpi=20)
-    assert list(alone.sides) == ["address", "page 2", "page 3", "page 4"]
 
 
 def test_pieces_of_all_kinds_share_one_batch() -> None:

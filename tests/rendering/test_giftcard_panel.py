@@ -121,12 +121,7 @@ def place_on_card(glyphs: list[Glyph], changes: str | None = None) -> Box:
     return Box(box.left - card.left, box.bottom - card.bottom, box.width, box.height)
 
 
-def test_an_amount_is_formatted_as_people_write_it() -> None:
-    amounts = {2500: "$25", 1250: "$12.50", 100_000: "$1,000", 5: "$0.05", 123_456: "$1,234.56"}
-    assert {cents: format_dollars(cents) for cents in amounts} == amounts
-
-
-def test_the_card_says_brand_amount_and_code_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_the_card_says_brand_amount_as_people_write_it_and_code_and_nothing_else(subtests: pytest.Subtests) -> None:
     for (name, card), base in product(CARDS.items(), (BASE, LONG_BASE)):
         with subtests.test(name, base=base):
             for number, code in enumerate(CODES):
@@ -136,6 +131,8 @@ def test_the_card_says_brand_amount_and_code_and_nothing_else(subtests: pytest.S
                 assert "".join(lines) == expected.replace(" ", "") + "".join(lines[-2:])
                 assert [(len(line), line.count("-")) for line in lines[-2:]] == [(15, 2), (15, 2)]
                 assert parse_claim("-".join(lines[-2:])) == code
+    amounts = {2500: "$25", 1250: "$12.50", 100_000: "$1,000", 5: "$0.05", 123_456: "$1,234.56"}
+    assert {cents: format_dollars(cents) for cents in amounts} == amounts
 
 
 @pytest.mark.parametrize("changes", [None, SMALL], ids=["usual", "small"])
@@ -218,15 +215,6 @@ def blank(sheet: Image.Image, area: Box) -> None:
     scale, left, bottom = DPI / INCH, panel().left + area.left, panel().bottom + area.bottom
     top, down = (round(sheet.height - edge * scale) for edge in (bottom + area.height, bottom))
     sheet.paste(WHITE, (round(left * scale), top, round((left + area.width) * scale), down))
-
-
-def test_a_piece_has_the_same_card_in_every_batch() -> None:
-    def sheets(codes: list[str]) -> bytes:
-        copies = [piece(code) for code in codes]
-        return renderer_for().compose({0: design("giftcard")}, copies, title="Gifts", made_at=MADE_AT).sheets
-
-    assert Pages(sheets([CODES[1]])).streams(1) == Pages(sheets(CODES)).streams(3)
-    assert sheets(CODES) == sheets(CODES)
 
 
 def test_what_is_printed_on_any_color_can_be_read() -> None:

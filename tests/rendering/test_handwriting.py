@@ -238,14 +238,3 @@ def test_a_message_that_grows_is_refused_in_good_time() -> None:
     found = make_renderer().find_misfits(design(message="%CUSTOM1% " * 500), [whom] * 3, qr=False)
     assert "far too many" in found.messages[0].message
     assert found.messages[0].overflow_lines > 1_000
-
-
-@pytest.mark.parametrize("hand", AI_HANDS)
-def test_one_piece_alone_takes_the_same_shapes_as_among_many(hand: int) -> None:
-    words = "Supercalifragilisticexpialidocious abracadabra, aaaa bbb a b a b! "
-    look = design("postcard-6x11", words * 3 + "Dear %CITY%", hand=hand, ink=INK)
-    copies = [copy(number, replace(JENNY, city=f"Town {number}")) for number in range(1, 31)]
-    among_many = Pages(compose_item(look, copies).sheets)
-    for place in (0, 13, 29):
-        alone = Pages(compose_item(look, [copies[place]]).sheets)
-        assert alone.written(1, INK) == among_many.written(2 * place + 1, INK)

@@ -269,7 +269,7 @@ def test_a_short_note_lies_in_the_optical_center_of_a_card(hand: int, subtests: 
                 assert checked
 
 
-def test_a_letter_begins_at_its_top_left_and_lines_are_flush_left() -> None:
+def test_a_letter_begins_at_its_top_left_as_notes_do_where_an_operator_wants_it_and_lines_are_flush_left() -> None:
     for piece in ("letter", "windowlessletter"):
         for box, ink in written_in(piece, HANDS[0], qr=True):
             assert box.top - ink.top < INCH / 8
@@ -280,6 +280,12 @@ def test_a_letter_begins_at_its_top_left_and_lines_are_flush_left() -> None:
         starts.setdefault(round(glyph.baseline), glyph.left)
     assert len(starts) == 3
     assert max(starts.values()) - min(starts.values()) < 0.1 * INCH
+    pieces = load_products(read_shipped_toml(), "[postcard-4x6.back]\nmessage_align = 'top'")
+    assert pieces["postcard-4x6"].message_side.message_align == "top"
+    renderers = (Renderer(make_renderer().hands, pieces, sandbox=DecoderSandbox()), make_renderer())
+    look = design(message="Hello!", ink=INK)
+    at_top, centered = (renderer.preview(look, copy(), dpi=50).sides["back"] for renderer in renderers)
+    assert at_top != centered
 
 
 def test_a_message_that_fills_its_box_stays_where_it_was() -> None:
@@ -294,12 +300,3 @@ def test_a_message_that_fills_its_box_stays_where_it_was() -> None:
                 unmoved += 1
                 assert one == other
         assert unmoved > 3, piece
-
-
-def test_an_operator_can_have_notes_begin_at_the_top() -> None:
-    pieces = load_products(read_shipped_toml(), "[postcard-4x6.back]\nmessage_align = 'top'")
-    assert pieces["postcard-4x6"].message_side.message_align == "top"
-    renderers = (Renderer(make_renderer().hands, pieces, sandbox=DecoderSandbox()), make_renderer())
-    look = design(message="Hello!", ink=INK)
-    at_top, centered = (renderer.preview(look, copy(), dpi=50).sides["back"] for renderer in renderers)
-    assert at_top != centered

@@ -90,12 +90,7 @@ def test_whatever_a_page_draws_with_comes_along(subtests: pytest.Subtests) -> No
     assert shown(drawn_letters).getpixel((120, 380)) == (0, 0, 0)
 
 
-def test_words_stay_words() -> None:
-    with pdfium.PdfDocument(composed(make_printable_pages(make_pdf(WORDS, change=with_font)).data)) as document:
-        assert document[0].get_textpage().get_text_bounded() == "abba"
-
-
-def test_what_pages_share_is_copied_once() -> None:
+def test_words_stay_words_and_what_pages_share_is_copied_once() -> None:
     def change(pdf: pikepdf.Pdf, page: Any) -> None:
         noise = np.random.default_rng(1).integers(0, 255, (100, 100, 3), dtype=np.uint8)
         shared = image(pdf, noise.tobytes(), 100, 100)
@@ -106,6 +101,8 @@ def test_what_pages_share_is_copied_once() -> None:
     assert made.count == 5
     assert len(made.data) < 40_000
     assert len(composed(made.data)) < 40_000
+    with pdfium.PdfDocument(composed(make_printable_pages(make_pdf(WORDS, change=with_font)).data)) as document:
+        assert document[0].get_textpage().get_text_bounded() == "abba"
 
 
 def test_default_colors_reach_everything_that_is_drawn() -> None:
@@ -194,7 +191,7 @@ def test_only_the_visible_part_is_printed_in_its_own_unit() -> None:
             make_printable_pages(make_pdf(change=with_entries(MediaBox=Array(senseless))))
 
 
-def test_a_font_that_is_used_and_not_embedded_makes_a_picture_of_its_page() -> None:
+def test_what_a_press_cannot_draw_makes_a_picture_of_its_page() -> None:
     def nested(pdf: pikepdf.Pdf) -> dict[str, Any]:
         inner = drawing(pdf, b"BT /F 9 Tf (a) Tj ET", Resources=Dictionary(Font=Dictionary(F=helvetica())))
         return {"XObject": Dictionary(P=drawing(pdf, b"/P Do", Resources=Dictionary(XObject=Dictionary(P=inner))))}
@@ -205,6 +202,12 @@ def test_a_font_that_is_used_and_not_embedded_makes_a_picture_of_its_page() -> N
     assert difference(shown(data), page_picture(data)) < 1
     assert notes_on(make_pdf(TRIANGLE, change=listed)) == (), "only listed"
     assert "Helvetica, which is not embedded" in notes_on(make_pdf(b"/P Do", change=with_resources(nested)))[0]
+    postscript = with_resources(lambda pdf: {"XObject": Dictionary(P=pdf.make_stream(b"showpage", Subtype=Name.PS))})
+    assert notes_on(make_pdf(b"/P Do", change=postscript)) == (REDRAWN + "PostScript.",)
+    mislabeled = with_resources(
+        lambda pdf: {"XObject": Dictionary(I=image(pdf, saved(QUARTERS, "JPEG"), 600, 400, Filter=Name.DCTDecode))}
+    )
+    assert notes_on(make_pdf(b"/I Do", change=mislabeled)) == (REDRAWN + "a damaged picture.",)
 
 
 def cmyk_resources(pdf: pikepdf.Pdf) -> dict[str, Any]:
@@ -277,12 +280,3 @@ def test_what_is_switched_off_is_not_printed() -> None:
 
     data = make_pdf(b"/P Do", change=share, pages=2)
     assert [shown(data, number).getextrema() for number in range(2)] == [((255, 255),) * 3] * 2
-
-
-def test_postscript_and_a_mislabeled_picture_make_a_picture_of_their_page() -> None:
-    postscript = with_resources(lambda pdf: {"XObject": Dictionary(P=pdf.make_stream(b"showpage", Subtype=Name.PS))})
-    assert notes_on(make_pdf(b"/P Do", change=postscript)) == (REDRAWN + "PostScript.",)
-    mislabeled = with_resources(
-        lambda pdf: {"XObject": Dictionary(I=image(pdf, saved(QUARTERS, "JPEG"), 600, 400, Filter=Name.DCTDecode))}
-    )
-    assert notes_on(make_pdf(b"/I Do", change=mislabeled)) == (REDRAWN + "a damaged picture.",)

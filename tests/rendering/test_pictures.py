@@ -59,7 +59,9 @@ def has_quarters(data: bytes) -> bool:
     return bool(np.abs(np.array(corners) - np.array([RED, BLUE, GREEN, RED])).max() < 25)
 
 
-def test_a_plain_picture_passes_unchanged(subtests: pytest.Subtests) -> None:
+def test_a_plain_picture_passes_unchanged_and_the_pixels_of_a_png_go_into_the_file_as_they_are(
+    subtests: pytest.Subtests,
+) -> None:
     for mode in ("RGB", "L"):
         for file_format, progressive in (("JPEG", False), ("JPEG", True), ("PNG", False)):
             with subtests.test(file_format, mode=mode, progressive=progressive):
@@ -68,9 +70,6 @@ def test_a_plain_picture_passes_unchanged(subtests: pytest.Subtests) -> None:
                 assert make_printable_picture(whole) == expected
     assert has_quarters(saved(QUARTERS, "JPEG", quality=95, subsampling=0))
     assert has_quarters(saved(QUARTERS, "PNG"))
-
-
-def test_the_pixels_of_a_plain_png_go_into_the_file_as_they_are() -> None:
     pixels = noise(40, 60, 3)
     whole = saved(Image.fromarray(pixels), "PNG")
     assert read_picture(whole).data in whole
@@ -133,7 +132,7 @@ def test_an_interlaced_picture_is_put_in_order_and_one_of_many_strips_keeps_ever
             assert np.array_equal(np.asarray(made.convert("L")), rows), mode
 
 
-def test_comments_and_further_frames_do_not_come_along() -> None:
+def test_comments_and_further_frames_do_not_come_along_and_the_same_picture_gives_the_same_bytes() -> None:
     notes, odd = PngImagePlugin.PngInfo(), PngImagePlugin.PngInfo()
     notes.add_text("Comment", "from whom it came", zip=True)
     chatty = with_chunk(saved(QUARTERS, "PNG", pnginfo=notes), b"acTL", struct.pack(">II", 2, 0))
@@ -142,14 +141,11 @@ def test_comments_and_further_frames_do_not_come_along() -> None:
     assert made.notes == ("The image is animated: its first picture is printed.",)
     odd.add_text("Raw profile type exif", "\nexif\n 4\nnot hexadecimal")
     assert make_printable_picture(saved(QUARTERS, "PNG", pnginfo=odd)).data == saved(QUARTERS, "PNG")
-
-
-def test_the_same_picture_gives_the_same_bytes() -> None:
     for whole in (plain("PNG", "RGBA"), plain("JPEG", "CMYK"), saved(QUARTERS.quantize(8), "PNG")):
         assert make_printable_picture(whole) == make_printable_picture(whole)
 
 
-def test_cmyk_becomes_rgb_by_its_own_profile_or_the_plain_formula() -> None:
+def test_cmyk_becomes_rgb_by_its_own_profile_or_the_plain_formula_and_odd_rgb_the_usual_one() -> None:
     made = make_printable_picture(plain("JPEG", "CMYK", color=(255, 0, 0, 0)))
     assert made.notes == ("The image was converted from CMYK to RGB without a color profile.",)
     assert is_near(middle(made.data), (0, 255, 255))
@@ -165,9 +161,6 @@ def test_cmyk_becomes_rgb_by_its_own_profile_or_the_plain_formula() -> None:
     assert red == green == blue
     assert 100 < red < 155
     assert read_picture(made.data).profile is None
-
-
-def test_a_jpeg_stored_as_rgb_is_rewritten_in_the_usual_way() -> None:
     rgb = saved(Image.new("RGB", (60, 40), RED), "JPEG", keep_rgb=True)
     made = make_printable_picture(rgb)
     assert made.data != rgb
@@ -177,7 +170,9 @@ def test_a_jpeg_stored_as_rgb_is_rewritten_in_the_usual_way() -> None:
 TURNS = ["FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_90", "TRANSVERSE", "ROTATE_270"]
 
 
-def test_a_turned_photograph_is_printed_upright(subtests: pytest.Subtests) -> None:
+def test_a_turned_photograph_is_printed_upright_and_art_of_another_shape_covers_the_whole_area(
+    subtests: pytest.Subtests,
+) -> None:
     for orientation in range(1, 9):
         stored = QUARTERS if orientation == 1 else QUARTERS.transpose(Image.Transpose[TURNS[orientation - 2]])
         exif = Image.Exif()
@@ -189,9 +184,6 @@ def test_a_turned_photograph_is_printed_upright(subtests: pytest.Subtests) -> No
                 assert has_quarters(data)
                 made = make_printable_picture(data)
                 assert (made.width, made.height) == (60, 40)
-
-
-def test_art_of_another_shape_covers_the_whole_area() -> None:
     assert set(printed(plain("JPEG", size=(20, 200))).get_flattened_data()) == {(0, 0, 0)}
 
 
@@ -279,7 +271,7 @@ def jpeg_of(marker: int, *frame: int) -> bytes:
     return b"\xff\xd8" + jpeg_segment(marker, bytes(frame)) + b"\xff\xda\0\x02"
 
 
-def test_what_cannot_be_printed_is_refused_with_the_reason(subtests: pytest.Subtests) -> None:
+def test_what_cannot_be_printed_is_refused_with_the_reason_and_never_composed(subtests: pytest.Subtests) -> None:
     png, jpeg, scanned = plain("PNG"), plain("JPEG"), saved(QUARTERS, "JPEG", progressive=True)
     second_frame = jpeg_segment(0xC0, bytes((8, 0, 40, 0, 60, 3, 1, 17, 0, 2, 17, 1, 3, 17, 1)))
     scan, checksum = scanned.rindex(b"\xff\xda"), png.index(b"IDAT") + 9
@@ -314,6 +306,9 @@ def test_what_cannot_be_printed_is_refused_with_the_reason(subtests: pytest.Subt
     for name, (data, reason) in cases.items():
         with subtests.test(name), pytest.raises(UnprintableImage, match=reason):
             make_printable_picture(data)
+    for unprepared in (plain("PNG", "RGBA"), plain("JPEG", "CMYK"), plain("GIF", "P")):
+        with pytest.raises(UnprintableImage):
+            read_picture(unprepared)
 
 
 def test_too_many_pixels_are_refused_before_they_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,12 +330,6 @@ def test_too_many_pixels_are_refused_before_they_are_decoded(monkeypatch: pytest
         "The image has 50000 x 50000 pixels; at most 60.0 million are accepted."
         " The largest sheet needs 5250 x 6750 at 600 dpi: make it smaller."
     )
-
-
-def test_what_is_not_printable_is_never_composed() -> None:
-    for unprepared in (plain("PNG", "RGBA"), plain("JPEG", "CMYK"), plain("GIF", "P")):
-        with pytest.raises(UnprintableImage):
-            read_picture(unprepared)
 
 
 def test_a_large_picture_is_flattened_without_further_copies_of_it() -> None:

@@ -120,14 +120,11 @@ def test_loops_stay_closed_and_open_letters_open(hand: Written) -> None:
         assert all(hole(take) < 10 for take in hand.of(letter)), letter
 
 
-def test_all_takes_of_a_letter_differ_visibly(hand: Written) -> None:
+def test_takes_differ_visibly_stay_close_to_the_letter_that_is_meant_and_are_of_one_pen(hand: Written) -> None:
     for letter in "aenotsrgABM":
         pictures = [pixels(take) for take in hand.of(letter)]
         for one, other in combinations(pictures, 2):
             assert (one ^ other).sum() > 0.12 * one.sum(), letter
-
-
-def test_takes_stay_close_to_the_letter_that_is_meant(hand: Written) -> None:
     for letter in "abdeghkmnpqwABEHKMRSW2358":
         source = Image.fromarray(pixels(hand.meant(letter)).astype(np.uint8) * 255)
         near = np.asarray(source.resize((60, 60), Image.Resampling.BOX)) > 0
@@ -135,10 +132,7 @@ def test_takes_stay_close_to_the_letter_that_is_meant(hand: Written) -> None:
             ink = Image.fromarray(pixels(take).astype(np.uint8) * 255)
             written = np.asarray(ink.resize((60, 60), Image.Resampling.BOX)) > 128
             assert (written & ~near).sum() <= 0.33 * written.sum(), letter
-
-
-def test_one_pen_writes_all_takes(hand: Written) -> None:
-    """The ink of a letter hardly changes from take to take, nor strays far from the source's."""
+    # The ink of a letter hardly changes from take to take, nor strays far from the source's.
     for letter in "aenotslk":
         areas = np.array([pixels(take).sum() for take in hand.of(letter)])
         assert areas.std() < 0.08 * areas.mean(), letter
@@ -180,20 +174,17 @@ def test_a_joined_hand_keeps_its_entries_and_exits_in_place() -> None:
     assert unrest(True, 180, 220) > 12
 
 
-def test_progress_is_reported_letter_by_letter() -> None:
-    shapes, progress = zeyada("ab").shapes, list[tuple[int, int]]()
-    how = {"amplitude": 1.0, "joined": False, "seed": 0}
-    make_takes(shapes, dict.fromkeys(shapes, 300.0), count=1, on_progress=lambda *done: progress.append(done), **how)  # type: ignore[arg-type]
-    assert progress == [(1, 2), (2, 2)]
-
-
-def test_nothing_comes_of_nothing_and_an_outline_without_any_area_is_left_alone() -> None:
+def test_progress_is_reported_and_an_outline_without_any_area_is_left_alone() -> None:
     assert alike_takes({}, 8) == {}
     assert alike_takes({"space": []}, 2) == {"space": [[], []]}
     hair = np.array([[[0, 0], [50, 0], [100, 0]], [[100, 0], [50, 0], [0, 0]]], float)
     point = np.zeros((1, 3, 2))
     takes = alike_takes(zeyada("a").shapes | {"hair": [hair], "point": [point]}, 2)
     assert (takes["hair"], takes["point"]) == ([[hair], [hair]], [[point], [point]])
+    shapes, progress = zeyada("ab").shapes, list[tuple[int, int]]()
+    how = {"amplitude": 1.0, "joined": False, "seed": 0}
+    make_takes(shapes, dict.fromkeys(shapes, 300.0), count=1, on_progress=lambda *done: progress.append(done), **how)  # type: ignore[arg-type]
+    assert progress == [(1, 2), (2, 2)]
 
 
 def bar(left: float, bottom: float, right: float, top: float) -> npt.NDArray[np.float64]:

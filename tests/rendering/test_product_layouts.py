@@ -1,18 +1,120 @@
-"""How templates are read and changed, and every rule that an operator's file is held to."""
+"""Every product's geometry, how its template is read and changed, and every rule that an operator's file is held to."""
 
 import pytest
 
-from quillpost.rendering.layout.models import ProductLayout
+from quillpost.rendering.layout.models import ProductLayout, Side, box_above_qr
 from quillpost.rendering.layout.templates import (
     InvalidProductTemplate,
     load_products,
     load_shipped_products,
     read_shipped_toml,
 )
-from quillpost.rendering.models import INCH
+from quillpost.rendering.models import INCH, Box
 from support.designs import PIECES, inches, message_box
 
-PLACES = ("message", "divider", "return_address", "indicia", "address", "barcode", "qr", "card", "opt_out")
+PLACES = ("message", "divider", "return_address", "indicia", "address", "barcode", "card", "opt_out")
+EVERY_SIDE = {f"{name}, {side.name}": side for name, piece in PIECES.items() for side in piece.all_sides}
+
+
+def box(*lengths: float) -> Box:
+    return Box(*(length * INCH for length in lengths))
+
+
+Sizes = dict[str, tuple[float, float]]
+CARD, SHEET, ENVELOPE = (8.5, 5.5), (8.5, 11), (9.5, 4.125)
+FOLDED: tuple[Sizes, Sizes] = ({"outside": CARD, "inside": CARD}, {"envelope": (5.75, 4.375)})
+SIZES: dict[str, tuple[Sizes, Sizes]] = {
+    "postcard-4x6": ({"front": (6, 4), "back": (6, 4)}, {}),
+    "postcard-6x9": ({"front": (9, 6), "back": (9, 6)}, {}),
+    "postcard-6x11": ({"front": (11, 6), "back": (11, 6)}, {}),
+    "magnacard": ({"front": (6, 4), "back": (6, 4)}, {}),
+    "letter": ({"cover": SHEET}, {"page": SHEET, "address": SHEET, "envelope": ENVELOPE}),
+    "windowlessletter": ({"cover": SHEET}, {"page": SHEET, "envelope": ENVELOPE}),
+    "notecard": FOLDED,
+    "giftcard": FOLDED,
+}
+
+
+def test_each_of_the_eight_pieces_has_its_sheets_at_their_finished_size() -> None:
+    def sizes(of: list[Side]) -> Sizes:
+        return {side.name: (side.trim.width / INCH, side.trim.height / INCH) for side in of}
+
+    assert list(PIECES) == list(SIZES)
+    for name, (sides, apart) in SIZES.items():
+        every = list(PIECES[name].all_sides)
+        assert sizes(list(PIECES[name].sides)) == sides
+        assert sizes(every[len(sides) :]) == apart
+        assert {side.bleed for side in every if side.name != "envelope"} == {INCH / 8}
+
+
+def test_an_ink_free_zone_holds_the_address_alone_and_handwriting_on_a_small_card_is_as_wide_as_it_allows() -> None:
+    zones = {"postcard-4x6": (2.4415, 3.2835), "postcard-6x9": (4.725, 4), "postcard-6x11": (6.725, 4)}
+    for piece, (left, width) in (zones | {"magnacard": zones["postcard-4x6"]}).items():
+        back = PIECES[piece].find_side("back")
+        (ink_free,) = back.ink_free
+        assert inches(ink_free) == pytest.approx((left, 0.25, width, 2.375), abs=1e-3)
+        met = [name for name in PLACES if (found := getattr(back, name)) and ink_free.overlaps(found)]
+        assert met == ["address", "barcode"]
+        assert back.address
+        assert ink_free.contains(back.address)
+        if piece in ("postcard-4x6", "magnacard"):
+            assert back.message
+            assert back.divider
+            assert back.message.left == INCH * 3 / 16
+            assert back.message.width > 2.15 * INCH
+            assert ink_free.left - back.divider.left < 0.05 * INCH
+            assert 0 < back.divider.left - back.message.right < 0.06 * INCH
+
+
+def test_envelopes_have_windows_or_are_addressed_by_hand() -> None:
+    envelope = PIECES["letter"].find_side("envelope")
+    assert [name for name in PLACES if getattr(envelope, name)] == ["indicia"]
+    assert [inches(window) for window in envelope.windows] == [(0.625, 0.75, 4.5, 1.625), (0.625, 2.667, 3.5, 1)]
+    assert envelope.ink_free == envelope.windows
+    handwritten = {name for name, side in EVERY_SIDE.items() if side.handwritten}
+    assert handwritten == {f"{piece}, envelope" for piece in ("windowlessletter", "notecard", "giftcard")}
+    assert [name for name, piece in PIECES.items() if piece.address_sheet] == ["letter"]
+    assert [name for name, piece in PIECES.items() if piece.extra] == ["letter", "windowlessletter"]
+
+
+def test_a_folded_card_has_its_art_and_words_on_the_right_panel_and_some_products_are_others_with_a_difference() -> (
+    None
+):
+    for piece in ("notecard", "giftcard"):
+        outside, inside = PIECES[piece].sides
+        panel = box(4.25, 0, 4.25, 5.5)
+        assert outside.preview_area == inside.preview_area == panel
+        assert (outside.art, inside.art) == ("front", "background")
+        assert inches(outside.art_area) == inches(inside.art_area) == (4.25, -0.125, 4.375, 5.75)
+        assert all(found is None or panel.contains(found) for found in (inside.message, inside.qr, inside.card))
+        assert dict(PIECES[piece].previews) == {"front": "outside", "back": "inside"}
+    inside = PIECES["giftcard"].find_side("inside")
+    assert inside.card
+    assert inside.message
+    assert inches(inside.card)[2:] == (3.375, 2.125)
+    assert inside.card.top < inside.message.bottom
+    assert PIECES["giftcard"].envelope == PIECES["notecard"].envelope
+    assert PIECES["giftcard"].find_side("outside") == PIECES["notecard"].find_side("outside")
+    assert PIECES["magnacard"].sides == PIECES["postcard-4x6"].sides
+    assert PIECES["magnacard"].stock == "magnet 20 mil" != PIECES["postcard-4x6"].stock
+
+
+def test_each_piece_has_one_side_for_the_message_which_ends_a_sixth_above_the_qr_code() -> None:
+    for piece in PIECES.values():
+        assert [side for side in piece.all_sides if side.message] == [piece.message_side]
+        assert piece.message_side.qr
+    back = PIECES["postcard-4x6"].find_side("back")
+    with_qr = message_box(back, qr=True)
+    assert with_qr
+    assert back.qr
+    assert back.message
+    assert (with_qr.bottom, with_qr.top) == pytest.approx((back.qr.top + INCH / 6, back.message.top))
+    assert message_box(back, qr=False) == back.message
+    beside, below = box_above_qr(box(1, 1, 3, 3), box(5, 1, 1, 1)), box_above_qr(box(1, 1, 3, 3), box(1, 1, 1, 1))
+    assert beside == box(1, 1, 3, 3)
+    assert below.height == pytest.approx((2 - 1 / 6) * INCH)
+
+
 BARE = """
 [card]
 title = "card"
@@ -37,17 +139,14 @@ def errors_of(overrides: str) -> list[str]:
     return caught.value.errors
 
 
-def test_shipped_pieces_are_read_once_for_each_operators_file() -> None:
+def test_shipped_pieces_are_read_once_for_each_operators_file_which_changes_what_it_names_and_nothing_else() -> None:
     assert load_shipped_products() is load_shipped_products()
     assert load_shipped_products("[letter]\nstock = 'vellum'")["letter"].stock == "vellum"
     assert load_shipped_products()["letter"].stock != "vellum"
-
-
-def test_an_override_changes_one_value_of_one_side_and_nothing_else() -> None:
     found = load_products(read_shipped_toml(), "[postcard-4x6.back]\nindicia = [4.6, 3.1, 1.1, 0.6]")
     back, before = found["postcard-4x6"].find_side("back"), PIECES["postcard-4x6"].find_side("back")
     assert inches(back.indicia) == (4.6, 3.1, 1.1, 0.6)
-    assert [name for name in PLACES if getattr(back, name) != getattr(before, name)] == ["indicia"]
+    assert [name for name in (*PLACES, "qr") if getattr(back, name) != getattr(before, name)] == ["indicia"]
     assert [name for name, piece in found.items() if piece != PIECES[name]] == ["postcard-4x6"]
 
 
@@ -222,6 +321,12 @@ UNPRINTABLE = {
         ("windows = [[0.625, 0.5, 4.5, 1.875], [0.625, 2.625, 3.5, 1]]", f"a window reaches into {ZONE}"),
         ("insert = [8.5, 4.2]", "the folded insert is larger than the envelope."),
         ("indicia = [3.8, 3, 1, 0.6]", f"the indicia {INK_FREE}"),
+        # What is wrong on the letter's cover with these changes of its envelope:
+        (
+            "windows = [[0.625, 1.425, 4, 1], [0.625, 2.75, 3.25, 0.875]]",
+            f"letter, cover: no window shows the whole address and barcode {SLIDES}",
+        ),
+        ("insert = [8, 3.6667]", "letter, cover: the insert of the envelope must be as wide as the sheet."),
     ],
     "windowlessletter.envelope": [
         ("windows = [[3.5, 2.8, 2, 1]]", "insert is missing, the size of the folded sheet behind the windows."),
@@ -241,22 +346,14 @@ UNPRINTABLE = {
         ("card = [4.6875, 0.42, 2.4, 1.5]", "the gift card is too small; it needs at least 2.5 by 1.6 in."),
     ],
 }
-ON_THE_COVER = {
-    "windows = [[0.625, 1.425, 4, 1], [0.625, 2.75, 3.25, 0.875]]": f"no window shows the whole address and barcode"
-    f" {SLIDES}",
-    "insert = [8, 3.6667]": "the insert of the envelope must be as wide as the sheet.",
-}
-"""What is wrong on the letter's cover with these changes of its envelope."""
 
 
 def test_a_template_that_cannot_be_printed_is_refused_by_name(subtests: pytest.Subtests) -> None:
     for side, cases in UNPRINTABLE.items():
         for overrides, error in cases:
             with subtests.test(side, overrides=overrides):
-                assert f"{side.replace('.', ', ')}: {error}" in errors_of(f"[{side}]\n{overrides}")
-    for overrides, error in ON_THE_COVER.items():
-        with subtests.test("letter.envelope", overrides=overrides):
-            assert f"letter, cover: {error}" in errors_of(f"[letter.envelope]\n{overrides}")
+                sentence = error if error.startswith("letter, cover") else f"{side.replace('.', ', ')}: {error}"
+                assert sentence in errors_of(f"[{side}]\n{overrides}")
 
 
 def test_a_tighter_fold_takes_smaller_windows() -> None:
