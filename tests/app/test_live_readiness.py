@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from quillpost.app import bootstrap
 from quillpost.app.environments import TEST_INDICIA, Readiness, check_live_readiness
 from quillpost.core.settings import Settings
@@ -27,57 +25,41 @@ def ready(**chosen: object) -> Readiness:
     return check_live_readiness(settings, bootstrap.build_renderer(settings))
 
 
-def test_with_everything_set_there_is_no_gap() -> None:
+def test_what_is_missing_is_reported_as_a_gap() -> None:
     assert ready() == Readiness(
         gaps=(), indicia={"first": ("FIRST-CLASS", "PERMIT 1"), "standard": ("PRSRT STD", "PERMIT 1")}
     )
-
-
-def test_a_missing_print_partner_is_reported_as_a_gap() -> None:
     assert ready(print_partner=None).gaps == ("QUILLPOST_PRINT_PARTNER is not set: nobody prints.",)
-
-
-def test_without_a_mailer_id_there_is_no_barcode() -> None:
     assert ready(mailer_id=None).gaps == ("QUILLPOST_MAILER_ID is not set: no barcode can be printed.",)
 
 
 # The postage mark
 
 
-@pytest.mark.parametrize("nothing", [None, "", " ", "|", " | ", "\t", "\n|\n"])
-def test_a_postage_mark_of_nothing_is_none(nothing: str | None) -> None:
-    assert ready(permit_first=nothing).gaps == ("QUILLPOST_PERMIT_FIRST is not set: no postage mark for first class.",)
-    assert ready(permit_standard=nothing).gaps == (
-        "QUILLPOST_PERMIT_STANDARD is not set: no postage mark for standard mail.",
-    )
+def test_a_postage_mark_of_nothing_is_none() -> None:
+    no_mark = "is not set: no postage mark for"
+    for nothing in (None, "", " ", "|", " | ", "\t", "\n|\n"):
+        assert ready(permit_first=nothing).gaps == (f"QUILLPOST_PERMIT_FIRST {no_mark} first class.",)
+        assert ready(permit_standard=nothing).gaps == (f"QUILLPOST_PERMIT_STANDARD {no_mark} standard mail.",)
 
 
-def test_a_postage_mark_that_does_not_fit_is_a_gap_and_is_not_used() -> None:
+def test_a_postage_mark_that_does_not_fit_where_the_templates_have_it_is_a_gap_and_is_not_used(tmp_path: Path) -> None:
     found = ready(permit_first=EIGHT_LINES)
     assert found.gaps == (TOO_LONG,)
     assert found.indicia == {"first": ("",), "standard": ("PRSRT STD", "PERMIT 1")}
     assert ready(permit_first="|".join("ABCDEFG")).gaps == ()
-
-
-def test_the_mark_of_standard_mail_must_fit_as_well() -> None:
     [gap] = ready(permit_standard="PRSRT STD U.S. POSTAGE PAID " * 40).gaps
     assert gap.startswith("QUILLPOST_PERMIT_STANDARD is too long")
     assert all(piece in gap for piece in ("4x6 postcard", "windowed letter", "notecard", "gift card"))
-
-
-def test_it_must_fit_where_the_operators_templates_have_it(tmp_path: Path) -> None:
     file = tmp_path / "press.toml"
     file.write_text("[postcard-4x6.back]\nindicia = [5.0, 3.2, 0.6, 0.35]\n")
     [gap] = ready(templates=file, permit_first="A|B|C|D").gaps
     assert gap == "QUILLPOST_PERMIT_FIRST is too long for its place on 4x6 postcard: shorten its lines."
 
 
-def test_testing_mode_has_its_own_mark(build: Build) -> None:
-    environment = build(**LIVE_SETTINGS | {"permit_first": EIGHT_LINES}).environments["test"]
-    assert (environment.gaps, set(environment.indicia.values())) == ((), {TEST_INDICIA})
-
-
-def test_a_mark_that_does_not_fit_pauses_orders_and_fails_no_piece(build: Build, clock: Clock) -> None:
+def test_a_mark_that_does_not_fit_pauses_orders_and_fails_no_piece_and_testing_has_its_own_mark(
+    build: Build, clock: Clock
+) -> None:
     container = build(**LIVE_SETTINGS | {"permit_first": EIGHT_LINES})
     order = create_order(container, open_account(container, mode="live"))
     sweep_due_orders(container, clock)
@@ -85,6 +67,8 @@ def test_a_mark_that_does_not_fit_pauses_orders_and_fails_no_piece(build: Build,
         row = order_row(tx, order)
         assert (row.status, row.hold_reasons) == ("paused", [TOO_LONG])
         assert [item.status for item in item_rows(tx, order)] == ["Processing"]
+    environment = container.environments["test"]
+    assert (environment.gaps, set(environment.indicia.values())) == ((), {TEST_INDICIA})
 
 
 def test_a_batch_that_was_made_before_waits_for_a_mark_that_fits(build: Build, clock: Clock) -> None:
@@ -109,45 +93,21 @@ def test_a_batch_that_was_made_before_waits_for_a_mark_that_fits(build: Build, c
 # The address that QR codes point to
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "https://mail.example.com",
-        "https://mail.example.com/",
-        "https://mail.example.com:8443",
-        "https://example.com/mail",
-        "https://93.184.216.34",
-        "https://[2606:4700::1111]",
-    ],
-)
-def test_codes_may_point_to_what_everyone_can_reach(address: str) -> None:
-    assert ready(base_url=address).gaps == ()
+REACHED_BY_ALL = [
+    "https://mail.example.com", "https://mail.example.com/", "https://mail.example.com:8443",
+    "https://example.com/mail", "https://93.184.216.34", "https://[2606:4700::1111]",
+]  # fmt: skip
+REACHED_BY_FEW = [
+    None, "", "http://mail.example.com", "https://", "https:///mail", "https://localhost", "https://localhost.",
+    "https://mail.localhost:8025", "https://mail", "https://127.0.0.1", "https://10.0.0.1",
+    "https://192.168.1.20:8025", "https://[::1]", "https://[fd00::1]", "https://mail.example.com:port",
+    "https://someone:hush@mail.example.com", "https://mail.example .com",
+    # What follows the address would be no path any more.
+    "https://mail.example.com?from=paper", "https://mail.example.com/#",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        None,
-        "",
-        "http://mail.example.com",
-        "https://",
-        "https:///mail",
-        "https://localhost",
-        "https://localhost.",
-        "https://mail.localhost:8025",
-        "https://mail",
-        "https://127.0.0.1",
-        "https://10.0.0.1",
-        "https://192.168.1.20:8025",
-        "https://[::1]",
-        "https://[fd00::1]",
-        "https://mail.example.com:port",
-        "https://someone:hush@mail.example.com",
-        "https://mail.example .com",
-        # What follows the address would be no path any more.
-        "https://mail.example.com?from=paper",
-        "https://mail.example.com/#",
-    ],
-)
-def test_codes_may_not_point_to_what_few_can_reach(address: str | None) -> None:
-    assert ready(base_url=address).gaps == (NOT_PUBLIC,)
+def test_codes_may_point_only_to_what_everyone_can_reach() -> None:
+    assert {address: ready(base_url=address).gaps for address in REACHED_BY_ALL} == dict.fromkeys(REACHED_BY_ALL, ())
+    gap = (NOT_PUBLIC,)
+    assert {address: ready(base_url=address).gaps for address in REACHED_BY_FEW} == dict.fromkeys(REACHED_BY_FEW, gap)
