@@ -82,22 +82,23 @@ def test_no_package_registry_is_named_in_the_repository() -> None:
     assert [str(file) for file in files if file.is_file() and hosts.search(file.read_bytes())] == []
 
 
-@pytest.mark.parametrize("file", LOCKED, ids=lambda file: file.name)
-def test_every_locked_package_carries_hashes_and_no_address(file: Path) -> None:
-    text = file.read_text()
-    pins = re.split(r"^(?=\S+==)", text, flags=re.M)[1:]
-    assert pins
-    assert [pin.split()[0] for pin in pins if "--hash=sha256:" not in pin] == []
-    assert "://" not in text
-    assert "--index" not in text
-    assert "--find-links" not in text
+ONLY_A_WHEEL = "fontpkg-"
+"""Typefaces as packages: each is one wheel that fits everywhere."""
 
 
-def test_each_environment_has_its_lock_file() -> None:
+def test_each_environment_has_a_lock_with_the_hashes_of_every_file_and_no_address() -> None:
+    """One hash is one wheel, which fits one kind of machine; everywhere else the installation fails."""
     assert {file.name for file in LOCKED} >= {"run.txt", "dev.txt", "s3.txt", "uv.txt", "build.txt"}
+    for file in LOCKED:
+        text = file.read_text()
+        pinned = re.findall(r"^(\S+)==.*\n((?:    --hash=sha256:.*\n)+)", text, re.MULTILINE)
+        assert len(pinned) == len(re.findall(r"^\S+==", text, re.MULTILINE)) > 0, file.name
+        single = [name for name, hashes in pinned if hashes.count("--hash") < 2]
+        assert [name for name in single if not name.startswith(ONLY_A_WHEEL)] == [], file.name
+        assert [words for words in ("://", "--index", "--find-links") if words in text] == [], file.name
 
 
-def test_the_settings_of_pip_are_passed_to_uv(
+def test_the_settings_of_pip_are_passed_to_uv_and_those_made_for_uv_itself_stay(
     package_index: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "pip.conf").write_text(
@@ -108,10 +109,6 @@ def test_the_settings_of_pip_are_passed_to_uv(
     assert variables["UV_FIND_LINKS"] == "/one,/two"
     monkeypatch.setenv("PIP_INDEX_URL", "https://nearer.test/simple")
     assert package_index.variables_for_uv()["UV_DEFAULT_INDEX"] == "https://nearer.test/simple"
-
-
-def test_settings_made_for_uv_itself_stay(package_index: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.test/simple")
     monkeypatch.setenv("UV_INDEX_URL", "https://other.test/simple")
     assert "UV_DEFAULT_INDEX" not in package_index.variables_for_uv()
 
@@ -119,6 +116,8 @@ def test_settings_made_for_uv_itself_stay(package_index: ModuleType, monkeypatch
 def test_a_file_is_fetched_from_the_named_index(
     package_index: ModuleType, index: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(OSError, match="no package index is named"):
+        package_index.fetch("pip", "pip-1.0-py3-none-any.whl")
     monkeypatch.setenv("PIP_INDEX_URL", index)
     assert package_index.fetch("pip", "pip-1.0-py3-none-any.whl") == b"a wheel"
     assert package_index.fetch("pip", "pip-1.1.zip") == b"an archive"
@@ -126,33 +125,12 @@ def test_a_file_is_fetched_from_the_named_index(
         package_index.fetch("pip", "pip-2.0-py3-none-any.whl")
 
 
-def test_without_a_named_index_nothing_is_fetched(package_index: ModuleType) -> None:
-    with pytest.raises(OSError, match="no package index is named"):
-        package_index.fetch("pip", "pip-1.0-py3-none-any.whl")
-
-
-@pytest.mark.parametrize("is_pinned", [True, False])
 def test_a_fetched_pip_is_used_only_if_its_hash_is_pinned(
-    package_index: ModuleType, index: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_pinned: bool
+    package_index: ModuleType, index: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", index)
-    digest = hashlib.sha256(b"a wheel" if is_pinned else b"another wheel").hexdigest()
-    pins = tmp_path / "pins.txt"
-    pins.write_text(f"pip==1.0 \\\n    --hash=sha256:{digest}\n    # via us\n")
     first_installer = importlib.import_module("first_installer")
-    wheel = tmp_path / "pip-1.0-py3-none-any.whl"
-    ways = list(first_installer._pip_from_the_index(pins, tmp_path))
-    assert ways == ([[sys.executable, str(wheel / "pip"), "install"]] if is_pinned else [])
-
-
-ONLY_A_WHEEL = "fontpkg-"
-"""Typefaces as packages: each is one wheel that fits everywhere."""
-
-
-@pytest.mark.parametrize("locked", LOCKED, ids=lambda file: file.name)
-def test_a_lock_has_the_hashes_of_every_file_of_a_package(locked: Path) -> None:
-    """One hash is one wheel, which fits one kind of machine; everywhere else the installation fails."""
-    pinned = re.findall(r"^(\S+)==.*\n((?:    --hash=.*\n)+)", locked.read_text(), re.MULTILINE)
-    assert pinned
-    single = [name for name, hashes in pinned if hashes.count("--hash") < 2]
-    assert [name for name in single if not name.startswith(ONLY_A_WHEEL)] == []
+    pins, wheel = tmp_path / "pins.txt", tmp_path / "pip-1.0-py3-none-any.whl"
+    for pinned, ways in ((b"another wheel", []), (b"a wheel", [[sys.executable, str(wheel / "pip"), "install"]])):
+        pins.write_text(f"pip==1.0 \\\n    --hash=sha256:{hashlib.sha256(pinned).hexdigest()}\n    # via us\n")
+        assert list(first_installer._pip_from_the_index(pins, tmp_path)) == ways

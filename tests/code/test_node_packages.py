@@ -5,9 +5,9 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+from node_packages import NodePackages
 
 from quillpost.rendering.handwriting.models import STYLES
 
@@ -22,18 +22,18 @@ def no_npm() -> list[str]:
 
 
 @pytest.fixture
-def node_packages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    return importlib.import_module("node_packages")
-
-
-@pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "checkout"
     (folder / ".tools").mkdir(parents=True)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(ROOT / name, folder)
     return folder
+
+
+@pytest.fixture
+def packages(checkout: Path) -> NodePackages:
+    """Of the checkout, where npm is not to be had."""
+    return NodePackages(checkout, checkout / ".tools", no_npm)
 
 
 @pytest.fixture
@@ -59,11 +59,10 @@ def calls(checkout: Path) -> int:
     return (checkout / "calls").read_text().count("x")
 
 
-def test_npm_installs_what_is_locked_once_and_runs_no_scripts(
-    node_packages: ModuleType, checkout: Path, programs: Path
+def test_npm_installs_what_is_locked_once_and_what_has_changed_again_and_runs_no_scripts(
+    packages: NodePackages, checkout: Path, programs: Path
 ) -> None:
     put_npm(programs, NPM_THAT_INSTALLS)
-    packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
     assert packages.are_missing()
     packages.install()
     packages.install()
@@ -72,12 +71,6 @@ def test_npm_installs_what_is_locked_once_and_runs_no_scripts(
     arguments = (checkout / "asked").read_text().split()
     assert arguments[0] == "ci"
     assert {"--ignore-scripts", "--no-audit", "--no-fund"} <= set(arguments)
-
-
-def test_a_changed_lock_is_installed_again(node_packages: ModuleType, checkout: Path, programs: Path) -> None:
-    put_npm(programs, NPM_THAT_INSTALLS)
-    packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
-    packages.install()
     with (checkout / "package-lock.json").open("a") as lock:
         lock.write("\n")
     assert packages.are_missing()
@@ -85,10 +78,9 @@ def test_a_changed_lock_is_installed_again(node_packages: ModuleType, checkout: 
     assert calls(checkout) == 2
 
 
-def test_without_any_npm_one_sentence_says_what_is_missing(
-    node_packages: ModuleType, checkout: Path, programs: Path, capsys: pytest.CaptureFixture[str]
+def test_without_any_npm_one_sentence_says_what_is_missing_and_one_that_appears_is_used_at_once(
+    packages: NodePackages, checkout: Path, programs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
     packages.install()
     packages.install()
     output = capsys.readouterr().out
@@ -97,21 +89,15 @@ def test_without_any_npm_one_sentence_says_what_is_missing(
     assert "the index is far" in output
     assert "Pages are without their scripts" in output
     assert [style.name for style in STYLES if style.source.is_from_npm and style.name not in output] == []
-
-
-def test_npm_that_appears_is_used_at_once(node_packages: ModuleType, checkout: Path, programs: Path) -> None:
-    packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
-    packages.install()
     assert not packages.are_missing()
     put_npm(programs, NPM_THAT_INSTALLS)
     assert packages.are_missing()
 
 
 def test_a_failed_install_is_reported_and_not_repeated_within_the_hour(
-    node_packages: ModuleType, checkout: Path, programs: Path, capsys: pytest.CaptureFixture[str]
+    packages: NodePackages, checkout: Path, programs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_npm(programs, NPM_THAT_FAILS)
-    packages = node_packages.NodePackages(checkout, checkout / ".tools", no_npm)
     packages.install()
     packages.install()
     assert calls(checkout) == 1
@@ -121,10 +107,10 @@ def test_a_failed_install_is_reported_and_not_repeated_within_the_hour(
     assert packages.are_missing()
 
 
-def test_without_an_npm_ours_is_used(node_packages: ModuleType, checkout: Path, programs: Path) -> None:
+def test_without_an_npm_ours_is_used(checkout: Path, programs: Path) -> None:
     put_npm(programs, NPM_THAT_INSTALLS)
     ours = (programs / "npm").rename(programs / "our-npm")
-    packages = node_packages.NodePackages(checkout, checkout / ".tools", lambda: [str(ours), "cli"])
+    packages = NodePackages(checkout, checkout / ".tools", lambda: [str(ours), "cli"])
     packages.install()
     assert not packages.are_missing()
     assert (checkout / "asked").read_text().split()[:2] == ["cli", "ci"]

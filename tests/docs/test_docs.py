@@ -69,8 +69,8 @@ DOCUMENTED: dict[str, tuple[str, Iterable[str]]] = {
 
 
 def test_what_one_can_meet_is_documented() -> None:
-    for text, wanted in DOCUMENTED.values():
-        names = list(wanted)
+    for text, named in DOCUMENTED.values():
+        names = list(named)
         assert [name for name in names if name not in text] == []
         assert names
     table = PEOPLE.partition("| act |")[2]
@@ -134,7 +134,7 @@ def test_pages_are_documented_senders_in_one_place_and_the_print_rooms_in_anothe
     assert {path for path in documented(OPERATE) if path.startswith("/print-room")} <= pages
 
 
-def test_every_page_of_people_who_sign_in_is_documented(http: TestClient) -> None:
+def test_every_page_around_the_sign_in_is_documented(http: TestClient) -> None:
     """What lies under a page (its forms, and the pages of single things) belongs to that page."""
     app: Any = http.app
     paths = {route.path for route in app.routes if getattr(route, "path", "").startswith(SIGN_IN_PAGES)}
