@@ -1,7 +1,5 @@
 """Reads the Intelligent Mail barcode from pixels, by the standard alone (USPS-B-3200)."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,17 +23,9 @@ class Unreadable(Exception):
     """There is no barcode, or not a valid one."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    letters: str
-    tracking: str
-    routing: str
-
-
-def read_bars(grey: NDArray[np.uint8], *, dpi: float) -> Reading:
-    """The barcode in a picture that shows nothing else; dark is ink."""
-    letters = _letters(grey, dpi)
-    return Reading(letters, *decode(letters))
+def read_bars(grey: NDArray[np.uint8], *, dpi: float) -> tuple[str, str]:
+    """Tracking and routing from the barcode in a picture that shows nothing else; dark is ink."""
+    return decode(_letters(grey, dpi))
 
 
 def decode(letters: str) -> tuple[str, str]:

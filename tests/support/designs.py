@@ -45,14 +45,8 @@ MESSAGE = (
     " home like yours. Call or text me any time!\nWarmly, %YOUR_NAME%"
 )
 SHORT_MESSAGE = "Hi %FIRST_NAME|there%,\nTwo of your neighbors sold in under ten days!\nWarmly, %YOUR_NAME%"
-JENNY = Addressee(
-    name="JENNY SKINNER",
-    company="Skinner & Söhne",
-    address="8380 Harmon Underpass",
-    city="Port Stevenbury",
-    province="SD",
-    postal_code="98227-5874",
-)
+STREET, TOWN = "8380 Harmon Underpass", "Port Stevenbury"
+JENNY = Addressee("JENNY SKINNER", "Skinner & Söhne", STREET, None, TOWN, "SD", "98227-5874")
 TRACKING = "00270123456000000017"
 ROUTING = "98227587412"
 QR_URL = "https://q.example.com/s/AbC123"
@@ -66,11 +60,8 @@ MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 @cache
 def make_renderer() -> Renderer:
     """With the hands that every installation has, kept where all tests find them."""
-    return Renderer(
-        Hands(FontSources(None), FaceFolder(Path(os.environ["QUILLPOST_FACES_FOLDER"]))),
-        PIECES,
-        sandbox=DecoderSandbox(),
-    )
+    faces = FaceFolder(Path(os.environ["QUILLPOST_FACES_FOLDER"]))
+    return Renderer(Hands(FontSources(None), faces), PIECES, sandbox=DecoderSandbox())
 
 
 def design(piece: str = "postcard-4x6", message: str = MESSAGE, **changes: Any) -> Design:
@@ -135,15 +126,9 @@ def full_sheet(pdf: bytes, page: int, dpi: int) -> Image.Image:
 
 def cropped(picture: Image.Image, box: Box, dpi: int) -> Image.Image:
     """The part of a page's picture inside the box, which is in points from the lower left."""
-    scale = dpi / INCH
-    return picture.crop(
-        (
-            round(box.left * scale),
-            round(picture.height - box.top * scale),
-            round(box.right * scale),
-            round(picture.height - box.bottom * scale),
-        )
-    )
+    left, right = (round(edge * dpi / INCH) for edge in (box.left, box.right))
+    top, bottom = (round(picture.height - edge * dpi / INCH) for edge in (box.top, box.bottom))
+    return picture.crop((left, top, right, bottom))
 
 
 def ring(box: Box, width: float) -> list[Box]:

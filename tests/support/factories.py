@@ -23,8 +23,6 @@ Build = Callable[..., Container]
 """Makes parts with other settings than usual: the fixture `build`."""
 
 CHANGES_WITH_EVERY_CALL = {"idempotency_keys", "rate_windows", "tokens"}
-
-
 GIFT: dict[str, Any] = {"giftcard_brand": "brindlewick", "giftcard_amount": 2_500}
 """A card that the shipped catalogue has."""
 
@@ -85,51 +83,33 @@ def make_account(
     return Account(account_id, token, http)
 
 
-def make_operator(
-    container: Container,
-    http: TestClient,
-    email: str = "operator@example.com",
-    *,
-    mode: str = "test",
-    scopes: list[str] | None = None,
-) -> Account:
+def make_operator(container: Container, http: TestClient, email: str = "operator@example.com", **how: Any) -> Account:
     """Someone who runs the service."""
-    made = make_account(container, http, email, mode=mode, scopes=scopes)
+    made = make_account(container, http, email, **how)
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == made.id).values(is_operator=True))
     return made
 
 
 def make_sub_account(container: Container, owner: Account, title: str = "Branch", **columns: Any) -> int:
+    now = container.clock()
+    usual = {"branding": {}, "backgrounds": {}, "created_at": now, "updated_at": now}
+    made = sa.insert(sub_accounts).values(account_id=owner.id, title=title, **usual | columns)
     with container.db.system_transaction() as tx:
-        made = tx.execute(
-            sa.insert(sub_accounts)
-            .values(
-                account_id=owner.id,
-                title=title,
-                created_at=container.clock(),
-                updated_at=container.clock(),
-                **{"branding": {}, "backgrounds": {}} | columns,
-            )
-            .returning(sub_accounts.c.id)
-        )
-        return int(made.scalar_one())
+        return int(tx.execute(made.returning(sub_accounts.c.id)).scalar_one())
 
 
-def make_teammate(container: Container, owner: Account, sub_account_id: int, mode: str = "test") -> Account:
+def make_teammate(container: Container, owner: Account, sub_account_id: int | None, mode: str = "test") -> Account:
     """Of the same account, but limited to one sub account."""
     with container.db.system_transaction() as tx:
-        token = insert_token(
-            tx, owner.id, mode=mode, name="teammate", sub_account_id=sub_account_id, now=container.clock()
-        )[1]
+        known: dict[str, Any] = {"mode": mode, "name": "teammate", "sub_account_id": sub_account_id}
+        token = insert_token(tx, owner.id, now=container.clock(), **known)[1]
     return Account(owner.id, token, owner.http, sub_account_id)
 
 
 def make_live(container: Container, owner: Account) -> Account:
     """The same account in the mode that sends real mail."""
-    with container.db.system_transaction() as tx:
-        token = insert_token(tx, owner.id, mode="live", name="live", now=container.clock())[1]
-    return Account(owner.id, token, owner.http)
+    return make_teammate(container, owner, None, mode="live")
 
 
 def without_readiness_warning(warnings: Iterable[str]) -> list[str]:
@@ -139,14 +119,8 @@ def without_readiness_warning(warnings: Iterable[str]) -> list[str]:
 
 def make_inline_recipient(**changes: Unpack[InlineRecipient]) -> InlineRecipient:
     """Someone as our client has them."""
-    jane: InlineRecipient = {
-        "name": "Jane Doe",
-        "address": "12 Main St",
-        "city": "Austin",
-        "province": "TX",
-        "postal_code": "78701",
-    }
-    return {**jane, **changes}
+    jane: InlineRecipient = {"name": "Jane Doe", "address": "12 Main St", "city": "Austin"}
+    return {**jane, "province": "TX", "postal_code": "78701", **changes}
 
 
 def make_inline_recipients(how_many: int) -> list[InlineRecipient]:
@@ -181,6 +155,16 @@ def run_jobs_for(container: Container, clock: Clock, *, seconds: int) -> None:
         run_due_jobs(container)
 
 
+TAKE_JOB = sa.text(
+    """
+    update procrastinate_jobs set status = 'doing' where id = (
+        select id from procrastinate_jobs
+         where status = 'todo' and coalesce(scheduled_at, :now) <= :now order by id limit 1)
+    returning id, task_name, args
+    """
+)
+
+
 def run_due_jobs(container: Container) -> None:
     """Run every job whose time has come by the test's clock, and those that these book."""
     rows_of_others = getattr(container.db, "has_rows_of_other_tests", False)
@@ -188,16 +172,7 @@ def run_due_jobs(container: Container) -> None:
     tasks = {task.name: task for task in app_tasks.build_tasks(container)}
     while True:
         with container.db.system_transaction() as tx:
-            job = tx.execute(
-                sa.text(
-                    """update procrastinate_jobs set status = 'doing' where id = (
-                           select id from procrastinate_jobs
-                            where status = 'todo' and coalesce(scheduled_at, :now) <= :now
-                            order by id limit 1)
-                       returning id, task_name, args"""
-                ),
-                {"now": container.clock()},
-            ).first()
+            job = tx.execute(TAKE_JOB, {"now": container.clock()}).first()
         if job is None:
             return
         tasks[job.task_name].run(**job.args)

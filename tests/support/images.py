@@ -128,17 +128,7 @@ def cmyk_profile(lab_of_corners: Sequence[tuple[int, int, int]]) -> bytes:
     name = b"desc" + bytes(4) + struct.pack(">I", 6) + b"Press\0" + bytes(78)
     name += bytes(-len(name) % 4)
     tags = struct.pack(">I4sII4sII", 2, b"A2B0", 156, len(lut), b"desc", 156 + len(lut), len(name))
-    head = struct.pack(
-        ">I4sI4s4s4s12s4s4s",
-        156 + len(lut) + len(name),
-        bytes(4),
-        0x02400000,
-        b"prtr",
-        b"CMYK",
-        b"Lab ",
-        bytes(12),
-        b"acsp",
-        bytes(4),
-    )
+    kinds = (b"prtr", b"CMYK", b"Lab ", bytes(12), b"acsp", bytes(4))
+    head = struct.pack(">I4sI4s4s4s12s4s4s", 156 + len(lut) + len(name), bytes(4), 0x02400000, *kinds)
     illuminant = struct.pack(">3i", 0xF6D6, 0x10000, 0xD32D)
     return head + bytes(68 - len(head)) + illuminant + bytes(48) + tags + lut + name

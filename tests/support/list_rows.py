@@ -27,30 +27,17 @@ CENTS = 109
 
 
 def make_list(
-    container: Container,
-    caller: Caller,
-    whom: Sequence[dict[str, Any]] = (),
-    *,
-    sub_account_id: int | None = None,
-    suppresses: bool = False,
-) -> int:
+    container: Container, caller: Caller, whom: Sequence[dict[str, Any]] = (), *,
+    sub_account_id: int | None = None, suppresses: bool = False,
+) -> int:  # fmt: skip
     """A list of these people, in their order."""
     now = container.clock()
-    owner = {"account_id": caller.account_id, "sub_account_id": sub_account_id}
+    made = sa.insert(mailing_lists).values(
+        account_id=caller.account_id, sub_account_id=sub_account_id, type="manual", description="People",
+        is_suppression_list=suppresses, created_at=now, updated_at=now,
+    )  # fmt: skip
     with container.db.system_transaction() as tx:
-        made = tx.execute(
-            sa.insert(mailing_lists)
-            .values(
-                **owner,
-                type="manual",
-                description="People",
-                is_suppression_list=suppresses,
-                created_at=now,
-                updated_at=now,
-            )
-            .returning(mailing_lists.c.id)
-        )
-        list_id = int(made.scalar_one())
+        list_id = int(tx.execute(made.returning(mailing_lists.c.id)).scalar_one())
     add_people(container, list_id, whom)
     return list_id
 
@@ -87,16 +74,10 @@ def recipient_columns(row: dict[str, Any]) -> dict[str, Any]:
 def audience_criteria(container: Container, caller: Caller, *list_ids: int, **changes: Any) -> AudienceCriteria:
     """A postcard within the US at 109 cents, due at the end of the review, but for the changes."""
     known: dict[str, Any] = {
-        "account_id": caller.account_id,
-        "sub_account_id": caller.sub_account_id,
-        "mode": caller.mode,
-        "list_ids": list_ids,
-        "creative_key": CREATIVE,
-        "allows_repeats": False,
-        "mails_at": container.clock() + REVIEW,
-        "tariff": Tariff({"US": CENTS}),
-        "inline_keys": (),
-    }
+        "account_id": caller.account_id, "sub_account_id": caller.sub_account_id, "mode": caller.mode,
+        "list_ids": list_ids, "creative_key": CREATIVE, "allows_repeats": False, "inline_keys": (),
+        "mails_at": container.clock() + REVIEW, "tariff": Tariff({"US": CENTS}),
+    }  # fmt: skip
     return AudienceCriteria(**known | changes)
 
 
@@ -112,28 +93,13 @@ def make_order(
     now = container.clock()
     owner = {"account_id": caller.account_id, "sub_account_id": caller.sub_account_id, "mode": caller.mode}
     columns_of_order: dict[str, Any] = {
-        "type": "postcard",
-        "size": "4x6",
-        "piece": "postcard-4x6",
-        "mail_class": "first",
-        "status": "reviewing",
-        "method": "api",
-        "message": "Hi %FIRST_NAME%!",
-        "style": 1,
-        "handwriting_color": "rgba(0,0,255,1)",
-        "handwriting_realism": False,
-        "font_size": "medium",
-        "sender_name": "Dana Whitfield",
-        "mailing_list_ids": list(list_ids),
-        "total_estimated_recipients": 0,
-        "authorization_total": authorised,
-        "order_total": authorised,
-        "creative_key": CREATIVE,
-        "audience_pending": True,
-        "due_at": now + REVIEW,
-        "created_at": now,
-        "updated_at": now,
-    }
+        "type": "postcard", "size": "4x6", "piece": "postcard-4x6", "mail_class": "first", "status": "reviewing",
+        "method": "api", "message": "Hi %FIRST_NAME%!", "style": 1, "handwriting_color": "rgba(0,0,255,1)",
+        "handwriting_realism": False, "font_size": "medium", "sender_name": "Dana Whitfield",
+        "mailing_list_ids": list(list_ids), "total_estimated_recipients": 0, "authorization_total": authorised,
+        "order_total": authorised, "creative_key": CREATIVE, "audience_pending": True, "due_at": now + REVIEW,
+        "created_at": now, "updated_at": now,
+    }  # fmt: skip
     with container.db.system_transaction() as tx:
         made = tx.execute(sa.insert(orders).values(**owner | columns_of_order | values).returning(orders.c.id))
         order_id = int(made.scalar_one())
@@ -148,20 +114,12 @@ def make_order(
 def insert_item(tx: Tx, order_id: int, row: dict[str, Any], *, now: datetime) -> None:
     """An inline recipient's item."""
     order = tx.execute(sa.select(orders).where(orders.c.id == order_id)).one()
-    tx.execute(
-        sa.insert(items).values(
-            **recipient_columns(row),
-            account_id=order.account_id,
-            sub_account_id=order.sub_account_id,
-            mode=order.mode,
-            order_id=order_id,
-            status="Processing",
-            price_cents=CENTS,
-            creative_key=CREATIVE,
-            created_at=now,
-            updated_at=now,
-        )
-    )
+    made = sa.insert(items).values(
+        **recipient_columns(row), account_id=order.account_id, sub_account_id=order.sub_account_id, mode=order.mode,
+        order_id=order_id, status="Processing", price_cents=CENTS, creative_key=CREATIVE, created_at=now,
+        updated_at=now,
+    )  # fmt: skip
+    tx.execute(made)
 
 
 def ledger_entries(container: Container, order_id: int) -> list[tuple[str, int, str]]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pikepdf
-import pypdfium2 as pdfium
 from PIL import Image
 
 from quillpost.rendering.pdf.color import read_output_intent
@@ -32,6 +31,10 @@ _DEVICE_SPACES = {"/DeviceGray": 1, "/DeviceRGB": 3, "/DeviceCMYK": 4, "/G": 1, 
 _DEFAULTS = {1: "/DefaultGray", 3: "/DefaultRGB", 4: "/DefaultCMYK"}
 _FORBIDDEN_IN_CATALOG = ("/OpenAction", "/AA", "/AcroForm", "/Names", "/OCProperties", "/Outlines", "/Version")
 _FORBIDDEN_ON_PAGES = ("/Annots", "/AA", "/PresSteps")
+_IN_THE_PACKET = {
+    "/Title": "dc:title", "/Creator": "xmp:CreatorTool", "/Producer": "pdf:Producer", "/Trapped": "pdf:Trapped",
+    "/CreationDate": "xmp:CreateDate", "/ModDate": "xmp:ModifyDate",
+}  # fmt: skip
 _SUBSET_NAME = re.compile(r"/[A-Z]{6}\+\S+")
 
 PdfErrors = Iterator[str]
@@ -44,12 +47,6 @@ def find_errors(pdf: bytes) -> list[str]:
         for rule in _RULES:
             found += rule(document)
     return list(dict.fromkeys(found))
-
-
-def text_of(pdf: bytes, page: int) -> str:
-    """The page's text as a reader would copy it."""
-    with pdfium.PdfDocument(pdf) as document:
-        return str(document[page].get_textpage().get_text_bounded()).replace("\r\n", "\n")
 
 
 def find_qpdf_errors(pdf: bytes, folder: Path) -> str | None:
@@ -92,17 +89,11 @@ def _information_errors(document: pikepdf.Pdf) -> PdfErrors:
     if info.get("/GTS_PDFXVersion") != "PDF/X-4":
         yield "information: not PDF/X-4"
     properties = _properties(document)
-    pairs = {
-        "/Title": "dc:title",
-        "/Creator": "xmp:CreatorTool",
-        "/Producer": "pdf:Producer",
-        "/Trapped": "pdf:Trapped",
-    }
-    for key, name in pairs.items():
-        if str(info.get(key, "")).lstrip("/") != properties.get(name):
-            yield f"information: {key} is not the {name} of the XMP packet"
-    for key, name in {"/CreationDate": "xmp:CreateDate", "/ModDate": "xmp:ModifyDate"}.items():
-        if re.sub(r"\D", "", str(info.get(key, ""))) != re.sub(r"\D", "", properties.get(name, "")):
+    for key, name in _IN_THE_PACKET.items():
+        ours, theirs = str(info.get(key, "")).lstrip("/"), properties.get(name, "")
+        if "Dat" in key:  # written in other forms
+            ours, theirs = (re.sub(r"\D", "", date) for date in (ours, theirs))
+        if ours != theirs:
             yield f"information: {key} is not the {name} of the XMP packet"
 
 
@@ -114,10 +105,9 @@ def _metadata_errors(document: pikepdf.Pdf) -> PdfErrors:
     if "/Filter" in metadata:
         yield "metadata: compressed"
     properties = _properties(document)
-    if properties.get("pdfxid:GTS_PDFXVersion") != "PDF/X-4":
-        yield "metadata: not PDF/X-4"
-    if properties.get("pdfvtid:GTS_PDFVTVersion") != "PDF/VT-1":
-        yield "metadata: not PDF/VT-1"
+    for name, kind in {"pdfxid:GTS_PDFXVersion": "PDF/X-4", "pdfvtid:GTS_PDFVTVersion": "PDF/VT-1"}.items():
+        if properties.get(name) != kind:
+            yield f"metadata: not {kind}"
     if properties.get("pdfvtid:GTS_PDFVTModDate") != properties.get("xmp:ModifyDate"):
         yield "metadata: changed since it was made PDF/VT-1"
     for name in ("xmpMM:DocumentID", "xmpMM:VersionID", "xmpMM:RenditionClass", "xmp:MetadataDate"):
@@ -255,13 +245,9 @@ def _space_errors(space: str, resources: pikepdf.Object, components: int) -> Pdf
 
 
 def _forbidden_errors(document: pikepdf.Pdf) -> PdfErrors:
-    for key in _FORBIDDEN_IN_CATALOG:
-        if key in document.Root:
-            yield f"forbidden: {key} in the catalog"
+    yield from (f"forbidden: {key} in the catalog" for key in _FORBIDDEN_IN_CATALOG if key in document.Root)
     for index, page in enumerate(document.pages):
-        for key in _FORBIDDEN_ON_PAGES:
-            if key in page.obj:
-                yield f"forbidden: {key} on page {index}"
+        yield from (f"forbidden: {key} on page {index}" for key in _FORBIDDEN_ON_PAGES if key in page.obj)
     for thing in document.objects:
         if isinstance(thing, pikepdf.Dictionary | pikepdf.Stream):
             yield from _forbidden_in(thing)
@@ -330,12 +316,6 @@ def _leaves(node: pikepdf.Object, depth: int) -> Iterator[tuple[pikepdf.Object |
 
 
 _RULES: tuple[Callable[[pikepdf.Pdf], PdfErrors], ...] = (
-    _information_errors,
-    _metadata_errors,
-    _intent_errors,
-    _box_errors,
-    _font_errors,
-    _color_errors,
-    _forbidden_errors,
-    _part_errors,
-)
+    _information_errors, _metadata_errors, _intent_errors, _box_errors, _font_errors, _color_errors,
+    _forbidden_errors, _part_errors,
+)  # fmt: skip

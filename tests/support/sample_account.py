@@ -33,12 +33,15 @@ from support.print_room import HOME, UNFILLED
 from support.test_client import TestClient
 
 TOWNS = (
-    ("Austin", "TX", "78701"), ("Chicago", "IL", "60601"), ("New York", "NY", "10001"),
-    ("Miami", "FL", "33101"), ("Seattle", "WA", "98101"), ("Denver", "CO", "80202"),
-    ("Atlanta", "GA", "30303"),
+    ("Austin", "TX", "78701"), ("Chicago", "IL", "60601"), ("New York", "NY", "10001"), ("Miami", "FL", "33101"),
+    ("Seattle", "WA", "98101"), ("Denver", "CO", "80202"), ("Atlanta", "GA", "30303"),
 )  # fmt: skip
 NAMES = ("Mara Ellison", "Theo Banks", "Ines Duarte", "Noor Haddad", "Sam Okafor", "June Park", "Leo Brandt")
 ENDINGS = ("Test Returned", "Test Undeliverable", "Test Lost")
+ADDRESS = {
+    "return_name": "Dana Whitfield", "return_address": "1 Elm St", "return_city": "Austin",
+    "return_state": "TX", "return_postal_code": "78702",
+}  # fmt: skip
 PEOPLE_FILE = "Name,Street,City,State,Zip\nAda Reed,1 Oak St,Austin,TX,78701\nBo Lind,,Austin,TX,\n"
 
 
@@ -93,22 +96,19 @@ def open_sample_account(postgres: EmbeddedPostgres, template: str, home: Path) -
 
 def fill_account(house: SampleAccount) -> None:
     given = house.ids
-    given["sub_account_id"] = made(house, "/sub-accounts", {"title": "Dallas Branch", **_address()})["id"]
-    given["mailing_list_id"] = _fill_lists(house)
-    given["template_id"] = given["message_template_id"] = made(
-        house,
-        "/message-templates",
-        {"name": "Thank you", "type": "postcard", "content": "Hi %FIRST_NAME%, thank you for stopping by!"},
-    )["id"]
-    given["image_template_id"] = made(
-        house, "/image-templates", {"name": "Teal", "type": "postcard", "image": house.art.picture()}
-    )["id"]
-    given["webhook_id"] = made(house, "/webhooks", {"url": house.art.url("/hook"), "type": "order_item.status_update"})[
-        "id"
-    ]
+    given["sub_account_id"] = made(house, "/sub-accounts", {"title": "Dallas Branch", **ADDRESS})["id"]
+    given["mailing_list_id"] = given["list_id"] = _fill_lists(house)
+    message = {"name": "Thank you", "type": "postcard", "content": "Hi %FIRST_NAME%, thank you for stopping by!"}
+    given["template_id"] = given["message_template_id"] = made(house, "/message-templates", message)["id"]
+    image = {"name": "Teal", "type": "postcard", "image": house.art.picture()}
+    given["image_template_id"] = made(house, "/image-templates", image)["id"]
+    hook = {"url": house.art.url("/hook"), "type": "order_item.status_update"}
+    given["webhook_id"] = made(house, "/webhooks", hook)["id"]
     _send_orders(house)
     _read_ids(house)
-    _automate(house)
+    send = {"piece": "postcard", "message": "Hi %FIRST_NAME%, welcome!", **ADDRESS}
+    automation = {"name": "Welcome", "trigger": "list_entry", "mailing_list_id": given["mailing_list_id"], "send": send}
+    given["automation_id"] = made(house, "/automations", automation | {"enabled": True})["id"]
     _meet_others(house)
 
 
@@ -117,13 +117,6 @@ def made(house: SampleAccount, path: str, body: Any) -> Any:
     assert answer.status_code in (200, 201), (path, answer.text)
     found = answer.json()
     return found.get("data", found) if isinstance(found, dict) else found
-
-
-def _address() -> dict[str, str]:
-    return {
-        "return_name": "Dana Whitfield", "return_address": "1 Elm St", "return_city": "Austin",
-        "return_state": "TX", "return_postal_code": "78702",
-    }  # fmt: skip
 
 
 def _people() -> list[dict[str, Any]]:
@@ -150,30 +143,28 @@ def _fill_lists(house: SampleAccount) -> int:
 def _send_orders(house: SampleAccount) -> None:
     """One that has arrived, but for some pieces; one that was given up; one that waits for an operator; one
     with gift cards; one on its way; and one that can still be cancelled."""
+
+    def send(piece: str = "postcard", **fields: Any) -> int:
+        answer = house.account.send(piece, **HOME | fields)
+        assert answer.status_code == 200, answer.text
+        return int(answer.json()["id"])
+
     ends = [person(name=name, address=f"{n} End St") for n, name in enumerate(ENDINGS, start=1)]
     wide = {"front_image_url": house.art.picture("steelblue"), "qrcode_url": "https://example.com/spring"}
-    metadata = {"metadata": {"crm_id": 4711, "campaign": {"name": "Spring", "wave": 2}}}
-    arrived = house.account.send(recipients=_people() + ends, **HOME | wide | metadata)
-    assert arrived.status_code == 200, arrived.text
-    house.ids["order_id"] = arrived.json()["id"]
-    gift = house.account.send("giftcard", **HOME)
-    assert gift.status_code == 200, gift.text
-    held = house.account.send(message=UNFILLED, **HOME)
-    assert held.status_code == 200, held.text
-    house.elsewhere["/print-room/held"] = {"order_id": held.json()["id"]}
-    given_up = int(house.account.send(**HOME).json()["id"])
-    house.account.put(f"/orders/{given_up}/cancel")
+    metadata = {"crm_id": 4711, "campaign": {"name": "Spring", "wave": 2}}
+    house.ids["order_id"] = send(recipients=_people() + ends, metadata=metadata, **wide)
+    gift, held = send("giftcard"), send(message=UNFILLED)
+    house.elsewhere["/print-room/held"] = {"order_id": held}
+    house.account.put(f"/orders/{send()}/cancel")
     run_jobs_for(house.container, house.clock, seconds=60)
-    house.account.send(recipients=_people()[:5], **HOME)
+    send(recipients=_people()[:5])
     run_jobs_for(house.container, house.clock, seconds=14)
-    waiting = house.account.send("notecard", **HOME)
-    assert waiting.status_code == 200, waiting.text
+    waiting = send("notecard")
     with house.container.db.system_transaction() as tx:
-        card = sa.select(items.c.id).where(items.c.order_id == gift.json()["id"])
-        given = {"order_id": gift.json()["id"], "item_id": tx.execute(card).scalar_one()}
-    house.elsewhere["/orders/{order_id}/items/{item_id}/take-back"] = given
+        card = tx.execute(sa.select(items.c.id).where(items.c.order_id == gift)).scalar_one()
+    house.elsewhere["/orders/{order_id}/items/{item_id}/take-back"] = {"order_id": gift, "item_id": card}
     for act in ("cancel", "change"):
-        house.elsewhere[f"/orders/{{order_id}}/{act}"] = {"order_id": waiting.json()["id"]}
+        house.elsewhere[f"/orders/{{order_id}}/{act}"] = {"order_id": waiting}
 
 
 def _read_ids(house: SampleAccount) -> None:
@@ -184,31 +175,14 @@ def _read_ids(house: SampleAccount) -> None:
         known = tx.execute(sa.select(prices).order_by(prices.c.id).limit(1)).one()
         coming = known._asdict() | {"valid_from": tomorrow, "unit_cents": known.unit_cents + 5}
         del coming["id"]
-        made = tx.execute(sa.insert(prices).values(coming).returning(prices.c.id))
-        house.ids["price_id"] = made.scalar_one()
-    with house.container.db.system_transaction() as tx:
+        house.ids["price_id"] = tx.execute(sa.insert(prices).values(coming).returning(prices.c.id)).scalar_one()
         of_order = sa.select(items.c.id).where(items.c.order_id == house.ids["order_id"])
         house.ids["item_id"] = tx.execute(of_order.order_by(items.c.id).limit(1)).scalar_one()
         house.ids["batch_id"] = tx.execute(sa.select(sa.func.min(batches.c.id))).scalar_one()
         house.ids["delivery_id"] = tx.execute(sa.select(sa.func.min(deliveries.c.id))).scalar_one()
     house.ids |= {"account_id": house.account.id, "code": "brindlewick", "name": "manifest.csv", "place": 1}
-    house.ids["list_id"] = house.ids["mailing_list_id"]
     house.elsewhere["/print-room/batches/{batch_id}/ticket"] = {"name": TICKET_JSON}
     house.elsewhere["/templates/images"] = {"template_id": house.ids["image_template_id"]}
-
-
-def _automate(house: SampleAccount) -> None:
-    house.ids["automation_id"] = made(
-        house,
-        "/automations",
-        {
-            "name": "Welcome",
-            "trigger": "list_entry",
-            "mailing_list_id": house.ids["mailing_list_id"],
-            "send": {"piece": "postcard", "message": "Hi %FIRST_NAME%, welcome!", **_address()},
-            "enabled": True,
-        },
-    )["id"]
 
 
 def _meet_others(house: SampleAccount) -> None:

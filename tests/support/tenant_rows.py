@@ -22,8 +22,7 @@ metadata = lead_purchases.metadata
 
 TENANT_TABLES = (
     "accounts", "sub_accounts", "tokens", "mailing_lists", "recipients", "barred_digests", "files",
-    "image_templates",
-    "message_templates", "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries",
+    "image_templates", "message_templates", "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries",
     "webhook_replays", "idempotency_keys", "order_counts", "stored_sends", "account_credit",
     "account_spending", "hourly_counts", "visits", "automations", "lead_purchases", "giftcards",
     "imports", "memberships", "invitations", "oauth_clients", "oauth_grants", "audit_log",
@@ -34,23 +33,15 @@ KEPT_BY_TRIGGERS = {"order_counts"}
 """An order has brought its row here already."""
 
 CHECKED: dict[str, dict[str, object]] = {
-    "mailing_lists": {"suppress_by": "address"},
-    "barred_digests": {"kind": "address"},
-    "imports": {"status": "waiting"},
-    "orders": {"status": "reviewing", "mail_class": "first"},
-    "items": {"status": "Processing"},
-    "ledger_moves": {"kind": "authorise", "cents": 1},
-    "webhooks": {"status": "active", "verb": "post"},
-    "deliveries": {"status": "pending"},
-    "visits": {"kind": "person"},
-    "hourly_counts": {"what": "scans"},
-    "automations": {"trigger": "list_entry"},
-    "lead_purchases": {"records": 1},
-    "giftcards": {"status": "asked", "cents": 1},
-    "memberships": {"role": "member"},
-    "invitations": {"role": "member"},
+    "mailing_lists": {"suppress_by": "address"}, "barred_digests": {"kind": "address"},
+    "imports": {"status": "waiting"}, "orders": {"status": "reviewing", "mail_class": "first"},
+    "items": {"status": "Processing"}, "ledger_moves": {"kind": "authorise", "cents": 1},
+    "webhooks": {"status": "active", "verb": "post"}, "deliveries": {"status": "pending"},
+    "visits": {"kind": "person"}, "hourly_counts": {"what": "scans"}, "automations": {"trigger": "list_entry"},
+    "lead_purchases": {"records": 1}, "giftcards": {"status": "asked", "cents": 1},
+    "memberships": {"role": "member"}, "invitations": {"role": "member"},
     "oauth_clients": {"is_public": True, "redirect_uris": ["https://app.example.com/back"]},
-}
+}  # fmt: skip
 """Values for the columns that do not take just any."""
 
 CHILDREN = {
@@ -63,18 +54,10 @@ CHILDREN = {
 def anything(kind: sa.types.TypeEngine[Any]) -> object:
     """Some value of the type, another one each time where types allow."""
     made: dict[type, object] = {
-        sa.Text: secrets.token_hex(8),
-        sa.BigInteger: 0,
-        sa.Integer: 0,
-        sa.Boolean: False,
-        sa.DateTime: NOW,
-        sa.Date: date(2026, 5, 4),
-        BYTEA: secrets.token_bytes(8),
-        JSONB: {},
-        UUID: uuid4(),
-        ARRAY: [],
-        MessageList: [],
-    }
+        sa.Text: secrets.token_hex(8), sa.BigInteger: 0, sa.Integer: 0, sa.Boolean: False,
+        sa.DateTime: NOW, sa.Date: date(2026, 5, 4), BYTEA: secrets.token_bytes(8),
+        JSONB: {}, UUID: uuid4(), ARRAY: [], MessageList: [],
+    }  # fmt: skip
     return made[type(kind)]
 
 
