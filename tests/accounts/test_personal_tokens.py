@@ -14,24 +14,27 @@ from quillpost.accounts.tokens import service as personal
 from quillpost.accounts.tokens.rules import SCOPES
 from quillpost.app.container import Container
 from quillpost.core import tokens as token_format
-from quillpost.core.database import Tenant
+from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.tables.accounts import sessions
 from quillpost.core.database.tables.base import sub_accounts, tokens
-from quillpost.core.errors import Invalid, NotFound, Unauthenticated
+from quillpost.core.errors import Invalid, NotFound
 from support.browser_sessions import make_user
 from support.factories import Account, Clock, make_sub_account
+from support.rows import execute, scalar
+from support.sign_in import is_good
 
 DANA, FINN = "dana@example.com", "finn@example.com"
 
 
+def create_in(tx: Tx, container: Container, account: Account, actor: Actor | None = None, **changes: Any) -> str:
+    usual = {"name": "Zapier", "mode": "test", "scopes": None, "sub_account_id": None, "expires_at": None}
+    how: dict[str, Any] = usual | {"actor": actor or Actor(DANA)} | changes
+    return personal.create_token(tx, account.id, **how, now=container.clock())
+
+
 def create(container: Container, account: Account, actor: Actor | None = None, **changes: Any) -> str:
-    order_request: dict[str, Any] = {
-        "name": "Zapier", "mode": "test", "scopes": None, "sub_account_id": None, "expires_at": None,
-    }  # fmt: skip
     with container.db.transaction(Tenant(account.id)) as tx:
-        return personal.create_token(
-            tx, account.id, **order_request | changes, actor=actor or Actor(DANA), now=container.clock()
-        )
+        return create_in(tx, container, account, actor, **changes)
 
 
 def listed(container: Container, account: Account) -> list[personal.PersonalToken]:
@@ -44,20 +47,11 @@ def revoke(container: Container, account: Account, token_id: int) -> None:
         personal.revoke_token(tx, account.id, token_id, Actor(DANA), now=container.clock())
 
 
-def is_good(container: Container, token: str) -> bool:
-    try:
-        service.authenticate(container.db, token, limit=1_000, now=container.clock())
-    except Unauthenticated:
-        return False
-    return True
-
-
 def log_of(container: Container, account: Account) -> list[audit_service.AuditEntry]:
     with container.db.system_transaction() as tx:
         return list(audit_service.list_audit_entries(tx, account.id))
 
 
-@pytest.mark.usefixtures("clean_database")
 def test_a_token_opens_the_account_in_its_mode_and_only_its_digest_is_kept(
     container: Container, owner: Account
 ) -> None:
@@ -65,37 +59,35 @@ def test_a_token_opens_the_account_in_its_mode_and_only_its_digest_is_kept(
     assert token_format.token_mode(token) == "live"
     caller, _ = service.authenticate(container.db, token, limit=10, now=container.clock())
     assert (caller.account_id, caller.mode, caller.scopes, caller.sub_account_id) == (owner.id, "live", None, None)
-    with container.db.system_transaction() as tx:
-        rows = tx.execute(sa.select(tokens).where(tokens.c.name == "Zapier")).mappings().all()
-    assert [row["digest"] for row in rows] == [token_format.hash_token(token)]
-    assert token not in str(rows)
+    its = (tokens.c.account_id == owner.id, tokens.c.name == "Zapier")
+    [row] = execute(container, sa.select(tokens).where(*its))
+    assert row.digest == token_format.hash_token(token)
+    assert token not in str(row)
 
 
 def test_the_list_tells_all_of_a_token_but_the_token(container: Container, owner: Account, clock: Clock) -> None:
     branch = make_sub_account(container, owner, "Austin")
-    person = make_user(container, owner.id, DANA, password=None)
-    until = clock.now() + timedelta(days=30)
-    token = create(
-        container,
-        owner,
-        Actor(DANA, person_id=person),
-        scopes=["orders:read", "send:write", "orders:read"],
-        sub_account_id=branch,
-        expires_at=until,
-    )
+    maker = Actor(DANA, person_id=make_user(container, owner.id, DANA, password=None), address="192.0.2.7")
+    scopes, until = ["orders:read", "send:write", "orders:read"], clock.now() + timedelta(days=30)
+    token = create(container, owner, maker, scopes=scopes, sub_account_id=branch, expires_at=until)
     clock.advance(minutes=5)
-    service.authenticate(container.db, token, limit=10, now=container.clock())
+    assert is_good(container, token)
     (seen,) = listed(container, owner)
     assert (seen.name, seen.mode, seen.hint) == ("Zapier", "test", token[-4:])
     assert seen.scopes == ["send:write", "orders:read"]
     assert (seen.sub_account_id, seen.sub_account_title, seen.maker) == (branch, "Austin", DANA)
     assert (seen.expires_at, seen.last_used_at) == (until, clock.now())
-
-
-def test_one_made_at_the_command_line_is_listed_too_and_nobody_made_it(container: Container, owner: Account) -> None:
     with container.db.transaction(Tenant(owner.id)) as tx:
-        (seen,) = personal.list_tokens(tx, owner.id)
-    assert (seen.name, seen.hint, seen.maker) == ("test", owner.token[-4:], None)
+        (test,) = (each for each in personal.list_tokens(tx, owner.id) if each.name == "test")
+    assert (test.hint, test.maker) == (owner.token[-4:], None), "nobody made what the command line made"
+
+    revoke(container, owner, seen.id)
+    revoked, created = log_of(container, owner)
+    assert (created.act, created.actor, created.network) == ("token.created", DANA, "192.0.2.7")
+    assert (revoked.act, revoked.actor) == ("token.revoked", DANA)
+    assert created.about == revoked.about == {"id": seen.id, "name": "Zapier", "mode": "test"}
+    assert {created.sub_account_id, revoked.sub_account_id} == {branch}
+    assert token not in f"{created}{revoked}"
 
 
 def test_a_token_expires_by_the_clock_and_is_still_listed(container: Container, owner: Account, clock: Clock) -> None:
@@ -107,62 +99,34 @@ def test_a_token_expires_by_the_clock_and_is_still_listed(container: Container, 
     assert [each.name for each in listed(container, owner)] == ["Zapier"]
 
 
-@pytest.mark.parametrize(
-    ("field", "value", "sentence"),
-    [
+def test_an_invalid_token_request_is_refused_by_its_fields(
+    container: Container, owner: Account, stranger: Account, clock: Clock, subtests: pytest.Subtests
+) -> None:
+    gone, theirs = make_sub_account(container, owner, "Closed"), make_sub_account(container, stranger, "Theirs")
+    execute(container, sa.update(sub_accounts).where(sub_accounts.c.id == gone).values(deleted_at=clock.now()))
+    leaked = "This name holds a token: choose another, and revoke that token if others may have seen it."
+    cases: list[tuple[str, Any, str]] = [
         ("name", "", "Give the token a name that says what it is for."),
         ("name", "x" * 101, "The name has at most 100 characters."),
         ("name", "two\nlines", "The name is one line of plain text."),
-        (
-            "name",
-            "qp_live_" + "x" * 39,
-            "This name holds a token: choose another, and revoke that token if others may have seen it.",
-        ),
+        ("name", "qp_live_" + "x" * 39, leaked),
         ("mode", "production", "Choose test or live."),
         ("scopes", [], "Choose at least one thing that it may do."),
         ("scopes", ["send"], f"Unknown scope send. Known scopes: {', '.join(SCOPES)}."),
-        ("sub_account_id", 999_999, "There is no such sub account."),
-    ],
-)
-def test_an_invalid_token_request_is_refused_by_its_field(
-    container: Container, owner: Account, field: str, value: Any, sentence: str
-) -> None:
+        *(("sub_account_id", branch, "There is no such sub account.") for branch in (10**9, gone, theirs)),
+    ]
+    for field, value, sentence in cases:
+        with subtests.test(f"{field} {value}"):
+            with pytest.raises(Invalid) as refused:
+                create(container, owner, **{field: value})
+            assert refused.value.fields == {field: [sentence]}
+    with container.db.system_transaction() as tx, pytest.raises(Invalid, match="no such sub account"):
+        create_in(tx, container, owner, sub_account_id=theirs)  # at the command line, which sees them all
+    everything: dict[str, Any] = {"name": "", "mode": "", "scopes": [], "sub_account_id": 0, "expires_at": clock.now()}
     with pytest.raises(Invalid) as refused:
-        create(container, owner, **{field: value})
-    assert refused.value.fields == {field: [sentence]}
-    assert listed(container, owner) == []
-    assert log_of(container, owner) == []
-
-
-def test_all_errors_are_reported_at_once(container: Container, owner: Account, clock: Clock) -> None:
-    with pytest.raises(Invalid) as refused:
-        create(container, owner, name="", mode="", scopes=[], sub_account_id=0, expires_at=clock.now())
-    assert set(refused.value.fields) == {"name", "mode", "scopes", "sub_account_id", "expires_at"}
-
-
-def test_a_sub_account_of_a_stranger_or_one_that_has_gone_is_none(
-    container: Container, owner: Account, stranger: Account
-) -> None:
-    gone = make_sub_account(container, owner, "Closed")
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(sub_accounts).where(sub_accounts.c.id == gone).values(deleted_at=container.clock()))
-    for branch in (gone, make_sub_account(container, stranger, "Theirs")):
-        with pytest.raises(Invalid, match="no such sub account"):
-            create(container, owner, sub_account_id=branch)
-
-
-def test_a_strangers_sub_account_is_none_at_the_command_line_either(
-    container: Container, owner: Account, stranger: Account
-) -> None:
-    theirs = make_sub_account(container, stranger, "Theirs")
-    with (
-        container.db.system_transaction() as tx,
-        pytest.raises(Invalid, match="no such sub account"),
-    ):  # which sees them all
-        personal.create_token(
-            tx, owner.id, name="Zapier", mode="test", scopes=None, sub_account_id=theirs, expires_at=None,
-            actor=Actor(DANA), now=container.clock(),
-        )  # fmt: skip
+        create(container, owner, **everything)
+    assert refused.value.fields.keys() == everything.keys(), "all errors are reported at once"
+    assert (listed(container, owner), log_of(container, owner)) == ([], [])
 
 
 def test_an_account_has_only_so_many(
@@ -179,8 +143,7 @@ def test_a_revoked_token_is_unknown_at_once_and_off_the_list(container: Containe
     first, second = create(container, owner), create(container, owner, name="Other")
     _, zapier = listed(container, owner)
     revoke(container, owner, zapier.id)
-    assert not is_good(container, first)
-    assert is_good(container, second)
+    assert (is_good(container, first), is_good(container, second)) == (False, True)
     assert [each.name for each in listed(container, owner)] == ["Other"]
 
 
@@ -195,29 +158,20 @@ def test_only_a_token_of_ones_own_that_is_in_force_can_be_revoked(
         personal.revoke_token(tx, stranger.id, seen.id, Actor(DANA), now=container.clock())
     assert is_good(container, token)
     revoke(container, owner, seen.id)
-    with pytest.raises(NotFound):
-        revoke(container, owner, seen.id)
-    with pytest.raises(NotFound):
-        revoke(container, owner, 999_999)
+    for token_id in (seen.id, 10**9):
+        with pytest.raises(NotFound):
+            revoke(container, owner, token_id)
     assert [entry.act for entry in log_of(container, owner)] == ["token.revoked", "token.created"]
     assert log_of(container, stranger) == []
 
 
 def test_a_pages_own_token_is_on_no_list_and_not_for_revoking(container: Container, owner: Account) -> None:
-    person = make_user(container, owner.id, DANA, password=None)
-    now = container.clock()
+    now, person = container.clock(), make_user(container, owner.id, DANA, password=None)
+    times = {"created_at": now, "confirmed_at": now, "seen_at": now, "expires_at": now}
+    session = sa.insert(sessions).values(digest=b"1" * 32, person_id=person, mode="test", awaits_code=False, **times)
+    by: dict[str, Any] = {"person_id": person, "session_id": scalar(container, session.returning(sessions.c.id))}
     with container.db.system_transaction() as tx:
-        session = tx.execute(
-            sa.insert(sessions)
-            .values(
-                digest=b"1" * 32, person_id=person, mode="test", awaits_code=False,
-                created_at=now, confirmed_at=now, seen_at=now, expires_at=now,
-            )
-            .returning(sessions.c.id)
-        ).scalar_one()  # fmt: skip
-        made, token = insert_token(
-            tx, owner.id, name="page", mode="test", scopes=None, person_id=person, session_id=session, now=now
-        )
+        made, token = insert_token(tx, owner.id, name="page", mode="test", scopes=None, **by, now=now)
     assert listed(container, owner) == []
     with pytest.raises(NotFound):
         revoke(container, owner, made)
@@ -226,26 +180,10 @@ def test_a_pages_own_token_is_on_no_list_and_not_for_revoking(container: Contain
     assert is_good(container, token)
 
 
-def test_making_and_revoking_are_noted_without_the_token(container: Container, owner: Account) -> None:
-    branch = make_sub_account(container, owner, "Austin")
-    token = create(container, owner, Actor(DANA, address="192.0.2.7"), sub_account_id=branch)
-    (seen,) = listed(container, owner)
-    revoke(container, owner, seen.id)
-    revoked, created = log_of(container, owner)
-    assert (created.act, created.actor, created.network) == ("token.created", DANA, "192.0.2.7")
-    assert (revoked.act, revoked.actor) == ("token.revoked", DANA)
-    assert created.about == revoked.about == {"id": seen.id, "name": "Zapier", "mode": "test"}
-    assert {created.sub_account_id, revoked.sub_account_id} == {branch}
-    assert token not in f"{created}{revoked}"
-
-
 def test_all_tokens_that_a_person_made_in_an_account_go_and_no_others(
     container: Container, owner: Account, stranger: Account, clock: Clock
 ) -> None:
-    dana, finn = (
-        make_user(container, owner.id, DANA, password=None),
-        make_user(container, owner.id, FINN, password=None),
-    )
+    dana, finn = (make_user(container, owner.id, email, password=None) for email in (DANA, FINN))
     make_user(container, stranger.id, DANA, password=None)
     of_dana = Actor(DANA, person_id=dana)
     gone = [create(container, owner, of_dana), create(container, owner, of_dana, mode="live")]
