@@ -119,7 +119,7 @@ def test_from_an_empty_home_to_a_delivered_postcard_and_through_a_crash(
 ) -> None:
     service = start()
     newcomer = Newcomer(service)
-    subscription = newcomer.client.webhooks.create(receiver.url_of("/first"))
+    subscription = newcomer.client.webhooks.create(receiver.url("/first"))
 
     pasted = subprocess.run(["bash", "-c", newcomer.curl], capture_output=True, text=True, check=True)
     first_order = json.loads(pasted.stdout)["id"]

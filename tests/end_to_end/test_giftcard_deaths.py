@@ -44,7 +44,7 @@ def test_a_card_is_issued_and_printed_once(
     with ExitStack() as stack:
         house = stack.enter_context(TremendousServer())
         if issuer == "tremendous":
-            settings |= {"giftcards": f"tremendous:{house.url}", "giftcards_key": TREMENDOUS_KEY}
+            settings |= {"giftcards": f"tremendous:{house.url()}", "giftcards_key": TREMENDOUS_KEY}
             settings |= {"giftcards_account": FUNDING_SOURCE}
         service = stack.enter_context(closing(MortalService(conninfo, tmp_path, monkeypatch, "live", **settings)))
         load_stock(service.container, PIECES, mode="live")  # to spare

@@ -203,7 +203,7 @@ def test_nor_is_what_a_house_issues_for_live_mail(
         settings = {
             "QUILLPOST_LOG_LEVEL": "debug",
             "QUILLPOST_REVIEW_SECONDS": "0",
-            "QUILLPOST_GIFTCARDS": f"tremendous:{house.url}",
+            "QUILLPOST_GIFTCARDS": f"tremendous:{house.url()}",
             "QUILLPOST_GIFTCARDS_KEY": TREMENDOUS_KEY,
             "QUILLPOST_GIFTCARDS_ACCOUNT": FUNDING_SOURCE,
             **{f"QUILLPOST_{name.upper()}": str(value) for name, value in LIVE_SETTINGS.items()},

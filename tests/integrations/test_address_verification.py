@@ -29,7 +29,7 @@ def house() -> Iterator[VerificationServer]:
 
 @pytest.fixture
 def verifier(house: VerificationServer) -> HttpVerifier:
-    return HttpVerifier(house.url, key=KEY, can_append=True, seconds=10)
+    return HttpVerifier(house.url(), key=KEY, can_append=True, seconds=10)
 
 
 def test_every_question_has_its_answer_by_its_number(house: VerificationServer, verifier: HttpVerifier) -> None:
@@ -62,9 +62,9 @@ def test_the_gateway_hears_what_the_documentation_says(house: VerificationServer
     payload = {"id": 0, "name": "Jane Doe", "company": None} | address
     joe = {"id": 0, "name": None, "company": None, "email": "joe@example.com"}
     jane = {"id": 1, "name": "Jane Doe", "company": "Doe Homes", "email": "jane@example.com"}
-    assert house.requests == [payload, payload, joe, jane]
-    assert [path for path, _ in house.calls] == ["/gateway/verify"] * 2 + ["/gateway/append"]
-    first, again, other = (headers["idempotency-key"] for _, headers in house.calls)
+    assert house.questions == [payload, payload, joe, jane]
+    assert [call.path for call in house.calls] == ["/gateway/verify"] * 2 + ["/gateway/append"]
+    first, again, other = (call.headers["idempotency-key"] for call in house.calls)
     assert first == again != other
 
 

@@ -73,8 +73,8 @@ def at_house(
 
     if kind == "tango":
         account = f"{CUSTOMER}/{ACCOUNT}"
-        return TangoCards(house.url, key=TANGO_KEY, account=account, seconds=seconds, sleep=rest)
-    return TremendousCards(house.url, key=TREMENDOUS_KEY, funding_source=FUNDING_SOURCE, seconds=seconds, sleep=rest)
+        return TangoCards(house.url(), key=TANGO_KEY, account=account, seconds=seconds, sleep=rest)
+    return TremendousCards(house.url(), key=TREMENDOUS_KEY, funding_source=FUNDING_SOURCE, seconds=seconds, sleep=rest)
 
 
 def issue(issuer: GiftcardIssuer, *requests: CardRequest) -> dict[str, CardSecret | CardNotIssued]:
@@ -313,7 +313,7 @@ def test_the_doctor_asks_whether_we_are_let_in_and_can_pay(kind: str, house: Gif
 
     def finding(**more: str) -> tuple[str, str]:
         usual = {"giftcards_key": keys[kind], "giftcards_account": accounts[kind]}
-        given = {"giftcards": f"{kind}:{house.url}", **usual, **more}
+        given = {"giftcards": f"{kind}:{house.url()}", **usual, **more}
         found = check_giftcard_issuer(Settings.model_validate(given))
         return found.status, found.message
 

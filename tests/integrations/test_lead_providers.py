@@ -37,7 +37,7 @@ def lead_house() -> Iterator[LeadServer]:
 
 
 def http_leads(lead_house: LeadServer, secret: str = SECRET) -> HttpLeadProvider:
-    return HttpLeadProvider(lead_house.url, secrets=[secret], clock=now, seconds=5)
+    return HttpLeadProvider(lead_house.url(), secrets=[secret], clock=now, seconds=5)
 
 
 @pytest.mark.parametrize("kind", ["table", "http"])
@@ -94,7 +94,7 @@ def test_a_wrong_secret_is_refused_and_settings_are_checked(lead_house: LeadServ
 
 @pytest.fixture
 def seller(build: Build, lead_house: LeadServer) -> Iterator[tuple[Container, Account]]:
-    container = build(leads=lead_house.url, leads_secret=SECRET)
+    container = build(leads=lead_house.url(), leads_secret=SECRET)
     with TestClient(create_app(container), base_url="http://quillpost.test") as http:
         yield container, make_account(container, http, "live@example.com", mode="live")
 

@@ -117,16 +117,16 @@ def house() -> Iterator[PrintServer]:
 
 @pytest.fixture
 def partner(house: PrintServer) -> HttpPartner:
-    return HttpPartner(house.url, secrets=[SECRET], seconds=10)
+    return HttpPartner(house.url(), secrets=[SECRET], seconds=10)
 
 
 def test_the_ticket_comes_last_and_every_request_is_signed_when_it_is_made(house: PrintServer) -> None:
     ticks = itertools.count(0, 10)
-    partner = HttpPartner(house.url, secrets=[SECRET], seconds=10, monotonic=lambda: next(ticks))
+    partner = HttpPartner(house.url(), secrets=[SECRET], seconds=10, monotonic=lambda: next(ticks))
     begun = now()
     partner.submit(job(), now=begun)
     paths = [f"put /press/jobs/{REFERENCE}/{name}" for name in FILES]
-    assert house.requests == [*paths, f"put /press/jobs/{REFERENCE}"]
+    assert house.paths == [*paths, f"put /press/jobs/{REFERENCE}"]
     assert [stamp - int(begun.timestamp()) for stamp in house.stamps] == [10, 20, 30, 40, 50, 60, 70]
 
 
@@ -134,13 +134,13 @@ def test_a_secret_is_changed_without_losing_a_job_and_an_old_signature_is_not_be
     house: PrintServer, partner: HttpPartner
 ) -> None:
     with pytest.raises(PartnerDown, match="not signed with our secret"):
-        HttpPartner(house.url, secrets=[OTHER], seconds=10).submit(job(), now=now())
+        HttpPartner(house.url(), secrets=[OTHER], seconds=10).submit(job(), now=now())
     assert house.files == {}
     with pytest.raises(PartnerDown, match="not signed"):
         # The files are checked by hand, without a look at the time; the ticket by the library.
         partner.submit(job(), now=now() - timedelta(minutes=6))
     assert house.tickets == {}
-    HttpPartner(house.url, secrets=[OTHER, SECRET], seconds=10).submit(job(), now=now())
+    HttpPartner(house.url(), secrets=[OTHER, SECRET], seconds=10).submit(job(), now=now())
     assert list(house.tickets) == [REFERENCE]
 
 
@@ -159,13 +159,13 @@ def test_a_refusal_is_reported_in_the_partners_own_words(
     ]
     for status, words, error in cases:
         with subtests.test(status=status):
-            house.answers, house.requests = [respond(status, words, Location="http://127.0.0.1:9/elsewhere")], []
+            house.answers, house.paths = [respond(status, words, Location="http://127.0.0.1:9/elsewhere")], []
             with pytest.raises(PartnerDown) as down:
                 partner.submit(job(), now=now())
             assert error in str(down.value)
             assert len(str(down.value)) < 400
             assert SECRET not in str(down.value)
-            assert len(house.requests) == 1
+            assert len(house.paths) == 1
 
 
 def test_an_unreadable_response_counts_as_down(
@@ -194,8 +194,8 @@ def test_an_unreadable_response_counts_as_down(
 
 
 def test_a_partner_without_a_certificate_is_not_spoken_to(house: PrintServer) -> None:
-    address = house.url.replace("http://", "https://")
+    address = house.url().replace("http://", "https://")
     partner = HttpPartner(address, secrets=[SECRET], seconds=5, tls=ssl.create_default_context())
     with pytest.raises(PartnerDown):
         partner.submit(job(), now=now())
-    assert house.requests == []
+    assert house.paths == []

@@ -85,7 +85,7 @@ def receive_all(container: Container, http: TestClient, owner: Account, clock: C
     account, to somebody of whom much is known and with metadata, one with nothing that is not needed."""
     with EventReceiver() as receiver:
         for verb in ("post", "get"):
-            subscription = {"url": receiver.url_of(f"/{verb}?key=1"), "type": "*", "verb": verb}
+            subscription = {"url": receiver.url(f"/{verb}?key=1"), "type": "*", "verb": verb}
             assert owner.post("/webhooks", subscription).status_code == 201
         rich = owner.send(
             recipients=[person(**JANE)],

@@ -1,10 +1,8 @@
 """A server that subscribes to our events, and the dispatcher that delivers to it, as a worker runs it."""
 
 import asyncio
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Condition, Thread
 from typing import Any
 from urllib.parse import parse_qsl
@@ -20,16 +18,7 @@ TIMEOUT_SECONDS = 60
 HEAD = ("event_type", "event_id", "timestamp", "date_time")
 
 
-@dataclass(frozen=True)
-class ReceivedEvent:
-    """One request. `body` is as it came."""
-
-    method: str
-    path: str
-    query: str
-    headers: Mapping[str, str]
-    body: bytes
-
+class ReceivedEvent(FakeRequest):
     @property
     def id(self) -> str:
         return self.headers["webhook-id"]
@@ -38,10 +27,9 @@ class ReceivedEvent:
     def message(self) -> dict[str, Any]:
         """The head of an event, and its data. Of a GET all values are texts."""
         if self.method == "POST":
-            return dict(json.loads(self.body))
+            return dict(self.json())
         pairs = dict(parse_qsl(self.query, keep_blank_values=True, strict_parsing=True))
-        head = {name: pairs.pop(name) for name in HEAD}
-        return head | {"data": pairs}
+        return {name: pairs.pop(name) for name in HEAD} | {"data": pairs}
 
     @property
     def type(self) -> str:
@@ -61,14 +49,10 @@ class EventReceiver(FakeServer):
         self._news = Condition()
 
     def handle(self, request: FakeRequest) -> FakeResponse | None:
-        event = ReceivedEvent(request.method, request.path, request.query, request.headers, request.body)
         with self._news:
-            self._received.append(event)
+            self._received.append(ReceivedEvent(**vars(request)))
             self._news.notify_all()
         return respond(204)
-
-    def url_of(self, path: str) -> str:
-        return self.url + path
 
     def at(self, path: str) -> list[ReceivedEvent]:
         with self._news:

@@ -1,17 +1,25 @@
-"""An HTTP server on loopback for the stand-ins of other people's services. Each handles requests its own way."""
+"""One server on loopback for the stand-ins of all that others serve: each gives it routes, or does to a caller byte by
+byte what it likes."""
 
 import contextlib
 import json
+import re
+import socket
+import ssl
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 FakeResponse = tuple[int, dict[str, str], bytes]
+Route = Callable[..., FakeResponse | None]
+"""Of a request, and of the parts of its path that the route names in braces. None cuts the connection."""
+
+TLS_GREETING = b"\x16"
 
 
 def respond(status: int, body: object = b"", **headers: str) -> FakeResponse:
@@ -36,47 +44,98 @@ class FakeRequest:
     def query(self) -> str:
         return urlsplit(self.target).query
 
+    def json(self) -> Any:
+        return json.loads(self.body or b"{}")
 
-class FakeServer(ABC):
-    """Runs while it is entered, or from `open` to `close`; opened again it has the same port. `path` is where in it
-    the service is. `answers` are for subclasses to give before their own, in turn."""
+
+class FakeServer:
+    """Runs while it is entered, or from `open` to `close`; opened again it has the same port. `calls` are what came,
+    `requests` the same to the byte; `answers` are given before those of the routes, in turn."""
 
     path = ""
-    host = "127.0.0.1"
+    """Where in it the service is."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, routes: Mapping[str, Route] | None = None, *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Each route by its method and path, such as `GET /orders/{id}`."""
         self.answers: list[FakeResponse] = []
+        self.calls: list[FakeRequest] = []
+        self.requests: list[bytes] = []
         self.closing = threading.Event()
         self.port = 0
-        self._handler = type("Handler", (_Handler,), {"server_stub": self})
-        self._server: ThreadingHTTPServer | None = None
+        self._host, self._tls = host, tls
+        self._routes = {_pattern(name): route for name, route in (routes or {}).items()}
+        self._listener: ThreadingTCPServer | None = None
         self._thread = threading.Thread()
 
-    @property
-    def url(self) -> str:
-        return f"http://{self.host}:{self.port}{self.path}"
+    def url(self, path: str = "", *, scheme: str = "http", host: str | None = None) -> str:
+        return f"{scheme}://{host or self._host}:{self.port}{self.path}{path}"
 
-    @abstractmethod
+    @property
+    def place(self) -> tuple[str, int]:
+        return ("127.0.0.1", self.port)
+
     def handle(self, request: FakeRequest) -> FakeResponse | None:
-        """The response; None cuts the connection."""
+        if self.answers:
+            return self.answers.pop(0)
+        for pattern, route in self._routes.items():
+            if match := pattern.fullmatch(f"{request.method} {request.path}"):
+                return route(request, *match.groups())
+        return respond(404, {})
 
     def hangs_up_on(self, request: FakeRequest) -> bool:
         """Whether the connection is cut in the middle of the body, which `request` does not have yet."""
         return False
 
+    def serve(self, connection: socket.socket) -> None:
+        """One request and its response; then the connection is closed."""
+        head, body = read_head(connection)
+        if not head.endswith(b"\r\n\r\n"):
+            return
+        request = _parse(head)
+        if self.hangs_up_on(request):
+            return
+        body += read_rest(connection, int(request.headers.get("content-length", 0)) - len(body))
+        request = replace(request, body=body)
+        self.calls.append(request)
+        self.requests.append(head + body)
+        if response := self.handle(request):
+            status, headers, data = response
+            lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "Connection: close"]
+            lines += [f"{name}: {value}" for name, value in headers.items()]
+            lines += [f"Content-Length: {len(data)}"] if status != 204 else []
+            connection.sendall("\r\n".join([*lines, "", ""]).encode("latin-1") + data)
+
     def open(self) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), self._handler)
-        self.port = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        server = self
+
+        class Handler(BaseRequestHandler):
+            def handle(self) -> None:
+                with contextlib.suppress(OSError), server._secured(self.request) as connection:  # its caller may go
+                    server.serve(connection)
+
+        self.closing.clear()
+        self._listener = _Listener(("127.0.0.1", self.port), Handler)
+        self.port = self._listener.server_address[1]
+        self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
             self.closing.set()
-            server.shutdown()
+            listener.shutdown()
             self._thread.join()
-            server.server_close()
+            listener.server_close()
+
+    @contextlib.contextmanager
+    def _secured(self, connection: socket.socket) -> Iterator[socket.socket]:
+        if self._tls is None:
+            yield connection
+            return
+        with self._tls.wrap_socket(connection, server_side=True) as secured:
+            yield secured
 
     def __enter__(self) -> Self:
         self.open()
@@ -88,31 +147,44 @@ class FakeServer(ABC):
         self.close()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    server_stub: FakeServer
+class SilentServer(FakeServer):
+    """Says nothing to anybody until it is closed."""
 
-    def do_GET(self) -> None:
-        stub = self.server_stub
-        self.close_connection = True
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        if stub.hangs_up_on(FakeRequest(self.command, self.path, headers)):
-            self.rfile.read(10)
-            return
-        body = self.rfile.read(int(headers.get("content-length", 0)))
-        response = stub.handle(FakeRequest(self.command, self.path, headers, body))
-        if response is None:
-            return
-        status, extra_headers, data = response
-        with contextlib.suppress(OSError):  # the caller may have gone
-            self.send_response(status)
-            for name, value in extra_headers.items():
-                self.send_header(name, value)
-            if status != 204:
-                self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def handle(self, request: FakeRequest) -> None:
+        self.closing.wait()
 
-    do_POST = do_PUT = do_GET  # noqa: N815
 
-    def log_message(self, *_: Any) -> None:
-        """Tests are quiet."""
+class _Listener(ThreadingTCPServer):
+    allow_reuse_address = daemon_threads = True
+    request_queue_size = 128
+
+
+def read_head(connection: socket.socket) -> tuple[bytes, bytes]:
+    """Up to the empty line, and what came behind it; or what there is of somebody who speaks otherwise."""
+    received = b""
+    while b"\r\n\r\n" not in received and not received.startswith(TLS_GREETING):
+        piece = connection.recv(65536)
+        if not piece:
+            return received, b""
+        received += piece
+    head, end, body = received.partition(b"\r\n\r\n")
+    return head + end, body
+
+
+def read_rest(connection: socket.socket, length: int) -> bytes:
+    rest = bytearray()
+    while len(rest) < length and (piece := connection.recv(65536)):
+        rest += piece
+    return bytes(rest)
+
+
+def _parse(head: bytes) -> FakeRequest:
+    first, *lines = head.decode("latin-1").split("\r\n")
+    method, target, _ = first.split(" ", 2)
+    pairs = (line.partition(":") for line in lines if line)
+    return FakeRequest(method, target, {name.lower(): value.strip() for name, _, value in pairs})
+
+
+def _pattern(route: str) -> re.Pattern[str]:
+    """A part in braces takes one part of a path."""
+    return re.compile(re.sub(r"\\{[a-z]+\\}", "([^/]*)", re.escape(route)))

@@ -1,30 +1,30 @@
 """Houses that issue gift cards, on loopback, as Tremendous and Tango document theirs."""
 
 import base64
-import json
 import threading
 from abc import abstractmethod
+from collections.abc import Mapping
 from itertools import count
 from typing import Any
 from urllib.parse import parse_qs
 
-from support.fake_server import FakeRequest, FakeResponse, FakeServer, respond
+from support.fake_server import FakeRequest, FakeResponse, FakeServer, Route, respond
 
 TREMENDOUS_KEY = "TEST_key-of-tremendous"
 TANGO_KEY = "QuillpostTest:key-of-tango"
 FUNDING_SOURCE, CUSTOMER, ACCOUNT = "GCTHLCMFVYMD", "quillpost", "cards"
+SOURCE = {"method": "balance", "id": FUNDING_SOURCE, "status": "active"}
 
 
 class GiftcardServer(FakeServer):
-    """Makes a card for each reference, once. `answers` are given before its own, in turn; of the next `lost`
-    it makes the card and hangs up; while `is_silent` it says nothing."""
+    """Makes a card for each reference, once. Of the next `lost` it makes the card and hangs up; while `is_silent` it
+    says nothing."""
 
     authorization: str
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, routes: Mapping[str, Route]) -> None:
+        super().__init__(routes)
         self.orders: dict[str, dict[str, Any]] = {}
-        self.calls: list[tuple[str, str]] = []
         self.lost = 0
         self.is_silent = False
         self._numbers = count(1)
@@ -35,25 +35,17 @@ class GiftcardServer(FakeServer):
     def secrets(self) -> list[str]:
         """All that nobody but whoever claims may see."""
 
-    @abstractmethod
-    def answer(self, method: str, path: str, query: dict[str, str], content: dict[str, Any]) -> FakeResponse: ...
-
     def handle(self, request: FakeRequest) -> FakeResponse | None:
         if self.is_silent:
             self.closing.wait()
             return None
         with self._lock:
-            self.calls.append((request.method, request.path))
-            if self.answers:
-                return self.answers.pop(0)
-            if request.headers.get("authorization") != self.authorization:
+            if not self.answers and request.headers.get("authorization") != self.authorization:
                 return respond(401, {"errors": {"message": "Unauthorized access"}})
-            query = {name: values[0] for name, values in parse_qs(request.query).items()}
-            answer = self.answer(request.method, request.path, query, json.loads(request.body or b"{}"))
-            if request.method == "POST" and self.lost:
-                self.lost -= 1
-                return None
-            return answer
+            is_lost = not self.answers and request.method == "POST" and self.lost > 0
+            self.lost -= is_lost
+            answer = super().handle(request)
+            return None if is_lost else answer
 
     def number(self) -> str:
         return f"{next(self._numbers):06d}"
@@ -66,33 +58,35 @@ class TremendousServer(GiftcardServer):
     authorization = f"Bearer {TREMENDOUS_KEY}"
 
     def __init__(self) -> None:
-        super().__init__()
+        routes: dict[str, Route] = {
+            "POST /api/v2/orders": self._order,
+            "GET /api/v2/orders": self._find,
+            "POST /api/v2/rewards/{id}/generate_link": self._link,
+            "POST /api/v2/rewards/{id}/cancel": self._cancel,
+            "GET /api/v2/funding_sources": lambda _: respond(200, {"funding_sources": [SOURCE]}),
+        }
+        super().__init__(routes)
         self.status, self.cancels, self.links_later = "EXECUTED", True, False
 
     @property
     def secrets(self) -> list[str]:
         return [_link(order) for order in self.orders.values()]
 
-    def answer(self, method: str, path: str, query: dict[str, str], content: dict[str, Any]) -> FakeResponse:
-        match method, path.removeprefix("/api/v2/").split("/"):
-            case "POST", ["orders"]:
-                return self._order(content)
-            case "GET", ["orders"]:
-                found = self.orders.get(query["external_id"])
-                return respond(200, {"orders": [found] if found else [], "total_count": int(found is not None)})
-            case "POST", ["rewards", id_, "generate_link"]:
-                return respond(200, {"reward": {"id": id_, "link": _link(self._by_reward(id_))}})
-            case "POST", ["rewards", id_, "cancel"]:
-                if not self.cancels:
-                    return respond(422, {"errors": {"message": "Only rewards with a delivery failure"}})
-                self._by_reward(id_)["status"] = "CANCELED"
-                return respond(200, {})
-            case "GET", ["funding_sources"]:
-                sources = [{"method": "balance", "id": FUNDING_SOURCE, "status": "active"}]
-                return respond(200, {"funding_sources": sources})
-        return respond(404, {})
+    def _find(self, request: FakeRequest) -> FakeResponse:
+        found = self.orders.get(_asked(request, "external_id"))
+        return respond(200, {"orders": [found] if found else [], "total_count": int(found is not None)})
 
-    def _order(self, content: dict[str, Any]) -> FakeResponse:
+    def _link(self, _: FakeRequest, id_: str) -> FakeResponse:
+        return respond(200, {"reward": {"id": id_, "link": _link(self._by_reward(id_))}})
+
+    def _cancel(self, _: FakeRequest, id_: str) -> FakeResponse:
+        if not self.cancels:
+            return respond(422, {"errors": {"message": "Only rewards with a delivery failure"}})
+        self._by_reward(id_)["status"] = "CANCELED"
+        return respond(200, {})
+
+    def _order(self, request: FakeRequest) -> FakeResponse:
+        content = request.json()
         reference, reward = content["external_id"], content["reward"]
         if reference in self.orders:
             return respond(201, {"order": self._shown(self.orders[reference])})
@@ -120,13 +114,20 @@ class TremendousServer(GiftcardServer):
 
 
 class TangoServer(GiftcardServer):
-    """A reference that it knows is answered with the first order, or refused while `refuses_again`."""
+    """A reference that it knows is answered with the first order; while `is_late` it has no card yet."""
 
     authorization = f"Basic {base64.b64encode(TANGO_KEY.encode()).decode()}"
 
     def __init__(self) -> None:
-        super().__init__()
-        self.refuses_again = False
+        routes: dict[str, Route] = {
+            "POST /raas/v2/orders": self._order,
+            "GET /raas/v2/orders": self._find,
+            "GET /raas/v2/orders/{id}": lambda _, id_: respond(200, self._shown(id_)),
+            f"GET /raas/v2/accounts/{ACCOUNT}": lambda _: respond(
+                200, {"accountIdentifier": ACCOUNT, "currentBalance": 100.0}
+            ),
+        }
+        super().__init__(routes)
         self.is_late = False
 
     @property
@@ -134,25 +135,15 @@ class TangoServer(GiftcardServer):
         made = (order["reward"]["credentialList"] for order in self.orders.values())
         return [credential["value"] for each in made for credential in each]
 
-    def answer(self, method: str, path: str, query: dict[str, str], content: dict[str, Any]) -> FakeResponse:
-        match method, path.removeprefix("/raas/v2/").split("/"):
-            case "POST", ["orders"]:
-                return self._order(content)
-            case "GET", ["orders"]:
-                found = self.orders.get(query["externalRefID"])
-                brief = {name: value for name, value in (found or {}).items() if name != "reward"}
-                return respond(200, {"page": {"number": 0}, "orders": [brief] if found else []})
-            case "GET", ["orders", id_]:
-                return respond(200, self._shown(id_))
-            case "GET", ["accounts", name] if name == ACCOUNT:
-                return respond(200, {"accountIdentifier": ACCOUNT, "currentBalance": 100.0})
-        return respond(404, {"httpCode": 404, "httpPhrase": "Not Found"})
+    def _find(self, request: FakeRequest) -> FakeResponse:
+        found = self.orders.get(_asked(request, "externalRefID"))
+        brief = {name: value for name, value in (found or {}).items() if name != "reward"}
+        return respond(200, {"page": {"number": 0}, "orders": [brief] if found else []})
 
-    def _order(self, content: dict[str, Any]) -> FakeResponse:
+    def _order(self, request: FakeRequest) -> FakeResponse:
+        content = request.json()
         reference = content["externalRefID"]
         if reference in self.orders:
-            if self.refuses_again:
-                return respond(409, {"httpCode": 409, "errors": [{"path": "externalRefID"}]})
             return respond(200, self._shown(self.orders[reference]["referenceOrderID"]))
         assert (content["customerIdentifier"], content["accountIdentifier"]) == (CUSTOMER, ACCOUNT)
         assert content["sendEmail"] is False
@@ -179,3 +170,7 @@ class TangoServer(GiftcardServer):
 
 def _link(order: dict[str, Any]) -> str:
     return f"https://reward.example/r/{order['id']}-SECRET"
+
+
+def _asked(request: FakeRequest, name: str) -> str:
+    return parse_qs(request.query)[name][0]

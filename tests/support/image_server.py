@@ -1,13 +1,12 @@
 """A web server with pictures and letters, for sends that name their creative by address."""
 
-import socket
 from io import BytesIO
 from urllib.parse import unquote
 
 import pikepdf
 from PIL import Image, ImageColor
 
-from support.scripted_server import ScriptedServer
+from support.fake_server import FakeRequest, FakeResponse, FakeServer, respond
 
 SHARP, SOFT = (1875, 1275), (600, 400)
 
@@ -27,12 +26,12 @@ def make_letter(pages: int = 2) -> bytes:
     return buffer.getvalue()
 
 
-class ImageServer(ScriptedServer):
+class ImageServer(FakeServer):
     """Answers `/teal.png` with a teal picture, `/soft-teal.png` with one of few pixels, `/3.pdf` with a letter of
     three pages, `/gone` not at all."""
 
     def __init__(self) -> None:
-        super().__init__(self._show)
+        super().__init__({"GET /{colour}.png": self._picture, "GET /{pages}.pdf": self._letter})
 
     @property
     def paths(self) -> list[str]:
@@ -45,14 +44,11 @@ class ImageServer(ScriptedServer):
     def letter(self, pages: int = 2) -> str:
         return self.url(f"/{pages}.pdf")
 
-    def _show(self, connection: socket.socket) -> None:
-        name, _, kind = unquote(self.requests[-1].split(b" ")[1].decode()).removeprefix("/").partition(".")
-        colour = name.removeprefix("soft-")
-        if kind == "pdf":
-            body = make_letter(int(name))
-        elif kind == "png" and colour in ImageColor.colormap:
-            body = make_picture(colour, SHARP if colour == name else SOFT)
-        else:
-            connection.sendall(b"HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n")
-            return
-        connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)
+    def _picture(self, _: FakeRequest, name: str) -> FakeResponse:
+        colour = unquote(name).removeprefix("soft-")
+        if colour not in ImageColor.colormap:
+            return respond(404)
+        return respond(200, make_picture(colour, SHARP if colour == unquote(name) else SOFT))
+
+    def _letter(self, _: FakeRequest, pages: str) -> FakeResponse:
+        return respond(200, make_letter(int(pages)))

@@ -1,7 +1,6 @@
 """A provider of addresses on loopback, as docs/leads.md asks of one."""
 
 import base64
-import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,27 +22,23 @@ class LeadServer(FakeServer):
     path = "/v1"
 
     def __init__(self, records: list[dict[str, Any]]) -> None:
-        super().__init__()
+        super().__init__({"POST /v1/search": self._search, "POST /v1/purchases": self._sell})
         self.records = records
         self.searches: list[dict[str, Any]] = []
         self.purchases: dict[str, list[str]] = {}
-        self.calls = 0
 
-    def handle(self, request: FakeRequest) -> FakeResponse:
-        self.calls += 1
+    def handle(self, request: FakeRequest) -> FakeResponse | None:
         at = datetime.fromtimestamp(int(request.headers["webhook-timestamp"]), UTC)  # the test's own time
-        if (
-            Webhook(SECRET).sign(request.headers["webhook-id"], at, request.body.decode())
-            != request.headers["webhook-signature"]
-        ):
-            return respond(401, {})
-        content = json.loads(request.body)
-        if self.answers:
-            return self.answers.pop(0)
-        if request.target == "/v1/search":
-            self.searches.append(content)
-            return respond(200, {"records": self.records[: content["count"]]})
-        if request.target == "/v1/purchases" and request.headers["idempotency-key"] == content["reference"]:
-            self.purchases.setdefault(content["reference"], content["ids"])
-            return respond(200, {})
-        return respond(404, {})
+        genuine = Webhook(SECRET).sign(request.headers["webhook-id"], at, request.body.decode())
+        return super().handle(request) if genuine == request.headers["webhook-signature"] else respond(401, {})
+
+    def _search(self, request: FakeRequest) -> FakeResponse:
+        self.searches.append(request.json())
+        return respond(200, {"records": self.records[: request.json()["count"]]})
+
+    def _sell(self, request: FakeRequest) -> FakeResponse:
+        purchase = request.json()
+        if request.headers["idempotency-key"] != purchase["reference"]:
+            return respond(404, {})
+        self.purchases.setdefault(purchase["reference"], purchase["ids"])
+        return respond(200, {})

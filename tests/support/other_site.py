@@ -22,20 +22,19 @@ Answer = Callable[[str, bytes], SiteResponse]
 
 class _Site(FakeServer):
     def __init__(self, answer: Answer, host: str) -> None:
-        super().__init__()
-        self._answer, self.host = answer, host
+        super().__init__(host=host)
+        self._answer = answer
 
     def handle(self, request: FakeRequest) -> FakeResponse:
         is_icon = request.path == "/favicon.ico"
         page = SiteResponse() if is_icon else self._answer(request.target, request.body)
-        headers = {"Content_Type": f"{page.media_type}; charset=utf-8"}
-        if page.location:
-            return respond(303, page.text.encode(), Location=page.location, **headers)
-        return respond(200, page.text.encode(), **headers)
+        where = {"Location": page.location} if page.location else {}
+        kind = f"{page.media_type}; charset=utf-8"
+        return respond(303 if page.location else 200, page.text.encode(), Content_Type=kind, **where)
 
 
 @contextmanager
 def other_site(answer: Answer, *, host: str = "localhost") -> Iterator[str]:
     """Its address. For a browser `localhost` is another site than 127.0.0.1; another port is the same site."""
     with _Site(answer, host) as site:
-        yield site.url
+        yield site.url()

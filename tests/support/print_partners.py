@@ -171,9 +171,9 @@ class SftpPrinter(FolderPrinter):
 
 class HttpPrinter(Printer):
     def __init__(self, house: PrintServer) -> None:
-        self.partner = HttpPartner(house.url, secrets=[SECRET], seconds=10)
+        self.partner = HttpPartner(house.url(), secrets=[SECRET], seconds=10)
         self.house = house
-        self.settings = {"print_partner": house.url, "print_secret": SECRET}
+        self.settings = {"print_partner": house.url(), "print_secret": SECRET}
 
     def jobs(self) -> list[str]:
         return sorted(self.house.tickets)

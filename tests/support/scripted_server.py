@@ -1,71 +1,36 @@
 """A server on loopback that does to its caller exactly what a test tells it to."""
 
-import contextlib
 import socket
 import ssl
 import struct
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable, Sequence
 
 from aiohttp.abc import AbstractResolver, ResolveResult
+
+from support.fake_server import FakeServer, read_head, read_rest
 
 Answer = Callable[[socket.socket], None]
 
 # Closing with unsent or unread data and no linger time sends RST instead of FIN.
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-TLS_GREETING = b"\x16"
 
 
-class ScriptedServer:
-    """Takes connections one after another, reads each request and gives the answer."""
+class ScriptedServer(FakeServer):
+    """Reads a request of each connection, whatever it is, and gives the answer."""
 
     def __init__(self, answer: Answer, *, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(tls=tls)
         self._answer = answer
-        self._tls = tls
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self.port: int = self._listener.getsockname()[1]
-        self.requests: list[bytes] = []
 
-    @property
-    def place(self) -> tuple[str, int]:
-        return ("127.0.0.1", self.port)
+    def url(self, path: str = "/", *, scheme: str = "http", host: str | None = None) -> str:
+        return super().url(path, scheme=scheme, host=host)
 
-    def url(self, path: str = "/", *, scheme: str = "http", host: str = "127.0.0.1") -> str:
-        return f"{scheme}://{host}:{self.port}{path}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            with contextlib.suppress(OSError), self._wrapped(connection) as wrapped:
-                self.requests.append(_read_request(wrapped))
-                self._answer(wrapped)
-
-    @contextlib.contextmanager
-    def _wrapped(self, connection: socket.socket) -> Iterator[socket.socket]:
-        with connection:
-            if self._tls is None:
-                yield connection
-                return
-            with self._tls.wrap_socket(connection, server_side=True) as wrapped:
-                yield wrapped
+    def serve(self, connection: socket.socket) -> None:
+        head, body = read_head(connection)
+        _, _, length = head.lower().partition(b"\r\ncontent-length:")
+        body += read_rest(connection, int(length.partition(b"\r\n")[0] or 0) - len(body))
+        self.requests.append(head + body)
+        self._answer(connection)
 
 
 def reply_with(head: str, body: bytes = b"") -> Answer:
@@ -109,22 +74,3 @@ class ScriptedResolver(AbstractResolver):
 
     async def close(self) -> None:
         """Nothing is held open."""
-
-
-def _read_request(connection: socket.socket) -> bytes:
-    request = b""
-    while b"\r\n\r\n" not in request:
-        received = connection.recv(65536)
-        if not received:
-            return request
-        request += received
-        if request.startswith(TLS_GREETING):
-            return request
-    head, _, body = request.partition(b"\r\n\r\n")
-    length = 0
-    for line in head.lower().split(b"\r\n"):
-        if line.startswith(b"content-length:"):
-            length = int(line.partition(b":")[2])
-    while len(body) < length:
-        body += connection.recv(65536)
-    return head + b"\r\n\r\n" + body

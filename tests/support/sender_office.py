@@ -115,7 +115,7 @@ def open_sender_service(conninfo: str, home: Path, receiver: EventReceiver, **se
     try:
         with TestClient(create_app(container), base_url="http://quillpost.test") as http:
             sender = make_account(container, http, "owner@example.com")
-            subscribed = sender.post("/webhooks", {"url": receiver.url_of(path), "type": "*"})
+            subscribed = sender.post("/webhooks", {"url": receiver.url(path), "type": "*"})
             assert subscribed.status_code == 201, subscribed.text
             yield SenderService(container, sender, receiver, environment, path)
     finally:

@@ -1,7 +1,6 @@
 """A gateway to a licensed address service, on loopback, as our documentation asks of one."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from support.fake_server import FakeRequest, FakeResponse, FakeServer, respond
@@ -15,38 +14,39 @@ class VerificationServer(FakeServer):
     path = "/gateway"
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__({"POST /gateway/verify": self._verify, "POST /gateway/append": self._append})
         self.knows: dict[str, dict[str, Any]] = {}
         self.finds: dict[str, dict[str, Any]] = {}
-        self.requests: list[dict[str, Any]] = []
-        self.calls: list[tuple[str, Mapping[str, str]]] = []
+        self.questions: list[dict[str, Any]] = []
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {"verifier": self.url, "verifier_key": KEY}
+        return {"verifier": self.url(), "verifier_key": KEY}
 
     @property
     def streets(self) -> list[str]:
         """What it was asked about, call after call."""
-        return [question["address"] for question in self.requests if "address" in question]
+        return [question["address"] for question in self.questions if "address" in question]
 
-    def handle(self, request: FakeRequest) -> FakeResponse:
-        self.calls.append((request.target, request.headers))
-        if self.answers:
-            return self.answers.pop(0)
-        if request.headers.get("authorization") != f"Bearer {KEY}":
-            return respond(401, {})
-        content = json.loads(request.body)
-        questions = content["addresses" if request.target.endswith("/verify") else "people"]
-        self.requests += questions
-        found = [self._of(question) for question in questions]
-        return respond(200, {"answers": [answer for answer in found if answer]})
+    def handle(self, request: FakeRequest) -> FakeResponse | None:
+        is_known = self.answers or request.headers.get("authorization") == f"Bearer {KEY}"
+        return super().handle(request) if is_known else respond(401, {})
 
-    def _of(self, question: dict[str, Any]) -> dict[str, Any] | None:
-        if "email" in question:
-            found = self.finds.get(question["email"])
-            return found and {"id": question["id"], "address": found}
-        return {"id": question["id"]} | self.knows.get(question["address"], {"dpv": "Y"})
+    def _verify(self, request: FakeRequest) -> FakeResponse:
+        asked = self._noted(request.json()["addresses"])
+        return self._told({"id": each["id"]} | self.knows.get(each["address"], {"dpv": "Y"}) for each in asked)
+
+    def _append(self, request: FakeRequest) -> FakeResponse:
+        asked = self._noted(request.json()["people"])
+        found = ((each["id"], self.finds.get(each["email"])) for each in asked)
+        return self._told({"id": id_, "address": address} for id_, address in found if address)
+
+    def _noted(self, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        self.questions += questions
+        return questions
+
+    def _told(self, answers: Iterable[dict[str, Any]]) -> FakeResponse:
+        return respond(200, {"answers": list(answers)})
 
 
 def place_of(street: str, city: str = "DALLAS", code: str = "75201-0001") -> dict[str, Any]:

@@ -32,7 +32,7 @@ def receiver() -> Iterator[EventReceiver]:
 
 
 def subscribe(account: Account, receiver: EventReceiver, path: str = "/hook", **how: Any) -> tuple[int, str]:
-    made = account.post("/webhooks", {"url": receiver.url_of(path), "type": "*"} | how)
+    made = account.post("/webhooks", {"url": receiver.url(path), "type": "*"} | how)
     assert made.status_code == 201, made.text
     return made.json()["id"], made.json()["secret"]
 
