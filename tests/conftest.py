@@ -20,6 +20,7 @@ from argon2.profiles import CHEAPEST
 from fastapi import FastAPI
 from starlette.routing import BaseRoute
 
+from quillpost.accounts.models import Caller
 from quillpost.accounts.users import passwords
 from quillpost.app import bootstrap, runtime
 from quillpost.app.container import Container
@@ -310,6 +311,12 @@ def owner(container: Container, http: TestClient) -> Account:
 @pytest.fixture
 def stranger(container: Container, http: TestClient) -> Account:
     return make_account(container, http, "stranger@example.com")
+
+
+@pytest.fixture
+def caller(container: Container) -> Caller:
+    """The owner of an account, as the services know them."""
+    return open_account(container)
 
 
 @pytest.fixture

@@ -20,107 +20,92 @@ from quillpost.fulfillment.batches import service as batch_service
 from quillpost.fulfillment.batches.rules import SERIAL_REUSE_AFTER, next_cutoff
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.orders.models import Order
-from support.factories import Clock, people, person
+from support.factories import Build, Clock, people, person
 from support.orders import create_order, item_rows, open_account, order_row
-from support.production import LIVE_SETTINGS, batch_rows, create_batches, enqueued_steps, print_rows, sweep_due_orders
+from support.production import (
+    LIVE_SETTINGS,
+    batch_items,
+    batch_rows,
+    create_batches,
+    enqueued_steps,
+    only_batch,
+    print_rows,
+    sweep_due_orders,
+    with_environment,
+)
+from support.rows import execute, scalar
+
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 
-@pytest.fixture
-def owner(container: Container) -> Caller:
-    return open_account(container)
-
-
-def with_environment(container: Container, mode: str = "test", **changes: Any) -> Container:
-    """The same service in a world that differs."""
-    environments = dict(container.environments) | {mode: replace(container.environments[mode], **changes)}
-    return replace(
-        container, environments=environments, production=replace(container.production, environments=environments)
-    )
-
-
-def test_small_orders_of_many_accounts_share_a_batch(container: Container, clock: Clock, owner: Caller) -> None:
-    stranger = open_account(container, "stranger@example.com")
-    several = [create_order(container, caller) for caller in (owner, stranger, owner)]
-    sweep_due_orders(container, clock)
+def pool(container: Container, *several: Order, **how: Any) -> list[int]:
     with container.db.system_transaction() as tx:
-        [batch] = batch_rows(tx)
-        assert (batch.piece, batch.mail_class, batch.item_count) == ("postcard-4x6", "first", 3)
-        assert batch.stock == container.renderer.products["postcard-4x6"].stock
-        assert {order_row(tx, order).status for order in several} == {"processing"}
-        assert enqueued_steps(tx) == [("fulfillment.compose_batch", {"batch_id": batch.id})]
+        return create_batches(container, tx, *several, **how)
 
 
-def test_a_batch_is_of_one_product_class_and_mode(container: Container, clock: Clock, owner: Caller) -> None:
+def orders_in(container: Container, batch_id: int) -> list[Order]:
+    with container.db.system_transaction() as tx:
+        return list(fulfillment_queries.read_batch_orders(tx, batch_id))
+
+
+def test_small_orders_of_many_accounts_share_a_batch(container: Container, clock: Clock, caller: Caller) -> None:
+    stranger = open_account(container, "stranger@example.com")
+    several = [create_order(container, sender) for sender in (caller, stranger, caller)]
+    sweep_due_orders(container, clock)
+    batch = only_batch(container)
+    assert (batch.piece, batch.mail_class, batch.item_count) == ("postcard-4x6", "first", 3)
+    assert batch.stock == container.renderer.products["postcard-4x6"].stock
+    assert {order_row(container, order).status for order in several} == {"processing"}
+    assert enqueued_steps(container) == [("fulfillment.compose_batch", {"batch_id": batch.id})]
+
+
+def test_a_batch_is_of_one_product_and_class(container: Container, clock: Clock, caller: Caller) -> None:
     for size in ("4x6", "6x9"):
         for mail_class in ("first", "standard"):
-            create_order(container, owner, people(2), size=size, mail_class=mail_class)
+            create_order(container, caller, people(2), size=size, mail_class=mail_class)
     sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        made = batch_rows(tx)
-        for batch in made:
-            inside = fulfillment_queries.read_batch_orders(tx, batch.id)
-            assert [(f"postcard-{o.size}", o.mail_class) for o in inside] == [(batch.piece, batch.mail_class)]
-            assert batch.item_count == len(fulfillment_queries.read_batch_items(tx, batch.id)) == 2
+    made = batch_rows(container)
+    for batch in made:
+        inside = orders_in(container, batch.id)
+        assert [(f"postcard-{o.size}", o.mail_class) for o in inside] == [(batch.piece, batch.mail_class)]
+        assert batch.item_count == len(batch_items(container, batch.id)) == 2
     assert len(made) == 4
 
 
-def test_test_and_live_never_share_a_batch(build: Any, clock: Clock) -> None:
-    container = build(**LIVE_SETTINGS)
-    caller = open_account(container, mode="live")
-    create_order(container, caller)
-    create_order(container, replace(caller, mode="test"))
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        assert sorted(batch.mode for batch in batch_rows(tx)) == ["live", "test"]
-
-
-def test_pieces_lie_in_the_order_of_their_zip_codes(container: Container, clock: Clock, owner: Caller) -> None:
+def test_pieces_lie_in_the_order_of_their_zip_codes_and_the_refused_in_no_batch(
+    container: Container, clock: Clock, caller: Caller
+) -> None:
     zips = ["90210", "10001-0002", "78701", "10001"]
     for n, code in enumerate(zips):
-        create_order(container, owner, [person(address=f"{n} Main St", postal_code=code)])
+        create_order(container, caller, [person(address=f"{n} Main St", postal_code=code)])
+    order = create_order(container, caller, [person(postal_code="99999"), {"email": "jane@example.com"}])
     sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        [batch] = batch_rows(tx)
-        assert [piece.postal_code for piece in fulfillment_queries.read_batch_items(tx, batch.id).values()] == sorted(
-            zips
-        )
+    inside = batch_items(container, only_batch(container).id)
+    assert [piece.postal_code for piece in inside.values()] == sorted([*zips, "99999"])
+    mailed, refused = item_rows(container, order)
+    assert [printed.item_id for printed in print_rows(container, order)] == [mailed.id]
+    assert refused.status == "Failed"
 
 
-def test_a_large_order_is_split_and_every_piece_has_its_place(container: Container, owner: Caller) -> None:
-    order = create_order(container, owner, [*people(7)])
-    other = create_order(container, owner, people(2), size="6x9")
-    with container.db.system_transaction() as tx:
-        made = create_batches(container, tx, order, other, size=3)
-        rows = batch_rows(tx)
-        assert [(row.piece, row.item_count) for row in rows] == [
-            ("postcard-4x6", 3), ("postcard-4x6", 3), ("postcard-4x6", 1), ("postcard-6x9", 2),
-        ]  # fmt: skip
-        assert made == [row.id for row in rows]
-        for row in rows:
-            assert list(fulfillment_queries.read_batch_items(tx, row.id)) == list(range(1, row.item_count + 1))
+def test_a_large_order_is_split_and_each_piece_has_one_place(container: Container, caller: Caller) -> None:
+    order, other = create_order(container, caller, people(7)), create_order(container, caller, people(2), size="6x9")
+    made = pool(container, order, other, size=3)
+    found = batch_rows(container)
+    assert [(row.piece, row.item_count) for row in found] == [
+        ("postcard-4x6", 3), ("postcard-4x6", 3), ("postcard-4x6", 1), ("postcard-6x9", 2),
+    ]  # fmt: skip
+    assert made == [row.id for row in found]
+    for row in found:
+        assert list(batch_items(container, row.id)) == list(range(1, row.item_count + 1))
+    assert pool(container, order, other) == [], "there is nothing left"
+    twice = {"batch_id": made[0], "position": 9, "edition": 0, "superseded": False}
+    with pytest.raises(sa.exc.IntegrityError):
+        execute(container, sa.insert(prints).values(**twice, item_id=item_rows(container, order)[0].id))
 
 
-def test_pooling_again_finds_nothing(container: Container, owner: Caller) -> None:
-    order = create_order(container, owner, people(2))
-    with container.db.system_transaction() as tx:
-        assert len(create_batches(container, tx, order)) == 1
-        assert create_batches(container, tx, order) == []
-
-
-def test_the_database_itself_refuses_a_piece_twice(container: Container, owner: Caller) -> None:
-    order = create_order(container, owner)
-    with container.db.system_transaction() as tx:
-        [batch_id] = create_batches(container, tx, order)
-        [item] = item_rows(tx, order)
-    twice = {"batch_id": batch_id, "position": 2, "item_id": item.id, "edition": 0, "superseded": False}
-    with pytest.raises(sa.exc.IntegrityError), container.db.system_transaction() as tx:
-        tx.execute(sa.insert(prints).values(**twice))
-
-
-def test_two_poolings_at_once_share_the_orders(container: Container, owner: Caller) -> None:
-    first, second = create_order(container, owner), create_order(container, owner)
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(orders).values(status="processing", pool_at=container.clock()))
+def test_two_poolings_at_once_share_the_orders(container: Container, caller: Caller) -> None:
+    first, second = create_order(container, caller), create_order(container, caller)
+    execute(container, sa.update(orders).values(status="processing", pool_at=container.clock()))
     params = {"mode": "test", "now": container.clock()}
     with container.db.system_transaction() as one, container.db.system_transaction() as other:
         one.execute(sa.select(orders).where(orders.c.id == first.id).with_for_update(key_share=True))
@@ -130,76 +115,58 @@ def test_two_poolings_at_once_share_the_orders(container: Container, owner: Call
 # Barcodes
 
 
-@pytest.mark.parametrize(("mail_class", "service_type"), [("first", "310"), ("standard", "311")])
-@pytest.mark.parametrize("mailer_id", ["999999", "123456789"])
 def test_a_barcode_says_class_mailer_and_a_number_of_its_own(
-    container: Container, owner: Caller, mail_class: str, service_type: str, mailer_id: str
+    container: Container, caller: Caller, subtests: pytest.Subtests
 ) -> None:
-    order = create_order(container, owner, people(20), mail_class=mail_class)
-    with container.db.system_transaction() as tx:
-        create_batches(with_environment(container, mailer_id=mailer_id), tx, order)
-        codes = [piece.tracking for piece in print_rows(tx, order)]
-    assert len(set(codes)) == 20
-    for code in codes:
-        assert len(code) == 20
-        assert code.isdigit()
-        assert code.startswith(f"00{service_type}{mailer_id}")
+    for mail_class, service_type in (("first", "310"), ("standard", "311")):
+        for mailer_id in ("999999", "123456789"):
+            with subtests.test(mail_class=mail_class, mailer_id=mailer_id):
+                order = create_order(container, caller, people(20), mail_class=mail_class)
+                pool(with_environment(container, mailer_id=mailer_id), order)
+                codes = [piece.tracking for piece in print_rows(container, order)]
+                assert len(set(codes)) == 20
+                assert all(len(code) == 20 and code.isdigit() for code in codes)
+                assert all(code.startswith(f"00{service_type}{mailer_id}") for code in codes)
 
 
-@pytest.mark.parametrize(("mail_class", "service_type"), [("first", "270"), ("standard", "271")])
-def test_full_service_has_codes_of_its_own(build: Any, clock: Clock, mail_class: str, service_type: str) -> None:
+def test_full_service_has_codes_of_its_own_and_test_mail_batches_of_its_own(build: Build, clock: Clock) -> None:
     container = build(**LIVE_SETTINGS, full_service=True)
-    order = create_order(container, open_account(container, mode="live"), mail_class=mail_class)
+    caller = open_account(container, mode="live")
+    sent = {mail_class: create_order(container, caller, mail_class=mail_class) for mail_class in ("first", "standard")}
+    create_order(container, replace(caller, mode="test"))
     sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        [printed] = print_rows(tx, order)
-    assert printed.tracking.startswith(f"00{service_type}123456789")
+    codes = {mail_class: print_rows(container, order)[0].tracking for mail_class, order in sent.items()}
+    assert codes["first"].startswith("00270123456789")
+    assert codes["standard"].startswith("00271123456789")
+    assert sorted(batch.mode for batch in batch_rows(container)) == ["live", "live", "test"]
 
 
-def test_every_mailer_has_a_count_of_its_own(container: Container, owner: Caller) -> None:
-    one, other = create_order(container, owner), create_order(container, owner)
-    with container.db.system_transaction() as tx:
-        create_batches(with_environment(container, mailer_id="111111"), tx, one)
-        create_batches(with_environment(container, mailer_id="222222"), tx, other)
-        codes = [print_rows(tx, order)[0].tracking for order in (one, other)]
+def test_every_mailer_has_a_count_of_its_own(container: Container, caller: Caller) -> None:
+    one, other = create_order(container, caller), create_order(container, caller)
+    pool(with_environment(container, mailer_id="111111"), one)
+    pool(with_environment(container, mailer_id="222222"), other)
+    codes = [print_rows(container, order)[0].tracking for order in (one, other)]
     assert [code[:11] for code in codes] == ["00310111111", "00310222222"]
     assert codes[0][11:] == codes[1][11:]
 
 
-def test_mail_abroad_carries_no_barcode(container: Container, clock: Clock, owner: Caller) -> None:
-    order = create_order(container, owner, [person(country="CA", province="ON", postal_code="K1A 0B1")])
+def test_mail_abroad_carries_no_barcode(container: Container, clock: Clock, caller: Caller) -> None:
+    order = create_order(container, caller, [person(country="CA", province="ON", postal_code="K1A 0B1")])
     sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        assert [printed.tracking for printed in print_rows(tx, order)] == [None]
-        assert [batch.first_serial for batch in batch_rows(tx)] == [None]
+    assert [printed.tracking for printed in print_rows(container, order)] == [None]
+    assert only_batch(container).first_serial is None
 
 
 LONG = "123456789"
 """A mailer id that leaves a million serials."""
 
 
-def counted_to(tx: Tx, next_serial: int) -> None:
-    tx.execute(sa.insert(mailers).values(mailer_id=LONG, next_serial=next_serial))
-
-
-def test_a_count_that_goes_round_starts_again_at_zero(container: Container, owner: Caller) -> None:
-    order = create_order(container, owner, people(4))
-    with container.db.system_transaction() as tx:
-        counted_to(tx, 999_998)
-        create_batches(with_environment(container, mailer_id=LONG), tx, order)
-        codes = [printed.tracking[-6:] for printed in print_rows(tx, order)]
+def test_a_count_that_goes_round_starts_again_at_zero(container: Container, caller: Caller) -> None:
+    order = create_order(container, caller, people(4))
+    execute(container, sa.insert(mailers).values(mailer_id=LONG, next_serial=999_998))
+    pool(with_environment(container, mailer_id=LONG), order)
+    codes = [printed.tracking[-6:] for printed in print_rows(container, order)]
     assert codes == ["999998", "999999", "000000", "000001"]
-
-
-def in_the_mail(tx: Tx, container: Container, *, first_serial: int, mailed_ago: timedelta | None) -> None:
-    """A batch of that mailer which took its serials from there on."""
-    tx.execute(
-        sa.insert(batches).values(
-            mode="test", piece="postcard-4x6", mail_class="first", status="mailed", item_count=1,
-            mailer_id=LONG, first_serial=first_serial, created_at=container.clock(),
-            mailed_at=None if mailed_ago is None else container.clock() - mailed_ago,
-        )
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -207,31 +174,24 @@ def in_the_mail(tx: Tx, container: Container, *, first_serial: int, mailed_ago: 
     [(None, 3), (SERIAL_REUSE_AFTER - timedelta(days=1), 3), (SERIAL_REUSE_AFTER + timedelta(days=1), 5)],
 )
 def test_no_serial_returns_before_its_time(
-    container: Container, owner: Caller, mailed_ago: timedelta | None, pooled: int
+    container: Container, caller: Caller, mailed_ago: timedelta | None, pooled: int
 ) -> None:
-    order = create_order(container, owner, people(5))
-    here = with_environment(container, mailer_id=LONG)
-    with container.db.system_transaction() as tx:
-        counted_to(tx, 1_500_000)
-        in_the_mail(tx, container, first_serial=500_003, mailed_ago=mailed_ago)
-        tx.execute(sa.update(orders).values(status="processing", pool_at=container.clock()))
-        create_batches(here, tx, order)
-        assert len(print_rows(tx, order)) == pooled
-        # Those who found none wait, and ask again.
-        waits_until = order_row(tx, order).pool_at
-        assert waits_until == (None if pooled == 5 else container.clock() + batch_service.NO_BARCODE_RETRY)
+    order, now = create_order(container, caller, people(5)), container.clock()
+    in_the_mail = {
+        "mode": "test", "piece": "postcard-4x6", "mail_class": "first", "status": "mailed", "item_count": 1,
+        "mailer_id": LONG, "first_serial": 500_003, "created_at": now,
+        "mailed_at": None if mailed_ago is None else now - mailed_ago,
+    }  # fmt: skip
+    execute(container, sa.insert(mailers).values(mailer_id=LONG, next_serial=1_500_000))
+    execute(container, sa.insert(batches).values(**in_the_mail))
+    execute(container, sa.update(orders).values(status="processing", pool_at=now))
+    pool(with_environment(container, mailer_id=LONG), order)
+    assert len(print_rows(container, order)) == pooled
+    # Those who found none wait, and ask again.
+    assert order_row(container, order).pool_at == (None if pooled == 5 else now + batch_service.NO_BARCODE_RETRY)
 
 
 # What waits, and what does not
-
-
-def test_refused_recipients_are_in_no_batch(container: Container, clock: Clock, owner: Caller) -> None:
-    order = create_order(container, owner, [person(), {"email": "jane@example.com"}])
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        mailed, refused = item_rows(tx, order)
-        assert [printed.item_id for printed in print_rows(tx, order)] == [mailed.id]
-        assert refused.status == "Failed"
 
 
 @pytest.mark.parametrize(
@@ -250,113 +210,95 @@ def test_the_cutoff_is_a_local_time_of_the_print_shop(now: str, pooled: str) -> 
 
 
 def test_small_orders_of_a_day_are_pooled_together_at_the_cut_off(
-    container: Container, clock: Clock, owner: Caller
+    container: Container, clock: Clock, caller: Caller
 ) -> None:
-    cutoff = (container.clock() + timedelta(hours=2)).time()
-    here = with_environment(container, cutoff=cutoff)
-    for _ in range(3):
-        create_order(here, owner)
-        sweep_due_orders(here, clock)
-    with container.db.system_transaction() as tx:
-        assert batch_rows(tx) == []
-        assert {row.status for row in tx.execute(sa.select(orders))} == {"processing"}
+    here = with_environment(container, cutoff=(container.clock() + timedelta(hours=2)).time())
+    several = [create_order(here, caller) for _ in range(3)]
+    sweep_due_orders(here, clock)
+    assert batch_rows(container) == []
+    assert {order_row(container, order).status for order in several} == {"processing"}
     clock.advance(hours=3)
     batch_service.pool_due_orders(here.production, now=clock.now())
-    with container.db.system_transaction() as tx:
-        assert [batch.item_count for batch in batch_rows(tx)] == [3]
+    assert only_batch(container).item_count == 3
 
 
 def late(container: Container) -> Container:
     return with_environment(container, cutoff=(container.clock() - timedelta(hours=1)).time())
 
 
-def test_a_rushed_order_waits_for_nothing_and_goes_first(container: Container, clock: Clock, owner: Caller) -> None:
-    here = late(container)
-    patient, hasty = create_order(here, owner), create_order(here, owner)
-    assert print_room_service.rush_orders(here.db, "test", [hasty.id], operator_id=None, now=clock.now()) == [hasty.id]
-    sweep_due_orders(here, clock)
-    with container.db.system_transaction() as tx:
-        [batch] = batch_rows(tx)
-        assert batch.rush
-        assert [order.id for order in fulfillment_queries.read_batch_orders(tx, batch.id)] == [hasty.id]
-        priority = sa.text("select priority from procrastinate_jobs where args ? 'batch_id'")
-        assert tx.execute(priority).scalar_one() > 0
-        assert order_row(tx, patient).pool_at > clock.now()
+def rush(container: Container, *order_ids: int, mode: str = "test") -> list[int]:
+    now = container.clock()
+    return print_room_service.rush_orders(container.db, mode, order_ids, operator_id=None, now=now)
 
 
-def test_an_order_that_waits_for_the_cut_off_can_be_rushed(container: Container, clock: Clock, owner: Caller) -> None:
+def test_a_rushed_order_waits_for_nothing_and_goes_first(container: Container, clock: Clock, caller: Caller) -> None:
     here = late(container)
-    order = create_order(here, owner)
+    patient, hasty = create_order(here, caller), create_order(here, caller)
+    assert rush(here, hasty.id) == [hasty.id]
     sweep_due_orders(here, clock)
-    for again in ([order.id], []):
-        assert print_room_service.rush_orders(here.db, "test", [order.id], operator_id=None, now=clock.now()) == again
+    batch = only_batch(container)
+    assert batch.rush
+    assert [order.id for order in orders_in(container, batch.id)] == [hasty.id]
+    assert scalar(container, "select priority from procrastinate_jobs where args ? 'batch_id'") > 0
+    assert order_row(container, patient).pool_at > clock.now()
+    # One that waits for the cut-off already can still be rushed, once.
+    assert [rush(here, patient.id, hasty.id), rush(here, patient.id)] == [[patient.id], []]
     batch_service.pool_due_orders(here.production, now=clock.now())
-    with container.db.system_transaction() as tx:
-        assert [batch.rush for batch in batch_rows(tx)] == [True]
+    assert [batch.rush for batch in batch_rows(container)] == [True, True]
 
 
-def test_unknown_orders_and_those_of_another_mode_are_not_rushed(
-    container: Container, clock: Clock, owner: Caller
-) -> None:
-    order = create_order(container, owner)
+def test_unknown_orders_and_those_of_another_mode_are_not_rushed(container: Container, caller: Caller) -> None:
+    order = create_order(container, caller)
     with pytest.raises(Refused, match=rf"^There is no order {order.id}\.$"):
-        print_room_service.rush_orders(container.db, "live", [order.id], operator_id=None, now=clock.now())
-    for unknown in ([order.id, 999], [999, order.id], [999], [999, 998]):
-        with pytest.raises(Refused, match=r"^There is no order 999\.$"):
-            print_room_service.rush_orders(container.db, "test", unknown, operator_id=None, now=clock.now())
-    with container.db.system_transaction() as tx:
-        assert not order_row(tx, order).rush
+        rush(container, order.id, mode="live")
+    unknown = order.id + 999
+    for several in ([order.id, unknown], [unknown, order.id], [unknown], [unknown, unknown - 1]):
+        with pytest.raises(Refused, match=rf"^There is no order {unknown}\.$"):
+            rush(container, *several)
+    assert not order_row(container, order).rush
 
 
-def test_the_print_room_need_not_wait_for_the_cut_off(container: Container, clock: Clock, owner: Caller) -> None:
+def test_the_print_room_need_not_wait_for_the_cut_off(container: Container, clock: Clock, caller: Caller) -> None:
     here = late(container)
-    create_order(here, owner)
+    order = create_order(here, caller)
     sweep_due_orders(here, clock)
     assert print_room_service.pool_orders_now(here.db, "live", now=clock.now()) == 0
     assert print_room_service.pool_orders_now(here.db, "test", now=clock.now()) == 1
     batch_service.pool_due_orders(here.production, now=clock.now())
+    assert only_batch(container).item_count == 1
+    assert rush(here, order.id) == [], "all of it is in a batch"
+
+
+def test_more_orders_than_a_statement_has_parameters_are_pooled(container: Container, caller: Caller) -> None:
+    order, now = create_order(container, caller), container.clock()
+    execute(container, sa.update(orders).values(status="processing", pool_at=now))
+    environment, stock = container.environments["test"], container.production.stock_by_product
+    ids = [*range(order.id, order.id + 70_000)]
     with container.db.system_transaction() as tx:
-        assert len(batch_rows(tx)) == 1
+        assert len(batch_service.pool_orders(tx, stock, environment, ids, now=now)) == 1
+    assert order_row(container, order).pool_at is None
 
 
-def test_more_orders_than_a_statement_has_parameters_are_pooled(container: Container, owner: Caller) -> None:
-    order = create_order(container, owner)
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(orders).values(status="processing", pool_at=container.clock()))
-        ids = [*range(order.id, order.id + 70_000)]
-        environment = container.environments["test"]
-        made = batch_service.pool_orders(
-            tx, container.production.stock_by_product, environment, ids, now=container.clock()
-        )
-        assert len(made) == 1
-        assert order_row(tx, order).pool_at is None
+def test_pieces_of_a_product_that_is_unknown_here_are_not_forgotten(container: Container, caller: Caller) -> None:
+    order, now = create_order(container, caller), container.clock()
+    execute(container, sa.update(orders).values(status="processing", pool_at=now, piece="poster"))
+    assert pool(container, order) == []
+    assert order_row(container, order).pool_at == now + batch_service.NO_BARCODE_RETRY
 
 
-def test_pieces_of_a_product_that_is_unknown_here_are_not_forgotten(container: Container, owner: Caller) -> None:
-    order = create_order(container, owner)
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(orders).values(status="processing", pool_at=container.clock(), piece="poster"))
-        assert create_batches(container, tx, order) == []
-        assert order_row(tx, order).pool_at == container.clock() + batch_service.NO_BARCODE_RETRY
-
-
-def test_a_machine_that_is_not_ready_pools_nothing(build: Any, clock: Clock) -> None:
+def test_a_machine_that_is_not_ready_pools_nothing(build: Build, clock: Clock) -> None:
     """Settings may be missing on one of several machines: the others see to it."""
     container = build(**LIVE_SETTINGS)
     order = create_order(container, open_account(container, mode="live"))
     here = with_environment(container, "live", cutoff=(clock.now() - timedelta(hours=1)).time())
     sweep_due_orders(here, clock)
     clock.advance(days=1)
-    batch_service.pool_due_orders(
-        with_environment(container, "live", gaps=(Message("mailer_id", "No mailer id."),), mailer_id="").production,
-        now=clock.now(),
-    )
-    with container.db.system_transaction() as tx:
-        assert batch_rows(tx) == []
-        assert order_row(tx, order).pool_at is not None
+    unready = with_environment(container, "live", gaps=(Message("mailer_id", "No mailer id."),), mailer_id="")
+    batch_service.pool_due_orders(unready.production, now=clock.now())
+    assert batch_rows(container) == []
+    assert order_row(container, order).pool_at is not None
     batch_service.pool_due_orders(here.production, now=clock.now())
-    with container.db.system_transaction() as tx:
-        assert len(batch_rows(tx)) == 1
+    assert len(batch_rows(container)) == 1
 
 
 # Pictures
@@ -377,32 +319,28 @@ def front_of(tx: Tx, order: Order, picture: Any) -> None:
     tx.execute(sa.update(orders).where(orders.c.id == order.id).values(front_file_id=picture))
 
 
-def test_a_batch_holds_no_more_pictures_than_a_printer_can_load(container: Container, owner: Caller) -> None:
-    several = [create_order(container, owner, people(2)) for _ in range(6)]
+def test_a_batch_holds_no_more_pictures_than_a_printer_can_load(container: Container, caller: Caller) -> None:
+    several = [create_order(container, caller, people(2)) for _ in range(6)]
     with container.db.system_transaction() as tx:
         for order in several:
-            front_of(tx, order, own_picture(tx, owner, container, 40))
-        made = create_batches(container, tx, *several, max_bytes=100)
-        inside = [{order.id for order in fulfillment_queries.read_batch_orders(tx, batch)} for batch in made]
-        assert all(len(each) <= 3 for each in inside)  # two pictures fit, and one is begun
-        assert sum(len(fulfillment_queries.read_batch_items(tx, batch)) for batch in made) == 12
-        assert 2 < len(made) < 6
+            front_of(tx, order, own_picture(tx, caller, container, 40))
+    made = pool(container, *several, max_bytes=100)
+    assert all(len(orders_in(container, batch)) <= 3 for batch in made)  # two pictures fit, and one is begun
+    assert sum(len(batch_items(container, batch)) for batch in made) == 12
+    assert 2 < len(made) < 6
 
 
-def test_orders_that_share_a_picture_share_a_batch(container: Container, owner: Caller) -> None:
-    several = [create_order(container, owner) for _ in range(6)]
+def test_a_picture_that_is_shared_is_loaded_once_and_those_of_pieces_are_parted(
+    container: Container, caller: Caller
+) -> None:
+    several = [create_order(container, caller) for _ in range(6)]
+    parted = create_order(container, caller, people(6))
     with container.db.system_transaction() as tx:
-        shared = own_picture(tx, owner, container, 90)
+        shared = own_picture(tx, caller, container, 90)
         for order in several:
             front_of(tx, order, shared)
-        assert len(create_batches(container, tx, *several, max_bytes=100)) == 1
-
-
-def test_pieces_with_pictures_of_their_own_are_parted_too(container: Container, owner: Caller) -> None:
-    order = create_order(container, owner, people(6))
-    with container.db.system_transaction() as tx:
-        for item in item_rows(tx, order):
-            own = own_picture(tx, owner, container, 50)
+        for item in item_rows(tx, parted):
+            own = own_picture(tx, caller, container, 50)
             tx.execute(sa.update(items).where(items.c.id == item.id).values(front_file_id=own))
-        made = create_batches(container, tx, order, max_bytes=100)
-        assert [len(fulfillment_queries.read_batch_items(tx, batch)) for batch in made] == [2, 2, 2]
+    assert len(pool(container, *several, max_bytes=100)) == 1
+    assert [len(batch_items(container, batch)) for batch in pool(container, parted, max_bytes=100)] == [2, 2, 2]

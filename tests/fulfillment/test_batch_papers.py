@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree as ET
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,20 +71,19 @@ def test_the_xjdf_ticket_says_the_same() -> None:
     assert (product["Amount"], product["ProductType"]) == ("4999", "Postcard")
     layout = one(root, ".//LayoutIntent")
     assert layout == {"Dimensions": "432 288", "FinishedDimensions": "432 288 0", "Sides": "TwoSided"}
-    assert root.find(".//{*}Resource[@ID='stock']").attrib["DescriptiveName"] == "14 pt C2S"  # type: ignore[union-attr]
+    assert one(root, ".//Resource[@ID='stock']")["DescriptiveName"] == "14 pt C2S"
     assert one(root, "./GeneralID") == {"IDUsage": "MailClass", "IDValue": "first"}
     assert one(root, ".//NodeInfo") == {"Priority": "50"}
 
 
 def test_every_file_is_named_with_its_size_and_digest() -> None:
-    root = in_xjdf(ticket())
     named = [
         (
             resource.attrib["DescriptiveName"],
             resource.find("{*}GeneralID").attrib["IDValue"],  # type: ignore[union-attr]
             resource.find("{*}RunList/{*}FileSpec").attrib,  # type: ignore[union-attr]
         )
-        for resource in root.findall("./{*}ResourceSet[@Name='RunList']/{*}Resource")
+        for resource in in_xjdf(ticket()).findall("./{*}ResourceSet[@Name='RunList']/{*}Resource")
     ]
     assert named == [
         ("print.pdf", FILES[0].sha256, {"URL": "print.pdf", "MimeType": "application/pdf", "FileSize": "3"}),
@@ -93,48 +91,42 @@ def test_every_file_is_named_with_its_size_and_digest() -> None:
     ]
 
 
-def test_a_rush_is_before_others() -> None:
+def test_a_reprint_is_rushed_and_names_what_it_replaces_as_ranges() -> None:
     rushed = ticket(rush=True, reprint_of="batch-000003")
     assert one(in_xjdf(rushed), ".//NodeInfo") == {"Priority": "90"}
     parsed = in_json(rushed)
-    assert (parsed["rush"], parsed["reprint_of"]) == (True, "batch-000003")
-    usages = {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(rushed).findall("{*}GeneralID")}
-    assert usages["ReprintOf"] == "batch-000003"
+    assert (parsed["rush"], parsed["reprint_of"], general_ids(rushed)["ReprintOf"]) == (True, *["batch-000003"] * 2)
+    ranges = {(7,): "7", (2, 3): "2-3", (1, 2, 3, 7, 9, 10): "1-3 7 9-10", (): ""}
+    for positions, text in ranges.items():
+        again = ticket(reprint_of="batch-000001", replaced_positions=list(positions))
+        assert in_json(again)["replaces"] == {"reference": "batch-000001", "positions": list(positions)}
+        found = general_ids(again)
+        assert (found["ReprintOf"], found["ReplacesPositions"]) == ("batch-000001", text)
+
+
+def general_ids(of: JobTicket) -> dict[str, str]:
+    return {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(of).findall("./{*}GeneralID")}
 
 
 def test_a_folded_card_has_a_flat_and_a_finished_size_and_an_envelope() -> None:
-    parsed = in_json(ticket("notecard"))
+    parsed, root = in_json(ticket("notecard")), in_xjdf(ticket("notecard"))
     assert (parsed["sheet_inches"], parsed["finished_inches"]) == ([8.5, 5.5], [4.25, 5.5])
     assert parsed["envelope_inches"] == [5.75, 4.375]
-    layout = one(in_xjdf(ticket("notecard")), ".//LayoutIntent")
+    layout = one(root, ".//LayoutIntent")
     assert (layout["Dimensions"], layout["FinishedDimensions"]) == ("612 396", "306 396 0")
-    media = in_xjdf(ticket("notecard")).find(".//{*}Resource[@ID='envelope']/{*}Media")
-    assert media is not None
-    assert media.attrib == {"MediaType": "Envelope", "Dimension": "414 315"}
+    assert one(root, ".//Resource[@ID='envelope']/Media") == {"MediaType": "Envelope", "Dimension": "414 315"}
 
 
-@pytest.mark.parametrize("piece", PIECES)
-def test_every_piece_has_a_ticket_and_always_the_same(piece: str) -> None:
-    assert build_ticket_files(ticket(piece)) == build_ticket_files(ticket(piece))
-    sides = {1: "OneSided", 2: "TwoSided"}[len(PIECES[piece].sides)]
-    assert one(in_xjdf(ticket(piece)), ".//LayoutIntent")["Sides"] == sides
+def test_every_piece_has_a_ticket_and_always_the_same() -> None:
+    for piece, layout in PIECES.items():
+        assert build_ticket_files(ticket(piece)) == build_ticket_files(ticket(piece))
+        sides = {1: "OneSided", 2: "TwoSided"}[len(layout.sides)]
+        assert one(in_xjdf(ticket(piece)), ".//LayoutIntent")["Sides"] == sides
 
 
 def test_a_stock_of_the_operators_own_cannot_break_the_xml() -> None:
-    odd = ticket(stock='120 lb "cotton" <&> \x01\x0b')
-    stock = in_xjdf(odd).find(".//{*}Resource[@ID='stock']")
-    assert stock is not None
-    assert stock.attrib["DescriptiveName"] == '120 lb "cotton" <&>   '
-
-
-@pytest.mark.parametrize(
-    ("positions", "ranges"), [([7], "7"), ([2, 3], "2-3"), ([1, 2, 3, 7, 9, 10], "1-3 7 9-10"), ([], "")]
-)
-def test_replaced_positions_are_listed_as_ranges(positions: list[int], ranges: str) -> None:
-    again = ticket(reprint_of="batch-000001", replaced_positions=positions)
-    assert in_json(again)["replaces"] == {"reference": "batch-000001", "positions": positions}
-    general = {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(again).findall("./{*}GeneralID")}
-    assert (general["ReprintOf"], general["ReplacesPositions"]) == ("batch-000001", ranges)
+    odd = in_xjdf(ticket(stock='120 lb "cotton" <&> \x01\x0b'))
+    assert one(odd, ".//Resource[@ID='stock']")["DescriptiveName"] == '120 lb "cotton" <&>   '
 
 
 MAILER = "123456789"
@@ -180,19 +172,15 @@ def test_it_sums_up_what_goes_to_the_post() -> None:
     }
 
 
-def test_mail_for_abroad_alone_has_no_serials() -> None:
+def test_serials_are_as_long_as_the_mailer_id_leaves_them_and_none_for_abroad_alone() -> None:
     found = of([row(1, "SW1A 1AA", country="GB")], mailer_id=None)
     assert (found["serials"], found["mailer_id"], found["by_zip3"]) == (None, None, [])
-
-
-def test_a_short_mailer_id_has_long_serials() -> None:
-    rows: list[dict[str, object]] = [{"tracking": "00310" + "999999" + "000000042", "country": "US"}]
-    assert of(rows, mailer_id="999999")["serials"] == {"first": "000000042", "last": "000000042"}
+    short = of([{"tracking": "00310" + "999999" + "000000042", "country": "US"}], mailer_id="999999")
+    assert short["serials"] == {"first": "000000042", "last": "000000042"}
 
 
 def test_rows_without_positions_are_counted_from_one() -> None:
-    rows: list[dict[str, object]] = [{"country": "US", "postal_code": "10001"}] * 2
-    [group] = of(rows)["by_zip3"]
+    [group] = of([{"country": "US", "postal_code": "10001"}] * 2)["by_zip3"]
     assert (group["first_position"], group["last_position"]) == (1, 2)
 
 

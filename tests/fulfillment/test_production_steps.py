@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
 
 import pypdfium2 as pdfium
@@ -17,239 +16,194 @@ from quillpost.core.database.tables.fulfillment import batches
 from quillpost.core.errors import Refused
 from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches import tasks as batch_tasks
-from quillpost.fulfillment.batches.files import NOT_COMPOSABLE
-from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME
+from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME, batch_reference
+from quillpost.fulfillment.models import COMPOSE, HAND_OVER, POLL_PRINTER
 from quillpost.fulfillment.ports import PrintJob, PrintProgress
 from quillpost.fulfillment.print_room.service import SPOILED_REASON
 from quillpost.fulfillment.review import service as review_service
 from quillpost.orders import changes
-from quillpost.orders.models import Order
-from quillpost.rendering.files import PrintFiles
-from quillpost.rendering.images.rules import UnprintableImage
-from support.factories import Clock, people, person
-from support.orders import REVIEW, balances, create_order, fact_rows, item_rows, open_account, order_row
+from support.factories import Build, Clock, people, person
+from support.orders import REVIEW, create_order, fact_rows, item_rows, open_account, order_row
 from support.production import (
     LIVE_SETTINGS,
+    batch_items,
     batch_rows,
+    compose,
     compose_batch,
     delete_jobs,
     enqueued_steps,
     files_of,
+    hand_over,
+    only_batch,
     print_rows,
+    read_batch,
     sweep_due_orders,
+    with_environment,
 )
+from support.rows import execute, scalar
+
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 
-@pytest.fixture
-def owner(container: Container) -> Caller:
-    return open_account(container)
+class Printer:
+    """A printer that is as far as it was told."""
+
+    def __init__(self, **progress: Any) -> None:
+        self._progress = PrintProgress(**progress)
+
+    def submit(self, job: PrintJob, *, now: Any) -> None: ...
+
+    def progress(self, reference: str, *, now: Any) -> PrintProgress:
+        return self._progress
 
 
-def test_an_order_stays_in_review_until_it_is_due(container: Container, clock: Clock, owner: Caller) -> None:
-    order = create_order(container, owner)
+def cancel(container: Container, caller: Caller, order_id: int) -> None:
+    with container.db.transaction(build_tenant(caller)) as tx:
+        changes.cancel_order(tx, order_id, now=container.clock())
+
+
+def test_an_order_is_made_when_its_review_is_over_and_cannot_be_cancelled_then(
+    container: Container, clock: Clock, caller: Caller
+) -> None:
+    order, cancelled = create_order(container, caller), create_order(container, caller)
+    cancel(container, caller, cancelled.id)
     clock.advance(seconds=REVIEW.seconds - 1)
     review_service.sweep_due_orders(container.production, now=container.clock())
-    with container.db.system_transaction() as tx:
-        assert order_row(tx, order).status == "reviewing"
-        assert batch_rows(tx) == []
-
-
-def test_a_cancelled_order_is_never_batched(container: Container, clock: Clock, owner: Caller) -> None:
-    order = create_order(container, owner)
-    with container.db.transaction(build_tenant(owner)) as tx:
-        changes.cancel_order(tx, order.id, now=container.clock())
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        assert batch_rows(tx) == []
-
-
-def test_an_order_in_production_cannot_be_cancelled(container: Container, clock: Clock, owner: Caller) -> None:
-    order = create_order(container, owner)
-    sweep_due_orders(container, clock)
-    with (
-        container.db.transaction(build_tenant(owner)) as tx,
-        pytest.raises(Refused, match="can no longer be cancelled: it is Processing"),
-    ):
-        changes.cancel_order(tx, order.id, now=container.clock())
+    assert (order_row(container, order).status, batch_rows(container)) == ("reviewing", [])
+    clock.advance(seconds=1)
+    review_service.sweep_due_orders(container.production, now=container.clock())
+    assert only_batch(container).item_count == 1
+    with pytest.raises(Refused, match="can no longer be cancelled: it is Processing"):
+        cancel(container, caller, order.id)
 
 
 def test_live_mail_with_gaps_is_paused_with_each_gap_named(container: Container, clock: Clock) -> None:
     order = create_order(container, open_account(container, mode="live"))
     sweep_due_orders(container, clock)
-    gaps = list(container.environments["live"].gaps)
-    assert len(gaps) == 5
-    with container.db.system_transaction() as tx:
-        row = order_row(tx, order)
-        assert (row.status, row.hold_reasons) == ("paused", gaps)
-        assert batch_rows(tx) == []
-        transitions = [(f.previous, f.current) for f in fact_rows(tx, order) if f.item_id is None]
+    gaps, row = list(container.environments["live"].gaps), order_row(container, order)
+    assert (row.status, row.hold_reasons, len(gaps)) == ("paused", gaps, 5)
+    assert batch_rows(container) == []
+    transitions = [(f.previous, f.current) for f in fact_rows(container, order) if f.item_id is None]
     assert transitions == [(None, "reviewing"), ("reviewing", "paused")]
 
 
-def test_live_mail_without_gaps_goes_to_print(build: Any, clock: Clock) -> None:
-    container = build(**LIVE_SETTINGS)
-    order = create_order(container, open_account(container, mode="live"))
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        [batch] = batch_rows(tx)
-        assert batch.mode == "live"
-        assert print_rows(tx, order)[0].tracking.startswith("00310123456789")
-
-
-def test_test_undeliverable_fails_at_review_and_is_not_printed(
-    container: Container, clock: Clock, owner: Caller
-) -> None:
-    order = create_order(container, owner, [person(), person(name=UNDELIVERABLE_NAME.upper(), address="9 Elm St")])
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        good, bad = item_rows(tx, order)
-        assert (good.status, bad.status) == ("Processing", "Failed")
-        assert bad.failure == "Undeliverable address"
-        assert [printed.item_id for printed in print_rows(tx, order)] == [good.id]
-
-
-def test_an_order_whose_every_piece_fails_at_review_has_ended(
-    container: Container, clock: Clock, owner: Caller
-) -> None:
-    order = create_order(container, owner, [person(name=UNDELIVERABLE_NAME)])
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        assert order_row(tx, order).status == "fulfilled"
-        assert batch_rows(tx) == []
-
-
-def test_in_live_mode_the_reserved_name_is_a_name(build: Any, clock: Clock) -> None:
+def test_live_mail_without_gaps_goes_to_print_whatever_the_name(build: Build, clock: Clock) -> None:
+    """The name that fails in testing mode is somebody's in live mode."""
     container = build(**LIVE_SETTINGS)
     order = create_order(container, open_account(container, mode="live"), [person(name=UNDELIVERABLE_NAME)])
     sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        assert item_rows(tx, order)[0].status == "Processing"
+    assert only_batch(container).mode == "live"
+    assert print_rows(container, order)[0].tracking.startswith("00310123456789")
+    assert item_rows(container, order)[0].status == "Processing"
 
 
-def test_composing_twice_writes_the_same_bytes(container: Container, clock: Clock, owner: Caller) -> None:
-    batch_id = compose_batch(container, clock, owner, people(3))
-    first = files_of(container, batch_id)
-    assert [key.rpartition("/")[2] for key in first] == [
-        "manifest.csv", "manifest.json", "print.pdf", "statement.json",
-    ]  # fmt: skip
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(batches).values(status="new"))
-    clock.advance(days=1)
-    batch_tasks.compose_batch(container.production, batch_id, now=container.clock())
-    assert files_of(container, batch_id) == first
-
-
-def test_a_batch_that_is_composed_is_not_drawn_again(container: Container, clock: Clock, owner: Caller) -> None:
-    batch_id = compose_batch(container, clock, owner, people(1))
-    container.storage.store.delete(f"batches/{batch_id}/print.pdf")
-    batch_tasks.compose_batch(container.production, batch_id, now=container.clock())
-    assert f"batches/{batch_id}/print.pdf" not in files_of(container, batch_id)
-    with container.db.system_transaction() as tx:
-        assert [name for name, _ in enqueued_steps(tx)].count("fulfillment.hand_over_batch") == 1
-
-
-def test_the_manifest_says_where_each_piece_is(container: Container, clock: Clock, owner: Caller) -> None:
-    batch_id = compose_batch(container, clock, owner, people(3))
-    manifest = json.loads(files_of(container, batch_id)[f"batches/{batch_id}/manifest.json"])
-    with container.db.system_transaction() as tx:
-        inside = fulfillment_queries.read_batch_items(tx, batch_id)
-    assert [(p["position"], p["item_id"], p["tracking"]) for p in manifest["pieces"]] == [
-        (position, item.id, item.tracking) for position, item in inside.items()
-    ]
-    assert [(p["first_page"], p["last_page"]) for p in manifest["pieces"]] == [(1, 2), (3, 4), (5, 6)]
-
-
-def test_what_goes_in_an_envelope_has_its_own_page_there(container: Container, clock: Clock, owner: Caller) -> None:
-    order = create_order(container, owner, people(3))
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(orders).where(orders.c.id == order.id).values(piece="notecard"))
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        [batch] = batch_rows(tx)
-    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
-    files = files_of(container, batch.id)
-    manifest = json.loads(files[f"batches/{batch.id}/manifest.json"])
-    assert [piece["envelope_page"] for piece in manifest["pieces"]] == [1, 2, 3]
-    assert [piece["first_page"] for piece in manifest["pieces"]] == [1, 3, 5]
-    batch_tasks.hand_over_batch(container.production, batch.id, now=container.clock())
-    folder = f"print-jobs/test/batch-{batch.id:06d}"
-    envelopes = container.storage.store.get(f"{folder}/envelopes.pdf")
-    assert envelopes == files[f"batches/{batch.id}/envelopes.pdf"]
-    with pdfium.PdfDocument(envelopes) as document:
-        for page, piece in zip(document, manifest["pieces"], strict=True):
-            words = page.get_textpage().get_text_bounded().split()
-            assert piece["name"].split()[1] in words
-
-
-def test_handing_over_again_changes_nothing(container: Container, clock: Clock, owner: Caller) -> None:
-    batch_id = compose_batch(container, clock, owner, people(2))
-    delete_jobs(container)
-    for _ in range(2):
-        batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
-    with container.db.system_transaction() as tx:
-        assert enqueued_steps(tx) == [("fulfillment.poll_printer", {"batch_id": batch_id})]
-        [order] = fulfillment_queries.read_batch_orders(tx, batch_id)
-        assert [f.current for f in fact_rows(tx, order) if f.item_id is None].count("printing") == 1
-
-
-def test_spoiled_pieces_fail_and_the_rest_are_printed(container: Container, clock: Clock, owner: Caller) -> None:
-    batch_id = compose_batch(container, clock, owner, people(3))
-    batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
-    with container.db.system_transaction() as tx:
-        first, second, third = (piece.id for piece in fulfillment_queries.read_batch_items(tx, batch_id).values())
-    printer = Printer(PrintProgress(printed_at=container.clock(), spoiled={first: "Smudged", second: ""}))
-    environments = {"test": replace(container.environments["test"], printer=printer)}
-    production = replace(container.production, environments=environments)
-    for _ in range(2):
-        batch_tasks.poll_printer(production, batch_id, now=container.clock())
-    with container.db.system_transaction() as tx:
-        inside = fulfillment_queries.read_batch_items(tx, batch_id).values()
-        found = {piece.id: (piece.status, piece.failure) for piece in inside}
-        assert fulfillment_queries.read_batch(tx, batch_id).status == "printed"
-    assert found == {first: ("Failed", "Smudged"), second: ("Failed", SPOILED_REASON), third: ("Printed", None)}
-
-
-@pytest.mark.parametrize(
-    ("status", "step"),
-    [
-        ("new", "fulfillment.compose_batch"),
-        ("composed", "fulfillment.hand_over_batch"),
-        ("handed", "fulfillment.poll_printer"),
-        ("printed", "fulfillment.poll_printer"),
-    ],
-)
-def test_resuming_books_the_missing_step_once(
-    container: Container, clock: Clock, owner: Caller, status: str, step: str
+def test_test_undeliverable_fails_at_review_and_is_not_printed(
+    container: Container, clock: Clock, caller: Caller
 ) -> None:
-    create_order(container, owner)
+    order = create_order(container, caller, [person(), person(name=UNDELIVERABLE_NAME.upper(), address="9 Elm St")])
+    nothing = create_order(container, caller, [person(name=UNDELIVERABLE_NAME)])
     sweep_due_orders(container, clock)
-    delete_jobs(container)
+    good, bad = item_rows(container, order)
+    assert (good.status, bad.status, bad.failure) == ("Processing", "Failed", "Undeliverable address")
+    assert [printed.item_id for printed in print_rows(container, order)] == [good.id]
+    assert (order_row(container, nothing).status, print_rows(container, nothing)) == ("fulfilled", [])
+
+
+def test_a_batch_is_composed_once_into_the_same_bytes(container: Container, clock: Clock, caller: Caller) -> None:
+    batch_id = compose_batch(container, clock, caller, people(3))
+    first = files_of(container, batch_id)
+    names = {key.rpartition("/")[2]: data for key, data in first.items()}
+    assert [*names] == ["manifest.csv", "manifest.json", "print.pdf", "statement.json"]
     with container.db.system_transaction() as tx:
-        [batch] = batch_rows(tx)
-        tx.execute(sa.update(batches).values(status=status))
+        digests = fulfillment_queries.read_file_digests(tx, batch_id)
+    assert digests == {name: hashlib.sha256(data).digest() for name, data in names.items()}
+    pieces, inside = json.loads(names["manifest.json"])["pieces"], batch_items(container, batch_id)
+    found = [(piece["position"], piece["item_id"], piece["tracking"]) for piece in pieces]
+    assert found == [(position, item.id, item.tracking) for position, item in inside.items()]
+    assert [(piece["first_page"], piece["last_page"]) for piece in pieces] == [(1, 2), (3, 4), (5, 6)]
+
+    execute(container, sa.update(batches).values(status="new"))
+    clock.advance(days=1)
+    compose(container, batch_id)
+    assert files_of(container, batch_id) == first
+    container.storage.store.delete(f"batches/{batch_id}/print.pdf")
+    compose(container, batch_id)
+    assert f"batches/{batch_id}/print.pdf" not in files_of(container, batch_id), "it is composed already"
+    assert enqueued_steps(container).count((HAND_OVER, {"batch_id": batch_id})) == 1
+
+
+def test_what_goes_in_an_envelope_has_its_own_page_there(container: Container, clock: Clock, caller: Caller) -> None:
+    create_order(container, caller, people(3))
+    execute(container, sa.update(orders).values(piece="notecard"))
+    sweep_due_orders(container, clock)
+    batch_id = hand_over(container, compose(container, only_batch(container).id))
+    files = files_of(container, batch_id)
+    pieces = json.loads(files[f"batches/{batch_id}/manifest.json"])["pieces"]
+    assert [(piece["envelope_page"], piece["first_page"]) for piece in pieces] == [(1, 1), (2, 3), (3, 5)]
+    envelopes = container.storage.store.get(f"print-jobs/test/{batch_reference(batch_id)}/envelopes.pdf")
+    assert envelopes == files[f"batches/{batch_id}/envelopes.pdf"]
+    with pdfium.PdfDocument(envelopes) as document:
+        for page, piece in zip(document, pieces, strict=True):
+            assert piece["name"].split()[1] in page.get_textpage().get_text_bounded().split()
+
+
+def test_handing_over_and_asking_again_change_nothing(container: Container, clock: Clock, caller: Caller) -> None:
+    batch_id = compose_batch(container, clock, caller, people(2))
+    delete_jobs(container)
     for _ in range(2):
-        batch_tasks.resume_batches(container.production)
-    with container.db.system_transaction() as tx:
-        assert enqueued_steps(tx) == [(step, {"batch_id": batch.id})]
+        hand_over(container, batch_id)
+    poll = [(POLL_PRINTER, {"batch_id": batch_id})]
+    assert enqueued_steps(container) == poll
+    order_id = scalar(container, sa.select(orders.c.id))
+    assert [f.current for f in fact_rows(container, order_id) if f.item_id is None].count("printing") == 1
+    for _ in range(3):
+        batch_tasks.poll_printer(container.production, batch_id, now=container.clock())
+    assert enqueued_steps(container) == poll
 
 
-def test_resuming_leaves_what_is_booked_and_what_is_mailed(container: Container, clock: Clock, owner: Caller) -> None:
-    create_order(container, owner)
+def test_spoiled_pieces_fail_and_the_rest_are_printed(container: Container, clock: Clock, caller: Caller) -> None:
+    batch_id = hand_over(container, compose_batch(container, clock, caller, people(3)))
+    first, second, third = (piece.id for piece in batch_items(container, batch_id).values())
+    printer = Printer(printed_at=container.clock(), spoiled={first: "Smudged", second: ""})
+    for _ in range(2):
+        batch_tasks.poll_printer(
+            with_environment(container, printer=printer).production, batch_id, now=container.clock()
+        )
+    found = {piece.id: (piece.status, piece.failure) for piece in batch_items(container, batch_id).values()}
+    assert found == {first: ("Failed", "Smudged"), second: ("Failed", SPOILED_REASON), third: ("Printed", None)}
+    assert read_batch(container, batch_id).status == "printed"
+
+
+def test_what_is_in_the_mail_was_printed(container: Container, clock: Clock, caller: Caller) -> None:
+    """Of a printer that says nothing before the pieces are mailed."""
+    batch_id = hand_over(container, compose_batch(container, clock, caller, [person()]))
+    silent = with_environment(container, printer=Printer(mailed_at=clock.now())).production
+    batch_tasks.poll_printer(silent, batch_id, now=container.clock())
+    assert read_batch(container, batch_id).status == "mailed"
+    assert [item.status.value for item in batch_items(container, batch_id).values()] == ["Printed"]
+
+
+def test_resuming_books_the_missing_step_once(container: Container, clock: Clock, caller: Caller) -> None:
+    create_order(container, caller)
     sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        before = enqueued_steps(tx)
+    booked = enqueued_steps(container)
     batch_tasks.resume_batches(container.production)
-    with container.db.system_transaction() as tx:
-        assert enqueued_steps(tx) == before
-        tx.execute(sa.update(batches).values(status="mailed"))
-    delete_jobs(container)
+    assert enqueued_steps(container) == booked
+    execute(container, "update procrastinate_jobs set status = 'failed'")
     batch_tasks.resume_batches(container.production)
-    with container.db.system_transaction() as tx:
-        assert enqueued_steps(tx) == []
+    assert enqueued_steps(container) == [], "what was given up is a person's"
+    batch_id = only_batch(container).id
+    steps = {"new": COMPOSE, "composed": HAND_OVER, "handed": POLL_PRINTER, "printed": POLL_PRINTER, "mailed": None}
+    for status, step in steps.items():
+        delete_jobs(container)
+        execute(container, sa.update(batches).values(status=status))
+        for _ in range(2):
+            batch_tasks.resume_batches(container.production)
+        assert enqueued_steps(container) == ([(step, {"batch_id": batch_id})] if step else []), status
 
 
-def test_two_sweeps_at_once_share_the_orders(container: Container, clock: Clock, owner: Caller) -> None:
-    several: list[Order] = [create_order(container, owner) for _ in range(2)]
+def test_two_sweeps_at_once_share_the_orders(container: Container, clock: Clock, caller: Caller) -> None:
+    several = [create_order(container, caller) for _ in range(2)]
     clock.advance(seconds=REVIEW.seconds)
     with container.db.system_transaction() as one, container.db.system_transaction() as other:
         first = fulfillment_queries.claim_due_orders(one, now=container.clock(), limit=1)
@@ -257,137 +211,17 @@ def test_two_sweeps_at_once_share_the_orders(container: Container, clock: Clock,
     assert (first, rest) == ({"test": [several[0].id]}, {"test": [several[1].id]})
 
 
-class Printer:
-    """A printer that is as far as it was told."""
-
-    def __init__(self, progress: PrintProgress) -> None:
-        self._progress = progress
-
-    def submit(self, job: PrintJob, *, now: Any) -> None:
-        raise AssertionError("Nothing is handed over here.")
-
-    def progress(self, reference: str, *, now: Any) -> PrintProgress:
-        return self._progress
-
-
-def test_resuming_leaves_what_was_given_up_to_a_person(container: Container, clock: Clock, owner: Caller) -> None:
-    create_order(container, owner)
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.text("update procrastinate_jobs set status = 'failed'"))
-    batch_tasks.resume_batches(container.production)
-    with container.db.system_transaction() as tx:
-        assert enqueued_steps(tx) == []
-
-
-def test_an_order_that_cannot_be_drawn_holds_up_no_one(
-    container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good, bad = create_order(container, owner, message="Fine"), create_order(container, owner, message="Broken")
-    draw = container.production.renderer.compose
-
-    def draws_all_but_the_broken(designs: Any, copies: Any, **how: Any) -> PrintFiles:
-        if any(designs[copy.design].message == "Broken" for copy in copies):
-            raise ValueError("a decoder stumbles")
-        return draw(designs, copies, **how)
-
-    monkeypatch.setattr(container.production.renderer, "compose", draws_all_but_the_broken)
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        [batch] = batch_rows(tx)
-    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
-    with container.db.system_transaction() as tx:
-        assert fulfillment_queries.read_batch(tx, batch.id).status == "composed"
-        assert [row.status for row in item_rows(tx, good)] == ["Processing"]
-        assert [(row.status, row.failure) for row in item_rows(tx, bad)] == [("Failed", NOT_COMPOSABLE)]
-        assert balances(tx, bad)["held"] == 0
-    manifest = json.loads(files_of(container, batch.id)[f"batches/{batch.id}/manifest.json"])
-    assert [piece["order_id"] for piece in manifest["pieces"]] == [good.id]
-
-
-def test_an_internal_error_fails_no_mail(
-    container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stumbles(_designs: Any, _copies: Any, **_how: Any) -> PrintFiles:
-        raise LookupError("The font is not installed.")
-
-    monkeypatch.setattr(container.production.renderer, "compose", stumbles)
-    create_order(container, owner)
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        [batch] = batch_rows(tx)
-    with pytest.raises(LookupError):
-        batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
-    with container.db.system_transaction() as tx:
-        assert fulfillment_queries.read_batch(tx, batch.id).status == "new"
-
-
-def test_each_file_of_a_batch_is_known_by_its_digest(container: Container, clock: Clock, owner: Caller) -> None:
-    batch_id = compose_batch(container, clock, owner, [person()])
-    with container.db.system_transaction() as tx:
-        known = fulfillment_queries.read_file_digests(tx, batch_id)
-    files = {key.rpartition("/")[2]: data for key, data in files_of(container, batch_id).items()}
-    assert known == {name: hashlib.sha256(data).digest() for name, data in files.items()}
-
-
-def test_a_batch_of_which_nothing_can_be_drawn_is_closed(
-    container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stumbles(_designs: Any, _copies: Any, **_how: Any) -> PrintFiles:
-        raise UnprintableImage("The picture is damaged.")
-
-    monkeypatch.setattr(container.production.renderer, "compose", stumbles)
-    order = create_order(container, owner)
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        [batch] = batch_rows(tx)
-    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
-    with container.db.system_transaction() as tx:
-        assert fulfillment_queries.read_batch(tx, batch.id).status == "mailed"
-        assert order_row(tx, order).status == "fulfilled"
-
-
 @pytest.mark.parametrize("damage", [b"another file", None])
 def test_a_file_that_was_lost_or_changed_is_made_again_before_it_is_handed_over(
-    container: Container, clock: Clock, owner: Caller, damage: bytes | None
+    container: Container, clock: Clock, caller: Caller, damage: bytes | None
 ) -> None:
-    batch_id = compose_batch(container, clock, owner, people(2))
+    batch_id = compose_batch(container, clock, caller, people(2))
     before = files_of(container, batch_id)
     print_file = f"batches/{batch_id}/print.pdf"
     container.storage.store.delete(print_file)
     if damage is not None:
         container.storage.store.put(print_file, damage)
-    batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
+    hand_over(container, batch_id)
     assert files_of(container, batch_id) == before
-    handed = container.storage.store.get(f"print-jobs/test/batch-{batch_id:06d}/print.pdf")
+    handed = container.storage.store.get(f"print-jobs/test/{batch_reference(batch_id)}/print.pdf")
     assert handed == before[print_file]
-
-
-def test_what_is_in_the_mail_was_printed(container: Container, clock: Clock, owner: Caller) -> None:
-    class Silent:
-        """A printer that says nothing before the pieces are mailed."""
-
-        def submit(self, job: PrintJob, *, now: Any) -> None: ...
-
-        def progress(self, reference: str, *, now: Any) -> PrintProgress:
-            return PrintProgress(mailed_at=now)
-
-    environment = replace(container.environments["test"], printer=Silent())
-    production = replace(container.production, environments={"test": environment})
-    batch_id = compose_batch(container, clock, owner, [person()])
-    batch_tasks.hand_over_batch(production, batch_id, now=container.clock())
-    batch_tasks.poll_printer(production, batch_id, now=container.clock())
-    with container.db.system_transaction() as tx:
-        assert fulfillment_queries.read_batch(tx, batch_id).status == "mailed"
-        assert {item.status.value for item in fulfillment_queries.read_batch_items(tx, batch_id).values()} == {
-            "Printed"
-        }
-
-
-def test_a_step_is_never_booked_twice_side_by_side(container: Container, clock: Clock, owner: Caller) -> None:
-    batch_id = compose_batch(container, clock, owner, [person()])
-    batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
-    for _ in range(3):
-        batch_tasks.poll_printer(container.production, batch_id, now=container.clock())
-    with container.db.system_transaction() as tx:
-        assert enqueued_steps(tx).count(("fulfillment.poll_printer", {"batch_id": batch_id})) == 1

@@ -10,7 +10,6 @@ from quillpost.accounts import service as account_service
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import facts, items, ledger_moves, orders
 from quillpost.orders import designs
 from quillpost.orders import service as order_service
@@ -25,6 +24,7 @@ from quillpost.orders.service import NewItem
 from quillpost.recipients.rules import validate_recipients
 from quillpost.rendering.models import ReturnAddress, SenderName
 from support.factories import person
+from support.rows import Where, execute
 
 REVIEW = timedelta(seconds=10)
 CENTS = 109
@@ -96,29 +96,31 @@ def end_review(container: Container, order: Order) -> None:
         )
 
 
-def item_ids(tx: Tx, order: Order) -> list[int]:
-    found = tx.execute(sa.select(items.c.id).where(items.c.order_id == order.id).order_by(items.c.id))
-    return list(found.scalars())
+def item_ids(where: Where, order: Order | int) -> list[int]:
+    return [row.id for row in item_rows(where, order)]
 
 
-def item_rows(tx: Tx, order: Order) -> list[sa.Row[Any]]:
-    found = tx.execute(sa.select(items).where(items.c.order_id == order.id).order_by(items.c.id))
-    return list(found.all())
+def item_rows(where: Where, order: Order | int) -> list[sa.Row[Any]]:
+    return execute(where, sa.select(items).where(items.c.order_id == id_of(order)).order_by(items.c.id))
 
 
-def order_row(tx: Tx, order: Order) -> sa.Row[Any]:
-    return tx.execute(sa.select(orders).where(orders.c.id == order.id)).one()
+def order_row(where: Where, order: Order | int) -> sa.Row[Any]:
+    found: list[sa.Row[Any]] = execute(where, sa.select(orders).where(orders.c.id == id_of(order)))
+    return found[0]
 
 
-def fact_rows(tx: Tx, order: Order) -> list[sa.Row[Any]]:
-    found = tx.execute(sa.select(facts).where(facts.c.order_id == order.id).order_by(facts.c.id))
-    return list(found.all())
+def fact_rows(where: Where, order: Order | int) -> list[sa.Row[Any]]:
+    return execute(where, sa.select(facts).where(facts.c.order_id == id_of(order)).order_by(facts.c.id))
 
 
-def balances(tx: Tx, order: Order) -> dict[str, int]:
+def balances(where: Where, order: Order | int) -> dict[str, int]:
     """What each book holds of the order's money: what came in less what went out."""
     books = {"credit": 0, "held": 0, "earned": 0}
-    for move in tx.execute(sa.select(ledger_moves).where(ledger_moves.c.order_id == order.id)):
+    for move in execute(where, sa.select(ledger_moves).where(ledger_moves.c.order_id == id_of(order))):
         books[move.source] -= move.cents
         books[move.target] += move.cents
     return books
+
+
+def id_of(order: Order | int) -> int:
+    return order if isinstance(order, int) else order.id

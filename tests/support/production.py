@@ -1,8 +1,10 @@
 """Orders on their way through the press, as tests of the services drive them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
@@ -10,12 +12,19 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.fulfillment import batches, prints
+from quillpost.fulfillment.batches import queries
 from quillpost.fulfillment.batches import service as batch_service
 from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.queries import ProductionBatch
+from quillpost.fulfillment.ports import PrintProgress
+from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.review import service as review_service
+from quillpost.orders.items.models import Item
 from quillpost.orders.models import Order
+from quillpost.rendering.files import PrintFiles
 from support.factories import Clock
 from support.orders import REVIEW, create_order
+from support.rows import Where, execute
 
 LIVE_SETTINGS = {
     "base_url": "https://mail.example.com",
@@ -32,33 +41,70 @@ def sweep_due_orders(container: Container, clock: Clock) -> None:
     review_service.sweep_due_orders(container.production, now=container.clock())
 
 
-def batch_rows(tx: Tx) -> list[sa.Row[Any]]:
-    return list(tx.execute(sa.select(batches).order_by(batches.c.id)).all())
+def batch_rows(where: Where) -> list[sa.Row[Any]]:
+    return execute(where, sa.select(batches).order_by(batches.c.id))
 
 
-def enqueued_steps(tx: Tx) -> list[tuple[str, dict[str, int]]]:
+def only_batch(where: Where) -> sa.Row[Any]:
+    [found] = batch_rows(where)
+    return found
+
+
+def read_batch(container: Container, batch_id: int) -> ProductionBatch:
+    with container.db.system_transaction() as tx:
+        return queries.read_batch(tx, batch_id)
+
+
+def batch_items(container: Container, batch_id: int) -> dict[int, Item]:
+    """By their positions."""
+    with container.db.system_transaction() as tx:
+        return queries.read_batch_items(tx, batch_id)
+
+
+def enqueued_steps(where: Where) -> list[tuple[str, dict[str, int]]]:
     """The steps of batches that wait to be done."""
-    found = tx.execute(
-        sa.text(
-            """select task_name, args from procrastinate_jobs
-                where status = 'todo' and args ? 'batch_id' order by id"""
-        )
-    )
-    return [(row.task_name, row.args) for row in found]
+    waiting = "select task_name, args from procrastinate_jobs where status = 'todo' and args ? 'batch_id' order by id"
+    return [(row.task_name, row.args) for row in execute(where, waiting)]
 
 
 def delete_jobs(container: Container) -> None:
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.text("delete from procrastinate_jobs"))
+    execute(container, "delete from procrastinate_jobs")
 
 
 def compose_batch(container: Container, clock: Clock, caller: Caller, whom: Sequence[dict[str, Any]]) -> int:
     create_order(container, caller, whom)
     sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        [batch] = batch_rows(tx)
-    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
-    return int(batch.id)
+    return compose(container, only_batch(container).id)
+
+
+def compose(container: Container, batch_id: int) -> int:
+    batch_tasks.compose_batch(container.production, batch_id, now=container.clock())
+    return batch_id
+
+
+def hand_over(container: Container, batch_id: int) -> int:
+    batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
+    return batch_id
+
+
+def poll(container: Container, batch_id: int) -> int:
+    batch_tasks.poll_printer(container.production, batch_id, now=container.clock())
+    return batch_id
+
+
+def hear_printer(container: Container, batch_id: int, **progress: Any) -> list[int]:
+    """What a printer says of a batch; those of the pieces it calls spoiled that are not in it."""
+    said = PrintProgress(**progress)
+    return print_room_service.record_printer_progress(container.db, batch_id, said, now=container.clock())
+
+
+def reprint(container: Container, batch_id: int, *positions: int, **how: Any) -> print_room_service.ReprintResult:
+    asked: dict[str, Any] = {"positions": positions, "reason": "Jam", "now": container.clock()} | how
+    return print_room_service.reprint_items(container.db, container.environments["test"], batch_id, **asked)
+
+
+def batch_statuses(container: Container, batch_id: int) -> list[str]:
+    return [item.status.value for item in batch_items(container, batch_id).values()]
 
 
 def files_of(container: Container, batch_id: int) -> dict[str, bytes]:
@@ -66,10 +112,10 @@ def files_of(container: Container, batch_id: int) -> dict[str, bytes]:
     return {key: storage.get(key) for key in storage.keys(f"batches/{batch_id}/")}
 
 
-def print_rows(tx: Tx, order: Order) -> list[sa.Row[Any]]:
+def print_rows(where: Where, order: Order) -> list[sa.Row[Any]]:
     """What lies on paper of the order, in the order of its items."""
     own = sa.select(prints).join(items, items.c.id == prints.c.item_id).where(items.c.order_id == order.id)
-    return list(tx.execute(own.order_by(items.c.id, prints.c.edition)))
+    return execute(where, own.order_by(items.c.id, prints.c.edition))
 
 
 def create_batches(container: Container, tx: Tx, *several: Order, mode: str = "test", **how: Any) -> list[int]:
@@ -78,3 +124,22 @@ def create_batches(container: Container, tx: Tx, *several: Order, mode: str = "t
     return batch_service.pool_orders(
         tx, container.production.stock_by_product, container.environments[mode], ids, now=container.clock(), **how
     )
+
+
+def with_environment(container: Container, mode: str = "test", **changes: Any) -> Container:
+    """The same service in a world that differs."""
+    environments = {**container.environments, mode: replace(container.environments[mode], **changes)}
+    production = replace(container.production, environments=environments)
+    return replace(container, environments=environments, production=production)
+
+
+def stumble_over(container: Container, patch: pytest.MonkeyPatch, error: Exception, message: str = "") -> None:
+    """Whoever draws a message with these words fails so."""
+    draw = container.production.renderer.compose
+
+    def draws_all_others(designs: Any, copies: Any, **how: Any) -> PrintFiles:
+        if any(message in designs[copy.design].message for copy in copies):
+            raise error
+        return draw(designs, copies, **how)
+
+    patch.setattr(container.production.renderer, "compose", draws_all_others)
