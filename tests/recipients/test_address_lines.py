@@ -69,12 +69,8 @@ def test_a_made_address_is_found_again_in_its_line() -> None:
 
 
 CANADIAN = "123 Main St, Toronto, ON M5V 2T6"
-TORONTO: dict[str, str | None] = {
-    "address": "123 Main St",
-    "city": "Toronto",
-    "province": "ON",
-    "postal_code": "M5V 2T6",
-}
+TORONTO: dict[str, str | None]
+TORONTO = {"address": "123 Main St", "city": "Toronto", "province": "ON", "postal_code": "M5V 2T6"}
 CANADIAN_LINES: tuple[dict[str, str | None], ...] = (
     {"address": CANADIAN, "country": "CA"},
     {"address": CANADIAN, "country": "Canada"},
@@ -89,11 +85,8 @@ def test_an_address_of_canada_may_come_on_one_line_if_it_names_its_country(subte
         with subtests.test(str(given)):
             person, errors = check_recipient(given)
             assert (errors, {name: getattr(person, name) for name in expected}) == ({}, expected)
-    for given in (
-        dict[str, str | None](address=CANADIAN),
-        TORONTO,
-        TORONTO | {"province": "Ontario", "postal_code": None},
-    ):
+    unnamed: dict[str, str | None] = {"address": CANADIAN}
+    for given in (unnamed, TORONTO, TORONTO | {"province": "Ontario", "postal_code": None}):
         with subtests.test(str(given)):
             assert check_recipient(given)[1] == {"country": ["This is an address in Canada: give country CA."]}
     known = validate_recipient({"address": "12 Main St, Austin, TX 78701"})
@@ -121,22 +114,17 @@ def test_what_was_given_stays_but_line_ends_and_tabs_are_spaces() -> None:
     assert (person.name, person.company, person.city) == ("Jane Doe", "Acme Inc", "Austin")
 
 
-SHORT_CODES = (
-    ("2134", "Allston", "Massachusetts", "02134"),
-    ("2134-1001", "Boston", "Massachusetts", "02134-1001"),
-    ("2134", "Springfield", "Massachusetts", None),
-    ("7870", "Austin", "TX", None),
-)
-
-
-@pytest.mark.parametrize(("given", "city", "state", "kept"), SHORT_CODES)
-def test_a_zero_that_a_spreadsheet_ate_is_put_back_where_the_city_confirms_it(
-    given: str, city: str, state: str, kept: str | None
-) -> None:
-    row: dict[str, str | None] = {"address": "12 Main St", "city": city, "province": state, "postal_code": given}
-    person, errors = check_recipient(row)
-    assert person.postal_code == (kept or given)
-    assert errors == ({} if kept else {"postal_code": ["A ZIP code has 5 digits, or 5-4."]})
+def test_a_zero_that_a_spreadsheet_ate_is_put_back_where_the_city_confirms_it() -> None:
+    for given, city, state, kept in (
+        ("2134", "Allston", "Massachusetts", "02134"),
+        ("2134-1001", "Boston", "Massachusetts", "02134-1001"),
+        ("2134", "Springfield", "Massachusetts", None),
+        ("7870", "Austin", "TX", None),
+    ):
+        row: dict[str, str | None] = {"address": "12 Main St", "city": city, "province": state, "postal_code": given}
+        person, errors = check_recipient(row)
+        assert person.postal_code == (kept or given)
+        assert errors == ({} if kept else {"postal_code": ["A ZIP code has 5 digits, or 5-4."]})
 
 
 def test_a_zip_code_has_a_state_a_city_and_a_middle() -> None:

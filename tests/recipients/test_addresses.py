@@ -151,11 +151,12 @@ def test_a_city_changes_only_its_form(subtests: pytest.Subtests) -> None:
             assert standard[2:] == (written, state, code)
 
 
+FORCES = {"city": "APO", "province": "AE", "postal_code": "09021"}
 GOOD: tuple[dict[str, str], ...] = (
     {}, {"postal_code": "78701-1234"}, {"address2": "Apt 4"}, {"address2": "Rear"}, {"address": "PO Box 12"},
     {"city": "St Louis", "province": "MO", "postal_code": "63101"},
     {"city": "Manhattan", "province": "NY", "postal_code": "10001"},
-    *({"address": "PSC 3 Box 4", "city": "APO", "province": "AE", "postal_code": code} for code in ("09021", "09905")),
+    *(FORCES | {"address": "PSC 3 Box 4", "postal_code": code} for code in ("09021", "09905")),
 )  # fmt: skip
 DOUBTFUL_HERE: dict[str, dict[str, str]] = {
     "The ZIP code 99999 is not known.": {"postal_code": "99999"},
@@ -164,18 +165,11 @@ DOUBTFUL_HERE: dict[str, dict[str, str]] = {
     "The address has neither a house number nor a box.": {"address": "12"},
     "APT has no number after it.": {"address2": "Apt"},
     "The number 4B after the street does not say what it is, such as APT or STE.": {"address2": "4B"},
-    "Mail to the armed forces goes to a PSC, a CMR or a UNIT, and its BOX.": {
-        "city": "APO", "province": "AE", "postal_code": "09021",
-    },
-    "In AE the city is APO, FPO or DPO, not Berlin.": {
-        "address": "PSC 3 Box 4", "city": "Berlin", "province": "AE", "postal_code": "09021",
-    },
+    "Mail to the armed forces goes to a PSC, a CMR or a UNIT, and its BOX.": FORCES,
+    "In AE the city is APO, FPO or DPO, not Berlin.": FORCES | {"address": "PSC 3 Box 4", "city": "Berlin"},
 }  # fmt: skip
-LACKS: tuple[tuple[dict[str, str | None], str], ...] = (
-    ({"address": None}, "There is no mailing address, only an e-mail."),
-    ({"city": None}, "The address lacks its city, state or ZIP code."),
-    ({"postal_code": None}, "The address lacks its city, state or ZIP code."),
-)
+NO_PLACE = "The address lacks its city, state or ZIP code."
+LACKS = {"address": "There is no mailing address, only an e-mail.", "city": NO_PLACE, "postal_code": NO_PLACE}
 
 
 def test_an_address_is_deliverable_doubtful_or_undeliverable_with_the_reason(subtests: pytest.Subtests) -> None:
@@ -189,39 +183,29 @@ def test_an_address_is_deliverable_doubtful_or_undeliverable_with_the_reason(sub
             found = standardized(**changes)
             assert (found.deliverability, reason in found.reasons) == (DOUBTFUL, True)
             assert found.standard is not None
-    for lacking, reason in LACKS:
-        with subtests.test(str(lacking)):
-            found = standardized("US", **lacking)
+    for lacking, reason in LACKS.items():
+        with subtests.test(lacking):
+            found = standardized("US", **{lacking: None})
             assert (found.deliverability, found.reasons, found.standard) == (UNDELIVERABLE, (reason,), None)
     for town in ("A.P.O.", "apo", "A P O"):
         with subtests.test(town):
-            found = standardized(address="PSC 3 Box 4", city=town, province="AE", postal_code="09021")
+            found = standardized(**FORCES | {"address": "PSC 3 Box 4", "city": town})
             assert found.standard is not None
             assert (found.deliverability, found.reasons, found.standard[2]) == (DELIVERABLE, (), "APO")
 
 
 ABROAD: dict[str, tuple[dict[str, str | None], tuple[str | None, ...]]] = {
-    "CA": (
-        {"address": "10 rue  Sainte-Élie", "city": "Montréal", "province": "Québec", "postal_code": "h2x1y4"},
-        ("10 rue Sainte-Élie", None, "MONTRÉAL", "QC", "H2X 1Y4"),
-    ),
-    "AU": (
-        {"city": "Sydney", "province": "New South Wales", "postal_code": "2000"},
-        ("12 Main St", None, "SYDNEY", "NSW", "2000"),
-    ),
-    "GB": (
-        {"city": "London", "province": None, "postal_code": "sw1a  1aa"},
-        ("12 Main St", None, "LONDON", None, "SW1A 1AA"),
-    ),
-    "DE": (
-        {"address": "Hauptstraße 5", "city": "Köln", "province": None, "postal_code": "50667"},
-        ("Hauptstraße 5", None, "KÖLN", None, "50667"),
-    ),
-    "JP": (
-        {"address": "神宮前1-2", "city": "渋谷区", "province": "東京都", "postal_code": "150-0001"},
-        ("神宮前1-2", None, "渋谷区", "東京都", "150-0001"),
-    ),
-}
+    "CA": ({"address": "10 rue  Sainte-Élie", "city": "Montréal", "province": "Québec", "postal_code": "h2x1y4"},
+           ("10 rue Sainte-Élie", None, "MONTRÉAL", "QC", "H2X 1Y4")),
+    "AU": ({"city": "Sydney", "province": "New South Wales", "postal_code": "2000"},
+           ("12 Main St", None, "SYDNEY", "NSW", "2000")),
+    "GB": ({"city": "London", "province": None, "postal_code": "sw1a  1aa"},
+           ("12 Main St", None, "LONDON", None, "SW1A 1AA")),
+    "DE": ({"address": "Hauptstraße 5", "city": "Köln", "province": None, "postal_code": "50667"},
+           ("Hauptstraße 5", None, "KÖLN", None, "50667")),
+    "JP": ({"address": "神宮前1-2", "city": "渋谷区", "province": "東京都", "postal_code": "150-0001"},
+           ("神宮前1-2", None, "渋谷区", "東京都", "150-0001")),
+}  # fmt: skip
 DOUBTFUL_ABROAD: tuple[tuple[str, dict[str, str | None], str], ...] = (
     ("CA", {"province": "ON", "postal_code": "12345"}, "12345 is not a postal code of Canada; they look like"),
     ("CA", {"province": "ON", "postal_code": "V6B 1A1"}, "V6B 1A1 is not a postal code of Canada, ON;"),

@@ -109,29 +109,30 @@ def test_after_a_crash_of_the_server_the_file_is_read_again(
     assert importer.names(list_id) == EVERYBODY
 
 
-@pytest.mark.parametrize("chunks", [2, 4], ids=["between two chunks", "after the last"])
-def test_a_database_that_crashes_meanwhile_loses_nobody(
-    importer: Importer, monkeypatch: pytest.MonkeyPatch, chunks: int
-) -> None:
-    list_id = importer.lists.make()
-    begun = importer.upload(list_id, people()).json()
-    if chunks * 10 < ROWS:
-        broken_after(monkeypatch, chunks, lambda: truncate_staging(importer, begun["id"]))
-    else:
-        settle = import_tasks._finish_import
+def test_a_database_that_crashes_meanwhile_loses_nobody(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two chunks, or after the last."""
+    finish, begun = import_tasks._finish_import, list[int]()
 
-        def settle_after_a_crash(*args: Any) -> None:
-            truncate_staging(importer, begun["id"])
-            settle(*args)
+    def crash() -> None:
+        truncate_staging(importer, begun[-1])
 
-        monkeypatch.setattr(import_tasks, "_finish_import", settle_after_a_crash)
-    with pytest.raises(StagedRowsLost):
-        importer.fill(begun["id"])
-    assert importer.names(list_id) == []
-    assert not importer.lists.read(list_id)["processed"]
-    monkeypatch.undo()
-    assert counts(importer.fill(begun["id"])) == (40, 40, 0, 0)
-    assert importer.names(list_id) == EVERYBODY
+    def finish_after_a_crash(*args: Any) -> None:
+        crash()
+        finish(*args)
+
+    for is_last in (False, True):
+        list_id = importer.lists.make()
+        begun.append(importer.upload(list_id, people()).json()["id"])
+        with monkeypatch.context() as patch:
+            if is_last:
+                patch.setattr(import_tasks, "_finish_import", finish_after_a_crash)
+            else:
+                broken_after(patch, 2, crash)
+            with pytest.raises(StagedRowsLost):
+                importer.fill(begun[-1])
+        assert (importer.names(list_id), importer.lists.read(list_id)["processed"]) == ([], False)
+        assert counts(importer.fill(begun[-1])) == (40, 40, 0, 0)
+        assert importer.names(list_id) == EVERYBODY
 
 
 def test_a_database_that_forgot_the_last_chunks_has_the_job_try_again(

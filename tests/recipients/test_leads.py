@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -62,15 +63,9 @@ class Office:
 
     def take(self, *files: Path, replace: bool = False, source: str = "county") -> LeadImportReport:
         return import_files(
-            self.parts.db,
-            files,
-            source=source,
-            replace=replace,
-            country="US",
-            open_progress=lambda _: lambda done, of: None,
-            report_rejected=lambda _, bad: self.refused.extend(bad),
-            now=self.parts.clock(),
-        )
+            self.parts.db, files, source=source, replace=replace, country="US", now=self.parts.clock(),
+            open_progress=lambda _: lambda done, of: None, report_rejected=lambda _, bad: self.refused.extend(bad),
+        )  # fmt: skip
 
     def rows(self) -> list[Any]:
         with self.parts.db.system_transaction() as tx:
@@ -156,13 +151,13 @@ def test_of_several_files_all_are_imported_or_none(office: Office, subtests: pyt
         assert tx.execute(sa.select(lead_sources)).all() == []
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_only_the_ends_of_lines_divide_rows(office: Office, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_ends_of_lines_divide_rows(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "READ_SIZE", 7)
-    odd = "\u2028 \u2029 \x85 \x0b \x0c \x1c \x1d \x1e"
-    rows = (f"-97.74,30.27,1,Oak St,,Austin{odd}x,,TX,78701,a,h1", ROWS[1], f'-97.7,30.2,3,"Oak{end} St",,,,,78701,c,')
-    report = office.take(office.file("odd.csv", end.join([HEADER, *rows, ""])))
-    assert [(file.rows, file.records) for file in report.files] == [(3, 3)]
+    odd = "-97.74,30.27,1,Oak St,,Austin\u2028 \u2029 \x85 \x0b \x0c \x1c \x1d \x1ex,,TX,78701,a,h1"
+    for end in ("\n", "\r\n", "\r"):
+        rows = (odd, ROWS[1], f'-97.7,30.2,3,"Oak{end} St",,,,,78701,c,')
+        report = office.take(office.file("odd.csv", end.join([HEADER, *rows, ""])), replace=True)
+        assert [(file.rows, file.records) for file in report.files] == [(3, 3)]
     assert office.refused == []
 
 
@@ -341,11 +336,10 @@ def test_a_second_look_reads_just_the_cells_that_the_first_has_not() -> None:
             assert np.isin(first[order][0], large[0])
 
 
-@pytest.mark.parametrize("meters", [10.0, 1_500.0, 90_000.0, 4_000_000.0, 12_000_000.0])
-def test_whoever_is_in_the_circle_is_in_its_cells_and_no_cell_is_read_twice(meters: float) -> None:
+def test_whoever_is_in_the_circle_is_in_its_cells_and_no_cell_is_read_twice() -> None:
     latitudes, longitudes, _ = some_points(3, 3_000)
     cells = find_cells(latitudes, longitudes)
-    for lat, lng in CORNERS:
+    for meters, (lat, lng) in product((10.0, 1_500.0, 90_000.0, 4_000_000.0, 12_000_000.0), CORNERS):
         first, last = find_cells_within(lat, lng, meters)
         order = np.argsort(first)
         first, last = first[order], last[order]
@@ -356,6 +350,5 @@ def test_whoever_is_in_the_circle_is_in_its_cells_and_no_cell_is_read_twice(mete
         is_read = (run >= 0) & (cells <= last[run])
         assert is_read[compute_distances(lat, lng, latitudes, longitudes) <= meters].all()
     # Small circles read little: a run of a few cells, not a row around the globe.
-    if meters == 1_500.0:
-        first, last = find_cells_within(30.27, -97.74, meters)
-        assert (last - first + 1).sum() <= 20
+    first, last = find_cells_within(30.27, -97.74, 1_500.0)
+    assert (last - first + 1).sum() <= 20
