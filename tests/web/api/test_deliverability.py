@@ -1,33 +1,16 @@
 """How sure it is that mail arrives: on recipients, in estimates and in the warnings of sends."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 import sqlalchemy as sa
 
 from quillpost.app.container import Container
-from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.recipients.addresses.rules import INCOMPLETE_ADDRESS, NO_ADDRESS
 from support.factories import person
 from support.mailing_lists import ListOwner
-from support.shared_lists import shared_lists
 
 # A ZIP code of Texas, a city of Maine.
 ELSEWHERE = {"city": "Portland", "province": "TX", "postal_code": "78701"}
-
-
-@pytest.fixture(scope="module")
-def shared(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[ListOwner, Container]]:
-    with shared_lists(postgres, template, tmp_path_factory.mktemp("deliverability")) as found:
-        yield found
-
-
-@pytest.fixture
-def lists(shared: tuple[ListOwner, Container]) -> ListOwner:
-    return shared[0]
 
 
 def assessment(recipient: dict[str, Any]) -> tuple[str, bool, list[str]]:
@@ -39,6 +22,11 @@ def doubtful_reason(lists: ListOwner) -> str:
     made = lists.add(lists.make(), **ELSEWHERE).json()
     assert made["deliverability"] == "doubtful"
     return str(made["deliverability_reasons"][0])
+
+
+def estimate(lists: ListOwner, list_id: int) -> Any:
+    body = {"mailing_list_ids": [list_id], "message": "Hello!"}
+    return lists.account.post("/estimate/postcard", body).json()["data"]
 
 
 def test_a_recipient_says_whether_mail_arrives_and_why_not(lists: ListOwner) -> None:
@@ -79,15 +67,13 @@ def test_a_list_is_counted_with_its_doubtful_addresses(lists: ListOwner) -> None
         lists.add(into, address=f"{n} Oak St", **ELSEWHERE)
     lists.add(into, address="1 Elm St")
     lists.add_email(into, "e@example.com")
-    body = {"mailing_list_ids": [into], "message": "Hello!"}
-    data = lists.account.post("/estimate/postcard", body).json()["data"]
+    data = estimate(lists, into)
     assert (data["total_recipients"], data["undeliverable"]) == (4, 1)
     assert f"3 addresses are doubtful: {doubtful_reason(lists)}" in data["warnings"]
 
 
-def test_many_reasons_make_few_warnings(shared: tuple[ListOwner, Container]) -> None:
+def test_many_reasons_make_few_warnings(lists: ListOwner, container: Container) -> None:
     """What is wrong may name the very address: then every one has words of its own."""
-    lists, parts = shared
     into = lists.make()
     lists.fill(into, *(f"{n} Ash St" for n in range(20)))
     own_words = sa.text(
@@ -96,22 +82,20 @@ def test_many_reasons_make_few_warnings(shared: tuple[ListOwner, Container]) -> 
                   reasons = array['Nobody knows ' || address || '.']
             where mailing_list_id = :list"""
     )
-    with parts.db.system_transaction() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(own_words, {"list": into})
-    body = {"mailing_list_ids": [into], "message": "Hello!"}
-    data = lists.account.post("/estimate/postcard", body).json()["data"]
+    data = estimate(lists, into)
     assert (data["total_recipients"], data["undeliverable"]) == (10, 10)
     [summary] = [warning for warning in data["warnings"] if "doubtful" in warning]
     assert summary.startswith("10 addresses are doubtful: Nobody knows ")
     assert summary.count("Nobody knows") == 3
 
 
-def test_an_unchecked_row_counts_as_deliverable_if_it_is_complete(shared: tuple[ListOwner, Container]) -> None:
-    lists, parts = shared
+def test_an_unchecked_row_counts_as_deliverable_if_it_is_complete(lists: ListOwner, container: Container) -> None:
     into = lists.make()
     lists.add(into)
     lists.add_email(into, "e@example.com")
-    with parts.db.system_transaction() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(
             sa.text("update recipients set deliverability = null, reasons = null where mailing_list_id = :l"),
             {"l": into},

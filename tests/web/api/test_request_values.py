@@ -1,16 +1,21 @@
-"""Numbers, URLs and names in requests: read alike wherever they come, and what is no such value is refused."""
+"""Numbers, URLs and names in requests: read alike wherever they come, and what is no such value is refused. And
+what published clients read of pages, sub accounts, templates and orders in responses."""
 
 import json
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from quillpost.app.container import Container
-from quillpost.web.api.responses import IGNORED_HEADER
+from quillpost.core.paging import Page, PageRequest
+from quillpost.web.api.responses import IGNORED_HEADER, numbered_page_response
 from quillpost.web.api.schemas import parse_integer
 from quillpost.web.dependencies import ABOVE_MAX_ID
 from support.described_operations import OPERATIONS
-from support.factories import Account, count_rows, make_sub_account, person, postcard
+from support.factories import Account, Clock, make_sub_account, person, postcard
+from support.image_server import ImageServer
+from support.refusals import unchanged
 
 JSON = {"Content-Type": "application/json"}
 NUMBERS = {
@@ -68,16 +73,15 @@ def test_a_number_is_no_body(owner: Account) -> None:
             assert refused.json()["errors"] == {"body": ["This must be an object."]}, (path, number)
 
 
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("8", 8), ("8.0", 8), ("-8.0", -8), ("80e-1", 8), ("8.5", None), ("1e30", ABOVE_MAX_ID),
-        ("-1e30", -ABOVE_MAX_ID), ("9007199254740993.0", 9_007_199_254_740_993), ("1" * 5_000, ABOVE_MAX_ID),
-        ("0e999", 0), ("1e-999", None), ("1e9999", None), ("x", None), ("", None),
-    ],
-)  # fmt: skip
-def test_integers_are_read_exactly(text: str, number: int | None) -> None:
-    assert parse_integer(text) == number
+INTEGERS = {
+    "8": 8, "8.0": 8, "-8.0": -8, "80e-1": 8, "8.5": None, "1e30": ABOVE_MAX_ID, "-1e30": -ABOVE_MAX_ID,
+    "9007199254740993.0": 9_007_199_254_740_993, "1" * 5_000: ABOVE_MAX_ID, "0e999": 0, "1e-999": None,
+    "1e9999": None, "x": None, "": None,
+}  # fmt: skip
+
+
+def test_integers_are_read_exactly() -> None:
+    assert {text: parse_integer(text) for text in INTEGERS} == INTEGERS
 
 
 def test_numbers_of_queries_are_described_as_integers_from_1() -> None:
@@ -132,29 +136,99 @@ def test_parameters_that_mean_nothing_are_named_and_others_are_not(owner: Accoun
 
 
 ODD_HOSTS = [
-    "http://2130706433/",
-    "http://0177.0.0.1/",
-    "http://0x7f.1/",
-    "http://127.1/",
-    "http://a..b/",
-    "http://-a.example/",
-    "http://xn--a/",
-    f"http://{'a' * 64}.example/",
-    f"http://{'.'.join(['abcdefghi'] * 26)}/",
-]
+    "http://2130706433/", "http://0177.0.0.1/", "http://0x7f.1/", "http://127.1/", "http://a..b/",
+    "http://-a.example/", "http://xn--a/", f"http://{'a' * 64}.example/", f"http://{'.'.join(['abcdefghi'] * 26)}/",
+]  # fmt: skip
 
 
 def test_a_url_whose_host_nobody_can_have_is_refused_when_it_is_given(owner: Account, container: Container) -> None:
-    hook = owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"}).json()
-    before = count_rows(container)
-    for url in ODD_HOSTS:
-        for field, refused in (
-            ("url", owner.post("/webhooks", {"url": url, "type": "*"})),
-            ("url", owner.put(f"/webhooks/{hook['id']}", {"url": url})),
-            ("front_image_url", owner.send(front_image_url=url)),
-            ("qrcode_url", owner.send(qrcode_url=url)),
-            ("image", owner.post("/image-templates", {"type": "postcard", "name": "Spring", "image": url})),
-        ):
-            assert (refused.status_code, list(refused.json()["errors"])) == (422, [field]), url
-    assert count_rows(container) == before
-    assert owner.get(f"/webhooks/{hook['id']}").json()["url"] == hook["url"]
+    hook = f"/webhooks/{owner.post('/webhooks', {'url': 'https://example.com/hook', 'type': '*'}).json()['id']}"
+    with unchanged(container):
+        for url in ODD_HOSTS:
+            for field, refused in (
+                ("url", owner.post("/webhooks", {"url": url, "type": "*"})),
+                ("url", owner.put(hook, {"url": url})),
+                ("front_image_url", owner.send(front_image_url=url)),
+                ("qrcode_url", owner.send(qrcode_url=url)),
+                ("image", owner.post("/image-templates", {"type": "postcard", "name": "Spring", "image": url})),
+            ):
+                assert (refused.status_code, list(refused.json()["errors"])) == (422, [field]), url
+
+
+PATH = "http://quillpost.test/api/v2/mailing-lists-utils/recipients/7"
+
+
+def shown(rows: list[int], total: int, *, page: int, per_page: int, query: str = "") -> dict[str, Any]:
+    """The page-number envelope; the one of links and meta is in the specification's tables."""
+    scope = {"type": "http", "method": "GET", "scheme": "http", "path": PATH.removeprefix("http://quillpost.test")}
+    request = Request(scope | {"query_string": query.encode(), "headers": [(b"host", b"quillpost.test")]})
+    answer = numbered_page_response(request, Page(rows, total, PageRequest(page, per_page)), lambda row: {"id": row})
+    body: dict[str, Any] = json.loads(bytes(answer.body))
+    return body
+
+
+def test_a_numbered_page_knows_its_neighbors() -> None:
+    assert shown([3, 4], 5, page=2, per_page=2, query="limit=2&page=2&tag=a%26b") == {
+        "current_page": 2,
+        "data": [{"id": 3}, {"id": 4}],
+        "first_page_url": f"{PATH}?limit=2&tag=a%26b&page=1",
+        "from": 3,
+        "last_page": 3,
+        "last_page_url": f"{PATH}?limit=2&tag=a%26b&page=3",
+        "next_page_url": f"{PATH}?limit=2&tag=a%26b&page=3",
+        "path": PATH,
+        "per_page": 2,
+        "prev_page_url": f"{PATH}?limit=2&tag=a%26b&page=1",
+        "to": 4,
+        "total": 5,
+    }
+    empty = shown([], 0, page=1, per_page=25)
+    assert (empty["from"], empty["to"], empty["last_page"], empty["total"]) == (None, None, 1, 0)
+    assert (empty["next_page_url"], empty["prev_page_url"]) == (None, None)
+    assert empty["first_page_url"] == empty["last_page_url"] == f"{PATH}?page=1"
+    beyond = shown([], 5, page=9, per_page=2)
+    assert (beyond["from"], beyond["to"], beyond["next_page_url"]) == (None, None, None)
+    assert beyond["prev_page_url"] == f"{PATH}?page=3"
+
+
+def test_a_sub_account_has_its_title_for_a_name(owner: Account) -> None:
+    made = owner.post("/sub-accounts", {"title": "Austin office"}).json()
+    changed = owner.put(f"/sub-accounts/{made['id']}", {"name": "Dallas office"}).json()
+    assert changed["name"] == changed["title"] == "Dallas office"
+    assert [each["name"] for each in owner.get("/sub-accounts").json()["data"]] == ["Dallas office"]
+    assert owner.send(sub_account_id=made["id"]).json()["sub_account"]["name"] == "Dallas office"
+
+
+@pytest.mark.usefixtures("loopback_urls")
+def test_an_image_template_and_its_orders_show_one_address_that_opens_for_as_long(
+    owner: Account, art: ImageServer, clock: Clock
+) -> None:
+    made = owner.post("/image-templates", {"type": "postcard", "name": "Saved", "image": art.picture()})
+    assert made.status_code == 201, made.text
+    path, image = f"/image-templates/{made.json()['id']}", made.json()["image"]
+    clock.advance(hours=5)
+    sent = owner.send(image_template=made.json()["id"]).json()
+    order = owner.get(f"/orders/{sent['id']}").json()
+    [listed] = owner.get("/orders").json()["data"]
+    assert {each["front_image"] for each in (sent, order, listed)} == {owner.get(path).json()["image"]} == {image}
+    picture = owner.http.get(image)
+    assert (picture.status_code, picture.headers["Content-Type"]) == (200, "image/png")
+    changed = owner.put(path, {"image": art.picture("gold")}).json()
+    assert changed["image"] != image
+    assert owner.get(f"/orders/{sent['id']}").json()["front_image"] == image
+    clock.advance(days=40 * 365)
+    assert owner.http.get(image).content == picture.content
+
+
+def test_a_message_template_always_says_how_it_is_written(owner: Account) -> None:
+    made = owner.post("/message-templates", {"type": "postcard", "name": "Hi", "content": "Hi!"}).json()
+    as_a_send = owner.send(message="Hi!").json()
+    assert made["font_size"] == as_a_send["font_size"] == "auto"
+    assert made["font_color"] == as_a_send["handwriting_color"] == "rgba(20,42,130,1)"
+    assert made["handwriting_realism"] is True
+    assert made["handwriting_style_id"] == as_a_send["style"]
+    own = {"font_size": "small", "font_color": "#123456", "handwriting_realism": False}
+    changed = owner.put(f"/message-templates/{made['id']}", own).json()
+    assert {name: changed[name] for name in own} == own
+    cleared = owner.put(f"/message-templates/{made['id']}", dict.fromkeys(own)).json()
+    assert {name: cleared[name] for name in own} == {name: made[name] for name in own}
