@@ -5,8 +5,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from multiprocessing import Pipe
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import sqlalchemy as sa
@@ -91,6 +94,29 @@ def test_threads_of_a_server_change_often(monkeypatch: pytest.MonkeyPatch) -> No
     assert server.THREAD_SWITCH_SECONDS < 0.001
 
 
+def test_a_server_process_may_take_long_to_start_but_not_fall_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine it loads for minutes; killed meanwhile, it would begin anew for ever."""
+    now = 0.0
+    monkeypatch.setattr(server, "time", SimpleNamespace(monotonic=lambda: now))
+    ours, theirs = Pipe()
+    process, parent = Mock(parent_conn=ours), object.__new__(server.ServerProcesses)
+    parent._pinged_at, parent._has_answered = {}, set()
+    assert parent._is_responsive(process)
+    now += 3 * server.UNRESPONSIVE_SECONDS
+    assert parent._is_responsive(process)
+    theirs.send(theirs.recv())
+    assert parent._is_responsive(process)
+    now += server.UNRESPONSIVE_SECONDS - 1
+    assert parent._is_responsive(process)
+    now += 1
+    assert not parent._is_responsive(process)
+    ours, _theirs = Pipe()
+    never = Mock(parent_conn=ours)
+    assert parent._is_responsive(never)
+    now += server.START_SECONDS
+    assert not parent._is_responsive(never)
+
+
 Greet = Callable[..., Welcome]
 
 
@@ -118,19 +144,10 @@ def first_account(container: Container) -> int:
         return int(tx.execute(sa.select(accounts.c.id)).scalar_one())
 
 
-def audited(container: Container) -> list[Any]:
-    account_id = first_account(container)
-    with container.db.system_transaction() as tx:
-        return list(reversed(list_audit_entries(tx, account_id)))
-
-
 def test_the_greeting_has_a_link_until_somebody_has_joined(
-    greet: Greet,
-    http: TestClient,
-    container: Container,
-    capsys: pytest.CaptureFixture[str],
+    greet: Greet, http: TestClient, container: Container, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> None:  # fmt: skip
     def shown(greeting: Welcome) -> str:
         greeting.print_message()
         return capsys.readouterr().out
@@ -138,19 +155,19 @@ def test_the_greeting_has_a_link_until_somebody_has_joined(
     monkeypatch.setattr(invitations, "MAX_EMAILS_PER_DAY", 2)
     here = {"base_url": "http://quillpost.test"}
     first, *_, last = (greet(**here) for _ in range(4))
-    entries = audited(container)
+    account_id = first_account(container)
+    with container.db.system_transaction() as tx:
+        assert tx.exec_driver_sql("select count(*) from notices").scalar() == 0, "the address is nobody's"
+        entries = list(reversed(list_audit_entries(tx, account_id)))
     assert [entry.act for entry in entries] == ["account.created", "token.created", "person.invited"]
     assert {entry.actor for entry in entries} == {"the command line"}
     assert dict(entries[1].about, id=1) == {"id": 1, "name": "first steps", "mode": "test"}
-    with container.db.system_transaction() as tx:
-        assert tx.exec_driver_sql("select count(*) from notices").scalar() == 0, "the address is nobody's"
     assert first.join_url != last.join_url
     assert f"  Set password {last.join_url}\n" in shown(last)
     browser = sign_in_browser(http)
     assert browser.get(str(first.join_url)).status_code == 404
     assert ACCOUNT_EMAIL in browser.get(str(last.join_url)).text
     browser.post(str(last.join_url), name="You", password=PASSWORD, again=PASSWORD)
-    account_id = first_account(container)
     with container.db.system_transaction() as tx:
         [member] = list_members(tx, account_id)
     assert (member.email, member.role) == (ACCOUNT_EMAIL, "owner")
@@ -192,14 +209,10 @@ def test_several_that_were_left_behind_become_one(greet: Greet, container: Conta
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(webhooks).values(description="mine"))
     greet(port=9002)
+    same = {name: value for name, value in first._mapping.items() if name != "id"}
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(webhooks).values(description="Receiver page"))
-        tx.execute(
-            sa.insert(webhooks).values(
-                {name: value for name, value in first._mapping.items() if name != "id"}
-                | {"url": "https://example.com/hook"}
-            )
-        )
+        tx.execute(sa.insert(webhooks).values(same | {"url": "https://example.com/hook"}))
     greet(port=9002)
     urls = [hook.url for hook in subscriptions(container)]
     assert [url.partition("/receiver")[0] for url in urls] == ["http://127.0.0.1:9002", "https://example.com/hook"]

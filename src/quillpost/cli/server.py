@@ -74,7 +74,8 @@ class QuillpostProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-UNRESPONSIVE_SECONDS = 60.0  # a process silent for so long is replaced; a busy machine takes long to start one
+UNRESPONSIVE_SECONDS = 60.0  # a process that falls silent for so long is replaced
+START_SECONDS = 900.0  # until its first answer: on a busy machine it loads for minutes, and so would another
 POLL_SECONDS = 0.1
 
 
@@ -86,6 +87,7 @@ class ServerProcesses(Multiprocess):
         self._runtime = service_runtime
         self._deadline = ExitDeadline(PARENT_STOP_SECONDS, clean_up=service_runtime.close)
         self._pinged_at: dict[Process, float] = {}
+        self._has_answered: set[Process] = set()
 
     def run(self) -> None:
         self.init_processes()
@@ -124,6 +126,7 @@ class ServerProcesses(Multiprocess):
             process.kill()
             process.process.join()
             self._pinged_at.pop(process, None)
+            self._has_answered.discard(process)
             if process.exitcode == STARTUP_FAILURE:
                 log.error("server.start_failed", process=process.pid)
                 self.should_exit.set()
@@ -139,12 +142,14 @@ class ServerProcesses(Multiprocess):
             if process.parent_conn.poll():
                 process.parent_conn.recv()
                 self._pinged_at.pop(process, None)
+                self._has_answered.add(process)
             if process not in self._pinged_at:
                 process.parent_conn.send(b"ping")
                 self._pinged_at[process] = time.monotonic()
         except (OSError, EOFError):
             return False
-        return time.monotonic() - self._pinged_at[process] < UNRESPONSIVE_SECONDS
+        limit = UNRESPONSIVE_SECONDS if process in self._has_answered else START_SECONDS
+        return time.monotonic() - self._pinged_at[process] < limit
 
 
 def start_deadline_on_signals(deadline: ExitDeadline) -> None:
