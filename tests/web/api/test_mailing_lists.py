@@ -1,176 +1,142 @@
-"""Making, reading, changing and ending mailing lists."""
+"""Making, reading, exporting, changing and ending mailing lists."""
 
+import csv
+import io
+from functools import partial
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from quillpost.app.container import Container
 from quillpost.core import tokens
+from quillpost.core.database import Tenant
+from quillpost.core.database.tables.base import mailing_lists
+from quillpost.recipients.lists import queries as list_queries
 from support.factories import Account, Clock, make_account, make_sub_account, make_teammate
 from support.mailing_lists import (
     NO_SUB_ACCOUNT,
     ListOwner,
-    field_errors,
     ids,
     message,
     recipients_of_order,
     subscribe_to_list,
     subscription_scopes,
 )
-
-
-@pytest.fixture
-def lists(owner: Account) -> ListOwner:
-    return ListOwner(owner)
+from support.refusals import assert_refused
+from support.rows import execute
+from support.test_client import TestClient
+from support.traces import FORM
 
 
 def test_a_new_list_is_empty_and_says_in_words_when_it_was_made(owner: Account, clock: Clock) -> None:
     made = owner.post("/mailing-lists", {"name": " Visitors ", "colour": "red"})
-    assert made.status_code == 201
-    assert made.headers["X-Ignored-Fields"] == "colour"
+    assert (made.status_code, made.headers["X-Ignored-Fields"]) == (201, "colour")
     body = made.json()
     assert (body["description"], body["type"], body["total_recipients"]) == ("Visitors", "manual", 0)
     assert body["created_at"] == body["created_at_diff"] == "just now"
     clock.advance(minutes=5)
     read = owner.get(f"/mailing-lists/{body['id']}").json()
     assert read == body | {"created_at": "2026-05-04T12:00:00Z", "created_at_diff": "5 minutes ago"}
-
-
-def test_a_form_makes_a_list_too(owner: Account) -> None:
-    made = owner.call(
-        "POST",
-        "/mailing-lists",
-        content=b"description=Doors&is_suppression_list=true",
-        headers={"Content-Type": "application/x-www-form-urlencoded"},
-    )
+    form = b"description=Doors&is_suppression_list=true"
+    made = owner.call("POST", "/mailing-lists", content=form, headers={"Content-Type": FORM})
     assert (made.status_code, made.json()["is_suppression_list"]) == (201, True)
 
 
-def test_a_key_is_unguessable_stored_sealed_and_shown_in_reads(lists: ListOwner, container: Container) -> None:
+def test_a_key_is_unguessable_stored_sealed_shown_in_reads_and_ended_by_a_new_one(
+    lists: ListOwner, container: Container
+) -> None:
+    def stored() -> Any:
+        """The first list's key, and that of the other."""
+        columns = sa.select(mailing_lists.c.key_sealed, mailing_lists.c.key_digest)
+        return execute(container, columns.filter_by(account_id=lists.account.id).order_by(mailing_lists.c.id))
+
     first, second = lists.make(), lists.make()
     key = lists.read(first)["api_key"]
-    assert key.startswith("ql_")
-    assert len(key) > 40
-    assert lists.read(second)["api_key"] != key
-    with container.db.system_transaction() as tx:
-        rows = tx.exec_driver_sql("select key_sealed, key_digest from mailing_lists").all()
-    assert all(key.encode() not in bytes(column) for row in rows for column in row)
+    assert (key.startswith("ql_"), len(key) > 40, lists.read(second)["api_key"] != key) == (True, True, True)
+    assert all(key.encode() not in bytes(column) for row in stored() for column in row)
+    rotated = lists.account.post(f"/mailing-lists/{first}/rotate-key")
+    assert (rotated.status_code, rotated.headers["Cache-Control"]) == (200, "no-store")
+    assert rotated.json()["api_key"] == lists.read(first)["api_key"] != key
+    assert bytes(stored()[0].key_digest) == tokens.hash_token(rotated.json()["api_key"])
 
 
-@pytest.mark.usefixtures("conninfo")
-def test_a_new_key_ends_the_old_one(lists: ListOwner, container: Container) -> None:
-    list_id = lists.make()
-    old = lists.read(list_id)["api_key"]
-    rotated = lists.account.post(f"/mailing-lists/{list_id}/rotate-key")
-    assert rotated.status_code == 200
-    assert rotated.json()["api_key"] == lists.read(list_id)["api_key"] != old
-    assert rotated.headers["Cache-Control"] == "no-store"
-    with container.db.system_transaction() as tx:
-        [known] = tx.exec_driver_sql("select key_digest from mailing_lists").scalars()
-    assert bytes(known) == tokens.hash_token(rotated.json()["api_key"])
+def test_lists_are_listed_newest_first_and_found_by_a_part_of_their_name_or_their_sub_account(
+    lists: ListOwner, container: Container
+) -> None:
+    def found(**params: str | int) -> list[int]:
+        return ids(lists.account.get("/mailing-lists", params=params).json()["data"])
 
-
-def test_lists_are_listed_newest_first_and_found_by_a_part_of_their_name(lists: ListOwner) -> None:
     made = [lists.make(name) for name in ("Spring 50%", "Spring 500", "a_b\\c", "AXB")]
-
-    def found(query: str) -> list[int]:
-        return ids(lists.account.get("/mailing-lists", params={"query": query}).json()["data"])
-
-    assert found("") == made[::-1]
-    assert found("sPRING") == [made[1], made[0]]
-    assert found("50%") == [made[0]]
-    assert found("A_b") == [made[2]]
-    assert found("b\\C") == [made[2]]
-    assert found("nothing") == []
+    assert found(query="") == made[::-1]
+    for query, places in {"sPRING": [1, 0], "50%": [0], "A_b": [2], "b\\C": [2], "nothing": []}.items():
+        assert found(query=query) == [made[place] for place in places], query
     page = lists.account.get("/mailing-lists?items_per_page=3&query=s").json()
     assert (page["meta"]["total"], page["meta"]["per_page"]) == (2, 3)
-
-
-def test_a_change_leaves_what_it_does_not_name(lists: ListOwner, clock: Clock) -> None:
-    list_id = lists.make(qrcode_url="https://example.com/a", type="crm")
-    before = lists.read(list_id)
-    clock.advance(hours=1)
-    changed = lists.put(f"/mailing-lists/{list_id}", {"name": "Doors", "x": 1})
-    assert (changed.status_code, changed.headers["X-Ignored-Fields"]) == (200, "x")
-    assert changed.json() == before | {
-        "description": "Doors", "created_at_diff": "1 hour ago", "updated_at": "2026-05-04T13:00:00Z",
-    }  # fmt: skip
-    cleared = lists.put(f"/mailing-lists/{list_id}", {"qrcode_url": None, "type": "friends"}).json()
-    assert (cleared["qrcode_url"], cleared["type"], cleared["description"]) == (None, "friends", "Doors")
-
-
-@pytest.mark.parametrize("field", ["type", "is_suppression_list"])
-def test_null_says_nothing_of_a_new_list_and_is_refused_for_one_there_is(lists: ListOwner, field: str) -> None:
-    made = lists.account.post("/mailing-lists", {"description": "A", field: None}).json()
-    assert (made["type"], made["is_suppression_list"]) == ("manual", False)
-    assert list(field_errors(lists.account.put(f"/mailing-lists/{made['id']}", {field: None}))) == [field]
-
-
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"description": ""}, "description"),
-        ({"description": "  "}, "description"),
-        ({"description": None}, "description"),
-        ({"description": 5}, "description"),
-        ({"description": "x" * 301}, "description"),
-        ({"description": "a\x00b"}, "description"),
-        ({"type": "zapier"}, "type"),
-        ({"is_suppression_list": "yes"}, "is_suppression_list"),
-        ({"qrcode_url": "ftp://example.com"}, "qrcode_url"),
-        ({"qrcode_url": "http://127.0.0.1/"}, "qrcode_url"),
-        ({"qrcode_url": "https://example.com/%FRISTNAME%"}, "qrcode_url"),
-        ({"sub_account_id": "x"}, "sub_account_id"),
-        ({"sub_account_id": 2**63}, "sub_account_id"),
-    ],
-)
-def test_a_wrong_field_is_named(lists: ListOwner, fields: dict[str, Any], field: str) -> None:
-    assert list(field_errors(lists.account.post("/mailing-lists", {"description": "A"} | fields))) == [field]
-    list_id = lists.make()
-    assert list(field_errors(lists.put(f"/mailing-lists/{list_id}", fields))) == [field]
-    assert lists.read(list_id)["description"] == "Visitors"
-
-
-def test_a_list_needs_a_description(owner: Account) -> None:
-    assert field_errors(owner.post("/mailing-lists", {})) == {"description": ["This field is required."]}
-
-
-def test_a_lists_people_follow_it_into_another_sub_account(lists: ListOwner, container: Container) -> None:
     branch = make_sub_account(container, lists.account)
-    list_id = lists.make()
-    lists.fill(list_id, "1 Main St", "2 Main St")
-    teammate = ListOwner(make_teammate(container, lists.account, branch))
-    assert teammate.account.get("/recipients").json()["meta"]["total"] == 0
-    assert lists.put(f"/mailing-lists/{list_id}", {"sub_account": branch}).json()["sub_account_id"] == branch
-    assert len(teammate.on(list_id)) == 2
-    assert lists.read(list_id)["total_recipients"] == 2
-    lists.put(f"/mailing-lists/{list_id}", {"sub_account_id": None})
-    assert teammate.account.get("/recipients").json()["data"] == []
+    mine = lists.make(sub_account_id=branch)
+    assert found(sub_account_id=branch) == found(sub_account=branch) == [mine]
+    assert message(lists.account.get(f"/mailing-lists?sub_account_id={10**9}")) == (400, NO_SUB_ACCOUNT)
 
 
-def test_subscriptions_to_a_list_that_moves_stay_whose_they_are(lists: ListOwner, container: Container) -> None:
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"description": ""}, "description"), ({"description": "  "}, "description"),
+    ({"description": None}, "description"), ({"description": 5}, "description"),
+    ({"description": "x" * 301}, "description"), ({"description": "a\x00b"}, "description"),
+    ({"type": "zapier"}, "type"), ({"is_suppression_list": "yes"}, "is_suppression_list"),
+    ({"qrcode_url": "ftp://example.com"}, "qrcode_url"), ({"qrcode_url": "http://127.0.0.1/"}, "qrcode_url"),
+    ({"qrcode_url": "https://example.com/%FRISTNAME%"}, "qrcode_url"), ({"sub_account_id": "x"}, "sub_account_id"),
+    ({"sub_account_id": 2**63}, "sub_account_id"),
+]  # fmt: skip
+
+
+def test_a_change_leaves_what_it_does_not_name_and_a_wrong_field_is_named(
+    subtests: pytest.Subtests, lists: ListOwner, container: Container, clock: Clock
+) -> None:
+    list_id = lists.make(qrcode_url="https://example.com/a", type="crm")
+    path, before = f"/mailing-lists/{list_id}", lists.read(list_id)
+    clock.advance(hours=1)
+    changed = lists.put(path, {"name": "Doors", "x": 1})
+    assert (changed.status_code, changed.headers["X-Ignored-Fields"]) == (200, "x")
+    named = {"description": "Doors", "created_at_diff": "1 hour ago", "updated_at": "2026-05-04T13:00:00Z"}
+    assert changed.json() == before | named
+    cleared = lists.put(path, {"qrcode_url": None, "type": "friends"}).json()
+    assert (cleared["qrcode_url"], cleared["type"], cleared["description"]) == (None, "friends", "Doors")
+    silent = lists.account.post("/mailing-lists", {"description": "A", "type": None, "is_suppression_list": None})
+    assert (silent.json()["type"], silent.json()["is_suppression_list"]) == ("manual", False)
+    nulls = [({field: None}, field) for field in ("type", "is_suppression_list")]
+    assert_refused(subtests, container, partial(lists.put, path), BAD + nulls)
+    new = [({"description": "A"} | fields, field) for fields, field in BAD]
+    new.append(({}, "description"))
+    assert_refused(subtests, container, partial(lists.account.post, "/mailing-lists"), new)
+
+
+def test_people_and_subscriptions_of_a_list_that_moves_to_another_sub_account(
+    lists: ListOwner, container: Container
+) -> None:
+    """Its people follow it, and the subscriptions to it stay whose they are."""
     here, there = make_sub_account(container, lists.account), make_sub_account(container, lists.account, "Other")
     list_id = lists.make(sub_account_id=here)
+    lists.fill(list_id, "1 Main St", "2 Main St")
     hooks = subscribe_to_list(container, lists.account, list_id, here)
-    for home in (there, None):
-        assert lists.put(f"/mailing-lists/{list_id}", {"sub_account_id": home}).status_code == 200
-        assert subscription_scopes(container, hooks) == [(list_id, None), (list_id, here)] * 2
+    teammate = ListOwner(make_teammate(container, lists.account, there))
+    assert teammate.account.get("/recipients").json()["meta"]["total"] == 0
+    assert lists.put(f"/mailing-lists/{list_id}", {"sub_account": there}).json()["sub_account_id"] == there
+    assert (len(teammate.on(list_id)), lists.read(list_id)["total_recipients"]) == (2, 2)
+    assert subscription_scopes(container, hooks) == [(list_id, None), (list_id, here)] * 2
+    assert lists.put(f"/mailing-lists/{list_id}", {"sub_account_id": None}).status_code == 200
+    assert teammate.account.get("/recipients").json()["data"] == []
+    assert subscription_scopes(container, hooks) == [(list_id, None), (list_id, here)] * 2
 
 
-def test_the_sub_account_filters_lists(lists: ListOwner, container: Container) -> None:
-    branch = make_sub_account(container, lists.account)
-    lists.make()
-    mine = lists.make(sub_account_id=branch)
-    for name in ("sub_account_id", "sub_account"):
-        assert ids(lists.account.get(f"/mailing-lists?{name}={branch}").json()["data"]) == [mine]
-    assert message(lists.account.get("/mailing-lists?sub_account_id=999")) == (400, NO_SUB_ACCOUNT)
+# Who may
 
 
 def test_another_accounts_list_looks_like_none(lists: ListOwner, stranger: Account, container: Container) -> None:
     list_id = lists.make()
     theirs = ListOwner(stranger)
     own = theirs.make()
-    for n in (list_id, list_id + 99, "x", 2**63):
+    for n in (list_id, 10**9, "x", 2**63):
         for method, path in (
             ("GET", ""), ("PUT", ""), ("DELETE", ""), ("GET", "/export"), ("GET", "/recipients"),
             ("POST", "/dedupe"), ("POST", "/rotate-key"), ("POST", "/merge"),
@@ -190,15 +156,20 @@ def test_another_accounts_list_looks_like_none(lists: ListOwner, stranger: Accou
     assert lists.read(list_id)["description"] == "Visitors"
 
 
-def test_a_teammate_of_one_sub_account_keeps_lists_within_it(lists: ListOwner, container: Container) -> None:
+def test_a_teammate_of_one_sub_account_keeps_and_exports_lists_within_it(
+    lists: ListOwner, container: Container
+) -> None:
     mine, other = make_sub_account(container, lists.account), make_sub_account(container, lists.account)
     mate = ListOwner(make_teammate(container, lists.account, mine))
     everyones, others = lists.make(), lists.make(sub_account_id=other)
     own = mate.make()
+    mate.fill(own, "1 Main St")
     assert mate.read(own)["sub_account_id"] == mine
+    assert len(exported(mate, own)) == 1
     assert mate.put(f"/mailing-lists/{own}", {"sub_account_id": None}).json()["sub_account_id"] == mine
     assert ids(mate.account.get("/mailing-lists").json()["data"]) == [own]
-    assert [mate.account.get(f"/mailing-lists/{n}").status_code for n in (everyones, others)] == [404, 404]
+    for path in ("", "/export"):
+        assert {mate.account.get(f"/mailing-lists/{n}{path}").status_code for n in (everyones, others)} == {404}
     for refused in (
         mate.account.post("/mailing-lists", {"name": "A", "sub_account_id": other}),
         mate.put(f"/mailing-lists/{own}", {"sub_account_id": other}),
@@ -206,58 +177,93 @@ def test_a_teammate_of_one_sub_account_keeps_lists_within_it(lists: ListOwner, c
         assert message(refused) == (400, NO_SUB_ACCOUNT)
 
 
-def test_a_deleted_list_takes_its_people_along(lists: ListOwner) -> None:
+def test_lists_have_scopes_of_their_own(container: Container, http: TestClient) -> None:
+    for scope, reads, writes in (("lists:read", 200, 403), ("lists:write", 403, 201)):
+        caller = make_account(container, http, f"{scope[6:]}@example.com", scopes=[scope])
+        assert caller.get("/mailing-lists").status_code == caller.get("/recipients").status_code == reads
+        made = caller.post("/mailing-lists", {"name": "A"})
+        someone = {"mailing_list_id": made.json().get("id", 1), "email": "a@b.cd"}
+        assert made.status_code == caller.post("/recipients", someone).status_code == writes
+
+
+# Its end
+
+
+def test_a_deleted_list_takes_its_people_along(lists: ListOwner, container: Container) -> None:
     list_id = lists.make()
     [recipient] = lists.fill(list_id, "1 Main St")
+    recipients_of_order(container, lists.account, list_id, status="fulfilled", mode="live")
     deleted = lists.delete(f"/mailing-lists/{list_id}")
     assert (deleted.status_code, deleted.json()) == (200, {"message": "success"})
     assert lists.delete(f"/mailing-lists/{list_id}").status_code == 404
     assert lists.account.get(f"/recipients/{recipient}").status_code == 404
     assert lists.account.get("/recipients").json()["data"] == []
-
-
-@pytest.mark.parametrize(
-    ("status", "mode", "answers"),
-    [
-        ("reviewing", "test", 400),
-        ("reviewing", "live", 400),
-        ("paused", "test", 400),
-        ("printing", "test", 200),
-        ("cancelled", "test", 200),
-    ],
-)
-def test_a_list_that_an_order_waits_for_stays(
-    lists: ListOwner, container: Container, status: str, mode: str, answers: int
-) -> None:
-    list_id, other = lists.make(), lists.make()
-    order = recipients_of_order(container, lists.account, list_id, status=status, mode=mode)
-    tries = [
-        lists.put(f"/mailing-lists/{list_id}", {"is_suppression_list": True}),
-        lists.put(f"/mailing-lists/{list_id}", {"is_suppression_list": False}),
-        lists.account.post(f"/mailing-lists/{list_id}/merge", {"into": other}),
-        lists.delete(f"/mailing-lists/{other}"),
-    ]
-    assert [one.status_code for one in tries] == [answers, 200, answers, 200]
-    if answers == 400:
-        assert message(tries[0])[1].startswith(f"Order {order} waits")
-        assert message(lists.delete(f"/mailing-lists/{list_id}"))[1].startswith(f"Order {order} waits")
-        assert lists.read(list_id)["is_suppression_list"] is False
-
-
-def test_after_a_look_at_both_modes_only_the_callers_own_is_seen_again(lists: ListOwner, container: Container) -> None:
-    list_id = lists.make()
-    recipients_of_order(container, lists.account, list_id, status="fulfilled", mode="live")
-    assert lists.delete(f"/mailing-lists/{list_id}").status_code == 200
+    # After the look at both modes only the caller's own is seen again.
     assert lists.account.get("/orders").json()["data"] == []
 
 
-@pytest.mark.usefixtures("conninfo")
-@pytest.mark.parametrize(("scope", "reads", "writes"), [("lists:read", 200, 403), ("lists:write", 403, 201)])
-def test_lists_have_scopes_of_their_own(
-    container: Container, owner: Account, scope: str, reads: int, writes: int
+def test_a_list_that_an_order_waits_for_stays(
+    subtests: pytest.Subtests, lists: ListOwner, container: Container
 ) -> None:
-    caller = make_account(container, owner.http, "caller@example.com", scopes=[scope])
-    assert caller.get("/mailing-lists").status_code == reads
-    assert caller.get("/recipients").status_code == reads
-    assert caller.post("/mailing-lists", {"name": "A"}).status_code == writes
-    assert caller.post("/recipients", {"mailing_list_id": 1, "email": "a@b.cd"}).status_code == writes
+    for status, mode, answers in (
+        ("reviewing", "test", 400), ("reviewing", "live", 400), ("paused", "test", 400), ("printing", "test", 200),
+        ("cancelled", "test", 200),
+    ):  # fmt: skip
+        list_id, other = lists.make(), lists.make()
+        order = recipients_of_order(container, lists.account, list_id, status=status, mode=mode)
+        tries = [
+            lists.put(f"/mailing-lists/{list_id}", {"is_suppression_list": True}),
+            lists.put(f"/mailing-lists/{list_id}", {"is_suppression_list": False}),
+            lists.account.post(f"/mailing-lists/{list_id}/merge", {"into": other}),
+            lists.delete(f"/mailing-lists/{other}"),
+        ]
+        with subtests.test(f"{status} in {mode}"):
+            assert [one.status_code for one in tries] == [answers, 200, answers, 200]
+            if answers == 400:
+                assert message(tries[0])[1].startswith(f"Order {order} waits")
+                assert message(lists.delete(f"/mailing-lists/{list_id}"))[1].startswith(f"Order {order} waits")
+                assert lists.read(list_id)["is_suppression_list"] is False
+
+
+# As a CSV file
+
+
+def exported(lists: ListOwner, list_id: int) -> list[dict[str, str]]:
+    answer = lists.account.get(f"/mailing-lists/{list_id}/export")
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "text/csv; charset=utf-8")
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="mailing-list-{list_id}.csv"'
+    return list(csv.DictReader(io.StringIO(answer.text, newline="")))
+
+
+def test_an_export_has_a_line_of_names_and_a_line_for_each(lists: ListOwner) -> None:
+    list_id, empty = lists.make(), lists.make()
+    first = lists.add(list_id, name='Jane "JD" Doe, Dr.', custom3="one\ntwo", dob="02/29/1980", company="Größe").json()
+    lists.add_email(list_id, "jane@example.com")
+    # A spreadsheet takes no value for a formula.
+    formulas = ("=1+1", "+1 512 555 0100", "-1", "@SUM(A1)")
+    for place, formula in enumerate(formulas):
+        lists.add(list_id, address=f"{place} Oak Ave", custom1=formula, phone=f"a{formula}")
+    found = exported(lists, list_id)
+    names = list(list_queries.EXPORT_COLUMNS)
+    assert list(found[0]) == [name for name in names if name in first] == names
+    assert found[0] == {name: "" if first[name] is None else str(first[name]) for name in names}
+    assert (found[1]["address"], found[1]["email"]) == ("", "jane@example.com")
+    assert [(row["custom1"], row["phone"]) for row in found[2:]] == [(f"'{each}", f"a{each}") for each in formulas]
+    assert lists.account.get(f"/mailing-lists/{empty}/export").text == ",".join(names) + "\n"
+
+
+def test_a_long_list_comes_in_pieces_and_whole_and_its_file_is_gone_when_nobody_reads_on(
+    lists: ListOwner, container: Container
+) -> None:
+    list_id = lists.make()
+    lists.fill(list_id, *(f"{n} Main St" for n in range(1_500)))
+    with container.db.transaction(Tenant(lists.account.id)) as tx:
+        whole, broken_off = (list_queries.write_csv_file(tx, list_id) for _ in range(2))
+    pieces = list(list_queries.read_chunks(whole))
+    assert len(pieces) > 1
+    assert max(map(len, pieces)) <= list_queries.CHUNK_BYTES
+    assert b"".join(pieces).count(b"\n") == 1_501
+    reading = list_queries.read_chunks(broken_off)
+    next(reading)
+    reading.close()
+    assert broken_off.closed

@@ -1,189 +1,120 @@
-"""Adding, reading, changing and removing recipients one by one."""
+"""Adding, reading, changing and removing recipients: one by one, and many at once."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from quillpost.app.container import Container
-from quillpost.core.database.embedded.server import EmbeddedPostgres
-from support.factories import make_account, make_sub_account, make_teammate, person
+from quillpost.core.database.engine import MAX_PLAIN_INSERTS
+from quillpost.core.database.tables.base import recipients
+from support.factories import Account, make_sub_account, make_teammate, people, person
 from support.mailing_lists import NO_LIST, TAKEN, ListOwner, field_errors, ids, message
-from support.shared_lists import shared_lists
+from support.refusals import assert_refused, unchanged
+from support.rows import execute, scalar
+from support.traces import FORM
 
-
-@pytest.fixture(scope="module")
-def service(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[ListOwner, Container]]:
-    with shared_lists(postgres, template, tmp_path_factory.mktemp("recipients")) as found:
-        yield found
-
-
-@pytest.fixture
-def lists(service: tuple[ListOwner, Container]) -> ListOwner:
-    return service[0]
-
-
-@pytest.fixture
-def container(service: tuple[ListOwner, Container]) -> Container:
-    return service[1]
-
-
-@pytest.fixture(scope="module")
-def other(service: tuple[ListOwner, Container]) -> ListOwner:
-    """Someone of another account."""
-    lists, parts = service
-    return ListOwner(make_account(parts, lists.account.http, "stranger@example.com"))
+MANY = ("/recipients-utils/create-multiple", "/recipients_multi")
 
 
 def test_a_recipient_is_stored_and_shown_with_its_list(lists: ListOwner) -> None:
     list_id = lists.make()
-    added = lists.add(list_id, email=" Jane@example.com ", custom10="ten", fax="1")
-    assert added.status_code == 201
-    assert added.headers["X-Ignored-Fields"] == "fax"
+    added = lists.add(list_id, email=" Jane@example.com ", custom10="ten", fax="1", dob="1980-02-29")
+    assert (added.status_code, added.headers["X-Ignored-Fields"]) == (201, "fax")
     body = added.json()
     assert (body["mailing_list_id"], body["country"], body["email"]) == (list_id, "US", "Jane@example.com")
     assert body["mailing-list"] == body["mailing_list"] == lists.read(list_id)
     assert body["mailing_list"]["total_recipients"] == 1
     assert lists.account.get(f"/recipients/{body['id']}").json() == body
-
-
-def test_what_was_read_can_be_sent_back(lists: ListOwner) -> None:
-    added = lists.add(lists.make(), dob="1980-02-29").json()
-    put = lists.put(f"/recipients/{added['id']}", added)
-    assert (put.status_code, put.json()) == (200, added)
+    put = lists.put(f"/recipients/{body['id']}", body)  # what was read can be sent back
+    assert (put.status_code, put.json()) == (200, body)
     assert put.headers["X-Ignored-Fields"] == (
         "can_deliver, created_at, deliverability, deliverability_reasons, id, mailing-list, mailing_list, updated_at"
     )
 
 
-def test_the_list_has_two_names(lists: ListOwner) -> None:
+def test_a_recipient_is_taken_in_other_forms(lists: ListOwner) -> None:
     list_id = lists.make()
-    added = lists.account.post("/recipients", person() | {"mailing_list": str(list_id)})
-    assert (added.status_code, added.json()["mailing_list_id"]) == (201, list_id)
-
-
-def test_a_form_adds_a_recipient_too(lists: ListOwner) -> None:
-    added = lists.account.call(
-        "POST",
-        "/recipients",
-        content=f"mailing_list_id={lists.make()}&email=jane%40example.com&name=Jane".encode(),
-        headers={"Content-Type": "application/x-www-form-urlencoded"},
-    )
+    form = f"mailing_list_id={list_id}&email=jane%40example.com&name=Jane".encode()
+    added = lists.account.call("POST", "/recipients", content=form, headers={"Content-Type": FORM})
     assert (added.status_code, added.json()["name"]) == (201, "Jane")
+    line = {"mailing_list": str(list_id), "address": "9 Oak Ave, Dallas, Texas 752011234"}
+    added = lists.account.post("/recipients", line)
+    assert (added.status_code, added.json()["mailing_list_id"]) == (201, list_id)
+    parts = [added.json()[name] for name in ("address", "city", "province", "postal_code")]
+    assert parts == ["9 Oak Ave", "Dallas", "TX", "75201-1234"]
+    for day in ("dob", "anniversary"):
+        for text in ("1980-02-29", "02/29/1980"):
+            added = lists.add(lists.make(), **{day: text}).json()
+            assert added[day] == lists.account.get(f"/recipients/{added['id']}").json()[day] == "1980-02-29"
 
 
-def test_an_address_on_one_line_is_taken_apart(lists: ListOwner) -> None:
-    body = {"mailing_list_id": lists.make(), "address": "9 Oak Ave, Dallas, Texas 752011234"}
-    added = lists.account.post("/recipients", body).json()
-    assert [added[name] for name in ("address", "city", "province", "postal_code")] == [
-        "9 Oak Ave", "Dallas", "TX", "75201-1234",
-    ]  # fmt: skip
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"address": None}, "address"), ({"address": "  "}, "address"), ({"email": "jane"}, "email"),
+    ({"province": "ZZ"}, "province"), ({"country": "Narnia"}, "country"), ({"name": 5}, "name"),
+    ({"name": "x" * 301}, "name"), ({"custom7": "a\x00"}, "custom7"), ({"mailing_list_id": None}, "mailing_list_id"),
+    ({"mailing_list_id": "x"}, "mailing_list_id"), ({"mailing_list_id": 0}, "mailing_list_id"),
+]  # fmt: skip
+BAD_CHANGES: list[tuple[dict[str, Any], str]] = [
+    ({"address": None}, "address"), ({"postal_code": "1"}, "postal_code"), ({"email": "x"}, "email"),
+    ({"anniversary": "02/30/2000"}, "anniversary"), ({"phone": 5}, "phone"),
+    ({"mailing_list_id": None}, "mailing_list_id"),
+]  # fmt: skip
+NO_DAYS = ("1981-02-29", "02/30/1980", "13/01/1980", "1980-00-10", "soon")
 
 
-@pytest.mark.parametrize("field", ["dob", "anniversary"])
-@pytest.mark.parametrize("text", ["1980-02-29", "02/29/1980"])
-def test_a_day_is_stored_in_the_iso_form(lists: ListOwner, field: str, text: str) -> None:
-    added = lists.add(lists.make(), **{field: text}).json()
-    assert added[field] == "1980-02-29"
-    assert lists.account.get(f"/recipients/{added['id']}").json()[field] == "1980-02-29"
-
-
-@pytest.mark.parametrize("field", ["dob", "anniversary"])
-@pytest.mark.parametrize("text", ["1981-02-29", "02/30/1980", "13/01/1980", "1980-00-10", "soon"])
-def test_a_day_that_does_not_exist_is_refused(lists: ListOwner, field: str, text: str) -> None:
-    [(named, [sentence])] = field_errors(lists.add(lists.make(), **{field: text})).items()
-    assert named == field
-    assert "it must exist" in sentence
-
-
-@pytest.mark.parametrize(
-    ("fields", "named"),
-    [
-        ({"address": None}, ["address"]),
-        ({"address": "  "}, ["address"]),
-        ({"email": "jane"}, ["email"]),
-        ({"province": "ZZ", "postal_code": "1"}, ["province", "postal_code"]),
-        ({"province": "ZZ"}, ["province"]),
-        ({"country": "Narnia"}, ["country"]),
-        ({"name": 5}, ["name"]),
-        ({"name": "x" * 301}, ["name"]),
-        ({"custom7": "a\x00"}, ["custom7"]),
-        ({"mailing_list_id": None}, ["mailing_list_id"]),
-        ({"mailing_list_id": "x"}, ["mailing_list_id"]),
-        ({"mailing_list_id": 0}, ["mailing_list_id"]),
-    ],
-)
-def test_every_wrong_field_is_named_at_once(lists: ListOwner, fields: dict[str, Any], named: list[str]) -> None:
+def test_every_wrong_field_is_named_of_a_new_recipient_and_of_a_change(
+    subtests: pytest.Subtests, lists: ListOwner, container: Container
+) -> None:
     list_id = lists.make()
-    assert list(field_errors(lists.add(list_id, **fields))) == named
-    assert lists.read(list_id)["total_recipients"] == 0
+    changed = lists.add(lists.make()).json()["id"]
+    days = [({day: text}, day, "it must exist") for day in ("dob", "anniversary") for text in NO_DAYS]
+    assert_refused(subtests, container, lambda fields: lists.add(list_id, **fields), [*BAD, *days])
+    assert_refused(subtests, container, partial(lists.put, f"/recipients/{changed}"), BAD_CHANGES)
+    assert list(field_errors(lists.add(list_id, province="ZZ", postal_code="1"))) == ["province", "postal_code"]
+    without_list = field_errors(lists.account.post("/recipients", person()))
+    assert without_list == {"mailing_list_id": ["This field is required."]}
 
 
-def test_a_recipient_needs_a_list(lists: ListOwner) -> None:
-    assert field_errors(lists.account.post("/recipients", person())) == {"mailing_list_id": ["This field is required."]}
-
-
-@pytest.mark.parametrize(
-    "known",
-    [
+def test_an_address_may_lack_what_is_not_known_yet(lists: ListOwner) -> None:
+    """A list and an address are all that is required; it is mailed to once it is whole."""
+    known: dict[str, str]
+    for known in (
         {"address": "12 Main St"},
         {"address": "12 Main St", "email": "jane@example.com"},
         {"address": "12 Main St", "city": "Austin", "province": "TX"},
         {"address": "12 Main St", "city": "Austin", "postal_code": "78701"},
         {"address": "1 Rue X", "country": "FR"},
-    ],
-)
-def test_an_address_may_lack_what_is_not_known_yet(lists: ListOwner, known: dict[str, str]) -> None:
-    """A list and an address are all that is required; it is mailed to once it is whole."""
-    list_id = lists.make()
-    added = lists.account.post("/recipients", known | {"mailing_list_id": list_id})
-    assert added.status_code == 201, added.text
-    place = f"/recipients/{added.json()['id']}"
-
-    def can_deliver() -> bool:
-        [row] = lists.account.get(f"/mailing-lists/{list_id}/recipients").json()["data"]
-        return bool(row["can_deliver"])
-
-    assert not can_deliver()
-    assert field_errors(lists.account.post("/recipients", known | {"mailing_list_id": list_id})) == {"address": [TAKEN]}
-    rest = {"city": "Paris"} if "country" in known else {"city": "X", "province": "TX", "postal_code": "78701"}
-    assert lists.put(place, rest).status_code == 200
-    assert can_deliver()
-    assert lists.put(place, {"city": None}).status_code == 200
-    assert not can_deliver()
-    where = {"mailing_list_id": list_id, "address": known["address"]}
-    assert lists.account.post("/recipients/delete-by-address", where).status_code == 200
+    ):
+        body = known | {"mailing_list_id": (list_id := lists.make())}
+        added = lists.account.post("/recipients", body)
+        assert added.status_code == 201, added.text
+        assert field_errors(lists.account.post("/recipients", body)) == {"address": [TAKEN]}
+        rest = {"city": "Paris"} if "country" in known else {"city": "X", "province": "TX", "postal_code": "78701"}
+        can_deliver = [lists.on(list_id)[0]["can_deliver"]]
+        for change in (rest, {"city": None}):
+            assert lists.put(f"/recipients/{added.json()['id']}", change).status_code == 200
+            can_deliver.append(lists.on(list_id)[0]["can_deliver"])
+        assert can_deliver == [False, True, False]
+        where = {"mailing_list_id": list_id, "address": known["address"]}
+        assert lists.account.post("/recipients/delete-by-address", where).status_code == 200
 
 
-def test_an_address_is_on_a_list_once(lists: ListOwner) -> None:
-    list_id = lists.make()
-    lists.add(list_id)
-    refused = lists.add(list_id, name="Other", address="12 MAIN St.", postal_code="78701-1234")
-    assert field_errors(refused) == {"address": [TAKEN]}
-    assert lists.add(lists.make()).status_code == 201
-    assert lists.add(list_id, address2="Apt 2").status_code == 201
-    assert lists.read(list_id)["total_recipients"] == 2
-
-
-def test_an_address_added_several_times_at_once_is_stored_once(lists: ListOwner) -> None:
+def test_an_address_is_on_a_list_once_and_an_email_as_often_as_it_is_given(lists: ListOwner) -> None:
     list_id = lists.make()
     with ThreadPoolExecutor(4) as crowd:
         answers = list(crowd.map(lambda n: lists.add(list_id, name=f"Jane {n}"), range(4)))
     assert sorted(answer.status_code for answer in answers) == [201, 422, 422, 422]
-    assert {a.json()["errors"]["address"][0] for a in answers if a.status_code == 422} == {TAKEN}
-    assert lists.read(list_id)["total_recipients"] == 1
-
-
-def test_an_email_may_be_on_a_list_twice(lists: ListOwner) -> None:
-    list_id = lists.make()
+    answers.append(lists.add(list_id, name="Other", address="12 MAIN St.", postal_code="78701-1234"))
+    refused = [field_errors(answer) for answer in answers if answer.status_code != 201]
+    assert refused == [{"address": [TAKEN]}] * 4
+    assert lists.add(lists.make()).status_code == 201
+    assert lists.add(list_id, address2="Apt 2").status_code == 201
     assert lists.add_email(list_id, "a@example.com") != lists.add_email(list_id, "a@example.com")
-
-
-def test_addresses_of_any_length_and_script_are_distinguished(lists: ListOwner) -> None:
-    list_id = lists.make()
+    assert lists.read(list_id)["total_recipients"] == 4
+    # Addresses of any length and script are distinguished.
     long = "".join(chr(0x4E00 + n * 37 % 20_000) for n in range(300))
     place = {"address": long, "address2": long[::-1], "postal_code": long, "city": "X", "country": "CN"}
     assert lists.add(list_id, **place).status_code == 201
@@ -191,67 +122,39 @@ def test_addresses_of_any_length_and_script_are_distinguished(lists: ListOwner) 
     assert lists.add(list_id, **place | {"postal_code": long[1:]}).status_code == 201
 
 
-def test_a_change_leaves_what_it_does_not_name_and_null_clears(lists: ListOwner) -> None:
-    added = lists.add(lists.make(), email="a@example.com", dob="1980-01-01", custom2="x").json()
-    changed = lists.put(f"/recipients/{added['id']}", {"name": "Joe", "dob": None, "custom2": None}).json()
-    assert changed == added | {"name": "Joe", "dob": None, "custom2": None}
-
-
-def test_a_line_replaces_the_whole_address(lists: ListOwner) -> None:
-    added = lists.add(lists.make()).json()
-    changed = lists.put(f"/recipients/{added['id']}", {"address": "9 Oak Ave, Dallas, TX 75201"}).json()
-    assert changed["city"] == "Dallas"
-    assert field_errors(lists.add(added["mailing_list_id"], address="9 Oak Ave, Dallas, TX 75201", city=None,
-                            province=None, postal_code=None)) == {"address": [TAKEN]}  # fmt: skip
-    assert lists.add(added["mailing_list_id"]).status_code == 201
-
-
-@pytest.mark.parametrize(
-    ("fields", "named"),
-    [
-        ({"address": None}, "address"),
-        ({"postal_code": "1"}, "postal_code"),
-        ({"email": "x"}, "email"),
-        ({"anniversary": "02/30/2000"}, "anniversary"),
-        ({"phone": 5}, "phone"),
-        ({"mailing_list_id": None}, "mailing_list_id"),
-    ],
-)
-def test_a_change_is_checked_like_a_new_one(lists: ListOwner, fields: dict[str, Any], named: str) -> None:
-    added = lists.add(lists.make()).json()
-    assert list(field_errors(lists.put(f"/recipients/{added['id']}", fields))) == [named]
-    assert lists.account.get(f"/recipients/{added['id']}").json() == added
-
-
-def test_a_change_meets_the_addresses_of_the_list(lists: ListOwner) -> None:
+def test_a_change_leaves_what_it_does_not_name_and_meets_the_addresses_of_the_list(lists: ListOwner) -> None:
     list_id = lists.make()
-    first, second = lists.fill(list_id, "1 Main St", "2 Main St")
-    assert field_errors(lists.put(f"/recipients/{second}", {"address": "1 main st."})) == {"address": [TAKEN]}
-    assert lists.put(f"/recipients/{first}", {"address": "1 MAIN ST"}).json()["address"] == "1 MAIN ST"
+    added = lists.add(list_id, email="a@example.com", dob="1980-01-01", custom2="x").json()
+    changes = {"name": "Joe", "dob": None, "custom2": None}
+    assert lists.put(f"/recipients/{added['id']}", changes).json() == added | changes
+    # A line replaces the whole address.
+    dallas = "9 Oak Ave, Dallas, TX 75201"
+    assert lists.put(f"/recipients/{added['id']}", {"address": dallas}).json()["city"] == "Dallas"
+    again = lists.add(list_id, address=dallas, city=None, province=None, postal_code=None)
+    assert field_errors(again) == {"address": [TAKEN]}
+    other = lists.add(list_id)
+    assert other.status_code == 201
+    assert field_errors(lists.put(f"/recipients/{other.json()['id']}", {"address": dallas})) == {"address": [TAKEN]}
+    shouted = lists.put(f"/recipients/{other.json()['id']}", {"address": "12 MAIN ST"})
+    assert shouted.json()["address"] == "12 MAIN ST"
 
 
-def test_someone_moves_to_another_list(lists: ListOwner, container: Container) -> None:
+def test_someone_moves_to_another_list_and_is_removed(lists: ListOwner, container: Container) -> None:
     branch = make_sub_account(container, lists.account)
     old, new, full = lists.make(), lists.make(sub_account_id=branch), lists.make()
-    added = lists.add(old).json()
+    path = f"/recipients/{lists.add(old).json()['id']}"
     lists.add(full)
-    assert field_errors(lists.put(f"/recipients/{added['id']}", {"mailing_list_id": full})) == {"address": [TAKEN]}
-    moved = lists.put(f"/recipients/{added['id']}", {"mailing_list": new}).json()
+    assert field_errors(lists.put(path, {"mailing_list_id": full})) == {"address": [TAKEN]}
+    moved = lists.put(path, {"mailing_list": new}).json()
     assert moved["mailing_list_id"] == moved["mailing-list"]["id"] == new
     assert [lists.read(n)["total_recipients"] for n in (old, new, full)] == [0, 1, 1]
-    assert ids(lists.account.get(f"/recipients?sub_account_id={branch}").json()["data"]) == [added["id"]]
-    assert message(lists.put(f"/recipients/{added['id']}", {"mailing_list_id": 10**9})) == (400, NO_LIST)
-
-
-def test_a_removed_recipient_is_gone(lists: ListOwner) -> None:
-    list_id = lists.make()
-    added = lists.add(list_id).json()["id"]
-    removed = lists.delete(f"/recipients/{added}")
+    assert ids(lists.account.get(f"/recipients?sub_account_id={branch}").json()["data"]) == [moved["id"]]
+    assert message(lists.put(path, {"mailing_list_id": 10**9})) == (400, NO_LIST)
+    removed = lists.delete(path)
     assert (removed.status_code, removed.json()) == (200, {"message": "success"})
-    assert lists.delete(f"/recipients/{added}").status_code == 404
-    assert lists.account.get(f"/recipients/{added}").status_code == 404
-    assert lists.read(list_id)["total_recipients"] == 0
-    assert lists.add(list_id).status_code == 201
+    assert lists.delete(path).status_code == lists.account.get(path).status_code == 404
+    assert lists.read(new)["total_recipients"] == 0
+    assert lists.add(new).status_code == 201
 
 
 def test_someone_is_found_by_email(lists: ListOwner) -> None:
@@ -264,22 +167,24 @@ def test_someone_is_found_by_email(lists: ListOwner) -> None:
         assert list(field_errors(lists.account.post("/recipients/lookup", body))) == ["email"]
 
 
-def test_another_accounts_recipient_looks_like_none(lists: ListOwner, other: ListOwner) -> None:
-    list_id = lists.make()
+def test_another_accounts_recipient_looks_like_none(lists: ListOwner, stranger: Account) -> None:
+    other, list_id = ListOwner(stranger), lists.make()
     added = lists.add(list_id, email="mine@example.com").json()["id"]
     own = other.add(other.make()).json()["id"]
-    for n in (added, added + 10_000, "x", 2**63):
+    for n in (added, 10**9, "x", 2**63):
         for method, body in (("GET", None), ("PUT", {"name": "X"}), ("DELETE", None)):
-            answer = other.account.call(method, f"/recipients/{n}", json=body)
+            answer = stranger.call(method, f"/recipients/{n}", json=body)
             assert (answer.status_code, answer.text) == (404, '{"message":"Not Found"}')
-    assert other.account.post("/recipients/lookup", {"email": "mine@example.com"}).status_code == 404
-    assert ids(other.account.get("/recipients").json()["data"]) == [own]
+    assert stranger.post("/recipients/lookup", {"email": "mine@example.com"}).status_code == 404
+    assert ids(stranger.get("/recipients").json()["data"]) == [own]
     for refused in (
         other.add(list_id),
         other.put(f"/recipients/{own}", {"mailing_list_id": list_id}),
-        other.account.get(f"/recipients?mailing_list_id={list_id}"),
+        stranger.get(f"/recipients?mailing_list_id={list_id}"),
     ):
         assert message(refused) == (400, NO_LIST)
+    [row] = stranger.post(MANY[0], [person(mailing_list_id=list_id)]).json()
+    assert row == person(mailing_list_id=list_id) | {"error": NO_LIST}
     assert lists.account.get(f"/recipients/{added}").json()["name"] == "Jane Doe"
 
 
@@ -297,12 +202,101 @@ def test_a_teammate_of_one_sub_account_keeps_to_its_people(lists: ListOwner, con
 
 
 def test_an_answer_with_a_lists_key_is_kept_sealed(lists: ListOwner, container: Container) -> None:
-    list_id = lists.make()
+    body = person(mailing_list_id=lists.make())
     key = {"Idempotency-Key": "recipients-1"}
-    body = person(mailing_list_id=list_id)
     first, again = (lists.account.post("/recipients", body, headers=key) for _ in range(2))
-    assert first.status_code == again.status_code == 201
-    assert first.json() == again.json()
-    with container.db.system_transaction() as tx:
-        kept = tx.exec_driver_sql("select sealed from idempotency_keys where key = 'recipients-1'").scalar_one()
-    assert kept is True
+    assert (first.status_code, again.status_code, again.json()) == (201, 201, first.json())
+    kept = "select sealed from idempotency_keys where key = 'recipients-1' and account_id = :account_id"
+    assert scalar(container, kept, account_id=lists.account.id) is True
+
+
+# Many at once
+
+
+def rows_for(list_id: int, how_many: int) -> list[dict[str, Any]]:
+    return [one | {"mailing_list_id": list_id} for one in people(how_many)]
+
+
+def test_each_row_is_answered_in_its_order(lists: ListOwner, container: Container) -> None:
+    branch = make_sub_account(container, lists.account)
+    for path, how_many in ((MANY[0], 2), (MANY[1], 2), (MANY[1], MAX_PLAIN_INSERTS + 30)):
+        for is_wrapped in (False, True):
+            list_id = lists.make(sub_account_id=branch)
+            rows = rows_for(list_id, how_many)
+            answer = lists.account.post(path, {"recipients": rows} if is_wrapped else rows)
+            assert answer.status_code == 201
+            assert [row["address"] for row in answer.json()] == [row["address"] for row in rows]
+            assert answer.json()[-1] == lists.account.get(f"/recipients/{answer.json()[-1]['id']}").json()
+            assert answer.json()[0]["mailing-list"]["total_recipients"] == how_many
+    of_branch = lists.account.get(f"/recipients?sub_account_id={branch}").json()
+    assert of_branch["meta"]["total"] == 2 * (2 + 2 + MAX_PLAIN_INSERTS + 30)
+    empty = lists.account.post(MANY[0], [])
+    assert (empty.status_code, empty.json()) == (201, [])
+
+
+def test_a_refused_row_says_why_and_the_rest_are_stored(lists: ListOwner) -> None:
+    list_id, other = lists.make(), lists.make()
+    lists.add(list_id, address="5 Elm St")
+    here, taken, required = (
+        {"mailing_list_id": list_id},
+        f"address: {TAKEN}",
+        "mailing_list_id: This field is required.",
+    )
+    cases: list[tuple[Any, str | None]] = [
+        (person(**here, address="1 Elm St"), None),
+        (person(**here, address="1 ELM ST.", name="Double"), taken),
+        (person(mailing_list=other, address="1 Elm St"), None),
+        (person(**here, address="5 elm st"), taken),
+        (person(**here, postal_code="1", province="ZZ"), "province: This is not a state of the US; use two letters."),
+        (person(mailing_list_id=10**9), NO_LIST),
+        (person(), required),
+        (here | {"name": "Nobody"}, "address: Give an address, or at least an email."),
+        (
+            here | {"email": "jane@example.com", "dob": "02/30/1980"},
+            "dob: Write the date as YYYY-MM-DD or MM/DD/YYYY; it must exist.",
+        ),
+        (here | {"email": "jane@example.com"}, None),
+        (person(**here, address="2 Elm St", custom1="x" * 301), "custom1: At most 300 characters, please."),
+        (person(**here, address="1 Elm St, Austin, TX 78701", city=None, postal_code=None), taken),
+        (5, "This must be an object."),
+        (None, "This must be an object."),
+        (here | {"name": 5}, "name: This must be a string."),
+        (here | {"mailing_list_id": "x"}, "mailing_list_id: This must be an integer."),
+        (here | {"mailing_list_id": 2**63}, "mailing_list_id: "),
+        (here | {"name": "a\x00"}, "name: This text holds a NUL character"),
+    ]
+    answer = lists.account.post(MANY[0], [row for row, _ in cases])
+    assert answer.status_code == 201
+    for (row, error), shown in zip(cases, answer.json(), strict=True):
+        assert ("error" in shown) is (error is not None), shown
+        assert shown.get("error", "").startswith(error or ""), row
+    assert answer.json()[1] == cases[1][0] | {"error": taken}
+    assert answer.json()[6] == cases[6][0] | {"error": required}
+    assert [answer.json()[place]["mailing_list_id"] for place in (0, 2)] == [list_id, other]
+    assert [lists.read(each)["total_recipients"] for each in (list_id, other)] == [3, 1]
+
+
+def test_what_means_nothing_is_named_once(lists: ListOwner) -> None:
+    rows = [row | {"fax": "1", "mailing_list": {"id": 5}} for row in rows_for(lists.make(), 2)]
+    answer = lists.account.post(MANY[0], {"recipients": rows, "source": "x"})
+    assert answer.status_code == 201
+    assert answer.headers["X-Ignored-Fields"] == "recipients.*.fax, recipients.*.mailing_list, source"
+    row = person(mailing_list=lists.make())  # the list's other name means something
+    answer = lists.account.post(MANY[0], [row, row])
+    assert "X-Ignored-Fields" not in answer.headers
+    assert answer.json()[1] == row | {"error": f"address: {TAKEN}"}
+
+
+def test_what_is_no_array_of_rows_or_more_than_the_limit_is_refused_whole(
+    subtests: pytest.Subtests, lists: ListOwner, container: Container
+) -> None:
+    list_id, most = lists.make(), container.limits.inline_recipients
+    no_rows = [({}, "recipients"), ({"recipients": None}, "recipients"), ({"recipients": {}}, "recipients")]
+    assert_refused(subtests, container, partial(lists.account.post, MANY[0]), [*no_rows, ("text", "body"), (5, "body")])
+    with unchanged(container):
+        refused = lists.account.post(MANY[0], rows_for(list_id, most + 1))
+        assert field_errors(refused) == {"recipients": ["At most 5,000 recipients in one call, please."]}
+    answer = lists.account.post(MANY[0], rows_for(list_id, most)).json()
+    assert [row["name"] for row in answer] == [f"Person {n}" for n in range(1, most + 1)]
+    known = execute(container, sa.select(recipients.c.id, recipients.c.name).filter_by(mailing_list_id=list_id))
+    assert {row["id"]: row["name"] for row in answer} == dict(known)
