@@ -312,7 +312,7 @@ def test_a_killed_server_is_started_again_with_its_data_as_often_as_it_ends(
     assert ask(server, "select number from kept") == 7
 
 
-def test_a_restart_that_fails_says_why_and_is_tried_again(
+def test_a_restart_that_fails_says_why_and_is_tried_again_after_pauses_that_grow(
     server: EmbeddedPostgres, home: Path, logs: list[EventDict]
 ) -> None:
     control = home / "postgres/data/global/pg_control"
@@ -324,9 +324,6 @@ def test_a_restart_that_fails_says_why_and_is_tried_again(
     aside.rename(control)
     until(logged(logs, "postgres.restarted"), what="a restart")
     assert ask(server, "select 7") == 7
-
-
-def test_pauses_grow_up_to_the_longest() -> None:
     pace = SupervisorTiming(first_delay=1, max_delay=30)
     assert [pace.delay_before(n) for n in range(8)] == [0, 1, 2, 4, 8, 16, 30, 30]
 

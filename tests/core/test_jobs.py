@@ -17,7 +17,7 @@ STEPS = {COMPOSE: ("compose", "compose_batch"), HAND_OVER: ("hand_over", "hand_o
 JOBS = 3
 
 
-@pytest.mark.usefixtures("clean_database")
+@pytest.mark.usefixtures("conninfo")  # a worker makes tables for the coming days
 def test_of_such_a_step_one_is_taken_at_a_time(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     guard, at_work, most = threading.Lock(), dict.fromkeys(STEPS, 0), dict.fromkeys(STEPS, 0)
     done: dict[str, list[int]] = {step: [] for step in STEPS}

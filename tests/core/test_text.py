@@ -39,7 +39,7 @@ WRONG_URL_HOSTS = (
 )  # fmt: skip
 
 
-def test_a_host_that_nobody_can_have_or_that_is_spelled_oddly_is_named(subtests: pytest.Subtests) -> None:
+def test_a_host_that_nobody_can_have_is_named_and_refused_before_anybody_is_called(subtests: pytest.Subtests) -> None:
     for host in GOOD_HOSTS:
         with subtests.test(host):
             assert find_host_error(host) is None
@@ -47,9 +47,6 @@ def test_a_host_that_nobody_can_have_or_that_is_spelled_oddly_is_named(subtests:
         for host in hosts:
             with subtests.test(host):
                 assert error in str(find_host_error(host))
-
-
-def test_such_urls_are_refused_before_anybody_is_called(subtests: pytest.Subtests) -> None:
     for host in WRONG_URL_HOSTS:
         with subtests.test(host):
             assert OutboundGuard().check_url(f"http://{host}/") is not None
@@ -68,10 +65,6 @@ NETWORKS = {
 }  # fmt: skip
 
 
-def test_a_household_counts_as_one_network() -> None:
-    assert {address: get_network(address) for address in NETWORKS} == NETWORKS
-
-
 AGES = {
     -30: "just now", 0: "just now", 0.999: "just now", 1: "1 second ago", 59: "59 seconds ago", 60: "1 minute ago",
     359: "5 minutes ago", 3_600: "1 hour ago", 86_340: "23 hours ago", 86_400: "1 day ago", 6 * 86_400: "6 days ago",
@@ -80,9 +73,10 @@ AGES = {
 }  # fmt: skip
 
 
-def test_a_time_ago_is_given_in_the_largest_unit_that_fits() -> None:
+def test_a_household_counts_as_one_network_and_a_time_ago_is_in_the_largest_unit_that_fits() -> None:
     now = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
     assert {age: format_time_ago(now - timedelta(seconds=age), now=now) for age in AGES} == AGES
+    assert {address: get_network(address) for address in NETWORKS} == NETWORKS
 
 
 def page(total: int, page_request: PageRequest) -> Page[int]:

@@ -50,13 +50,12 @@ def branch(container: Container, owner: Account) -> int:
     return make_sub_account(container, owner)
 
 
-def test_an_image_template_is_as_its_table_says_wherever_it_is_shown(owner: Account, branch: int) -> None:
+def test_an_image_template_is_as_its_table_says_wherever_it_is_shown_and_has_its_types(
+    owner: Account, branch: int
+) -> None:
     least = upload(owner).json()
     most = upload(owner, design_tool_id="design-7", sub_account_id=branch).json()
     assert find_differences(show(owner, "/image-templates", [least, most]), IMAGE) == []
-
-
-def test_the_types_of_image_templates_are_those_of_the_table(owner: Account) -> None:
     for kind in ("postcard", "letter", "notecard", "giftcard", "windowlessletter"):
         made = upload(owner, type=kind)
         assert (made.status_code, made.json()["type"]) == (201, kind)
@@ -142,7 +141,9 @@ def change(owner: Account, template: Json, **fields: Any) -> Any:
     return owner.put(f"/message-templates/{template['id']}", fields)
 
 
-def test_a_message_template_is_as_its_table_says_wherever_it_is_shown(owner: Account, branch: int) -> None:
+def test_a_message_template_is_as_its_table_says_wherever_it_is_shown_and_has_its_types(
+    owner: Account, branch: int
+) -> None:
     common = {
         "sub_account_id": branch, "handwriting_style_id": 1, "font_size": "auto", "font_color": "#123456",
         "handwriting_realism": True, "qrcode_url": PAGE, "cc_emails": ["dana@example.com"],
@@ -153,15 +154,14 @@ def test_a_message_template_is_as_its_table_says_wherever_it_is_shown(owner: Acc
         save(owner, "giftcard", custom_background_url=PICTURE, landing_page_url=PAGE, **common).json(),
     ]
     assert find_differences(show(owner, "/message-templates", made), MESSAGE) == []
-
-
-def test_every_type_of_the_table_is_saved(owner: Account) -> None:
     for kind in TYPES:
         made = save(owner, kind)
         assert (made.status_code, made.json()["type"]) == (201, kind)
 
 
-def test_an_update_may_name_any_writable_field_alone(owner: Account, branch: int, subtests: pytest.Subtests) -> None:
+def test_an_update_may_name_any_writable_field_alone_and_writes_no_other(
+    owner: Account, branch: int, subtests: pytest.Subtests
+) -> None:
     for field, written, kind in WRITABLE:
         with subtests.test(field):
             value = branch if field == "sub_account_id" else written
@@ -172,9 +172,6 @@ def test_an_update_may_name_any_writable_field_alone(owner: Account, branch: int
             if field == "giftcard_brand_code":
                 shows["giftcard_brand_image"] = f"http://quillpost.test/giftcards/{value}.png"
             assert changed.json() == before | shows != before
-
-
-def test_a_read_only_field_is_not_written(owner: Account) -> None:
     before = save(owner).json()
     for field in READ_ONLY:
         changed = change(owner, before, **{field: 1})

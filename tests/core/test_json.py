@@ -1,4 +1,4 @@
-"""What a body may hold is counted before anything is made of it, and counted right."""
+"""JSON that comes back as it was sent; what a body may hold is counted before anything is made of it."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,82 @@ from hypothesis import strategies as st
 
 from quillpost.core import exact_json
 from quillpost.core.errors import Invalid
-from quillpost.core.exact_json import BodyLimits, check_json_limits, check_unknown_keys, parse_form
+from quillpost.core.exact_json import (
+    MAX_DEPTH,
+    BodyLimits,
+    InvalidJson,
+    check_json_limits,
+    check_unknown_keys,
+    parse_form,
+)
+
+STRINGS = (
+    st.text()
+    .map(lambda text: json.dumps(text, ensure_ascii=False))
+    .filter(lambda text: text == text.encode(errors="replace").decode())
+)
+NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,40})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,4})?", fullmatch=True)
+LEAVES = STRINGS | NUMBERS | st.sampled_from(["true", "false", "null"])
+
+
+def containers(inside: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    lists = st.lists(inside, max_size=4).map(lambda values: "[" + ",".join(values) + "]")
+    return lists | st.dictionaries(STRINGS, inside, max_size=4).map(
+        lambda pairs: "{" + ",".join(f"{key}:{value}" for key, value in pairs.items()) + "}"
+    )
+
+
+def written(body: bytes) -> str:
+    return exact_json.dump_json(exact_json.parse_json(body))
+
+
+@given(text=st.recursive(LEAVES, containers, max_leaves=20))
+def test_compact_json_comes_back_to_the_letter(text: str) -> None:
+    assert written(text.encode()) == text
+
+
+@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inside: st.lists(inside)))
+def test_other_spellings_come_back_with_the_same_meaning(value: Any) -> None:
+    assert json.loads(written(json.dumps(value, indent=2, ensure_ascii=True).encode())) == value
+
+
+def test_numbers_keep_their_text_keys_their_order_and_letters_are_plain(subtests: pytest.Subtests) -> None:
+    for number in ("1.0", "1e2", "1E+2", "-0", "-0.0", "1.10", "9" * 30, "1e400", "0.1"):
+        with subtests.test(number):
+            assert written(b'{"n": ' + number.encode() + b"}") == '{"n":' + number + "}"
+    assert exact_json.parse_json(b"[1.50, 2]") == [1.5, 2]
+    assert written(b'{"b": 1, "a": 2, "": 3}') == '{"b":1,"a":2,"":3}'
+    letters = {rb'"Zo\u00eb"': '"Zoë"', rb'"\ud83d"': r'"\ud83d"', rb'"\ud83c\udf88"': '"🎈"'}
+    assert {given: written(given) for given in letters} == letters
+    assert exact_json.parse_json(b"\xef\xbb\xbf{}") == {}, "a byte order mark is accepted"
+    assert exact_json.parse_json(b"[" + b"[]," * 500 + b"[]]") == [[]] * 501, "side by side is not deep"
+
+
+REFUSED = (
+    (b"", "Expecting value at character 0"), (b"{", "not valid JSON"), (b"{} {}", "Extra data at character 3"),
+    (b"[1,]", "not valid JSON"), (b"01", "not valid JSON"), (b"{'a': 1}", "not valid JSON"),
+    (b'"a\nb"', "not valid JSON"), (b"\xff\xfe", r"not UTF-8 \(byte 0\)"), (b'"\xed\xa0\x80"', r"not UTF-8 \(byte 1\)"),
+    (b"9" * 5_000, "too many digits"), (b'{"a": 1, "a": 2}', 'The key "a" is given twice'),
+    (b'[{"x": {"a": null, "b": 1, "a": null}}]', 'The key "a" is given twice'),
+    (rb'{"a": 1, "\u0061": 2}', "given twice"),
+    *((f'{{"n": {name}}}'.encode(), f"^{name} is not a JSON value") for name in ("NaN", "Infinity", "-Infinity")),
+)  # fmt: skip
+
+
+def test_what_is_not_json_is_refused_with_the_reason(subtests: pytest.Subtests) -> None:
+    for body, why in REFUSED:
+        with subtests.test(str(body[:40])), pytest.raises(InvalidJson, match=why):
+            exact_json.parse_json(body)
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
+def test_nesting_has_an_end_and_all_that_is_read_can_be_written(opening: bytes, closing: bytes) -> None:
+    deepest = opening * (MAX_DEPTH - 1) + b"[]" + closing * (MAX_DEPTH - 1)
+    assert written(deepest).encode() == deepest
+    for levels in (MAX_DEPTH, 600, 100_000):
+        with pytest.raises(InvalidJson, match="nested too deeply"):
+            exact_json.parse_json(opening * levels + b"[]" + closing * levels)
+
 
 NODES = "The body has more than {:,} nodes (objects, arrays and values in arrays): send less in one call."
 KEYS = "The body has more than {:,} keys: send less in one call."
@@ -157,20 +232,17 @@ def test_no_more_is_looked_at_than_is_needed(monkeypatch: pytest.MonkeyPatch) ->
         looked.clear()
 
 
-def test_five_thousand_recipients_with_every_field_pass() -> None:
+def test_bodies_that_are_large_or_no_json_are_left_to_the_parser() -> None:
+    for body in (b"", b"nonsense", b"]]]", b'{"a', b'{"a":\\"', b"\\", b'"\\', b":::", b"\xff"):
+        assert refusal(body, exact_json.DEFAULT_BODY_LIMITS) is None
+        with pytest.raises(exact_json.InvalidJson):
+            exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)
     person = {f"field{n}": "x" * 20 for n in range(23)}
     body = json.dumps({"recipients": [person] * 5_000, "message": "Hello"}).encode()
     assert len(exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)["recipients"]) == 5_000
 
 
-def test_what_is_no_json_is_left_to_the_parser() -> None:
-    for body in (b"", b"nonsense", b"]]]", b'{"a', b'{"a":\\"', b"\\", b'"\\', b":::", b"\xff"):
-        assert refusal(body, exact_json.DEFAULT_BODY_LIMITS) is None
-        with pytest.raises(exact_json.InvalidJson):
-            exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)
-
-
-def test_a_form_is_counted_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_form_is_counted_before_it_is_read_and_unknown_keys_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse_form(b"a=1&b=%C3%A4&b=", max_fields=3) == [("a", "1"), ("b", "ä"), ("b", "")]
     monkeypatch.setattr(exact_json, "parse_qsl", None)
     for body, error in (
@@ -181,9 +253,6 @@ def test_a_form_is_counted_before_it_is_read(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(Invalid) as refused:
             parse_form(body, max_fields=3)
         assert refused.value.fields == {"body": [error]}
-
-
-def test_unknown_keys_have_a_bound() -> None:
     names = {f"k{n}" for n in range(1_000)}
     assert check_unknown_keys(names, exact_json.DEFAULT_BODY_LIMITS) == names
     with pytest.raises(Invalid, match="more than 1,000 different keys that mean nothing here"):
