@@ -24,6 +24,8 @@ Colour = tuple[float, ...]
 Edges = tuple[float, float, float, float]
 
 _UNIT: Matrix = (1, 0, 0, 1, 0, 0)
+_LEFT_ALONE = ("BI", "Do", "ET", "G", "RG", "w", "J", "re", "m", "l", "c", "h", "f", "S", "B", "n", "W", "W*")
+_SETTINGS = {"Ts": "rise", "Tc": "spacing", "TL": "leading"}
 _MAPPING = re.compile(rb"<([0-9A-F]{4})><([0-9A-Fa-f]*)>")
 
 
@@ -183,12 +185,9 @@ class _Walk:
                 self.line = self.text = _UNIT
             case "Tf":
                 self.state = replace(self.state, font=str(operands[0]), size=float(operands[1]))
-            case "Ts":
-                self.state = replace(self.state, rise=float(operands[0]))
-            case "Tc":
-                self.state = replace(self.state, spacing=float(operands[0]))
-            case "TL":
-                self.state = replace(self.state, leading=float(operands[0]))
+            case "Ts" | "Tc" | "TL":
+                setting: dict[str, Any] = {_SETTINGS[operator]: float(operands[0])}
+                self.state = replace(self.state, **setting)
             case "Tm":
                 self.line = self.text = _matrix(operands)
             case "Td":
@@ -204,12 +203,10 @@ class _Walk:
                         yield from self._show(bytes(part))
                     else:
                         self._advance(-float(part) / 1000 * self.state.size)
-            case "BI" | "Do" | "ET" | "G" | "RG" | "w" | "J" | "re" | "m" | "l" | "c" | "h" | "f" | "S" | "B":
-                pass
-            case "n" | "W" | "W*" | "INLINE IMAGE":
-                pass
             case unknown:
-                raise AssertionError(f"The pages have an operator that is not read back: {unknown}.")
+                assert unknown in (*_LEFT_ALONE, "INLINE IMAGE"), (
+                    f"The pages have an operator that is not read back: {unknown}."
+                )
 
     def _next_line(self, across: float, up: float) -> None:
         self.line = self.text = _times((1, 0, 0, 1, across, up), self.line)
@@ -221,17 +218,11 @@ class _Walk:
         state, font = self.state, self.fonts[self.state.font]
         for number in font.codes(string):
             whole = _times(_times((state.size, 0, 0, state.size, 0, state.rise), self.text), state.matrix)
-            yield Glyph(
-                font=state.font,
-                number=number,
-                text=font.texts[number] if font.is_composite else chr(number),
-                left=whole[4],
-                baseline=whole[5],
-                size=whole[0],
-                lean=whole[1] / whole[0],
-                ink=_placed(font.edges(number), whole) if font.is_composite else None,
-                colour=state.colour,
-            )
+            text, ink = chr(number), None
+            if font.is_composite:
+                text, ink = font.texts[number], _placed(font.edges(number), whole)
+            size, slope, _, _, left, baseline = whole
+            yield Glyph(state.font, number, text, left, baseline, size, slope / size, ink, state.colour)
             self._advance(font.widths[number] / 1000 * state.size + state.spacing)
 
 

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
 import pikepdf
@@ -58,15 +59,13 @@ def find_qpdf_errors(pdf: bytes, folder: Path) -> str | None:
     return check.stderr + (f"exit code {check.returncode}" if check.returncode else "")
 
 
-def second_opinion(pdf: bytes, page: int, dpi: int, folder: Path) -> Image.Image | None:
-    """The page, with its bleed, as another renderer draws it; None where there is none."""
+def draw_elsewhere(pdf: bytes, dpi: int, folder: Path) -> list[Image.Image] | None:
+    """The pages, with their bleed, as another renderer draws them; None where there is none."""
     if shutil.which("pdftoppm") is None:
         return None
-    (folder / "drawn.pdf").write_bytes(pdf)
-    which = ["-f", str(page + 1), "-l", str(page + 1), "-singlefile", "-r", str(dpi), "-png"]
-    subprocess.run(["pdftoppm", *which, folder / "drawn.pdf", folder / "drawn"], check=True, capture_output=True)
-    with Image.open(folder / "drawn.png") as picture:
-        return picture.convert("RGB")
+    with TemporaryDirectory(dir=folder) as drawn:
+        subprocess.run(["pdftoppm", "-r", str(dpi), "-", f"{drawn}/page"], input=pdf, check=True, capture_output=True)
+        return [Image.open(file).convert("RGB") for file in sorted(Path(drawn).iterdir())]
 
 
 def _file_errors(pdf: bytes, document: pikepdf.Pdf) -> PdfErrors:
