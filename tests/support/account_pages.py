@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from httpx2 import Response
 
 from quillpost.accounts.audit.service import AuditEntry, list_audit_entries
 from quillpost.accounts.queries import insert_token
@@ -168,28 +167,6 @@ class AccountPages:
                     assert answer.status_code == 422
                     errors = form_errors(answer)
                     assert (field, words in errors.get(field, "")) in [(name, True) for name in errors]
-
-    def refuses_others(self, *calls: str, another: int | None = None) -> None:
-        """Of these pages and forms, such as `GET /settings/tokens`: whoever is not signed in is led to where
-        one signs in, teammates are told that they may not, and an owner of another account than the one whose
-        is `another` finds nothing, as if it were not there. Nothing of it leaves anything behind."""
-        teammates, stranger = (self.member, self.limited), self.stranger
-        before = self.everything()
-        for call in calls:
-            nobody = self._call(self.nobody(), call)
-            assert nobody.status_code == 303, call
-            assert nobody.headers["Location"].startswith("/sign-in"), call
-            for teammate in teammates:
-                refused = self._call(teammate, call)
-                assert refused.status_code == 403, call
-                assert "Only an owner of this account may do this." in refused.text, call
-            if f"/{another}/" in f"{call}/":
-                assert self._call(stranger, call).status_code == 404, call
-        assert self.everything() == before
-
-    def _call(self, browser: Browser, call: str) -> Response:
-        method, path = call.split()
-        return (browser.get if method == "GET" else browser.post)(path, follow=False)
 
     def is_as_if_unknown(self, browser: Browser, path: str, number: int) -> bool:
         """Whether the page with this number in its path is answered as one with a number of nothing."""

@@ -4,7 +4,6 @@ import csv
 import re
 from datetime import date, timedelta
 from io import StringIO
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -19,13 +18,9 @@ from support.account_pages import AccountPages
 from support.browser_sessions import Browser
 from support.factories import Clock, make_live, people, run_jobs_for
 from support.pages import assert_hides, assert_shows, form_errors
+from support.print_room import HOME
 
 LEDGER = "/money/ledger"
-HOME: dict[str, Any] = {
-    "return_name": "Dana", "return_address": "1 Oak Ave", "return_city": "Austin", "return_state": "TX",
-    "return_postal_code": "78701",
-}  # fmt: skip
-"""Live mail has a sender."""
 
 
 def deposit(house: AccountPages, cents: int, note: str | None = None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from httpx2 import Response
 
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import memberships, sessions
@@ -17,7 +18,7 @@ from quillpost.core.errors import Invalid
 from quillpost.core.tokens import mint_secret
 from quillpost.web.forms import MAX_FIELDS, MAX_FORM_BYTES, Form
 from support.account_pages import OWNER, AccountPages
-from support.browser_sessions import ACCEPTS, CSRF, Browser, sign_in_browser, turn_on_second_factor
+from support.browser_sessions import ACCEPTS, CSRF, PASSWORD, Browser, sign_in_browser, turn_on_second_factor
 from support.pages import assert_hides, assert_shows
 from support.route_access import PAGE_NEEDS
 from support.test_client import TestClient
@@ -81,6 +82,63 @@ def test_signed_out_visitors_are_refused_before_the_form_is_read(http: TestClien
         assert (response.status_code, response.json()) == (401, {"message": "Sign in first."}), path
         led = sign_in_browser(http).post(path, csrf=None, nothing="1", follow=False)
         assert (led.status_code, led.headers["Location"]) == (303, "/sign-in"), path
+
+
+STALE = [
+    ("/sign-in", None, "/sign-in"),
+    ("/sign-in", "http://quillpost.test/sign-in?next=/settings/apps", "/sign-in?next=/settings/apps"),
+    ("/sign-in", "http://elsewhere.example/forgot", "/sign-in"),
+    ("/forgot", "http://quillpost.test/", "/forgot"),
+    ("/join/qp_invitation_x", "http://quillpost.test/", "/join/qp_invitation_x"),
+    ("/sign-out", "http://quillpost.test/docs", "/docs"),
+    ("/sign-out", "http://quillpost.test/session/token", "/"),
+]
+"""Where a form was sent from which page, and where its reader is led to have a fresh one."""
+
+
+def leads_to(page: Response, path: str) -> bool:
+    words = "Go to the first page" if path == "/" else "Open the page"
+    return f'<a class="button first" href="{path}">{words}</a>' in unescape(page.text)
+
+
+def test_a_form_that_is_too_old_leads_to_a_fresh_one(http: TestClient, visitor: Browser) -> None:
+    for path, referer, page in STALE:
+        browser = sign_in_browser(http, base_url="http://quillpost.test")
+        refused = browser.post(path, csrf="1.old", headers={} if referer is None else {"Referer": referer})
+        assert (refused.status_code, leads_to(refused, page)) == (403, True), (path, referer)
+        assert_shows(refused, "Open the page anew, and fill in the form once more.")
+    # So does the way out of a lost cookie.
+    word = visitor.csrf()
+    visitor.client.cookies.clear()
+    refused = visitor.post("/sign-in", email=OWNER, password=PASSWORD, csrf=word)
+    assert (refused.status_code, leads_to(refused, "/sign-in")) == (403, True)
+    assert visitor.sign_in(OWNER).url.path == "/"
+
+
+FORMS_ONLY = {
+    "/sign-out": "/", "/session/switch": "/", "/session/token": "/", "/settings/name": "/settings",
+    "/settings/password": "/settings", "/settings/sessions/1/end": "/settings",
+    "/settings/sessions/end-others": "/settings", "/settings/second-factor/off": "/settings/second-factor",
+    "/settings/second-factor/codes": "/settings/second-factor",
+    "/settings/people/invitations/1/again": "/settings/people", "/oauth/token": "/",
+}  # fmt: skip
+
+
+def test_an_address_that_only_takes_forms_is_a_page_for_people(house: AccountPages) -> None:
+    for path, page in FORMS_ONLY.items():
+        for browser in (house.owner, house.nobody()):
+            shown = browser.get(path, follow=False)
+            assert (shown.status_code, shown.headers["Allow"]) == (405, "POST, OPTIONS"), path
+            assert shown.headers["Content-Type"].startswith("text/html")
+            assert leads_to(shown, page), path
+        assert_shows(house.owner.get(path), OWNER)  # whoever is signed in stays so on it
+        response = house.http.get(path, headers=JSON)
+        assert (response.status_code, response.headers["Allow"]) == (405, "POST, OPTIONS")
+        assert response.json() == {"message": "This method is not allowed here."}
+    # The API answers browsers as it answers programs.
+    headers = {"Accept": "text/html", "Authorization": f"Bearer {house.account.token}"}
+    response = house.owner.client.delete("/api/v2/ping", headers=headers)
+    assert (response.status_code, response.json()) == (405, {"message": "This method is not allowed here."})
 
 
 def test_a_secret_that_is_typed_where_it_does_not_belong_is_not_shown_again(browser: Browser, http: TestClient) -> None:

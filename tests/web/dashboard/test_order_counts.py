@@ -24,12 +24,9 @@ from support.account_pages import PrintRoomPages
 from support.factories import Account, Clock, make_live, make_operator, people, person, postcard, run_due_jobs
 from support.factories import run_jobs_for as run_jobs
 from support.pages import page_text
+from support.print_room import HOME
 from support.production import sweep_due_orders
 
-HOME = {
-    "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",
-    "return_postal_code": "78702",
-}  # fmt: skip
 AUSTIN = "78701"
 GOOD = 6
 EVERYONE, MAILED = GOOD + 7, GOOD + 2

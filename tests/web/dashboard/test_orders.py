@@ -21,12 +21,9 @@ from support.account_pages import OWNER, AccountPages
 from support.factories import make_live, make_teammate, people, person
 from support.giftcard_orders import claim_card, item_ids_of, mail_giftcard, move_items
 from support.pages import assert_hides, assert_shows, form_errors
+from support.print_room import HOME
 
 S = ItemStatus
-HOME = {
-    "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",
-    "return_postal_code": "78702",
-}  # fmt: skip
 PART = {"HX-Request": "true"}
 
 

@@ -18,16 +18,13 @@ from support.browser_sessions import Browser
 from support.factories import make_live, make_teammate, person
 from support.giftcard_orders import item_ids_of
 from support.pages import assert_hides, assert_shows, page_text
+from support.print_room import HOME
 from support.route_access import PAGE_NEEDS
 from support.uploads import upload
 
 PARAMETER = re.compile(r"\{(\w+)\}")
 MARK = "Zanzibar"
 URL = f"https://{MARK.lower()}.example.com/hook"
-HOME = {
-    "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",
-    "return_postal_code": "78702",
-}  # fmt: skip
 FILLED: dict[str, dict[str, Any]] = {
     "": {"when": "soon", "into": "1", "role": "owner", "by": "email", "name": "Mine"},
     "/lists": {"description": "Mine", "address": "9 Oak Ave, Dallas, TX 75201"},

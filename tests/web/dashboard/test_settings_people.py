@@ -1,5 +1,6 @@
 """People on the settings' pages: invited, joined, changed and removed; an account keeps an owner."""
 
+import re
 from html import unescape
 from typing import Any
 
@@ -26,6 +27,7 @@ PAGE = "/settings/people"
 NEW, SECOND, MEL = "kim@example.com", "second@example.com", "mel@example.com"
 GOOD: dict[str, Any] = {"email": NEW, "role": "member"}
 NEW_PASSWORD = "a brand new set of words"
+JOIN = re.compile(r"https?://[^/]+(/join/qp_invitation_\w+)")
 KEEPS_AN_OWNER = "An account keeps at least one owner: make somebody else an owner first."
 
 
@@ -46,8 +48,10 @@ def invitation_id(house: AccountPages) -> int:
     return int(house.value(sa.select(sa.func.max(invitations.c.id)).where(own)))
 
 
-def count_letters(house: AccountPages) -> int:
-    return int(house.value(sa.select(sa.func.count()).where(notices.c.account_id == house.account.id)))
+def letters(house: AccountPages) -> list[tuple[str, str]]:
+    """To whom, and their words."""
+    query = sa.select(notices.c.address, notices.c.words).where(notices.c.account_id == house.account.id)
+    return [(row.address, row.words) for row in house.rows(query.order_by(notices.c.id))]
 
 
 def place_of(house: AccountPages, email: str) -> tuple[int, str, int | None]:
@@ -76,12 +80,12 @@ def test_an_invitation_goes_out_waits_on_the_page_and_can_be_sent_again_or_taken
     answer = house.owner.post(f"{PAGE}/invite", **GOOD | {"email": " Kim@Example.com "}, sub_account_id=house.branch)
     assert_shows(answer, "The invitation is on its way.", NEW, "of Dallas alone", "11 May 2026")
     assert_hides(answer, "/join/")
-    assert (invited(house), count_letters(house)) == ([(NEW, "member", house.branch)], 1)
+    assert (invited(house), len(letters(house))) == ([(NEW, "member", house.branch)], 1)
     assert_shows(house.owner.get("/settings/audit"), f"{OWNER} invited somebody: {NEW} (member")
     first = invitation_id(house)
     clock.advance(minutes=10)
     assert_shows(house.owner.post(f"{PAGE}/invitations/{first}/again"), "The invitation is on its way.")
-    assert (invited(house), count_letters(house)) == ([(NEW, "member", house.branch)], 2)
+    assert (invited(house), len(letters(house))) == ([(NEW, "member", house.branch)], 2)
     assert invitation_id(house) != first
     assert house.owner.post(f"{PAGE}/invitations/{first}/again").status_code == 404
     clock.advance(hours=1)  # takes no password
@@ -156,6 +160,7 @@ def test_the_last_owner_stays_and_one_of_two_may_step_down_or_leave(house: Accou
     house.execute(sa.update(memberships).where(memberships.c.id == number).values(role="owner"))
     assert_shows(house.owner.get(f"{PAGE}/{number}/remove"), "Leave Dana Whitfield?")
     assert house.owner.post(f"{PAGE}/{number}/remove", follow=False).headers["Location"] == "/"
+    assert letters(house) == []
     assert house.owner.get(PAGE, follow=False).headers["Location"].startswith("/sign-in")
 
 
@@ -170,9 +175,36 @@ def test_removing_asks_first_says_what_ends_and_ends_it(house: AccountPages, clo
     assert member.get("/settings/apps", follow=False).status_code == 200
     assert_shows(house.owner.post(path), "no longer in this account")
     assert member.get("/settings/apps", follow=False).status_code == 303
+    [(address, words)] = letters(house)  # who is forgotten, and told all the same
+    assert (address, "you were removed from the account Dana Whitfield" in words) == (MEMBER, True)
+    assert house.rows(sa.select(people.c.id).where(people.c.email == MEMBER)) == []
     assert_hides(house.owner.get(PAGE), MEMBER)
     assert house.owner.post(path).status_code == 404
     assert_shows(house.owner.get("/settings/audit"), f"{OWNER} removed somebody: {MEMBER} (member")
+
+
+def test_without_a_mail_server_links_are_handed_over_and_nobody_waits_for_a_mail(
+    container: Container, http: TestClient
+) -> None:
+    house = AccountPages(container, http)
+    assert_shows(house.owner.get(f"{PAGE}/invite"), "This service sends no mail: you hand the link over yourself.")
+    shown = house.owner.post(f"{PAGE}/invite", **GOOD, sub_account_id=house.branch)
+    assert_hides(shown, "on its way")
+    assert "qp_invitation_" not in str(shown.url)
+    again = house.owner.post(f"{PAGE}/invitations/{invitation_id(house)}/again")
+    [first], [second] = (re.findall(JOIN, page.text) for page in (shown, again))
+    assert first != second
+    [_, (_, words)] = letters(house)
+    assert "invites you to the account Dana Whitfield at Quillpost, for its sub account Dallas." in words
+    guest = house.nobody()
+    assert_shows(guest.get(second), "<strong>Dallas</strong> alone")
+    joined = guest.post(second, name="Kim", password=PASSWORD, again=PASSWORD)
+    assert_shows(joined, "Welcome. You have joined Dana Whitfield, for Dallas.")
+    known, unknown = (house.nobody().post("/forgot", email=email).text for email in (OWNER, "no@example.com"))
+    assert known == unknown
+    assert_shows(known, "This service sends no mail. Ask whoever runs it for a link.")
+    assert_hides(known, "Look into your mailbox")
+    assert_shows(house.nobody().get("/forgot"), "This service sends no mail")
 
 
 def create_link(

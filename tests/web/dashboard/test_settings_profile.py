@@ -56,6 +56,9 @@ def test_another_password_takes_the_present_one_and_ends_other_sessions(
     assert (wrong.status_code, form_errors(wrong)) == (422, {"present": "That is not your password."})
     weak = browser.post("/settings/password", present=PASSWORD, password="short", again="short")
     assert form_errors(weak).keys() == {"password"}
+    present = browser.post("/settings/password", present=PASSWORD, password=PASSWORD, again=PASSWORD)
+    assert present.status_code == 422
+    assert_shows(present, "That is your present password. Choose another.", "At least 10 characters.")
     stolen = browser.cookie(SESSION)
     assert stolen is not None
     assert is_in(elsewhere)
@@ -95,7 +98,9 @@ def test_the_second_factor_is_turned_on_by_a_code_of_the_app_and_off_by_the_pass
     assert_shows(other.get("/settings"), "You have 9 unused")
     other.post("/sign-out")
     other.sign_in(OWNER)
-    assert other.post("/sign-in/code", code=code).status_code == 422, "it was good once"
+    used = other.post("/sign-in/code", code=code)
+    assert (used.status_code, "none of your recovery codes, or it was used already" in used.text) == (422, True)
+    assert_shows(other.post("/sign-in/code", code="123456"), "That is not the code")
     wrong = browser.post("/settings/second-factor/off", password="another")
     assert wrong.status_code == 422
     assert_shows(wrong, "That is not your password.")

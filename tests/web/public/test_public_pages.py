@@ -215,3 +215,9 @@ def test_public_pages_show_the_signed_in_user(with_receiver: Container, local: T
         assert_hides(others, "Robin")
         assert_shows(others, '<a href="/sign-in">Sign in</a>')
     assert browser.post("/sign-out").url.path == "/sign-in"
+
+
+def test_the_docs_of_the_api_itself_know_nobody(browser: Browser, owner: Account) -> None:
+    shown = browser.get("/api/v2/docs", headers={"Authorization": f"Bearer {owner.token}"})
+    assert shown.status_code == 200
+    assert_hides(shown, 'class="me"', 'action="/sign-out"')
