@@ -11,13 +11,19 @@ import sqlalchemy as sa
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
-from quillpost.core.database.tables.notifications import deliveries, webhook_lanes
+from quillpost.core.database.tables.notifications import deliveries, webhook_lanes, webhooks
 from quillpost.notifications.webhooks import outcomes, payloads
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks import tasks as fanning
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
 from quillpost.notifications.webhooks.payloads import QUEUE_START, DueDelivery, InvalidDelivery, QueueRead
+from quillpost.notifications.webhooks.rules import ORDER_STATUS_EVENT
+from quillpost.orders.items.service import StatusChange, change_item_statuses
+from quillpost.orders.models import Order
+from quillpost.orders.rules import ItemStatus
+from support.orders import create_order, item_ids
+from support.rows import execute, scalars
 
 LEASE = timedelta(seconds=60)
 
@@ -31,6 +37,28 @@ def subscribe(container: Container, caller: Caller, **how: Any) -> webhook_queri
 def fan_out(container: Container, most: int = 1_000) -> int:
     with container.db.system_transaction() as tx:
         return fanning.fan_out_facts(tx, limit=most, now=container.clock())
+
+
+def fan_out_order(
+    container: Container, caller: Caller, people: Sequence[dict[str, Any]] | None = None, **how: Any
+) -> Order:
+    """An order, and the deliveries that it makes."""
+    order = create_order(container, caller, people, **how)
+    fan_out(container)
+    return order
+
+
+def subscribe_with_delivery(container: Container, caller: Caller, **how: Any) -> webhook_queries.WebhookSubscription:
+    """A subscription to orders that has one delivery to send."""
+    hook = subscribe(container, caller, **{"type": ORDER_STATUS_EVENT} | how)
+    fan_out_order(container, caller)
+    return hook
+
+
+def move_pieces(container: Container, order: Order, status: ItemStatus = ItemStatus.PRINTED, **how: Any) -> None:
+    with container.db.system_transaction() as tx:
+        moves = [StatusChange(item_id, status, **how) for item_id in item_ids(tx, order)]
+        change_item_statuses(tx, moves, now=container.clock())
 
 
 class LeaseHolder:
@@ -123,22 +151,21 @@ def payload_data(due: DueDelivery) -> dict[str, Any]:
 
 def event_types(container: Container, hook: webhook_queries.WebhookSubscription) -> list[str]:
     """The types of the events that the subscription is to be told, in their order."""
-    with container.db.system_transaction() as tx:
-        found = tx.execute(
-            sa.select(deliveries.c.event_type).where(deliveries.c.webhook_id == hook.id).order_by(deliveries.c.id)
-        )
-        return list(found.scalars())
+    of_it = deliveries.c.webhook_id == hook.id
+    return scalars(container, sa.select(deliveries.c.event_type).where(of_it).order_by(deliveries.c.id))
 
 
 def set_columns(container: Container, table: sa.Table, row_id: int, **values: object) -> None:
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(table).where(table.c.id == row_id).values(**values))
+    execute(container, sa.update(table).where(table.c.id == row_id).values(**values))
 
 
 def delivery_rows(container: Container, hook: webhook_queries.WebhookSubscription) -> list[sa.Row[Any]]:
-    with container.db.system_transaction() as tx:
-        found = sa.select(deliveries).where(deliveries.c.webhook_id == hook.id).order_by(deliveries.c.id)
-        return list(tx.execute(found).all())
+    return execute(container, sa.select(deliveries).where(deliveries.c.webhook_id == hook.id).order_by(deliveries.c.id))
+
+
+def webhook_row(container: Container, hook: webhook_queries.WebhookSubscription) -> sa.Row[Any]:
+    [row] = execute(container, sa.select(webhooks).where(webhooks.c.id == hook.id))
+    return row  # type: ignore[no-any-return]
 
 
 def has_lock_waiter(container: Container) -> bool:
@@ -149,8 +176,12 @@ def has_lock_waiter(container: Container) -> bool:
 
 
 def queue_row(container: Container, hook: webhook_queries.WebhookSubscription) -> sa.Row[Any]:
-    with container.db.system_transaction() as tx:
-        return tx.execute(sa.select(webhook_lanes).where(webhook_lanes.c.webhook_id == hook.id)).one()
+    [row] = execute(container, sa.select(webhook_lanes).where(webhook_lanes.c.webhook_id == hook.id))
+    return row  # type: ignore[no-any-return]
+
+
+def set_queue(container: Container, hook: webhook_queries.WebhookSubscription, **values: object) -> None:
+    execute(container, sa.update(webhook_lanes).where(webhook_lanes.c.webhook_id == hook.id).values(**values))
 
 
 def queue_wakeups(container: Container, hook: webhook_queries.WebhookSubscription) -> tuple[datetime | None, int]:

@@ -1,7 +1,9 @@
 """Receivers that answer as the test says, and a pump before them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from quillpost.app.container import Container
@@ -20,6 +22,16 @@ class Receivers:
         self.headers: list[Mapping[str, str]] = []
         self.heard = asyncio.Event()
 
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(url for url, _ in self.requests)
+
+    async def wait_until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(100):
+            while not is_so():
+                await self.heard.wait()
+                self.heard.clear()
+
     async def post(self, url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostResult:
         self.requests.append((url, body))
         self.headers.append(headers)
@@ -29,22 +41,8 @@ class Receivers:
     async def close(self) -> None: ...
 
 
-async def run_dispatcher(
-    container: Container, receivers: Receivers, until: Callable[[], bool], then: Callable[[], None]
-) -> None:
-    """Run a pump until it has come so far, then do the rest and let it end."""
-    stop = asyncio.Event()
-    dispatcher = Dispatcher(
-        container.db, container.encryptor, receivers, container.clock, response_timeout=timedelta(seconds=15)
-    )
-    running = asyncio.create_task(dispatcher.run(stop))
-    async with asyncio.timeout(100):
-        while not until():
-            await receivers.heard.wait()
-            receivers.heard.clear()
-    then()
-    stop.set()
-    await running
+async def answer_ok(_: str) -> PostResult:
+    return PostResult(200)
 
 
 def responding(*statuses: int) -> Answer:
@@ -57,12 +55,33 @@ def responding(*statuses: int) -> Answer:
     return answer
 
 
-def deliver(container: Container, *statuses: int) -> Receivers:
-    """Pump until as many deliveries as there are answers have gone out; what was sent."""
+def make_dispatcher(container: Container, receivers: Receivers) -> Dispatcher:
+    within = timedelta(seconds=15)
+    return Dispatcher(container.db, container.encryptor, receivers, container.clock, response_timeout=within)
+
+
+@asynccontextmanager
+async def pumping(container: Container, receivers: Receivers, *, pumps: int = 1) -> AsyncIterator[asyncio.Event]:
+    """Pumps at work, which come to their end after it: what stops them before."""
+    stop = asyncio.Event()
+    running = [asyncio.create_task(make_dispatcher(container, receivers).run(stop)) for _ in range(pumps)]
+    yield stop
+    stop.set()
+    await asyncio.gather(*running)
+
+
+def pump(container: Container, answer: Answer, until: Callable[[Receivers], bool], *, pumps: int = 1) -> Receivers:
+    """Run a pump until the receivers have heard so much, and let it end."""
 
     async def journey() -> Receivers:
-        receivers = Receivers(responding(*statuses))
-        await run_dispatcher(container, receivers, lambda: len(receivers.requests) == len(statuses), lambda: None)
+        receivers = Receivers(answer)
+        async with pumping(container, receivers, pumps=pumps):
+            await receivers.wait_until(lambda: until(receivers))
         return receivers
 
     return asyncio.run(journey())
+
+
+def deliver(container: Container, *statuses: int) -> Receivers:
+    """Pump until as many deliveries as there are answers have gone out; what was sent."""
+    return pump(container, responding(*statuses), lambda receivers: len(receivers.requests) == len(statuses))
