@@ -41,15 +41,9 @@ def is_teal_somewhere(image: Image.Image) -> bool:
 
 def test_a_message_template_says_what_the_call_does_not(owner: Account, container: Container, art: ImageServer) -> None:
     saved = message_template(
-        owner,
-        handwriting_style_id=2,
-        font_size="small",
-        font_color="red",
-        qrcode_url="https://example.com/saved",
-        custom_background_url=art.picture("gold"),
-        cc_emails=["scan@example.com"],
-        handwriting_realism=False,
-    )
+        owner, handwriting_style_id=2, font_size="small", font_color="red", qrcode_url="https://example.com/saved",
+        custom_background_url=art.picture("gold"), cc_emails=["scan@example.com"], handwriting_realism=False,
+    )  # fmt: skip
     common = {"message": None, "front_image_url": art.picture(), "message_template": saved}
     sent = owner.send(**common, notification_emails=["own@example.com", "scan@example.com"]).json()
     with container.db.system_transaction() as tx:
@@ -61,13 +55,9 @@ def test_a_message_template_says_what_the_call_does_not(owner: Account, containe
         "Saved words", 2, "small", "rgba(176,30,40,1)", "https://example.com/saved", art.picture("gold"), saved,
     ]  # fmt: skip
     own = {
-        "message": "Own words",
-        "handwriting_style": 1,
-        "font_size": "large",
-        "handwriting_color": "#000000",
-        "qrcode_url": "https://example.com/own",
-        "custom_background_image": art.picture("pink"),
-    }
+        "message": "Own words", "handwriting_style": 1, "font_size": "large", "handwriting_color": "#000000",
+        "qrcode_url": "https://example.com/own", "custom_background_image": art.picture("pink"),
+    }  # fmt: skip
     answer = owner.send(**common | own).json()
     assert [answer[name] for name in shown] == [
         "Own words", 1, "large", "rgba(0,0,0,1)", "https://example.com/own", art.picture("pink"),
@@ -82,6 +72,9 @@ def test_an_image_template_is_printed_and_shown(owner: Account, container: Conta
     front, _ = owner.send(image_template=image, preview=True).json()["data"]["previews"]
     assert picture(owner, front).getpixel((30, 30)) == TEAL
     sent = owner.send(image_template=image).json()
+    by_other_names = owner.send(message=None, message_template_id=message_template(owner), image_template_id=str(image))
+    assert by_other_names.json()["image_template_id"] == sent["image_template_id"] == image
+    assert by_other_names.json()["message"] == "Saved words"
     assert picture(owner, sent["front_image"]).getpixel((30, 30)) == TEAL
     assert owner.get(f"/orders/{sent['id']}").json()["front_image"] == sent["front_image"]
     assert list(container.storage.store.keys("creative/")) == kept
@@ -90,34 +83,21 @@ def test_an_image_template_is_printed_and_shown(owner: Account, container: Conta
     assert "X-Ignored-Fields" not in owner.send(image_template=image).headers
 
 
-def test_templates_have_two_names(owner: Account, art: ImageServer) -> None:
-    saved, image = message_template(owner), image_template(owner, art)
-    for name, image_name in (("message_template", "image_template"), ("message_template_id", "image_template_id")):
-        sent = owner.send(message=None, **{name: saved, image_name: str(image)}).json()
-        assert (sent["message_template_id"], sent["image_template_id"]) == (saved, image)
-
-
 def test_a_template_of_another_type_is_refused(
     subtests: pytest.Subtests, owner: Account, container: Container, art: ImageServer
 ) -> None:
-    saved, image, folded = (
-        message_template(owner),
-        image_template(owner, art),
-        image_template(owner, art, type="notecard"),
-    )
-    pieces: list[tuple[str, dict[str, str], str]] = [
-        ("notecard", {}, "notecard"),
-        ("letter", {}, "letter"),
-        ("postcard", {"size": "6x11"}, "postcard6x11"),
-    ]
+    saved, image = message_template(owner), image_template(owner, art)
+    folded = image_template(owner, art, type="notecard")
+    large: dict[str, Any] = {"size": "6x11"}
     with unchanged(container):
-        for piece, changes, expected in pieces:
-            with subtests.test(expected):
+        for piece, changes, kind in (("notecard", {}, "notecard"), ("letter", {}, "letter"),
+                                     ("postcard", large, "postcard6x11")):  # fmt: skip
+            with subtests.test(kind):
                 refused = owner.send(piece, message_template=saved, **changes)
-                error = f"This template is of type postcard; this piece needs one of type {expected}."
+                error = f"This template is of type postcard; this piece needs one of type {kind}."
                 assert (refused.status_code, refused.json()["errors"]) == (422, {"message_template": [error]})
         assert list(owner.send(image_template=folded).json()["errors"]) == ["image_template"]
-    for piece, changes in (("postcard", {"size": "6x11"}), ("magnacard", {})):
+    for piece, changes in (("postcard", large), ("magnacard", {})):
         assert owner.send(piece, image_template=image, **changes).status_code == 200
 
 
@@ -152,11 +132,9 @@ def test_what_is_wrong_with_a_template_names_the_template(owner: Account, art: I
 
 
 def test_every_picture_and_pdf_that_is_gone_is_named_at_once(owner: Account, art: ImageServer) -> None:
-    gone = art.url("/gone")
-    card = owner.send(front_image_url=gone, custom_background_image=gone)
-    assert set(card.json()["errors"]) == {"front_image_url", "custom_background_image"}
-    letter = owner.send("letter", front_image_url=gone, additional_pages_url=gone)
-    assert set(letter.json()["errors"]) == {"front_image_url", "additional_pages_url"}
+    for piece, field in (("postcard", "custom_background_image"), ("letter", "additional_pages_url")):
+        refused = owner.send(piece, **dict.fromkeys(("front_image_url", field), art.url("/gone")))
+        assert set(refused.json()["errors"]) == {"front_image_url", field}
 
 
 def test_the_pdfs_of_a_letter_may_come_from_its_template(owner: Account, art: ImageServer) -> None:
@@ -214,18 +192,14 @@ def test_the_branding_signs_the_message(owner: Account) -> None:
 def test_a_piece_falls_back_to_the_sub_accounts_background(
     subtests: pytest.Subtests, owner: Account, art: ImageServer
 ) -> None:
-    pieces: list[tuple[str, dict[str, str], str, int]] = [
-        ("postcard", {}, "message_background_url", 1),
-        ("postcard", {"size": "6x9"}, "postcard6x9_background_url", 1),
-        ("notecard", {}, "notecard_background_url", 1),
-        ("letter", {}, "windowedletter_background_url", 0),
-        ("windowless-letter", {}, "windowlessletter_background_url", 0),
-        ("magnacard", {}, "message_background_url", 1),
-    ]
-    for piece, changes, name, side in pieces:
-        number = branch(owner, **{name: art.picture()})
+    pieces: list[tuple[str, dict[str, str], str]] = [
+        ("postcard", {}, "message"), ("postcard", {"size": "6x9"}, "postcard6x9"), ("notecard", {}, "notecard"),
+        ("letter", {}, "windowedletter"), ("windowless-letter", {}, "windowlessletter"), ("magnacard", {}, "message"),
+    ]  # fmt: skip
+    for piece, changes, name in pieces:
+        number = branch(owner, **{f"{name}_background_url": art.picture()})
         # Below the window of an envelope, through which a letter shows nothing but its address.
-        place = (8, 900) if "letter" in piece else (8, 300)
+        side, place = (0, (8, 900)) if "letter" in piece else (1, (8, 300))
         for more, is_teal in (({}, True), ({"use_custom_background": False}, False)):
             with subtests.test(f"{piece} {changes} {more}"):
                 answer = owner.send(piece, sub_account_id=number, preview=True, **changes, **more).json()
