@@ -1,5 +1,8 @@
-"""Of every route of the service, what it needs. A route that is missing here, or there, fails a test."""
+"""Of every route of the service, what it needs. A route that is missing here, or there, fails a test.
 
+In the tables stands what is needed, then the methods, then the paths."""
+
+import re
 from pathlib import Path
 
 PIECES = (
@@ -9,121 +12,54 @@ PIECES = (
 )  # fmt: skip
 
 API = """
-GET    /ping                                             token
-GET    /openapi.json                                     token
-GET    /docs                                             token
-POST   /send/{piece}                                     send:write
-POST   /estimate/{piece}                                 send:write
-POST   /preview                                          send:write
-POST   /preview/{piece}                                  send:write
-POST   /stored_send/{piece}                              send:write
-POST   /embeds                                           send:write
-GET    /stored_send/{piece}/{stored_id}                  send:write
-POST   /stored_send/{piece}/{stored_id}                  send:write
-HEAD   /stored_send/{piece}/{stored_id}                  send:write
-GET    /orders/search                                    orders:read
-GET    /orders/stats                                     orders:read
-GET    /orders/list                                      orders:read
-GET    /orders                                           orders:read
-GET    /orders/{order_id}                                orders:read
-PUT    /orders/{order_id}                                orders:write
-GET    /orders/{order_id}/track                          orders:read
-GET    /orders/{order_id}/proof                          orders:read
-HEAD   /orders/{order_id}/proof                          orders:read
-PUT    /orders/{order_id}/cancel                         orders:write
-POST   /orders/{order_id}/cancel                         orders:write
-DELETE /orders/{order_id}/cancel                         orders:write
-PUT    /order/{order_id}/cancel                          orders:write
-POST   /orders/{order_id}/replay                         send:write
-GET    /orders/{order_id}/items                          orders:read
-GET    /order-items                                      orders:read
-GET    /order-items/{item_id}                            orders:read
-PUT    /order-items/{item_id}/invalidate-giftcard        orders:write
-PATCH  /order-items/{item_id}/invalidate-giftcard        orders:write
-POST   /orders/{order_id}/release                        operator orders:write
-POST   /orders/{order_id}/refuse                         operator orders:write
-GET    /print/held                                       operator orders:read
-GET    /print/batches                                    operator orders:read
-GET    /print/batches/{batch_id}                         operator orders:read
-GET    /print/batches/{batch_id}/files/{name}            operator orders:write
-HEAD   /print/batches/{batch_id}/files/{name}            operator orders:write
-POST   /print/batches/{batch_id}/mark                    operator orders:write
-POST   /print/batches/{batch_id}/reprint                 operator orders:write
-POST   /print/batches/{batch_id}/retry                   operator orders:write
-POST   /print/rush                                       operator orders:write
-POST   /print/pool                                       operator orders:write
-POST   /mailing-lists-utils/count-radius-search          lists:read
-POST   /mailing-lists/buy-radius-search                  lists:write
-POST   /mailing-lists-utils/buy-radius-search            lists:write
-GET    /mailing-lists                                    lists:read
-POST   /mailing-lists                                    lists:write
-GET    /mailing-lists/{mailing_list_id}                  lists:read
-PUT    /mailing-lists/{mailing_list_id}                  lists:write
-DELETE /mailing-lists/{mailing_list_id}                  lists:write
-POST   /mailing-lists/{mailing_list_id}/merge            lists:write
-POST   /mailing-lists/{mailing_list_id}/dedupe           lists:write
-POST   /mailing-lists/{mailing_list_id}/rotate-key       lists:write
-GET    /mailing-lists/{mailing_list_id}/export           lists:read
-POST   /mailing-lists/{mailing_list_id}/import           lists:write
-GET    /mailing-lists/{mailing_list_id}/imports          lists:read
-GET    /mailing-lists/{mailing_list_id}/recipients       lists:read
-GET    /mailing-lists-utils/recipients/{mailing_list_id} lists:read
-POST   /imports/preview                                  lists:write
-GET    /imports/{import_id}                              lists:read
-POST   /imports/{import_id}/cancel                       lists:write
-GET    /imports/{import_id}/rejected.csv                 lists:read
-GET    /recipients                                       lists:read
-POST   /recipients                                       lists:write
-GET    /recipients/{recipient_id}                        lists:read
-PUT    /recipients/{recipient_id}                        lists:write
-DELETE /recipients/{recipient_id}                        lists:write
-POST   /recipients/erase                                 lists:write
-POST   /recipients/lookup                                lists:read
-POST   /recipients/delete-by-address                     lists:write
-POST   /recipients-utils/delete-by-address               lists:write
-POST   /recipients-utils/create-multiple                 lists:write
-POST   /recipients_multi                                 lists:write
-GET    /handwriting-styles                               templates:read
-GET    /giftcard-brands                                  templates:read
-GET    /giftcard-brands-list                             templates:read
-GET    /giftcard-brands/flat                             templates:read
-PUT    /giftcard-brands/{brand_code}                     operator templates:write
-DELETE /giftcard-brands/{brand_code}                     operator templates:write
-GET    /image-templates                                  templates:read
-POST   /image-templates                                  templates:write
-GET    /image-templates/{template_id}                    templates:read
-PUT    /image-templates/{template_id}                    templates:write
-DELETE /image-templates/{template_id}                    templates:write
-GET    /message-templates                                templates:read
-POST   /message-templates                                templates:write
-GET    /message-templates/{template_id}                  templates:read
-PUT    /message-templates/{template_id}                  templates:write
-DELETE /message-templates/{template_id}                  templates:write
-GET    /webhooks                                         webhooks:read
-POST   /webhooks                                         webhooks:write
-GET    /webhooks/{webhook_id}                            webhooks:read
-PUT    /webhooks/{webhook_id}                            webhooks:write
-DELETE /webhooks/{webhook_id}                            webhooks:write
-POST   /webhooks/{webhook_id}/pause                      webhooks:write
-POST   /webhooks/{webhook_id}/resume                     webhooks:write
-POST   /webhooks/{webhook_id}/test                       webhooks:write
-POST   /webhooks/{webhook_id}/rotate-secret              webhooks:write
-POST   /webhooks/{webhook_id}/replay                     webhooks:write
-GET    /webhooks/{webhook_id}/deliveries                 webhooks:read
-GET    /webhooks/{webhook_id}/deliveries/{delivery_id}   webhooks:read
-POST   /webhooks/{webhook_id}/deliveries/{delivery_id}/retry webhooks:write
-GET    /automations                                      send:read
-POST   /automations                                      send:write
-GET    /automations/{automation_id}                      send:read
-PUT    /automations/{automation_id}                      send:write
-DELETE /automations/{automation_id}                      send:write
-POST   /automations/{automation_id}/preview              send:write
-GET    /sub-accounts                                     account:read
-POST   /sub-accounts                                     account:write
-GET    /sub-accounts/{sub_account_id}                    account:read
-PUT    /sub-accounts/{sub_account_id}                    account:write
-DELETE /sub-accounts/{sub_account_id}                    account:write
-GET    /account                                          account:read
+token GET /ping /openapi.json /docs
+send:write POST
+    /send/{piece} /estimate/{piece} /preview /preview/{piece} /stored_send/{piece} /embeds /orders/{order_id}/replay
+    /automations /automations/{automation_id}/preview
+send:write GET,HEAD,POST /stored_send/{piece}/{stored_id}
+orders:read GET
+    /orders/search /orders/stats /orders/list /orders /orders/{order_id} /orders/{order_id}/track
+    /orders/{order_id}/items /order-items /order-items/{item_id}
+orders:write PUT /orders/{order_id} /order/{order_id}/cancel
+orders:read GET,HEAD /orders/{order_id}/proof
+orders:write POST,PUT,DELETE /orders/{order_id}/cancel
+orders:write PUT,PATCH /order-items/{item_id}/invalidate-giftcard
+operator orders:write POST
+    /orders/{order_id}/release /orders/{order_id}/refuse /print/batches/{batch_id}/mark
+    /print/batches/{batch_id}/reprint /print/batches/{batch_id}/retry /print/rush /print/pool
+operator orders:read GET /print/held /print/batches /print/batches/{batch_id}
+operator orders:write GET,HEAD /print/batches/{batch_id}/files/{name}
+lists:read POST /mailing-lists-utils/count-radius-search /recipients/lookup
+lists:write POST
+    /mailing-lists/buy-radius-search /mailing-lists-utils/buy-radius-search /mailing-lists
+    /mailing-lists/{mailing_list_id}/merge /mailing-lists/{mailing_list_id}/dedupe
+    /mailing-lists/{mailing_list_id}/rotate-key /mailing-lists/{mailing_list_id}/import /imports/preview
+    /imports/{import_id}/cancel /recipients /recipients/erase /recipients/delete-by-address
+    /recipients-utils/delete-by-address /recipients-utils/create-multiple /recipients_multi
+lists:read GET
+    /mailing-lists /mailing-lists/{mailing_list_id} /mailing-lists/{mailing_list_id}/export
+    /mailing-lists/{mailing_list_id}/imports /mailing-lists/{mailing_list_id}/recipients
+    /mailing-lists-utils/recipients/{mailing_list_id} /imports/{import_id} /imports/{import_id}/rejected.csv
+    /recipients /recipients/{recipient_id}
+lists:write PUT,DELETE /mailing-lists/{mailing_list_id} /recipients/{recipient_id}
+templates:read GET
+    /handwriting-styles /giftcard-brands /giftcard-brands-list /giftcard-brands/flat /image-templates
+    /image-templates/{template_id} /message-templates /message-templates/{template_id}
+operator templates:write PUT,DELETE /giftcard-brands/{brand_code}
+templates:write POST /image-templates /message-templates
+templates:write PUT,DELETE /image-templates/{template_id} /message-templates/{template_id}
+webhooks:read GET
+    /webhooks /webhooks/{webhook_id} /webhooks/{webhook_id}/deliveries /webhooks/{webhook_id}/deliveries/{delivery_id}
+webhooks:write POST
+    /webhooks /webhooks/{webhook_id}/pause /webhooks/{webhook_id}/resume /webhooks/{webhook_id}/test
+    /webhooks/{webhook_id}/rotate-secret /webhooks/{webhook_id}/replay
+    /webhooks/{webhook_id}/deliveries/{delivery_id}/retry
+webhooks:write PUT,DELETE /webhooks/{webhook_id}
+send:read GET /automations /automations/{automation_id}
+send:write PUT,DELETE /automations/{automation_id}
+account:read GET /sub-accounts /sub-accounts/{sub_account_id} /account
+account:write POST /sub-accounts
+account:write PUT,DELETE /sub-accounts/{sub_account_id}
 """
 """Under /api/v2, in front of all of which the gate stands: any good token, one with a scope, or an operator's
 with it."""
@@ -133,67 +69,25 @@ PAGES = "".join(file.read_text() for file in sorted(Path(__file__).with_name("pa
 who has given their password a short while ago. To a POST belongs the word of our own forms."""
 
 OPEN = """
-GET    /                                        nothing
-GET    /docs                                    nothing
-GET    /openapi.json                            nothing
-GET    /assets/{name}                           nothing
-GET    /health                                  nothing
-GET    /ready                                   nothing
-GET    /ready/live                              nothing
-GET    /metrics                                 metrics
-GET    /sign-in                                 nothing
-POST   /sign-in                                 form
-GET    /sign-in/code                            password given
-POST   /sign-in/code                            password given
-POST   /sign-out                                form
-GET    /forgot                                  nothing
-POST   /forgot                                  form
-GET    /reset/{token}                           nothing
-POST   /reset/{token}                           form
-GET    /join/{token}                            nothing
-POST   /join/{token}                            form
-GET    /oauth/authorize                         nothing
-POST   /oauth/token                             client
-POST   /oauth/revoke                            client
-GET    /.well-known/oauth-authorization-server  nothing
-POST   /tokens/leaked                           nothing
-GET    /files/{token}                           key
-HEAD   /files/{token}                           key
-GET    /art/{piece}.png                         nothing
-GET    /hands/{number}.png                      nothing
-GET    /giftcards/{brand_code}.png              nothing
-GET    /q/{code}                                key
-HEAD   /q/{code}                                key
-POST   /hooks/print/{partner}                   signature
-POST   /hooks/carrier/iv-mtr                    signature
-GET    /hooks/lists/{api_key}                   key
-POST   /hooks/lists/{api_key}                   key
-GET    /receiver/{key}                          key
-GET    /receiver/{key}/events                   key
-GET    /receiver/{key}/hook                     key
-POST   /receiver/{key}/hook                     key
-GET    /unsubscribe/{token}                     key
-POST   /unsubscribe/{token}                     key
-GET    /stop                                    nothing
-GET    /stop/{code}                             nothing
-POST   /stop/{code}                             nothing
-GET    /gift                                    nothing
-POST   /gift                                    nothing
-GET    /gift/{code}                             key
-HEAD   /gift/{code}                             key
-GET    /gift/{code}/visit                       key
-HEAD   /gift/{code}/visit                       key
-GET    /gift/{code}/claim                       nothing
-HEAD   /gift/{code}/claim                       nothing
-POST   /gift/{code}/claim                       key
-GET    /gift/{code}/report                      key
-POST   /gift/{code}/report                      key
-GET    /embed/compose/{token}                   key
-POST   /embed/compose/{token}                   key
-POST   /embed/compose/{token}/preview           key
-POST   /embed/compose/{token}/people            key
-POST   /embed/compose/{token}/price             key
-POST   /embed/compose/{token}/send              key
+nothing GET
+    / /docs /openapi.json /assets/{name} /health /ready /ready/live /sign-in /forgot /reset/{token} /join/{token}
+    /oauth/authorize /.well-known/oauth-authorization-server /art/{piece}.png /hands/{number}.png
+    /giftcards/{brand_code}.png /stop
+metrics GET /metrics
+form POST /sign-in /sign-out /forgot /reset/{token} /join/{token}
+password given GET,POST /sign-in/code
+client POST /oauth/token /oauth/revoke
+nothing POST /tokens/leaked
+key GET,HEAD /files/{token} /q/{code} /gift/{code} /gift/{code}/visit
+signature POST /hooks/print/{partner} /hooks/carrier/iv-mtr
+key GET,POST
+    /hooks/lists/{api_key} /receiver/{key}/hook /unsubscribe/{token} /gift/{code}/report /embed/compose/{token}
+key GET /receiver/{key} /receiver/{key}/events
+nothing GET,POST /stop/{code} /gift
+nothing GET,HEAD /gift/{code}/claim
+key POST
+    /gift/{code}/claim /embed/compose/{token}/preview /embed/compose/{token}/people /embed/compose/{token}/price
+    /embed/compose/{token}/send
 """
 """For strangers: those that need nothing, or the word of a form of ours, or what only its holder has: a key
 in the path, a client's own credentials, a signature, the operator's token for metrics, a session that awaits
@@ -203,8 +97,13 @@ Route = tuple[str, str]
 
 
 def _read(table: str) -> dict[Route, str]:
-    rows = [line.split(maxsplit=2) for line in table.strip().splitlines()]
-    return {(method, path): needs for method, path, needs in rows}
+    rows = re.findall(r"^(\S.*?) ([A-Z,]+)\s((?: .*\n)+|.*\n)", table, re.MULTILINE)
+    return {
+        (method, path): needs
+        for needs, methods, paths in rows
+        for method in methods.split(",")
+        for path in paths.split()
+    }
 
 
 def _every_piece(rows: dict[Route, str]) -> dict[Route, str]:
