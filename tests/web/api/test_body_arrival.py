@@ -3,8 +3,9 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,39 +18,19 @@ from quillpost.core.telemetry import REGISTRY
 from quillpost.web.api import arrival
 from quillpost.web.application import create_app
 from quillpost.web.middleware.admission import MAX_CONCURRENT_REQUESTS, Admission
-from support.factories import Account, Build, Clock, person, run_jobs_for
+from support.factories import Account, Clock, person, run_jobs_for
 from support.guarded_app import build_guarded_app
 from support.raw_http import abort_request, real_server, send_request
 from support.traces import FORM, JSON, capture_logs, traces
 
-KEY = {"Idempotency-Key": "once"}
 LARGEST = 100_000
-
-
-def a_replay(owner: Account, container: Container, clock: Clock) -> tuple[str, str, bytes, int]:
-    """To one person; without its body it would go to all whom the order went to."""
-    order = owner.send().json()["id"]
-    run_jobs_for(container, clock, seconds=45)
-    return f"/orders/{order}/replay", JSON, json.dumps({"recipients": [person(name="Zoe")]}).encode(), 0
-
-
-def a_form(owner: Account, container: Container, clock: Clock) -> tuple[str, str, bytes, int]:
-    """To a list; cut short it would be a good form still."""
-    made = owner.post("/mailing-lists", {"description": "Friends"}).json()["id"]
-    owner.post("/recipients", person(mailing_list_id=made))
-    body = f"mailing_list_ids={made}&message=Hello+there".encode()
-    return "/send/postcard", FORM, body, len(body) - 6
 
 
 def request_of(owner: Account, path: str, kind: str, length: int, *more: str) -> bytes:
     lines = [
-        f"POST /api/v2{path} HTTP/1.1",
-        "Host: quillpost.test",
-        f"Authorization: Bearer {owner.token}",
-        f"Content-Type: {kind}",
-        f"Content-Length: {length}",
-        *more,
-    ]
+        f"POST /api/v2{path} HTTP/1.1", "Host: quillpost.test", f"Authorization: Bearer {owner.token}",
+        f"Content-Type: {kind}", f"Content-Length: {length}", *more,
+    ]  # fmt: skip
     return "\r\n".join([*lines, "", ""]).encode()
 
 
@@ -58,29 +39,36 @@ def answered(status: int) -> float:
     return REGISTRY.get_sample_value("quillpost_requests_total", labels) or 0.0
 
 
-@pytest.mark.parametrize("build_call", [a_replay, a_form])
+@pytest.mark.usefixtures("clean_database")
 def test_a_call_that_breaks_off_leaves_nothing_and_can_be_made_again(
-    owner: Account,
-    container: Container,
-    clock: Clock,
-    caplog: pytest.LogCaptureFixture,
-    build_call: Callable[[Account, Container, Clock], tuple[str, str, bytes, int]],
+    owner: Account, container: Container, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path, kind, body, cut = build_call(owner, container, clock)
-    before, failed = traces(container), answered(500)
-    with capture_logs() as lines:
-        head = request_of(owner, path, kind, len(body), "Idempotency-Key: once")
-        abort_request(create_app(container), head, body[:cut])
-    (line,) = lines()
-    assert (line["level"], line["status"]) == ("info", 499)
-    assert answered(500) == failed
-    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
-    with container.db.system_transaction() as tx:
-        assert tx.execute(sa.select(sa.func.count()).select_from(idempotency_keys)).scalar_one() == 0
-    assert traces(container) == before
-    sent = owner.call("POST", path, content=body, headers=KEY | {"Content-Type": kind})
-    assert sent.status_code == 200
-    assert traces(container) != before
+    """A replay to one person, which without its body would go to all whom the order went to; and a form to a
+    list, which would be a good one still if it were cut short."""
+    order = owner.send().json()["id"]
+    run_jobs_for(container, clock, seconds=45)
+    friends = owner.post("/mailing-lists", {"description": "Friends"}).json()["id"]
+    owner.post("/recipients", person(mailing_list_id=friends))
+    replay = json.dumps({"recipients": [person(name="Zoe")]}).encode()
+    form = f"mailing_list_ids={friends}&message=Hello+there".encode()
+    for path, kind, body, cut in (
+        (f"/orders/{order}/replay", JSON, replay, 0),
+        ("/send/postcard", FORM, form, len(form) - 6),
+    ):
+        before, failed = traces(container), answered(500)
+        with capture_logs() as lines:
+            head = request_of(owner, path, kind, len(body), f"Idempotency-Key: {kind}")
+            abort_request(create_app(container), head, body[:cut])
+        (line,) = lines()
+        assert (line["level"], line["status"], answered(500)) == ("info", 499, failed)
+        assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+        with container.db.system_transaction() as tx:
+            kept = tx.execute(sa.select(idempotency_keys.c.key).where(idempotency_keys.c.key == kind))
+            assert kept.all() == []
+        assert traces(container) == before
+        sent = owner.call("POST", path, content=body, headers={"Idempotency-Key": kind, "Content-Type": kind})
+        assert sent.status_code == 200
+        assert traces(container) != before
 
 
 def test_a_body_shorter_than_it_says_is_refused(owner: Account, container: Container) -> None:
@@ -117,17 +105,22 @@ def test_a_slow_body_that_keeps_coming_is_waited_for(
     assert asyncio.run(steadily()).status == 200
 
 
-def test_large_bodies_have_a_bound_together_and_small_ones_always_pass(owner: Account, build: Build) -> None:
-    container = build(body_bytes=LARGEST)
-    large: list[Message] = [{"type": "http.request", "body": b"x" * (arrival.MAX_UNCOUNTED_BYTES + 1)}]
-    small: list[Message] = [{"type": "http.request", "body": b"x" * arrival.MAX_UNCOUNTED_BYTES}]
+def crowded(app: ASGIApp, container: Container) -> ASGIApp:
+    """Behind a gate where few large bodies may be at once."""
+    narrow = replace(container, limits=replace(container.limits, body_bytes=LARGEST))
+    return build_guarded_app(app, narrow, Admission(max_per_caller=MAX_CONCURRENT_REQUESTS, max_wait_seconds=30))
 
+
+def whole(size: int) -> list[Message]:
+    return [{"type": "http.request", "body": b"x" * size}]
+
+
+def test_large_bodies_have_a_bound_together_and_small_ones_always_pass(owner: Account, container: Container) -> None:
     async def crowd() -> tuple[Answer, Answer, Answer]:
-        gate = build_guarded_app(
-            answering, container, Admission(max_per_caller=MAX_CONCURRENT_REQUESTS, max_wait_seconds=30)
-        )
+        gate, large = crowded(answering, container), whole(arrival.MAX_UNCOUNTED_BYTES + 1)
         async with _trickling(gate, owner, arrival.MAX_LARGE_BODIES):
-            refused, passed = await _called(gate, owner, large), await _called(gate, owner, small)
+            refused = await _called(gate, owner, large)
+            passed = await _called(gate, owner, whole(arrival.MAX_UNCOUNTED_BYTES))
         return refused, passed, await _called(gate, owner, large)
 
     refused, passed, later = asyncio.run(crowd())
@@ -136,10 +129,7 @@ def test_large_bodies_have_a_bound_together_and_small_ones_always_pass(owner: Ac
     assert list(refused.body) == ["message"]
 
 
-def test_a_body_counts_until_its_request_is_done_with(owner: Account, build: Build) -> None:
-    container = build(body_bytes=LARGEST)
-    whole: list[Message] = [{"type": "http.request", "body": b"x" * LARGEST}]
-
+def test_a_body_counts_until_its_request_is_done_with(owner: Account, container: Container) -> None:
     async def crowd() -> tuple[Answer, Answer]:
         at_work, may_end = asyncio.Semaphore(0), asyncio.Event()
 
@@ -148,18 +138,16 @@ def test_a_body_counts_until_its_request_is_done_with(owner: Account, build: Bui
             await may_end.wait()
             await answering(scope, receive, send)
 
-        gate = build_guarded_app(
-            working, container, Admission(max_per_caller=MAX_CONCURRENT_REQUESTS, max_wait_seconds=30)
-        )
+        gate = crowded(working, container)
         async with asyncio.TaskGroup() as others:
             for _ in range(arrival.MAX_LARGE_BODIES):
-                others.create_task(_called(gate, owner, whole))
+                others.create_task(_called(gate, owner, whole(LARGEST)))
             for _ in range(arrival.MAX_LARGE_BODIES):
                 await at_work.acquire()
             async with asyncio.timeout(30):
-                refused = await _called(gate, owner, whole)
+                refused = await _called(gate, owner, whole(LARGEST))
             may_end.set()
-        return refused, await _called(gate, owner, whole)
+        return refused, await _called(gate, owner, whole(LARGEST))
 
     refused, later = asyncio.run(crowd())
     assert (refused.status, later.status) == (503, 200)

@@ -14,26 +14,23 @@ from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import files, image_templates, items, orders, stored_sends
 from quillpost.core.errors import Message
 from quillpost.orders import changes
-from support.factories import Account, Build, make_sub_account, person, postcard, run_due_jobs
+from support.factories import Account, make_sub_account, person, postcard, run_due_jobs
 from support.image_server import ImageServer
 from support.uploads import BLUE, png, upload
 
+pytestmark = pytest.mark.usefixtures("clean_database", "loopback_urls")
+
 Deed = Callable[[], object]
+Meanwhile = Callable[[Deed], list[object]]
 
 
 @pytest.fixture
-def container(build: Build) -> Container:
-    """Pictures may be on loopback here."""
-    return build(allow_private_urls=True)
-
-
-@pytest.fixture
-def while_storing(container: Container, monkeypatch: pytest.MonkeyPatch) -> Callable[[Deed], list[object]]:
+def while_storing(container: Container, monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     return lambda deed: _first_do(monkeypatch, container.storage, "put", deed)
 
 
 @pytest.fixture
-def while_laying_out(monkeypatch: pytest.MonkeyPatch) -> Callable[[Deed], list[object]]:
+def while_laying_out(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     return lambda deed: _first_do(monkeypatch, changes, "check_fit", deed)
 
 
@@ -72,50 +69,47 @@ def image_of(container: Container, template: int) -> UUID:
     return found
 
 
-# Stored sends
+GONE = (400, {"message": "Sub Account ID does not exist"})
 
 
-def test_nobody_waits_while_the_pictures_of_a_stored_send_are_put_away(
-    owner: Account, container: Container, art: ImageServer, while_storing: Callable[[Deed], list[object]]
+def test_nobody_waits_while_pictures_are_put_away_or_another_message_is_laid_out(
+    owner: Account, container: Container, art: ImageServer, while_storing: Meanwhile, while_laying_out: Meanwhile
 ) -> None:
     body = postcard(front_image_url=art.picture(), custom_background_image=art.picture("pink"))
     url = owner.post("/stored_send/postcard", body).json()["stored_send_url"]
-    done = while_storing(lambda: is_free(container, stored_sends))
+    stored = while_storing(lambda: is_free(container, stored_sends))
     sent = owner.get(urlsplit(url).path.removeprefix("/api/v2"))
-    assert (sent.status_code, done) == (200, [True, True])
+    assert (sent.status_code, stored) == (200, [True, True])
+    laid_out = while_laying_out(lambda: is_free(container, orders))
+    changed = owner.put(f"/orders/{sent.json()['id']}", {"message": "Other words"})
+    assert (changed.status_code, laid_out) == (200, [True])
 
 
 # Image templates
 
 
-@pytest.mark.parametrize("has_history", [False, True])
-def test_an_image_is_not_saved_for_a_sub_account_that_goes_meanwhile(
-    owner: Account, container: Container, while_storing: Callable[[Deed], list[object]], has_history: bool
+def test_an_image_is_neither_saved_for_nor_moved_to_a_sub_account_that_goes_meanwhile(
+    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch, while_storing: Meanwhile
 ) -> None:
-    branch = make_sub_account(container, owner)
-    if has_history:
-        earlier = upload(owner, image=png(BLUE), sub_account_id=branch).json()["id"]
-        assert owner.delete(f"/image-templates/{earlier}").status_code == 200
-    done = while_storing(lambda: remove(container, owner, branch))
-    refused = upload(owner, sub_account_id=branch)
-    assert (refused.status_code, refused.json()) == (400, {"message": "Sub Account ID does not exist"})
-    assert len(done) == 1
-    assert owner.get("/image-templates").json()["data"] == []
-
-
-def test_an_image_is_not_moved_to_a_sub_account_that_goes_meanwhile(
-    owner: Account, container: Container, while_storing: Callable[[Deed], list[object]]
-) -> None:
+    for has_history in (False, True):
+        branch = make_sub_account(container, owner)
+        if has_history:
+            earlier = upload(owner, image=png(BLUE), sub_account_id=branch).json()["id"]
+            assert owner.delete(f"/image-templates/{earlier}").status_code == 200
+        done = while_storing(lambda branch=branch: remove(container, owner, branch))  # type: ignore[misc]
+        refused = upload(owner, sub_account_id=branch)
+        assert ((refused.status_code, refused.json()), len(done)) == (GONE, 1)
+        assert owner.get("/image-templates").json()["data"] == []
+        monkeypatch.undo()
     branch, made = make_sub_account(container, owner), upload(owner).json()
     while_storing(lambda: remove(container, owner, branch))
-    path = f"/image-templates/{made['id']}"
-    refused = owner.put(path, {"sub_account_id": branch})
-    assert (refused.status_code, refused.json()) == (400, {"message": "Sub Account ID does not exist"})
-    assert owner.get(path).json() == made
+    refused = owner.put(f"/image-templates/{made['id']}", {"sub_account_id": branch})
+    assert (refused.status_code, refused.json()) == GONE
+    assert owner.get(f"/image-templates/{made['id']}").json() == made
 
 
 def test_an_image_is_not_changed_where_its_template_no_longer_is(
-    owner: Account, container: Container, while_storing: Callable[[Deed], list[object]]
+    owner: Account, container: Container, while_storing: Meanwhile
 ) -> None:
     branch, made = make_sub_account(container, owner), upload(owner).json()
     while_storing(lambda: change(container, image_templates, sub_account_id=branch))
@@ -132,7 +126,7 @@ def test_an_image_is_not_changed_where_its_template_no_longer_is(
 
 
 def test_a_template_that_moves_does_not_take_an_earlier_image_along(
-    owner: Account, container: Container, while_storing: Callable[[Deed], list[object]]
+    owner: Account, container: Container, while_storing: Meanwhile
 ) -> None:
     branch, made = make_sub_account(container, owner), upload(owner).json()
     newer = image_of(container, upload(owner, image=png(BLUE)).json()["id"])
@@ -142,9 +136,7 @@ def test_a_template_that_moves_does_not_take_an_earlier_image_along(
     assert image_of(container, made["id"]) == newer
 
 
-def test_a_template_that_is_deleted_meanwhile_is_not_found(
-    owner: Account, while_storing: Callable[[Deed], list[object]]
-) -> None:
+def test_a_template_that_is_deleted_meanwhile_is_not_found(owner: Account, while_storing: Meanwhile) -> None:
     path = f"/image-templates/{upload(owner).json()['id']}"
     while_storing(lambda: owner.delete(path))
     assert upload(owner, image=png(BLUE), method="PUT", path=path).status_code == 404
@@ -153,17 +145,8 @@ def test_a_template_that_is_deleted_meanwhile_is_not_found(
 # Orders
 
 
-def test_nobody_waits_while_another_message_is_laid_out(
-    owner: Account, container: Container, while_laying_out: Callable[[Deed], list[object]]
-) -> None:
-    order = owner.send().json()["id"]
-    done = while_laying_out(lambda: is_free(container, orders))
-    changed = owner.put(f"/orders/{order}", {"message": "Other words"})
-    assert (changed.status_code, done) == (200, [True])
-
-
 def test_of_two_concurrent_message_changes_one_must_try_again(
-    owner: Account, container: Container, while_laying_out: Callable[[Deed], list[object]]
+    owner: Account, container: Container, while_laying_out: Meanwhile
 ) -> None:
     path = f"/orders/{owner.send().json()['id']}"
     while_laying_out(lambda: change(container, orders, message="Faster words"))
@@ -174,9 +157,7 @@ def test_of_two_concurrent_message_changes_one_must_try_again(
     assert owner.put(path, {"message": "Slower words"}).json()["message"] == "Slower words"
 
 
-def test_an_order_that_is_cancelled_meanwhile_keeps_its_message(
-    owner: Account, while_laying_out: Callable[[Deed], list[object]]
-) -> None:
+def test_an_order_that_is_cancelled_meanwhile_keeps_its_message(owner: Account, while_laying_out: Meanwhile) -> None:
     path = f"/orders/{owner.send(message='First').json()['id']}"
     while_laying_out(lambda: owner.put(f"{path}/cancel"))
     refused = owner.put(path, {"message": "Second"})
@@ -185,7 +166,7 @@ def test_an_order_that_is_cancelled_meanwhile_keeps_its_message(
 
 
 def test_lists_that_become_items_meanwhile_get_the_other_message(
-    owner: Account, container: Container, while_laying_out: Callable[[Deed], list[object]]
+    owner: Account, container: Container, while_laying_out: Meanwhile
 ) -> None:
     friends = owner.post("/mailing-lists", {"description": "Friends"}).json()["id"]
     owner.post("/recipients", person(mailing_list_id=friends))
@@ -199,7 +180,7 @@ def test_lists_that_become_items_meanwhile_get_the_other_message(
 
 
 def test_a_warning_that_comes_meanwhile_stays(
-    owner: Account, container: Container, while_laying_out: Callable[[Deed], list[object]]
+    owner: Account, container: Container, while_laying_out: Meanwhile
 ) -> None:
     path = f"/orders/{owner.send(message='漢').json()['id']}"
     while_laying_out(lambda: change(container, orders, warnings=[Message("other", "Something else.")]))
