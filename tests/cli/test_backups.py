@@ -381,9 +381,7 @@ def others_server(folder: Path) -> Iterator[EmbeddedPostgres]:
     server.stop()
 
 
-def test_an_ordinary_login_can_move_its_database(
-    others_server: EmbeddedPostgres, tmp_path: Path, quillpost: Quillpost
-) -> None:
+def test_any_login_moves_its_database(others_server: EmbeddedPostgres, tmp_path: Path, quillpost: Quillpost) -> None:
     old, new = (others_server.conninfo(name, "tenant") for name in ("tenant_old", "tenant_new"))
     refused = quillpost("migrate", home=tmp_path, database_url=others_server.conninfo("tenant_old", "guest"))
     assert refused.is_one_sentence(), refused.err

@@ -88,9 +88,7 @@ def test_a_service_that_is_well_is_called_well(beside: Quillpost, owner: Account
     assert "QUILLPOST_LEGACY_FIELDS=true" in row(outcome, "old fields")
 
 
-def test_all_that_is_wrong_is_reported_at_once_and_no_secret(
-    beside: Quillpost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_that_is_wrong_is_told_at_once(beside: Quillpost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "HTTP_SECONDS", 0.2)
     blocked, database = tmp_path / "other", f"postgresql://someone:hush@127.0.0.1:{free_port()}/quillpost"
     blocked.mkdir()
@@ -127,9 +125,7 @@ def test_a_home_that_was_never_used_is_not_touched(tmp_path: Path, quillpost: Qu
 
 
 @pytest.mark.costly
-def test_the_doctor_and_a_backup_leave_a_running_service_running(
-    folder: Path, tmp_path: Path, quillpost: Quillpost
-) -> None:
+def test_doctor_and_backup_leave_a_running_service_running(folder: Path, tmp_path: Path, quillpost: Quillpost) -> None:
     home = folder / "home"
     with run_demo_service(home) as service:
         port = service.base_url.rpartition(":")[2]
@@ -313,9 +309,7 @@ def test_a_batch_that_is_with_a_former_partner_is_not_tried_again(look: Look, co
     assert "`quillpost print retry BATCH` tries the others again." in look(print_partner="folder")["batches"].advice
 
 
-def test_a_key_that_is_lost_wrong_or_open_to_others_is_broken(
-    owner: Account, container: Container, home: Path, tmp_path: Path
-) -> None:
+def test_a_lost_wrong_or_open_key_is_broken(owner: Account, container: Container, home: Path, tmp_path: Path) -> None:
     def check() -> DoctorFinding:
         with container.db.system_transaction() as tx:
             return next(iter(operations.check_key(Settings(home=tmp_path), tx)))
@@ -357,9 +351,7 @@ def test_a_wrong_clock_is_reported_with_its_offset(container: Container) -> None
             assert "NTP" in found.advice
 
 
-def test_messages_that_wait_or_failed_lately_are_counted_without_addresses(
-    look: Look, container: Container, clock: Clock, account: int
-) -> None:
+def test_messages_that_wait_or_failed_are_counted(look: Look, container: Container, clock: Clock, account: int) -> None:
     enqueue_notification(container, account)
     assert look()["notices"].status == "ok", "it has only just been posted"
     enqueue_notification(container, account, PHONE)
@@ -378,9 +370,7 @@ def test_messages_that_wait_or_failed_lately_are_counted_without_addresses(
     assert look()["notices"].status == "ok", "old failures are not reported"
 
 
-def test_users_are_counted_and_invitations_that_no_mail_server_brings_are_a_warning(
-    look: Look, owner: Account, container: Container
-) -> None:
+def test_users_are_counted_and_unsent_invitations_warned_of(look: Look, owner: Account, container: Container) -> None:
     alone = look()["people"]
     assert (alone.status, "1 of 1 accounts have nobody" in alone.message) == ("ok", True)
     for email, what in (("dana@example.com", "1 person signs in"), ("lee@example.com", "2 people sign in")):

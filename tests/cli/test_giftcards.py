@@ -62,9 +62,7 @@ def list_log(container: Container, operator: int) -> list[tuple[str, object]]:
         return [(line.act, line.about) for line in list_audit_entries(tx, operator)]
 
 
-def test_a_file_is_loaded_once_counted_and_released_after_a_restore(
-    run: Quillpost, container: Container, file: Path, conninfo: str
-) -> None:
+def test_a_file_of_cards_is_loaded_once(run: Quillpost, container: Container, file: Path, conninfo: str) -> None:
     operator = open_operator(container)
     first, second = run("load", file), run("load", file)
     assert first.out == "cards.csv: 3 cards loaded, 2 cards passed over as known.\n", first.err
@@ -103,9 +101,7 @@ def test_a_file_is_loaded_once_counted_and_released_after_a_restore(
     assert list_log(container, operator) == [("stock.released", {"name": "all brands", "count": 3}), *noted]
 
 
-def test_one_wrong_row_and_nothing_is_loaded_and_every_wrong_row_is_named(
-    run: Quillpost, container: Container, file: Path
-) -> None:
+def test_one_wrong_row_and_nothing_is_loaded_all_are_named(run: Quillpost, container: Container, file: Path) -> None:
     soon = datetime.now(UTC).date() + timedelta(days=5)
     wrong = [
         "HUSH-9,25.00,HUSH-10,,,",
@@ -298,9 +294,7 @@ def test_the_doctor_names_brands_that_live_mail_cannot_bring(container: Containe
     assert brands_finding(**house) == "2 offered, and live mail can bring each"
 
 
-def test_the_doctor_tells_of_void_cards_that_were_not_given_back(
-    container: Container, owner: Account, clock: Clock
-) -> None:
+def test_the_doctor_tells_of_void_cards_not_given_back(container: Container, owner: Account, clock: Clock) -> None:
     [piece] = issue_order_cards(container, send_giftcards(owner))
     move_items(container, [piece], ItemStatus.FAILED)
     assert "void gift cards" not in findings(container)

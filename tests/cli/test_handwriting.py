@@ -60,9 +60,7 @@ def test_preparing_makes_what_is_missing_and_nothing_else(faces: Path, quillpost
     assert (again.code, again.out) == (0, "All hands are ready.\n")
 
 
-def test_hands_are_not_prepared_where_another_is_at_it_or_no_file_can_be_written(
-    faces: Path, tmp_path: Path, quillpost: Quillpost
-) -> None:
+def test_hands_wait_for_another_process_and_need_a_folder(faces: Path, tmp_path: Path, quillpost: Quillpost) -> None:
     with (faces / ".preparing").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         outcome = quillpost("hands", "--prepare", faces_folder=faces)

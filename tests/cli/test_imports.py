@@ -31,9 +31,7 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_file_fills_a_new_list_and_the_rest_is_reported(
-    beside: Quillpost, file: Path, container: Container, account: int
-) -> None:
+def test_a_file_fills_a_list_or_says_why(beside: Quillpost, file: Path, container: Container, account: int) -> None:
     maps = ("--map", "Wo=address", "--map", "Wer=name")
     outcome = beside("lists", "import", file, *TO_OWNER, "--name", "Visitors", *maps)
     assert outcome.code == 0, outcome.err
@@ -106,9 +104,7 @@ LEADS = "LON,LAT,NUMBER,STREET,POSTCODE\n-97.74,30.27,1,Oak St,78701\n-97.74,30.
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_leads_are_imported_listed_and_forgotten(
-    beside: Quillpost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leads_come_are_listed_and_go(beside: Quillpost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "county.csv"
     file.write_text(LEADS)
@@ -128,9 +124,7 @@ def test_leads_are_imported_listed_and_forgotten(
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_the_sample_comes_with_the_first_search_of_testing_mode_or_by_hand(
-    beside: Quillpost, container: Container
-) -> None:
+def test_the_sample_comes_with_the_first_test_search_or_by_hand(beside: Quillpost, container: Container) -> None:
     query = LeadQuery(30.27, -97.74, 5)
     assert len(container.lead_providers["test"].search(query)) == 5
     assert container.lead_providers["live"].search(query) == []
@@ -144,9 +138,7 @@ def test_the_sample_comes_with_the_first_search_of_testing_mode_or_by_hand(
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_scans_of_a_carrier_are_read_once_and_summed_up(
-    beside: Quillpost, tmp_path: Path, container: Container
-) -> None:
+def test_scans_of_a_carrier_are_read_once_and_counted(beside: Quillpost, tmp_path: Path, container: Container) -> None:
     order = mailed_order(container, open_account(container))
     scans = [json.loads(scan.raw) for scan in scan_journey(container, *tracking_codes(container, order))]
     others = {"imb": "00310555555000000001", "scanDatetime": "2026-05-05T12:00:00Z", "mailPhase": "1"}

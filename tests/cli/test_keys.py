@@ -120,9 +120,7 @@ def let_an_hour_pass(file: KeyFile) -> None:
     os.utime(file.path, (then.timestamp(), then.timestamp()))
 
 
-def test_keys_in_the_environment_are_changed_by_hand(
-    container: Container, hook: int, keys: Keys, file: KeyFile
-) -> None:
+def test_keys_of_the_environment_change_by_hand(container: Container, hook: int, keys: Keys, file: KeyFile) -> None:
     [old], new = file.read_keys(), b"n" * 32
     refused = keys("new", secret_key=given(old))
     assert (refused.is_one_sentence(), "as the last" in refused.err) == (True, True)
@@ -141,9 +139,7 @@ def test_keys_in_the_environment_are_changed_by_hand(
         (("new",), "new", "All is well"), (("new",), "old", "bring the key old back"),
     ],
 )  # fmt: skip
-def test_each_next_step_with_keys_in_the_environment_is_described(
-    ids: tuple[str, ...], sealed_under: str, step: str
-) -> None:
+def test_each_next_step_with_environment_keys_is_told(ids: tuple[str, ...], sealed_under: str, step: str) -> None:
     assert step in KeyUsage(ids, {"webhooks.secret_sealed": {sealed_under: 1}}, is_key_file=False).describe_next_step()
 
 
@@ -179,9 +175,7 @@ def test_an_undecryptable_value_is_reported_and_the_rest_is_reencrypted(
     assert "may still need" in keys("forget", key_fingerprint(key), "--yes").err
 
 
-def test_the_doctor_sees_that_a_former_key_is_still_needed(
-    container: Container, owner: Account, keys: Keys, file: KeyFile
-) -> None:
+def test_the_doctor_sees_former_keys_in_use(container: Container, owner: Account, keys: Keys, file: KeyFile) -> None:
     assert owner.post("/mailing-lists", {"name": "Neighbors"}).status_code in (200, 201)
     batch = encrypted_file(container)
 

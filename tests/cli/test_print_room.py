@@ -281,9 +281,7 @@ def test_what_cannot_be_is_one_sentence_and_changes_nothing(room: PrintRoom, sub
     assert (room.status_of(held), room.decisions(), room.column(batches.c.status)) == ("paused", [], ["handed"])
 
 
-def test_held_orders_are_listed_as_a_table_and_for_machines(
-    commands: PrintRoom, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_held_orders_are_listed_in_a_table_or_as_json(commands: PrintRoom, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = commands.create_held_order(), commands.create_held_order(email="[bold]second@example.com")
     tried_out = commands.create_held_order("test", "third@example.com")
     table, listing = commands("held"), commands.read_json("held")

@@ -55,9 +55,7 @@ print(json.dumps(found), file=sys.stderr)
 """
 
 
-def test_help_says_of_every_command_what_the_command_says_of_itself(
-    quillpost: Quillpost, subtests: pytest.Subtests
-) -> None:
+def test_help_says_of_commands_what_they_say_of_themselves(quillpost: Quillpost, subtests: pytest.Subtests) -> None:
     announced = typer.main.get_group(app).commands
     real = typer.main.get_group(build_full_app()).commands
     assert {name: command.help for name, command in announced.items()} == {
@@ -247,9 +245,7 @@ def test_whoever_delivers_beside_the_server_finds_the_receiver(tmp_path: Path) -
     assert read_receiver_addresses(beside) == set()
 
 
-def test_when_the_time_is_over_no_request_commits_but_a_job_does(
-    container: Container, account: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_requests_do_not_commit(container: Container, account: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("quillpost.core.requests.COMMIT_SECONDS", 0)
     mine = accounts.c.id == account
 

@@ -62,9 +62,7 @@ def test_what_cannot_be_made_or_revoked_is_one_sentence(
     assert (ping(stranger, stranger.token), acts(container, owner.id)) == (200, [])
 
 
-def test_a_token_is_printed_alone_works_and_may_be_limited(
-    beside: Quillpost, owner: Account, container: Container
-) -> None:
+def test_a_token_is_printed_works_and_may_be_limited(beside: Quillpost, owner: Account, container: Container) -> None:
     made = beside(*CREATE, "live", "--name", "Zapier")
     assert (made.code, made.err, made.out.count("\n")) == (0, "", 1)
     assert token_format.is_of_kind(made.out.strip(), "live")
@@ -111,9 +109,7 @@ def test_the_list_breaks_no_word_on_a_terminal_of_eighty_letters(
     assert f"{ends:%Y-%m-%d}" in lines[at + 1]
 
 
-def test_a_revoked_token_is_unknown_from_the_next_call_on(
-    beside: Quillpost, owner: Account, container: Container
-) -> None:
+def test_a_revoked_token_is_unknown_from_then_on(beside: Quillpost, owner: Account, container: Container) -> None:
     [mine] = json.loads(beside("token", "list", *OF_OWNER, "--json").out)
     assert ping(owner, owner.token) == 200
     assert beside("token", "revoke", mine["id"], *OF_OWNER).out == f"Token {mine['id']} is revoked.\n"

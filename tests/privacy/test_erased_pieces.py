@@ -85,9 +85,7 @@ def status_of(container: Container, batch_id: int) -> tuple[str, int]:
     return batch.status, batch.item_count
 
 
-def test_a_piece_under_review_fails_in_both_modes_and_its_money_comes_back(
-    container: Container, sender: Caller
-) -> None:
+def test_a_piece_under_review_fails_in_each_mode_and_its_money_comes_back(container: Container, sender: Caller) -> None:
     order = create_order(container, sender, [JANE, JO], cents=100)
     mailed = create_order(container, Caller(sender.account_id, "live"), [JANE])
     other = create_order(container, open_account(container, "stranger@example.com"), [JANE])
@@ -102,9 +100,7 @@ def test_a_piece_under_review_fails_in_both_modes_and_its_money_comes_back(
         assert balances(tx, order)["held"] == 100
 
 
-def test_a_batch_that_no_printer_has_is_drawn_again_without_them(
-    container: Container, clock: Clock, sender: Caller
-) -> None:
+def test_a_batch_that_no_printer_has_is_drawn_without_them(container: Container, clock: Clock, sender: Caller) -> None:
     order, batch_id = pooled(container, clock, sender)
     batch_tasks.compose_batch(container.production, batch_id, now=clock.now())
     assert status_of(container, batch_id) == ("composed", 2)
@@ -160,9 +156,7 @@ def test_what_a_printer_has_is_erased_once_it_is_mailed(container: Container, cl
     assert (found.item_count, [left.reason for left in found.skipped]) == (1, ["Its recipient was erased."])
 
 
-def test_files_that_could_not_be_removed_are_removed_later(
-    container: Container, sender: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_removed_when_possible(container: Container, sender: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     container.storage.store.put("preview/2026-05-04/x", b"Jane")
     with container.db.system_transaction() as tx:
         tx.execute(sa.insert(erasing_files).values(key="preview/2026-05-04/x", since=container.clock()))
@@ -175,9 +169,7 @@ def test_files_that_could_not_be_removed_are_removed_later(
     assert not container.storage.store.exists("preview/2026-05-04/x")
 
 
-def test_what_was_written_beside_the_first_pass_is_found_by_the_second(
-    container: Container, clock: Clock, sender: Caller
-) -> None:
+def test_what_the_first_pass_missed_the_second_finds(container: Container, clock: Clock, sender: Caller) -> None:
     erase(container, sender, email="jane@example.com")
     beside = create_order(container, sender, [JANE])
     clock.advance(seconds=SECOND_PASS_DELAY.seconds - 60)
@@ -190,9 +182,7 @@ def test_what_was_written_beside_the_first_pass_is_found_by_the_second(
     assert names_of(container, added_again) == [("Jane Doe", "Processing")]
 
 
-def test_a_reader_bars_the_address_of_a_piece_whose_recipient_is_forgotten(
-    container: Container, clock: Clock, sender: Caller
-) -> None:
+def test_a_reader_bars_the_address_of_a_forgotten_recipient(container: Container, clock: Clock, sender: Caller) -> None:
     live = Caller(sender.account_id, "live")
     order, tried_out = create_order(container, live, [JANE]), create_order(container, sender, [JO])
     for each in (order, tried_out):
@@ -213,9 +203,7 @@ def test_a_reader_bars_the_address_of_a_piece_whose_recipient_is_forgotten(
         assert [row.id in suppressed for row in item_rows(tx, again)] == [True, False]
 
 
-def test_an_erased_recipient_s_card_goes_back_if_its_piece_is_not_made(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_an_erased_recipient_s_unmade_card_goes_back(owner: Account, container: Container, clock: Clock) -> None:
     jane, joe = issue_order_cards(container, send_giftcards(owner, recipients=[person(), person(address="9 Oak St")]))
     before = int(owner.get("/account").json()["credit"])
     assert owner.post("/recipients/erase", JANES_ADDRESS).status_code == 200
@@ -240,9 +228,7 @@ def test_whoever_was_erased_after_the_mailing_may_still_claim_the_card(owner: Ac
     assert int(owner.get("/account").json()["credit"]) == before
 
 
-def test_a_piece_that_forgets_its_recipient_keeps_its_card_and_forgets_why_another_was_void(
-    owner: Account, container: Container
-) -> None:
+def test_a_piece_that_forgets_its_recipient_keeps_its_card_but_no_reasons(owner: Account, container: Container) -> None:
     good, taken_back = issue_order_cards(container, send_giftcards(owner, recipients=people(2)))
     lost = mail_giftcard(container, owner)
     move_items(container, [lost], ItemStatus.FAILED)

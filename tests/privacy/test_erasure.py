@@ -186,9 +186,7 @@ def books(container: Container, owner: Account, order_id: int) -> dict[str, Any]
     }  # fmt: skip
 
 
-def test_nothing_is_left_of_an_erased_person(
-    container: Container, clock: Clock, owner: Account, stranger: Account
-) -> None:
+def test_nothing_of_the_erased_is_left(container: Container, clock: Clock, owner: Account, stranger: Account) -> None:
     order_id = write_everywhere(container, clock, owner)
     before = books(container, owner, order_id)
     assert places(container) >= WRITTEN | {"batches", "print-jobs", "preview", "creative", "imports"}
@@ -224,9 +222,7 @@ def test_every_table_with_words_is_known_to_hold_people_or_not(container: Contai
     assert (len(known), set(known)) == (len(set(known)), tables_with_words(container))
 
 
-def test_warnings_about_a_doubtful_address_are_erased_with_the_person(
-    container: Container, owner: Account, clock: Clock
-) -> None:
+def test_warnings_about_a_doubtful_address_are_erased_too(container: Container, owner: Account, clock: Clock) -> None:
     whom = person(email="j@example.com", city="Smallville")
     once = {"Idempotency-Key": "once"}
     sent = owner.post("/send/postcard", postcard(recipients=[whom]), headers=once)

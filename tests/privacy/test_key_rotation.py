@@ -126,9 +126,7 @@ def test_every_sealed_column_of_the_schema_is_known(conninfo: str) -> None:
     assert flagged == [("idempotency_keys",)], "another table says of a column whether it is sealed"
 
 
-def test_everything_opens_under_the_new_key_alone_and_nothing_under_the_old(
-    container: Container, owner: Account, key_file: KeyFile
-) -> None:
+def test_everything_opens_under_the_new_key_alone(container: Container, owner: Account, key_file: KeyFile) -> None:
     batch = encrypt_in_every_place(container, owner)
     before = counts(container)
     [old] = key_file.read_keys()
@@ -154,9 +152,7 @@ def test_everything_opens_under_the_new_key_alone_and_nothing_under_the_old(
     assert reseal_everything(container) == RotationCount(), "what was done is done again"
 
 
-def test_a_value_that_was_changed_meanwhile_is_left_alone(
-    container: Container, owner: Account, key_file: KeyFile
-) -> None:
+def test_a_value_changed_meanwhile_is_left_alone(container: Container, owner: Account, key_file: KeyFile) -> None:
     subscribe(owner)
     key_file.add_key()
 
@@ -222,9 +218,7 @@ def test_every_row_is_met_once_however_many_there_are(
     assert by_place == {"webhooks.secret_sealed": [2] * 4, "idempotency_keys.answer_body": [2, 2]}
 
 
-def test_no_transaction_waits_for_the_file_store(
-    container: Container, conninfo: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_waits_for_the_file_store(container: Container, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     encrypted_file(container)
     waiting: list[int] = []
 
@@ -239,9 +233,7 @@ def test_no_transaction_waits_for_the_file_store(
     assert waiting == [0]
 
 
-def test_a_print_file_whose_time_came_while_it_was_sealed_is_removed_again(
-    container: Container, key_file: KeyFile
-) -> None:
+def test_a_print_file_that_expired_while_it_was_sealed_is_removed(container: Container, key_file: KeyFile) -> None:
     batch = encrypted_file(container)
     key_file.add_key()
 
@@ -314,9 +306,7 @@ def test_cards_are_sent_issued_and_claimed_while_the_key_is_changed(
         assert issuance.decrypt_card(alone, issuance.stock_context(row.id), bytes(row.card_sealed)).code
 
 
-def test_a_letter_that_is_tried_again_does_not_bring_an_old_seal_back(
-    container: Container, owner: Account, key_file: KeyFile
-) -> None:
+def test_a_letter_tried_again_brings_no_old_seal_back(container: Container, owner: Account, key_file: KeyFile) -> None:
     request_reset(container, owner)
     now = container.clock()
     with container.db.system_transaction() as tx:

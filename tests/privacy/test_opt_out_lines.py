@@ -49,9 +49,7 @@ def printed(container: Container, batch_id: int) -> bytes:
     return pdf
 
 
-def test_every_piece_has_a_code_of_its_own_and_says_where_to_take_it(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_each_piece_has_its_own_code_and_says_where_it_goes(owner: Account, container: Container, clock: Clock) -> None:
     inline = owner.send(recipients=people(2)).json()["id"]
     visitors = owner.post("/mailing-lists", {"description": "Visitors"}).json()["id"]
     rows = [person(mailing_list_id=visitors, address=f"{n} Oak Ave") for n in range(2)]
@@ -76,9 +74,7 @@ def test_a_code_is_drawn_as_a_qr_code_only_where_it_leads_somewhere(owner: Accou
         assert copy.qr_url == (f"https://mail.example.com/q/{item.code}" if drawn else None)
 
 
-def test_files_are_made_again_as_they_were_whatever_the_setting_says_now(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_files_are_made_again_as_they_were_by_any_setting(owner: Account, container: Container, clock: Clock) -> None:
     owner.send()
     batch_id = composed(container, clock)
     before = files_of(container, batch_id)
@@ -108,9 +104,7 @@ def test_a_refused_recipient_gets_no_paper_and_so_no_code(owner: Account, contai
     assert [code is None for code in codes_of(container, order_id)] == [False, True]
 
 
-def test_a_proof_has_it_and_a_preview_shows_the_code_of_previews(
-    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proofs_and_previews_have_it(owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     order_id = owner.send().json()["id"]
     assert f"{WORDS}{codes_of(container, order_id)[0]}" in backs(draw_proof(container.production, order_id))[0]
     shown: list[Copy] = []

@@ -92,9 +92,7 @@ def test_every_table_has_a_rule_that_is_documented_or_a_reason(container: Contai
     assert [(kept.rule.table, kept.overdue_count) for kept in shown] == [(rule.table, 0) for rule in RETENTION_RULES]
 
 
-def test_a_piece_forgets_its_recipient_so_many_days_after_its_end(
-    container: Container, clock: Clock, order: Order, owner: Caller
-) -> None:
+def test_an_ended_piece_forgets_its_recipient(container: Container, clock: Clock, order: Order, owner: Caller) -> None:
     under_way = mailed_order(container, owner)
     with container.db.system_transaction() as tx:
         books = order_row(tx, order).order_total, balances(tx, order)
@@ -114,9 +112,7 @@ def test_a_piece_forgets_its_recipient_so_many_days_after_its_end(
     assert piece(container, under_way).name is not None, "it is on its way"
 
 
-def test_facts_go_but_those_that_somebody_is_yet_to_hear_of(
-    container: Container, clock: Clock, order: Order, owner: Caller
-) -> None:
+def test_facts_go_once_everybody_has_heard(container: Container, clock: Clock, order: Order, owner: Caller) -> None:
     with container.db.system_transaction() as tx:
         first, second, *_ = fact_rows(tx, order)
         values = {"account_id": owner.account_id, "mode": "test", "fact_id": second.id, "status": "pending"}
@@ -161,9 +157,7 @@ def test_scans_and_carriers_words_go_in_several_steps(
     assert piece(container, order).status == "Delivered"
 
 
-def test_pictures_and_print_files_go_from_the_store_too(
-    container: Container, clock: Clock, order: Order, owner: Caller
-) -> None:
+def test_pictures_and_print_files_go_as_well(container: Container, clock: Clock, order: Order, owner: Caller) -> None:
     kept, shared = container.storage.store, "creative/2026-05-04/shared"
     with container.db.system_transaction() as tx:
         [batch] = tx.execute(sa.select(batches.c.id)).scalars()

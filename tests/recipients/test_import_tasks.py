@@ -96,9 +96,7 @@ def truncate_staging(importer: Importer, import_id: int) -> None:
         import_queries.truncate_staging(tx, import_id)
 
 
-def test_after_a_crash_of_the_server_the_file_is_read_again(
-    importer: Importer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_crash_of_the_server_a_file_is_read_anew(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
     list_id = importer.lists.make()
     begun = importer.upload(list_id, HEAD + "x,1 Main St,A,TX,1\n" + people().removeprefix(HEAD)).json()
     broken_after(monkeypatch, 2)
@@ -135,9 +133,7 @@ def test_a_database_that_crashes_meanwhile_loses_nobody(importer: Importer, monk
         assert importer.names(list_id) == EVERYBODY
 
 
-def test_a_database_that_forgot_the_last_chunks_has_the_job_try_again(
-    importer: Importer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_whose_last_chunks_are_forgotten_tries_again(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for the disk when a chunk is noted, so a crash may take the note with it."""
     begun = importer.upload(importer.lists.make(), people()).json()
 
@@ -152,9 +148,7 @@ def test_a_database_that_forgot_the_last_chunks_has_the_job_try_again(
     assert counts(importer.fill(begun["id"])) == (40, 40, 0, 0)
 
 
-def test_an_import_canceled_while_it_runs_stops_and_cleans_up(
-    importer: Importer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_import_canceled_meanwhile_stops_and_cleans_up(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
     list_id = importer.lists.make()
     begun = importer.upload(list_id, people()).json()
     broken_after(monkeypatch, 2, lambda: importer.lists.account.post(f"/imports/{begun['id']}/cancel"))
@@ -175,9 +169,7 @@ def test_two_workers_on_one_import_add_nobody_twice(importer: Importer, monkeypa
     assert importer.names(list_id) == EVERYBODY
 
 
-def test_one_worker_at_a_time_works_at_an_import_and_may_break_off(
-    importer: Importer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_worker_works_at_an_import_and_may_break_off(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = importer.upload(importer.lists.make(), people()).json()
     with import_tasks._lock_import(importer.container.db, begun["id"]) as is_ours:
         assert is_ours

@@ -161,9 +161,7 @@ def test_only_the_ends_of_lines_divide_rows(office: Office, monkeypatch: pytest.
     assert office.refused == []
 
 
-def test_geojson_is_read_by_lines_as_a_collection_and_piece_by_piece(
-    office: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_geojson_is_read_by_lines_whole_and_piece_by_piece(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     features = [feature(n, record_types=["pool"], owner_name="Olive") for n in range(1, 30)]
     lines = "\n".join(map(json.dumps, features))
     whole = json.dumps({"type": "FeatureCollection", "name": "x", "features": features}, indent=1)
@@ -216,9 +214,7 @@ def test_unusable_rows_are_reported_with_the_reason(office: Office) -> None:
     assert [found.number for found in office.refused] == [*range(1, len(bad) + 1), len(bad) + 4]
 
 
-def test_large_files_are_checked_by_several_processes_with_the_same_result(
-    office: Office, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_processes_check_large_files_with_one_result(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [f"-97.74,{30 + n / 10_000},{n},Oak St,,Austin,,TX,78701,a,h" for n in range(1, 300)]
     file = office.file("a.csv", csv_of(*rows, "bad"))
     office.take(file)

@@ -62,9 +62,7 @@ def test_every_name_of_the_tables_is_known_and_our_own_mean_themselves() -> None
 
 
 @given(A_NAME, SEPARATORS, st.booleans(), st.data())
-def test_case_spaces_and_punctuation_of_a_name_do_not_matter(
-    name: str, between: str, capitals: bool, data: st.DataObject
-) -> None:
+def test_only_the_letters_of_a_name_matter(name: str, between: str, capitals: bool, data: st.DataObject) -> None:
     cut = data.draw(st.integers(1, len(name)))
     other = name[:cut] + between + name[cut:]
     assert normalize_name(other.upper() if capitals else other) == name
@@ -190,9 +188,7 @@ UNUSED_OF_A_PERSON: tuple[tuple[dict[str, Any], list[str]], ...] = (
 )  # fmt: skip
 
 
-def test_people_are_found_in_arrays_wrappers_and_alone_and_what_is_unused_is_reported(
-    subtests: pytest.Subtests,
-) -> None:
+def test_people_are_found_in_arrays_wrappers_and_alone_and_the_unused_reported(subtests: pytest.Subtests) -> None:
     for body, rows in ROWS_IN:
         with subtests.test(str(body)):
             assert list(read_payload(body).rows) == rows
@@ -324,9 +320,7 @@ def contradict(rows: Sequence[Any]) -> bool:
 @example(rows=[A | {"phone": "1"} | STREET | UNIT, A | {"phone": "2"}, A | STREET], bars=False)
 @example(rows=[HOME | UNIT, A, A | HOME | UNIT, A | STREET], bars=False)
 @example(rows=[A | {"first_name": "Sho"}, A | {"name": "Jane"} | HOME], bars=False)
-def test_a_repeat_changes_nothing_and_nobody_is_doubled(
-    container: Container, account: int, rows: list[dict[str, str]], bars: bool
-) -> None:
+def test_a_repeat_changes_nothing(container: Container, account: int, rows: list[dict[str, str]], bars: bool) -> None:
     assume(not contradict(rows))
     holder, other = (new_list(container, account, is_suppression_list=bars) for _ in range(2))
     results = send(container, holder, rows)

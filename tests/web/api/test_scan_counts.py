@@ -50,9 +50,7 @@ def scanned(container: Container, owner: Account, http: TestClient) -> tuple[int
     return order, list_id
 
 
-def test_scans_are_shown_wherever_they_are_counted_but_not_in_the_history_of_a_piece(
-    owner: Account, scanned: tuple[int, int]
-) -> None:
+def test_scans_are_shown_where_counted_but_in_no_history_of_a_piece(owner: Account, scanned: tuple[int, int]) -> None:
     order, list_id = scanned
     assert owner.get(f"/orders/{order}").json()["total_scans"] == 3
     pieces = owner.get(f"/orders/{order}/items").json()["data"]
@@ -123,9 +121,7 @@ def test_someone_s_own_list_of_that_type_is_not_ours_and_a_sub_account_s_is_name
     assert owner.put(f"/mailing-lists/{own}", {"type": "manual"}).status_code == 200
 
 
-def test_a_sub_account_that_goes_takes_the_list_that_we_keep_for_it(
-    container: Container, owner: Account, http: TestClient
-) -> None:
+def test_a_sub_account_that_goes_takes_its_scan_list(container: Container, owner: Account, http: TestClient) -> None:
     branch = make_sub_account(container, owner)
     teammate = make_teammate(container, owner, branch)
     order, [code] = sent(container, teammate)
@@ -140,9 +136,7 @@ def test_a_sub_account_that_goes_takes_the_list_that_we_keep_for_it(
     assert owner.get(f"/orders/{order}").json()["total_scans"] == 2
 
 
-def test_scans_are_nobody_else_s_to_see(
-    container: Container, owner: Account, stranger: Account, http: TestClient
-) -> None:
+def test_nobody_else_sees_scans(container: Container, owner: Account, stranger: Account, http: TestClient) -> None:
     branch = make_sub_account(container, owner)
     order, codes = sent(container, owner)
     counted(container, http, *codes)

@@ -55,9 +55,7 @@ def pieces(owner: Account, order: int) -> list[tuple[str, str, str | None]]:
     return [(row["recipient"]["name"], row["status"], row["failure"]) for row in rows]
 
 
-def test_everyone_on_the_lists_gets_a_piece_but_for_those_suppressed_before_it_is_due(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_everyone_on_lists_is_mailed_but_the_suppressed(owner: Account, container: Container, clock: Clock) -> None:
     first, second = make_list(owner, *people(2)), make_list(owner, ZOE)
     sent = send_to(owner, first, str(second))
     assert sent["mailing_list_ids_used"] == f"{first},{second}"
@@ -197,9 +195,7 @@ def test_a_list_that_cannot_be_mailed_to_is_refused(
                 assert (refused.status_code, refused.json()) == (400, {"message": "Mailing List Does Not Exist"})
 
 
-def test_what_cannot_go_to_a_list_names_its_field(
-    subtests: pytest.Subtests, owner: Account, container: Container
-) -> None:
+def test_what_no_list_can_have_names_its_field(subtests: pytest.Subtests, owner: Account, container: Container) -> None:
     good, suppression_list = make_list(owner, person()), make_list(owner, person(), is_suppression_list=True)
     long = make_list(owner, person(custom1="short"), person(address="9 Oak Ave", custom1="word " * 58))
     typo, private = make_list(owner, person()), make_list(owner, person())

@@ -70,9 +70,7 @@ def test_addresses_in_other_scripts_are_distinguished_and_five_thousand_go_in_on
     assert (answer["total_estimated_recipients"], answer["authorization_total"]) == (5_000, 5_000 * 109)
 
 
-def test_the_return_address_is_the_calls_then_the_sub_accounts_then_the_accounts(
-    owner: Account, container: Container
-) -> None:
+def test_the_return_address_is_of_the_call_its_sub_account_or_its_account(owner: Account, container: Container) -> None:
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == owner.id).values(**HOME | {"return_address": "PO Box 9"}))
     housed = make_sub_account(
@@ -179,9 +177,7 @@ def test_letters_that_the_hand_lacks_are_warned_of(owner: Account) -> None:
     assert "cyrillic" in to_ivan.headers["X-Warnings"]
 
 
-def test_a_scheduled_order_waits_and_can_be_cancelled_until_then(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_a_scheduled_order_can_be_cancelled_until_its_day(owner: Account, container: Container, clock: Clock) -> None:
     soon = owner.send(schedule_for="2026-05-04T12:00:01Z").json()["id"]  # does not shorten the review
     assert stored(container, soon).due_at.isoformat() == "2026-05-04T12:00:10+00:00"
     later = owner.send(schedule_for="2026-06-01T09:00:00-05:00").json()["id"]
@@ -203,9 +199,7 @@ def test_an_estimate_is_refused_as_the_send_is_and_leaves_nothing_behind(owner: 
             assert refused.status_code == 422
 
 
-def test_prices_abroad_count_into_the_average_and_live_mode_is_named(
-    owner: Account, container: Container, http: TestClient
-) -> None:
+def test_an_estimate_averages_prices_and_names_its_mode(owner: Account, container: Container, http: TestClient) -> None:
     live = make_account(container, http, "live@example.com", mode="live")
     abroad, home = person(country="CA", province="ON", postal_code="K1A 0B1"), "1 Elm St, Waco, TX 76701"
     for caller, audience, expected in (

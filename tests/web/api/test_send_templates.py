@@ -189,9 +189,7 @@ def test_the_branding_signs_the_message(owner: Account) -> None:
     assert owner.http.get(signed).content == owner.http.get(written).content
 
 
-def test_a_piece_falls_back_to_the_sub_accounts_background(
-    subtests: pytest.Subtests, owner: Account, art: ImageServer
-) -> None:
+def test_a_sub_accounts_background_is_the_default(subtests: pytest.Subtests, owner: Account, art: ImageServer) -> None:
     pieces: list[tuple[str, dict[str, str], str]] = [
         ("postcard", {}, "message"), ("postcard", {"size": "6x9"}, "postcard6x9"), ("notecard", {}, "notecard"),
         ("letter", {}, "windowedletter"), ("windowless-letter", {}, "windowlessletter"), ("magnacard", {}, "message"),

@@ -109,9 +109,7 @@ def test_whatever_refuses_the_send_refuses_to_store_it(
 
 
 @pytest.mark.usefixtures("loopback_urls")
-def test_it_is_warned_of_when_it_is_stored_and_its_pictures_are_fetched_again_when_it_is_sent(
-    owner: Account, art: ImageServer
-) -> None:
+def test_it_is_warned_of_when_stored_and_fetches_its_pictures_when_sent(owner: Account, art: ImageServer) -> None:
     body = postcard(pdf_only_url=art.letter())
     sent, kept = (owner.post(f"/{verb}/letter", body) for verb in ("send", "stored_send"))
     assert read_warnings(kept) == read_warnings(sent) != []
@@ -153,9 +151,7 @@ def test_opening_it_several_times_at_once_sends_once(owner: Account) -> None:
     assert (len({answer.content for answer in answers}), total_orders(owner)) == (1, 1)
 
 
-def test_nobody_else_finds_it_and_it_is_sent_for_the_sub_account_that_stored_it(
-    owner: Account, stranger: Account, container: Container
-) -> None:
+def test_its_own_sub_account_alone_finds_and_sends_it(owner: Account, stranger: Account, container: Container) -> None:
     here, there = make_sub_account(container, owner), make_sub_account(container, owner)
     teammate = make_teammate(container, owner, here)
     path, own = stored(owner, sub_account_id=here), stored(teammate)

@@ -67,9 +67,7 @@ def test_fields_have_second_names_a_form_will_do_and_what_is_ignored_is_named(ow
     assert changed.json()["branding_fields"] == made.json()["branding_fields"]
 
 
-def test_what_cannot_be_is_refused_by_its_field(
-    subtests: pytest.Subtests, owner: Account, container: Container
-) -> None:
+def test_what_cannot_be_names_its_field(subtests: pytest.Subtests, owner: Account, container: Container) -> None:
     """`None` stands for any sentence."""
     half = "Give the street as well, or none of it: the account's is used then."
     private, no_url = "127.0.0.1 is not a public address.", "The URL must start with http:// or https://."

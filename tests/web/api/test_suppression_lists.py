@@ -118,9 +118,7 @@ def test_people_are_added_and_removed_and_a_list_becomes_one_and_ceases_to_be(ow
     assert suppressed_inline(owner) == {"joe"}
 
 
-def test_a_sub_account_has_its_own_and_heeds_the_accounts(
-    owner: Account, lists: ListOwner, stranger: Account, container: Container
-) -> None:
+def test_a_sub_account_heeds_both(owner: Account, lists: ListOwner, stranger: Account, container: Container) -> None:
     """An order of no sub account heeds them all."""
     ours, theirs = make_sub_account(container, owner), make_sub_account(container, owner, "Other")
     mates = [make_teammate(container, owner, each) for each in (ours, theirs)]
@@ -255,9 +253,7 @@ def test_a_list_with_shared_addresses_cannot_suppress_by_address(owner: Account,
     assert field_errors(lists.add(suppression_list, name="Bob Smith")) == {"address": [TAKEN]}
 
 
-def test_lists_merge_with_those_that_bar_by_the_same_and_doubles_of_an_email_go(
-    owner: Account, lists: ListOwner
-) -> None:
+def test_lists_that_bar_by_the_same_merge_and_doubles_of_an_email_go(owner: Account, lists: ListOwner) -> None:
     by = {name: lists.make(is_suppression_list=True, suppress_by=name) for name in SUPPRESSED_BY}
     for name, other in (("address", "email"), ("household", "address")):
         merged = owner.post(f"/mailing-lists/{by[name]}/merge", {"into": by[other]})

@@ -216,9 +216,7 @@ def test_the_very_next_call_at_another_server_is_refused(
             assert house.works(house.account.token), "and nothing else ends with it"
 
 
-def test_a_token_ends_at_the_very_second(
-    container: Container, http: TestClient, other: TestClient, clock: Clock
-) -> None:
+def test_a_token_ends_to_the_second(container: Container, http: TestClient, other: TestClient, clock: Clock) -> None:
     house = make_house(container, http, other)
     page = house.page()
     clock.advance(minutes=14, seconds=59)

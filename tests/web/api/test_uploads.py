@@ -133,9 +133,7 @@ async def crowded(works: Works, gate: ASGIApp, senders: list[Account]) -> AsyncI
         works.may_leave.set()
 
 
-def test_an_account_has_its_share_of_the_places_and_leaves_the_others(
-    owner: Account, stranger: Account, container: Container
-) -> None:
+def test_an_account_has_its_share_of_the_places_only(owner: Account, stranger: Account, container: Container) -> None:
     async def crowd() -> list[tuple[int, Any]]:
         works = Works()
         gate = build_guarded_app(works, container)
