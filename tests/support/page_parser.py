@@ -17,13 +17,14 @@ class ParsedPage(HTMLParser):
 
     def __post_init__(self) -> None:
         super().__init__()
-        self._open = ""
+        self._open, self._texts = "", list[str]()
 
     @classmethod
     def of(cls, page: str) -> Self:
         seen = cls()
         seen.feed(page)
         seen.close()
+        seen.words = "".join(seen._texts)
         return seen
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -41,4 +42,4 @@ class ParsedPage(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._open in ("script", "style") and data.strip():
             self.inline_code.append(data)
-        self.words += data
+        self._texts.append(data)

@@ -93,6 +93,9 @@ def test_every_page_is_safe_and_complete_and_what_it_points_to_is_there(
         assert dana.shown is not None
         assert (dana.shown.headers["Cache-Control"], dana.shown.url.path) == ("no-store", path)
         assert 'name="csrf"' in dana.shown.text, path
+        if path.startswith("/settings"):  # the list of sections says where one is
+            sections = dana.shown.text.partition('<nav class="sections"')[2].partition("</nav>")[0]
+            assert sections.count('aria-current="page"') == 1, path
     for browser, addresses in ((nobody, of_nobody), (dana, of_dana - of_nobody)):
         # Where only forms lead, looking is not allowed; /ready is 503 as no worker runs in this test.
         found = {address: browser.get(address).status_code for address in addresses}
