@@ -12,7 +12,7 @@ from quillpost.accounts.sub_accounts.queries import BACKGROUND_FIELDS
 from quillpost.accounts.sub_accounts.service import MAX_SUB_ACCOUNTS
 from quillpost.app.container import Container
 from quillpost.web.api.sub_accounts.schemas import Branding
-from support.factories import Account, Clock, make_account, make_teammate
+from support.factories import Account, Clock, make_teammate
 from support.refusals import unchanged
 from support.traces import FORM
 
@@ -149,14 +149,6 @@ def test_a_token_of_one_sub_account_sees_and_changes_that_one_alone(owner: Accou
     assert refused.json() == {"message": "This token is limited to one sub account: it cannot make others."}
     assert teammate.delete(f"/sub-accounts/{mine}").status_code == 403
     assert listed(owner) == [mine, other]
-
-
-def test_reading_and_writing_are_scopes_of_the_account(owner: Account, container: Container) -> None:
-    reader = make_account(container, owner.http, "r@example.com", scopes=["account:read"])
-    writer = make_account(container, owner.http, "w@example.com", scopes=["account:write"])
-    assert (reader.get("/sub-accounts").status_code, create(reader).status_code) == (200, 403)
-    assert (writer.get("/sub-accounts").status_code, create(writer).status_code) == (403, 201)
-    assert change(reader, 1, title="x").status_code == reader.delete("/sub-accounts/1").status_code == 403
 
 
 def test_an_account_has_so_many_and_no_more(owner: Account, container: Container) -> None:
