@@ -44,6 +44,13 @@ class AutomationDriver:
         assert made.status_code == 201, made.text
         return int(made.json()["id"])
 
+    def welcome(self, *streets: str, **changes: Any) -> tuple[int, int]:
+        """An automation for whoever comes onto a new list, and that list, onto which some have come."""
+        made = self.make(plan(visitors := self.lists.make(), **changes))
+        if streets:
+            self.lists.fill(visitors, *streets)
+        return made, visitors
+
     def read(self, automation_id: int) -> dict[str, Any]:
         found: dict[str, Any] = self.account.get(f"/automations/{automation_id}").json()
         return found

@@ -61,9 +61,7 @@ def list_emails(flow: AutomationDriver) -> list[tuple[str, str]]:
 
 
 def test_what_the_credit_does_not_cover_waits_until_it_does(paying: AutomationDriver) -> None:
-    visitors = paying.lists.make()
-    automation = paying.make(plan(visitors, send=SEND | HOME))
-    paying.lists.fill(visitors, "1 Main St", "2 Main St")
+    automation, visitors = paying.welcome("1 Main St", "2 Main St", send=SEND | HOME)
     before = count_rows(paying.container)
     paying.work()
     known = paying.read(automation)
@@ -95,9 +93,7 @@ def test_what_the_credit_does_not_cover_waits_until_it_does(paying: AutomationDr
 
 
 def test_it_tries_more_and_more_rarely_and_then_is_switched_off(paying: AutomationDriver) -> None:
-    visitors = paying.lists.make()
-    automation = paying.make(plan(visitors, send=SEND | HOME))
-    paying.lists.fill(visitors, "1 Main St", "2 Main St")
+    automation = paying.welcome("1 Main St", "2 Main St", send=SEND | HOME)[0]
     tried: list[datetime] = []
     while (row := paying.row(automation)).enabled:
         paying.clock.advance(seconds=(row.next_at - paying.clock.now()).total_seconds() - 1)
@@ -152,9 +148,7 @@ def test_one_that_cannot_send_holds_up_no_other(flow: AutomationDriver) -> None:
 
 
 def test_a_day_s_limit_puts_the_others_off_to_the_next_days(flow: AutomationDriver) -> None:
-    visitors = flow.lists.make()
-    automation = flow.make(plan(visitors, daily_limit=4))
-    flow.lists.fill(visitors, *(f"{n} Main St" for n in range(1, 12)))
+    automation, visitors = flow.welcome(*(f"{n} Main St" for n in range(1, 12)), daily_limit=4)
     for expected in ([4], [4, 4], [4, 4, 3]):
         for _ in range(2):
             flow.work()
@@ -178,8 +172,7 @@ def test_a_day_s_limit_puts_the_others_off_to_the_next_days(flow: AutomationDriv
 
 
 def test_a_piece_by_hand_within_36_hours_is_not_repeated(flow: AutomationDriver) -> None:
-    visitors = flow.lists.make()
-    flow.make(plan(visitors))
+    _, visitors = flow.welcome()
     flow.account.send(recipients=[person()], message=SEND["message"])
     flow.lists.fill(visitors, "12 Main St")
     flow.work()
@@ -231,9 +224,7 @@ def test_two_workers_mail_everyone_once(flow: AutomationDriver) -> None:
 
 def test_two_workers_with_the_same_people_place_one_order(flow: AutomationDriver) -> None:
     """A lease may run out while its holder still works: both come to place the order."""
-    visitors = flow.lists.make()
-    automation = flow.make(plan(visitors))
-    flow.lists.fill(visitors, "1 Main St", "2 Main St")
+    automation = flow.welcome("1 Main St", "2 Main St")[0]
     both, found = Barrier(2, timeout=30), claimed(flow, automation)
     with meanwhile(automation_tasks, "_create_order", both.wait), ThreadPoolExecutor(2) as pool:
         done = [pool.submit(automation_tasks._process, context(flow), found, now=flow.clock.now()) for _ in range(2)]
@@ -246,9 +237,7 @@ def test_two_workers_with_the_same_people_place_one_order(flow: AutomationDriver
 def test_what_its_owner_changes_while_it_prepares_holds(flow: AutomationDriver) -> None:
     changes: list[dict[str, Any]] = [{"enabled": False}, {"send": SEND | {"message": "No!"}}]
     for change in changes:
-        visitors = flow.lists.make()
-        automation = flow.make(plan(visitors))
-        flow.lists.fill(visitors, "1 Main St")
+        automation = flow.welcome("1 Main St")[0]
         with meanwhile(order_service, "store_files", partial(flow.put, automation, **change)):
             automation_tasks._process(context(flow), claimed(flow, automation), now=flow.clock.now())
         assert flow.orders() == []
@@ -260,9 +249,7 @@ def test_a_worker_that_dies_before_the_end_has_done_nothing(flow: AutomationDriv
     def die() -> None:
         raise KeyboardInterrupt
 
-    visitors = flow.lists.make()
-    automation = flow.make(plan(visitors))
-    flow.lists.fill(visitors, "1 Main St")
+    automation = flow.welcome("1 Main St")[0]
     before = count_rows(flow.container)
     for step in ("insert_rows", "_record_success"):
         with meanwhile(automation_tasks, step, die), pytest.raises(KeyboardInterrupt):
@@ -278,8 +265,7 @@ def test_a_worker_that_dies_before_the_end_has_done_nothing(flow: AutomationDriv
 
 def test_people_come_and_go_while_an_order_is_placed(flow: AutomationDriver) -> None:
     """Neither waits for the other, and whoever has gone is not mailed."""
-    visitors = flow.lists.make()
-    automation = flow.make(plan(visitors))
+    automation, visitors = flow.welcome()
     [jane] = flow.lists.fill(visitors, "1 Main St")
     found = claimed(flow, automation)
     flow.lists.delete(f"/recipients/{jane}")

@@ -59,9 +59,7 @@ def test_whoever_comes_onto_the_list_is_mailed_once_a_year(flow: AutomationDrive
 def test_many_at_once_are_one_order_that_travels_like_any_other(
     flow: AutomationDriver, container: Container, clock: Clock
 ) -> None:
-    visitors = flow.lists.make()
-    flow.make(plan(visitors))
-    flow.lists.fill(visitors, *(f"{n} Main St" for n in range(1, 61)))
+    _, visitors = flow.welcome(*(f"{n} Main St" for n in range(1, 61)))
     flow.work()
     [names] = flow.mailed()
     assert len(names) == 60

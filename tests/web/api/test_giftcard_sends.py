@@ -10,7 +10,6 @@ from quillpost.app.container import Container
 from quillpost.orders import service as order_service
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.queries import read_order
-from quillpost.orders.service import OrderFiles
 from support.automations import AutomationDriver, plan
 from support.factories import (
     GIFT,
@@ -34,6 +33,7 @@ from support.radius_addresses import make_address, radius_search, store_addresse
 from support.refusals import assert_refused
 
 CENTS, VALUE = 349, 2_500
+HOME = {"return_address": "1 Elm St, Austin, TX 78702"}
 PAGE = "https://example.com/welcome"
 CODES = "anywhere-and-back, brindlewick, inkwell-otter, pomberry,"
 AMOUNTS = "Choose one of 500, 1000, 1500, 2500, 5000, in cents."
@@ -146,7 +146,7 @@ def test_the_card_of_an_order_may_be_named_but_not_changed(owner: Account) -> No
     assert owner.put(f"/orders/{plain}", {"giftcard_brand": "pomberry"}).status_code == 200
 
 
-def test_the_brand_has_two_names_and_no_other_piece_brings_a_card(owner: Account) -> None:
+def test_the_brand_has_two_names_no_other_piece_brings_a_card_and_another_may_follow(owner: Account) -> None:
     for name in ("giftcard_brand", "giftcard_brand_code"):
         sent = owner.post("/send/giftcard", postcard(**{name: "pomberry", "giftcard_amount": "2000"}))
         assert (sent.json()["giftcard_brand"], sent.json()["giftcard_amount"]) == ("pomberry", 2_000)
@@ -157,13 +157,10 @@ def test_the_brand_has_two_names_and_no_other_piece_brings_a_card(owner: Account
     ignored = "giftcard_amount, giftcard_amount_in_cents, giftcard_brand, landing_page_url"
     assert (other.status_code, other.headers["X-Ignored-Fields"]) == (200, ignored)
     assert other.json()["giftcard_brand"] is None
-
-
-def test_another_may_follow_within_the_day(owner: Account) -> None:
-    """The same piece twice is a mistake; a second gift is none. In one order it is one, though."""
+    # The same piece twice in a day is a mistake; a second gift is none. In one order it is one, though.
     for recipients in ([person()], [person()], [person(), person(name="Jan")]):
-        sent = owner.send("giftcard", recipients=recipients, allow_duplicates=False).json()
-        assert (sent["total_estimated_recipients"], sent["authorization_total"]) == (1, CENTS + VALUE)
+        sent = owner.send("giftcard", recipients=recipients, allow_duplicates=False)
+        assert (sent.json()["total_estimated_recipients"], sent.json()["authorization_total"]) == (1, CENTS + VALUE)
 
 
 # The call and its template
@@ -247,7 +244,7 @@ def test_a_brand_that_goes_while_its_send_is_prepared_is_refused(
     """Between the look at the catalogue and the order lies all that is fetched and drawn."""
     store_files = order_service.store_files
 
-    def store_while_an_operator_works(*what: Any, **how: Any) -> OrderFiles:
+    def store_while_an_operator_works(*what: Any, **how: Any) -> Any:
         retire(container, "brindlewick")
         return store_files(*what, **how)
 
@@ -271,10 +268,8 @@ def test_the_amounts_old_name_is_taken_where_the_operator_says_so(
     assert owner.post("/send/giftcard", body | {"preview": True}).json()["data"]["sides"] == ["front", "back"]
     stored = owner.post("/stored_send/giftcard", body).json()["stored_send_url"]
     assert owner.post(stored.partition("/api/v2")[2], {}).json()["giftcard_amount"] == VALUE
-    automation = plan(
-        ListOwner(owner).make(), enabled=False, send={"piece": "giftcard", "message": "Hi", **GIFT, **OLD}
-    )
-    made = owner.post("/automations", automation)
+    send = {"piece": "giftcard", "message": "Hi", **GIFT, **OLD}
+    made = owner.post("/automations", plan(ListOwner(owner).make(), enabled=False, send=send))
     assert made.status_code == 201, made.text
     # Of both names the specified one wins.
     both = {"giftcard_amount": 1_000, "giftcard_amount_in_cents": 500}
@@ -294,12 +289,10 @@ def test_the_amounts_old_name_is_taken_where_the_operator_says_so(
 
 
 def test_only_an_operator_reads_the_setting_for_the_old_field_name(owner: Account, operator: Account) -> None:
+    words = {"type": "giftcard", "name": "a", "content": "b", **GIFT, **OLD}
     for caller, reads_setting in ((owner, False), (operator, True)):
-        for refused in (
-            caller.send("giftcard", **OLD),
-            caller.post("/stored_send/giftcard", postcard(**GIFT) | OLD),
-            caller.post("/message-templates", {"type": "giftcard", "name": "a", "content": "b", **GIFT, **OLD}),
-        ):
+        stored = caller.post("/stored_send/giftcard", postcard(**GIFT) | OLD)
+        for refused in (caller.send("giftcard", **OLD), stored, caller.post("/message-templates", words)):
             [error] = refused.json()["errors"]["giftcard_amount_in_cents"]
             assert error.startswith("Use giftcard_amount")
             assert ("QUILLPOST_LEGACY_FIELDS=true" in error) is reads_setting
@@ -346,9 +339,6 @@ def test_automations_and_stored_sends_need_a_card_that_is_offered(
     assert list(owner.post(stored).json()["errors"]) == ["giftcard_brand"]
     make_operator(container, owner.http, mode="live").put("/giftcard-brands/brindlewick", {})
     assert owner.post(stored).json()["giftcard_brand"] == "brindlewick"
-
-
-HOME = {"return_address": "1 Elm St, Austin, TX 78702"}
 
 
 @pytest.mark.usefixtures("clean_database")
