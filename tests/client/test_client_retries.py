@@ -1,8 +1,10 @@
 """Which failures a client tries again, how often, and how long it waits; pauses are noted, not made."""
 
+import re
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import httpx2
@@ -31,9 +33,10 @@ from support.client_transports import (
     respond_with,
     scripted_transport,
 )
-from support.scripted_server import ScriptedServer, stay_silent
+from support.scripted_server import Answer, ScriptedServer, stay_silent
 
 PONG = respond_with(200)
+AWAY = respond_with(503, {"message": "Out of reach."}, X_Request_Id="abc")
 
 
 @pytest.fixture(params=[call_blocking, call_awaited], ids=["blocking", "awaited"])
@@ -42,98 +45,68 @@ def call(request: pytest.FixtureRequest) -> Call:
     return found
 
 
-@pytest.mark.parametrize(
-    "failure",
-    [
-        respond_with(429),
-        respond_with(502),
-        respond_with(503),
-        respond_with(504),
-        respond_with(409, Retry_After="1"),
-        disconnect,
-    ],
-    ids=["429", "502", "503", "504", "409 for now", "hangs up"],
-)
-def test_temporary_failures_are_retried_with_the_same_request(call: Call, failure: object) -> None:
+def attempt(call: Call, *script: Answer, name: str = "ping", **how: Any) -> tuple[list[bytes], list[float], Any]:
+    """The requests of a call, its pauses, and its answer or failure."""
     slept: list[float] = []
-    with ScriptedServer(scripted_transport(failure, failure, PONG)) as server:  # type: ignore[arg-type]
-        assert call(server.url(), "send.postcard", slept=slept, fields={"message": "Hi"})
-    assert len(slept) == 2
-    assert len(server.requests) == 3
-    assert len(set(server.requests)) == 1
-    key = header(server.requests[0], "Idempotency-Key")
-    assert key is not None
-    assert UUID(key).version == 4
+    with ScriptedServer(scripted_transport(*script)) as server:
+        try:
+            outcome = call(server.url(), name, slept=slept, **how)
+        except QuillpostError as failed:
+            outcome = failed
+    return server.requests, slept, outcome
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [(400, QuillpostError), (404, NotFoundError), (409, ConflictError), (422, ValidationError), (500, ServerError)],
-)
-def test_a_final_error_is_not_retried(call: Call, status: int, kind: type[QuillpostError]) -> None:
-    slept: list[float] = []
-    with ScriptedServer(respond_with(status)) as server, pytest.raises(kind) as failed:
-        call(server.url(), "ping", slept=slept)
-    assert failed.value.status == status
-    assert (len(server.requests), slept) == (1, [])
+def test_temporary_failures_are_retried_with_the_same_request(call: Call, subtests: pytest.Subtests) -> None:
+    failures: dict[str, Answer] = {str(status): respond_with(status) for status in (429, 502, 503, 504)}
+    failures |= {"409 for now": respond_with(409, Retry_After="1"), "hangs up": disconnect}
+    for reason, failure in failures.items():
+        with subtests.test(reason):
+            message = {"fields": {"message": "Hi"}}
+            requests, slept, answer = attempt(call, failure, failure, PONG, name="send.postcard", **message)
+            assert answer == {"message": "pong"}
+            assert (len(requests), len(set(requests)), len(slept)) == (3, 1, 2)
+            assert UUID(header(requests[0], "Idempotency-Key")).version == 4
 
 
-@pytest.mark.parametrize("name", ["Retry_After", "RateLimit_Reset"])
-def test_a_client_waits_as_long_as_the_server_says(call: Call, name: str) -> None:
-    slept: list[float] = []
-    with ScriptedServer(scripted_transport(respond_with(429, **{name: "40"}), PONG)) as server:
-        call(server.url(), "ping", slept=slept)
-    assert slept == [40]
+def test_what_is_final_or_takes_too_long_is_not_retried(call: Call, subtests: pytest.Subtests) -> None:
+    finals = {400: QuillpostError, 404: NotFoundError, 409: ConflictError, 422: ValidationError, 500: ServerError}
+    cases: list[tuple[type[QuillpostError], Answer, dict[str, Any]]] = [
+        *((kind, respond_with(status), {}) for status, kind in finals.items()),
+        (ConflictError, respond_with(409, RateLimit_Reset="40"), {}),  # that is no request to come again
+        (UnavailableError, respond_with(503, Retry_After="5"), {"retries": 0}),
+        (RateLimitError, respond_with(429, Retry_After="60"), {"deadline": 30}),
+    ]
+    for number, (kind, answer, how) in enumerate(cases):
+        with subtests.test(kind.__name__, number=number, **how):
+            requests, slept, failed = attempt(call, answer, **how)
+            assert isinstance(failed, kind)
+            assert (len(requests), slept) == (1, [])
+            assert failed.status in finals or failed.retry_after == (5 if failed.status == 503 else 60)
 
 
-def test_a_client_retries_as_often_as_the_server_asks(call: Call) -> None:
+def test_a_client_waits_as_long_and_retries_as_often_as_the_server_says(call: Call) -> None:
     """As while a server starts, or another call with the same key runs."""
-    slept: list[float] = []
+    for name in ("Retry_After", "RateLimit_Reset"):
+        assert attempt(call, respond_with(429, **{name: "40"}), PONG)[1] == [40]
     busy, runs = respond_with(503, Retry_After="5"), respond_with(409, Retry_After="1")
-    with ScriptedServer(scripted_transport(*[busy, runs] * 8, PONG)) as server:
-        call(server.url(), "send.postcard", slept=slept, retries=1, deadline=10_000, fields={"message": "Hi"})
+    how = {"retries": 1, "deadline": 10_000, "fields": {"message": "Hi"}}
+    _, slept, _ = attempt(call, *[busy, runs] * 8, PONG, name="send.postcard", **how)
     assert len(slept) == 16
     assert all(pause >= retry_after for pause, retry_after in zip(slept, [5, 1] * 8, strict=True))
 
 
-def test_retries_can_be_turned_off(call: Call) -> None:
-    slept: list[float] = []
-    with ScriptedServer(respond_with(503, Retry_After="5")) as server, pytest.raises(UnavailableError):
-        call(server.url(), "ping", slept=slept, retries=0)
-    assert (len(server.requests), slept) == (1, [])
-
-
-def test_when_the_rate_limit_is_reset_is_no_request_to_come_again(call: Call) -> None:
-    slept: list[float] = []
-    with ScriptedServer(respond_with(409, RateLimit_Reset="40")) as server, pytest.raises(ConflictError):
-        call(server.url(), "ping", slept=slept)
-    assert (len(server.requests), slept) == (1, [])
-
-
 def test_retries_end(call: Call) -> None:
-    slept: list[float] = []
-    away = respond_with(503, {"message": "Out of reach."}, X_Request_Id="abc")
-    with ScriptedServer(away) as server, pytest.raises(UnavailableError) as failed:
-        call(server.url(), "ping", slept=slept, retries=2)
-    assert len(server.requests) == 3
-    assert (failed.value.message, failed.value.request_id) == ("Out of reach.", "abc")
-    assert str(failed.value) == "Out of reach. (503, request abc)"
-
-
-def test_nobody_waits_past_the_deadline(call: Call) -> None:
-    slept: list[float] = []
-    with ScriptedServer(respond_with(429, Retry_After="60")) as server, pytest.raises(RateLimitError) as failed:
-        call(server.url(), "ping", slept=slept, deadline=30)
-    assert (len(server.requests), slept, failed.value.retry_after) == (1, [], 60)
-
-
-def test_a_silent_server_is_left_in_the_end(call: Call) -> None:
-    slept: list[float] = []
-    with ScriptedServer(stay_silent) as server, pytest.raises(UnreachableError) as failed:
-        call(server.url(), "ping", slept=slept, timeout=0.02, retries=1)
-    assert len(slept) == 1
-    assert failed.value.status is None
-    assert f"127.0.0.1:{server.port} cannot be reached" in failed.value.message
+    requests, _, failed = attempt(call, AWAY, retries=2)
+    assert (len(requests), type(failed)) == (3, UnavailableError)
+    assert (failed.message, failed.request_id) == ("Out of reach.", "abc")
+    assert str(failed) == "Out of reach. (503, request abc)"
+    _, slept, silent = attempt(call, stay_silent, timeout=0.02, retries=1)
+    assert (len(slept), type(silent), silent.status) == (1, UnreachableError, None)
+    assert re.search(r"127\.0\.0\.1:\d+ cannot be reached", silent.message)
+    never: list[float] = []
+    with pytest.raises(UnreachableError):
+        call("gopher://127.0.0.1", "ping", slept=never)
+    assert never == []
 
 
 def test_an_upload_is_repeated_to_the_last_byte(call: Call, tmp_path: Path) -> None:
@@ -149,22 +122,11 @@ def test_an_upload_is_repeated_to_the_last_byte(call: Call, tmp_path: Path) -> N
 
 
 def test_every_next_page_has_its_own_patience(call: Call) -> None:
-    slept: list[float] = []
     first = respond_with(200, {"data": [1], "links": {"next": "https://elsewhere.example/x?page=2&type=letter"}})
-    with ScriptedServer(
-        scripted_transport(respond_with(502), first, respond_with(502), respond_with(200, {"data": [2]}))
-    ) as server:
-        assert call(server.url(), "orders.list", slept=slept, retries=1) == [1, 2]
-    assert len(slept) == 2
-    lines = [request.split(b"\r\n")[0].decode() for request in server.requests]
-    assert lines[-1] == "GET /api/v2/orders/list?page=2&type=letter HTTP/1.1"
-
-
-def test_what_can_never_work_is_not_tried_again(call: Call) -> None:
-    slept: list[float] = []
-    with pytest.raises(UnreachableError):
-        call("gopher://127.0.0.1", "ping", slept=slept)
-    assert slept == []
+    script = respond_with(502), first, respond_with(502), respond_with(200, {"data": [2]})
+    requests, slept, answer = attempt(call, *script, name="orders.list", retries=1)
+    assert (answer, len(slept)) == ([1, 2], 2)
+    assert requests[-1].startswith(b"GET /api/v2/orders/list?page=2&type=letter HTTP/1.1\r\n")
 
 
 def test_pauses_grow_and_are_left_to_chance() -> None:
@@ -198,16 +160,9 @@ def test_the_last_attempt_gets_what_is_left_of_the_time() -> None:
         attempts.pause_after(httpx2.Response(502))
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"retry-after": "7"}, 7),
-        ({"retry-after": "Mon, 04 May 2026 12:00:30 GMT"}, 30),
-        ({"retry-after": "Mon, 04 May 2026 11:00:00 GMT"}, 0),
-        ({"retry-after": "soon"}, None),
-        ({"retry-after": "soon", "ratelimit-reset": "9"}, 9),
-    ],
-)
-def test_how_long_headers_ask_to_wait(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(429, headers, now=datetime(2026, 5, 4, 12, tzinfo=UTC)) == seconds
+def test_how_long_headers_ask_to_wait() -> None:
+    now, cases = datetime(2026, 5, 4, 12, tzinfo=UTC), list[tuple[dict[str, str], float | None]]()
+    cases += [({}, None), ({"retry-after": "7"}, 7), ({"retry-after": "soon"}, None)]
+    cases += [({"retry-after": f"Mon, 04 May 2026 {at} GMT"}, wait) for at, wait in (("12:00:30", 30), ("11:00:00", 0))]
+    cases += [({"retry-after": "soon", "ratelimit-reset": "9"}, 9)]
+    assert [(headers, retry_after(429, headers, now=now)) for headers, _ in cases] == cases

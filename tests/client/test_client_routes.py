@@ -70,46 +70,48 @@ def test_every_operation_is_a_method_and_every_method_is_an_operation() -> None:
 
 
 def test_both_clients_have_the_same_methods() -> None:
-    blocking, awaited = Quillpost("nobody"), AsyncQuillpost("nobody")
-    assert {name: type(one) for name, one in vars(blocking).items() if isinstance(one, Resource)} == {
-        name: type(one) for name, one in vars(awaited).items() if isinstance(one, Resource)
-    }
-    assert {name for name in dir(blocking) if not name.startswith("_")} == {
-        name for name in dir(awaited) if not name.startswith("_")
-    }
-    blocking.close()
+    with Quillpost("nobody") as blocking:
+        found = [
+            (
+                {name: type(one) for name, one in vars(client).items() if isinstance(one, Resource)},
+                {name for name in dir(client) if not name.startswith("_")},
+            )
+            for client in (blocking, AsyncQuillpost("nobody"))
+        ]
+    assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_a_method_answers_with_the_type_that_the_api_describes(name: str) -> None:
-    method = METHODS[name]
-    [answer] = get_args(get_type_hints(method.declared)["return"])
-    for call in calls(method):
-        described = ROUTES[call].response_model
-        if isinstance(method, Listing):
-            assert get_type_hints(described)["data"] == list[answer]  # type: ignore[valid-type]
-        elif method.route.is_file:
-            assert (described, answer) == (None, bytes)
-        elif root := getattr(described, "model_fields", {}).get("root"):
-            assert get_args(root.annotation) == get_args(answer)
-        else:
-            assert answer in (described, *get_args(described))
+def test_a_method_answers_with_the_type_that_the_api_describes(subtests: pytest.Subtests) -> None:
+    for name, method in METHODS.items():
+        [answer] = get_args(get_type_hints(method.declared)["return"])
+        for call in calls(method):
+            with subtests.test(name, call=call):
+                described = ROUTES[call].response_model
+                if isinstance(method, Listing):
+                    assert get_type_hints(described)["data"] == list[answer]  # type: ignore[valid-type]
+                elif method.route.is_file:
+                    assert (described, answer) == (None, bytes)
+                elif root := getattr(described, "model_fields", {}).get("root"):
+                    assert get_args(root.annotation) == get_args(answer)
+                else:
+                    assert answer in (described, *get_args(described))
 
 
-@pytest.mark.parametrize("name", sorted(METHODS.keys() - OTHERWISE))
-def test_a_method_takes_the_fields_that_the_api_takes(name: str) -> None:
-    method = METHODS[name]
-    in_bodies, in_queries = set[str](), set[str]()
-    for call in calls(method):
-        operation = DESCRIPTION["paths"][ROUTES[call].path][call[0].lower()]
-        queries = [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
-        in_queries |= {query.partition("[")[0] for query in queries}
-        for media in operation.get("requestBody", {}).get("content", {}).values():
-            in_bodies |= {field for form in forms(media["schema"]) for field in form.get("properties", ())}
-    given = taken(method)
-    assert given <= in_bodies | in_queries
-    assert in_bodies - NOT_GIVEN <= given
-    assert in_queries - OTHER_NAMES <= given
+def test_a_method_takes_the_fields_that_the_api_takes(subtests: pytest.Subtests) -> None:
+    for name, method in METHODS.items():
+        in_bodies, in_queries = set[str](), set[str]()
+        for call in calls(method):
+            operation = DESCRIPTION["paths"][ROUTES[call].path][call[0].lower()]
+            queries = [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
+            in_queries |= {query.partition("[")[0] for query in queries}
+            for media in operation.get("requestBody", {}).get("content", {}).values():
+                in_bodies |= {field for form in forms(media["schema"]) for field in form.get("properties", ())}
+        if name not in OTHERWISE:
+            with subtests.test(name):
+                given = taken(method)
+                assert given <= in_bodies | in_queries
+                assert in_bodies - NOT_GIVEN <= given
+                assert in_queries - OTHER_NAMES <= given
 
 
 def taken(method: Method) -> set[str]:

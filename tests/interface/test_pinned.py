@@ -14,11 +14,6 @@ from quillpost.app.container import Container
 MOST_LINES = 40
 
 
-@pytest.fixture
-def service(container: Container, conninfo: str, app: FastAPI) -> Service:
-    return Service(container, conninfo, app)
-
-
 def test_no_route_is_served_twice(app: FastAPI) -> None:
     """A router that is taken in twice hides behind itself."""
     routes = Counter(
@@ -35,12 +30,14 @@ def test_every_pinned_file_is_collected_and_every_collector_has_one() -> None:
     assert sorted(path.name for path in PINNED.iterdir()) == sorted(COLLECTORS)
 
 
-@pytest.mark.parametrize("name", COLLECTORS)
-def test_what_is_seen_is_as_it_is_pinned(name: str, service: Service) -> None:
-    pinned = (PINNED / name).read_text("utf-8")
-    found = COLLECTORS[name](service)
-    if found != pinned:
-        pytest.fail(describe_changes(name, pinned, found), pytrace=False)
+def test_what_is_seen_is_as_it_is_pinned(
+    container: Container, conninfo: str, app: FastAPI, subtests: pytest.Subtests
+) -> None:
+    for name, collect in COLLECTORS.items():
+        pinned, found = (PINNED / name).read_text("utf-8"), collect(Service(container, conninfo, app))
+        with subtests.test(name):
+            if found != pinned:
+                pytest.fail(describe_changes(name, pinned, found), pytrace=False)
 
 
 def describe_changes(name: str, pinned: str, found: str) -> str:

@@ -89,9 +89,6 @@ def scripted_transport(*script: Answer) -> Answer:
     return lambda connection: (left.pop(0) if len(left) > 1 else left[0])(connection)
 
 
-def header(request: bytes, name: str) -> str | None:
-    for line in request.split(b"\r\n\r\n")[0].decode().split("\r\n")[1:]:
-        found, _, value = line.partition(": ")
-        if found.lower() == name.lower():
-            return value
-    return None
+def header(request: bytes, name: str) -> str:
+    lines = request.split(b"\r\n\r\n")[0].decode().split("\r\n")[1:]
+    return {found.lower(): value for found, _, value in (line.partition(": ") for line in lines)}[name.lower()]
