@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -31,10 +32,6 @@ EVENT = {
 
 def scans(data: bytes) -> list[Scan]:
     return [row for row in read_scans_from_bytes(data) if isinstance(row, Scan)]
-
-
-def bad(data: bytes) -> list[BadScanRow]:
-    return [row for row in read_scans_from_bytes(data) if isinstance(row, BadScanRow)]
 
 
 def as_json(value: Any) -> bytes:
@@ -68,71 +65,60 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_json_is_read(form: str) -> None:
-    found = list(read_scans_from_bytes(FORMS[form]))
-    assert [type(row) for row in found] == [Scan, Scan]
-    for row in found:
-        assert isinstance(row, Scan)
-        assert row[:3] == (CODE, "2a", NOON)
-        assert row.location == "AUSTIN P&DC, Austin, TX 78710"
-        assert json.loads(row.raw) == EVENT
+def test_every_form_of_json_is_read(subtests: pytest.Subtests) -> None:
+    for form, data in FORMS.items():
+        with subtests.test(form):
+            found = list(read_scans_from_bytes(data))
+            assert [type(row) for row in found] == [Scan, Scan]
+            for row in found:
+                assert isinstance(row, Scan)
+                assert row[:3] == (CODE, "2a", NOON)
+                assert row.location == "AUSTIN P&DC, Austin, TX 78710"
+                assert json.loads(row.raw) == EVENT
 
 
-COLUMNS: list[tuple[str, dict[str, Any]]] = [
-    ("lower case", {"imb": CODE, "scandatetime": "2026-05-04T12:00:00Z", "mailphase": "2a"}),
-    ("with underscores", {"IMB_TRACKING_CODE": CODE, "scan_date_time": "2026-05-04 12:00:00", "mail_phase": "2a"}),
-    ("with spaces", {"IMb Tracking Code": CODE, "SCAN DATETIME": "2026-05-04T12:00:00.000Z", "Mail Phase": "2a"}),
-    (
-        "both barcodes",
-        {"imb": CODE + "78701", "imbTrackingCode": CODE, "scanDatetime": "2026-05-04T12:00Z", "mailPhase": "2a"},
-    ),
-    (
-        "one of them blank",
-        {"imb": CODE + "787011234", "imbTrackingCode": " ", "scanDatetime": "20260504T120000Z", "mailPhase": "2a"},
-    ),
-    ("digits in groups", {"imb": "00 310 999999 000000017", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "2a"}),
-    ("a spreadsheet's quote", {"imb": f"'{CODE}", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "2a"}),
-    ("a number", {"imb": int("4" + CODE[1:]), "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "2a"}),
-    ("an offset", {"imb": CODE, "scanDatetime": "2026-05-04T07:00:00-05:00", "mailPhase": "2a"}),
-    ("an American time", {"imb": CODE, "scanDatetime": "05/04/2026 12:00:00", "mailPhase": "2a"}),
-    ("an American half day", {"imb": CODE, "scanDatetime": "5/4/2026 12:00 PM", "mailPhase": "2a"}),
-    ("an American zone", {"imb": CODE, "scanDatetime": "05/04/2026 08:00:00 EDT", "mailPhase": "2a"}),
-    ("its own day and time", {"imb": CODE, "scanDate": "05/04/2026", "scanTime": "12:00:00", "mailPhase": "2a"}),
-    ("an operation alone", {"imb": CODE, "scanDatetime": "2026-05-04T12:00:00Z", "scanEventCode": "893"}),
-    (
-        "much that means nothing",
-        {
-            "imb": CODE,
-            "scanDatetime": "2026-05-04T12:00:00Z",
-            "mailPhase": "2a",
-            "x": {"y": [1e999]},
-            "ü": "\u0000\ud800",
-        },
-    ),
-]
+USUAL = {"imb": CODE, "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "2a"}
+CODE_AND_PHASE = {"imb": CODE, "mailPhase": "2a"}
+COLUMNS: dict[str, dict[str, Any]] = {
+    "lower case": {"imb": CODE, "scandatetime": "2026-05-04T12:00:00Z", "mailphase": "2a"},
+    "with underscores": {"IMB_TRACKING_CODE": CODE, "scan_date_time": "2026-05-04 12:00:00", "mail_phase": "2a"},
+    "with spaces": {"IMb Tracking Code": CODE, "SCAN DATETIME": "2026-05-04T12:00:00.000Z", "Mail Phase": "2a"},
+    "both barcodes": USUAL | {"imb": CODE + "78701", "imbTrackingCode": CODE, "scanDatetime": "2026-05-04T12:00Z"},
+    "one of them blank": USUAL
+    | {"imb": CODE + "787011234", "imbTrackingCode": " ", "scanDatetime": "20260504T120000Z"},
+    "digits in groups": USUAL | {"imb": "00 310 999999 000000017"},
+    "a spreadsheet's quote": USUAL | {"imb": f"'{CODE}"},
+    "a number": USUAL | {"imb": int("4" + CODE[1:])},
+    "an offset": USUAL | {"scanDatetime": "2026-05-04T07:00:00-05:00"},
+    "an American time": USUAL | {"scanDatetime": "05/04/2026 12:00:00"},
+    "an American half day": USUAL | {"scanDatetime": "5/4/2026 12:00 PM"},
+    "an American zone": USUAL | {"scanDatetime": "05/04/2026 08:00:00 EDT"},
+    "its own day and time": CODE_AND_PHASE | {"scanDate": "05/04/2026", "scanTime": "12:00:00"},
+    "an operation alone": {"imb": CODE, "scanDatetime": "2026-05-04T12:00:00Z", "scanEventCode": "893"},
+    "much that means nothing": USUAL | {"x": {"y": [1e999]}, "ü": "\u0000\ud800"},
+}
 
 
-@pytest.mark.parametrize(("kind", "event"), COLUMNS, ids=[kind for kind, _ in COLUMNS])
-def test_columns_are_found_however_they_are_spelled(kind: str, event: dict[str, Any]) -> None:
-    [found] = scans(as_json(event).replace(b"Infinity", b"1e999"))
-    code = "4" + CODE[1:] if kind == "a number" else CODE
-    assert found[:3] == (code, "2a", NOON)
-    assert "\\u0000" not in found.raw
-    found.raw.encode()
+def test_columns_are_found_however_they_are_spelled(subtests: pytest.Subtests) -> None:
+    for kind, event in COLUMNS.items():
+        with subtests.test(kind):
+            [found] = scans(as_json(event).replace(b"Infinity", b"1e999"))
+            code = "4" + CODE[1:] if kind == "a number" else CODE
+            assert found[:3] == (code, "2a", NOON)
+            assert "\\u0000" not in found.raw
+            found.raw.encode()
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_lines_with_a_header_are_read(delimiter: str, mark: bytes) -> None:
-    out = io.StringIO()
+def test_lines_with_a_header_are_read(delimiter: str) -> None:
+    out, name = io.StringIO(), f'The "big{delimiter}one"\nin Austin'
     writer = csv.DictWriter(out, EVENT.keys(), delimiter=delimiter, quoting=csv.QUOTE_ALL)
     writer.writeheader()
-    writer.writerows([EVENT, EVENT | {"scanFacilityName": f'The "big{delimiter}one"\nin Austin'}])
-    first, second = scans(mark + out.getvalue().encode())
-    assert first[:3] == second[:3] == (CODE, "2a", NOON)
-    assert json.loads(first.raw) == EVENT
-    assert json.loads(second.raw)["scanFacilityName"] == f'The "big{delimiter}one"\nin Austin'
+    writer.writerows([EVENT, EVENT | {"scanFacilityName": name}])
+    for mark in (b"", b"\xef\xbb\xbf"):
+        first, second = scans(mark + out.getvalue().encode())
+        assert first[:3] == second[:3] == (CODE, "2a", NOON)
+        assert (json.loads(first.raw), json.loads(second.raw)["scanFacilityName"]) == (EVENT, name)
 
 
 def test_the_older_lines_without_a_header_are_read() -> None:
@@ -172,36 +158,26 @@ def test_rows_that_cannot_be_read_are_named_and_passed_over() -> None:
     }
 
 
-@pytest.mark.parametrize("broken", [b'{"imb": nonsense}', b"7", b"[]", b'{"imb": "12', b"{" * 100_000, b"null"])
-def test_json_that_breaks_off_in_one_row_goes_on_with_the_next(broken: bytes) -> None:
+def test_json_that_breaks_off_in_one_row_goes_on_with_the_next(subtests: pytest.Subtests) -> None:
     good = as_json(EVENT)
-    found = list(read_scans_from_bytes(b'{"events": [' + good + b"," + broken + b"," + good + b"," + good + b"]}"))
-    assert sum(isinstance(row, Scan) for row in found) >= 2
-    assert any(isinstance(row, BadScanRow) for row in found)
+    for broken in (b'{"imb": nonsense}', b"7", b"[]", b'{"imb": "12', b"{" * 100_000, b"null"):
+        with subtests.test(broken=broken[:20]):
+            rows = b",".join([good, broken, good, good])
+            found = list(read_scans_from_bytes(b'{"events": [' + rows + b"]}"))
+            assert sum(isinstance(row, Scan) for row in found) >= 2
+            assert any(isinstance(row, BadScanRow) for row in found)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b" \n ",
-        b"Dear carrier, thank you.",
-        b"name,address\nJane,12 Main St\n",
-        b"{}",
-        b'{"hello": "world"}',
-        b"[1, 2, 3]",
-        b'{"events": "none"}',
-        b'{"error": {"details": []}}',
-        b'{"a": {"b": {"events": [{}]}}}',
-        b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
-        b"\x1f\x8b\x08\x00damaged",
+def test_a_file_that_is_none_is_refused_with_a_sentence(subtests: pytest.Subtests) -> None:
+    files = [
+        b"", b" \n ", b"Dear carrier, thank you.", b"name,address\nJane,12 Main St\n", b"{}", b'{"hello": "world"}',
+        b"[1, 2, 3]", b'{"events": "none"}', b'{"error": {"details": []}}', b'{"a": {"b": {"events": [{}]}}}',
+        b"\x89PNG\r\n\x1a\n" + bytes(range(256)), b"\x1f\x8b\x08\x00damaged",
         gzip.compress(as_json([EVENT] * 100))[:-20],
-    ],
-)
-def test_a_file_that_is_none_is_refused_with_a_sentence(data: bytes) -> None:
-    with pytest.raises(InvalidScanFile) as refusal:
-        list(read_scans_from_bytes(data))
-    assert str(refusal.value).endswith(".")
+    ]  # fmt: skip
+    for data in files:
+        with subtests.test(data=data[:40]), pytest.raises(InvalidScanFile, match=r"\.$"):
+            list(read_scans_from_bytes(data))
 
 
 def test_what_follows_and_is_no_json_is_named() -> None:
@@ -221,63 +197,45 @@ def test_an_array_in_an_object_may_be_long() -> None:
     assert [type(row) for row in read_scans_from_bytes(data)] == [Scan] * 3_000
 
 
-@pytest.mark.parametrize("extra", [{"flags": []}, {"parts": [{"a": 1}]}, {"of": {"events": [{}]}}])
-def test_a_row_with_an_array_in_it_is_a_row(extra: dict[str, Any]) -> None:
-    assert [type(row) for row in read_scans_from_bytes(as_json(EVENT | extra) * 2)] == [Scan, Scan]
+def test_a_row_with_an_array_in_it_is_a_row() -> None:
+    rows: list[dict[str, Any]] = [{"flags": []}, {"parts": [{"a": 1}]}, {"of": {"events": [{}]}}]
+    for extra in rows:
+        assert [type(row) for row in read_scans_from_bytes(as_json(EVENT | extra) * 2)] == [Scan, Scan], extra
 
 
-ROUTING = ["", "78701", "787011234", "78701123499"]
-
-
-@pytest.mark.parametrize("routing", ROUTING)
-@pytest.mark.parametrize("kind", ["270", "271", "310", "311", "040"])
-def test_a_barcode_that_lost_its_zeros_as_a_number_has_them_again(kind: str, routing: str) -> None:
-    code = f"00{kind}{CODE[5:]}"
-    number = int(code + routing)
-    assert len(str(number)) < len(code + routing)
+def test_a_barcode_that_lost_its_zeros_as_a_number_has_them_again() -> None:
     moment = "2026-05-04T12:00:00Z"
-    [parsed] = scans(as_json({"imb": number, "scanDatetime": moment, "mailPhase": "2a"}))
-    [listed] = scans(f"imb,scanDatetime,mailPhase\n{number},{moment},2a\n".encode())
-    assert parsed.tracking == listed.tracking == code
-
-
-@pytest.mark.parametrize(
-    ("digits", "code"),
-    [
-        ("0" + "1" * 28, "0" + "1" * 19),  # whole: a number does not begin with a zero
-        ("00310" + "9" * 24, "00310" + "9" * 15),
-        ("4" * 29, "4" * 20),
-        ("4" * 18, "00" + "4" * 18),
-        ("4" * 23, "00" + "4" * 18),
-        ("4" * 27, "00" + "4" * 18),
-        ("4" * 28, "0" + "4" * 19),
-        ("4" * 30, "0" + "4" * 19),
-    ],
-)
-def test_missing_zeros_are_found_by_the_length(digits: str, code: str) -> None:
-    assert parse_barcode(digits) == code
-
-
-@pytest.mark.parametrize("digits", ["4" * 16, "4" * 17, "4" * 22, "4" * 26, "0" * 19, "0" * 18, "4" * 32])
-def test_digits_that_no_zeros_make_a_barcode_are_refused(digits: str) -> None:
-    with pytest.raises(UnreadableScan):
-        parse_barcode(digits)
-
-
-def test_the_older_lines_are_read_when_a_spreadsheet_took_the_zeros() -> None:
+    for kind in ("270", "271", "310", "311", "040"):
+        for routing in ("", "78701", "787011234", "78701123499"):
+            code = f"00{kind}{CODE[5:]}"
+            number = int(code + routing)
+            assert len(str(number)) < len(code + routing)
+            [parsed] = scans(as_json({"imb": number, "scanDatetime": moment, "mailPhase": "2a"}))
+            [listed] = scans(f"imb,scanDatetime,mailPhase\n{number},{moment},2a\n".encode())
+            assert parsed.tracking == listed.tracking == code
     [found] = scans(f"78710,896,05/04/2026 12:00:00,787011234,{int(CODE)}\n".encode())
     assert found[:3] == (CODE, "3a", NOON)
 
 
-@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
-@pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
-@pytest.mark.parametrize("piece", [1, 7, 500])
-def test_lines_end_at_ends_of_lines_alone(odd: str, end: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = f"{CODE},2026-05-04T12:00:00Z,2a,North{odd}gate"
-    monkeypatch.setattr(source, "CHUNK_BYTES", piece)
-    found = list(read_scans_from_bytes(end.join(["imb,scanDatetime,mailPhase,city", row, row]).encode()))
-    assert [type(each) for each in found] == [Scan, Scan]
-    assert [json.loads(each.raw)["city"] for each in found if isinstance(each, Scan)] == [f"North{odd}gate"] * 2
+def test_missing_zeros_are_found_by_the_length() -> None:
+    whole = {"0" + "1" * 28: "0" + "1" * 19}  # a number does not begin with a zero
+    whole |= {"00310" + "9" * 24: "00310" + "9" * 15, "4" * 29: "4" * 20}
+    short = {"4" * length: "00" + "4" * 18 for length in (18, 23, 27)}
+    short |= {"4" * length: "0" + "4" * 19 for length in (28, 30)}
+    for digits, code in (whole | short).items():
+        assert parse_barcode(digits) == code
+    for digits in ("4" * 16, "4" * 17, "4" * 22, "4" * 26, "0" * 19, "0" * 18, "4" * 32):
+        with pytest.raises(UnreadableScan):
+            parse_barcode(digits)
+
+
+def test_lines_end_at_ends_of_lines_alone(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
+    for odd, end, piece in product("\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", ("\r\n", "\n", "\r"), (1, 7, 500)):
+        with subtests.test(odd=odd, end=end, piece=piece):
+            row = f"{CODE},2026-05-04T12:00:00Z,2a,North{odd}gate"
+            monkeypatch.setattr(source, "CHUNK_BYTES", piece)
+            first, second = scans(end.join(["imb,scanDatetime,mailPhase,city", row, row]).encode())
+            assert json.loads(first.raw)["city"] == json.loads(second.raw)["city"] == f"North{odd}gate"
 
 
 def test_a_file_that_unfolds_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from quillpost.fulfillment.ports import CarrierDown, CarrierReport, RefusedScanF
 from quillpost.fulfillment.tracking import queries as tracking_queries
 from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking.rules import PHASES, Scan
+from quillpost.orders.models import Order
 from quillpost.orders.rules import NEXT_STATUSES, ItemStatus
 from support.carrier_scans import (
     JOURNEY,
@@ -30,16 +30,13 @@ from support.carrier_scans import (
     statuses,
     tracking_codes,
 )
-from support.orders import fact_rows, open_account
+from support.orders import fact_rows
+from support.production import with_environment
+from support.rows import scalar
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
 STATUSES = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
-
-
-@pytest.fixture
-def owner(container: Container) -> Caller:
-    return open_account(container)
 
 
 class Killed(BaseException):
@@ -47,9 +44,9 @@ class Killed(BaseException):
 
 
 class Feed:
-    """A carrier that has the files it was given."""
+    """A carrier that has the files it was given; it raises those that are errors."""
 
-    def __init__(self, files: dict[str, bytes], *, more: bool = False) -> None:
+    def __init__(self, files: dict[str, bytes | Exception], *, more: bool = False) -> None:
         self.files, self._more = files, more
         self.settled: list[str] = []
         self.refused: dict[str, str] = {}
@@ -58,9 +55,10 @@ class Feed:
         return CarrierReport(list(self.files), expects_more=self._more)
 
     def fetch(self, name: str) -> bytes:
-        if not self.files[name]:
-            raise FileMissing(name)
-        return self.files[name]
+        file = self.files[name]
+        if isinstance(file, Exception):
+            raise file
+        return file
 
     def settle(self, name: str) -> None:
         self.settled.append(name)
@@ -74,44 +72,40 @@ class Feed:
 
 def poll(container: Container, feed: Feed) -> None:
     """Once the journey of what was mailed is over."""
-    now = container.clock() + timedelta(days=len(JOURNEY))
-    tracking_service.poll_carriers(
-        container.db, {"test": replace(container.environments["test"], carrier=feed)}, now=now
-    )
+    environments = {"test": with_environment(container, carrier=feed).environments["test"]}
+    later = container.clock() + timedelta(days=len(JOURNEY))
+    tracking_service.poll_carriers(container.db, environments, now=later)
 
 
 def in_a_file(scans: Sequence[Scan]) -> bytes:
     return json.dumps([json.loads(each.raw) for each in scans]).encode()
 
 
+@pytest.fixture
+def order(container: Container, caller: Caller) -> Order:
+    return mailed_order(container, caller)
+
+
+@pytest.fixture
+def journey(container: Container, order: Order) -> list[Scan]:
+    return scan_journey(container, *tracking_codes(container, order))
+
+
 @pytest.mark.parametrize("more", [True, False])
-def test_a_poll_comes_back_while_pieces_are_on_their_way(container: Container, owner: Caller, more: bool) -> None:
-    order = mailed_order(container, owner)
-    feed = Feed({"page 7": in_a_file(scan_journey(container, *tracking_codes(container, order))[:2])}, more=more)
+def test_a_poll_comes_back_while_pieces_are_on_their_way(
+    container: Container, order: Order, journey: list[Scan], more: bool
+) -> None:
+    feed = Feed({"page 7": in_a_file(journey[:2])}, more=more)
     poll(container, feed)
     assert feed.settled == ["page 7"]
     assert statuses(container, order) == ["In Local Area"]
-    with container.db.system_transaction() as tx:
-        polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll_carriers'")
-        assert tx.execute(polls).scalar_one() == more
+    polls = "select count(*) from procrastinate_jobs where task_name = 'tracking.poll_carriers'"
+    assert scalar(container, polls) == more
 
 
-def test_a_file_that_is_none_is_set_aside_and_the_others_are_read(container: Container, owner: Caller) -> None:
-    order = mailed_order(container, owner)
-    good = in_a_file(scan_journey(container, *tracking_codes(container, order)))
-    feed = Feed({"letter.txt": b"Dear carrier, ...", "gone": b"", "scans.json": good})
-    poll(container, feed)
-    assert feed.settled == ["scans.json"]
-    assert feed.refused.keys() == {"letter.txt"}
-    assert feed.refused["letter.txt"].startswith("This is no file of scans")
-    assert statuses(container, order) == ["Delivered"]
-
-
-def test_a_file_that_the_database_refuses_keeps_nobody_from_the_others(
-    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
+def test_files_and_rows_that_cannot_be_read_keep_nobody_from_the_others(
+    container: Container, order: Order, journey: list[Scan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = mailed_order(container, owner)
-    good = in_a_file(scan_journey(container, *tracking_codes(container, order)))
     line = tracking_queries._copy_row
 
     def odd(row: tuple[bytes, Scan]) -> str:
@@ -119,48 +113,27 @@ def test_a_file_that_the_database_refuses_keeps_nobody_from_the_others(
 
     monkeypatch.setattr(tracking_queries, "_copy_row", odd)
     bad = {"imb": "00310555555000000001", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "99z"}
-    feed = Feed({"a.json": json.dumps([bad]).encode(), "b.json": good})
+    good = [json.loads(each.raw) for each in journey]
+    feed = Feed(
+        {
+            "a letter": b"Dear carrier, ...",
+            "gone": FileMissing("gone"),
+            "odd": json.dumps([bad]).encode(),
+            "secret": ScanFileForbidden("It cannot be read: Permission denied."),
+            "scans": json.dumps([{"imb": "12"}, *good]).encode(),
+        }
+    )
     poll(container, feed)
-    assert (feed.settled, list(feed.refused)) == (["b.json"], ["a.json"])
-    assert feed.refused["a.json"].startswith("The database does not take this file: invalid input syntax")
-    assert statuses(container, order) == ["Delivered"]
-
-
-def test_a_file_that_may_not_be_read_keeps_nobody_from_the_others(
-    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    order = mailed_order(container, owner)
-    feed = Feed({"a.json": b"[]", "b.json": in_a_file(scan_journey(container, *tracking_codes(container, order)))})
-    fetch = feed.fetch
-
-    def fetch_or_refuse(name: str) -> bytes:
-        if name == "a.json":
-            raise ScanFileForbidden("a.json cannot be read: Permission denied.")
-        return fetch(name)
-
-    monkeypatch.setattr(feed, "fetch", fetch_or_refuse)
-    poll(container, feed)
-    assert (feed.settled, feed.refused) == (["b.json"], {})
-    assert statuses(container, order) == ["Delivered"]
-
-
-def test_rows_that_cannot_be_read_keep_nobody_from_the_rest(container: Container, owner: Caller) -> None:
-    order = mailed_order(container, owner)
-    events = [
-        {"imb": "12"},
-        *(json.loads(each.raw) for each in scan_journey(container, *tracking_codes(container, order))),
-    ]
-    feed = Feed({"scans.json": json.dumps(events).encode()})
-    poll(container, feed)
-    assert (feed.settled, feed.refused) == (["scans.json"], {})
+    assert (feed.settled, list(feed.refused)) == (["scans"], ["a letter", "odd"])
+    assert feed.refused["a letter"].startswith("This is no file of scans")
+    assert feed.refused["odd"].startswith("The database does not take this file: invalid input syntax")
     assert statuses(container, order) == ["Delivered"]
 
 
 def test_a_file_that_was_stored_and_not_settled_changes_nothing_the_next_time(
-    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
+    container: Container, order: Order, journey: list[Scan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = mailed_order(container, owner)
-    feed = Feed({"scans.json": in_a_file(scan_journey(container, *tracking_codes(container, order)))})
+    feed = Feed({"scans.json": in_a_file(journey)})
 
     def die(name: str) -> None:
         raise Killed
@@ -176,19 +149,16 @@ def test_a_file_that_was_stored_and_not_settled_changes_nothing_the_next_time(
 
 
 def test_a_feed_that_is_down_does_not_stop_the_other_environment(
-    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
+    container: Container, order: Order, journey: list[Scan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = mailed_order(container, owner)
-    good, down = Feed({"scans.json": in_a_file(scan_journey(container, *tracking_codes(container, order)))}), Feed({})
+    good, down = Feed({"scans.json": in_a_file(journey)}), Feed({})
 
     def fail(*, now: datetime) -> CarrierReport:
         raise CarrierDown("The folder is not there.")
 
     monkeypatch.setattr(down, "poll", fail)
-    environments = {
-        "live": replace(container.environments["live"], carrier=down),
-        "test": replace(container.environments["test"], carrier=good),
-    }
+    feeds = {"live": down, "test": good}
+    environments = {mode: replace(container.environments[mode], carrier=feed) for mode, feed in feeds.items()}
     tracking_service.poll_carriers(container.db, environments, now=container.clock() + timedelta(days=len(JOURNEY)))
     assert statuses(container, order) == ["Delivered"]
 
@@ -221,7 +191,7 @@ def expected(seen: Sightings) -> str:
 
 
 @given(report=reports())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(report=([("2", 1), ("pars", 2), ("1", 3)], [("1", 3), ("2", 1), ("pars", 2)], [1]))
 @example(report=([("3a", 1), ("pars", 2), ("1", 3)], [("3a", 1), ("1", 3), ("pars", 2)], [1]))
 @example(report=([("1", 1), ("pars", 2), ("2", 3)], [("2", 3), ("pars", 2), ("1", 1)], [1]))
@@ -229,10 +199,10 @@ def expected(seen: Sightings) -> str:
 @example(report=([("1", 1), ("1", 106), ("pars", 3)], [("1", 1), ("1", 106), ("pars", 3), ("1", 106)], [1, 1]))
 @example(report=([("pars", 1), ("1", 2), ("pars", 3)], [("pars", 3), ("1", 2), ("pars", 1)], [1]))
 def test_a_piece_comes_to_stand_where_its_scans_lead_in_their_order(
-    container: Container, owner: Caller, report: tuple[Sightings, Sightings, list[int]]
+    container: Container, caller: Caller, report: tuple[Sightings, Sightings, list[int]]
 ) -> None:
     seen, shuffled, portions = report
-    order = mailed_order(container, owner)
+    order = mailed_order(container, caller)
     [tracking] = tracking_codes(container, order)
     start = container.clock()
     scans = [scan(tracking, phase, start + timedelta(hours=hour)) for phase, hour in shuffled]
@@ -249,42 +219,35 @@ def test_a_piece_comes_to_stand_where_its_scans_lead_in_their_order(
 @given(report=reports())
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_events_of_a_piece_scanned_in_order_are_dated_in_order(
-    container: Container, owner: Caller, report: tuple[Sightings, Sightings, list[int]]
+    container: Container, caller: Caller, report: tuple[Sightings, Sightings, list[int]]
 ) -> None:
     seen, _, portions = report
-    order = mailed_order(container, owner)
+    order = mailed_order(container, caller)
     [tracking] = tracking_codes(container, order)
     ordered = sorted(seen, key=lambda each: each[1])
     scans = [scan(tracking, phase, container.clock() + timedelta(hours=hour)) for phase, hour in ordered]
     for size in [*portions, len(scans)]:
         ingest(container, *scans[:size])
         scans = scans[size:]
-    with container.db.system_transaction() as tx:
-        moments = [fact.seen_at for fact in fact_rows(tx, order) if fact.seen_at is not None]
+    moments = [fact.seen_at for fact in fact_rows(container, order) if fact.seen_at is not None]
     assert moments == sorted(moments)
     assert statuses(container, order) == [expected(seen)]
 
 
-def test_a_late_word_of_a_turn_changes_nothing_where_the_piece_has_gone_on(container: Container, owner: Caller) -> None:
-    order = mailed_order(container, owner)
+def test_a_late_word_of_a_turn_changes_nothing_where_the_piece_has_gone_on(container: Container, order: Order) -> None:
     [tracking] = tracking_codes(container, order)
-    first, turn, second = (container.clock() + timedelta(days=day) for day in (1, 2, 3))
+    first, turn, second, last = (container.clock() + timedelta(days=day) for day in (1, 2, 3, 4))
     ingest(container, scan(tracking, "1", first), scan(tracking, "2", second))
     ingest(container, scan(tracking, "pars", turn))
-    assert item_statuses_recorded(container, order) == ["Processing", "Printed", "In Transit", "In Local Area"]
-    ingest(container, scan(tracking, "3a", second + timedelta(days=1)))
+    assert item_statuses_recorded(container, order) == STATUSES[:4]
+    ingest(container, scan(tracking, "3a", last))
     assert statuses(container, order) == ["Processed for Delivery"]
 
 
-def test_a_rerouting_and_the_scans_after_it_in_one_report_are_all_recorded(container: Container, owner: Caller) -> None:
-    order = mailed_order(container, owner)
+def test_a_rerouting_and_the_scans_after_it_in_one_report_are_all_recorded(container: Container, order: Order) -> None:
     [tracking] = tracking_codes(container, order)
-    phases = ("1", "pars", "1", "2", "pars", "3a", "4c")
-    scans = [
-        scan(tracking, phase, container.clock() + timedelta(days=day)) for day, phase in enumerate(phases, start=1)
-    ]
-    ingest(container, *scans)
+    phases = enumerate(("1", "pars", "1", "2", "pars", "3a", "4c"), start=1)
+    ingest(container, *(scan(tracking, phase, container.clock() + timedelta(days=day)) for day, phase in phases))
     assert item_statuses_recorded(container, order)[2:] == [
-        *("In Transit", "Re-routed", "In Transit", "In Local Area"),
-        *("Re-routed", "Processed for Delivery", "Delivered"),
-    ]
+        "In Transit", "Re-routed", "In Transit", "In Local Area", "Re-routed", "Processed for Delivery", "Delivered",
+    ]  # fmt: skip

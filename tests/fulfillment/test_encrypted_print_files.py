@@ -1,11 +1,9 @@
 """The print file of gift cards: sealed in the store, in clear for its printer, and for operators, noted."""
 
-import json
 import re
 import stat
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -14,7 +12,6 @@ from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
 from quillpost.core.database.tables.fulfillment import batch_files, batches
-from quillpost.core.database.tables.orders import giftcard_stock
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.core.ports import FileMissing
@@ -29,20 +26,24 @@ from quillpost.fulfillment.batches.files import (
 )
 from quillpost.fulfillment.ports import PartnerDown, PrintJob
 from quillpost.integrations.printing.http import HttpPartner
-from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.ports import CardSecret
+from quillpost.integrations.storage.objects import build_folder_store
 from quillpost.orders.rules import ItemStatus
 from quillpost.privacy import tasks as privacy_tasks
 from quillpost.privacy.erasure import service as erasure_service
-from support.factories import Account, Build, Clock, make_account, make_operator, people, run_jobs_for
+from quillpost.rendering.layout.templates import load_shipped_products
+from quillpost.web.application import create_app
+from support.factories import GIFT, Account, Build, Clock, make_account, make_operator, people, run_jobs_for
 from support.giftcard_orders import issue_order_cards, move_items
+from support.giftcard_production import load_stock
 from support.print_partners import job, now, printer_of
 from support.print_room import HOME
 from support.print_server import SECRET
-from support.production import LIVE_SETTINGS, files_of
+from support.production import LIVE_SETTINGS, files_of, only_batch
+from support.rows import execute, scalar, scalars
 from support.test_client import TestClient
 
-GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": 2_500}
+SENT = GIFT | HOME
+KEYS = {"1": b"1" * 32, "2": b"2" * 32}
 
 
 @pytest.fixture
@@ -58,11 +59,10 @@ def operator(container: Container, http: TestClient) -> Account:
 @pytest.fixture
 def batch(owner: Account, container: Container, clock: Clock) -> int:
     """Two gift cards in testing mode, with the printer."""
-    sent = owner.send("giftcard", recipients=people(2), **GIFT | HOME)
+    sent = owner.send("giftcard", recipients=people(2), **SENT)
     assert sent.status_code == 200, sent.text
     run_jobs_for(container, clock, seconds=4)
-    with container.db.system_transaction() as tx:
-        [found] = tx.execute(sa.select(batches)).all()
+    found = only_batch(container)
     assert found.status == "handed", found
     return int(found.id)
 
@@ -72,61 +72,43 @@ def kept(container: Container) -> BatchFileStorage:
 
 
 def claims_left(container: Container) -> list[bool]:
-    with container.db.system_transaction() as tx:
-        rows = tx.execute(sa.text("select claim_sealed is not null from giftcards order by item_id"))
-        return list(rows.scalars())
-
-
-def load_stock(container: Container, how_many: int) -> None:
-    """Cards that an operator has bought."""
-    with container.db.system_transaction() as tx:
-        for number in range(1, how_many + 1):
-            row = {"mode": "live", "brand": GIFT["giftcard_brand"], "cents": GIFT["giftcard_amount"]}
-            made = sa.insert(giftcard_stock).values(
-                **row, card_sealed=b"", source="cards.csv", loaded_at=container.clock()
-            )
-            row_id = tx.execute(made.returning(giftcard_stock.c.id)).scalar_one()
-            sealed = issuance.encrypt_card(
-                container.encryptor, issuance.stock_context(row_id), CardSecret(code=f"LIVE-{number:04}")
-            )
-            own = giftcard_stock.c.id == row_id
-            tx.execute(sa.update(giftcard_stock).where(own).values(card_sealed=sealed))
+    return scalars(container, "select claim_sealed is not null from giftcards order by item_id")
 
 
 def mail(container: Container, batch_id: int) -> None:
-    with container.db.system_transaction() as tx:
-        of_batch = sa.update(batches).where(batches.c.id == batch_id)
-        tx.execute(of_batch.values(status="mailed", mailed_at=container.clock()))
+    mailed = sa.update(batches).where(batches.c.id == batch_id).values(status="mailed", mailed_at=container.clock())
+    execute(container, mailed)
 
 
-def test_the_sheets_of_a_gift_card_are_secret_and_nothing_else(container: Container) -> None:
+def test_the_sheets_of_a_gift_card_are_secret_and_nothing_else() -> None:
     names = ["print.pdf", "envelopes.pdf", "manifest.csv", "manifest.json", "statement.json"]
-    secret = {name: find_secret_names(names, piece) for name, piece in container.renderer.products.items()}
-    assert {name for name, found in secret.items() if found} == {"giftcard"}
-    assert secret["giftcard"] == {"print.pdf"}
+    pieces = load_shipped_products(None)
+    secret = {name: find_secret_names(names, piece) for name, piece in pieces.items()}
+    assert {name: found for name, found in secret.items() if found} == {"giftcard": {"print.pdf"}}
 
 
 class TestSeal:
+    """Without a service: keys and a folder."""
+
     @pytest.fixture
-    def files(self, container: Container) -> BatchFileStorage:
-        return kept(container)
+    def files(self, tmp_path: Path) -> BatchFileStorage:
+        return BatchFileStorage(build_folder_store(tmp_path), Encryptor(KEYS, "1"))
 
-    @pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1])
-    def test_what_is_sealed_opens_to_the_same_bytes(self, files: BatchFileStorage, size: int) -> None:
-        data = b"x" * size
+    def put(self, files: BatchFileStorage, data: bytes = b"secret") -> None:
         files.put_files(7, {"print.pdf": data}, secret_names={"print.pdf"})
-        assert files.read_file(7, "print.pdf", is_secret=True) == data
-        assert b"xxxx" not in files.store.get(batch_file_key(7, "print.pdf"))
 
-    def test_it_opens_nowhere_else(self, files: BatchFileStorage) -> None:
-        files.put_files(7, {"print.pdf": b"secret"}, secret_names={"print.pdf"})
+    def test_what_is_sealed_opens_to_the_same_bytes_and_nowhere_else(self, files: BatchFileStorage) -> None:
+        for size in (0, 1, CHUNK_BYTES, CHUNK_BYTES + 1):
+            self.put(files, b"x" * size)
+            assert files.read_file(7, "print.pdf", is_secret=True) == b"x" * size
+            assert b"xxxx" not in files.store.get(batch_file_key(7, "print.pdf"))
         files.store.put(batch_file_key(8, "print.pdf"), files.store.get(batch_file_key(7, "print.pdf")))
         with pytest.raises(DecryptionFailed):
             files.read_file(8, "print.pdf", is_secret=True)
 
     def test_no_piece_can_be_left_out_or_moved(self, files: BatchFileStorage) -> None:
         place = batch_file_key(7, "print.pdf")
-        files.put_files(7, {"print.pdf": b"a" * CHUNK_BYTES + b"b" * CHUNK_BYTES}, secret_names={"print.pdf"})
+        self.put(files, b"a" * CHUNK_BYTES + b"b" * CHUNK_BYTES)
         whole = files.store.get(place)
         length = 4 + int.from_bytes(whole[:4])
         first, second, end = whole[:length], whole[length : 2 * length], whole[2 * length :]
@@ -137,11 +119,9 @@ class TestSeal:
                 files.read_file(7, "print.pdf", is_secret=True)
 
     def test_a_file_is_reencrypted_with_the_current_key(self, files: BatchFileStorage) -> None:
-        files.put_files(7, {"print.pdf": b"secret"}, secret_names={"print.pdf"})
+        self.put(files)
         before = files.read_header(7, "print.pdf")
-        keys = {"1": b"1" * 32, "2": b"2" * 32}
-        old, both, new = Encryptor(keys, "1"), Encryptor(keys, "2"), Encryptor({"2": keys["2"]}, "2")
-        BatchFileStorage(files.store, old).put_files(7, {"print.pdf": b"secret"}, secret_names={"print.pdf"})
+        both, new = Encryptor(KEYS, "2"), Encryptor({"2": KEYS["2"]}, "2")
         BatchFileStorage(files.store, both).reencrypt(7, "print.pdf")
         assert BatchFileStorage(files.store, new).read_file(7, "print.pdf", is_secret=True) == b"secret"
         assert files.read_header(7, "print.pdf") != before
@@ -150,8 +130,9 @@ class TestSeal:
 
 
 def test_a_gift_card_s_print_file_lies_sealed_in_the_store(container: Container, batch: int) -> None:
-    stored = files_of(container, batch)
-    starts = {key.rpartition("/")[2]: data[:5] for key, data in stored.items()}
+    """One that is lost or damaged is made again."""
+    key = batch_file_key(batch, "print.pdf")
+    starts = {key.rpartition("/")[2]: data[:5] for key, data in files_of(container, batch).items()}
     assert starts.pop("print.pdf") != b"%PDF-"
     assert starts["envelopes.pdf"] == b"%PDF-"
     with container.db.system_transaction() as tx:
@@ -160,206 +141,186 @@ def test_a_gift_card_s_print_file_lies_sealed_in_the_store(container: Container,
     plain = {name: kept(container).read_file(batch, name, is_secret=name == "print.pdf") for name in known}
     fulfillment_queries.require_same_files(plain, known)
     assert plain["print.pdf"].startswith(b"%PDF-")
-
-
-def test_a_sealed_file_that_is_lost_or_damaged_is_made_again(container: Container, batch: int) -> None:
-    before = kept(container).read_file(batch, "print.pdf", is_secret=True)
     for damage in (None, b"", b"%PDF-1.7"):
-        container.storage.store.delete(batch_file_key(batch, "print.pdf"))
+        container.storage.store.delete(key)
         if damage is not None:
-            container.storage.store.put(batch_file_key(batch, "print.pdf"), damage)
+            container.storage.store.put(key, damage)
         batch_tasks.remake_files(container.production, batch)
-        assert kept(container).read_file(batch, "print.pdf", is_secret=True) == before
+        assert kept(container).read_file(batch, "print.pdf", is_secret=True) == plain["print.pdf"]
 
 
 def test_a_printer_in_our_own_store_has_a_note_in_its_place(container: Container, batch: int) -> None:
-    folder = f"print-jobs/test/batch-{batch:06d}/"
-    job_files = {key.removeprefix(folder) for key in container.storage.store.keys(folder)}
+    folder, store = f"print-jobs/test/batch-{batch:06d}/", container.storage.store
+    job_files = {key.removeprefix(folder) for key in store.keys(folder)}
     assert "print.pdf" not in job_files
     assert job_files >= {"envelopes.pdf", "manifest.json", "ticket.json", "secret-files.txt"}
-    note = container.storage.store.get(f"{folder}secret-files.txt").decode()
+    note = store.get(f"{folder}secret-files.txt").decode()
     assert f"quillpost print download batch-{batch:06d} --to FOLDER" in note
-    ticket = json.loads(container.storage.store.get(f"{folder}ticket.json"))
-    assert "print.pdf" in json.dumps(ticket)
+    assert "print.pdf" in store.get(f"{folder}ticket.json").decode()
+
+
+def secret_job() -> PrintJob:
+    whole = job()
+    return PrintJob(whole.reference, whole.files, whole.ticket, {"print.pdf"})
 
 
 @pytest.mark.parametrize("kind", ["local", "http"])
 def test_a_print_partner_has_it_in_clear(kind: str, tmp_path: Path) -> None:
     with printer_of(kind, tmp_path) as printer:
-        whole = job()
-        secret = PrintJob(whole.reference, whole.files, whole.ticket, {"print.pdf"})
-        printer.partner.submit(secret, now=now())
-        assert printer.files(whole.reference)["print.pdf"] == whole.files["print.pdf"]
+        printer.partner.submit(secret_job(), now=now())
+        assert printer.files(job().reference)["print.pdf"] == job().files["print.pdf"]
 
 
 def test_it_does_not_cross_a_network_in_clear() -> None:
-    whole = job()
-    secret = PrintJob(whole.reference, whole.files, whole.ticket, {"print.pdf"})
     with pytest.raises(PartnerDown, match="over https alone"):
-        HttpPartner("http://printer.example", secrets=[SECRET]).submit(secret, now=now())
+        HttpPartner("http://printer.example", secrets=[SECRET]).submit(secret_job(), now=now())
 
 
 def test_in_a_folder_it_is_for_its_printer_alone(tmp_path: Path) -> None:
     """Also before it has its name: an attempt that dies leaves it there."""
-    whole = job()
-    secret = PrintJob(whole.reference, whole.files, whole.ticket, {"print.pdf"})
     with printer_of("local", tmp_path) as printer:
-        printer.partner.submit(secret, now=now())
+        printer.partner.submit(secret_job(), now=now())
         printer.partner.submit(job("batch-000008"), now=now())
-        modes = {
-            str(file.relative_to(tmp_path)): stat.S_IMODE(file.stat().st_mode)
-            for file in tmp_path.rglob("*")
-            if file.name in ("print.pdf", "batch-000007", "batch-000008")
-        }
-    [(_, folder), (_, file), (_, plain_folder), (_, plain_file)] = sorted(modes.items())
-    assert (folder, file) == (0o750, 0o640)
-    assert (plain_folder & 0o005, plain_file & 0o004) == (0o005, 0o004)
+    found = {file.name: file for file in tmp_path.rglob("batch-00000?")}
+    modes = [stat.S_IMODE(found[name].stat().st_mode) for name in ("batch-000007", "batch-000008")]
+    files = [stat.S_IMODE((folder / "print.pdf").stat().st_mode) for _, folder in sorted(found.items())]
+    assert (modes[0], files[0]) == (0o750, 0o640)
+    assert (modes[1] & 0o005, files[1] & 0o004) == (0o005, 0o004)
 
 
-class TestLive:
-    @pytest.fixture
-    def container(self, build: Build, tmp_path: Path) -> Container:
-        (tmp_path / "hot").mkdir()
-        return build(**LIVE_SETTINGS | {"print_partner": f"file://{tmp_path}/hot"}, review_seconds=1)
-
-    def test_live_gift_cards_reach_their_partner_in_clear(
-        self, container: Container, http: TestClient, clock: Clock, tmp_path: Path
-    ) -> None:
-        """Whoever prints them needs the claims; our own store has them sealed all the same."""
-        load_stock(container, 1)
+def test_live_gift_cards_reach_their_partner_in_clear(build: Build, clock: Clock, tmp_path: Path) -> None:
+    """Whoever prints them needs the claims; our own store has them sealed all the same."""
+    (tmp_path / "hot").mkdir()
+    container = build(**LIVE_SETTINGS | {"print_partner": f"file://{tmp_path}/hot"}, review_seconds=1)
+    load_stock(container, 1, mode="live")
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
         sender = make_account(container, http, "sender@example.com", mode="live")
-        sent = sender.send("giftcard", **GIFT | HOME)
+        sent = sender.send("giftcard", **SENT)
         assert sent.status_code == 200, sent.text
-        run_jobs_for(container, clock, seconds=4)
-        printed = (tmp_path / "hot/batch-000001/print.pdf").read_bytes()
-        assert printed.startswith(b"%PDF-")
-        assert printed == kept(container).read_file(1, "print.pdf", is_secret=True)
-        assert printed != files_of(container, 1)[batch_file_key(1, "print.pdf")]
+    run_jobs_for(container, clock, seconds=4)
+    printed = (tmp_path / "hot/batch-000001/print.pdf").read_bytes()
+    assert printed.startswith(b"%PDF-")
+    assert printed == kept(container).read_file(1, "print.pdf", is_secret=True)
+    assert printed != files_of(container, 1)[batch_file_key(1, "print.pdf")]
 
 
-class TestDownloads:
-    def link(self, operator: Account, batch: int, name: str) -> dict[str, Any]:
-        found: list[dict[str, Any]] = operator.get(f"/print/batches/{batch}").json()["files"]
-        return next(file for file in found if file["name"] == name)
-
-    def test_a_call_leads_to_it_and_no_link_does(self, operator: Account, container: Container, batch: int) -> None:
-        secret, other = (self.link(operator, batch, name) for name in ("print.pdf", "manifest.csv"))
-        assert (secret["secret"], other["secret"]) == (True, False)
-        assert secret["url"].endswith(f"/api/v2/print/batches/{batch}/files/print.pdf")
-        assert re.search(r"/files/[^/]+$", other["url"])
-        answer = operator.http.get(secret["url"])
-        assert answer.status_code == 401
-        answer = operator.http.get(secret["url"], headers={"Authorization": f"Bearer {operator.token}"})
-        assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/pdf")
-        assert answer.content == kept(container).read_file(batch, "print.pdf", is_secret=True)
-        assert answer.headers["Cache-Control"] == "no-store"
-        assert f"batch-{batch:06d}-print.pdf" in answer.headers["Content-Disposition"]
-        expires = container.clock() + timedelta(days=1)
-        for name, status in {"print.pdf": 404, "manifest.csv": 200}.items():
-            path = container.storage.signed_path(f"batch-{batch}/{name}", expires_at=expires)
-            assert operator.http.get(path).status_code == status
-            assert operator.http.head(path).status_code == status
-
-    def test_looking_for_it_hands_nothing_out(self, operator: Account, container: Container, batch: int) -> None:
-        path = f"/print/batches/{batch}/files/print.pdf"
-        found = operator.call("HEAD", path)
-        assert (found.status_code, found.content) == (200, b"")
-        assert int(found.headers["Content-Length"]) == len(operator.get(path).content)
-        with container.db.system_transaction() as tx:
-            assert [line.act for line in list_audit_entries(tx, operator.id)] == ["print_file.downloaded"]
-
-    def test_what_cannot_be_noted_or_is_damaged_is_not_handed_out(
-        self, operator: Account, container: Container, batch: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def is_full(*_what: object, **_how: object) -> None:
-            raise Unavailable("The disk is full.")
-
-        monkeypatch.setattr(audit_service, "record_audit_entries", is_full)
-        answer = operator.get(f"/print/batches/{batch}/files/print.pdf")
-        assert (answer.status_code, answer.json()["message"]) == (503, "The disk is full.")
-
-        monkeypatch.undo()
-        container.storage.store.put(batch_file_key(batch, "print.pdf"), b"%PDF-")
-        answer = operator.get(f"/print/batches/{batch}/files/print.pdf")
-        assert answer.status_code == 503
-        assert f"quillpost print remake batch-{batch:06d}" in answer.json()["message"]
-        with container.db.system_transaction() as tx:
-            assert list_audit_entries(tx, operator.id) == []
-
-    def test_senders_have_no_way_to_it(
-        self, owner: Account, container: Container, http: TestClient, batch: int
-    ) -> None:
-        path = f"/print/batches/{batch}/files/print.pdf"
-        reader = make_operator(container, http, "reader@example.com", scopes=["orders:read"])
-        stranger = make_account(container, http, "other@example.com")
-        assert [account.get(path).status_code for account in (owner, reader, stranger)] == [403, 403, 403]
-        assert make_operator(container, http, "live@example.com", mode="live").get(path).status_code == 404
+# Downloads
 
 
-class TestRetention:
-    def delete_expired(self, container: Container) -> None:
-        privacy_tasks.delete_overdue(container.db, container.retention_days, now=container.clock())
-        erasure_service.finish_erasures(
-            container.db, container.encryptor, container.storage.store, now=container.clock()
-        )
+def acts_of(container: Container, operator: Account) -> list[str]:
+    with container.db.system_transaction() as tx:
+        return [line.act for line in list_audit_entries(tx, operator.id)]
 
-    def test_it_goes_a_while_after_mailing_and_the_claim_with_it(
-        self, container: Container, clock: Clock, operator: Account, batch: int
-    ) -> None:
-        mail(container, batch)
-        clock.advance(days=13)
-        self.delete_expired(container)
-        assert batch_file_key(batch, "print.pdf") in files_of(container, batch)
-        clock.advance(days=1, seconds=1)
-        shown = privacy_tasks.list_retention(container.db, container.retention_days, now=container.clock())
-        late = {(rule.rule.table, rule.rule.setting): rule.overdue_count for rule in shown}
-        assert late["batch_files", "keep_giftcard_prints_days"] == 1
-        assert late["giftcards", "keep_giftcard_prints_days"] == 2
-        self.delete_expired(container)
-        assert sorted(files_of(container, batch)) == [
-            batch_file_key(batch, name) for name in ("envelopes.pdf", "manifest.csv", "manifest.json", "statement.json")
-        ]
-        assert claims_left(container) == [False, False]
-        with container.db.system_transaction() as tx:
-            digests = tx.execute(sa.text("select count(claim_digest) from giftcards")).scalar_one()
-        assert digests == 2
-        left = {key.rpartition("/")[2] for key in container.storage.store.keys("print-jobs/")}
-        assert "secret-files.txt" not in left
-        assert "manifest.json" in left
-        assert operator.get(f"/print/batches/{batch}/files/print.pdf").status_code == 404
-        assert operator.get(f"/print/batches/{batch}").status_code == 200
 
-    def test_a_claim_that_never_reached_paper_goes_as_long_after_its_end(
-        self, container: Container, clock: Clock, owner: Account
-    ) -> None:
-        """Its piece ended once the card was issued, and was taken out of its batch."""
-        order = owner.send("giftcard", recipients=people(2), **GIFT | HOME).json()["id"]
-        pieces = issue_order_cards(container, order)
-        move_items(container, pieces[:1], ItemStatus.FAILED)
-        clock.advance(days=13)
-        self.delete_expired(container)
-        assert claims_left(container) == [True, True]
-        clock.advance(days=1, seconds=1)
-        self.delete_expired(container)
-        assert claims_left(container) == [False, True]
+def test_a_call_leads_to_it_and_no_link_does(operator: Account, container: Container, batch: int) -> None:
+    files = {file["name"]: file for file in operator.get(f"/print/batches/{batch}").json()["files"]}
+    secret, other = files["print.pdf"], files["manifest.csv"]
+    assert (secret["secret"], other["secret"]) == (True, False)
+    assert secret["url"].endswith(f"/api/v2/print/batches/{batch}/files/print.pdf")
+    assert re.search(r"/files/[^/]+$", other["url"])
+    assert operator.http.get(secret["url"]).status_code == 401
+    found = operator.call("HEAD", f"/print/batches/{batch}/files/print.pdf")
+    assert (found.status_code, found.content, acts_of(container, operator)) == (200, b"", [])
+    answer = operator.http.get(secret["url"], headers={"Authorization": f"Bearer {operator.token}"})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/pdf")
+    assert answer.content == kept(container).read_file(batch, "print.pdf", is_secret=True)
+    assert int(found.headers["Content-Length"]) == len(answer.content)
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert f"batch-{batch:06d}-print.pdf" in answer.headers["Content-Disposition"]
+    assert acts_of(container, operator) == ["print_file.downloaded"]
+    expires = container.clock() + timedelta(days=1)
+    for name, status in {"print.pdf": 404, "manifest.csv": 200}.items():
+        path = container.storage.signed_path(f"batch-{batch}/{name}", expires_at=expires)
+        assert operator.http.get(path).status_code == operator.http.head(path).status_code == status
 
-    def test_a_claim_stays_while_a_reprint_is_under_way(
-        self, container: Container, clock: Clock, operator: Account, batch: int
-    ) -> None:
-        again = operator.post(f"/print/batches/{batch}/reprint", {"positions": [1], "reason": "Torn"})
-        assert again.status_code == 201, again.text
-        mail(container, batch)
-        clock.advance(days=15)
-        self.delete_expired(container)
-        assert sorted(claims_left(container)) == [False, True]
-        run_jobs_for(container, clock, seconds=2)
-        reprint = again.json()["id"]
-        assert kept(container).read_file(reprint, "print.pdf", is_secret=True).startswith(b"%PDF-")
 
-    def test_other_print_files_are_kept_as_before(self, container: Container, clock: Clock, batch: int) -> None:
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.update(batch_files).values(is_secret=False))
-        mail(container, batch)
-        clock.advance(days=400)
-        self.delete_expired(container)
-        assert batch_file_key(batch, "print.pdf") in files_of(container, batch)
+def test_what_cannot_be_noted_or_is_damaged_is_not_handed_out(
+    operator: Account, container: Container, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_full(*_what: object, **_how: object) -> None:
+        raise Unavailable("The disk is full.")
+
+    path = f"/print/batches/{batch}/files/print.pdf"
+    with monkeypatch.context() as patch:
+        patch.setattr(audit_service, "record_audit_entries", is_full)
+        answer = operator.get(path)
+    assert (answer.status_code, answer.json()["message"]) == (503, "The disk is full.")
+    container.storage.store.put(batch_file_key(batch, "print.pdf"), b"%PDF-")
+    answer = operator.get(path)
+    assert answer.status_code == 503
+    assert f"quillpost print remake batch-{batch:06d}" in answer.json()["message"]
+    assert acts_of(container, operator) == []
+
+
+def test_senders_have_no_way_to_it(owner: Account, container: Container, http: TestClient, batch: int) -> None:
+    path = f"/print/batches/{batch}/files/print.pdf"
+    reader = make_operator(container, http, "reader@example.com", scopes=["orders:read"])
+    stranger = make_account(container, http, "other@example.com")
+    assert [account.get(path).status_code for account in (owner, reader, stranger)] == [403, 403, 403]
+    assert make_operator(container, http, "live@example.com", mode="live").get(path).status_code == 404
+
+
+# Retention
+
+
+def delete_expired(container: Container) -> None:
+    privacy_tasks.delete_overdue(container.db, container.retention_days, now=container.clock())
+    store = container.storage.store
+    erasure_service.finish_erasures(container.db, container.encryptor, store, now=container.clock())
+
+
+def test_it_goes_a_while_after_mailing_and_the_claim_with_it(
+    container: Container, clock: Clock, operator: Account, batch: int
+) -> None:
+    mail(container, batch)
+    clock.advance(days=13)
+    delete_expired(container)
+    assert batch_file_key(batch, "print.pdf") in files_of(container, batch)
+    clock.advance(days=1, seconds=1)
+    shown = privacy_tasks.list_retention(container.db, container.retention_days, now=container.clock())
+    late = {(rule.rule.table, rule.rule.setting): rule.overdue_count for rule in shown}
+    assert late["batch_files", "keep_giftcard_prints_days"] == 1
+    assert late["giftcards", "keep_giftcard_prints_days"] == 2
+    delete_expired(container)
+    names = ("envelopes.pdf", "manifest.csv", "manifest.json", "statement.json")
+    assert sorted(files_of(container, batch)) == [batch_file_key(batch, name) for name in names]
+    assert claims_left(container) == [False, False]
+    assert scalar(container, "select count(claim_digest) from giftcards") == 2
+    left = {key.rpartition("/")[2] for key in container.storage.store.keys("print-jobs/")}
+    assert ("secret-files.txt" in left, "manifest.json" in left) == (False, True)
+    assert operator.get(f"/print/batches/{batch}/files/print.pdf").status_code == 404
+    assert operator.get(f"/print/batches/{batch}").status_code == 200
+
+
+def test_a_claim_that_never_reached_paper_goes_as_long_after_its_end(
+    container: Container, clock: Clock, owner: Account
+) -> None:
+    """Its piece ended once the card was issued, and was taken out of its batch."""
+    pieces = issue_order_cards(container, owner.send("giftcard", recipients=people(2), **SENT).json()["id"])
+    move_items(container, pieces[:1], ItemStatus.FAILED)
+    for days, left in ((13, [True, True]), (2, [False, True])):
+        clock.advance(days=days)
+        delete_expired(container)
+        assert claims_left(container) == left
+
+
+def test_a_claim_stays_while_a_reprint_is_under_way(
+    container: Container, clock: Clock, operator: Account, batch: int
+) -> None:
+    again = operator.post(f"/print/batches/{batch}/reprint", {"positions": [1], "reason": "Torn"})
+    assert again.status_code == 201, again.text
+    mail(container, batch)
+    clock.advance(days=15)
+    delete_expired(container)
+    assert sorted(claims_left(container)) == [False, True]
+    run_jobs_for(container, clock, seconds=2)
+    reprint = again.json()["id"]
+    assert kept(container).read_file(reprint, "print.pdf", is_secret=True).startswith(b"%PDF-")
+
+
+def test_other_print_files_are_kept_as_before(container: Container, clock: Clock, batch: int) -> None:
+    execute(container, sa.update(batch_files).values(is_secret=False))
+    mail(container, batch)
+    clock.advance(days=400)
+    delete_expired(container)
+    assert batch_file_key(batch, "print.pdf") in files_of(container, batch)

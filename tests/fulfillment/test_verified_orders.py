@@ -11,8 +11,8 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.cli.doctor.operations import check_addresses
 from quillpost.core.database import Tenant
-from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.review import service as review_service
+from quillpost.orders.models import Order
 from quillpost.orders.tasks import materialize_order, verify_addresses
 from quillpost.privacy import tasks as privacy_tasks
 from quillpost.privacy.erasure.queries import parse_subject
@@ -24,7 +24,8 @@ from support.factories import Build, Clock, person, run_due_jobs
 from support.fake_server import respond
 from support.list_rows import ledger_entries, make_list, make_order
 from support.orders import CENTS, balances, create_order, item_rows, open_account, order_row
-from support.production import LIVE_SETTINGS, batch_rows, sweep_due_orders
+from support.production import LIVE_SETTINGS, batch_rows, compose, sweep_due_orders
+from support.rows import execute, scalar, scalars
 from support.verification_server import VerificationServer, place_of
 
 WAIT = 600
@@ -63,33 +64,40 @@ def everyone() -> list[dict[str, Any]]:
     return [person(address=street) for street in (MAIN, ELM, OAK, PINE, ASH)]
 
 
+def listed_order(container: Container, caller: Caller, *lists: int) -> int:
+    order_id = make_order(container, caller, *lists, mode="live", return_address="1 Elm St")
+    materialize_order(container.db, order_id, now=container.clock())
+    return order_id
+
+
+def fates(container: Container, order: Order | int) -> list[tuple[str, str | None]]:
+    return [(row.status, row.failure) for row in item_rows(container, order)]
+
+
+MADE = ("Processing", None)
+
+
 def test_an_order_is_made_as_the_verifier_says_and_pays_for_what_is_mailed(
     container: Container, clock: Clock, sender: Caller, house: VerificationServer
 ) -> None:
     order = create_order(container, sender, everyone())
+    of_test = create_order(container, open_account(container, "test@example.com"), everyone())
     verified(container)
     sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        rows = item_rows(tx, order)
-        assert [(row.status, row.failure) for row in rows] == [
-            ("Processing", None),
-            ("Failed", NOT_DELIVERED_TO),
-            ("Processing", None),
-            ("Processing", None),
-            ("Failed", MOVED_AWAY),
-        ]
-        assert rows[0].standard == ["12 MAIN ST", None, "AUSTIN", "TX", "78701-2345"]
-        assert (rows[2].deliverability, rows[2].reasons) == ("doubtful", [MISSING_UNIT])
-        assert (rows[3].address, rows[3].standard[0], rows[3].reasons) == (
-            PINE, "9 NEW RD", ["They have moved: mail goes to their new address in DALLAS TX."],
-        )  # fmt: skip
-        assert balances(tx, order) == {"credit": -3 * CENTS, "held": 3 * CENTS, "earned": 0}
-        [batch] = batch_rows(tx)
-    batch_tasks.compose_batch(container.production, batch.id, now=clock.now())
-    manifest = container.storage.store.get(f"batches/{batch.id}/manifest.csv").decode()
+    assert fates(container, order) == [MADE, ("Failed", NOT_DELIVERED_TO), MADE, MADE, ("Failed", MOVED_AWAY)]
+    main, _, oak, pine, _ = item_rows(container, order)
+    assert main.standard == ["12 MAIN ST", None, "AUSTIN", "TX", "78701-2345"]
+    assert (oak.deliverability, oak.reasons) == ("doubtful", [MISSING_UNIT])
+    moved = "They have moved: mail goes to their new address in DALLAS TX."
+    assert (pine.address, pine.standard[0], pine.reasons) == (PINE, "9 NEW RD", [moved])
+    assert balances(container, order) == {"credit": -3 * CENTS, "held": 3 * CENTS, "earned": 0}
+    [batch_id] = [batch.id for batch in batch_rows(container) if batch.mode == "live"]
+    compose(container, batch_id)
+    manifest = container.storage.store.get(f"batches/{batch_id}/manifest.csv").decode()
     assert "9 NEW RD,,DALLAS,TX,75201-0001" in manifest
     assert "12 MAIN ST,,AUSTIN,TX,78701-2345" in manifest
-    assert len(house.streets) == 5
+    assert len(house.streets) == 5, "addresses of test orders are not verified"
+    assert order_row(container, of_test).status == "processing"
 
 
 def test_a_due_order_waits_for_answers_and_then_goes_on_without(
@@ -109,26 +117,20 @@ def test_a_due_order_waits_for_answers_and_then_goes_on_without(
     assert len(house.calls) >= 1
     clock.advance(seconds=WAIT)
     review_service.sweep_due_orders(container.production, now=clock.now())
-    with container.db.system_transaction() as tx:
-        assert [row.status for row in item_rows(tx, order)] == ["Processing"]
-        assert order_row(tx, order).status == "processing"
+    assert [row.status for row in item_rows(container, order)] == ["Processing"]
+    assert order_row(container, order).status == "processing"
 
 
-def test_answers_that_come_let_the_order_go_at_once(
-    container: Container, clock: Clock, sender: Caller, house: VerificationServer
-) -> None:
+def test_answers_that_come_let_the_order_go_at_once(container: Container, clock: Clock, sender: Caller) -> None:
     order = create_order(container, sender, [person(address=MAIN)])
     sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        assert order_row(tx, order).status == "reviewing"
-        booked = tx.execute(sa.text("select task_name from procrastinate_jobs where status = 'todo'"))
-        assert VERIFY_TASK in booked.scalars().all()
+    assert order_row(container, order).status == "reviewing"
+    assert VERIFY_TASK in scalars(container, "select task_name from procrastinate_jobs where status = 'todo'")
     for _ in range(3):
         clock.advance(seconds=1)
         run_due_jobs(container)
-    with container.db.system_transaction() as tx:
-        assert order_row(tx, order).status in ("processing", "printing")
-        assert item_rows(tx, order)[0].standard[4] == "78701-2345"
+    assert order_row(container, order).status in ("processing", "printing")
+    assert item_rows(container, order)[0].standard[4] == "78701-2345"
 
 
 def test_no_address_is_verified_twice(
@@ -150,75 +152,52 @@ def test_no_address_is_verified_twice(
     assert house.streets[3:].count("12 MAIN ST") == 1
 
 
-def test_addresses_of_test_orders_are_not_verified(
-    container: Container, clock: Clock, house: VerificationServer
-) -> None:
-    order = create_order(container, open_account(container, mode="test"), everyone())
-    verified(container)
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        assert order_row(tx, order).status == "processing"
-    assert house.calls == []
-
-
-def test_a_person_moved_to_a_suppressed_address_is_not_mailed(
-    container: Container, clock: Clock, sender: Caller, house: VerificationServer
-) -> None:
-    suppressed = {"address": "9 New Road", "city": "Dallas", "province": "TX", "postal_code": "75201"}
-    make_list(container, sender, [suppressed], suppresses=True)
-    order = create_order(container, sender, [person(address=PINE), person(address=MAIN)])
-    verified(container)
-    sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        found = [(row.status, row.failure) for row in item_rows(tx, order)]
-    assert found == [("Failed", SUPPRESSED), ("Processing", None)]
-
-
 NEW_HOME = {"address": "9 New Road", "city": "Dallas", "province": "TX", "postal_code": "75201"}
 
 
-def found_in(container: Container, order_id: int) -> list[tuple[str, str, str | None]]:
-    query = sa.text("select name, status, failure from items where order_id = :o order by id")
-    with container.db.system_transaction() as tx:
-        return [tuple(row) for row in tx.execute(query, {"o": order_id})]
+def test_a_person_moved_to_a_suppressed_address_is_not_mailed(
+    container: Container, clock: Clock, sender: Caller
+) -> None:
+    make_list(container, sender, [NEW_HOME], suppresses=True)
+    order = create_order(container, sender, [person(address=PINE), person(address=MAIN)])
+    verified(container)
+    sweep_due_orders(container, clock)
+    assert fates(container, order) == [("Failed", SUPPRESSED), MADE]
 
 
 @pytest.mark.parametrize("is_suppressed_first", [True, False])
 def test_a_person_moved_before_the_order_is_not_mailed_at_a_suppressed_address(
-    container: Container, clock: Clock, sender: Caller, house: VerificationServer, is_suppressed_first: bool
+    container: Container, sender: Caller, is_suppressed_first: bool
 ) -> None:
     """Their list was verified, so the order's piece has the new address from the first."""
     listed = make_list(container, sender, [person(address=PINE), person(address=MAIN)])
     verified(container)
     if is_suppressed_first:
         make_list(container, sender, [NEW_HOME], suppresses=True)
-    order = make_order(container, sender, listed, return_address="1 Elm St")
-    materialize_order(container.db, order, now=clock.now())
+    order = listed_order(container, sender, listed)
     verified(container)
     if not is_suppressed_first:
         make_list(container, sender, [NEW_HOME], suppresses=True)
-    with container.db.system_transaction() as tx:
-        late = tx.execute(sa.text("select count(*) from suppressed_items(:o)"), {"o": [order]}).scalar_one()
-    assert (found_in(container, order)[0][1:], late) == (
-        (("Failed", SUPPRESSED), 0) if is_suppressed_first else (("Processing", None), 1)
-    )
-    assert found_in(container, order)[1][1] == "Processing"
+    late = scalar(container, "select count(*) from suppressed_items(:o)", o=[order])
+    first = (("Failed", SUPPRESSED), 0) if is_suppressed_first else (MADE, 1)
+    assert (fates(container, order)[0], late, fates(container, order)[1]) == (*first, MADE)
 
 
-def test_editing_the_address_of_a_moved_person_discards_the_move(
-    container: Container, clock: Clock, sender: Caller, house: VerificationServer
-) -> None:
+def test_a_changed_address_is_verified_again_and_discards_a_move(container: Container, sender: Caller) -> None:
     make_list(container, sender, [person(address=PINE)])
     verified(container)
-    moved = sa.text("select moved_key is not null from recipients")
-    with container.db.system_transaction() as tx:
-        assert tx.execute(moved).scalar_one()
-        tx.execute(sa.text("update recipients set address_key = 'another', standard[1] = '12 ELM ST'"))
-        assert not tx.execute(moved).scalar_one()
+    moved = "select moved_key is not null from recipients"
+    assert scalar(container, moved)
+    change = "update recipients set address = '12 Elm St', address_key = 'another', standard[1] = '12 ELM ST'"
+    execute(container, change)
+    assert not scalar(container, moved)
+    verified(container)
+    assert scalar(container, "select deliverability from recipients") == "undeliverable"
+    assert scalar(container, "select count(*) from recipients_to_verify") == 0
 
 
 def test_whoever_holds_a_piece_that_followed_them_bars_where_it_went(
-    container: Container, clock: Clock, sender: Caller, house: VerificationServer
+    container: Container, clock: Clock, sender: Caller
 ) -> None:
     order = create_order(container, sender, [person(address=PINE)])
     verified(container)
@@ -227,16 +206,12 @@ def test_whoever_holds_a_piece_that_followed_them_bars_where_it_went(
         [piece] = item_rows(tx, order)
         privacy_tasks.record_request(tx, piece.code, now=clock.now())
     privacy_tasks.process_requests(container.db, container.encryptor, clock=clock.now)
-    with container.db.system_transaction() as tx:
-        suppressed = tx.execute(sa.text("select address, city, address_key from recipients")).one()
-    assert tuple(suppressed) == ("9 NEW RD", "DALLAS", piece.moved_key)
+    suppressed = execute(container, "select address, city, address_key from recipients")
+    assert suppressed == [("9 NEW RD", "DALLAS", piece.moved_key)]
     # Who asks to be erased there is found, too.
+    whom, tenant = parse_subject({"address": "9 New Road, Dallas, TX 75201"}), Tenant(sender.account_id)
     with container.db.system_transaction() as tx:
-        whom = parse_subject({"address": "9 New Road, Dallas, TX 75201"})
-        assert (
-            erase_subject(tx, container.encryptor, Tenant(sender.account_id), whom, now=clock.now()).erased["items"]
-            == 1
-        )
+        assert erase_subject(tx, container.encryptor, tenant, whom, now=clock.now()).erased["items"] == 1
 
 
 def test_a_former_resident_does_not_replace_the_new_one(
@@ -247,11 +222,7 @@ def test_a_former_resident_does_not_replace_the_new_one(
     house.knows = {}
     two = make_list(container, sender, [person(address=ASH, name="New Tenant")])
     verified(container)
-    order = make_order(container, sender, one, two)
-    materialize_order(container.db, order, now=clock.now())
-    assert found_in(container, order) == [
-        ("Jane Doe", "Failed", MOVED_AWAY), ("New Tenant", "Processing", None),
-    ]  # fmt: skip
+    assert fates(container, listed_order(container, sender, one, two)) == [("Failed", MOVED_AWAY), MADE]
 
 
 def test_an_address_that_is_found_for_two_is_given_to_one(
@@ -265,9 +236,7 @@ def test_an_address_that_is_found_for_two_is_given_to_one(
     house.finds["d@example.com"] = place_of("9 NEW RD")
     make_list(container, caller, [*({"email": f"{name}@example.com"} for name in "abcd"), NEW_HOME])
     verified(container)
-    with container.db.system_transaction() as tx:
-        found = tx.execute(sa.text("select address, standard[1] from recipients order by id")).all()
-    assert [tuple(row) for row in found] == [
+    assert execute(container, "select address, standard[1] from recipients order by id") == [
         ("12 OAK ST", "12 OAK ST"), (None, None), ("12 MAIN ST", "12 MAIN ST"), (None, None),
         ("9 New Road", "9 NEW RD"),
     ]  # fmt: skip
@@ -281,10 +250,8 @@ def test_an_order_of_which_too_much_does_not_arrive_waits_for_an_operator(
     order = create_order(container, caller, [person(address=street) for street in (MAIN, ELM, ASH)])
     verified(container)
     sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        row = order_row(tx, order)
-    assert row.status == "paused"
-    assert row.hold_reasons[0].startswith("2 of 3 recipients cannot be delivered to, more than 50 %")
+    [reason] = order_row(container, order).hold_reasons
+    assert reason.startswith("2 of 3 recipients cannot be delivered to, more than 50 %")
 
 
 def test_the_people_of_lists_are_verified_and_found(build: Build, clock: Clock, house: VerificationServer) -> None:
@@ -300,36 +267,19 @@ def test_the_people_of_lists_are_verified_and_found(build: Build, clock: Clock, 
         "select address, city, deliverability, reasons[1] as why, updated_at from recipients"
         " where mailing_list_id = :list order by id"
     )
-    with container.db.system_transaction() as tx:
-        first, found, unknown = tx.execute(shown, {"list": list_id}).all()
+    first, found, unknown = execute(container, shown, list=list_id)
     assert (first.address, first.deliverability, first.why) == (OAK, "doubtful", MISSING_UNIT)
     assert (first.updated_at, unknown.address, unknown.deliverability) == (clock.now(), None, "undeliverable")
     assert (found.address, found.city, found.why) == ("12 ELM ST", "DALLAS", "The address was found by the e-mail.")
     # What was found is an address like any other, and asked about when its turn comes.
     verified(container)
-    with container.db.system_transaction() as tx:
-        assert tx.execute(shown, {"list": list_id}).all()[1].why == NOT_DELIVERED_TO
+    assert execute(container, shown, list=list_id)[1].why == NOT_DELIVERED_TO
     assert house.streets == ["12 OAK ST", "12 ELM ST"]
-    order_id = make_order(container, caller, list_id, mode="live", return_address="1 Elm St")
-    materialize_order(container.db, order_id, now=clock.now())
-    with container.db.system_transaction() as tx:
-        rows = tx.execute(sa.text("select status, standard[1] from items order by id")).all()
-    assert [tuple(row) for row in rows] == [
+    order_id = listed_order(container, caller, list_id)
+    assert execute(container, "select status, standard[1] from items order by id") == [
         ("Processing", "12 OAK ST"), ("Failed", "12 ELM ST"), ("Failed", None),
     ]  # fmt: skip
     assert [cents for _, cents, _ in ledger_entries(container, order_id)] == [CENTS]
-
-
-def test_a_changed_address_is_verified_again(container: Container, sender: Caller, house: VerificationServer) -> None:
-    make_list(container, sender, [person(address=MAIN)])
-    verified(container)
-    change = sa.text("update recipients set address = '12 Elm St', address_key = 'another', standard[1] = '12 ELM ST'")
-    with container.db.system_transaction() as tx:
-        tx.execute(change)
-    verified(container)
-    with container.db.system_transaction() as tx:
-        assert tx.execute(sa.text("select deliverability from recipients")).scalar_one() == "undeliverable"
-        assert tx.execute(sa.text("select count(*) from recipients_to_verify")).scalar_one() == 0
 
 
 def test_one_asks_at_a_time_and_a_dead_one_is_waited_for(
@@ -337,8 +287,7 @@ def test_one_asks_at_a_time_and_a_dead_one_is_waited_for(
 ) -> None:
     create_order(container, sender, [person(address=MAIN)])
     taken = sa.text("insert into address_passes (name, last_id, leased_until) values ('verify', 0, :until)")
-    with container.db.system_transaction() as tx:
-        tx.execute(taken, {"until": clock.now() + timedelta(minutes=1)})
+    execute(container, taken, until=clock.now() + timedelta(minutes=1))
     verified(container)
     assert house.calls == []
     clock.advance(minutes=2)
@@ -357,4 +306,4 @@ def test_half_answers_are_kept_when_it_breaks_down(
     verified(container)
     assert len(house.streets) == 2
     verified(container)
-    assert sorted(house.streets) == sorted({"12 MAIN ST", "12 ELM ST", "12 OAK ST", "12 PINE ST", "12 ASH ST"})
+    assert sorted(house.streets) == sorted(street.upper() for street in (MAIN, ELM, OAK, PINE, ASH))
