@@ -247,15 +247,12 @@ def test_no_body_has_more_than_a_hundred_errors() -> None:
             found = body.validated(sent)
             if found.error is not None:
                 assert found.error.error_count() <= MAX_REPORTED_ERRORS, (name, wrong)
-
-
-def test_validation_stops_at_a_hundred_errors() -> None:
-    wrong = dict.fromkeys(("name", "address", "city", "email", "custom1"), 5)
-    found = all_bodies()["SendPostcard"].validated({"recipients": [wrong] * 5_000, "message": 5})
+    rows = [dict.fromkeys(("name", "address", "city", "email", "custom1"), 5)] * 5_000
+    found = all_bodies()["SendPostcard"].validated({"recipients": rows, "message": 5})
     assert found.error is not None
     assert found.error.error_count() == MAX_REPORTED_ERRORS
     places = [error["loc"][1] for error in found.error.errors() if error["loc"][0] == "recipients"]
-    assert places == [place // 5 for place in range(MAX_REPORTED_ERRORS - 1)]
+    assert places == [place // 5 for place in range(MAX_REPORTED_ERRORS - 1)], "the first ones"
 
 
 def test_whoever_sends_a_thousand_wrong_things_is_told_of_a_hundred(owner: Account) -> None:
