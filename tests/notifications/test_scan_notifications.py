@@ -2,6 +2,7 @@
 
 import threading
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -17,66 +18,75 @@ from support.factories import Clock
 from support.notifications import DANA, PHONE, notification_rows, write_digests
 from support.orders import item_ids, open_account
 from support.qr_scans import count_scans, order_with_codes, record_scans
-from support.waiting import wait_until
+from support.rows import execute, scalar, scalars
+from support.waiting import is_lock_awaited, wait_until
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
-CROWD = 100_000
+BOB, CROWD = "bob@example.com", 10_000
 
-MANY_VISITS = sa.text(
-    """
+MANY_VISITS = """
     insert into visits (account_id, mode, order_id, item_id, at, kind, agent)
     select i.account_id, i.mode, i.order_id, i.id, :now, 'person', ''
       from items i, generate_series(1, :each) where i.order_id = :order returning id
-    """
-)
-WAITING = sa.text("select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = :name")
+"""
 
 
-@pytest.fixture
-def caller(container: Container) -> Caller:
-    return open_account(container)
-
-
-def scan(container: Container, order: Order, *pieces: int) -> None:
+def scan(container: Container, order: Order, *pieces: int, **how: Any) -> None:
     """These of the order's pieces are scanned, in this order, and counted."""
     with container.db.system_transaction() as tx:
         ids = item_ids(tx, order)
-    record_scans(container, *(ids[piece] for piece in pieces or (0,)))
+    record_scans(container, *(ids[piece] for piece in pieces or (0,)), **how)
     count_scans(container)
 
 
-def news(container: Container) -> int:
-    with container.db.system_transaction() as tx:
-        return int(tx.execute(sa.select(sa.func.count()).select_from(scan_news)).scalar_one())
-
-
-def test_everyone_named_is_notified_of_the_first_scan_at_once(container: Container, caller: Caller) -> None:
-    order = order_with_codes(container, caller, notification_emails=[DANA, "bob@example.com", PHONE])
+def scanned_order(container: Container, caller: Caller, *emails: str, pieces: int = 1) -> Order:
+    """One whose first piece was scanned, and who is to hear of it."""
+    order = order_with_codes(container, caller, pieces, notification_emails=list(emails))
     scan(container, order)
+    return order
+
+
+def told_order(container: Container, caller: Caller, *, pieces: int = 1) -> Order:
+    """One of whose first scan Dana has heard."""
+    order = scanned_order(container, caller, DANA, pieces=pieces)
+    write_digests(container)
+    return order
+
+
+def unsubscribe(container: Container, caller: Caller, address: str = DANA) -> None:
+    with container.db.system_transaction() as tx:
+        notification_service.unsubscribe(tx, NotificationReader(caller.account_id, address), now=container.clock())
+
+
+def addresses(container: Container) -> list[str]:
+    return sorted(row.address for row in notification_rows(container))
+
+
+def news(container: Container) -> int:
+    return int(scalar(container, sa.select(sa.func.count()).select_from(scan_news)))
+
+
+def test_everyone_named_is_notified_of_the_first_scan_at_once(container: Container, owner: Caller) -> None:
+    order = scanned_order(container, owner, DANA, BOB, PHONE, "Dana@Example.com", DANA)
     assert write_digests(container) == 3
-    rows = notification_rows(container)
-    assert sorted((row.channel, row.address) for row in rows) == [
-        ("mail", "bob@example.com"),
-        ("mail", DANA),
-        ("text", PHONE),
-    ]
-    letter = next(row for row in rows if row.address == DANA)
-    assert (letter.account_id, letter.mode, letter.kind) == (caller.account_id, caller.mode, "scans")
+    rows = {row.address: row for row in notification_rows(container)}
+    assert {address: row.channel for address, row in rows.items()} == {BOB: "mail", DANA: "mail", PHONE: "text"}
+    letter = rows[DANA]
+    assert (letter.account_id, letter.mode, letter.kind) == (owner.account_id, owner.mode, "scans")
     assert letter.subject == "Person 1 scanned your postcard"
     assert "Person 1 in Austin, TX scanned the QR code" in letter.words
     assert "This is its first scan." in letter.words
-    text = next(row for row in rows if row.address == PHONE)
-    assert text.words.startswith(f"Person 1, Austin TX, scanned your postcard (order {order.id}).")
+    assert rows[PHONE].words.startswith(f"Person 1, Austin TX, scanned your postcard (order {order.id}).")
     assert news(container) == 0, "news that everyone has heard is forgotten"
+    scanned_order(container, owner, DANA)
+    assert write_digests(container) == 1, "orders do not wait for one another"
 
 
 def test_further_scans_are_reported_together_when_the_window_ends(
-    container: Container, caller: Caller, clock: Clock
+    container: Container, owner: Caller, clock: Clock
 ) -> None:
-    order = order_with_codes(container, caller, 3, notification_emails=[DANA])
-    scan(container, order, 0)
-    write_digests(container)
+    order = told_order(container, owner, pieces=3)
     for piece in (0, 1, 1, 2):
         clock.advance(minutes=1)
         scan(container, order, piece)
@@ -90,166 +100,105 @@ def test_further_scans_are_reported_together_when_the_window_ends(
     assert "has 5 scans in all; 2 of its pieces were scanned more than once." in digest.words
     clock.advance(minutes=15)
     assert write_digests(container) == 0
+    clock.advance(minutes=1)
+    scan(container, order, 1)
+    assert write_digests(container) == 1, "at once again after a quiet window"
+    assert "It was scanned 3 times so far." in notification_rows(container)[2].words
 
 
-def test_after_a_quiet_window_a_scan_is_reported_at_once_again(
-    container: Container, caller: Caller, clock: Clock
-) -> None:
-    order = order_with_codes(container, caller, notification_emails=[DANA])
-    scan(container, order)
-    write_digests(container)
-    clock.advance(minutes=16)
-    scan(container, order)
-    assert write_digests(container) == 1
-    assert "It was scanned 2 times so far." in notification_rows(container)[1].words
-
-
-def test_orders_do_not_wait_for_one_another(container: Container, caller: Caller) -> None:
-    first, second = (order_with_codes(container, caller, notification_emails=[DANA]) for _ in range(2))
-    scan(container, first)
-    write_digests(container)
-    scan(container, second)
-    assert write_digests(container) == 1
-
-
-def test_scans_by_machines_are_not_reported(container: Container, caller: Caller) -> None:
-    order = order_with_codes(container, caller, notification_emails=[DANA])
-    with container.db.system_transaction() as tx:
-        item = item_ids(tx, order)[0]
-    record_scans(container, item, kind="bot")
-    record_scans(container, item, kind="preview")
-    count_scans(container)
-    assert write_digests(container) == 0
-    assert news(container) == 0
-
-
-def test_an_order_that_names_nobody_leaves_no_news(container: Container, caller: Caller) -> None:
-    scan(container, order_with_codes(container, caller))
+def test_scans_by_machines_or_that_nobody_asked_about_are_not_reported(container: Container, owner: Caller) -> None:
+    order = order_with_codes(container, owner, notification_emails=[DANA])
+    for kind in ("bot", "preview"):
+        scan(container, order, kind=kind)
+    scanned_order(container, owner)
     assert (news(container), write_digests(container)) == (0, 0)
 
 
-def test_an_address_named_twice_is_notified_once(container: Container, caller: Caller) -> None:
-    order = order_with_codes(container, caller, notification_emails=[DANA, "Dana@Example.com", DANA])
-    scan(container, order)
-    write_digests(container)
-    assert [row.address for row in notification_rows(container)] == [DANA]
-
-
-def test_unsubscribed_readers_are_not_notified_and_others_are(container: Container, caller: Caller) -> None:
-    with container.db.system_transaction() as tx:
-        notification_service.unsubscribe(
-            tx, NotificationReader(caller.account_id, "DANA@example.com"), now=container.clock()
-        )
-    order = order_with_codes(container, caller, notification_emails=[DANA, "bob@example.com"])
-    scan(container, order)
-    write_digests(container)
-    assert [row.address for row in notification_rows(container)] == ["bob@example.com"]
-
-
-def test_a_refusal_to_a_stranger_is_none_to_me(container: Container, caller: Caller) -> None:
+def test_unsubscribed_readers_are_not_notified_and_others_are(container: Container, owner: Caller) -> None:
     stranger = open_account(container, "stranger@example.com")
-    with container.db.system_transaction() as tx:
-        notification_service.unsubscribe(tx, NotificationReader(stranger.account_id, DANA), now=container.clock())
-    scan(container, order_with_codes(container, caller, notification_emails=[DANA]))
-    scan(container, order_with_codes(container, stranger, notification_emails=[DANA]))
+    unsubscribe(container, stranger, "DANA@example.com")
+    scanned_order(container, stranger, DANA, BOB)
     write_digests(container)
-    assert [row.account_id for row in notification_rows(container)] == [caller.account_id]
+    assert addresses(container) == [BOB]
+    scanned_order(container, owner, DANA)
+    write_digests(container)
+    assert addresses(container) == [BOB, DANA], "a refusal to a stranger is none to me"
 
 
 def test_unsubscribing_before_the_window_ends_stops_its_notification(
-    container: Container, caller: Caller, clock: Clock
+    container: Container, owner: Caller, clock: Clock
 ) -> None:
-    order = order_with_codes(container, caller, notification_emails=[DANA])
+    order = told_order(container, owner)
     scan(container, order)
-    write_digests(container)
-    scan(container, order)
-    with container.db.system_transaction() as tx:
-        notification_service.unsubscribe(tx, NotificationReader(caller.account_id, DANA), now=container.clock())
+    unsubscribe(container, owner)
     clock.advance(minutes=16)
     write_digests(container)
     assert [row.status for row in notification_rows(container)] == ["unwanted"]
     assert news(container) == 0
 
 
-def test_resubscribing_brings_only_later_scans(container: Container, caller: Caller) -> None:
-    reader = NotificationReader(caller.account_id, DANA)
-    order = order_with_codes(container, caller, notification_emails=[DANA])
+def test_resubscribing_brings_only_later_scans(container: Container, owner: Caller) -> None:
+    unsubscribe(container, owner)
+    order = scanned_order(container, owner, DANA)
     with container.db.system_transaction() as tx:
-        notification_service.unsubscribe(tx, reader, now=container.clock())
-    scan(container, order)
-    with container.db.system_transaction() as tx:
-        notification_service.resubscribe(tx, reader)
+        notification_service.resubscribe(tx, NotificationReader(owner.account_id, DANA))
     assert write_digests(container) == 0
     scan(container, order)
     assert write_digests(container) == 1
     assert notification_rows(container)[0].subject == "Person 1 scanned your postcard"
 
 
-def test_a_burst_is_one_notice_for_each_address(container: Container, caller: Caller) -> None:
-    addresses = [f"reader{n}@example.com" for n in range(10)]
-    order = order_with_codes(container, caller, 50, notification_emails=addresses)
+def test_a_burst_is_one_notice_for_each_address(container: Container, owner: Caller) -> None:
+    readers = [f"reader{n}@example.com" for n in range(10)]
+    order = order_with_codes(container, owner, 50, notification_emails=readers)
     with container.db.system_transaction() as tx:
-        params = {"order": order.id, "each": CROWD // 50, "now": container.clock()}
-        visits = list(tx.execute(MANY_VISITS, params).scalars())
+        visits = scalars(tx, MANY_VISITS, order=order.id, each=CROWD // 50, now=container.clock())
         for start in range(0, CROWD, 2_000):
             noting.insert_scan_news(tx, visits[start : start + 2_000], now=container.clock())
     assert news(container) == CROWD, "kept once, however many are told of it"
     assert write_digests(container) == 10
     rows = notification_rows(container)
-    assert [row.address for row in rows] == addresses
-    assert {row.subject for row in rows} == {f"100,000 scans of your postcard (order {order.id})"}
+    assert [row.address for row in rows] == readers
+    assert {row.subject for row in rows} == {f"10,000 scans of your postcard (order {order.id})"}
     assert "- and 30 more" in rows[0].words
     assert len(rows[0].words) < 3_000
     assert news(container) == 0
 
 
-def test_scans_recorded_while_others_are_notified_are_not_lost(
-    container: Container, caller: Caller, clock: Clock
-) -> None:
+def test_scans_recorded_while_others_are_notified_are_not_lost(container: Container, owner: Caller) -> None:
     """One who counts holds the thread until it commits: whoever tells meanwhile passes it by."""
-    order = order_with_codes(container, caller, 2, notification_emails=[DANA])
+    order = order_with_codes(container, owner, 2, notification_emails=[DANA])
+    first, second = scalars(container, MANY_VISITS, order=order.id, each=1, now=container.clock())
+
+    def note() -> None:
+        with container.db.system_transaction() as tx:
+            noting.insert_scan_news(tx, [first], now=container.clock())
+
+    blocked = threading.Thread(target=note)
     with container.db.system_transaction() as tx:
-        params = {"order": order.id, "each": 1, "now": container.clock()}
-        first, second = tx.execute(MANY_VISITS, params).scalars()
-    blocked = threading.Thread(target=_note, args=(container, [first]))
-    with container.db.system_transaction() as tx:
-        noting.insert_scan_news(tx, [second], now=clock.now())
+        noting.insert_scan_news(tx, [second], now=container.clock())
         blocked.start()
-        wait_until(lambda: _waiting(container) == 1)
+        wait_until(lambda: is_lock_awaited(container))
         assert write_digests(container) == 0
     blocked.join()
     assert write_digests(container) == 1
     assert notification_rows(container)[0].subject.startswith("2 scans"), "the earlier visit came with the later number"
 
 
-def _note(container: Container, visits: list[int]) -> None:
-    with container.db.system_transaction() as tx:
-        noting.insert_scan_news(tx, visits, now=container.clock())
-
-
-def _waiting(container: Container) -> int:
-    with container.db.system_transaction() as tx:
-        name = tx.execute(sa.text("select current_database()")).scalar_one()
-        return int(tx.execute(WAITING, {"name": name}).scalar_one())
-
-
-def test_two_simultaneous_digests_notify_everyone_once(container: Container, caller: Caller) -> None:
-    order = order_with_codes(container, caller, notification_emails=[DANA, "bob@example.com"])
-    scan(container, order)
+def test_two_simultaneous_digests_notify_everyone_once(container: Container, owner: Caller) -> None:
+    scanned_order(container, owner, DANA, BOB)
     with container.db.system_transaction() as tx:
         tx.execute(sa.select(news_threads).where(news_threads.c.address == DANA).with_for_update())
         assert write_digests(container) == 1
         assert news(container) == 1, "Dana has not heard of it"
     assert write_digests(container) == 1
-    assert sorted(row.address for row in notification_rows(container)) == ["bob@example.com", DANA]
+    assert addresses(container) == [BOB, DANA]
     assert news(container) == 0
 
 
-def test_an_order_that_goes_takes_its_news_along(container: Container, caller: Caller) -> None:
-    order = order_with_codes(container, caller, notification_emails=[DANA])
-    scan(container, order)
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.text("delete from items where order_id = :order"), {"order": order.id})
+def test_an_order_that_goes_takes_its_news_along(container: Container, owner: Caller) -> None:
+    order = scanned_order(container, owner, DANA)
+    execute(container, "delete from items where order_id = :order", order=order.id)
     assert write_digests(container) == 1
     assert notification_rows(container) == []
     assert write_digests(container, window=timedelta(0)) == 0

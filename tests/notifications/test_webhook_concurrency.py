@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,16 +26,10 @@ NUMBERS = count(1)
 
 def held(number: int = 1, *, health: EndpointHealth = HEALTHY_ENDPOINT, **changes: Any) -> Lease:
     known: dict[str, Any] = {
-        "woken": 1,
-        "leased_until": NOON + timedelta(minutes=1),
-        "status": "active",
-        "url": "https://example.com",
-        "verb": "post",
-        "secret_sealed": b"new",
-        "previous_secret_sealed": None,
-        "previous_until": None,
-    }
-    return Lease(webhook_id=number, health=health, **{**known, **changes})
+        "woken": 1, "leased_until": NOON + timedelta(minutes=1), "status": "active", "url": "https://example.com",
+        "verb": "post", "secret_sealed": b"new", "previous_secret_sealed": None, "previous_until": None,
+    }  # fmt: skip
+    return Lease(webhook_id=number, health=health, **known | changes)
 
 
 def make_queue(number: int = 1, *, ready: int = 100, health: EndpointHealth = HEALTHY_ENDPOINT) -> EndpointQueue:
@@ -53,7 +46,7 @@ def start_all(deliveries: InFlightDeliveries, now: datetime = NOON) -> list[tupl
 
 
 def outcome(
-    due: DueDelivery, status: int | None = 200, *, retry_after: int | None = None, now: datetime = NOON
+    due: DueDelivery, status: int | None = 200, now: datetime = NOON, *, retry_after: int | None = None
 ) -> DeliveryOutcome:
     return decide_outcome(due, PostResult(status, retry_after=retry_after), jitter=0, now=now)
 
@@ -66,7 +59,7 @@ def attempt_each(
         deliveries.schedule_queues([of])
         taken = deliveries.start_next(now=now)
         assert taken is not None, "nothing may start"
-        deliveries.complete_delivery(of, outcome(taken[1], status, now=now), now=now)
+        deliveries.complete_delivery(of, outcome(taken[1], status, now), now=now)
 
 
 def test_a_receiver_gets_more_at_once_as_it_answers_and_half_as_many_when_it_fails() -> None:
@@ -106,16 +99,14 @@ def test_those_that_have_not_answered_have_half_of_the_places() -> None:
     assert started == {True: 10, False: 10}
 
 
-@pytest.mark.parametrize("lively", [0, 1, 5])
-def test_silence_alone_never_takes_more_than_half(lively: int) -> None:
-    deliveries = InFlightDeliveries(max_in_flight=20)
-    queues = [make_queue(number) for number in range(50)]
-    for one in queues[:lively]:
-        one.has_succeeded = True
-    deliveries.schedule_queues(queues)
-    counts = Counter(one.is_untrusted for one, _ in start_all(deliveries))
-    assert counts[True] == 10
-    assert counts[False] == min(lively * INITIAL_CONCURRENCY, 10)
+def test_silence_alone_never_takes_more_than_half() -> None:
+    for lively in (0, 1, 5):
+        deliveries, queues = InFlightDeliveries(max_in_flight=20), [make_queue(number) for number in range(50)]
+        for one in queues[:lively]:
+            one.has_succeeded = True
+        deliveries.schedule_queues(queues)
+        counts = Counter(one.is_untrusted for one, _ in start_all(deliveries))
+        assert (counts[True], counts[False]) == (10, min(lively * INITIAL_CONCURRENCY, 10)), lively
 
 
 def test_one_that_answers_leaves_its_place_to_the_doubtful() -> None:
@@ -147,7 +138,7 @@ def test_then_one_is_tried_at_a_time_and_each_failure_doubles_the_rest() -> None
         one.update_lease(held(health=health, leased_until=now + timedelta(minutes=1)))
         deliveries.schedule_queues([one])
         [(_, due)] = start_all(deliveries, now)
-        deliveries.complete_delivery(one, outcome(due, 500, now=now), now=now)
+        deliveries.complete_delivery(one, outcome(due, 500, now), now=now)
         health = one.health
         assert health.backoff_until is not None
         rests.append((health.backoff_until - now).total_seconds())
@@ -157,9 +148,8 @@ def test_then_one_is_tried_at_a_time_and_each_failure_doubles_the_rest() -> None
 
 
 def test_a_success_ends_it() -> None:
-    deliveries = InFlightDeliveries()
     one = make_queue(health=EndpointHealth(9, NOON, NOON))
-    attempt_each(deliveries, one, 200)
+    attempt_each(InFlightDeliveries(), one, 200)
     assert one.health == HEALTHY_ENDPOINT
     assert (one.concurrency, one.is_untrusted) == (INITIAL_CONCURRENCY + 1, False)
 
@@ -174,40 +164,31 @@ def test_failures_in_flight_together_cause_one_backoff() -> None:
     assert deliveries.in_flight == one.in_flight == 0
 
 
-@pytest.mark.parametrize(
-    ("status", "retry_after", "rest"),
-    [(429, 30, 30), (503, 30, 30), (429, 86_400, 600), (500, 30, None), (429, None, None)],
-)
-def test_a_receiver_that_is_busy_is_left_alone_for_as_long_as_it_asks(
-    status: int, retry_after: int | None, rest: int | None
-) -> None:
-    deliveries, one = InFlightDeliveries(), make_queue()
-    deliveries.schedule_queues([one])
-    [(_, due), _] = start_all(deliveries)
-    deliveries.complete_delivery(one, outcome(due, status, retry_after=retry_after), now=NOON)
-    assert one.health.backoff_until == (None if rest is None else NOON + timedelta(seconds=rest))
+def test_a_receiver_that_is_busy_is_left_alone_for_as_long_as_it_asks() -> None:
+    for status, retry_after, rest in ((429, 30, 30), (503, 30, 30), (429, 86_400, 600), (500, 30, 0), (429, None, 0)):
+        deliveries, one = InFlightDeliveries(), make_queue()
+        deliveries.schedule_queues([one])
+        [(_, due), _] = start_all(deliveries)
+        deliveries.complete_delivery(one, outcome(due, status, retry_after=retry_after), now=NOON)
+        until = NOON + timedelta(seconds=rest) if rest else None
+        assert one.health.backoff_until == until, (status, retry_after)
 
 
-def test_a_receiver_that_is_gone_gets_no_more_events() -> None:
+def test_nothing_starts_at_a_receiver_that_is_gone_or_in_a_queue_whose_lease_has_ended() -> None:
     deliveries, one = InFlightDeliveries(), make_queue()
+    assert (one.can_start(NOON), one.can_start(one.lease.leased_until)) == (True, False)
     attempt_each(deliveries, one, 410)
-    assert not one.can_start(NOON)
-    assert not one.ready
+    assert (one.can_start(NOON), list(one.ready)) == (False, [])
 
 
-def test_nothing_starts_in_a_queue_whose_lease_has_ended() -> None:
-    one = make_queue()
-    assert one.can_start(NOON)
-    assert not one.can_start(one.lease.leased_until)
-
-
-@pytest.mark.parametrize("change", [{"url": "https://elsewhere.example"}, {"verb": "get"}, {"status": "paused"}])
-def test_deliveries_read_for_a_changed_endpoint_are_read_again(change: dict[str, Any]) -> None:
-    one = make_queue(ready=3)
-    delivery = one.ready.popleft()
-    one.cursor = NOON, 9
-    one.update_lease(held(**change))
-    assert (list(one.ready), one.unacknowledged_ids, one.cursor) == ([], {delivery.id}, QUEUE_START)
+def test_deliveries_read_for_a_changed_endpoint_are_read_again() -> None:
+    changes: list[dict[str, Any]] = [{"url": "https://elsewhere.example"}, {"verb": "get"}, {"status": "paused"}]
+    for change in changes:
+        one = make_queue(ready=3)
+        delivery = one.ready.popleft()
+        one.cursor = NOON, 9
+        one.update_lease(held(**change))
+        assert (list(one.ready), one.unacknowledged_ids, one.cursor) == ([], {delivery.id}, QUEUE_START), change
 
 
 def test_an_owner_can_reset_the_health_of_an_endpoint() -> None:
@@ -226,10 +207,10 @@ def test_unrecorded_failures_are_kept_when_the_lease_is_updated() -> None:
     assert one.health.failures == 1
 
 
-@pytest.mark.parametrize(("minutes", "signers"), [(5, (b"new", b"old")), (0, (b"new",)), (-5, (b"new",))])
-def test_while_a_secret_is_new_the_one_before_signs_too(minutes: int, signers: tuple[bytes, ...]) -> None:
-    until = NOON + timedelta(minutes=minutes)
-    assert held(previous_secret_sealed=b"old", previous_until=until).signing_secrets(NOON) == signers
+def test_while_a_secret_is_new_the_one_before_signs_too() -> None:
+    for minutes, signers in ((5, (b"new", b"old")), (0, (b"new",)), (-5, (b"new",))):
+        until = NOON + timedelta(minutes=minutes)
+        assert held(previous_secret_sealed=b"old", previous_until=until).signing_secrets(NOON) == signers
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([200, 500, 429, 410, None])), max_size=80))
@@ -242,7 +223,7 @@ def test_places_are_counted_right_whatever_comes(landings: list[tuple[int, int |
         theirs = [each for each in started if each[0] is queues[number]]
         if theirs:
             started.remove(theirs[0])
-            deliveries.complete_delivery(theirs[0][0], outcome(theirs[0][1], status, retry_after=1, now=now), now=now)
+            deliveries.complete_delivery(theirs[0][0], outcome(theirs[0][1], status, now, retry_after=1), now=now)
         now += timedelta(milliseconds=300)
         assert deliveries.in_flight == len(started) == sum(one.in_flight for one in queues) <= 12
         assert deliveries.untrusted_in_flight == sum(one.in_flight for one in queues if one.is_untrusted)

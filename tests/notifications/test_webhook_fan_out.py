@@ -4,6 +4,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -12,7 +13,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, mailing_lists, orders, sub_accounts
-from quillpost.core.database.tables.notifications import deliveries, webhooks
+from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.errors import NotFound
 from quillpost.core.paging import PageRequest
 from quillpost.notifications.webhooks import queries as webhook_queries
@@ -26,8 +27,9 @@ from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from support.factories import Clock, people, person
 from support.orders import create_order, end_review, item_ids, open_account
+from support.rows import execute, scalar
 from support.tenant_rows import insert_least
-from support.waiting import wait_until
+from support.waiting import is_lock_awaited, wait_until
 from support.webhook_outbox import (
     LEASE,
     claim_deliveries,
@@ -35,37 +37,36 @@ from support.webhook_outbox import (
     delivery_rows,
     event_types,
     fan_out,
-    has_lock_waiter,
+    fan_out_order,
+    move_pieces,
     payload_data,
     queue_row,
     queue_wakeups,
     set_columns,
     subscribe,
+    subscribe_with_delivery,
+    webhook_row,
 )
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
-SCANNED = sa.text(
-    """
+SCANNED = """
     with fact as (
         insert into facts (account_id, mode, kind, order_id, item_id, order_status, current, at, scans)
         select account_id, mode, 'item.scan', order_id, id, 'reviewing', status, :now, :scans
           from items where order_id = :order returning id)
     insert into fact_queue select id from fact
-    """
-)
+"""
 
 
-@pytest.fixture
-def owner(container: Container) -> Caller:
-    return open_account(container)
-
-
-def deliver_piece(container: Container, order: Order) -> None:
-    with container.db.system_transaction() as tx:
-        [item_id] = item_ids(tx, order)
-        for to in (ItemStatus.PRINTED, ItemStatus.DELIVERED):
-            change_item_statuses(tx, [StatusChange(item_id, to, delivery_date=date(2026, 5, 9))], now=container.clock())
+def deliver_order(container: Container, owner: Caller, *args: Any, **how: Any) -> Order:
+    """An order whose one piece is printed and delivered, of which all events are on their way."""
+    order = create_order(container, owner, *args, **how)
+    end_review(container, order)
+    for status in (ItemStatus.PRINTED, ItemStatus.DELIVERED):
+        move_pieces(container, order, status, delivery_date=date(2026, 5, 9))
+    fan_out(container)
+    return order
 
 
 def make(container: Container, caller: Caller, table: sa.Table) -> int:
@@ -74,48 +75,27 @@ def make(container: Container, caller: Caller, table: sa.Table) -> int:
         return int(insert_least(tx, table, {"account_id": caller.account_id}))
 
 
-def test_a_delivery_sends_two_events_the_status_first(container: Container, owner: Caller) -> None:
-    hook = subscribe(container, owner)
-    order = create_order(container, owner)
-    end_review(container, order)
-    deliver_piece(container, order)
+def test_a_subscription_gets_only_events_of_its_type_the_status_first(container: Container, owner: Caller) -> None:
+    counts = {ORDER: 3, ITEM: 3, DELIVERED_EVENT: 1, SCAN_EVENT: 0}
+    hooks = {kind: subscribe(container, owner, type=kind) for kind in ("*", *counts)}
+    deliver_order(container, owner)
+    got = {kind: event_types(container, hook) for kind, hook in hooks.items()}
+    assert got.pop("*") == [ORDER, ITEM, ITEM, ITEM, DELIVERED_EVENT, ORDER, ORDER]
+    assert got == {kind: [kind] * number for kind, number in counts.items()}
+
+
+def test_accounts_modes_and_sub_accounts_are_kept_apart(container: Container, owner: Caller) -> None:
+    branch, live = make(container, owner, sub_accounts), replace(owner, mode="live")
+    stranger = open_account(container, "stranger@example.com")
+    hooks = [subscribe(container, caller) for caller in (stranger, owner, live)]
+    hooks.append(subscribe(container, owner, sub_account_id=branch))
+    create_order(container, live)
     fan_out(container)
-    assert event_types(container, hook) == [ORDER, ITEM, ITEM, ITEM, DELIVERED_EVENT, ORDER, ORDER]
-
-
-@pytest.mark.parametrize(("kind", "count"), [(ORDER, 3), (ITEM, 3), (DELIVERED_EVENT, 1), ("scans.scan_update", 0)])
-def test_a_subscription_gets_only_events_of_its_type(
-    container: Container, owner: Caller, kind: str, count: int
-) -> None:
-    hook = subscribe(container, owner, type=kind)
-    order = create_order(container, owner)
-    end_review(container, order)
-    deliver_piece(container, order)
-    fan_out(container)
-    assert event_types(container, hook) == [kind] * count
-
-
-def test_events_of_another_accounts_order_are_not_sent(container: Container, owner: Caller) -> None:
-    hook = subscribe(container, open_account(container, "stranger@example.com"))
-    create_order(container, owner)
-    fan_out(container)
-    assert event_types(container, hook) == []
-
-
-def test_test_and_live_events_are_kept_apart(container: Container, owner: Caller) -> None:
-    test, live = subscribe(container, owner), subscribe(container, replace(owner, mode="live"))
-    create_order(container, replace(owner, mode="live"))
-    fan_out(container)
-    assert (event_types(container, test), event_types(container, live)) == ([], [ORDER, ITEM])
-
-
-def test_a_subscription_of_a_sub_account_gets_only_its_events(container: Container, owner: Caller) -> None:
-    branch = make(container, owner, sub_accounts)
-    narrow, wide = subscribe(container, owner, sub_account_id=branch), subscribe(container, owner)
+    assert [event_types(container, hook) for hook in hooks] == [[], [], [ORDER, ITEM], []]
     create_order(container, owner)
     create_order(container, owner, sub_account_id=branch)
     fan_out(container)
-    assert (len(event_types(container, narrow)), len(event_types(container, wide))) == (2, 4)
+    assert [len(event_types(container, hook)) for hook in hooks] == [0, 4, 2, 2]
 
 
 def test_a_subscription_of_a_list_gets_only_orders_to_it_and_items_from_it(container: Container, owner: Caller) -> None:
@@ -129,86 +109,57 @@ def test_a_subscription_of_a_list_gets_only_orders_to_it_and_items_from_it(conta
     set_columns(container, items, first, mailing_list_id=mine)
     set_columns(container, items, second, mailing_list_id=others)
     fan_out(container)
-    assert [(row.event_type, row.stream) for row in delivery_rows(container, hook)] == [
-        (ORDER, f"order:{order.id}"),
-        (ITEM, f"item:{first}"),
-    ]
+    told = [(row.event_type, row.stream) for row in delivery_rows(container, hook)]
+    assert told == [(ORDER, f"order:{order.id}"), (ITEM, f"item:{first}")]
 
 
 def test_a_scan_event_carries_the_count_at_that_scan(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=SCAN_EVENT)
     order = create_order(container, owner)
-    with container.db.system_transaction() as tx:
-        for count in (1, 2):
-            tx.execute(SCANNED, {"order": order.id, "scans": count, "now": container.clock()})
+    for scans in (1, 2):
+        execute(container, SCANNED, order=order.id, scans=scans, now=container.clock())
     fan_out(container)
     assert event_types(container, hook) == [SCAN_EVENT, SCAN_EVENT]
     [first] = claim_deliveries(container)
     complete_deliveries(container, [first])
-    [second] = claim_deliveries(container)
-    payloads = [payload_data(due) for due in (first, second)]
+    payloads = [payload_data(due) for due in (first, *claim_deliveries(container))]
     assert [each["order_item.scans"] for each in payloads] == [1, 2]
     statuses = {(each["order_item.previous_status"], each["order_item.current_status"]) for each in payloads}
     assert statuses == {(None, "Processing")}
 
 
-@pytest.mark.parametrize(("status", "count"), [("active", 2), ("failing", 2), ("paused", 2), ("disabled", 0)])
-def test_only_a_subscription_that_is_disabled_misses_anything(
-    container: Container, owner: Caller, status: str, count: int
-) -> None:
-    hook = subscribe(container, owner)
-    set_columns(container, webhooks, hook.id, status=status)
-    create_order(container, owner)
-    fan_out(container)
-    assert len(event_types(container, hook)) == count
+def test_only_a_subscription_that_is_disabled_misses_anything(container: Container, owner: Caller) -> None:
+    hooks = {status: subscribe(container, owner) for status in ("active", "failing", "paused", "disabled")}
+    for status, hook in hooks.items():
+        set_columns(container, webhooks, hook.id, status=status)
+    fan_out_order(container, owner)
+    counts = {status: len(event_types(container, hook)) for status, hook in hooks.items()}
+    assert counts == {"active": 2, "failing": 2, "paused": 2, "disabled": 0}
 
 
 def test_every_fact_is_taken_once(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner)
     create_order(container, owner, people(2))
-    assert [fan_out(container, most=2), fan_out(container), fan_out(container)] == [2, 1, 0]
+    with container.db.system_transaction() as tx:
+        assert fanning.fan_out_facts(tx, limit=10, now=container.clock()) == 3
+        tx.rollback()  # and leaves its facts to the next
+    assert (event_types(container, hook), queue_row(container, hook).due_at) == ([], None)
+    with container.db.system_transaction() as tx:
+        assert fanning.fan_out_facts(tx, limit=2, now=container.clock()) == 2
+        assert fan_out(container) == 0, "of two at once one leaves it to the other"
+    assert [fan_out(container), fan_out(container)] == [1, 0]
     assert event_types(container, hook) == [ORDER, ITEM, ITEM]
 
 
-def test_a_fan_out_that_comes_to_nothing_leaves_its_facts_to_the_next(container: Container, owner: Caller) -> None:
-    hook = subscribe(container, owner)
-    create_order(container, owner)
-    with container.db.system_transaction() as tx:
-        assert fanning.fan_out_facts(tx, limit=10, now=container.clock()) == 2
-        tx.rollback()
-    assert (event_types(container, hook), queue_row(container, hook).due_at) == ([], None)
-    assert [fan_out(container), fan_out(container)] == [2, 0]
-    assert event_types(container, hook) == [ORDER, ITEM]
-
-
-def test_of_two_fan_outs_at_once_one_leaves_it_to_the_other(container: Container, owner: Caller) -> None:
-    hook = subscribe(container, owner)
-    create_order(container, owner)
-    with container.db.system_transaction() as tx:
-        assert fanning.fan_out_facts(tx, limit=1, now=container.clock()) == 1
-        assert fan_out(container) == 0
-    assert fan_out(container) == 1
-    assert event_types(container, hook) == [ORDER, ITEM]
-
-
 def test_events_wake_only_the_queues_of_their_subscribers(container: Container, clock: Clock, owner: Caller) -> None:
-    active, paused, other = (
-        subscribe(container, owner),
-        subscribe(container, owner),
-        subscribe(container, owner, type=SCAN_EVENT),
-    )
+    active, paused = (subscribe(container, owner) for _ in range(2))
+    other, earlier = subscribe(container, owner, type=SCAN_EVENT), clock.now()
     set_columns(container, webhooks, paused.id, status="paused")
-    create_order(container, owner)
-    fan_out(container)
-    assert [queue_wakeups(container, hook) for hook in (active, paused, other)] == [
-        (container.clock(), 1),
-        (container.clock(), 1),
-        (None, 0),
-    ]
-    earlier = container.clock()
+    fan_out_order(container, owner)
+    woken = [queue_wakeups(container, hook) for hook in (active, paused, other)]
+    assert woken == [(earlier, 1), (earlier, 1), (None, 0)]
     clock.advance(seconds=5)
-    create_order(container, owner)
-    fan_out(container)
+    fan_out_order(container, owner)
     assert queue_wakeups(container, active) == (earlier, 2)
 
 
@@ -226,7 +177,7 @@ def test_resuming_during_a_fan_out_waits_for_it_and_leaves_nothing_behind(contai
         with container.db.system_transaction() as tx:
             fanning.fan_out_facts(tx, limit=10, now=container.clock())
             resumed = pool.submit(resume)
-            wait_until(lambda: has_lock_waiter(container))
+            wait_until(lambda: is_lock_awaited(container))
         resumed.result()
     assert [row.next_at for row in delivery_rows(container, hook)] == [container.clock()] * 2
     assert len(claim_deliveries(container)) == 2
@@ -244,10 +195,7 @@ def test_an_event_that_was_rolled_back_is_not_sent(container: Container, owner: 
 
 def test_a_later_event_of_a_piece_waits_for_the_earlier(container: Container, owner: Caller) -> None:
     subscribe(container, owner)
-    order = create_order(container, owner)
-    end_review(container, order)
-    deliver_piece(container, order)
-    fan_out(container)
+    deliver_order(container, owner)
     seen = []
     while dues := claim_deliveries(container):
         streams = [due.stream for due in dues]
@@ -265,9 +213,7 @@ def test_a_failing_delivery_of_one_item_holds_up_no_other(container: Container, 
     subscribe(container, owner, type=ITEM)
     order = create_order(container, owner, people(2))
     end_review(container, order)
-    with container.db.system_transaction() as tx:
-        moves = [StatusChange(item_id, ItemStatus.PRINTED) for item_id in item_ids(tx, order)]
-        change_item_statuses(tx, moves, now=container.clock())
+    move_pieces(container, order)
     fan_out(container)
     stuck, fine = claim_deliveries(container)
     complete_deliveries(container, [stuck], "pending", next_at=container.clock() + timedelta(hours=1))
@@ -279,9 +225,7 @@ def test_a_failing_delivery_of_one_item_holds_up_no_other(container: Container, 
 def test_a_claimed_delivery_is_not_claimed_again_before_its_lease_ends(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
-    subscribe(container, owner, type=ORDER)
-    create_order(container, owner)
-    fan_out(container)
+    subscribe_with_delivery(container, owner)
     [first] = claim_deliveries(container)
     assert claim_deliveries(container) == []
     clock.advance(seconds=LEASE.seconds)
@@ -290,50 +234,30 @@ def test_a_claimed_delivery_is_not_claimed_again_before_its_lease_ends(
 
 
 def test_a_success_counts_and_heals_the_subscription(container: Container, owner: Caller) -> None:
-    hook = subscribe(container, owner, type=ORDER)
-    create_order(container, owner)
-    fan_out(container)
+    hook = subscribe_with_delivery(container, owner)
     set_columns(container, webhooks, hook.id, status="failing")
-    complete_deliveries(container, claim_deliveries(container))
-    with container.db.system_transaction() as tx:
-        healed = webhook_queries.read_webhook(tx, hook.id)
-        [row] = tx.execute(sa.select(deliveries)).all()
+    dues = claim_deliveries(container)
+    complete_deliveries(container, dues)
+    healed, [row] = webhook_row(container, hook), delivery_rows(container, hook)
     assert (healed.status, healed.invoke_count) == ("active", 1)
     assert (row.status, row.delivered_at, row.response_status) == ("delivered", container.clock(), 200)
+    complete_deliveries(container, dues, "pending", next_at=container.clock())
+    assert claim_deliveries(container) == [], "an outcome after the lease does not undo it"
 
 
 def test_a_failure_is_kept_with_its_answer_and_counts_for_nothing(container: Container, owner: Caller) -> None:
-    hook = subscribe(container, owner, type=ORDER)
-    create_order(container, owner)
-    fan_out(container)
-    complete_deliveries(
-        container, claim_deliveries(container), "failed", response_status=500, response_body="oops", error="gave up"
-    )
+    hook, dues = subscribe_with_delivery(container, owner), claim_deliveries(container)
+    complete_deliveries(container, dues, "failed", response_status=500, response_body="oops", error="gave up")
     assert claim_deliveries(container) == []
-    with container.db.system_transaction() as tx:
-        [row] = tx.execute(sa.select(deliveries)).all()
-        assert webhook_queries.read_webhook(tx, hook.id).invoke_count == 0
+    [row] = delivery_rows(container, hook)
     assert (row.status, row.response_body, row.error) == ("failed", "oops", "gave up")
-
-
-def test_an_outcome_that_comes_after_the_lease_does_not_undo_a_success(container: Container, owner: Caller) -> None:
-    subscribe(container, owner, type=ORDER)
-    create_order(container, owner)
-    fan_out(container)
-    dues = claim_deliveries(container)
-    complete_deliveries(container, dues)
-    complete_deliveries(container, dues, "pending", next_at=container.clock())
-    assert claim_deliveries(container) == []
+    assert webhook_row(container, hook).invoke_count == 0
 
 
 def test_events_carry_the_values_of_their_moment(container: Container, owner: Caller) -> None:
     subscribe(container, owner)
-    order = create_order(
-        container, owner, [person(custom1="blue")], metadata='{"a":1.0}', qrcode_url="https://x.test/%CUSTOM1%"
-    )
-    end_review(container, order)
-    deliver_piece(container, order)
-    fan_out(container)
+    how = {"metadata": '{"a":1.0}', "qrcode_url": "https://x.test/%CUSTOM1%"}
+    deliver_order(container, owner, [person(custom1="blue")], **how)
     dues = claim_deliveries(container)
     creation, first = (payload_data(due) for due in dues)
     assert (creation["order.previous_status"], creation["order.current_status"]) == (None, "reviewing")
@@ -343,11 +267,10 @@ def test_events_carry_the_values_of_their_moment(container: Container, owner: Ca
 
 
 def test_a_secret_is_sealed_and_opens_for_its_own_subscription(container: Container, owner: Caller) -> None:
+    how = {"url": "https://example.com", "type": "*", "now": container.clock()}
     with container.db.transaction(build_tenant(owner)) as tx:
-        hook, secret = webhook_service.create_webhook(
-            tx, owner, container.encryptor, url="https://example.com", type="*", now=container.clock()
-        )
-        sealed = bytes(tx.execute(sa.select(webhooks.c.secret_sealed)).scalar_one())
+        hook, secret = webhook_service.create_webhook(tx, owner, container.encryptor, **how)  # type: ignore[arg-type]
+    sealed = bytes(scalar(container, sa.select(webhooks.c.secret_sealed)))
     assert secret.encode() not in sealed
     assert webhook_service.decrypt_secret(container.encryptor, hook.id, sealed) == secret
 

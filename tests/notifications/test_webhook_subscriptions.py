@@ -13,19 +13,15 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.notifications.ports import PostResult
-from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.outcomes import decide_outcome
 from quillpost.notifications.webhooks.queries import WebhookSubscription
-from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT, RETRY_DELAYS
+from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, RETRY_DELAYS
 from quillpost.orders.items import queries as item_queries
-from quillpost.orders.items.service import StatusChange, change_item_statuses
-from quillpost.orders.models import Order
-from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.lists.service import change_list, merge_lists
 from support.factories import Clock
 from support.list_rows import make_list, make_order, make_sub_account
-from support.orders import create_order, end_review, item_ids, open_account
+from support.orders import end_review
 from support.webhook_outbox import (
     LEASE,
     claim_deliveries,
@@ -33,9 +29,12 @@ from support.webhook_outbox import (
     delivery_rows,
     event_types,
     fan_out,
+    fan_out_order,
+    move_pieces,
     payload_data,
     set_columns,
     subscribe,
+    subscribe_with_delivery,
 )
 from support.webhook_receivers import deliver
 
@@ -71,8 +70,7 @@ class Town:
 
 
 @pytest.fixture
-def town(container: Container) -> Town:
-    owner = open_account(container)
+def town(container: Container, owner: Caller) -> Town:
     here, there = (replace(owner, sub_account_id=make_sub_account(container, owner)) for _ in "ab")
     list_id = make_list(container, owner, sub_account_id=here.sub_account_id)
     return Town(container, owner, here, there, list_id, subscribe(container, here, mailing_list_id=list_id))
@@ -100,53 +98,34 @@ def test_nobody_hears_of_another_sub_accounts_mail(town: Town, goes: Going, home
 
 
 def test_whoever_listened_to_a_merged_list_hears_of_the_other(town: Town) -> None:
-    list_id = town.merge(town.here)
-    town.ship(make_order(town.container, town.here, list_id), "processing")
+    town.ship(make_order(town.container, town.here, town.merge(town.here)), "processing")
     assert event_types(town.container, town.hook) != []
 
 
-@pytest.fixture
-def owner(container: Container) -> Caller:
-    return open_account(container)
-
-
-def pause(
-    container: Container, caller: Caller, hook: webhook_queries.WebhookSubscription
-) -> webhook_queries.WebhookSubscription:
+def pause(container: Container, caller: Caller, hook: WebhookSubscription) -> WebhookSubscription:
     with container.db.transaction(build_tenant(caller)) as tx:
         return webhook_service.pause_webhook(tx, hook.id, now=container.clock())
 
 
-def resume(
-    container: Container, caller: Caller, hook: webhook_queries.WebhookSubscription
-) -> webhook_queries.WebhookSubscription:
+def resume(container: Container, caller: Caller, hook: WebhookSubscription) -> WebhookSubscription:
     with container.db.transaction(build_tenant(caller)) as tx:
         return webhook_service.resume_webhook(tx, hook.id, now=container.clock())
 
 
-def change(
-    container: Container, caller: Caller, hook: webhook_queries.WebhookSubscription, **changes: Any
-) -> webhook_queries.WebhookSubscription:
+def change(container: Container, caller: Caller, hook: WebhookSubscription, **changes: Any) -> WebhookSubscription:
     with container.db.transaction(build_tenant(caller)) as tx:
         return webhook_service.update_webhook(tx, caller, hook.id, changes, now=container.clock())
-
-
-def print_piece(container: Container, order: Order) -> None:
-    with container.db.system_transaction() as tx:
-        moves = [StatusChange(item_id, ItemStatus.PRINTED) for item_id in item_ids(tx, order)]
-        change_item_statuses(tx, moves, now=container.clock())
 
 
 def test_what_happens_before_and_during_a_pause_goes_out_on_resume_in_its_order(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     hook, other = (subscribe(container, owner, type=ITEM_STATUS_EVENT) for _ in range(2))
-    order = create_order(container, owner)
-    fan_out(container)
+    order = fan_out_order(container, owner)
     pause(container, owner, hook)
     clock.advance(minutes=5)
     end_review(container, order)
-    print_piece(container, order)
+    move_pieces(container, order)
     fan_out(container)
     assert {due.webhook_id for due in claim_deliveries(container)} == {other.id}
     assert event_types(container, hook) == [ITEM_STATUS_EVENT, ITEM_STATUS_EVENT]
@@ -161,9 +140,7 @@ def test_what_happens_before_and_during_a_pause_goes_out_on_resume_in_its_order(
 def test_deliveries_in_flight_are_not_sent_again_by_a_pause_and_a_resume(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    create_order(container, owner)
-    fan_out(container)
+    hook = subscribe_with_delivery(container, owner)
     [in_flight] = claim_deliveries(container)
     pause(container, owner, hook)
     resume(container, owner, hook)
@@ -173,84 +150,62 @@ def test_deliveries_in_flight_are_not_sent_again_by_a_pause_and_a_resume(
 
 
 def test_another_try_comes_with_a_resume_and_beside_its_schedule(container: Container, owner: Caller) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    create_order(container, owner)
-    fan_out(container)
-    complete_deliveries(
-        container, claim_deliveries(container), "pending", next_at=container.clock() + timedelta(hours=1)
-    )
+    hook, now = subscribe_with_delivery(container, owner), container.clock()
+    complete_deliveries(container, claim_deliveries(container), "pending", next_at=now + timedelta(hours=1))
     pause(container, owner, hook)
     assert claim_deliveries(container) == []
     resume(container, owner, hook)
     [due] = claim_deliveries(container)
     assert (due.attempts, due.extra_tries) == (1, 1)
-    failed = decide_outcome(due, PostResult(500), jitter=0, now=container.clock())
-    assert failed.next_at == container.clock() + RETRY_DELAYS[0], "the schedule has moved on"
+    failed = decide_outcome(due, PostResult(500), jitter=0, now=now)
+    assert failed.next_at == now + RETRY_DELAYS[0], "the schedule has moved on"
 
 
-@pytest.mark.parametrize(
-    ("status", "paused", "resumed"),
-    [
-        ("active", "paused", "active"),
-        ("failing", "paused", "active"),
-        ("paused", "paused", "active"),
-        ("disabled", "disabled", "active"),
-    ],
-)
 def test_each_status_has_its_rest_and_its_return(
-    container: Container, clock: Clock, owner: Caller, status: str, paused: str, resumed: str
+    container: Container, clock: Clock, owner: Caller, subtests: pytest.Subtests
 ) -> None:
-    hook = subscribe(container, owner)
-    set_columns(container, webhooks, hook.id, status=status)
-    assert [pause(container, owner, hook).status for _ in range(2)] == [paused, paused]
-    clock.advance(seconds=5)
-    back = resume(container, owner, hook)
-    assert (back.status, back.updated_at) == (resumed, container.clock())
-    clock.advance(seconds=5)
-    assert resume(container, owner, hook) == back
+    for status in ("active", "failing", "paused", "disabled"):
+        with subtests.test(status):
+            hook = subscribe(container, owner)
+            set_columns(container, webhooks, hook.id, status=status)
+            paused = "disabled" if status == "disabled" else "paused"
+            assert [pause(container, owner, hook).status for _ in range(2)] == [paused, paused]
+            clock.advance(seconds=5)
+            back = resume(container, owner, hook)
+            assert (back.status, back.updated_at) == ("active", clock.now())
+            clock.advance(seconds=5)
+            assert resume(container, owner, hook) == back
 
 
 def test_one_that_was_gone_hears_of_what_happens_after_its_return_alone(container: Container, owner: Caller) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    create_order(container, owner)
+    hook = subscribe_with_delivery(container, owner)
     deliver(container, 410)
-    create_order(container, owner)
-    fan_out(container)
+    fan_out_order(container, owner)
     resume(container, owner, hook)
-    last = create_order(container, owner)
-    fan_out(container)
+    last = fan_out_order(container, owner)
     assert [payload_data(due)["order.id"] for due in claim_deliveries(container)] == [last.id]
 
 
-@pytest.mark.parametrize(
-    ("was", "becomes"),
-    [
-        ({"verb": "get"}, {"url": "https://new.example.com/"}),
-        ({"verb": "get"}, {"verb": "post"}),
-        ({"verb": "post"}, {"verb": "get"}),
-        ({"verb": "post"}, {"url": "https://new.example.com/"}),
-    ],
-)
 def test_what_still_waits_goes_out_to_where_the_subscription_leads_now(
-    container: Container, clock: Clock, owner: Caller, was: dict[str, str], becomes: dict[str, str]
+    container: Container, clock: Clock, owner: Caller, subtests: pytest.Subtests
 ) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT, **was)
-    create_order(container, owner)
-    deliver(container, 500)
-    moved = change(container, owner, hook, **becomes)
-    clock.advance(seconds=10)
-    [(url, body)] = deliver(container, 200).requests
-    assert url.startswith(moved.url)
-    assert bool(body) == (moved.verb == "post")
-    assert ("event_id=" in url) == (moved.verb == "get")
+    moves = [("get", {"url": "https://new.example.com/"}), ("post", {"url": "https://new.example.com/"})]
+    for verb, becomes in (*moves, ("get", {"verb": "post"}), ("post", {"verb": "get"})):
+        with subtests.test(f"from {verb} to {becomes}"):
+            hook = subscribe_with_delivery(container, owner, verb=verb)
+            deliver(container, 500)
+            moved = change(container, owner, hook, **becomes)
+            clock.advance(seconds=10)
+            [(url, body)] = deliver(container, 200).requests
+            assert url.startswith(moved.url)
+            assert (bool(body), "event_id=" in url) == (moved.verb == "post", moved.verb == "get")
+            pause(container, owner, hook)
 
 
 def test_an_attempt_that_fails_while_the_subscription_moves_leaves_no_words_behind(
-    container: Container, clock: Clock, owner: Caller
+    container: Container, owner: Caller
 ) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    create_order(container, owner)
-    fan_out(container)
+    hook = subscribe_with_delivery(container, owner)
     in_flight = claim_deliveries(container)
     change(container, owner, hook, verb="get")
     complete_deliveries(container, in_flight, "pending", next_at=container.clock())
