@@ -4,27 +4,27 @@ import asyncio
 import gc
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from itertools import cycle, islice
 from typing import Any
 
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quillpost.accounts.queries import insert_token
 from quillpost.app.container import Container
 from quillpost.core import tokens
 from quillpost.core.errors import Overloaded
 from quillpost.core.telemetry import REGISTRY
 from quillpost.web.application import create_app
 from quillpost.web.middleware.admission import Admission, RequestAdmission
-from support.factories import Account, make_account, make_sub_account, make_teammate
+from support.event_loops import in_time, until
+from support.factories import Account, make_live, make_sub_account, make_teammate
 from support.guarded_app import build_guarded_app
-from support.test_client import TestClient
 from support.traces import capture_logs
 
 SHARE = 3
 LONG = 3_600.0
+ADDRESS = "address", "192.0.2.1"
+SESSION = "cookie", "quillpost_session=somebody; quillpost_zone=UTC"
 
 
 class House:
@@ -53,18 +53,11 @@ class Call:
     def __init__(self, house: House, path: str, *headers: tuple[str, str], body: bool = False) -> None:
         given = [(b"content-length", b"2")] if body else []
         self.scope: Scope = {
-            "type": "http",
-            "scheme": "http",
-            "method": "POST" if body else "GET",
-            "path": path,
-            "raw_path": path.encode(),
-            "root_path": "",
-            "query_string": b"",
-            "http_version": "1.1",
+            "type": "http", "scheme": "http", "method": "POST" if body else "GET", "path": path,
+            "raw_path": path.encode(), "root_path": "", "query_string": b"", "http_version": "1.1",
             "headers": given + [(name.encode(), value.encode()) for name, value in headers],
-            "client": ("192.0.2.1", 1),
-            "state": {},
-        }
+            "client": (ADDRESS[1], 1), "state": {},
+        }  # fmt: skip
         self.body_came, self.hung_up = asyncio.Event(), asyncio.Event()
         if not body:
             self.body_came.set()
@@ -100,29 +93,11 @@ def by(caller: Account | str) -> tuple[str, str]:
     return "authorization", f"Bearer {caller if isinstance(caller, str) else caller.token}"
 
 
-def tell(story: Callable[[], Awaitable[None]]) -> None:
-    async def within_time() -> None:
-        async with asyncio.timeout(60):
-            await story()
-
-    asyncio.run(within_time())
-
-
-async def until(look: Callable[[], bool]) -> None:
-    while not look():
-        await asyncio.sleep(0.001)
-
-
-@pytest.fixture
-def other(container: Container, http: TestClient) -> Account:
-    return make_account(container, http, "other@example.com")
-
-
 def account(caller: Account) -> tuple[str, int]:
     return "account", caller.id
 
 
-async def filled(house: House, *callers: Account | str) -> list[Call]:
+async def filled(house: House, *callers: Account) -> list[Call]:
     """As many as may be inside, of callers who are known."""
     for caller in callers:
         await Call(house, "/api/v2/ping", by(caller)).done()
@@ -132,7 +107,7 @@ async def filled(house: House, *callers: Account | str) -> list[Call]:
     return inside
 
 
-async def flooded(house: House, *callers: Account | str, extra: int) -> list[Call]:
+async def flooded(house: House, *callers: Account, extra: int) -> list[Call]:
     """As many as may be inside, and so many who wait behind them."""
     first = await filled(house, *callers)
     more = [Call(house, "/api/v2/slow", by(caller)) for caller in islice(cycle(callers), extra)]
@@ -140,107 +115,82 @@ async def flooded(house: House, *callers: Account | str, extra: int) -> list[Cal
     return first + more
 
 
-def test_beside_a_crowd_of_one_account_another_is_served_at_once(
-    container: Container, owner: Account, other: Account
+def answered(status: int) -> float:
+    labels = {"method": "GET", "route": "unmatched", "status": str(status)}
+    return REGISTRY.get_sample_value("quillpost_requests_total", labels) or 0.0
+
+
+@in_time
+async def test_beside_a_crowd_of_one_account_another_is_served_at_once(
+    container: Container, owner: Account, stranger: Account
 ) -> None:
-    async def story() -> None:
-        house = House(container)
-        crowd = await flooded(house, owner, extra=40)
-        assert (await Call(house, "/api/v2/ping", by(other)).done()).status == 200
-        assert len(house.visits) == SHARE + 1
-        assert house.admission.count_waiting(account(owner)) == 40
-        house.is_open.set()
-        assert {(await call.done()).status for call in crowd} == {200}
-        assert house.admission.count_admitted(account(owner)) == 0
-
-    tell(story)
+    house = House(container)
+    crowd = await flooded(house, owner, extra=40)
+    assert (await Call(house, "/api/v2/ping", by(stranger)).done()).status == 200
+    assert len(house.visits) == SHARE + 1
+    assert house.admission.count_waiting(account(owner)) == 40
+    house.is_open.set()
+    assert {(await call.done()).status for call in crowd} == {200}
+    assert house.admission.count_admitted(account(owner)) == 0
 
 
-def test_tokens_and_sub_accounts_of_an_account_share_its_share(container: Container, owner: Account) -> None:
+@in_time
+async def test_tokens_and_sub_accounts_of_an_account_share_its_share(container: Container, owner: Account) -> None:
     teammate = make_teammate(container, owner, make_sub_account(container, owner))
-    with container.db.system_transaction() as tx:
-        second = insert_token(tx, owner.id, mode="live", name="second", now=container.clock())[1]
-
-    async def story() -> None:
-        house = House(container)
-        await flooded(house, owner, teammate, second, extra=9)
-        assert (house.admission.count_admitted(account(owner)), house.admission.count_waiting(account(owner))) == (
-            SHARE,
-            9,
-        )
-        house.is_open.set()
-
-    tell(story)
+    house = House(container)
+    await flooded(house, owner, teammate, make_live(container, owner), extra=9)
+    assert house.admission.count_admitted(account(owner)) == SHARE
+    assert house.admission.count_waiting(account(owner)) == 9
+    house.is_open.set()
 
 
-def test_a_call_that_would_wait_too_long_gets_503_and_starts_nothing(container: Container, owner: Account) -> None:
-    async def story() -> None:
-        house = House(container, patience=0)
-        inside = await filled(house, owner)
-        heads = by(owner), ("x-request-id", "my-own-id-1")
-        late = [await Call(house, "/api/v2/send/postcard", *heads, body=True).done() for _ in range(5)]
-        for call in late:
-            assert (call.status, call.headers["retry-after"]) == (503, "5")
-            assert call.headers["x-request-id"] == "my-own-id-1"
-            assert call.headers["access-control-allow-origin"] == "*", "a web page can tell its user"
-            assert call.headers["x-content-type-options"] == "nosniff"
-            assert "strict-transport-security" not in call.headers
-            payload = json.loads(call.messages[1]["body"])
-            assert payload.keys() == {"message"}
-            assert "fewer calls at once" in payload["message"]
-        assert len(house.visits) == SHARE
-        house.is_open.set()
-        assert {(await call.done()).status for call in inside} == {200}
-
-    tell(story)
-
-
-def test_many_rejected_calls_make_one_log_entry(container: Container, owner: Account) -> None:
-    """And each is counted."""
-
-    async def story() -> None:
-        house = House(container, patience=0)
-        inside = await filled(house, owner)
-        with capture_logs() as lines:
-            for _ in range(20):
-                assert (await Call(house, "/api/v2/orders", by(owner)).done()).status == 503
-            await until(lambda: sum(line.get("count", 0) for line in lines()) == 20)
-            events = Counter(line["event"] for line in lines())
-        assert "requests.completed" not in events
-        assert 1 <= events["requests.shed"] < 20
-        house.is_open.set()
-        assert {(await call.done()).status for call in inside} == {200}
-
-    before = answered(503)
-    tell(story)
-    assert answered(503) - before == 20
-
-
-def test_whoever_is_sent_away_leaves_no_garbage(container: Container, owner: Account) -> None:
-    """Collecting what hundreds a second leave would have everybody wait."""
-
-    async def story() -> None:
-        house = House(container, patience=0)
-        inside = await filled(house, owner)
-        before = left()
-        gc.disable()
-        try:
-            for _ in range(20):
-                await Call(house, "/api/v2/orders", by(owner)).done()
-            await asyncio.sleep(0)
-            assert left() == before
-        finally:
-            gc.enable()
-        house.is_open.set()
-        assert {(await call.done()).status for call in inside} == {200}
+@in_time
+async def test_a_call_that_would_wait_too_long_gets_503_and_starts_nothing(
+    container: Container, owner: Account
+) -> None:
+    """Each is counted, many make one log entry, and none leaves garbage: collecting what hundreds a second leave
+    would have everybody wait."""
 
     def left() -> int:
         return sum(isinstance(one, (RequestAdmission, Overloaded)) for one in gc.get_objects())
 
-    tell(story)
+    house = House(container, patience=0)
+    inside = await filled(house, owner)
+    heads = by(owner), ("x-request-id", "my-own-id-1")
+    for _ in range(5):
+        call = await Call(house, "/api/v2/send/postcard", *heads, body=True).done()
+        assert (call.status, call.headers["retry-after"]) == (503, "5")
+        assert call.headers["x-request-id"] == "my-own-id-1"
+        assert call.headers["access-control-allow-origin"] == "*", "a web page can tell its user"
+        assert call.headers["x-content-type-options"] == "nosniff"
+        assert "strict-transport-security" not in call.headers
+        payload = json.loads(call.messages[1]["body"])
+        assert (list(payload), "fewer calls at once" in payload["message"]) == (["message"], True)
+    before = answered(503)
+    with capture_logs() as lines:
+        for _ in range(20):
+            assert (await Call(house, "/api/v2/orders", by(owner)).done()).status == 503
+        await until(lambda: sum(line.get("count", 0) for line in lines()) >= 20)
+        events = Counter(line["event"] for line in lines())
+    assert "requests.completed" not in events
+    assert 1 <= events["requests.shed"] < 20
+    assert answered(503) - before == 20
+    objects = left()
+    gc.disable()
+    try:
+        for _ in range(20):
+            await Call(house, "/api/v2/orders", by(owner)).done()
+        await asyncio.sleep(0)
+        assert left() == objects
+    finally:
+        gc.enable()
+    assert len(house.visits) == SHARE
+    house.is_open.set()
+    assert {(await call.done()).status for call in inside} == {200}
 
 
-def test_the_service_looks_at_its_processor_while_many_wait(
+@in_time
+async def test_the_service_looks_at_its_processor_while_many_wait(
     container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of them is answered all the same."""
@@ -254,125 +204,96 @@ def test_the_service_looks_at_its_processor_while_many_wait(
 
     monkeypatch.setattr("quillpost.web.application.ProcessorLoad", Short)
     monkeypatch.setattr("quillpost.web.middleware.admission.LONG_QUEUE_LENGTH", 0)
-
-    async def story() -> None:
-        house = House(container)
-        house.gate = create_app(container)
-        calls = [Call(house, "/api/v2/ping", by(owner)) for _ in range(20)]
-        assert {(await call.done()).status for call in calls} == {200}
-
-    tell(story)
+    house = House(container)
+    house.gate = create_app(container)
+    calls = [Call(house, "/api/v2/ping", by(owner)) for _ in range(20)]
+    assert {(await call.done()).status for call in calls} == {200}
     assert looks
 
 
-def answered(status: int) -> float:
-    labels = {"method": "GET", "route": "unmatched", "status": str(status)}
-    return REGISTRY.get_sample_value("quillpost_requests_total", labels) or 0.0
-
-
-def test_a_disconnected_caller_leaves_the_queue(container: Container, owner: Account) -> None:
-    async def story() -> None:
-        house = House(container)
-        crowd = await flooded(house, owner, extra=2)
-        gone = crowd[-2]
-        gone.hung_up.set()
-        await gone.done()
-        assert gone.messages == []
-        assert house.admission.count_waiting(account(owner)) == 1
-        house.is_open.set()
-        await crowd[-1].done()
-        assert len(house.visits) == SHARE + 1, "nothing is done for who has gone"
-        assert house.admission.count_admitted(account(owner)) == 0
-
-    before = answered(499)
-    tell(story)
+@in_time
+async def test_a_disconnected_caller_leaves_the_queue(container: Container, owner: Account) -> None:
+    house, before = House(container), answered(499)
+    crowd = await flooded(house, owner, extra=2)
+    gone = crowd[-2]
+    gone.hung_up.set()
+    await gone.done()
+    assert (gone.messages, house.admission.count_waiting(account(owner))) == ([], 1)
+    house.is_open.set()
+    await crowd[-1].done()
+    assert len(house.visits) == SHARE + 1, "nothing is done for who has gone"
+    assert house.admission.count_admitted(account(owner)) == 0
     assert answered(499) - before == 1
 
 
-def test_made_up_tokens_wait_behind_each_other_and_keep_no_known_caller(container: Container, owner: Account) -> None:
-    async def story() -> None:
-        house = House(container, share=1)
-        await Call(house, "/api/v2/ping", by(owner)).done()
-        made_up = [Call(house, "/api/v2/ping", by(tokens.mint_secret("test", bytes([n]) * 32))) for n in range(20)]
-        known = await Call(house, "/api/v2/ping", by(owner)).done()
-        assert known.status == 200
-        assert not all(call.task.done() for call in made_up)
-        assert {(await call.done()).status for call in made_up} == {401}
-        assert house.admission.count_admitted(("address", "192.0.2.1")) == 0
-
-    tell(story)
-
-
-def test_a_body_that_trickles_in_holds_no_place(container: Container, owner: Account) -> None:
-    async def story() -> None:
-        house = House(container, share=1)
-        slow = Call(house, "/api/v2/send/postcard", by(owner), body=True)
-        page = Call(house, "/some/form", body=True)
-        await until(lambda: house.admission.total_admitted == 0)
-        assert (await Call(house, "/api/v2/ping", by(owner)).done()).status == 200
-        assert (await Call(house, "/sign-in").done()).status == 200
-        for call in (slow, page):
-            call.body_came.set()
-            assert (await call.done()).status == 200
-        assert {path: body for path, body in house.visits if body} == {
-            "/api/v2/send/postcard": b"{}", "/some/form": b"{}",
-        }  # fmt: skip
-
-    tell(story)
+@in_time
+async def test_made_up_tokens_wait_behind_each_other_and_keep_no_known_caller(
+    container: Container, owner: Account
+) -> None:
+    house = House(container, share=1)
+    await Call(house, "/api/v2/ping", by(owner)).done()
+    made_up = [Call(house, "/api/v2/ping", by(tokens.mint_secret("test", bytes([n]) * 32))) for n in range(20)]
+    assert (await Call(house, "/api/v2/ping", by(owner)).done()).status == 200
+    assert not all(call.task.done() for call in made_up)
+    assert {(await call.done()).status for call in made_up} == {401}
+    assert house.admission.count_admitted(ADDRESS) == 0
 
 
-def test_pages_take_turns_by_the_account_of_their_session_and_else_by_address(container: Container) -> None:
-    cookie = ("cookie", "quillpost_session=somebody; quillpost_zone=UTC")
-
-    async def story() -> None:
-        house = House(container)
-        house.state = {"account_id": 7}
-        await Call(house, "/orders", cookie).done()
-        inside = [Call(house, "/slow", cookie), Call(house, "/slow")]
-        await until(lambda: len(house.visits) == 3)
-        assert house.admission.count_admitted(("account", 7)) == 1
-        assert house.admission.count_admitted(("address", "192.0.2.1")) == 1
-        house.state = {"account_id": None}  # the session has ended
-        house.is_open.set()
-        for call in inside:
-            await call.done()
-        await Call(house, "/orders", cookie).done()
-        house.is_open.clear()
-        ended = Call(house, "/slow", cookie)
-        await until(lambda: house.admission.count_admitted(("address", "192.0.2.1")) == 1)
-        house.is_open.set()
-        await ended.done()
-
-    tell(story)
+@in_time
+async def test_a_body_that_trickles_in_holds_no_place(container: Container, owner: Account) -> None:
+    house = House(container, share=1)
+    slow = Call(house, "/api/v2/send/postcard", by(owner), body=True), Call(house, "/some/form", body=True)
+    await until(lambda: house.admission.total_admitted == 0)
+    assert (await Call(house, "/api/v2/ping", by(owner)).done()).status == 200
+    assert (await Call(house, "/sign-in").done()).status == 200
+    for call in slow:
+        call.body_came.set()
+        assert (await call.done()).status == 200
+    bodies = {path: body for path, body in house.visits if body}
+    assert bodies == {"/api/v2/send/postcard": b"{}", "/some/form": b"{}"}
 
 
-def test_the_answer_to_whoever_looks_after_us_takes_no_place(container: Container) -> None:
-    async def story() -> None:
-        house = House(container, share=1, places=1)
-        busy = Call(house, "/slow")
-        await until(lambda: len(house.visits) == 1)
-        assert (await Call(house, "/health").done()).status == 200
-        house.is_open.set()
-        await busy.done()
+@in_time
+async def test_pages_take_turns_by_the_account_of_their_session_and_else_by_address(container: Container) -> None:
+    house = House(container)
+    house.state = {"account_id": 7}
+    await Call(house, "/orders", SESSION).done()
+    inside = [Call(house, "/slow", SESSION), Call(house, "/slow")]
+    await until(lambda: len(house.visits) == 3)
+    assert [house.admission.count_admitted(whose) for whose in (("account", 7), ADDRESS)] == [1, 1]
+    house.state = {"account_id": None}  # the session has ended
+    house.is_open.set()
+    for call in inside:
+        await call.done()
+    await Call(house, "/orders", SESSION).done()
+    house.is_open.clear()
+    ended = Call(house, "/slow", SESSION)
+    await until(lambda: house.admission.count_admitted(ADDRESS) == 1)
+    house.is_open.set()
+    await ended.done()
 
-    tell(story)
+
+@in_time
+async def test_the_answer_to_whoever_looks_after_us_takes_no_place(container: Container) -> None:
+    house = House(container, share=1, places=1)
+    busy = Call(house, "/slow")
+    await until(lambda: len(house.visits) == 1)
+    assert (await Call(house, "/health").done()).status == 200
+    house.is_open.set()
+    await busy.done()
 
 
-def test_a_signed_in_user_waits_longer_than_a_program(container: Container) -> None:
-    cookie = ("cookie", "quillpost_session=somebody")
-
-    async def story() -> None:
-        house = House(container, patience=0.5, share=1)
-        house.state = {"account_id": 7}
-        await Call(house, "/orders", cookie).done()
-        busy = [Call(house, "/slow", cookie), Call(house, "/slow")]
-        await until(lambda: len(house.visits) == 3)
-        person, program = Call(house, "/compose", cookie), Call(house, "/hooks/lists/key")
-        assert (await program.done()).status == 503
-        assert house.admission.count_waiting(("account", 7)) == 1
-        house.is_open.set()
-        assert (await person.done()).status == 200
-        for call in busy:
-            await call.done()
-
-    tell(story)
+@in_time
+async def test_a_signed_in_user_waits_longer_than_a_program(container: Container) -> None:
+    house = House(container, patience=0.5, share=1)
+    house.state = {"account_id": 7}
+    await Call(house, "/orders", SESSION).done()
+    busy = [Call(house, "/slow", SESSION), Call(house, "/slow")]
+    await until(lambda: len(house.visits) == 3)
+    person, program = Call(house, "/compose", SESSION), Call(house, "/hooks/lists/key")
+    assert (await program.done()).status == 503
+    assert house.admission.count_waiting(("account", 7)) == 1
+    house.is_open.set()
+    assert (await person.done()).status == 200
+    for call in busy:
+        await call.done()

@@ -1,9 +1,7 @@
 """Who is let in, who waits and who is sent away: one caller's crowd is nobody else's wait."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import wraps
 
 import pytest
 
@@ -17,22 +15,9 @@ from quillpost.web.middleware.admission import (
     ProcessorLoad,
     read_machine_ticks,
 )
+from support.event_loops import in_time
 
 LONG = 3_600.0
-
-
-def in_time(story: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    """A test in an event loop of its own, which hangs no longer than half a minute."""
-
-    @wraps(story)
-    def test() -> None:
-        async def within_time() -> None:
-            async with asyncio.timeout(30):
-                await story()
-
-        asyncio.run(within_time())
-
-    return test
 
 
 def admit(per_caller: int, in_all: int, *, wait: float = LONG, load: ProcessorLoad | None = None) -> Admission:
