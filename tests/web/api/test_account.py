@@ -1,16 +1,25 @@
-"""The account: its credit, its usage by mode and by sub account, and whether it can send live mail."""
+"""The account: its credit, its usage by mode and by sub account, whether it can send live mail, and 402: what its
+credit does not cover is not sent, and nothing of it stays."""
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from httpx2 import Response
 
+from quillpost.accounts.billing import service as billing_service
+from quillpost.accounts.queries import insert_token
 from quillpost.app.container import Container
-from quillpost.core.database.tables.base import accounts, ledger_moves, orders, prices
+from quillpost.core.database.tables.base import accounts, items, ledger_moves, orders, prices
+from quillpost.orders.items.service import StatusChange, change_item_statuses
+from quillpost.orders.rules import ItemStatus
 from quillpost.web.application import create_app
 from support.factories import (
+    GIFT,
     Account,
     Build,
     Clock,
@@ -18,14 +27,17 @@ from support.factories import (
     make_live,
     make_sub_account,
     make_teammate,
+    people,
     person,
     postcard,
     read_warnings,
     run_due_jobs,
+    without_readiness_warning,
 )
-from support.mailing_lists import ListOwner
+from support.mailing_lists import ListOwner, message
 from support.print_room import HOME
 from support.production import LIVE_SETTINGS
+from support.refusals import unchanged
 from support.tenant_rows import insert_least
 from support.test_client import TestClient
 
@@ -208,3 +220,102 @@ def test_a_service_that_can_mail_is_ready_until_it_has_no_prices(ready: tuple[Co
         assert refused.status_code == 422, refused.text
         assert "There is no price for this piece" in refused.text
     assert account.get("/orders").json()["meta"]["total"] == 0
+
+
+# Where live mail must be covered by credit
+
+CENTS = 109
+
+
+@pytest.fixture
+def strict(build: Build) -> Iterator[tuple[Container, Account]]:
+    """A service that sends nothing on credit, and somebody who sends live mail there."""
+    container = build(credit_control=True)
+    with TestClient(create_app(container)) as http:
+        yield container, make_live(container, make_account(container, http, "strict@example.com"))
+
+
+def pay_in(container: Container, account: Account, cents: int) -> None:
+    with container.db.system_transaction() as tx:
+        billing_service.deposit(tx, account.id, cents=cents, key=secrets.token_hex(8), note=None, now=container.clock())
+
+
+def credit(account: Account) -> int:
+    return int(account.get("/account").json()["credit"])
+
+
+def body_to(how_many: int, **more: Any) -> dict[str, Any]:
+    return {"recipients": people(how_many), "message": "Hi!", **HOME, **more}
+
+
+def test_a_send_that_is_not_covered_is_402_until_it_is(strict: tuple[Container, Account], build: Build) -> None:
+    """Its idempotency key is free, and a stored send that was not covered can be sent later."""
+    container, live = strict
+    assert not build().environments["live"].needs_credit, "where no operator asks for it"
+    key = {"Idempotency-Key": "one"}
+    kept = live.post("/stored_send/postcard", {"recipients": [person()], "message": "Hi!", **HOME}).json()
+    stored = kept["stored_send_url"].partition("/api/v2")[2]
+    teammate = make_teammate(container, live, make_sub_account(container, live), "live")
+    pay_in(container, live, 2 * CENTS)
+    sentence = "The account's credit of $2.18 does not cover this order of $3.27: add credit, or send to fewer people."
+    with unchanged(container):
+        assert message(live.post("/send/postcard", body_to(3), headers=key)) == (402, sentence)
+    estimate = live.post("/estimate/postcard", body_to(3)).json()["data"]
+    assert (estimate["authorization_total"], estimate["warnings"][-1]) == (3 * CENTS, sentence)
+    assert without_readiness_warning(live.post("/estimate/postcard", body_to(2)).json()["data"]["warnings"]) == []
+    pay_in(container, live, CENTS)
+    first, again = (live.post("/send/postcard", body_to(3), headers=key) for _ in range(2))
+    assert (first.status_code, again.json()["id"], credit(live)) == (200, first.json()["id"], 0)
+    spends: list[Callable[[], Response]] = [lambda: live.get(stored), lambda: teammate.send(**HOME)]
+    for spend in spends:
+        assert spend().status_code == 402
+        pay_in(container, live, CENTS)
+        assert (spend().status_code, credit(live)) == (200, 0)
+    with container.db.system_transaction() as tx:
+        token = insert_token(tx, live.id, mode="test", name="test", now=container.clock())[1]
+    assert replace(live, token=token).send().status_code == 200, "testing mode needs no credit"
+
+
+def test_the_value_of_gift_cards_must_be_covered_too(strict: tuple[Container, Account]) -> None:
+    container, live = strict
+    pieces, value = 2 * 349, 2 * 2_500
+    body = body_to(2, **GIFT)
+    pay_in(container, live, pieces + value - 1)
+    with unchanged(container):
+        status, sentence = message(live.post("/send/giftcard", body))
+    assert (status, sentence[:67]) == (402, "The account's credit of $56.97 does not cover this order of $56.98:")
+    warnings = live.post("/estimate/giftcard", body).json()["data"]["warnings"]
+    others = [warning for warning in without_readiness_warning(warnings) if "gift cards of" not in warning]
+    assert [warning[:20] for warning in others] == ["The account's credit"]
+    pay_in(container, live, 1)
+    order = live.post("/send/giftcard", body).json()["id"]
+    assert credit(live) == 0
+    assert live.put(f"/orders/{order}/cancel").status_code == 200
+    assert credit(live) == pieces + value
+
+
+def test_changes_and_replays_must_be_covered_too(strict: tuple[Container, Account]) -> None:
+    container, live = strict
+    pay_in(container, live, 2 * CENTS + 5)
+    order = live.post("/send/postcard", body_to(2)).json()["id"]
+    dearer = {"type": "postcard", "size": "4x6", "mail_class": "first", "country": "US", "unit_cents": CENTS + 3}
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.insert(prices).values(**dearer, valid_from=date(2026, 5, 3)))
+    with unchanged(container):
+        sentence = (
+            "The account's credit of $0.05 does not cover the $0.06 that this change adds:"
+            " add credit, or leave the order as it is."
+        )
+        assert message(live.put(f"/orders/{order}", {"message": "Other words"})) == (402, sentence)
+    pay_in(container, live, 1)
+    assert live.put(f"/orders/{order}", {"message": "Other words"}).status_code == 200
+    assert credit(live) == 0
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(orders).values(status="processing"))
+        printed = [StatusChange(n, ItemStatus.PRINTED) for n in tx.execute(sa.select(items.c.id)).scalars()]
+        change_item_statuses(tx, printed, now=container.clock())
+    with unchanged(container):
+        assert live.post(f"/orders/{order}/replay").status_code == 402
+    pay_in(container, live, 2 * (CENTS + 3))
+    assert live.post(f"/orders/{order}/replay").status_code == 200
+    assert credit(live) == 0

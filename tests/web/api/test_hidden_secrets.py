@@ -94,31 +94,13 @@ def test_a_call_with_a_token_in_its_address_is_refused_in_words_that_help_and_ha
 
 
 PLACES = (
-    f"/{TOKEN}",
-    f"/?token={TOKEN}",
-    f"/q/{TOKEN}",
-    f"/q/ABCDEFGH?token={TOKEN}",
-    f"/stop?code={TOKEN}",
-    f"/stop/{TOKEN}",
-    f"/receiver/{TOKEN}",
-    f"/files/{TOKEN}",
-    f"/hands/{TOKEN}",
-    f"/assets/{TOKEN}",
-    f"/docs?token={TOKEN}",
-    f"/unsubscribe/{TOKEN}",
-    f"/hooks/lists/{TOKEN}",
-    f"/lists/import?token={TOKEN}",
-    f"/settings/tokens?token={TOKEN}",
-    f"/sign-in?next=/settings%3Ftoken%3D{TOKEN}",
-    f"/settings/clients/{TOKEN}",
-    f"/join/{TOKEN}",
-    f"/reset/{TOKEN}",
-    f"/oauth/authorize?client_id={TOKEN}&response_type=code",
-    f"/oauth/token?client_secret={TOKEN}",
-    f"/api/{TOKEN}",
-    f"/health?x={TOKEN}",
-    f"/metrics?x={TOKEN}",
-)
+    f"/{TOKEN}", f"/?token={TOKEN}", f"/q/{TOKEN}", f"/q/ABCDEFGH?token={TOKEN}", f"/stop?code={TOKEN}",
+    f"/stop/{TOKEN}", f"/receiver/{TOKEN}", f"/files/{TOKEN}", f"/hands/{TOKEN}", f"/assets/{TOKEN}",
+    f"/docs?token={TOKEN}", f"/unsubscribe/{TOKEN}", f"/hooks/lists/{TOKEN}", f"/lists/import?token={TOKEN}",
+    f"/settings/tokens?token={TOKEN}", f"/sign-in?next=/settings%3Ftoken%3D{TOKEN}", f"/settings/clients/{TOKEN}",
+    f"/join/{TOKEN}", f"/reset/{TOKEN}", f"/oauth/authorize?client_id={TOKEN}&response_type=code",
+    f"/oauth/token?client_secret={TOKEN}", f"/api/{TOKEN}", f"/health?x={TOKEN}", f"/metrics?x={TOKEN}",
+)  # fmt: skip
 
 
 def test_no_page_or_endpoint_repeats_a_secret_from_its_url(http: TestClient, subtests: pytest.Subtests) -> None:
