@@ -8,7 +8,7 @@ import json
 import ssl
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,21 +18,19 @@ import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.core.database.tables.base import items
-from quillpost.core.database.tables.notifications import deliveries, webhooks
+from quillpost.core.database.tables.notifications import deliveries
 from quillpost.integrations.http.client import WebhookPoster
 from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.notifications.webhooks.dispatcher import Dispatcher
 from quillpost.notifications.webhooks.queries import WebhookSubscription
 from quillpost.notifications.webhooks.rules import CIRCUIT_BREAKER_FAILURES, ITEM_STATUS_EVENT
-from quillpost.orders.items.service import StatusChange, change_item_statuses
-from quillpost.orders.rules import ItemStatus
 from support.certificates import self_signed
 from support.factories import Clock, people
-from support.orders import create_order, open_account
+from support.orders import create_order
+from support.rows import execute
 from support.scripted_server import Answer, ScriptedResolver, ScriptedServer, reply_with, reset_connection, stay_silent
 from support.waiting import wait_until
-from support.webhook_outbox import delivery_rows, queue_row, subscribe
+from support.webhook_outbox import delivery_rows, move_pieces, queue_row, subscribe, webhook_row
 
 PIECES = 2
 WELL = reply_with("HTTP/1.1 204 No Content")
@@ -40,16 +38,13 @@ DOWN = reply_with("HTTP/1.1 500 Internal Server Error\nContent-Length: 0")
 PATIENCE = 0.5
 """Seconds that a receiver has to answer here."""
 
+MORE_THAN_ITS_LENGTH = reply_with("HTTP/1.1 200 OK\nContent-Length: 2", b"ok HTTP/1.1 500 no, it was not")
 NOT_HTTP = "gave an answer that is not HTTP"
 FAILURES: dict[str, tuple[Answer, int | None, str | None]] = {
     "slow": (stay_silent, None, "did not answer within 0.5 seconds"),
     "resetting": (reset_connection, None, "closed the connection without an answer"),
     "speaking of something else": (reply_with("SSH-2.0-OpenSSH_9.6"), None, NOT_HTTP),
-    "saying more than its length": (
-        reply_with("HTTP/1.1 200 OK\nContent-Length: 2", b"ok HTTP/1.1 500 no, it was not"),
-        None,
-        NOT_HTTP,
-    ),
+    "saying more than its length": (MORE_THAN_ITS_LENGTH, None, NOT_HTTP),
     "moved": (reply_with("HTTP/1.1 301 Moved Permanently\nLocation: /new\nContent-Length: 0"), 301, None),
     "broken": (DOWN, 500, None),
     "busy": (reply_with("HTTP/1.1 429 Too Many Requests\nRetry-After: 120\nContent-Length: 0"), 429, None),
@@ -59,22 +54,15 @@ FAILURES: dict[str, tuple[Answer, int | None, str | None]] = {
 class Moody:
     """A receiver that does as its mood says, until it is in a better one."""
 
-    def __init__(self, mood: Answer, *, tls: ssl.SSLContext | None = None) -> None:
-        self.mood = mood
+    def __init__(self, mood: Answer, *, tls: ssl.SSLContext | None = None, **how: str) -> None:
+        self.mood, self.how = mood, how
         self.server = ScriptedServer(lambda connection: self.mood(connection), tls=tls)
 
     def heard(self) -> list[tuple[int, str, str]]:
         """Item, status and event id of each request, in the order in which they came."""
         bodies = [json.loads(request.partition(b"\r\n\r\n")[2]) for request in list(self.server.requests)]
-        return [
-            (body["data"]["order_item.id"], body["data"]["order_item.current_status"], body["event_id"])
-            for body in bodies
-        ]
-
-
-@pytest.fixture
-def owner(container: Container) -> Caller:
-    return open_account(container)
+        data = [(body["data"], body["event_id"]) for body in bodies]
+        return [(each["order_item.id"], each["order_item.current_status"], event) for each, event in data]
 
 
 @contextmanager
@@ -112,13 +100,9 @@ def listen(container: Container, caller: Caller, server: ScriptedServer, **how: 
 
 def happen(container: Container, caller: Caller, clock: Clock, pieces: int = PIECES) -> None:
     """Two events of each piece."""
-    create_order(container, caller, people(pieces))
+    order = create_order(container, caller, people(pieces))
     clock.advance(seconds=1)
-    with container.db.system_transaction() as tx:
-        numbers = tx.execute(sa.select(items.c.id)).scalars().all()
-        change_item_statuses(
-            tx, [StatusChange(number, ItemStatus.PRINTED) for number in numbers], now=container.clock()
-        )
+    move_pieces(container, order)
 
 
 def all_delivered(container: Container, hook: WebhookSubscription, pieces: int = PIECES) -> bool:
@@ -148,15 +132,26 @@ def assert_in_order(heard: Sequence[tuple[int, str, str]]) -> None:
         assert statuses[-1] == "Printed"
 
 
+@contextmanager
+def heard_by(
+    container: Container, clock: Clock, caller: Caller, *all_: Moody, pieces: int = PIECES
+) -> Iterator[list[WebhookSubscription]]:
+    """The receivers at work, and the subscriptions of each, of which there are events to tell."""
+    with ExitStack() as servers:
+        for each in all_:
+            servers.enter_context(each.server)
+        hooks = [listen(container, caller, each.server, **each.how) for each in all_]
+        happen(container, caller, clock, pieces)
+        yield hooks
+
+
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_receiver_that_fails_gets_everything_once_it_is_well(
     container: Container, clock: Clock, owner: Caller, failure: str
 ) -> None:
     mood, status, error = FAILURES[failure]
     ill, well = Moody(mood), Moody(WELL)
-    with ill.server, well.server:
-        sick, lively = listen(container, owner, ill.server), listen(container, owner, well.server)
-        happen(container, owner, clock)
+    with heard_by(container, clock, owner, ill, well) as (sick, lively):
         with pumping(container, poster_to(ill.server, well.server)):
             wait_until(lambda: all_delivered(container, lively))
             wait_until(lambda: tried(container, sick))
@@ -179,20 +174,17 @@ def test_what_waits_for_another_try_goes_when_a_receiver_that_was_left_alone_ans
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     """The waits of what failed meanwhile are minutes and hours: nothing waits so long at one that is well."""
-    moody = Moody(DOWN)
-    with moody.server:
-        hook = listen(container, owner, moody.server)
-        happen(container, owner, clock, pieces=CIRCUIT_BREAKER_FAILURES + 3)
+    moody, pieces = Moody(DOWN), CIRCUIT_BREAKER_FAILURES + 3
+    with heard_by(container, clock, owner, moody, pieces=pieces) as [hook]:
         with pumping(container, poster_to(moody.server)):
             wait_until(lambda: queue_row(container, hook).failures >= CIRCUIT_BREAKER_FAILURES)
-        with container.db.system_transaction() as tx:
-            late = {"next_at": clock.now() + timedelta(hours=10)}
-            put_off = sa.update(deliveries).where(deliveries.c.attempts > 0).values(late)
-            assert tx.execute(put_off).rowcount >= CIRCUIT_BREAKER_FAILURES
+        its, late = deliveries.c.webhook_id == hook.id, clock.now() + timedelta(hours=10)
+        put_off = sa.update(deliveries).where(its, deliveries.c.attempts > 0).values(next_at=late)
+        assert len(execute(container, put_off.returning(deliveries.c.id))) >= CIRCUIT_BREAKER_FAILURES
         clock.advance(seconds=20)
         moody.mood = WELL
         with pumping(container, poster_to(moody.server)):
-            wait_until(lambda: all_delivered(container, hook, CIRCUIT_BREAKER_FAILURES + 3))
+            wait_until(lambda: all_delivered(container, hook, pieces))
     assert_in_order(moody.heard())
 
 
@@ -200,9 +192,7 @@ def test_a_receiver_that_says_less_than_its_length_has_answered_all_the_same(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     liar = Moody(reply_with("HTTP/1.1 200 OK\nContent-Length: 4000", b"thanks"))
-    with liar.server:
-        hook = listen(container, owner, liar.server)
-        happen(container, owner, clock)
+    with heard_by(container, clock, owner, liar) as [hook]:
         with pumping(container, poster_to(liar.server)):
             wait_until(lambda: all_delivered(container, hook))
         assert len(liar.heard()) == 2 * PIECES
@@ -213,24 +203,18 @@ def test_a_receiver_that_is_gone_is_disabled_and_the_rest_goes_on(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     gone, well = Moody(reply_with("HTTP/1.1 410 Gone\nContent-Length: 0")), Moody(WELL)
-    with gone.server, well.server:
-        left, lively = listen(container, owner, gone.server), listen(container, owner, well.server)
-        happen(container, owner, clock)
-        with pumping(container, poster_to(gone.server, well.server)):
-            wait_until(lambda: all_delivered(container, lively))
-            wait_until(lambda: {row.status for row in delivery_rows(container, left)} == {"failed"})
-    with container.db.system_transaction() as tx:
-        status = tx.execute(sa.select(webhooks.c.status).where(webhooks.c.id == left.id)).scalar_one()
-    assert status == "disabled"
+    poster = poster_to(gone.server, well.server)
+    with heard_by(container, clock, owner, gone, well) as (left, lively), pumping(container, poster):
+        wait_until(lambda: all_delivered(container, lively))
+        wait_until(lambda: {row.status for row in delivery_rows(container, left)} == {"failed"})
+    assert webhook_row(container, left).status == "disabled"
 
 
 def test_a_certificate_that_nobody_vouches_for_is_not_trusted(
     container: Container, clock: Clock, owner: Caller, tmp_path: Path
 ) -> None:
-    forged = Moody(WELL, tls=self_signed(tmp_path))
-    with forged.server:
-        hook = listen(container, owner, forged.server, scheme="https")
-        happen(container, owner, clock)
+    forged = Moody(WELL, tls=self_signed(tmp_path), scheme="https")
+    with heard_by(container, clock, owner, forged) as [hook]:
         with pumping(container, poster_to(forged.server)):
             wait_until(lambda: tried(container, hook))
         first, _ = by_place(container, hook)
@@ -242,12 +226,9 @@ def test_a_name_that_comes_to_mean_our_own_machine_is_not_followed(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     """The name was public when it was subscribed and leads inside when it is delivered to."""
-    inside = Moody(WELL)
-    with inside.server:
-        url = inside.server.url("/hook", host="hooks.example.com")
-        assert OutboundGuard().check_url(url) is None
-        hook = subscribe(container, owner, type=ITEM_STATUS_EVENT, url=url)
-        happen(container, owner, clock)
+    inside = Moody(WELL, host="hooks.example.com")
+    with heard_by(container, clock, owner, inside) as [hook]:
+        assert OutboundGuard().check_url(hook.url) is None
         rebinding = ScriptedResolver(["127.0.0.1"])
         with pumping(container, poster_to(resolver=rebinding)):
             wait_until(lambda: tried(container, hook))
