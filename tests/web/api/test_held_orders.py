@@ -33,10 +33,12 @@ from support.factories import (
 )
 from support.list_rows import ledger_entries
 from support.mailing_lists import ListOwner
+from support.orders import fact_rows, order_row
 from support.print_room import HOME, UNFILLED, create_held_order, create_held_orders
 from support.refusals import assert_refused, unchanged
+from support.rows import execute
 from support.test_client import TestClient
-from support.waiting import wait_until
+from support.waiting import is_lock_awaited, wait_until
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -50,9 +52,8 @@ def read(owner: Account, order_id: int) -> tuple[str, list[str]]:
 
 
 def decisions_on(container: Container, order_id: int) -> list[tuple[str, str, list[str]]]:
-    with container.db.system_transaction() as tx:
-        rows = tx.execute(sa.select(order_verdicts).where(order_verdicts.c.order_id == order_id))
-        return [(row.verdict, row.reason, row.reasons) for row in rows]
+    rows = execute(container, sa.select(order_verdicts).filter_by(order_id=order_id))
+    return [(row.verdict, row.reason, row.reasons) for row in rows]
 
 
 def books(container: Container, order_id: int) -> list[tuple[str, int]]:
@@ -102,8 +103,7 @@ def test_held_orders_of_every_account_are_listed_oldest_first(
     assert owner.put(f"/orders/{first}", {"message": "Hi!"}).status_code == 200
     pauses_of_pieces = """insert into facts (account_id, mode, kind, order_id, item_id, order_status, current, at)
                           select account_id, mode, 'item.status', order_id, id, 'paused', 'paused', :now from items"""
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.text(pauses_of_pieces), {"now": clock.now()})
+    execute(container, pauses_of_pieces, now=clock.now())
     after = operator.get("/print/held").json()["data"][0]
     assert after == one | {"reasons": [why, MESSAGE_CHANGED_WHILE_HELD]}
 
@@ -150,9 +150,7 @@ def test_a_released_order_is_printed(owner: Account, operator: Account, containe
     run_due_jobs(container)
     run_jobs_for(container, clock, seconds=5)
     assert read(owner, order_id)[0] in ("Printing", "Mailed", "Fulfilled")
-    with container.db.system_transaction() as tx:
-        of_order = facts.c.order_id == order_id, facts.c.item_id.is_(None)
-        statuses = [row.current for row in tx.execute(sa.select(facts).where(*of_order).order_by(facts.c.id))]
+    statuses = [fact.current for fact in fact_rows(container, order_id) if fact.item_id is None]
     assert statuses[:4] == ["reviewing", "paused", "processing", "printing"]
 
 
@@ -160,8 +158,7 @@ def test_a_refused_order_ends_once_and_its_money_goes_back(
     owner: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
     order_id = create_held_order(owner, container, clock, recipients=people(3))
-    with container.db.system_transaction() as tx:
-        last = tx.execute(sa.select(sa.func.max(facts.c.id))).scalar_one()
+    before = len(fact_rows(container, order_id))
     once: dict[str, Any] = {"headers": {"Idempotency-Key": "once"}}
     answer, again = (operator.post(f"/orders/{order_id}/refuse", WHY, **once) for _ in range(2))
     assert (answer.status_code, again.content) == (200, answer.content)
@@ -177,8 +174,7 @@ def test_a_refused_order_ends_once_and_its_money_goes_back(
     stats = owner.get(f"/orders/{order_id}/track").json()["data"]["stats"]
     assert (stats["failed"], stats["processing"]) == (3, 0)
     assert books(container, order_id) == [("authorise", 327), ("release", 327)]
-    with container.db.system_transaction() as tx:
-        [event] = tx.execute(sa.select(facts).where(facts.c.id > last))
+    [event] = fact_rows(container, order_id)[before:]
     assert (event.kind, event.item_id, event.previous, event.current) == ("order.status", None, "paused", "error")
     assert [verdict for verdict, *_ in decisions_on(container, order_id)] == ["refused"]
 
@@ -290,8 +286,7 @@ def test_only_operators_see_and_decide_what_is_held_in_the_mode_of_their_token(
         account_id=owner.id, mode="live", kind="order.status", order_id=in_live, order_status="paused",
         previous="reviewing", current="paused", at=clock.now(), inferred=False, event_id=sa.func.gen_random_uuid(),
     )  # fmt: skip
-    with container.db.system_transaction() as tx:
-        tx.execute(paused)
+    execute(container, paused)
     assert (listed(live), listed(operator)) == ([in_live], [order_id])
 
 
@@ -364,20 +359,15 @@ def test_of_two_concurrent_decisions_one_wins(
         with of_owner if name == "cancel" else container.db.system_transaction() as tx:
             decisions[name](tx, order_id)
 
-    def is_someone_waiting() -> bool:
-        with container.db.system_transaction() as tx:
-            return bool(tx.execute(sa.text("select count(*) from pg_locks where not granted")).scalar_one())
-
     for order_id, ((first, second), ends_as) in zip(held, RACES.items(), strict=True):
         with subtests.test(f"{first}, then {second}"), ThreadPoolExecutor(1) as thread:
             with container.db.system_transaction() as tx:
                 decisions[first](tx, order_id)
                 later = thread.submit(decide, second, order_id)
-                wait_until(is_someone_waiting)
+                wait_until(partial(is_lock_awaited, container))
             with pytest.raises((Conflict, Refused)):
                 later.result()
-            with container.db.system_transaction() as tx:
-                row = tx.execute(sa.select(orders).where(orders.c.id == order_id)).one()
+            row = order_row(container, order_id)
             assert row.status == ends_as
             assert len(decisions_on(container, order_id)) == (first != "cancel")
             held_back = sum(cents if kind == "authorise" else -cents for kind, cents in books(container, order_id))

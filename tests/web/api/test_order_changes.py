@@ -7,8 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from quillpost.app.container import Container
-from quillpost.core.database.tables.base import items, orders, prices
-from quillpost.orders.queries import read_order
+from quillpost.core.database.tables.base import prices
 from support.factories import (
     Account,
     Clock,
@@ -22,8 +21,9 @@ from support.factories import (
 )
 from support.image_server import ImageServer
 from support.mailing_lists import ListOwner
-from support.orders import balances
+from support.orders import balances, item_rows, order_row
 from support.refusals import assert_refused, unchanged
+from support.rows import execute
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -57,10 +57,6 @@ BAD_CHANGES: list[tuple[dict[str, Any], str]] = [
 def test_message_schedule_and_metadata_can_be_changed_until_it_is_made(
     subtests: pytest.Subtests, owner: Account, container: Container, clock: Clock
 ) -> None:
-    def due_at() -> str:
-        with container.db.system_transaction() as tx:
-            return read_order(tx, order).due_at.isoformat()
-
     order = sent(owner, metadata={"a": 1})
     assert_refused(subtests, container, lambda body: owner.put(f"/orders/{order}", body), BAD_CHANGES)
     before = owner.get(f"/orders/{order}/proof").content
@@ -73,9 +69,10 @@ def test_message_schedule_and_metadata_can_be_changed_until_it_is_made(
     again = owner.call("PUT", f"/orders/{order}", content=written, headers=JSON)
     assert '"metadata":{"b":1.50,"a":[1e2]}' in again.text
     assert (again.json()["message"], again.json()["cancellable"]) == ("Other words", True)
-    assert due_at() == "2026-06-01T09:00:00+00:00"
+    assert order_row(container, order).due_at.isoformat() == "2026-06-01T09:00:00+00:00"
     cleared = owner.put(f"/orders/{order}", {"schedule_for": None, "metadata": None}).json()
-    assert (cleared["metadata"], due_at()) == (None, "2026-05-04T12:00:10+00:00")
+    due_at = order_row(container, order).due_at.isoformat()
+    assert (cleared["metadata"], due_at) == (None, "2026-05-04T12:00:10+00:00")
     run_jobs_for(container, clock, seconds=45)
     late = owner.put(f"/orders/{order}", {"message": "Too late"})
     message = "This order can no longer be changed: it is Fulfilled."
@@ -102,19 +99,16 @@ def test_only_other_mail_or_another_time_is_priced_again(owner: Account, contain
     soon = [sent(owner, recipients=people(2), message="Hello!") for _ in range(2)]
     late = [sent(owner, recipients=people(2), message="Hello!", schedule_for=WHEN) for _ in range(4)]
     columns = {"type": "postcard", "size": "4x6", "mail_class": "first", "country": "US"}
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.insert(prices).values(**columns, unit_cents=150, valid_from=date(2026, 5, 4)))
+    execute(container, sa.insert(prices).values(**columns, unit_cents=150, valid_from=date(2026, 5, 4)))
     for order, change in zip(soon, ({"message": "Hello again!"}, {"schedule_for": WHEN}), strict=True):
         changed = owner.put(f"/orders/{order}", change).json()
         assert (changed["order_total"], changed["grand_total"], changed["authorization_total"]) == (300, 300, 218)
-        with container.db.system_transaction() as tx:
-            assert balances(tx, read_order(tx, order)) == {"credit": -300, "held": 300, "earned": 0}
+        assert balances(container, order) == {"credit": -300, "held": 300, "earned": 0}
     same: tuple[dict[str, Any], ...] = ({}, {"metadata": {"a": 1}}, {"message": "Hello!"}, {"schedule_for": WHEN})
     for order, change in zip(late, same, strict=True):
         assert owner.put(f"/orders/{order}", change).json()["order_total"] == 218, change
-        with container.db.system_transaction() as tx:
-            assert balances(tx, read_order(tx, order)) == {"credit": -218, "held": 218, "earned": 0}
-            assert set(tx.execute(sa.select(items.c.price_cents).filter_by(order_id=order)).scalars()) == {109}
+        assert balances(container, order) == {"credit": -218, "held": 218, "earned": 0}
+        assert {item.price_cents for item in item_rows(container, order)} == {109}
 
 
 def test_warnings_are_those_of_the_new_words(owner: Account) -> None:
@@ -202,10 +196,8 @@ def test_a_replay_is_a_new_order_that_is_the_first_column_by_column(
     names = [row["recipient"]["name"] for row in owner.get(f"/orders/{again['id']}/items").json()["data"]]
     assert names == ["Jane Doe", "Zoe"]
     copied = owner.post(f"/orders/{whole}/replay").json()["id"]
-    with container.db.system_transaction() as tx:
-        row = tx.execute(sa.select(items).where(items.c.order_id == again["id"]).order_by(items.c.id).limit(1)).one()
-        both = (tx.execute(sa.select(orders).where(orders.c.id == each)).one()._asdict() for each in (whole, copied))
-        one, other = both
+    row = item_rows(container, again["id"])[0]
+    one, other = (order_row(container, each)._asdict() for each in (whole, copied))
     assert (row.custom10, row.dob, row.code is not None) == ("x", date(1990, 1, 31), True)
     its_own = {"id", "status", "created_at", "updated_at", "due_at"} | {name for name in one if name.startswith("n_")}
     assert {name for name in one if one[name] != other[name]} <= its_own

@@ -9,16 +9,18 @@ from PIL import Image
 
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.core.database.tables.base import facts, items, orders
-from quillpost.core.database.tables.fulfillment import batches, order_verdicts
+from quillpost.core.database.tables.base import orders
+from quillpost.core.database.tables.fulfillment import order_verdicts
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.recipients.rules import SUPPRESSED
 from quillpost.web.application import create_app
 from support.factories import Account, Build, Clock, make_account, make_operator, person, run_due_jobs, run_jobs_for
 from support.list_rows import make_list
 from support.mailing_lists import ListOwner
+from support.orders import fact_rows, item_rows, order_row
 from support.print_room import HOME, create_held_orders
-from support.production import LIVE_SETTINGS
+from support.production import LIVE_SETTINGS, batch_rows
+from support.rows import execute, scalars
 from support.test_client import TestClient
 from support.uploads import upload
 
@@ -41,15 +43,10 @@ def read(owner: Account, order_id: int) -> tuple[str, list[str]]:
 def test_a_blurred_picture_holds_its_order(
     owner: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
-    def lowest_dpi(order_id: int) -> int | None:
-        with container.db.system_transaction() as tx:
-            found: int | None = tx.execute(sa.select(orders.c.lowest_dpi).where(orders.c.id == order_id)).scalar_one()
-        return found
-
     soft, sharp = (upload(owner, image=picture(size)).json()["id"] for size in (SOFT, SHARP))
     sent = [owner.send(image_template=template).json()["id"] for template in (soft, soft, sharp, None)]
     owner.put(f"/orders/{sent[1]}", {"message": "Other words"})
-    assert [lowest_dpi(order_id) for order_id in sent] == [48, 48, None, None]
+    assert [order_row(container, order_id).lowest_dpi for order_id in sent] == [48, 48, None, None]
     run_jobs_for(container, clock, seconds=11)
     shown = [read(owner, order_id) for order_id in sent]
     assert [status == "Paused" for status, _ in shown] == [True, True, False, False]
@@ -57,7 +54,7 @@ def test_a_blurred_picture_holds_its_order(
     operator.post(f"/orders/{sent[0]}/release")
     run_jobs_for(container, clock, seconds=40)
     again = owner.post(f"/orders/{sent[0]}/replay").json()["id"]
-    assert lowest_dpi(again) == 48
+    assert order_row(container, again).lowest_dpi == 48
     run_jobs_for(container, clock, seconds=11)
     assert read(owner, again)[0] == "Paused"
 
@@ -135,12 +132,10 @@ def test_an_order_that_is_put_off_while_it_is_held_waits_for_its_day_after_its_r
     run_jobs_for(container, clock, seconds=3)
     order = owner.get(f"/orders/{unfilled}").json()
     assert (order["status"], order["warnings"], order["cancellable"]) == ("Reviewing", [], True)
-    newest_change = sa.select(facts.c.previous, facts.c.current).order_by(facts.c.id.desc()).limit(1)
-    with container.db.system_transaction() as tx:
-        assert set(tx.execute(sa.select(orders.c.pool_at)).scalars()) == {None}
-        assert tx.execute(sa.select(batches)).all() == []
-        assert tuple(tx.execute(newest_change).one()) == ("paused", "reviewing")
-        decisions = tx.execute(sa.select(order_verdicts)).all()
+    assert (set(scalars(container, sa.select(orders.c.pool_at))), batch_rows(container)) == ({None}, [])
+    change = fact_rows(container, unfilled)[-1]
+    assert (change.previous, change.current) == ("paused", "reviewing")
+    decisions = execute(container, sa.select(order_verdicts))
     assert {(each.verdict, each.reason, len(each.reasons)) for each in decisions} == {("released", "It reads well.", 1)}
     assert owner.post(f"/orders/{cancelled}/cancel").status_code == 200
     for order_id in (mended, suppressed):
@@ -153,9 +148,8 @@ def test_an_order_that_is_put_off_while_it_is_held_waits_for_its_day_after_its_r
     assert operator.post(f"/orders/{unfilled}/release").json()["status"] == "Processing"
     assert read(owner, cancelled)[0] == "Cancelled"
     assert read(owner, mended)[0] in ("Processing", "Printing")
-    with container.db.system_transaction() as tx:
-        [piece] = tx.execute(sa.select(items).where(items.c.order_id == suppressed)).all()
-        assert len(tx.execute(sa.select(batches)).all()) == 1
+    [piece] = item_rows(container, suppressed)
+    assert len(batch_rows(container)) == 1
     assert (piece.status, piece.failure) == ("Failed", SUPPRESSED)
 
 
@@ -164,13 +158,11 @@ def test_nobody_makes_batches_of_an_order_before_it_is_due(owner: Account, conta
     later = clock.now().replace(hour=20)
     order_id = owner.send(schedule_for=later.isoformat()).json()["id"]
     for deed in ("pool", "rush"):
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.update(orders).values(status="processing", pool_at=later.replace(hour=22)))
+        execute(container, sa.update(orders).values(status="processing", pool_at=later.replace(hour=22)))
         for _ in range(2):
             if deed == "rush":
                 print_room_service.rush_orders(container.db, "test", [order_id], operator_id=None, now=clock.now())
             else:
                 print_room_service.pool_orders_now(container.db, "test", now=clock.now())
-        with container.db.system_transaction() as tx:
-            assert tx.execute(sa.select(orders.c.pool_at)).scalar_one() == later
+        assert order_row(container, order_id).pool_at == later
         assert print_room_service.pool_orders_now(container.db, "test", now=clock.now()) == 0

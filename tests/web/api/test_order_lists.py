@@ -16,6 +16,7 @@ from quillpost.core.paging import PageRequest, Sorting, select_page_ids, tenant_
 from quillpost.orders.items import queries as item_queries
 from support.bulk_orders import insert_orders
 from support.factories import Account, Clock, make_sub_account, make_teammate, person, run_jobs_for
+from support.rows import execute
 from support.traces import metadata_text, postcard_with, send_raw
 
 BASE = "http://quillpost.test/api/v2/orders/list"
@@ -130,8 +131,7 @@ def test_the_pages_hold_every_order_once_from_whichever_end_they_are_read(
         whole = [order for page in pages for order in ids(page)]
         assert (len(whole), whole) == (61, sorted(set(whole), reverse=True)), query
         assert (ids(pages[7]), total(pages[0])) == ([], 61)
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.delete(orders).where(orders.c.id == whole[0]))
+    execute(container, sa.delete(orders).where(orders.c.id == whole[0]))
     assert [total(owner.get(f"/orders/list?{query}")) for query in ("", "type=letter", "type=postcard")] == [60, 60, 0]
 
 
@@ -304,9 +304,8 @@ def test_everyone_finds_their_own(owner: Account, stranger: Account, container: 
     teammate = make_teammate(container, owner, mine)
     for name, sub_account in (("Jo Inside", mine), ("Jo Other", other), ("Jo Whole", None)):
         owner.send(recipients=[person(name=name, address=f"{name} 1 St")], sub_account_id=sub_account)
-    with container.db.system_transaction() as tx:
-        live = sa.update(items).where(items.c.account_id == owner.id, items.c.name == "Jo Whole")
-        tx.execute(live.values(mode="live"))
+    live = sa.update(items).where(items.c.account_id == owner.id, items.c.name == "Jo Whole")
+    execute(container, live.values(mode="live"))
     assert found(owner, name="jo") == ["Jo Other", "Jo Inside"]
     assert found(owner, name="jo", sub_account_id=mine) == found(teammate, name="jo") == ["Jo Inside"]
     nothing = {"matched_order_items": [], "orders": [], "truncated": False}

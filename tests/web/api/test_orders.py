@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, ledger_moves
-from quillpost.core.database.tables.fulfillment import batches, prints
+from quillpost.core.database.tables.fulfillment import prints
 from quillpost.core.text import format_iso
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room.service import record_printer_progress
@@ -32,7 +32,9 @@ from support.factories import (
     postcard,
     run_jobs_for,
 )
+from support.orders import fact_rows
 from support.refusals import unchanged
+from support.rows import execute, scalar
 from support.test_client import TestClient
 from support.traces import metadata_text, postcard_with, send_raw
 
@@ -176,8 +178,7 @@ def test_an_order_is_cancelled_once_and_what_was_held_is_released(
     owner: Account, container: Container, clock: Clock
 ) -> None:
     order_id = owner.send(recipients=[*people(3), {"email": "e@example.com"}], metadata={"crm": 1}).json()["id"]
-    with container.db.system_transaction() as tx:
-        last = tx.execute(sa.select(sa.func.max(facts.c.id))).scalar_one()
+    before = len(fact_rows(container, order_id))
     clock.advance(seconds=5)
     answer = owner.put(f"/orders/{order_id}/cancel")
     assert (answer.status_code, list(answer.json())) == (200, ["order"])
@@ -194,11 +195,10 @@ def test_an_order_is_cancelled_once_and_what_was_held_is_released(
     ended = UNSEEN | {"status": "Failed", "previous_status": "Processing", "at": "2026-05-04T12:00:05Z"}
     assert first == [noon | {"status": "Processing"}, ended]
     assert refused == [noon | {"status": "Failed"}]
-    with container.db.system_transaction() as tx:
-        [event] = tx.execute(sa.select(facts).where(facts.c.id > last))
-        moves = tx.execute(sa.select(ledger_moves).order_by(ledger_moves.c.id)).all()
+    [event] = fact_rows(container, order_id)[before:]
     event_columns = event.kind, event.item_id, event.previous, event.current
     assert event_columns == ("order.status", None, "reviewing", "cancelled")
+    moves = execute(container, sa.select(ledger_moves).order_by(ledger_moves.c.id))
     assert [(m.kind, m.source, m.target, m.cents) for m in moves] == [
         ("authorise", "credit", "held", 327), ("release", "held", "credit", 327),
     ]  # fmt: skip
@@ -310,28 +310,24 @@ def test_a_piece_was_printed_when_the_printer_says_so_or_when_it_was_seen_first(
         events = owner.get(f"/order-items/{ids(owner.get('/order-items'))[0]}").json()["events"]
         return [(event["status"], event["at"]) for event in events]
 
-    def hand_over() -> sa.Row[Any, Any]:
-        """The batch, with the printer twelve seconds after it was sent, and the piece's tracking code."""
+    def hand_over() -> Any:
+        """The piece as it is with the printer twelve seconds after it was sent."""
         owner.send()
         run_jobs_for(container, clock, seconds=12)
         assert [status for status, _ in dated()] == ["Processing"]
-        newest = sa.select(batches.c.id, prints.c.tracking).join(prints, prints.c.batch_id == batches.c.id)
-        with container.db.system_transaction() as tx:
-            return tx.execute(newest.order_by(batches.c.id.desc()).limit(1)).one()
+        return execute(container, sa.select(prints).order_by(prints.c.batch_id))[-1]
 
-    batch = hand_over()
+    piece = hand_over()
     printed_at = clock.now() + timedelta(minutes=20)
     clock.advance(hours=3)
-    record_printer_progress(container.db, batch.id, PrintProgress(printed_at=printed_at), now=clock.now())
+    record_printer_progress(container.db, piece.batch_id, PrintProgress(printed_at=printed_at), now=clock.now())
     assert dated()[1:] == [("Printed", format_iso(printed_at))]
-    with container.db.system_transaction() as tx:
-        event_time = tx.execute(sa.select(facts.c.at).where(facts.c.current == "Printed")).scalar_one()
-    assert event_time == clock.now()
-    batch = hand_over()
+    assert scalar(container, sa.select(facts.c.at).filter_by(current="Printed")) == clock.now()
+    piece = hand_over()
     first, second = (clock.now() + timedelta(hours=hour) for hour in (1, 2))
     clock.advance(hours=5)
-    ingest(container, scan(batch.tracking, "2", second), scan(batch.tracking, "1", first))
-    record_printer_progress(container.db, batch.id, PrintProgress(printed_at=clock.now()), now=clock.now())
+    ingest(container, scan(piece.tracking, "2", second), scan(piece.tracking, "1", first))
+    record_printer_progress(container.db, piece.batch_id, PrintProgress(printed_at=clock.now()), now=clock.now())
     assert dated()[1:] == [
         ("Printed", format_iso(first)), ("In Transit", format_iso(first)), ("In Local Area", format_iso(second)),
     ]  # fmt: skip

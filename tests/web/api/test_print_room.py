@@ -28,6 +28,7 @@ from support.factories import (
 from support.print_room import HOME, hand_over_batch
 from support.production import LIVE_SETTINGS, delete_jobs
 from support.refusals import assert_refused, unchanged
+from support.rows import execute, scalar, scalars
 from support.test_client import TestClient
 
 
@@ -65,14 +66,15 @@ def reprint(operator: Account, batch_id: int, **pieces: Any) -> dict[str, Any]:
 
 def item_ids(container: Container, batch_id: int) -> dict[int, int]:
     """The item at each position of the batch."""
-    with container.db.system_transaction() as tx:
-        rows = tx.execute(sa.select(prints).where(prints.c.batch_id == batch_id))
-        return {row.position: row.item_id for row in rows}
+    return {row.position: row.item_id for row in execute(container, sa.select(prints).filter_by(batch_id=batch_id))}
 
 
 def change_batch(container: Container, batch_id: int, **columns: Any) -> None:
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(batches).where(batches.c.id == batch_id).values(**columns))
+    execute(container, sa.update(batches).where(batches.c.id == batch_id).values(**columns))
+
+
+def set_in_transit(container: Container, item_id: int) -> None:
+    execute(container, sa.update(items).where(items.c.id == item_id).values(status="In Transit"))
 
 
 # Looking
@@ -139,13 +141,11 @@ def test_batches_are_listed_newest_first_and_filtered(
     for query in ("status=gone", "open=maybe", "page=0", "limit=x"):
         refused = operator.get(f"/print/batches?{query}")
         assert (refused.status_code, list(refused.json()["errors"])) == (422, [query.split("=")[0]])
-    with container.db.system_transaction() as tx:
-        made = sa.insert(batches).values(
-            mode="live", piece="postcard-4x6", mail_class="first", status="new", item_count=0,
-            created_at=clock.now(), stock="", rush=False,
-        )  # fmt: skip
-        batch_id = tx.execute(made.returning(batches.c.id)).scalar_one()
-    new = read(operator, batch_id)
+    made = sa.insert(batches).values(
+        mode="live", piece="postcard-4x6", mail_class="first", status="new", item_count=0, created_at=clock.now(),
+        stock="", rush=False,
+    )  # fmt: skip
+    new = read(operator, scalar(container, made.returning(batches.c.id)))
     assert (new["files"], new["statement"], new["pieces_by_status"]) == ([], None, {})
 
 
@@ -174,9 +174,7 @@ def test_neither_a_piece_in_the_mail_nor_one_that_the_printer_lacks_is_marked(
     operator: Account, sender: Account, container: Container, clock: Clock
 ) -> None:
     batch_id = hand_over_batch(sender, container, clock)
-    with container.db.system_transaction() as tx:
-        seen = items.c.id == item_ids(container, batch_id)[2]
-        tx.execute(sa.update(items).where(seen).values(status="In Transit"))
+    set_in_transit(container, item_ids(container, batch_id)[2])
     with unchanged(container):
         refused = mark(operator, batch_id, "printed", spoiled=[{"position": 1}, {"position": 2}])
         assert (refused.status_code, list(refused.json()["errors"])) == (422, ["spoiled.1.position"])
@@ -200,8 +198,7 @@ def test_pieces_are_printed_again_under_new_barcodes(
         former = read(operator, batch_id)
         assert (former["pieces_by_status"], former["void"]) == ({"Processing": 1}, 2)
         assert former["reprints"] == [new_batch["id"]]
-        with container.db.system_transaction() as tx:
-            codes = list(tx.execute(sa.select(prints.c.tracking)).scalars())
+        codes = scalars(container, sa.select(prints.c.tracking))
         assert len(set(codes)) == len(codes) == 5 * place
         run_jobs_for(container, clock, seconds=2)
         assert read(operator, new_batch["id"])["status"] == "handed"
@@ -223,8 +220,7 @@ def test_a_reprinted_piece_is_marked_in_its_new_batch_and_what_a_reprint_leaves_
             assert (refused.status_code, refused.json()["errors"]) == (422, errors)
             assert refused.json()["message"].startswith(error)
     mark(operator, batch_id, "spoiled", spoiled=[{"position": 1}])
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(items).where(items.c.id == at[2]).values(status="In Transit"))
+    set_in_transit(container, at[2])
     second = reprint(operator, batch_id, **{"from": 1, "to": 4})
     assert (second["pieces"], second["reprint_of"]) == (1, batch_id)
     assert second["left_out"] == [
@@ -277,11 +273,9 @@ def test_orders_are_rushed(operator: Account, sender: Account, container: Contai
     order_id, other = (sender.send(**HOME).json()["id"] for _ in range(2))
     answer = operator.post("/print/rush", {"order_ids": [order_id]})
     assert answer.json() == {"message": "success", "order_ids": [order_id]}
-    with container.db.system_transaction() as tx:
-        rushed = {row.id: row.rush for row in tx.execute(sa.select(orders))}
-        decisions = tx.execute(sa.select(order_verdicts.c.verdict, order_verdicts.c.operator_id)).all()
-    assert rushed == {order_id: True, other: False}
-    assert [tuple(row) for row in decisions] == [("rushed", operator.id)]
+    assert {row.id: row.rush for row in execute(container, sa.select(orders))} == {order_id: True, other: False}
+    [decision] = execute(container, sa.select(order_verdicts))
+    assert (decision.verdict, decision.operator_id) == ("rushed", operator.id)
     assert operator.post("/print/rush", {"order_ids": [order_id]}).json()["order_ids"] == []
     with unchanged(container):
         for unknown in ([999_999], [other, 999_999], [999_999, other]):
