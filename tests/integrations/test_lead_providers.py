@@ -67,19 +67,14 @@ def test_a_provider_receives_place_and_filters_of_a_search(lead_house: LeadServe
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        (500, b""), (302, b""), (200, b"<html>"), (200, b"[]"), (200, b'{"records": {}}'),
-        (200, b'{"records": [{"address": "1 Oak St"}]}'), (200, b'{"records": [{"id": ""}]}'),
-        (200, b'{"records": [{"id": "a"}, {"id": "a"}]}'),
-        (200, b" " * (BASE_RESPONSE_BYTES + 3 * MAX_BYTES_PER_RECORD + 1)),
-    ],
-)  # fmt: skip
-def test_an_invalid_response_is_reported_in_a_sentence(lead_house: LeadServer, answer: tuple[int, bytes]) -> None:
-    lead_house.answers = [respond(*answer)]
-    with pytest.raises(LeadProviderDown, match=r"127\.0\.0\.1.*\.$"):
-        http_leads(lead_house).search(QUERY)
+def test_an_invalid_response_is_reported_in_a_sentence(lead_house: LeadServer, subtests: pytest.Subtests) -> None:
+    bodies: list[object] = [b"<html>", b"[]", {"records": {}}, {"records": [{"address": "1 Oak St"}]}]
+    bodies += [{"records": [{"id": ""}]}, {"records": [{"id": "a"}, {"id": "a"}]}]
+    bodies += [b" " * (BASE_RESPONSE_BYTES + 3 * MAX_BYTES_PER_RECORD + 1)]
+    for answer in (respond(500), respond(302), *(respond(200, body) for body in bodies)):
+        lead_house.answers = [answer]
+        with subtests.test(str(answer)[:60]), pytest.raises(LeadProviderDown, match=r"127\.0\.0\.1.*\.$"):
+            http_leads(lead_house).search(QUERY)
 
 
 def test_a_wrong_secret_is_refused_and_settings_are_checked(lead_house: LeadServer) -> None:

@@ -95,7 +95,7 @@ def test_a_refusal_is_stored_in_words_that_the_database_takes(container: Contain
 @pytest.mark.parametrize(
     "error",
     [RuntimeError("dana@example.com"), MessageRejected("half a \ud83d character"), NotifierDown("a \0 zero")],
-    ids=["sending", "words of a refusal", "words of one that is down"],
+    ids=type,
 )
 def test_what_nobody_foresaw_counts_and_comes_to_an_end(
     container: Container, caller: Caller, clock: Clock, error: Exception
@@ -120,30 +120,15 @@ def test_what_nobody_foresaw_counts_and_comes_to_an_end(
 
 
 FOR_THE_OPERATOR = [
-    ("400 Bad", 21212),  # the sender is no number
-    ("400 Bad", 21606),  # it cannot send
-    ("400 Bad", "21606"),  # others write it in quotes
-    ("400 Bad", 21611),  # its queue is full
-    ("400 Bad", 21659),  # it is somebody else's
-    ("400 Bad", 21660),
-    ("400 Bad", 21703),  # the messaging service has no number
-    ("400 Bad", 20003),
-    ("403 Forbidden", 20003),
-    ("403 Forbidden", 20005),  # the account is suspended
-    ("403 Forbidden", None),
-    ("402 Pay", None),
-    ("404 Where?", 20404),  # no such account
-    ("405 How?", None),
-    ("301 There", None),
-    ("401 Who?", 21610),
+    # The sender is no number, or cannot send (some write it in quotes), or its queue is full, or it is somebody else's,
+    # or the messaging service has no number.
+    *(("400 Bad", code) for code in (21212, 21606, "21606", 21611, 21659, 21660, 21703, 20003)),
+    *(("403 Forbidden", code) for code in (20003, 20005, None)),  # 20005: the account is suspended
+    *(("402 Pay", None), ("404 Where?", 20404), ("405 How?", None), ("301 There", None), ("401 Who?", 21610)),
 ]
 OF_ONE_MESSAGE = [
-    ("400 Bad", 21211),  # no number
-    ("400 Bad", 21614),  # no mobile phone
-    ("400 Bad", [21606]),
-    ("400 Bad", None),
-    ("403 Forbidden", 21610),  # they have said STOP
-    ("403 Forbidden", 21408),  # a country that we do not send to
+    *(("400 Bad", code) for code in (21211, 21614, [21606], None)),  # no number, no mobile phone
+    *(("403 Forbidden", code) for code in (21610, 21408)),  # they have said STOP; a country that we do not send to
 ]
 
 
