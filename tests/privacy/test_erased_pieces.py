@@ -25,16 +25,9 @@ from quillpost.privacy.erasure import service as erasure_service
 from quillpost.privacy.erasure.queries import parse_subject
 from quillpost.privacy.erasure.service import ERASED_REASON, SECOND_PASS_DELAY, ErasureResult, erase_subject
 from quillpost.privacy.service import erase_ended_items, erase_items
+from support import giftcard_orders
 from support.factories import Account, Clock, make_sub_account, make_teammate, people, person, run_due_jobs
-from support.giftcard_orders import (
-    VALUE,
-    card_row,
-    claim_card,
-    issue_order_cards,
-    mail_giftcard,
-    move_items,
-    send_giftcards,
-)
+from support.giftcard_orders import VALUE, card_row, claim_card, issue_order_cards, mail_giftcard, send_giftcards
 from support.orders import balances, create_order, end_review, item_rows, open_account, order_row
 from support.production import batch_rows, create_batches, files_of, sweep_due_orders
 from support.waiting import wait_until
@@ -231,7 +224,7 @@ def test_whoever_was_erased_after_the_mailing_may_still_claim_the_card(owner: Ac
 def test_a_piece_that_forgets_its_recipient_keeps_its_card_but_no_reasons(owner: Account, container: Container) -> None:
     good, taken_back = issue_order_cards(container, send_giftcards(owner, recipients=people(2)))
     lost = mail_giftcard(container, owner)
-    move_items(container, [lost], ItemStatus.FAILED)
+    giftcard_orders.move_items(container, [lost], ItemStatus.FAILED)
     path = f"/order-items/{taken_back}/invalidate-giftcard"
     assert owner.put(path, {"reason": "Person 2 has moved"}).status_code == 200
     with container.db.system_transaction() as tx:
@@ -268,8 +261,8 @@ def test_an_account_is_deleted_with_its_gift_cards_and_their_replacements(owner:
 def test_cards_of_pieces_that_fail_together_are_one_entry(owner: Account, container: Container) -> None:
     pieces = issue_order_cards(container, send_giftcards(owner, recipients=people(4)))
     claim_card(container, pieces[3])
-    move_items(container, pieces[:1], ItemStatus.PRINTED)
-    move_items(container, pieces, ItemStatus.FAILED)
+    giftcard_orders.move_items(container, pieces[:1], ItemStatus.PRINTED)
+    giftcard_orders.move_items(container, pieces, ItemStatus.FAILED)
     with container.db.system_transaction() as tx:
         moves = tx.execute(sa.select(ledger_moves.c.kind, ledger_moves.c.cents).order_by(ledger_moves.c.id))
         entries = [tuple(row) for row in moves]

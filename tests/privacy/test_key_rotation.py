@@ -25,18 +25,12 @@ from quillpost.orders.giftcards import issuance
 from quillpost.privacy.erasure import service as erasure_service
 from quillpost.privacy.erasure.queries import parse_subject
 from quillpost.privacy.service import ENCRYPTED_COLUMNS, PRINT_FILES, count_all_by_key, reencrypt_all
+from support import giftcard_orders
 from support.browser_sessions import make_user
 from support.bulk_giftcards import code_of, make_many
 from support.encrypted_files import encrypted_file
 from support.factories import Account, make_inline_recipients
-from support.giftcard_orders import (
-    claim_card,
-    end_review_of,
-    issue_cards,
-    issue_order_cards,
-    item_ids_of,
-    send_giftcards,
-)
+from support.giftcard_orders import claim_card, issue_cards, issue_order_cards, item_ids_of, send_giftcards
 from support.sign_in import DANA, enroll_second_factor
 
 WAITING = """select count(*) from pg_stat_activity
@@ -258,7 +252,7 @@ def test_cards_are_sent_issued_and_claimed_while_the_key_is_changed(
 ) -> None:
     monkeypatch.setattr(encrypted_columns, "BATCH_SIZE", 15)
     order_id = send_giftcards(owner, recipients=make_inline_recipients(7))
-    end_review_of(container, order_id)
+    giftcard_orders.end_review_of(container, order_id)
     first, *others = item_ids_of(container, order_id)
     issue_cards(container, [first])
     [old] = key_file.read_keys()

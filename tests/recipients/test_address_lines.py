@@ -10,28 +10,13 @@ from benchmarks.audience.addresses import sample
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.recipients.addresses import cities
+from quillpost.recipients import rules as person_rules
+from quillpost.recipients.addresses import cities, rules
 from quillpost.recipients.addresses.cities import find_zip_area, format_zip, list_zip_codes
 from quillpost.recipients.addresses.parser import split_address_line
-from quillpost.recipients.addresses.rules import (
-    AMBIGUOUS_KEY_SUFFIX,
-    DELIVERABLE,
-    DOUBTFUL,
-    NO_NUMBER,
-    StandardizedAddress,
-    standardize,
-)
+from quillpost.recipients.addresses.rules import DELIVERABLE, DOUBTFUL, NO_NUMBER, StandardizedAddress, standardize
 from quillpost.recipients.addresses.text import extract_surname
-from quillpost.recipients.rules import (
-    CITY_REQUIRED_ABROAD,
-    MAX_FIELD_LENGTH,
-    apply_changes,
-    check_recipient,
-    may_share_address,
-    parse_partial_address,
-    validate_recipient,
-    validate_recipients,
-)
+from quillpost.recipients.rules import check_recipient, parse_partial_address, validate_recipient, validate_recipients
 from support.factories import person
 
 SPLIT = {
@@ -111,13 +96,13 @@ def test_an_address_of_canada_may_come_on_one_line_if_it_names_its_country(subte
         with subtests.test(str(row)):
             assert check_recipient(row)[1] == {"country": ["This is an address in Canada: give country CA."]}
     known = validate_recipient({"address": "12 Main St, Austin, TX 78701"})
-    someone = apply_changes(known, {"address": f"{CANADIAN}, Canada"})
+    someone = person_rules.apply_changes(known, {"address": f"{CANADIAN}, Canada"})
     assert {name: getattr(someone, name) for name in expected} == expected, "it replaces an older address"
 
 
 def test_a_line_abroad_is_not_split_and_countries_may_be_named() -> None:
     _, errors = check_recipient({"address": "10 Downing St, London SW1A 2AA", "country": "United Kingdom"})
-    assert errors == {"city": [CITY_REQUIRED_ABROAD]}
+    assert errors == {"city": [person_rules.CITY_REQUIRED_ABROAD]}
     parts: dict[str, str | None] = {"address": "1 High St", "city": "Leeds", "postal_code": "LS1 4AP"}
     for name in ("United Kingdom", "uk", "GB"):
         assert validate_recipient(parts | {"country": name}).country == "GB"
@@ -273,7 +258,7 @@ SHARED = {
 def test_a_shared_address_has_an_ambiguous_key() -> None:
     for address, reason in SHARED.items():
         found = standardized(address)
-        assert (found.key or "").endswith(AMBIGUOUS_KEY_SUFFIX), address
+        assert (found.key or "").endswith(rules.AMBIGUOUS_KEY_SUFFIX), address
         assert found.deliverability == (DOUBTFUL if reason else DELIVERABLE)
         assert found.reasons == ((reason,) if reason else ())
 
@@ -319,7 +304,10 @@ def test_an_address_can_be_suppressed_where_its_place_is_known() -> None:
     assert validate_recipient({"email": "jane@example.com"}).can_be_suppressed
 
 
-@given(st.text(max_size=MAX_FIELD_LENGTH), st.text(max_size=MAX_FIELD_LENGTH), st.text(max_size=MAX_FIELD_LENGTH))
+FIELD = st.text(max_size=person_rules.MAX_FIELD_LENGTH)
+
+
+@given(FIELD, FIELD, FIELD)
 def test_an_address_has_a_key_that_an_index_takes(address: str, address2: str, code: str) -> None:
     row = {"address": address, "address2": address2, "postal_code": code, "city": "X", "country": "CN"}
     found, _ = check_recipient(row)
@@ -361,7 +349,7 @@ def test_half_an_address_may_be_another_with_the_same_unit() -> None:
         ("12 Main St", "12 Main Ave", False),
     ):
         whole = validate_recipient(person(address=known))
-        assert may_share_address(whole, validate_recipient({"address": other})) is is_one, (known, other)
+        assert person_rules.may_share_address(whole, validate_recipient({"address": other})) is is_one, (known, other)
 
 
 SURNAMES = {

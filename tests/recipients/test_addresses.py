@@ -10,36 +10,19 @@ from benchmarks.audience.standardising import DIFFERENCES, MOST_UNNAMED, UNNAMED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quillpost.recipients.addresses import rules
+from quillpost.recipients.addresses import text as tables
 from quillpost.recipients.addresses.parser import parse_with_library, split_address_line
-from quillpost.recipients.addresses.rules import (
-    ADDRESS_PARTS,
-    DELIVERABILITIES,
-    DELIVERABLE,
-    DOUBTFUL,
-    NO_NUMBER,
-    UNDELIVERABLE,
-    StandardizedAddress,
-    standardize,
-)
+from quillpost.recipients.addresses.rules import DELIVERABLE, DOUBTFUL, NO_NUMBER, UNDELIVERABLE, standardize
 from quillpost.recipients.addresses.streets import read_delivery_point
-from quillpost.recipients.addresses.text import (
-    BOX_KINDS,
-    DIRECTIONS,
-    HIGHWAY_KINDS,
-    MILITARY_KINDS,
-    ROUTE_KINDS,
-    STREET_SUFFIXES,
-    UNITS,
-    extract_surname,
-    split_segments,
-)
+from quillpost.recipients.addresses.text import extract_surname, split_segments
 
 AUSTIN = {"city": "Austin", "province": "TX", "postal_code": "78701"}
 SAN_JUAN = {"city": "San Juan", "province": "PR", "postal_code": "00926"}
 HOUSE: dict[str, str | None] = {"address": "12 Main St", "address2": None, **AUSTIN}
 
 
-def standardized(country: str = "US", **changes: str | None) -> StandardizedAddress:
+def standardized(country: str = "US", **changes: str | None) -> rules.StandardizedAddress:
     return standardize(HOUSE | changes, country)
 
 
@@ -237,9 +220,10 @@ def test_abroad_an_address_is_written_and_checked_as_its_country_does(subtests: 
             assert (found.standard[1], found.key) == (None, standardized("FR", address="12 Rue Foch").key)
 
 
+KINDS = tables.BOX_KINDS, tables.HIGHWAY_KINDS, tables.ROUTE_KINDS, tables.MILITARY_KINDS
 WORDS = sorted(
-    {word for phrase in (*BOX_KINDS, *HIGHWAY_KINDS, *ROUTE_KINDS, *MILITARY_KINDS) for word in phrase.split()}
-    | {*STREET_SUFFIXES, *DIRECTIONS, *UNITS, *(name.upper() for name in NAMES)}
+    {word for kinds in KINDS for phrase in kinds for word in phrase.split()}
+    | {*tables.STREET_SUFFIXES, *tables.DIRECTIONS, *tables.UNITS, *(name.upper() for name in NAMES)}
     | {"1", "12", "4B", "5TH", "22", "1/2", "112-10", "A", "N6W2", ",", "-", "&", "C/O", "CALLE", "ONE", "URB"}
 )
 LINE = st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join)
@@ -253,7 +237,7 @@ def test_what_was_standardized_stays_as_it_is(address: str, address2: str, provi
     assert once.standard is not None
     if not once.standard[0]:
         return
-    again = standardize(dict(zip(ADDRESS_PARTS, once.standard, strict=True)), "US")
+    again = standardize(dict(zip(rules.ADDRESS_PARTS, once.standard, strict=True)), "US")
     assert (again.standard, again.key) == (once.standard, once.key)
 
 
@@ -265,7 +249,7 @@ def test_what_was_standardized_stays_as_it_is(address: str, address2: str, provi
 def test_no_text_is_too_odd(address: str, address2: str, city: str, code: str, where: str) -> None:
     parts = {"address": address, "address2": address2, "city": city, "province": city, "postal_code": code}
     found = standardize({name: text.strip() or None for name, text in parts.items()}, where)
-    assert found.deliverability in DELIVERABILITIES
+    assert found.deliverability in rules.DELIVERABILITIES
     assert bool(found.reasons) == (found.deliverability != "deliverable")
     split_address_line(f"{address} {city} {code}")
     split_address_line(f"{address}, TX 78701")

@@ -10,16 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quillpost.core.errors import Invalid
-from quillpost.recipients.imports import files
+from quillpost.recipients.imports import files, rules
 from quillpost.recipients.imports.files import UNCLOSED_QUOTE, read_records, sniff
 from quillpost.recipients.imports.models import MAX_CELL_LENGTH, MAX_COLUMNS, FileRecord, RowPlan, SniffedFile
-from quillpost.recipients.imports.rules import (
-    RowReader,
-    choose_columns,
-    examine_rows,
-    format_array,
-    require_address_or_email,
-)
+from quillpost.recipients.imports.rules import RowReader, choose_columns, examine_rows, require_address_or_email
 from quillpost.recipients.lists.queries import escape_formula
 from quillpost.recipients.models import BY_ADDRESS, Person
 from quillpost.recipients.rules import INEFFECTIVE_ENTRY, check_recipient
@@ -261,7 +255,7 @@ ARRAYS: tuple[tuple[tuple[str | None, ...] | None, str | None], ...] = (
 def test_what_copy_would_take_for_a_sign_of_its_own_comes_through(subtests: pytest.Subtests) -> None:
     for texts, written in ARRAYS:
         with subtests.test(str(texts)):
-            assert format_array(texts) == written
+            assert rules.format_array(texts) == written
     reader = RowReader(RowPlan([(0, "email"), (1, "custom1"), (2, "custom3")], 3))
     signs = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\\\": "\\"}
     for odd in ("plain", "back\\slash", "tab\there", "line\nbreak", "return\rhere", "unit\x1fmark", "N\\N"):

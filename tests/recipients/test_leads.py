@@ -14,32 +14,11 @@ from quillpost.app.container import Container
 from quillpost.core.database import Database, driver_connection
 from quillpost.core.database.tables.recipients import lead_density, lead_files, lead_sources, leads
 from quillpost.recipients.leads import files as reading
-from quillpost.recipients.leads import imports
+from quillpost.recipients.leads import imports, queries, rules
 from quillpost.recipients.leads.files import MAX_LINE_LENGTH, BadLeadRow, NotLeadFile
 from quillpost.recipients.leads.imports import LeadImportReport, _recount_density, delete_source, import_files
-from quillpost.recipients.leads.queries import (
-    DENSITY_COLUMNS,
-    DENSITY_ROWS,
-    LeadDensity,
-    NearestLeads,
-    TagFilters,
-    find_nearest,
-    read_density,
-)
-from quillpost.recipients.leads.rules import (
-    BUSINESS_TAG,
-    CONDO_TAG,
-    GRID_COLUMNS,
-    GRID_ROWS,
-    HALF_EARTH_METERS,
-    RECORD_TYPE_TAGS,
-    Floats,
-    Integers,
-    compute_distances,
-    find_cells,
-    find_cells_within,
-    subtract_runs,
-)
+from quillpost.recipients.leads.queries import LeadDensity, NearestLeads, TagFilters, find_nearest, read_density
+from quillpost.recipients.leads.rules import RECORD_TYPE_TAGS, Floats, Integers, find_cells, find_cells_within
 
 HEADER = "LON,LAT,NUMBER,STREET,UNIT,CITY,DISTRICT,REGION,POSTCODE,ID,HASH"
 ROWS = (
@@ -187,9 +166,9 @@ def test_columns_say_of_which_kinds_an_address_is_and_whose(office: Office) -> N
     office.take(office.file("a.csv", csv_of(*rows, header=header)))
     elsewhere, here = office.rows()
     kinds = ("retired", "pool", "renters", "absenteeowner")
-    assert elsewhere.tags == sum(RECORD_TYPE_TAGS[kind] for kind in kinds) + CONDO_TAG
+    assert elsewhere.tags == sum(RECORD_TYPE_TAGS[kind] for kind in kinds) + rules.CONDO_TAG
     assert (elsewhere.owner["name"], elsewhere.owner["city"].upper()) == ("Olive Owner", "SEATTLE")
-    assert here.tags == RECORD_TYPE_TAGS["newbusiness"] | BUSINESS_TAG
+    assert here.tags == RECORD_TYPE_TAGS["newbusiness"] | rules.BUSINESS_TAG
     assert (here.owner, here.name) == (None, "Olive Owner")
 
 
@@ -275,7 +254,7 @@ def brute_force(latitude: float, longitude: float, count: int, points: Points, f
     is_match = ((tags & filters.any_of) != 0) | (filters.any_of == 0)
     is_match &= ((tags & filters.all_of) == filters.all_of) & ((tags & filters.none_of) == 0)
     ids = np.arange(1, len(tags) + 1)[is_match]
-    far = compute_distances(latitude, longitude, latitudes[is_match], longitudes[is_match])
+    far = rules.compute_distances(latitude, longitude, latitudes[is_match], longitudes[is_match])
     order = np.lexsort((ids, far))[:count]
     return NearestLeads(ids[order], far[order], np.inf)
 
@@ -285,7 +264,7 @@ def test_the_nearest_equal_those_found_by_measuring_to_everyone(container: Conta
     points, chance = some_points(1, 4_000), np.random.default_rng(2)
     store_points(container.db, *points)
     random_ones = [(float(np.degrees(np.arcsin(u))), float(v)) for u, v in chance.uniform(-1, 1, (22, 2)) * (1, 180)]
-    cells = np.arange(DENSITY_ROWS * DENSITY_COLUMNS)
+    cells = np.arange(queries.DENSITY_ROWS * queries.DENSITY_COLUMNS)
     with container.db.anonymous_transaction() as tx:
         density = read_density(tx)
         for place, (lat, lng) in enumerate([*CORNERS, *random_ones]):
@@ -309,22 +288,24 @@ def test_the_nearest_equal_those_found_by_measuring_to_everyone(container: Conta
 
 
 def test_a_first_look_is_as_wide_as_those_around_lie_apart() -> None:
-    cells = np.arange(DENSITY_ROWS * DENSITY_COLUMNS)
+    cells = np.arange(queries.DENSITY_ROWS * queries.DENSITY_COLUMNS)
     evenly = LeadDensity(cells, np.full(len(cells), 100))  # one in about 1.1 square kilometers
     assert evenly.estimate_radius(0.05, 0.05, 100) == pytest.approx(6_270, rel=0.02)
     assert evenly.estimate_radius(0.0, 180.0, 10_000) == pytest.approx(62_700, rel=0.02)
     assert evenly.estimate_radius(60.05, -179.99, 10_000) == pytest.approx(62_700 / 2**0.5, rel=0.05)
     assert 0 < evenly.estimate_radius(90.0, 0.0, 100) < evenly.estimate_radius(0.0, 0.0, 100)
-    one_town = LeadDensity(np.array([DENSITY_COLUMNS // 2 + DENSITY_ROWS // 2 * DENSITY_COLUMNS]), np.array([1_000]))
+    middle = queries.DENSITY_COLUMNS // 2 + queries.DENSITY_ROWS // 2 * queries.DENSITY_COLUMNS
+    one_town = LeadDensity(np.array([middle]), np.array([1_000]))
     assert one_town.estimate_radius(0.05, 3.05, 500) == pytest.approx(335_000, rel=0.3)
-    assert one_town.estimate_radius(0.05, 3.05, 2_000) == HALF_EARTH_METERS
+    assert one_town.estimate_radius(0.05, 3.05, 2_000) == rules.HALF_EARTH_METERS
 
 
 def test_a_second_look_reads_just_the_cells_that_the_first_has_not() -> None:
     for lat, lng in CORNERS:
-        for near, far in ((500.0, 900.0), (20_000.0, 40_000.0), (90_000.0, 1_200_000.0), (9e6, HALF_EARTH_METERS)):
+        whole = rules.HALF_EARTH_METERS
+        for near, far in ((500.0, 900.0), (20_000.0, 40_000.0), (90_000.0, 1_200_000.0), (9e6, whole)):
             small, large = find_cells_within(lat, lng, near), find_cells_within(lat, lng, far)
-            ring = subtract_runs(large, small)
+            ring = rules.subtract_runs(large, small)
             first, last = (np.concatenate(both) for both in zip(small, ring, strict=True))
             order = np.argsort(first)
             assert (first[order][1:] > last[order][:-1]).all()
@@ -341,10 +322,10 @@ def test_whoever_is_in_the_circle_is_in_its_cells_and_no_cell_is_read_twice() ->
         first, last = first[order], last[order]
         assert (first <= last).all()
         assert (first[1:] > last[:-1]).all()
-        assert 0 <= first[0] <= last[-1] < GRID_ROWS * GRID_COLUMNS
+        assert 0 <= first[0] <= last[-1] < rules.GRID_ROWS * rules.GRID_COLUMNS
         run = np.searchsorted(first, cells, side="right") - 1
         is_read = (run >= 0) & (cells <= last[run])
-        assert is_read[compute_distances(lat, lng, latitudes, longitudes) <= meters].all()
+        assert is_read[rules.compute_distances(lat, lng, latitudes, longitudes) <= meters].all()
     # Small circles read little: a run of a few cells, not a row around the globe.
     first, last = find_cells_within(30.27, -97.74, 1_500.0)
     assert (last - first + 1).sum() <= 20

@@ -15,25 +15,13 @@ from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import recipients
 from quillpost.recipients import field_names
-from quillpost.recipients.field_names import (
-    ADDRESS_FIELD_NAMES,
-    ADDRESS_PREFIXES,
-    PERSON_FIELD_NAMES,
-    find_field_meaning,
-    normalize_name,
-)
+from quillpost.recipients.field_names import ADDRESS_PREFIXES, find_field_meaning, normalize_name
 from quillpost.recipients.lists.service import create_list, decrypt_list_key
 from quillpost.recipients.models import CUSTOM_FIELDS, TEXT_FIELDS
 from quillpost.recipients.rules import check_recipient
 from quillpost.recipients.service import RecipientRejection
-from quillpost.recipients.webhooks.rules import (
-    MAX_IGNORED_NAMES,
-    NOT_AN_OBJECT,
-    InboundPerson,
-    is_leaving_event,
-    read_payload,
-    read_person,
-)
+from quillpost.recipients.webhooks import rules
+from quillpost.recipients.webhooks.rules import InboundPerson, is_leaving_event, read_payload, read_person
 from quillpost.recipients.webhooks.service import ListKeyOwner, find_key_owner, upsert_recipients
 from quillpost.rendering.text import addresses
 from quillpost.rendering.text.addresses import COUNTRY_CODES, country_code_by_name
@@ -45,7 +33,10 @@ ANYTHING = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
-KNOWN_NAMES = {*CUSTOM_FIELDS, *chain(*PERSON_FIELD_NAMES.values(), *ADDRESS_FIELD_NAMES.values())}
+KNOWN_NAMES = {
+    *CUSTOM_FIELDS,
+    *chain(*field_names.PERSON_FIELD_NAMES.values(), *field_names.ADDRESS_FIELD_NAMES.values()),
+}
 A_NAME = st.sampled_from(sorted(KNOWN_NAMES))
 SEPARATORS = st.sampled_from(["", " ", "_", "-", ".", " / "])
 
@@ -74,7 +65,7 @@ def test_whatever_is_sent_is_read_or_refused_and_never_more_than_our_fields(body
         inbound = read_person(row)
         assert inbound.fields.keys() <= OURS
         assert all(text.strip() for text in inbound.fields.values())
-        assert len(inbound.ignored_names) <= MAX_IGNORED_NAMES
+        assert len(inbound.ignored_names) <= rules.MAX_IGNORED_NAMES
         assert inbound.error is None or inbound.fields == {}
 
 
@@ -177,7 +168,7 @@ UNUSED_BESIDE_ROWS: tuple[tuple[dict[str, Any], list[str]], ...] = (
     ({"payload": {"data": [{"a": 1}], "source": "crm"}, "at": 5}, ["payload.source", "at"]),
     (PEOPLE | {"source": "crm", "type": "unsubscribe"}, []),
     (PEOPLE | {"source": "form", "type": "subscribe"}, ["source", "type"]), (PEOPLE | {"x" * 200: 1}, ["x" * 100]),
-    (PEOPLE | {f"n{n}": 1 for n in range(99)}, [f"n{n}" for n in range(MAX_IGNORED_NAMES)]),
+    (PEOPLE | {f"n{n}": 1 for n in range(99)}, [f"n{n}" for n in range(rules.MAX_IGNORED_NAMES)]),
     ({"email": "a@b.co", "total": 1}, []),
 )  # fmt: skip
 UNUSED_OF_A_PERSON: tuple[tuple[dict[str, Any], list[str]], ...] = (
@@ -204,7 +195,7 @@ def test_people_are_found_in_arrays_wrappers_and_alone_and_the_unused_reported(s
 
 def test_what_is_no_object_or_cannot_be_stored_is_refused() -> None:
     for row in (None, 1, "jane@example.com", [{"email": "a@b.co"}]):
-        assert read_person(row) == InboundPerson(error=NOT_AN_OBJECT)
+        assert read_person(row) == InboundPerson(error=rules.NOT_AN_OBJECT)
     for text in ("Ja\x00ne", "Ja\ud800ne"):
         error = read_person({"First Name": text}).error
         assert error is not None
@@ -275,9 +266,8 @@ def send(container: Container, holder: ListKeyOwner, rows: Sequence[Any]) -> lis
 
 def on(container: Container, holder: ListKeyOwner) -> list[dict[str, Any]]:
     with container.db.system_transaction() as tx:
-        rows = tx.execute(
-            sa.select(recipients).where(recipients.c.mailing_list_id == holder.list_id).order_by(recipients.c.id)
-        )
+        found = sa.select(recipients).where(recipients.c.mailing_list_id == holder.list_id)
+        rows = tx.execute(found.order_by(recipients.c.id))
         return [dict(row) for row in rows.mappings()]
 
 

@@ -9,18 +9,8 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import ledger_moves, mailing_lists
 from quillpost.orders import service as order_service
 from quillpost.orders.service import OrderFiles
-from support.factories import (
-    Account,
-    Clock,
-    make_sub_account,
-    make_teammate,
-    people,
-    person,
-    postcard,
-    read_warnings,
-    run_due_jobs,
-    run_jobs_for,
-)
+from support import factories
+from support.factories import Account, Clock, make_sub_account, people, person, postcard, read_warnings, run_due_jobs
 from support.refusals import assert_refused, unchanged
 from support.traces import FORM
 
@@ -68,7 +58,7 @@ def test_everyone_on_lists_is_mailed_but_the_suppressed(owner: Account, containe
     owner.post("/recipients", bob | {"mailing_list_id": suppression_list})
     run_due_jobs(container)
     assert [name for name, *_ in pieces(owner, sent["id"])] == ["Person 1", "Person 2", "Zoe Zed"]
-    run_jobs_for(container, clock, seconds=45)
+    factories.run_jobs_for(container, clock, seconds=45)
     assert {status for _, status, _ in pieces(owner, sent["id"])} == {"Delivered"}
     assert pieces(owner, inline) == [("Ann", "Delivered", None), ("Bob", "Failed", SUPPRESSED)]
     read = owner.get(f"/mailing-lists/{first}").json()
@@ -221,7 +211,7 @@ def test_what_no_list_can_have_names_its_field(subtests: pytest.Subtests, owner:
 def test_a_limited_token_cannot_mail_past_the_accounts_suppression(owner: Account, container: Container) -> None:
     branch = make_sub_account(container, owner)
     make_list(owner, person(), is_suppression_list=True)
-    teammate = make_teammate(container, owner, branch)
+    teammate = factories.make_teammate(container, owner, branch)
     number = make_list(teammate, person(), ZOE)
     assert teammate.send().json()["total_estimated_recipients"] == 0
     sent = send_to(teammate, number)

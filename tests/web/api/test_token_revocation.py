@@ -118,9 +118,8 @@ def make_house(container: Container, http: TestClient, other: TestClient) -> Hou
 
 def revoke_by_owner(h: House) -> None:
     with h.in_account() as tx:
-        token_service.revoke_token(
-            tx, h.account.id, token_service.list_tokens(tx, h.account.id)[0].id, ACTOR, now=h.now
-        )
+        [newest, *_] = token_service.list_tokens(tx, h.account.id)
+        token_service.revoke_token(tx, h.account.id, newest.id, ACTOR, now=h.now)
 
 
 def disconnect(h: House) -> None:

@@ -7,19 +7,11 @@ import pytest
 from quillpost.app.container import Container
 from quillpost.notifications.webhooks import deliveries
 from quillpost.notifications.webhooks.rules import EVENT_TYPES, ORDER_STATUS_EVENT
+from support import webhook_log
 from support.factories import Account, Clock, make_sub_account, make_teammate
 from support.mailing_lists import message
 from support.refusals import unchanged
-from support.webhook_log import (
-    URL,
-    back_off,
-    is_due_now,
-    list_deliveries,
-    send_orders,
-    set_delivery,
-    set_status,
-    subscribe,
-)
+from support.webhook_log import URL, back_off, is_due_now, list_deliveries, send_orders, set_delivery, subscribe
 from support.webhook_outbox import fan_out
 from support.webhook_receivers import deliver
 
@@ -178,7 +170,7 @@ def test_a_paused_or_disabled_subscription_sends_nothing(owner: Account, contain
     delivery = list_deliveries(owner, hook)[0]["id"]
     clock.advance(minutes=1)
     for status in ("paused", "disabled"):
-        set_status(container, hook, status)
+        webhook_log.set_status(container, hook, status)
         with unchanged(container):
             for act, body in (("test", None), (f"deliveries/{delivery}/retry", None), ("replay", {"from": START})):
                 refused = owner.post(f"/webhooks/{hook}/{act}", body)

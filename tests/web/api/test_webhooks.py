@@ -11,16 +11,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.notifications.webhooks.service import decrypt_secret
 from quillpost.web.application import create_app
-from support.factories import (
-    Account,
-    Build,
-    Clock,
-    count_rows,
-    make_account,
-    make_live,
-    make_sub_account,
-    make_teammate,
-)
+from support.factories import Account, Build, Clock, make_account, make_live, make_sub_account, make_teammate
 from support.mailing_lists import NO_LIST, NO_SUB_ACCOUNT, ListOwner, message
 from support.refusals import unchanged
 from support.test_client import TestClient
@@ -276,9 +267,8 @@ def test_an_account_has_so_many_subscriptions_and_no_more(build: Build) -> None:
         teammate = make_teammate(container, owner, make_sub_account(container, owner))
         callers = (owner, make_live(container, owner), teammate)
         hooks = [hook_of(account) for account in callers]
-        before = count_rows(container)
-        assert [message(subscribe(account)) for account in callers] == [(400, FULL)] * 3
-        assert count_rows(container) == before
+        with unchanged(container):
+            assert [message(subscribe(account)) for account in callers] == [(400, FULL)] * 3
         assert subscribe(owner, type="nonsense").status_code == 422
         assert teammate.get(f"/webhooks/{hooks[0]}").status_code == 404, "its limits hold again"
         assert owner.delete(f"/webhooks/{hooks[0]}").status_code == 200
