@@ -203,8 +203,10 @@ def test_a_receiver_that_is_gone_is_disabled_and_the_rest_goes_on(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     gone, well = Moody(reply_with("HTTP/1.1 410 Gone\nContent-Length: 0")), Moody(WELL)
-    poster = poster_to(gone.server, well.server)
-    with heard_by(container, clock, owner, gone, well) as (left, lively), pumping(container, poster):
+    with (
+        heard_by(container, clock, owner, gone, well) as (left, lively),
+        pumping(container, poster_to(gone.server, well.server)),
+    ):
         wait_until(lambda: all_delivered(container, lively))
         wait_until(lambda: {row.status for row in delivery_rows(container, left)} == {"failed"})
     assert webhook_row(container, left).status == "disabled"
