@@ -1,13 +1,11 @@
 """Every operation that the API describes, a world in which each can be called, and what any answer owes."""
 
 import copy
-import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from io import BytesIO
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ from typing import Any
 import jsonschema_rs
 import sqlalchemy as sa
 from httpx2 import Response
-from PIL import Image
 
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
@@ -25,6 +22,7 @@ from quillpost.web.api.openapi import build_description
 from quillpost.web.application import create_app
 from support.databases import Databases
 from support.factories import Account, Clock, make_live, make_operator
+from support.image_server import make_picture
 from support.test_client import TestClient
 from support.trace_watch import TraceWatch
 
@@ -130,7 +128,7 @@ OPERATIONS = [
 WITH_BODY = [operation for operation in OPERATIONS if operation.body_schema is not None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class DescribedService:
     """A service in which one of everything that can be made has been made after its own example."""
 
@@ -164,7 +162,9 @@ class DescribedService:
         if "multipart/form-data" not in maker.described["requestBody"]["content"]:
             return self.call(maker, json=body)
         texts = {name: value for name, value in body.items() if isinstance(value, str) and name != "image"}
-        return self.call(maker, data=texts, files={"image": ("image.png", picture(), "image/png")})
+        return self.call(
+            maker, data=texts, files={"image": ("image.png", make_picture("white", (60, 40)), "image/png")}
+        )
 
     def renew(self, operation: Operation) -> None:
         """Another of what this operation may have used up."""
@@ -172,6 +172,17 @@ class DescribedService:
             if operation.collection == BATCHES:
                 self.hand_over()
             self.fill()
+
+    def replace_what_is_gone(self, operation: Operation) -> None:
+        """What this operation is about may have gone with something else, as a subscription with its list."""
+        if self._is_gone(operation.collection):
+            self.ids = {place: found for place, found in self.ids.items() if not self._is_gone(place)}
+            self.fill()
+
+    def _is_gone(self, place: str) -> bool:
+        headers = {"Authorization": f"Bearer {self.caller.token}"}
+        url = f"{place}/{self.ids.get(place)}"
+        return place in self.ids and self.caller.http.get(url, headers=headers).status_code == 404
 
     def hand_over(self) -> None:
         """A batch, which no call makes."""
@@ -203,17 +214,6 @@ class DescribedService:
         headers = {"Authorization": f"Bearer {account.token}"} | how.pop("headers", {})
         target = url or self.url(operation)
         return self.caller.http.request(operation.method, target, headers=headers, **how)
-
-    def call_with(self, operation: Operation, body: Any, **how: Any) -> Response:
-        """With a JSON body, lone surrogates and endless numbers as well."""
-        headers = {"Content-Type": JSON} | how.pop("headers", {})
-        return self.call(operation, content=json.dumps(body).encode(), headers=headers, **how)
-
-
-def picture() -> bytes:
-    written = BytesIO()
-    Image.new("RGB", (60, 40), "white").save(written, "PNG")
-    return written.getvalue()
 
 
 def created_by(operation: Operation) -> str | None:
