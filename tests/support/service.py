@@ -20,6 +20,7 @@ from quillpost.app import bootstrap, runtime
 from quillpost.app.container import Container
 from quillpost.core.encryption import KeyFile
 from quillpost.core.settings import Settings
+from quillpost.integrations.leads.table import TableLeadProvider
 from quillpost.web.application import create_app
 from support.databases import Databases, KeptDatabase, SharedDatabase
 from support.factories import Clock
@@ -55,6 +56,9 @@ class SharedService:
         """No rows but those that a new database has, and no files."""
         self.database.empty()
         self.rows.has_rows_of_other_tests = False
+        for provider in self.container.lead_providers.values():  # it remembers that the sample is there
+            assert isinstance(provider, TableLeadProvider)
+            provider._has_sample, provider._cached_density = not provider._uses_samples, None
         for key in self.container.storage.store.keys(""):
             self.container.storage.store.delete(key)
 
