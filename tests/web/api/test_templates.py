@@ -16,7 +16,7 @@ from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import files, image_templates, orders
 from quillpost.core.errors import Refused
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
-from support.factories import Account, Clock, make_account, make_sub_account, make_teammate, read_warnings
+from support.factories import Account, Clock, make_sub_account, make_teammate, read_warnings
 from support.image_server import ImageServer
 from support.refusals import assert_refused, unchanged
 from support.rows import execute
@@ -107,27 +107,13 @@ def test_a_strangers_template_looks_like_none(
 
 
 @of_both_kinds
-def test_a_limited_token_keeps_to_its_sub_account(owner: Account, container: Container, kind: Kind) -> None:
+def test_a_limited_token_leaves_a_template_in_its_sub_account(owner: Account, container: Container, kind: Kind) -> None:
     mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
     teammate = make_teammate(container, owner, mine)
-    outside = [kind.make(owner).json()["id"], kind.make(owner, sub_account_id=other).json()["id"]]
-    made = kind.make(teammate).json()
-    assert made["sub_account_id"] == mine
-    assert [row["id"] for row in teammate.get(kind.path).json()["data"]] == [made["id"]]
-    assert {teammate.get(f"{kind.path}/{n}").status_code for n in outside} == {404}
-    assert kind.make(teammate, sub_account_id=other).status_code == 400
-    path = f"{kind.path}/{made['id']}"
+    path = f"{kind.path}/{kind.make(teammate).json()['id']}"
     assert teammate.put(path, {"sub_account_id": other}).status_code == 400
     assert teammate.put(path, {"sub_account_id": None}).json()["sub_account_id"] == mine
     assert owner.put(path, {"sub_account_id": None}).json()["sub_account_id"] is None
-
-
-@of_both_kinds
-def test_reading_and_writing_need_their_scopes(container: Container, http: TestClient, kind: Kind) -> None:
-    reader = make_account(container, http, "reader@example.com", scopes=["templates:read"])
-    writer = make_account(container, http, "writer@example.com", scopes=["templates:write"])
-    assert (reader.get(kind.path).status_code, kind.make(reader).status_code) == (200, 403)
-    assert (writer.get(kind.path).status_code, kind.make(writer).status_code) == (403, 201)
 
 
 # Images
