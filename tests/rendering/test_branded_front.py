@@ -63,19 +63,15 @@ def logo(width: int, height: int, mode: str = "RGB", colour: object = "maroon") 
 
 LONG = SenderBranding(RED, LONG_COMPANY, LONG_CONTACT, LONG_DISCLAIMER)
 BRANDINGS = {
-    "nothing": SenderBranding(),
-    "name": SenderBranding(GREEN, COMPANY),
+    "nothing": SenderBranding(), "name": SenderBranding(GREEN, COMPANY),
     "name and contact": SenderBranding(GREEN, COMPANY, CONTACT),
-    "name and all": SenderBranding(GREEN, COMPANY, CONTACT, DISCLAIMER),
-    "long name": LONG,
-    "one long word": SenderBranding(RED, ONE_WORD, ONE_WORD, ONE_WORD),
-    "contact": replace(LONG, company=None),
+    "name and all": SenderBranding(GREEN, COMPANY, CONTACT, DISCLAIMER), "long name": LONG,
+    "one long word": SenderBranding(RED, ONE_WORD, ONE_WORD, ONE_WORD), "contact": replace(LONG, company=None),
     "wide logo": SenderBranding(GREEN, COMPANY, CONTACT, DISCLAIMER, logo(1800, 300)),
     "square logo": SenderBranding(GREEN, COMPANY, None, DISCLAIMER, logo(800, 800)),
-    "square logo, long": replace(LONG, logo=logo(800, 800)),
-    "tall logo, long": replace(LONG, logo=logo(200, 1600)),
+    "square logo, long": replace(LONG, logo=logo(800, 800)), "tall logo, long": replace(LONG, logo=logo(200, 1600)),
     "small logo": SenderBranding(None, None, None, None, logo(40, 30)),
-}
+}  # fmt: skip
 
 
 @cache
@@ -164,13 +160,9 @@ def test_a_name_stands_large_and_the_rest_at_the_foot_and_under_a_logo_the_compa
 
 def test_words_and_frame_are_in_the_accent_where_it_can_be_read_and_seen() -> None:
     words: list[tuple[Ink | None, str, Ink]] = [
-        (GREEN, "name", GREEN),
-        (PALE, "name", HOUSE_INK),
-        (WHITE, "name", HOUSE_INK),
-        (None, "name", HOUSE_INK),
-        (RED, "wide logo", RED),
-        (PALE, "wide logo", HOUSE_INK),
-    ]
+        (GREEN, "name", GREEN), (PALE, "name", HOUSE_INK), (WHITE, "name", HOUSE_INK), (None, "name", HOUSE_INK),
+        (RED, "wide logo", RED), (PALE, "wide logo", HOUSE_INK),
+    ]  # fmt: skip
     for accent, what, color in words:
         glyphs = Pages(front_of("postcard-4x6", replace(BRANDINGS[what], accent=accent))).glyphs(0)
         found = {glyph.colour for glyph in glyphs if glyph.font == "/F2" and glyph.text == "M"}
@@ -182,7 +174,7 @@ def test_words_and_frame_are_in_the_accent_where_it_can_be_read_and_seen() -> No
         assert np.abs(across - np.array(frame)).sum(axis=1).min() <= 6, accent
 
 
-def test_a_logo_is_centered_in_proportion_upright_and_never_coarse(subtests: pytest.Subtests) -> None:
+def test_a_logo_is_centered_in_proportion_upright_never_coarse_and_without_edges(subtests: pytest.Subtests) -> None:
     for piece, side in COVERS.items():
         panel = side.preview_area
         for width, height in ((1800, 300), (800, 800), (200, 1600), (40, 30), (3, 2)):
@@ -198,9 +190,6 @@ def test_a_logo_is_centered_in_proportion_upright_and_never_coarse(subtests: pyt
     turned = make_printable_picture(saved(QUARTERS.resize((600, 400)), "JPEG", exif=exif)).data
     placed = logo_of("postcard-4x6", SenderBranding(logo=turned))
     assert placed.width / placed.height == pytest.approx(400 / 600, rel=0.01)
-
-
-def test_a_logo_with_clear_parts_has_no_edges() -> None:
     clear = logo(600, 400, "RGBA", (10, 20, 30, 0))
     sheet, side = full_sheet(front_of("postcard-4x6", SenderBranding(logo=clear)), 0, dpi=72), COVERS["postcard-4x6"]
     place = logo_of("postcard-4x6", SenderBranding(logo=clear)).expand(8)
@@ -210,7 +199,9 @@ def test_a_logo_with_clear_parts_has_no_edges() -> None:
     assert sheet.getpixel((0, 0)) == (251, 248, 241), "cream"
 
 
-def test_a_branded_piece_is_ready_for_print_with_every_kind_of_logo(subtests: pytest.Subtests) -> None:
+def test_a_branded_piece_is_ready_for_print_with_every_kind_of_logo_and_previewed_as_printed(
+    subtests: pytest.Subtests,
+) -> None:
     logos = {
         "rgb": logo(300, 200),
         "gray": logo(300, 200, "L", 90),
@@ -221,9 +212,6 @@ def test_a_branded_piece_is_ready_for_print_with_every_kind_of_logo(subtests: py
     for kind, data in logos.items():
         with subtests.test(kind):
             assert find_errors(front_of("postcard-4x6", replace(BRANDINGS["name and all"], logo=data))) == []
-
-
-def test_the_preview_is_the_print() -> None:
     for piece in COVERS:
         look = design(piece, "Hi", branding=BRANDINGS["wide logo"])
         first = next(iter(PIECES[piece].previews))

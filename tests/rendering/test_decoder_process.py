@@ -74,13 +74,6 @@ def page(size: tuple[int, int] = (595, 842), **how: Any) -> bytes:
         return file.getvalue()
 
 
-def turned_picture() -> bytes:
-    exif, file = Image.Exif(), io.BytesIO()
-    exif[0x0112] = 6
-    Image.new("RGB", (90, 60)).save(file, "JPEG", exif=exif)
-    return file.getvalue()
-
-
 class Shop:
     """Answers every fetch with the same bytes."""
 
@@ -97,7 +90,10 @@ def test_pictures_and_pages_come_back_printable_or_refused_with_a_sentence() -> 
         made = make_printable_picture_in_sandbox(picture(file_format, mode, colour=0))
         assert (made.content_type, made.width, made.height) == (f"image/{file_format.lower()}", 60, 40)
         assert make_printable_picture_in_sandbox(made.data).data == made.data
-    turned = make_printable_picture_in_sandbox(turned_picture())
+    exif, file = Image.Exif(), io.BytesIO()
+    exif[0x0112] = 6
+    Image.new("RGB", (90, 60)).save(file, "JPEG", exif=exif)
+    turned = make_printable_picture_in_sandbox(file.getvalue())
     assert (turned.width, turned.height) == (60, 90)
     pages = make_printable_pages_in_sandbox(page())
     assert (pages.count, pages.notes) == (1, ("Page 1: 8.26 x 11.69 in, scaled to fit 8.5 x 11 in.",))
@@ -158,7 +154,9 @@ def test_a_decoder_and_its_children_may_die_and_one_that_cannot_start_is_unavail
         absent.close()
 
 
-def test_a_child_that_dawdles_or_spins_is_stopped_and_disturbs_nobody(decoder_pool: DecoderPool) -> None:
+def test_a_child_that_dawdles_or_spins_is_stopped_and_gives_way_to_others(
+    decoder_pool: DecoderPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(DecoderTimeout):
         run(decoder_pool, "wait", seconds=0.2)
     assert echoes(decoder_pool)
@@ -168,11 +166,6 @@ def test_a_child_that_dawdles_or_spins_is_stopped_and_disturbs_nobody(decoder_po
         with pytest.raises(DecoderTimeout):
             spinning.result()
     assert echoes(decoder_pool)
-
-
-def test_a_child_that_takes_long_gives_way_to_others(
-    decoder_pool: DecoderPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(decoder_service, "SHORT_SECONDS", 0.1)
     head, _ = run(decoder_pool, "linger")
     assert head["priority"] > 0
@@ -271,17 +264,12 @@ def test_nothing_is_left_when_the_service_dies(monkeypatch: pytest.MonkeyPatch) 
 
 LOADING = """
 import importlib, json, sys
-names, readers = json.loads(sys.stdin.read())
-for name in names:
-    importlib.import_module(name)
-print(json.dumps([reader for reader in readers if reader in sys.modules]))
+groups, readers = json.loads(sys.stdin.read())
+for names in groups:
+    for name in names:
+        importlib.import_module(name)
+    print(json.dumps([reader for reader in readers if reader in sys.modules]))
 """
-
-
-def loaded_by(names: list[str], readers: list[str]) -> Any:
-    """The libraries that are loaded with these modules."""
-    given, command = json.dumps([names, readers]), [sys.executable, "-c", LOADING]
-    return json.loads(subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout)
 
 
 def test_the_whole_service_runs_without_anything_that_reads_strangers_files() -> None:
@@ -289,8 +277,11 @@ def test_the_whole_service_runs_without_anything_that_reads_strangers_files() ->
     programs = {"quillpost.__main__", "quillpost.core.database.migrations.env"}  # they run when they are imported
     found = {each.name for each in pkgutil.walk_packages(quillpost.__path__, "quillpost.")}
     others = sorted(found - CHILDREN - programs)
-    assert loaded_by(others, readers[:-1]) == []  # libraries unpack their own with the last
-    assert loaded_by(sorted(CHILDREN), readers) == readers
+    given, command = json.dumps([[others, sorted(CHILDREN)], readers]), [sys.executable, "-c", LOADING]
+    loaded = subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout.splitlines()
+    service, with_children = map(json.loads, loaded)
+    assert set(service) <= {"zipfile"}, "libraries unpack their own with it"
+    assert with_children == readers
     package = Path(quillpost.__file__).parent
     sources = {file.relative_to(package).as_posix(): file.read_text("utf-8") for file in package.rglob("*.py")}
     archives = {"recipients/imports/workbook_reader.py", "rendering/handwriting/models.py"}

@@ -118,14 +118,13 @@ def makings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-def test_the_default_hand_writes_at_once_on_a_fresh_installation(tmp_path: Path, makings: list[str]) -> None:
+def test_the_default_hand_writes_at_once_and_others_are_made_once_and_kept_unless_cut_short(
+    tmp_path: Path, makings: list[str]
+) -> None:
     hands = hands_in(tmp_path)
     assert DEFAULT_STYLE not in hands.unprepared_faces()
     assert hands.hand(DEFAULT_STYLE.number).spell("Hello").advance > 1
     assert makings == [], "its recipe has changed: run tools/ship_faces.py"
-
-
-def test_a_hand_is_made_once_and_kept_unless_its_file_is_cut_short(tmp_path: Path, makings: list[str]) -> None:
     assert DELIUS in hands_in(tmp_path).unprepared_faces()
     first = hands_in(tmp_path).prepare_face(DELIUS)
     hands = hands_in(tmp_path)
@@ -271,7 +270,7 @@ def test_common_letters_have_the_advance_and_the_glyphs_that_shaping_expects(nam
     assert {info.codepoint for info in text.glyph_infos} <= set(face.source_numbers)
 
 
-def test_kerning_and_composed_syllables_survive() -> None:
+def test_kerning_and_composed_syllables_survive_and_a_letter_mapped_to_nothing_is_not_covered() -> None:
     for name in ("Satisfy", "Dancing Script", "Caveat Bold"):  # the first keeps it in the table of older fonts
         face = prepared(name)
         text = shaped(face, "ToWaAVTyLT")
@@ -279,9 +278,6 @@ def test_kerning_and_composed_syllables_survive() -> None:
         moves = [at.x_advance - face.advances[base] for at, base in zip(text.glyph_positions, bases, strict=True)]
         assert any(moves), name
     assert len(shaped(prepared("Kalam"), "क्ष").glyph_infos) == 1
-
-
-def test_a_letter_mapped_to_nothing_is_not_covered() -> None:
     for name in ("Kalam Light", "Zeyada"):
         face = prepared(name)
         assert " " in face.letters

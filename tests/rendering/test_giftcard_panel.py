@@ -167,14 +167,6 @@ def test_the_code_to_scan_is_read_from_the_pixels_coarse_and_with_clear_paper_ar
                     assert count_colors(cropped(card, strip, DPI)) == {WHITE}
 
 
-def test_the_typed_code_is_large_enough_to_be_typed() -> None:
-    letters = [glyph for glyph in plain_letters(printed("dark")) if glyph.size == 13]
-    assert "".join(glyph.text for glyph in letters).replace("-", "") == CODES[0]
-    for page in (1, 3, 5):
-        assert min(glyph.size for glyph in plain_letters(printed("long", LONG_BASE), page)) >= 6
-    assert CODES[0] not in repr(piece(CODES[0])).replace("-", ""), "no repr of a piece tells its claim"
-
-
 def test_outside_its_panel_the_card_leaves_no_trace(subtests: pytest.Subtests) -> None:
     shown = PIECES["giftcard"].find_side("inside").preview_area
     for background in (None, picture(size=(85, 110), colour="pink")):
@@ -217,7 +209,7 @@ def blank(sheet: Image.Image, area: Box) -> None:
     sheet.paste(WHITE, (round(left * scale), top, round((left + area.width) * scale), down))
 
 
-def test_what_is_printed_on_any_color_can_be_read() -> None:
+def test_what_is_printed_is_large_enough_to_be_typed_and_can_be_read_on_any_color() -> None:
     shades = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     for accent in product(shades, shades, shades):
         paint = CardColors(accent)
@@ -225,6 +217,11 @@ def test_what_is_printed_on_any_color_can_be_read() -> None:
             assert contrast_ratio(ink_of(paint.ink), ink_of(under)) >= MIN_READABLE_CONTRAST, accent
         # A card is seen on white paper by its color, or else by its edge.
         assert contrast_ratio(ink_of(paint.edge or paint.background), (1.0, 1.0, 1.0)) >= MIN_VISIBLE_CONTRAST, accent
+    letters = [glyph for glyph in plain_letters(printed("dark")) if glyph.size == 13]
+    assert "".join(glyph.text for glyph in letters).replace("-", "") == CODES[0]
+    for page in (1, 3, 5):
+        assert min(glyph.size for glyph in plain_letters(printed("long", LONG_BASE), page)) >= 6
+    assert CODES[0] not in repr(piece(CODES[0])).replace("-", ""), "no repr of a piece tells its claim"
 
 
 def ink_of(operands: bytes) -> Ink:

@@ -185,7 +185,7 @@ def test_a_hand_of_one_shape_a_letter_knows_neither_sizes_nor_realism() -> None:
     assert others == [first, first]
 
 
-def test_a_hand_inks_every_letter_that_it_claims_and_spells_others() -> None:
+def test_a_hand_inks_every_letter_that_it_claims_spells_others_and_may_write_hindi() -> None:
     for number in HANDS:
         prepared = make_renderer().hands.hand(number).prepared
         boxes = {letter: prepared.boxes[base] for letter, base in prepared.letters.items()}
@@ -196,20 +196,13 @@ def test_a_hand_inks_every_letter_that_it_claims_and_spells_others() -> None:
     assert missing == ["李", "😀"]
     assert hand.make_legible("a李①㏄e\u0301\u200d\nb") == "aLi1ccé\nb"
     assert hand.make_legible("مرحبا, Dana") == "mrhb, Dana", "a letter without a sound of its own is left out"
+    for words in ("नमस्ते दुनिया", "क्ष त्र ज्ञ र्क", "ि ् ्क ािी", "प्रिय राम"):
+        written = Pages(compose_item(design("postcard-6x9", words, hand=HINDI, ink=INK)).sheets).written(1, INK)
+        assert {glyph.font for glyph in written} == {"/F1"}, words
+        assert [glyph for glyph in written if glyph.ink is None] == [], words
 
 
-def test_figures_keep_their_distance_beside_a_borrowed_letter() -> None:
-    hand = make_renderer().hands.hand(STROKES)
-    assert hand.style.figure_gap
-
-    def moves(word: str) -> list[int]:
-        return [move for part in hand.spell(word).parts if isinstance(part, HandGlyphs) for move in part.x_offsets]
-
-    assert moves("1200") == [0, *[hand.style.figure_gap] * 3]
-    assert [moves(f"1200{beside}")[:4] for beside in "я№李"] == [moves("1200")] * 3
-
-
-def test_accents_that_no_letter_has_built_in_stand_over_it(subtests: pytest.Subtests) -> None:
+def test_figures_keep_their_distance_and_accents_stand_over_their_letters(subtests: pytest.Subtests) -> None:
     for word in ("n\u0302", "s\u0308", "as\u0308b", "李à\u0308", "s\u0308李", "(ā\u0301)"):
         with subtests.test(word):
             written = Pages(compose_item(design(message=word, hand=INTERNATIONAL, ink=INK)).sheets).written(1, INK)
@@ -221,13 +214,14 @@ def test_accents_that_no_letter_has_built_in_stand_over_it(subtests: pytest.Subt
             assert accent
             assert accent.bottom > letter.bottom + letter.height / 2
             assert letter.left < accent.left + accent.width / 2 < letter.right
+    hand = make_renderer().hands.hand(STROKES)
+    assert hand.style.figure_gap
 
+    def moves(word: str) -> list[int]:
+        return [move for part in hand.spell(word).parts if isinstance(part, HandGlyphs) for move in part.x_offsets]
 
-def test_an_indian_hand_writes_hindi_in_its_own_letters() -> None:
-    for words in ("नमस्ते दुनिया", "क्ष त्र ज्ञ र्क", "ि ् ्क ािी", "प्रिय राम"):
-        written = Pages(compose_item(design("postcard-6x9", words, hand=HINDI, ink=INK)).sheets).written(1, INK)
-        assert {glyph.font for glyph in written} == {"/F1"}, words
-        assert [glyph for glyph in written if glyph.ink is None] == [], words
+    assert moves("1200") == [0, *[hand.style.figure_gap] * 3]
+    assert [moves(f"1200{beside}")[:4] for beside in "я№李"] == [moves("1200")] * 3
 
 
 def test_a_message_that_grows_is_refused_in_good_time() -> None:

@@ -82,7 +82,7 @@ def parts_of(layout: PassageLayout, words: Vocabulary) -> list[str]:
     return [words.word_text(number) for number in layout.word_numbers[0].tolist()]
 
 
-def test_auto_takes_the_largest_half_point_that_fits() -> None:
+def test_words_go_on_their_lines_in_the_largest_half_point_that_fits() -> None:
     assert size_of("Hello") == MAX_FONT_SIZE
     for count in (20, 30, 35, 40):
         text = "some words " * count
@@ -91,6 +91,13 @@ def test_auto_takes_the_largest_half_point_that_fits() -> None:
         assert size * 2 == round(size * 2)
         larger = Passage("message", text, PLACE, SizeRange(size + 0.5, size + 0.5), (0, 0, 0), 1)
         assert not laid_out(larger).fits[0]
+    assert lines_of("\n\nDear all\n\n\nBye\n\n") == [0, 0, 3], "blank lines between paragraphs stay"
+    lines = lines_of("some words " * 20)
+    assert lines == sorted(lines)
+    assert 1 < len(set(lines)) < len(lines)
+    nothing = laid_out(passage(" \n\t \u3000\n"))
+    assert nothing.word_numbers.shape == (1, 0)
+    assert nothing.fits[0]
 
 
 def test_a_message_too_long_says_by_how_much_and_fits_when_it_is_shortened_as_advised() -> None:
@@ -108,16 +115,6 @@ def test_a_message_too_long_says_by_how_much_and_fits_when_it_is_shortened_as_ad
     assert size_of("word " * 60, "small") == FIXED_SIZES["small"]
     with pytest.raises(DoesNotFit, match="too long for a 4x6 postcard at the large size"):
         size_of("word " * 60, "large")
-
-
-def test_words_go_on_their_lines() -> None:
-    assert lines_of("\n\nDear all\n\n\nBye\n\n") == [0, 0, 3], "blank lines between paragraphs stay"
-    lines = lines_of("some words " * 20)
-    assert lines == sorted(lines)
-    assert 1 < len(set(lines)) < len(lines)
-    nothing = laid_out(passage(" \n\t \u3000\n"))
-    assert nothing.word_numbers.shape == (1, 0)
-    assert nothing.fits[0]
 
 
 def test_a_word_wider_than_the_line_is_broken_into_parts_as_long_as_the_line_allows() -> None:

@@ -62,19 +62,14 @@ def all_resources(pdf: pikepdf.Pdf) -> dict[str, Any]:
 
 
 CONTENTS = {
-    "form": b"/P Do",
-    "form with its page's font": b"/W Do",
-    "image": b"q 300 0 0 300 50 50 cm /I Do Q",
+    "form": b"/P Do", "form with its page's font": b"/W Do", "image": b"q 300 0 0 300 50 50 cm /I Do Q",
     "transparency": b"/G gs 1 0 0 rg 0 0 400 400 re f 0 1 0 rg 200 200 400 400 re f",
-    "pattern": b"/Pattern cs /T scn 0 0 612 792 re f",
-    "tinted pattern": b"/U cs 1 0 0 /T scn 0 0 612 792 re f",
-    "shading": b"/S sh",
-    "calibrated": b"/C cs 0.3 0.6 0.9 scn 0 0 300 300 re f",
+    "pattern": b"/Pattern cs /T scn 0 0 612 792 re f", "tinted pattern": b"/U cs 1 0 0 /T scn 0 0 612 792 re f",
+    "shading": b"/S sh", "calibrated": b"/C cs 0.3 0.6 0.9 scn 0 0 300 300 re f",
     "inline": b"q 100 0 0 100 50 50 cm BI /W 2 /H 2 /CS /RGB /BPC 8 ID 012345678901 EI Q",
-    "layer": b"/OC /L BDC 1 0 0 rg 0 0 400 400 re f EMC",
-    "words": WORDS,
+    "layer": b"/OC /L BDC 1 0 0 rg 0 0 400 400 re f EMC", "words": WORDS,
     "drawn letters": b"BT /D 90 Tf 100 400 Td (aa) Tj ET",
-}
+}  # fmt: skip
 
 
 def test_whatever_a_page_draws_with_comes_along(subtests: pytest.Subtests) -> None:
@@ -105,16 +100,6 @@ def test_words_stay_words_and_what_pages_share_is_copied_once() -> None:
         assert document[0].get_textpage().get_text_bounded() == "abba"
 
 
-def test_default_colors_reach_everything_that_is_drawn() -> None:
-    change = with_resources(lambda pdf: {"XObject": Dictionary(P=drawing(pdf, TRIANGLE))})
-    pages = make_printable_pages(make_pdf(b"/P Do", change=change)).data
-    spaces = b"/DefaultRGB[/CalRGB<</WhitePoint[.95 1 1.09]>>]"
-    with pikepdf.open(io.BytesIO(composed(pages, default_spaces=spaces))) as pdf:
-        streams = [thing for thing in pdf.objects if isinstance(thing, pikepdf.Stream)]
-        found: list[Any] = [stream["/Resources"] for stream in streams if "/Resources" in stream]
-        assert ["/DefaultRGB" in resources["/ColorSpace"] for resources in found] == [True] * 3
-
-
 def test_the_result_is_the_same_plain_letter_pages_every_time() -> None:
     for again in (make_pdf(), make_pdf(b"1 1 0 0 k 0 0 99 99 re f")):
         assert make_printable_pages(again) == make_printable_pages(again)
@@ -129,7 +114,9 @@ def test_the_result_is_the_same_plain_letter_pages_every_time() -> None:
             assert "/Rotate" not in page.obj
 
 
-def test_imported_pages_are_ready_for_print(subtests: pytest.Subtests) -> None:
+def test_imported_pages_are_ready_for_print_and_default_colors_reach_all_that_is_drawn(
+    subtests: pytest.Subtests,
+) -> None:
     contents = {"drawing": TRIANGLE, "words": WORDS, "black": b"0 0 0 1 k 0 0 9 9 re f"}
     contents["redrawn"] = b"1 0 0 0 k 0 0 9 9 re f"
     boxes = b"/MediaBox[0 0 612 792]/BleedBox[0 0 612 792]/TrimBox[0 0 612 792]"
@@ -144,6 +131,13 @@ def test_imported_pages_are_ready_for_print(subtests: pytest.Subtests) -> None:
                     resources = b"/Resources<</XObject<</F %d 0 R>>/ColorSpace<<%b>>>>" % (form, spaces)
                     pdf.add_page(boxes + resources, [pdf.add_stream(b"/F Do")])
                 assert find_errors(pdf.finish()) == []
+    change = with_resources(lambda pdf: {"XObject": Dictionary(P=drawing(pdf, TRIANGLE))})
+    pages = make_printable_pages(make_pdf(b"/P Do", change=change)).data
+    spaces = b"/DefaultRGB[/CalRGB<</WhitePoint[.95 1 1.09]>>]"
+    with pikepdf.open(io.BytesIO(composed(pages, default_spaces=spaces))) as file:
+        streams = [thing for thing in file.objects if isinstance(thing, pikepdf.Stream)]
+        found: list[Any] = [stream["/Resources"] for stream in streams if "/Resources" in stream]
+        assert ["/DefaultRGB" in resources["/ColorSpace"] for resources in found] == [True] * 3
 
 
 def test_a_page_is_turned_as_its_viewer_turns_it_or_to_lie_along_the_sheet() -> None:
@@ -221,15 +215,11 @@ def cmyk_resources(pdf: pikepdf.Pdf) -> dict[str, Any]:
 
 
 CMYK = {
-    "fill": b"1 0 0 0 k 0 0 99 99 re f",
-    "stroke": b"0 0 0 1 k 0 1 0 0 K 0 0 99 99 re S",
-    "set": b"0 0 0 1 k 0 0 1 0 sc 0 0 99 99 re f",
-    "space": b"/DeviceCMYK cs 0 0 0 1 scn 0 0 99 99 re f",
-    "spot": b"/C cs 1 scn 0 0 99 99 re f",
-    "inline": b"BI /W 1 /H 1 /CS /CMYK /BPC 8 ID 0123 EI",
-    "image": b"/I Do",
+    "fill": b"1 0 0 0 k 0 0 99 99 re f", "stroke": b"0 0 0 1 k 0 1 0 0 K 0 0 99 99 re S",
+    "set": b"0 0 0 1 k 0 0 1 0 sc 0 0 99 99 re f", "space": b"/DeviceCMYK cs 0 0 0 1 scn 0 0 99 99 re f",
+    "spot": b"/C cs 1 scn 0 0 99 99 re f", "inline": b"BI /W 1 /H 1 /CS /CMYK /BPC 8 ID 0123 EI", "image": b"/I Do",
     "shading": b"/S sh",
-}
+}  # fmt: skip
 
 
 def test_cmyk_makes_a_picture_of_its_page_but_black_ink_alone_is_gray(subtests: pytest.Subtests) -> None:

@@ -224,94 +224,15 @@ def test_a_profile_that_does_not_fit_is_left_out(subtests: pytest.Subtests) -> N
         assert picture.size == (60, 40)
 
 
-def test_bombs_do_no_harm() -> None:
+def test_bombs_do_no_harm_and_too_many_pixels_are_refused_before_they_are_decoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for kind in (b"iCCP", b"zTXt"):
         made = make_printable_picture(with_chunk(plain("PNG"), kind, b"icc\0\0" + zlib.compress(bytes(50_000_000), 1)))
         assert made.data == plain("PNG")
         assert bool(made.notes) == (kind == b"iCCP")
     more_rows = png_file(png_header(60, 40), (b"\0" + bytes(180)) * 200_000)
     assert len(make_printable_picture(more_rows).data) < 2_000
-
-
-def test_another_kind_of_file_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
-    kinds = {
-        "a GIF picture": plain("GIF", "P"),
-        "a BMP picture": plain("BMP"),
-        "a TIFF picture": plain("TIFF"),
-        "a WebP picture": plain("WEBP"),
-        "a HEIC photograph": b"\0\0\0\x18ftypheic\0\0\0\0mif1heic",
-        "an AVIF picture": b"\0\0\0\x18ftypavif",
-        "an SVG drawing": b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>',
-        "an HTML page": b"\n<!DOCTYPE html><title>Not found</title>",
-        "a PDF document": b"%PDF-1.7\n",
-        "a JSON answer": b'{"error": "not found"}',
-        "plain text": b"no picture at all",
-        "not a file that we know": bytes(range(128, 256)),
-    }
-    for kind, data in kinds.items():
-        with subtests.test(kind), pytest.raises(UnprintableImage) as refusal:
-            make_printable_picture(data)
-        assert refusal.value.message == f"The image is neither a JPEG nor a PNG file: it is {kind}."
-
-
-def test_a_truncated_picture_is_refused(subtests: pytest.Subtests) -> None:
-    whole = Image.fromarray(noise(64, 64, 3))
-    for file_format, modes in (("JPEG", ("RGB", "CMYK", "L")), ("PNG", ("RGB", "L", "P", "RGBA"))):
-        for mode in modes:
-            data = saved(whole.convert(mode), file_format)
-            for kept in (0.1, 0.5, 0.9):
-                with (
-                    subtests.test(file_format, mode=mode, kept=kept),
-                    pytest.raises(UnprintableImage, match=r"damaged|incomplete"),
-                ):
-                    make_printable_picture(data[: int(len(data) * kept)])
-
-
-def jpeg_of(marker: int, *frame: int) -> bytes:
-    return b"\xff\xd8" + jpeg_segment(marker, bytes(frame)) + b"\xff\xda\0\x02"
-
-
-def test_what_cannot_be_printed_is_refused_with_the_reason_and_never_composed(subtests: pytest.Subtests) -> None:
-    png, jpeg, scanned = plain("PNG"), plain("JPEG"), saved(QUARTERS, "JPEG", progressive=True)
-    second_frame = jpeg_segment(0xC0, bytes((8, 0, 40, 0, 60, 3, 1, 17, 0, 2, 17, 1, 3, 17, 1)))
-    scan, checksum = scanned.rindex(b"\xff\xda"), png.index(b"IDAT") + 9
-    endless_chunk = struct.pack(">I4s", 2**31 - 1, b"IDAT") + bytes(99)
-    cases = {
-        "empty": (b"", "not a single byte"),
-        "countless pieces": (png[:33] + png_chunk(b"IDAT", b"") * 20_001 + png[33:], "too many pieces"),
-        "wrong checksum": (png[:checksum] + bytes([png[checksum] ^ 1]) + png[checksum + 1 :], "checksum"),
-        "a row less": (png_file(png_header(60, 40), (b"\0" + bytes(180)) * 39), "pixels are missing"),
-        "a clear row less": (png_file(png_header(60, 40, colour=6), (b"\0" + bytes(240)) * 39), "pixels are missing"),
-        "no rows": (png_file(png_header(60, 40), b""), "pixels are missing"),
-        "no clear rows": (png_file(png_header(60, 40, colour=6), b""), "pixels are missing"),
-        "two PNG headers": (png[:33] + png_header(6000, 4000) + png[33:], "two headers"),
-        "two JPEG headers": (jpeg[:2] + second_frame + jpeg[2:], "two headers"),
-        "odd depth": (png_file(png_header(60, 40, depth=3), b"\0"), "makes no sense"),
-        "odd color": (png_file(png_header(60, 40, colour=5), b"\0"), "makes no sense"),
-        "endless chunk": (PNG_SIGNATURE + png_header(60, 40) + endless_chunk, "incomplete"),
-        "no pixels": (png_file(png_header(0, 40), b""), "no pixels"),
-        "endless strip": (
-            PNG_SIGNATURE + png_header(MAX_SIDE_PIXELS + 1, 1), f"more than {MAX_SIDE_PIXELS} pixels",
-        ),
-        "large": (b"\xff\xd8\xff" + bytes(40_000_000), "larger than 40 MB"),
-        "12 bits": (jpeg_of(0xC0, 12, 0, 40, 0, 60, 1, 1, 17, 0), "12 bits a sample"),
-        "lossless": (jpeg_of(0xC3, 8, 0, 40, 0, 60, 1, 1, 17, 0), "rare kind"),
-        "arithmetic": (jpeg_of(0xC9, 8, 0, 40, 0, 60, 1, 1, 17, 0), "rare kind"),
-        "two channels": (jpeg_of(0xC0, 8, 0, 40, 0, 60, 2, 1, 17, 0, 2, 17, 0), "2 color channels"),
-        "flat": (jpeg_of(0xC0, 8, 0, 0, 0, 60, 1, 1, 17, 0), "no pixels"),
-        "half a header": (jpeg_of(0xC0, 8, 0, 40), "header is incomplete"),
-        "a header without end": (b"\xff\xd8" + jpeg_segment(0xFE, b"") * 2_001, "does not end"),
-        "drawn over": (scanned[:-2] + scanned[scan:-2] * 100 + scanned[-2:], "more than a hundred scans"),
-    }  # fmt: skip
-    for name, (data, reason) in cases.items():
-        with subtests.test(name), pytest.raises(UnprintableImage, match=reason):
-            make_printable_picture(data)
-    for unprepared in (plain("PNG", "RGBA"), plain("JPEG", "CMYK"), plain("GIF", "P")):
-        with pytest.raises(UnprintableImage):
-            read_picture(unprepared)
-
-
-def test_too_many_pixels_are_refused_before_they_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     made = make_printable_picture(plain("PNG", "L", (5250, 6750)))
     assert (made.width, made.height) == (5250, 6750), "as fine as the largest sheet needs"
     photograph = bytearray(saved(QUARTERS, "JPEG"))
@@ -330,6 +251,76 @@ def test_too_many_pixels_are_refused_before_they_are_decoded(monkeypatch: pytest
         "The image has 50000 x 50000 pixels; at most 60.0 million are accepted."
         " The largest sheet needs 5250 x 6750 at 600 dpi: make it smaller."
     )
+
+
+def test_another_kind_of_file_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+    kinds = {
+        "a GIF picture": plain("GIF", "P"), "a BMP picture": plain("BMP"), "a TIFF picture": plain("TIFF"),
+        "a WebP picture": plain("WEBP"), "a HEIC photograph": b"\0\0\0\x18ftypheic\0\0\0\0mif1heic",
+        "an AVIF picture": b"\0\0\0\x18ftypavif",
+        "an SVG drawing": b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>',
+        "an HTML page": b"\n<!DOCTYPE html><title>Not found</title>", "a PDF document": b"%PDF-1.7\n",
+        "a JSON answer": b'{"error": "not found"}', "plain text": b"no picture at all",
+        "not a file that we know": bytes(range(128, 256)),
+    }  # fmt: skip
+    for kind, data in kinds.items():
+        with subtests.test(kind), pytest.raises(UnprintableImage) as refusal:
+            make_printable_picture(data)
+        assert refusal.value.message == f"The image is neither a JPEG nor a PNG file: it is {kind}."
+
+
+def jpeg_of(marker: int, *frame: int) -> bytes:
+    return b"\xff\xd8" + jpeg_segment(marker, bytes(frame)) + b"\xff\xda\0\x02"
+
+
+def test_what_is_truncated_or_cannot_be_printed_is_refused_with_the_reason_and_never_composed(
+    subtests: pytest.Subtests,
+) -> None:
+    png, jpeg, scanned = plain("PNG"), plain("JPEG"), saved(QUARTERS, "JPEG", progressive=True)
+    second_frame = jpeg_segment(0xC0, bytes((8, 0, 40, 0, 60, 3, 1, 17, 0, 2, 17, 1, 3, 17, 1)))
+    scan, checksum = scanned.rindex(b"\xff\xda"), png.index(b"IDAT") + 9
+    endless_chunk = struct.pack(">I4s", 2**31 - 1, b"IDAT") + bytes(99)
+    cases = {
+        "empty": (b"", "not a single byte"),
+        "countless pieces": (png[:33] + png_chunk(b"IDAT", b"") * 20_001 + png[33:], "too many pieces"),
+        "wrong checksum": (png[:checksum] + bytes([png[checksum] ^ 1]) + png[checksum + 1 :], "checksum"),
+        "a row less": (png_file(png_header(60, 40), (b"\0" + bytes(180)) * 39), "pixels are missing"),
+        "a clear row less": (png_file(png_header(60, 40, colour=6), (b"\0" + bytes(240)) * 39), "pixels are missing"),
+        "no rows": (png_file(png_header(60, 40), b""), "pixels are missing"),
+        "no clear rows": (png_file(png_header(60, 40, colour=6), b""), "pixels are missing"),
+        "two PNG headers": (png[:33] + png_header(6000, 4000) + png[33:], "two headers"),
+        "two JPEG headers": (jpeg[:2] + second_frame + jpeg[2:], "two headers"),
+        "odd depth": (png_file(png_header(60, 40, depth=3), b"\0"), "makes no sense"),
+        "odd color": (png_file(png_header(60, 40, colour=5), b"\0"), "makes no sense"),
+        "endless chunk": (PNG_SIGNATURE + png_header(60, 40) + endless_chunk, "incomplete"),
+        "no pixels": (png_file(png_header(0, 40), b""), "no pixels"),
+        "endless strip": (PNG_SIGNATURE + png_header(MAX_SIDE_PIXELS + 1, 1), f"more than {MAX_SIDE_PIXELS} pixels"),
+        "large": (b"\xff\xd8\xff" + bytes(40_000_000), "larger than 40 MB"),
+        "12 bits": (jpeg_of(0xC0, 12, 0, 40, 0, 60, 1, 1, 17, 0), "12 bits a sample"),
+        "lossless": (jpeg_of(0xC3, 8, 0, 40, 0, 60, 1, 1, 17, 0), "rare kind"),
+        "arithmetic": (jpeg_of(0xC9, 8, 0, 40, 0, 60, 1, 1, 17, 0), "rare kind"),
+        "two channels": (jpeg_of(0xC0, 8, 0, 40, 0, 60, 2, 1, 17, 0, 2, 17, 0), "2 color channels"),
+        "flat": (jpeg_of(0xC0, 8, 0, 0, 0, 60, 1, 1, 17, 0), "no pixels"),
+        "half a header": (jpeg_of(0xC0, 8, 0, 40), "header is incomplete"),
+        "a header without end": (b"\xff\xd8" + jpeg_segment(0xFE, b"") * 2_001, "does not end"),
+        "drawn over": (scanned[:-2] + scanned[scan:-2] * 100 + scanned[-2:], "more than a hundred scans"),
+    }  # fmt: skip
+    for name, (data, reason) in cases.items():
+        with subtests.test(name), pytest.raises(UnprintableImage, match=reason):
+            make_printable_picture(data)
+    for unprepared in (plain("PNG", "RGBA"), plain("JPEG", "CMYK"), plain("GIF", "P")):
+        with pytest.raises(UnprintableImage):
+            read_picture(unprepared)
+    whole = Image.fromarray(noise(64, 64, 3))
+    for file_format, modes in (("JPEG", ("RGB", "CMYK", "L")), ("PNG", ("RGB", "L", "P", "RGBA"))):
+        for mode in modes:
+            data = saved(whole.convert(mode), file_format)
+            for kept in (0.1, 0.5, 0.9):
+                with (
+                    subtests.test(file_format, mode=mode, kept=kept),
+                    pytest.raises(UnprintableImage, match=r"damaged|incomplete"),
+                ):
+                    make_printable_picture(data[: int(len(data) * kept)])
 
 
 def test_a_large_picture_is_flattened_without_further_copies_of_it() -> None:

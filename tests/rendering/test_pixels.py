@@ -24,12 +24,9 @@ def test_every_spelling_has_one_rgba_form_what_is_no_color_is_refused_and_contra
     subtests: pytest.Subtests,
 ) -> None:
     spellings = {
-        "#1a2b3c": "rgba(26,43,60,1)",
-        "#FFF": "rgba(255,255,255,1)",
-        "rgb(1, 2, 3)": "rgba(1,2,3,1)",
-        "rgba(1,2,3,0.5)": "rgba(1,2,3,0.5)",
-        " Blue ": "rgba(20,42,130,1)",
-    }
+        "#1a2b3c": "rgba(26,43,60,1)", "#FFF": "rgba(255,255,255,1)", "rgb(1, 2, 3)": "rgba(1,2,3,1)",
+        "rgba(1,2,3,0.5)": "rgba(1,2,3,0.5)", " Blue ": "rgba(20,42,130,1)",
+    }  # fmt: skip
     for text, rgba in spellings.items():
         with subtests.test(text):
             assert parse_color(text).rgba_text == parse_color(rgba).rgba_text == rgba
@@ -61,7 +58,7 @@ def tones(data: bytes) -> PictureTones:
     return PictureTones(400, 200, measure_tones(data))
 
 
-def test_a_picture_is_measured_where_it_is_and_upright() -> None:
+def test_a_picture_is_measured_upright_and_only_what_lies_under_the_words_counts() -> None:
     for kind in ("PNG", "JPEG"):
         found = tones(half(kind))
         assert len(found.cells) == GRID_CELLS * GRID_CELLS * CELL_BYTES
@@ -74,9 +71,6 @@ def test_a_picture_is_measured_where_it_is_and_upright() -> None:
         assert min(found.color_at(1 - across, 1 - down)) > 0.9, orientation
     with pytest.raises(UnprintableImage):
         measure_tones(half()[:60])
-
-
-def test_only_what_lies_under_the_words_counts() -> None:
     found, area = tones(half()), Box(0, 0, 400, 200)
     assert contrast_over(BLACK_INK, found, area, Box(10, 10, 150, 150)) == pytest.approx(1, abs=0.1)
     assert contrast_over(BLACK_INK, found, area, Box(240, 10, 150, 150)) == pytest.approx(21, abs=0.5)
@@ -123,16 +117,13 @@ def image(png: bytes) -> Image.Image:
     return Image.open(io.BytesIO(png))
 
 
-def test_a_picture_has_the_finished_size_at_every_resolution() -> None:
+def test_a_picture_has_the_finished_size_at_every_resolution_and_color_only_where_the_page_has() -> None:
     for dpi in (36, 72, 96, 150, 300):
         picture = image(rasterize_pages(drawing(RED_LEFT_HALF), dpi=dpi)[0])
         assert picture.size == (4 * dpi, 2 * dpi)
         places = ((0, 0), (2 * dpi - 1, dpi), (2 * dpi, dpi))
         assert [picture.getpixel(at) for at in places] == [RED, RED, WHITE]
         assert picture.info["dpi"] == pytest.approx((dpi, dpi), abs=0.02)
-
-
-def test_only_a_page_with_color_gives_a_picture_in_color() -> None:
     gray, colored = rasterize_pages(drawing(BLACK_DOT, RED_LEFT_HALF), dpi=72)
     assert (image(gray).mode, image(colored).mode) == ("L", "RGB")
     pixels = np.full((50, 40, 3), 200, np.uint8)

@@ -80,7 +80,7 @@ def printed_lines(**changes: object) -> list[str]:
     return text.printed_address_lines(replace(JENNY, **changes), FACE)  # type: ignore[arg-type]
 
 
-def test_an_address_is_in_capitals_on_its_lines_inside_its_box() -> None:
+def test_an_address_is_in_capitals_inside_its_box_and_a_long_line_smaller_before_it_is_broken() -> None:
     drawn = text.draw_address(replace(JENNY, address2="Apt 4B"), ADDRESS_BOX, FACE)
     assert text_of(drawn, BACK) == [
         "JENNY SKINNER", "SKINNER & SÖHNE", "8380 HARMON UNDERPASS", "APT 4B", "PORT STEVENBURY SD 98227-5874",
@@ -89,6 +89,15 @@ def test_an_address_is_in_capitals_on_its_lines_inside_its_box() -> None:
     again = text.draw_address(replace(JENNY), ADDRESS_BOX, FACE)
     assert text.draw_address(JENNY, ADDRESS_BOX, FACE) == again
     assert ADDRESS_BOX.contains(ink_of(again, BACK))
+    drawn = text.draw_address(replace(JENNY, address="8380 Harmon Underpass Boulevard North"), ADDRESS_BOX, FACE)
+    assert 8 <= size_of(drawn) < 10.5
+    assert "8380 HARMON UNDERPASS BOULEVARD NORTH" in text_of(drawn, BACK)
+    street = "8380 Harmon Underpass Boulevard North East Of The River"
+    drawn = text.draw_address(replace(JENNY, address=street), ADDRESS_BOX, FACE)
+    lines = text_of(drawn, BACK)
+    assert len(lines) == 5
+    assert " ".join(lines[2:4]) == street.upper()
+    assert ADDRESS_BOX.contains(ink_of(drawn, BACK))
 
 
 def test_blanks_and_control_characters_do_not_print_and_only_mail_abroad_names_its_country_and_names_it_whole() -> None:
@@ -105,18 +114,6 @@ def test_blanks_and_control_characters_do_not_print_and_only_mail_abroad_names_i
         assert printed_lines(country=country)[-1] == name
     assert set(POSTAL_COUNTRY_NAMES) == set(COUNTRY_CODES)
     assert all(len(name) > 3 and name == name.upper() for name in POSTAL_COUNTRY_NAMES.values())
-
-
-def test_a_long_line_is_set_smaller_before_it_is_broken_between_words() -> None:
-    drawn = text.draw_address(replace(JENNY, address="8380 Harmon Underpass Boulevard North"), ADDRESS_BOX, FACE)
-    assert 8 <= size_of(drawn) < 10.5
-    assert "8380 HARMON UNDERPASS BOULEVARD NORTH" in text_of(drawn, BACK)
-    street = "8380 Harmon Underpass Boulevard North East Of The River"
-    drawn = text.draw_address(replace(JENNY, address=street), ADDRESS_BOX, FACE)
-    lines = text_of(drawn, BACK)
-    assert len(lines) == 5
-    assert " ".join(lines[2:4]) == street.upper()
-    assert ADDRESS_BOX.contains(ink_of(drawn, BACK))
 
 
 def test_a_word_of_three_hundred_letters_is_broken_or_refused() -> None:
@@ -239,7 +236,7 @@ def test_a_block_says_the_standardized_address_where_there_is_one() -> None:
     assert words == "12 Main Street, Apartment 4b, O'Fallon 62269", "the message says what was given"
 
 
-def test_what_stands_beside_the_street_is_above_the_delivery_line() -> None:
+def test_what_has_no_room_beside_its_street_stands_above_the_delivery_line_as_what_is_given_beside_it() -> None:
     """Machines read the line next to the city as the street (Pub. 28, 211)."""
     typed = text.printed_address_lines(BESIDE, FACE)
     assert typed == ["JANE VAN DOE", "ACME", "C/O JOE DOE", "12 MAIN ST APT 4B", "OFALLON IL 62269"]
@@ -248,9 +245,6 @@ def test_what_stands_beside_the_street_is_above_the_delivery_line() -> None:
     assert text.handwritten_address_lines(BESIDE)[1:4] == ["Acme", "C/o Joe Doe", "12 Main St Apt 4B"]
     abroad = replace(BESIDE, country="FR", standard=("12 Rue Foch", "Étage 4", "PARIS", None, "75001"))
     assert text.printed_address_lines(abroad, FACE)[2:4] == ["12 RUE FOCH", "ÉTAGE 4"], "the second stays the second"
-
-
-def test_a_unit_that_has_no_room_beside_its_street_is_above_it() -> None:
     street = "12345 NORTHWEST MARTIN LUTHER KING JUNIOR MEMORIAL BOULEVARD EXTENSION"
     long = replace(JANE, standard=(f"{street} APT 1234", None, "SACRAMENTO", "CA", "95814"))
     lines = text_of(text.draw_address(long, box_of(COVER, "address"), FACE), COVER)
@@ -261,21 +255,15 @@ def test_a_unit_that_has_no_room_beside_its_street_is_above_it() -> None:
 
 def test_every_word_and_city_is_written_as_its_residents_write_it(subtests: pytest.Subtests) -> None:
     streets = [
-        ("PO BOX 7", None, "PO Box 7"),
-        ("RR 2 BOX 152", None, "RR 2 Box 152"),
-        ("PSC 802 BOX 74", None, "PSC 802 Box 74"),
-        ("1200 NW 42ND AVE # 3", None, "1200 NW 42nd Ave # 3"),
-        ("1ST ST", None, "1st St"),
-        ("12-34 BELL BLVD", None, "12-34 Bell Blvd"),
+        ("PO BOX 7", None, "PO Box 7"), ("RR 2 BOX 152", None, "RR 2 Box 152"),
+        ("PSC 802 BOX 74", None, "PSC 802 Box 74"), ("1200 NW 42ND AVE # 3", None, "1200 NW 42nd Ave # 3"),
+        ("1ST ST", None, "1st St"), ("12-34 BELL BLVD", None, "12-34 Bell Blvd"),
         ("500 MCKINNEY ST STE B", None, "500 McKinney St Ste B"),
         ("9 AVENUE OF THE AMERICAS", None, "9 Avenue of the Americas"),
-        ("77 DIAZ-ORDAZ CT", None, "77 Diaz-Ordaz Ct"),
-        ("12 MLK BLVD", "12 MLK Boulevard", "12 MLK Blvd"),
-        ("12 DEWITT ST", "12 DeWitt Street", "12 DeWitt St"),
-        ("12 DEWITT ST", "12 DEWITT STREET", "12 Dewitt St"),
-        ("12 MAIN ST", "12 main St", "12 Main St"),
-        ("12 Hauptstraße", "12 hauptstraße", "12 Hauptstraße"),
-    ]
+        ("77 DIAZ-ORDAZ CT", None, "77 Diaz-Ordaz Ct"), ("12 MLK BLVD", "12 MLK Boulevard", "12 MLK Blvd"),
+        ("12 DEWITT ST", "12 DeWitt Street", "12 DeWitt St"), ("12 DEWITT ST", "12 DEWITT STREET", "12 Dewitt St"),
+        ("12 MAIN ST", "12 main St", "12 Main St"), ("12 Hauptstraße", "12 hauptstraße", "12 Hauptstraße"),
+    ]  # fmt: skip
     for line, given, written in streets:
         with subtests.test(line, given=given):
             assert to_mixed_case((line, None, None, None, None), (given, None, None))[0] == written

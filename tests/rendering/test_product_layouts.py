@@ -150,17 +150,9 @@ def test_shipped_pieces_are_read_once_for_each_operators_file_which_changes_what
     assert [name for name, piece in found.items() if piece != PIECES[name]] == ["postcard-4x6"]
 
 
-def test_what_is_worked_out_follows_an_override_and_can_be_given() -> None:
-    card = changed("postcard-6x9.back", "qr = [0.4, 0.4, 1.5, 1.5]\n[postcard-6x9.front]\nbleed = 0.25")
-    above = card.find_side("back").message_above_qr
-    assert above
-    assert above.bottom == pytest.approx((0.4 + 1.5 + 1 / 6) * INCH)
-    assert card.find_side("front").art_area == card.find_side("front").trim.expand(0.25 * INCH)
-    given = changed("postcard-6x9.back", "message_above_qr = [1.5, 0.7, 3, 4.9]").find_side("back")
-    assert inches(message_box(given, qr=True)) == (1.5, 0.7, 3, 4.9)
-
-
-def test_what_is_not_needed_can_be_left_out_and_what_is_needed_cannot(subtests: pytest.Subtests) -> None:
+def test_what_is_worked_out_can_be_given_what_is_not_needed_left_out_and_what_is_needed_cannot(
+    subtests: pytest.Subtests,
+) -> None:
     for key in ("art", "divider", "return_address", "indicia", "barcode", "opt_out"):
         with subtests.test(key):
             back = changed("postcard-4x6.back", f"{key} = false").find_side("back")
@@ -172,6 +164,13 @@ def test_what_is_not_needed_can_be_left_out_and_what_is_needed_cannot(subtests: 
         with subtests.test(key):
             errors = errors_of(f"[postcard-4x6.back]\n{key} = false")
             assert errors[0].startswith(f"postcard-4x6, back: {key} must be")
+    card = changed("postcard-6x9.back", "qr = [0.4, 0.4, 1.5, 1.5]\n[postcard-6x9.front]\nbleed = 0.25")
+    above = card.find_side("back").message_above_qr
+    assert above
+    assert above.bottom == pytest.approx((0.4 + 1.5 + 1 / 6) * INCH)
+    assert card.find_side("front").art_area == card.find_side("front").trim.expand(0.25 * INCH)
+    given = changed("postcard-6x9.back", "message_above_qr = [1.5, 0.7, 3, 4.9]").find_side("back")
+    assert inches(message_box(given, qr=True)) == (1.5, 0.7, 3, 4.9)
 
 
 BOX = "must be [left, bottom, width, height] in inches."
@@ -253,6 +252,10 @@ ZONE = "the barcode zone, the lower right 4 3/4 by 5/8 in."
 SLIDES = "when the sheet slides by the 1 by 0.458 in that its envelope leaves it."
 READ_AREA = "the address is outside the postal read area, 5/8 to 2 3/4 in high and 1/2 in from the sides."
 WIDE = "the barcode must be 2.68 to 3.23 in wide, or its 65 bars cannot be read."
+HIGH = "the barcode must be 0.125 to 0.165 in high, or its bars cannot be read."
+NEAR = "the address is too near to the barcode, which needs 1/8 in clear on both sides."
+SMALL = "is too small; it needs at least"
+HIDDEN = f"letter, cover: no window shows the whole address and barcode {SLIDES}"
 UNPRINTABLE = {
     "postcard-4x6.back": [
         ("indicia = [4.9, 3.14, 1.08, 0.61]", f"the indicia {CUT}"),
@@ -268,22 +271,16 @@ UNPRINTABLE = {
         ("message = [0.1875, 0.2, 2.155, 3.6]", f"the message reaches into {ZONE}"),
         ("qr = [0.75, 0.2, 0.75, 0.75]", f"the QR code reaches into {ZONE}"),
         ("barcode = [2.57, 0.306, 2.6, 0.145]", WIDE),
-        (
-            "barcode = [2.57, 0.306, 2.9, 0.2]",
-            "the barcode must be 0.125 to 0.165 in high, or its bars cannot be read.",
-        ),
+        ("barcode = [2.57, 0.306, 2.9, 0.2]", HIGH),
         ("address = [2.72, 0.65, 1.9, 1.3]", "the address is too small; it needs at least 2 by 0.55 in."),
         ("return_address = [2.6, 3.2, 0.9, 0.5]", "the return address is too small; it needs at least 1 by 0.4 in."),
         ("indicia = [5, 3.4, 0.4, 0.4]", "the indicia is too small; it needs at least 0.5 by 0.3 in."),
         ("opt_out = [2.6, 2.7, 1, 0.1]", "the opt-out line is too small; it needs at least 1.5 by 0.09 in."),
         (
             "message = [0.1875, 0.2, 1.4, 3.6]\nmessage_above_qr = [0.2, 1.2, 1.3, 2]",
-            "the message is too small; it needs at least 1.5 by 1 in.",
+            f"the message {SMALL} 1.5 by 1 in.",
         ),
-        (
-            "qr = [0.1875, 2.8, 0.75, 0.75]",
-            "the message above the QR code is too small; it needs at least 1.5 by 0.5 in.",
-        ),
+        ("qr = [0.1875, 2.8, 0.75, 0.75]", f"the message above the QR code {SMALL} 1.5 by 0.5 in."),
         ("qr = [0.1875, 0.2, 0.5, 0.5]", "the QR code is too small; it needs at least 0.6 by 0.6 in."),
         ("qr = [0.1875, 0.2, 0.75, 0.8]", "the QR code is not square."),
         ("indicia = [4.4, 3.14, 1, 0.6]", "the return address and the indicia overlap."),
@@ -306,10 +303,7 @@ UNPRINTABLE = {
     "letter.cover": [
         ("return_address = [0.75, 10.03, 3, 0.48]", f"no window shows the whole return address {SLIDES}"),
         ("message = [1, 0.9, 6.5, 7]", f"the message {INK_FREE}"),
-        (
-            "address = [0.75, 8.37, 3.25, 0.6]",
-            "the address is too near to the barcode, which needs 1/8 in clear on both sides.",
-        ),
+        ("address = [0.75, 8.37, 3.25, 0.6]", NEAR),
         ("return_address = [0.75, 9.3, 3, 0.5]", f"the return address {INK_FREE}"),
         ("return_address = [3.8, 8.8, 0.9, 0.3]\naddress = [0.75, 8.405, 3, 0.72]", f"the return address {INK_FREE}"),
     ],
@@ -322,10 +316,7 @@ UNPRINTABLE = {
         ("insert = [8.5, 4.2]", "the folded insert is larger than the envelope."),
         ("indicia = [3.8, 3, 1, 0.6]", f"the indicia {INK_FREE}"),
         # What is wrong on the letter's cover with these changes of its envelope:
-        (
-            "windows = [[0.625, 1.425, 4, 1], [0.625, 2.75, 3.25, 0.875]]",
-            f"letter, cover: no window shows the whole address and barcode {SLIDES}",
-        ),
+        ("windows = [[0.625, 1.425, 4, 1], [0.625, 2.75, 3.25, 0.875]]", HIDDEN),
         ("insert = [8, 3.6667]", "letter, cover: the insert of the envelope must be as wide as the sheet."),
     ],
     "windowlessletter.envelope": [
@@ -348,15 +339,14 @@ UNPRINTABLE = {
 }
 
 
-def test_a_template_that_cannot_be_printed_is_refused_by_name(subtests: pytest.Subtests) -> None:
+def test_a_template_that_cannot_be_printed_is_refused_by_name_and_a_tighter_fold_takes_smaller_windows(
+    subtests: pytest.Subtests,
+) -> None:
     for side, cases in UNPRINTABLE.items():
         for overrides, error in cases:
             with subtests.test(side, overrides=overrides):
                 sentence = error if error.startswith("letter, cover") else f"{side.replace('.', ', ')}: {error}"
                 assert sentence in errors_of(f"[{side}]\n{overrides}")
-
-
-def test_a_tighter_fold_takes_smaller_windows() -> None:
     windows = "windows = [[0.625, 0.95, 4.5, 1.4], [0.625, 2.8, 3.5, 0.9]]"
     cover = changed("letter.envelope", f"insert = [8.5, 3.875]\n{windows}").find_side("cover")
     assert [inches(zone) for zone in cover.ink_free] == [(0, 7.825, 5.125, 1.65), (0, 9.675, 4.125, 1.15)]

@@ -112,12 +112,20 @@ def test_a_wild_hand_stays_within_reach_too() -> None:
     assert all(is_within_reach(shape, take) for name, shape in shapes.items() for take in wild[name])
 
 
-def test_loops_stay_closed_and_open_letters_open(hand: Written) -> None:
+def test_loops_stay_closed_open_letters_open_and_contours_wind_one_way_with_few_points_on_whole_units(
+    hand: Written,
+) -> None:
     for letter in "oOa0D69":
         meant = hole(hand.meant(letter))
         assert all(hole(take) > 0.5 * meant for take in hand.of(letter)), letter
     for letter in "csnuvwCUVW":
         assert all(hole(take) < 10 for take in hand.of(letter)), letter
+    every = [take for takes in hand.takes.values() for take in takes if take]
+    assert {signed_area(sample_contour(contour, 5.0)) < 0 for take in every for contour in take} == {True}
+    assert all((c[:, 2] == np.roll(c[:, 0], -1, axis=0)).all() for take in every for c in take)
+    controls = [np.concatenate([contour[:, 1] for contour in take]) for take in every]
+    assert np.mean([len(points) for points in controls]) < 65
+    assert all((points == np.rint(points)).all() for points in controls)
 
 
 def test_takes_differ_visibly_stay_close_to_the_letter_that_is_meant_and_are_of_one_pen(hand: Written) -> None:
@@ -137,15 +145,6 @@ def test_takes_differ_visibly_stay_close_to_the_letter_that_is_meant_and_are_of_
         areas = np.array([pixels(take).sum() for take in hand.of(letter)])
         assert areas.std() < 0.08 * areas.mean(), letter
         assert 0.75 < areas.mean() / pixels(hand.meant(letter)).sum() < 1.15, letter
-
-
-def test_contours_are_closed_wind_one_way_and_have_few_points_on_whole_units(hand: Written) -> None:
-    every = [take for takes in hand.takes.values() for take in takes if take]
-    assert {signed_area(sample_contour(contour, 5.0)) < 0 for take in every for contour in take} == {True}
-    assert all((c[:, 2] == np.roll(c[:, 0], -1, axis=0)).all() for take in every for c in take)
-    controls = [np.concatenate([contour[:, 1] for contour in take]) for take in every]
-    assert np.mean([len(points) for points in controls]) < 65
-    assert all((points == np.rint(points)).all() for points in controls)
 
 
 def test_the_seed_gives_the_letters_whatever_their_order() -> None:
@@ -194,7 +193,7 @@ def bar(left: float, bottom: float, right: float, top: float) -> npt.NDArray[np.
     return np.concatenate([start + along * (end - start) for start, end in sides])
 
 
-def test_overlapping_ink_adds_up_and_thins_to_closed_trails_or_spots() -> None:
+def test_ink_thins_to_trails_crossing_bars_are_two_strokes_and_a_branch_ends_on_the_stroke_that_it_touches() -> None:
     assert draw_glyphs([[bar(0, 0, 20, 10), bar(10, 0, 30, 10)]], 1.0).ink.sum() == 300
     sheet = draw_glyphs([[bar(0, 0, 60, 60), bar(15, 15, 45, 45)[::-1]]], 1.0)
     [trail] = trace_paths(thin_ink(sheet.ink), sheet.width, sheet.ink.size)
@@ -202,9 +201,6 @@ def test_overlapping_ink_adds_up_and_thins_to_closed_trails_or_spots() -> None:
     assert trail.pixels[0] == trail.pixels[-1]
     for size in range(1, 9):
         assert len(thin_ink(draw_glyphs([[bar(0, 0, size, size)]], 1.0).ink)) >= 1
-
-
-def test_crossing_bars_are_two_strokes_and_a_branch_ends_on_the_stroke_that_it_touches() -> None:
     strokes, pen = strokes_by_glyph({"plus": [bar(0, 180, 400, 220), bar(180, 0, 220, 400)]})
     assert len(strokes["plus"]) == 2
     assert pen == pytest.approx(20, abs=3)
