@@ -25,19 +25,16 @@ def dictionary(value: Any) -> bool:
 
 
 ORDER_PAYLOAD: dict[str, Test] = {
-    "order.id": integer,
-    "order.status": string,
-    "order.previous_status": or_null(string),
-    "order.current_status": string,
-    "order.metadata": or_null(dictionary),
-}
+    "order.id": integer, "order.status": string, "order.previous_status": or_null(string),
+    "order.current_status": string, "order.metadata": or_null(dictionary),
+}  # fmt: skip
 FLAT_PAYLOAD: dict[str, Test] = {
+    **dict.fromkeys(("order_item.id", "order.id", "order.sub_account_id", "order_item.scans"), or_null(integer)),
     **dict.fromkeys(
-        ("order_item.id", "order.id", "order.sub_account_id", "order_item.scans"), or_null(integer)
-    ),
-    **dict.fromkeys(
-        ("order_item.failure", "order_item.delivery_date", "order_item.previous_status",
-         "order_item.current_status", "order.status", "qrcode.url"),
+        (
+            "order_item.failure", "order_item.delivery_date", "order_item.previous_status",
+            "order_item.current_status", "order.status", "qrcode.url",
+        ),
         or_null(string),
     ),
     **dict.fromkeys(
@@ -56,12 +53,9 @@ HOW_MANY = """
     select count(*) + count(*) filter (where kind = 'item.status' and current = 'Delivered') from facts
 """
 JANE = {
-    "company": "Doe & Sons",
-    "address2": "Apt 4",
-    "email": "jane@example.com",
-    "phone": "+15125550100",
+    "company": "Doe & Sons", "address2": "Apt 4", "email": "jane@example.com", "phone": "+15125550100",
     **{f"custom{n}": f"c{n}" for n in range(1, 11)},
-}
+}  # fmt: skip
 
 
 def test_samples_of_events_are_as_their_tables_say() -> None:

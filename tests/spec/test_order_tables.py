@@ -143,14 +143,13 @@ def test_an_order_and_its_items_are_as_their_tables_say_wherever_they_are_shown(
         "/order-items?order_id=": (get(f"/order-items?order_id={order}")["data"], ()),
         "/order-items": (get("/order-items")["data"][::-1][:3], ()),
         "/order-items/{id}": (
-            [get(f"/order-items/{item['id']}") for item in items],
-            ("order_id", "events", "delivery_inferred"),
+            [get(f"/order-items/{item['id']}") for item in items], ("order_id", "events", "delivery_inferred"),
         ),
         "/orders/search": (
             [item for each in found for item in each["matched_order_items"] if item["order_id"] == order],
             ("order_id",),
         ),
-    }
+    }  # fmt: skip
     for operation, (listed, more) in places.items():
         assert find_differences({operation: listed}, ITEM, *more) == []
         assert [{name: item[name] for name in ITEM} for item in listed] == items, operation

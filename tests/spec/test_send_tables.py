@@ -1,14 +1,13 @@
 """The specification's tables of sending: what each piece requires, the request's fields, the response's fields."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from quillpost.app.container import Container
 from quillpost.orders.products import GIFTCARD, LETTER, MAGNACARD, NOTECARD, POSTCARD, PRODUCTS
-from support.factories import GIFT, Account, make_sub_account, person, postcard, read_warnings
+from support.factories import GIFT, Account, make_sub_account, person, read_warnings
 from support.field_shapes import Json
 from support.image_server import ImageServer
 
@@ -148,67 +147,6 @@ def test_each_piece_uses_only_what_its_column_has(owner: Account, art: ImageServ
         assert (sent.headers["X-Ignored-Fields"], sent.json()["size"]) == ("size", None), piece
 
 
-def save_list(owner: Account) -> int:
-    number = owner.post("/mailing-lists", {"description": "Saved"}).json()["id"]
-    owner.post("/recipients", person() | {"mailing_list_id": number})
-    return int(number)
-
-
-RADIUS = {"preview": False, "address": "1100 Congress Ave, Austin, TX 78701", "record_count": 3, "record_types": "all"}
-# Field: its value, what the answer then shows, and other fields that are given with it.
-REQUEST: dict[str, tuple[Any, Callable[[Json, Any], bool], Json]] = {
-    "preview": (True, lambda answer, _: len(answer["data"]["previews"]) == 2, {}),
-    "recipients": ([person()] * 2, lambda answer, _: len(answer["recipients"]) == 2, {}),
-    "mailing_list_ids": (
-        lambda owner, art: [save_list(owner)],
-        lambda answer, ids: answer["mailing_list_ids_used"] == str(*ids),
-        {"recipients": None},
-    ),
-    "front_image_url": (
-        lambda owner, art: art.picture(), lambda answer, _: answer["front_image"].endswith("teal.png"), {},
-    ),
-    "image_template": (save_image, lambda answer, saved: answer["image_template_id"] == saved, {}),
-    "message": ("Hi %FIRST_NAME%", lambda answer, message: answer["message"] == message, {}),
-    "message_template": (
-        lambda owner, art: save_message(owner),
-        lambda answer, saved: (answer["message_template_id"], answer["message"]) == (saved, "Saved"),
-        {"message": None, "front_image_url": lambda owner, art: art.picture()},
-    ),
-    "custom_background_image": (
-        lambda owner, art: art.picture(), lambda answer, _: answer["custom_background_url"].endswith("teal.png"), {},
-    ),
-    "pdf_only_url": (
-        lambda owner, art: art.letter(),
-        lambda answer, _: (answer["type"], answer["message"]) == ("letter", ""),
-        {"message": None},
-    ),
-    "send_standard_mail": (True, lambda answer, _: answer["authorization_total"] == 94, {}),
-    "handwriting_style": (2, lambda answer, _: answer["style"] == 2, {}),
-    "handwriting_color": ("#ff0000", lambda answer, _: answer["handwriting_color"] == "rgba(255,0,0,1)", {}),
-    "handwriting_realism": (False, lambda answer, _: answer["status"] == "reviewing", {}),
-    "qrcode_url": ("https://example.com", lambda answer, url: answer["qrcode_url"] == url, {}),
-    "metadata": ({"a": 1}, lambda answer, _: "metadata" not in answer, {}),
-    "radius_search": (
-        RADIUS,
-        lambda answer, _: (answer["leads_fee"], answer["total_estimated_recipients"]) == (15, 3),
-        {"recipients": None},
-    ),
-}  # fmt: skip
-
-
-def test_each_field_of_the_request_is_taken(owner: Account, art: ImageServer, subtests: pytest.Subtests) -> None:
-    for field, (value, shows, others) in REQUEST.items():
-        with subtests.test(field):
-            given = {
-                name: each(owner, art) if callable(each) else each for name, each in (others | {field: value}).items()
-            }
-            piece = "windowed-letter" if field == "pdf_only_url" else "postcard"
-            sent = owner.post(f"/send/{piece}", postcard(**given))
-            assert sent.status_code == 200, sent.text
-            assert "X-Ignored-Fields" not in sent.headers
-            assert shows(sent.json(), given[field])
-
-
 TEXT, NUMBER, NOTHING = str, int, type(None)
 RESPONSE: dict[str, set[type]] = {
     name: {*kinds}
@@ -238,18 +176,11 @@ def test_each_field_of_the_response_has_its_types_and_no_other_is_there(
 ) -> None:
     """And each of its types is seen: a value where there is one, and null where there is none."""
     full = owner.send(
-        sub_account_id=make_sub_account(container, owner),
-        return_name="Dana",
-        return_address="1 Elm St",
-        return_address2="Unit 2",
-        return_city="Austin",
-        return_state="TX",
-        return_postal_code="78702",
-        message_template=save_message(owner),
-        image_template=save_image(owner, art),
-        qrcode_url="https://example.com",
+        sub_account_id=make_sub_account(container, owner), return_name="Dana", return_address="1 Elm St",
+        return_address2="Unit 2", return_city="Austin", return_state="TX", return_postal_code="78702",
+        message_template=save_message(owner), image_template=save_image(owner, art), qrcode_url="https://example.com",
         custom_background_image=art.picture(),
-    )
+    )  # fmt: skip
     assert full.status_code == 200, full.text
     answers = [owner.send().json(), full.json(), owner.send("giftcard").json()]
     assert {name: {type(answer[name]) for answer in answers} for name in RESPONSE} == RESPONSE

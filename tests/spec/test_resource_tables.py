@@ -1,5 +1,6 @@
-"""The specification's tables "Image template", "Message template" and those of gift card brands."""
+"""The specification's tables of lists, recipients, sub accounts, templates and gift card brands, in every answer."""
 
+import re
 from typing import Any
 from uuid import UUID
 
@@ -8,30 +9,145 @@ import pytest
 from quillpost.app.container import Container
 from support.factories import Account, make_sub_account
 from support.field_shapes import (
+    DATE_TIME,
+    RELATIVE_TIME,
     Json,
     boolean,
     date_time,
     find_differences,
     integer,
+    matches,
     one_of,
     or_null,
     own_url,
     plain_time,
     string,
 )
+from support.mailing_lists import ListOwner
 from support.uploads import upload
 
+LIST_TYPES = (
+    "csv", "manual", "map", "friends", "retarget", "leads", "automation", "radius", "crm", "qrscans",
+)  # fmt: skip
+LIST = {
+    "id": integer, "user_id": integer, "sub_account_id": or_null(integer), "type": one_of(*LIST_TYPES),
+    "description": one_of("Visitors"), "qrcode_url": or_null(matches("https://.+")), "total_recipients": integer,
+    "processed": boolean, "is_suppression_list": boolean, "total_scans": integer, "unique_scans": integer,
+    "total_sends": integer, "last_scan": or_null(date_time), "last_send": or_null(date_time),
+    "api_key": matches(r"ql_[\w-]{40,}"), "created_at": date_time, "created_at_diff": matches(RELATIVE_TIME),
+    "updated_at": date_time,
+}  # fmt: skip
+ADDED = "suppress_by"
+"""Our one addition: the table has no field for whom an entry of a suppression list bars."""
+
+GIVEN = {
+    "name": "Jane Doe", "company": "Doe Homes", "address": "12 Main St", "address2": "Apt 4",
+    "city": "Austin", "province": "TX", "postal_code": "78701", "country": "US", "dob": "02/29/1980",
+    "anniversary": "06/15/2004", "email": "jane@example.com", "phone": "+1 512 555 0100",
+    **{f"custom{n}": f"own words {n}" for n in range(1, 11)},
+}  # fmt: skip
+SHOWN = {name: text for name, text in GIVEN.items() if not re.fullmatch(r"custom([5-9]|10)", name)}
+RECIPIENT = {
+    "id": integer, "mailing_list_id": integer, **{name: one_of(text) for name, text in SHOWN.items()},
+    "dob": one_of("1980-02-29"), "anniversary": one_of("2004-06-15"),
+    "mailing-list": lambda value: type(value) is dict and value["description"] == "Visitors", "created_at": date_time,
+    "updated_at": date_time,
+}  # fmt: skip
+OURS = (
+    *(f"custom{n}" for n in range(5, 11)), "mailing_list", "deliverability", "can_deliver", "deliverability_reasons",
+)  # fmt: skip
+
+
+@pytest.fixture
+def lists(owner: Account) -> ListOwner:
+    return ListOwner(owner)
+
+
+def test_a_list_is_as_its_table_says_wherever_it_is_shown(lists: ListOwner) -> None:
+    list_id = lists.make(qrcode_url="https://example.com/")
+    shown = {
+        "recipient": [lists.add(list_id).json()["mailing-list"]],
+        "read": [lists.read(list_id)],
+        "list": lists.account.get("/mailing-lists").json()["data"],
+        "change": [lists.put(f"/mailing-lists/{list_id}", {"description": "Visitors"}).json()],
+        "rotated": [lists.account.post(f"/mailing-lists/{list_id}/rotate-key").json()],
+    }
+    assert find_differences(shown, LIST, ADDED) == []
+    for each in (each for listed in shown.values() for each in listed):
+        assert [field for field in each if field != ADDED] == [*LIST]
+
+
+def test_every_type_of_list_is_made_and_shows_how_long_ago_that_was(lists: ListOwner) -> None:
+    """As a relative text where it is made, as a date-time where it is read."""
+    made = lists.account.post("/mailing-lists", {"description": "Visitors"}).json()
+    assert re.fullmatch(RELATIVE_TIME, made["created_at"])
+    assert re.fullmatch(DATE_TIME, lists.read(made["id"])["created_at"])
+    assert [field for field in made if field != ADDED] == [*LIST]
+    assert [lists.read(lists.make(type=kind))["type"] for kind in LIST_TYPES] == [*LIST_TYPES]
+
+
+def test_a_recipient_is_as_its_table_says_wherever_they_are_shown(lists: ListOwner) -> None:
+    list_id, account = lists.make(), lists.account
+    of_many = account.post("/recipients_multi", [GIVEN | {"mailing_list_id": lists.make()}]).json()
+    made = account.post("/recipients", GIVEN | {"mailing_list_id": list_id}).json()
+    shown = {
+        "made": [made], "of many": of_many, "read": [account.get(f"/recipients/{made['id']}").json()],
+        "list": account.get("/recipients").json()["data"],
+        "lookup": [account.post("/recipients/lookup", {"email": GIVEN["email"]}).json()],
+        "change": [lists.put(f"/recipients/{made['id']}", {"name": "Jane Doe"}).json()], "page": lists.on(list_id),
+    }  # fmt: skip
+    assert find_differences(shown, RECIPIENT, *OURS) == []
+
+
+def test_a_read_only_field_of_a_recipient_changes_nothing(lists: ListOwner) -> None:
+    made = lists.add(lists.make()).json()
+    for field in ("id", "mailing-list", "created_at", "updated_at"):
+        put = lists.put(f"/recipients/{made['id']}", {field: 5})
+        assert (put.json(), put.headers["X-Ignored-Fields"]) == (made, field)
+
+
+ADDRESS = ("return_name", "return_address", "return_address2", "return_city", "return_state", "return_postal_code")
+BACKGROUNDS = (
+    "message_background_url", "postcard6x9_background_url", "notecard_background_url",
+    "windowedletter_background_url", "windowlessletter_background_url",
+)  # fmt: skip
+BRANDING = (
+    "accentColor", "symbol", "logo", "disclaimer", "headshot", "name", "email", "phone", "company",
+    "domain", "set", "first_name",
+)  # fmt: skip
+
+
+def test_a_sub_account_is_as_its_table_says(owner: Account) -> None:
+    def read(**body: Any) -> Json:
+        made = owner.post("/sub-accounts", {"title": "Austin office"} | body)
+        assert made.status_code == 201, made.text
+        found: Json = owner.get(f"/sub-accounts/{made.json()['id']}").json()
+        return found
+
+    table = {
+        "id": integer, "user_id": integer, "title": one_of("Austin office"), "name": one_of("Austin office"),
+        **{field: one_of(None) for field in (*ADDRESS, *BACKGROUNDS)},
+        "branding_fields": one_of(dict.fromkeys(BRANDING)), "created_at": plain_time, "updated_at": plain_time,
+    }  # fmt: skip
+    assert find_differences({"read": [read()]}, table) == []
+    street = {"return_address": "9 Branch Rd"}
+    for field in (*ADDRESS, *BACKGROUNDS):
+        value = "https://example.com/a.png" if field in BACKGROUNDS else "78701"
+        needed = street if field in ADDRESS else {}
+        expected = {name: one_of(value) for name, value in (needed | {field: value}).items()}
+        assert find_differences({field: [read(**needed | {field: value})]}, table | expected) == []
+    for field in BRANDING:
+        value = "#1f4e79" if field == "accentColor" else "ours"
+        branding = read(branding_fields={field: value})["branding_fields"]
+        assert branding == dict.fromkeys(BRANDING) | {field: value}
+    untitled = owner.post("/sub-accounts", {"return_name": "Dana"})
+    assert (untitled.status_code, list(untitled.json()["errors"])) == (422, ["title"])
+
+
 IMAGE = {
-    "id": integer,
-    "user_id": integer,
-    "sub_account_id": or_null(integer),
-    "type": string,
-    "name": string,
-    "image": own_url,
-    "design_tool_id": or_null(string),
-    "created_at": plain_time,
-    "updated_at": plain_time,
-}
+    "id": integer, "user_id": integer, "sub_account_id": or_null(integer), "type": string, "name": string,
+    "image": own_url, "design_tool_id": or_null(string), "created_at": plain_time, "updated_at": plain_time,
+}  # fmt: skip
 
 
 def show(owner: Account, path: str, made: list[Json]) -> dict[str, list[Json]]:
@@ -65,8 +181,6 @@ def test_an_image_template_is_as_its_table_says_wherever_it_is_shown_and_has_its
 
 PDF, PICTURE, PAGE = "https://example.com/a.pdf", "https://example.com/a.png", "https://example.com/a"
 TYPES = ("postcard", "postcard6x11", "letter", "windowlessletter", "notecard", "giftcard", "magnacard")
-LETTERS = ("letter", "windowlessletter")
-CARDS = ("postcard", "postcard6x11", "notecard", "giftcard", "magnacard")
 
 
 def uri(value: Any) -> bool:
@@ -122,13 +236,6 @@ WRITABLE: list[tuple[str, Any, str]] = [
 ]
 READ_ONLY = ("id", "user_id", "skip_creative_generation", "giftcard_brand_image", "share_uuid", "created_at",
              "updated_at")
-ONLY_FOR: list[tuple[str, str, tuple[str, ...]]] = [
-    # Field                      A value     Used by
-    ("additional_pages",         PDF,        LETTERS),
-    ("pdf_only_url",             PDF,        LETTERS),
-    ("custom_background_url",    PICTURE,    CARDS),
-    ("landing_page_url",         PAGE,       ("giftcard",)),
-]
 # fmt: on
 
 
@@ -176,16 +283,6 @@ def test_an_update_may_name_any_writable_field_alone_and_writes_no_other(
     for field in READ_ONLY:
         changed = change(owner, before, **{field: 1})
         assert (changed.status_code, changed.headers["X-Ignored-Fields"], changed.json()) == (200, field, before)
-
-
-def test_a_field_of_some_types_is_ignored_for_the_others(owner: Account) -> None:
-    for field, value, used_by in ONLY_FOR:
-        for kind in TYPES:
-            made = save(owner, kind, **{field: value})
-            assert made.status_code == 201
-            assert (made.headers.get("X-Ignored-Fields") == field) is (kind not in used_by), (field, kind)
-            kept = made.json()["skip_creative_generation" if field == "pdf_only_url" else field]
-            assert bool(kept) is (kind in used_by), (field, kind)
 
 
 def test_a_gift_card_needs_brand_and_amount(owner: Account) -> None:
