@@ -129,7 +129,9 @@ def test_the_first_start_creates_the_database_and_a_second_one_changes_nothing(m
     assert (postmaster_of(home), ask(server, "select 7")) == (postmaster, 7)
 
 
-def test_neither_a_kill_nor_a_crash_loses_data_or_leaves_anything_in_the_way(make: MakesServers, home: Path) -> None:
+def test_neither_a_kill_nor_a_crash_loses_data_and_data_that_cannot_be_used_is_one_sentence(
+    make: MakesServers, home: Path
+) -> None:
     pid_file = home / "postgres/data/postmaster.pid"
     server = make()
     server.start()
@@ -154,6 +156,15 @@ def test_neither_a_kill_nor_a_crash_loses_data_or_leaves_anything_in_the_way(mak
         assert ask(server, "select number from kept") == 7
         assert stranger.poll() is None
         stranger.kill()
+    server.stop()
+    version = (home / "postgres/data/PG_VERSION").read_text()
+    (home / "postgres/data/PG_VERSION").write_text("16\n")
+    with pytest.raises(NotReady, match="written by PostgreSQL 16, and this is"):
+        server.start()
+    (home / "postgres/data/PG_VERSION").write_text(version)
+    (home / "postgres/data/global/pg_control").unlink()
+    with pytest.raises(NotReady, match=r"did not start: .*pg_control"):
+        server.start()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties a child to its parent")
@@ -222,20 +233,6 @@ def test_for_root_closed_folders_are_replaced_by_open_ones_or_named(make: MakesS
         other.start()
 
 
-def test_data_that_cannot_be_used_is_one_sentence(make: MakesServers, home: Path) -> None:
-    server = make()
-    server.start()
-    server.stop()
-    version = (home / "postgres/data/PG_VERSION").read_text()
-    (home / "postgres/data/PG_VERSION").write_text("16\n")
-    with pytest.raises(NotReady, match="written by PostgreSQL 16, and this is"):
-        server.start()
-    (home / "postgres/data/PG_VERSION").write_text(version)
-    (home / "postgres/data/global/pg_control").unlink()
-    with pytest.raises(NotReady, match=r"did not start: .*pg_control"):
-        server.start()
-
-
 NO_SPACE = "echo 'initdb: error: could not write file: No space left on device' >&2; exit 1"
 UNUSABLE_PROGRAMS: dict[str, tuple[str, str]] = {
     "could not create its data: the disk is full": ("echo 'postgres (PostgreSQL) 18.6'", NO_SPACE),
@@ -290,7 +287,7 @@ def logged(logs: list[EventDict], event: str) -> Callable[[], EventDict | None]:
     return lambda: next((line for line in list(logs) if line["event"] == event), None)
 
 
-def test_a_killed_server_is_started_again_with_its_data_as_often_as_it_ends(
+def test_a_killed_server_is_started_again_as_often_as_it_ends_and_a_restart_that_fails_says_why(
     server: EmbeddedPostgres, home: Path, logs: list[EventDict]
 ) -> None:
     ask(server, "create table kept as select 7 as number")
@@ -310,11 +307,7 @@ def test_a_killed_server_is_started_again_with_its_data_as_often_as_it_ends(
         until(logged(logs, "postgres.stop_forced"), what="an end to the stop")
         until(logged(logs, "postgres.restarted"), what="another restart")
     assert ask(server, "select number from kept") == 7
-
-
-def test_a_restart_that_fails_says_why_and_is_tried_again_after_pauses_that_grow(
-    server: EmbeddedPostgres, home: Path, logs: list[EventDict]
-) -> None:
+    logs.clear()
     control = home / "postgres/data/global/pg_control"
     aside = control.rename(home / "aside")
     kill(home)
@@ -323,7 +316,7 @@ def test_a_restart_that_fails_says_why_and_is_tried_again_after_pauses_that_grow
     assert failed["retry_in_seconds"] > 0
     aside.rename(control)
     until(logged(logs, "postgres.restarted"), what="a restart")
-    assert ask(server, "select 7") == 7
+    assert ask(server, "select number from kept") == 7
     pace = SupervisorTiming(first_delay=1, max_delay=30)
     assert [pace.delay_before(n) for n in range(8)] == [0, 1, 2, 4, 8, 16, 30, 30]
 

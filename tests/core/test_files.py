@@ -78,16 +78,6 @@ def test_a_file_without_a_row_is_swept_up_the_day_after(container: Container, cl
     assert [container.storage.store.exists(file.key) for file in (kept, *orphans)] == [True, False, False]
 
 
-def test_a_link_opens_its_file_until_it_expires(container: Container, clock: Clock) -> None:
-    kept = put(container)
-    path = container.storage.signed_path(kept.id, expires_at=container.clock() + timedelta(days=7))
-    token = path.removeprefix("/files/")
-    assert container.storage.verify_token(token, now=container.clock()) == str(kept.id)
-    assert container.storage.verify_token(token[:-1] + "!", now=container.clock()) is None
-    clock.advance(days=7)
-    assert container.storage.verify_token(token, now=container.clock()) is None
-
-
 def test_whoever_takes_a_lock_waits_until_the_first_has_released_it(tmp_path: Path) -> None:
     first, second = FileLock(tmp_path / "new" / "lock"), FileLock(tmp_path / "new" / "lock")
     order: list[str] = []

@@ -189,21 +189,19 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a key of escapes": (b'{"' + b"\\u0041" * 160_000 + b'" :1}', LONG.format(1_000)),
     "a key of spaces": (b'{"' + b" " * 900_000 + b'"' + b" " * 9_000 + b":1}", LONG.format(1_000)),
     "a text of escapes": (b'{"message":"' + b"\\u0041" * 3_300_000 + b'"}', TEXT.format(1_000_000)),
-    "nothing but spaces": (b" " * 20_000_000, BARE),
-    "a row of spaces": (b"[1" + b" " * 40_000 + b"]", BARE),
+    "nothing but spaces": (b" " * 20_000_000, BARE), "a row of spaces": (b"[1" + b" " * 40_000 + b"]", BARE),
     "a number of a megabyte": (b"[1." + b"3" * 1_000_000 + b"]", BARE),
     "half a million keys": (
         b"[" + b",".join(b'{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}' for _ in range(90_000)) + b"]",
         KEYS.format(200_000),
     ),
     "half a million keys of one object": (
-        b"{" + b",".join(b'"k%d":1' % n for n in range(500_000)) + b"}",
-        ROW.format(10_000),
+        b"{" + b",".join(b'"k%d":1' % n for n in range(500_000)) + b"}", ROW.format(10_000),
     ),
     "a million levels": (b"[" * 1_000_000 + b"]" * 1_000_000, DEPTH.format(32)),
     "a million objects in each other": (b'{"a":' * 1_000_000 + b"1" + b"}" * 1_000_000, DEPTH.format(32)),
     "nothing but texts": (b'""' * 5_000_000, KEYS.format(200_000)),
-}
+}  # fmt: skip
 
 
 def test_of_a_body_that_holds_too_much_nothing_is_built(
