@@ -1,11 +1,13 @@
 """Documentation that fails the build: whatever an operator, an integrator or a sender can meet is written down."""
 
+import json
 import re
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
 
+import jsonschema_rs
 import pytest
 import typer
 from fastapi.routing import APIRoute
@@ -23,6 +25,8 @@ from quillpost.cli import build_full_app
 from quillpost.core.settings import Settings
 from quillpost.core.tokens import SecretKind
 from quillpost.fulfillment.qr_scans.rules import BROWSER_PREFIXES, classify_visitor
+from quillpost.notifications.webhooks import rules as webhook_rules
+from quillpost.notifications.webhooks.payloads import build_sample_event
 from quillpost.notifications.webhooks.rules import EVENT_TYPES
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.rendering.text.variables import VARIABLE_NAMES
@@ -91,7 +95,7 @@ def test_every_task_is_documented(container: Container) -> None:
 def test_a_scan_tried_as_the_page_says_counts_and_one_with_curls_own_name_does_not() -> None:
     [agent] = re.findall(r'-A "(.+)"', START)
     assert (classify_visitor(agent, {}), classify_visitor("curl/8.5.0", {})) == ("person", "bot")
-    paths = build_description(api.routes)["paths"]
+    paths = DRAWN["paths"]
     assert {f"/api/v2/orders/{{order_id}}/{name}" for name in re.findall(r"orders/1/(\w+)", START)} <= paths.keys()
 
 
@@ -189,3 +193,62 @@ NUMBERS_OF_COOKIES = [
 def test_every_number_is_the_real_one(page: str, facts: list[str]) -> None:
     on_one_line = " ".join(page.split())
     assert [fact for fact in facts if fact not in on_one_line] == []
+
+
+# The keys of events: the page, the description for programs and the events themselves say the same
+
+
+DRAWN = build_description(api.routes)
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
+RANGE = re.compile(r"`(\S+_)(\d+)` to `\S+_(\d+)`")
+
+
+def documented(event_type: str) -> dict[str, str]:
+    """Each key of the page's table for this event, with its type."""
+    kind = "orders" if event_type == webhook_rules.ORDER_STATUS_EVENT else "pieces and scans"
+    _, _, after = API.partition(f"**`data` of events of {kind}**")
+    rows = re.findall(r"^\| (`.*`) \| ([^|]+) \|", after.partition("\n**")[0], re.MULTILINE)
+    return {key: kind for names, kind in rows for key in re.findall(r"`(\S+)`", RANGE.sub(_whole, names))}
+
+
+def _whole(written: re.Match[str]) -> str:
+    return ", ".join(f"`{written[1]}{n}`" for n in range(int(written[2]), int(written[3]) + 1))
+
+
+def described(event_type: str) -> dict[str, Any]:
+    content = DRAWN["webhooks"][event_type]["post"]["requestBody"]["content"]["application/json"]
+    found: dict[str, Any] = DRAWN["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
+    return found
+
+
+def kinds(schema: dict[str, Any]) -> str:
+    names = (f"{each['type']}{' (URI)' if 'format' in each else ''}" for each in schema.get("anyOf", [schema]))
+    return " or ".join(names)
+
+
+@pytest.mark.parametrize("event_type", webhook_rules.EVENT_TYPES)
+def test_an_event_is_as_the_page_and_the_description_have_it_and_nothing_may_be_missing_or_added(
+    event_type: str,
+) -> None:
+    event, of_the_account = (
+        build_sample_event(event_type, "0e4b6f0a-6c3f-4d4e-9a5e-2f1d7c1c9b7a", sub_account_id=sub_account_id, at=NOON)
+        for sub_account_id in (7, None)
+    )
+    data = described(event_type)["properties"]["data"]
+    assert documented(event_type) == {key: kinds(schema) for key, schema in data["properties"].items()}
+    assert documented(event_type).keys() == webhook_rules.build_data(event).keys()
+
+    schema = jsonschema_rs.validator_for(described(event_type))
+    message = json.loads(webhook_rules.build_body(event))
+    assert schema.is_valid(message)
+    assert schema.is_valid(json.loads(webhook_rules.build_body(of_the_account)))
+    assert not schema.is_valid(message | {"more": 1})
+    assert not schema.is_valid(message | {"data": message["data"] | {"more": 1}})
+    for key in message["data"]:
+        less = {name: value for name, value in message["data"].items() if name != key}
+        assert not schema.is_valid(message | {"data": less})
+
+
+def test_every_event_and_no_other_is_a_webhook_of_the_description() -> None:
+    assert [*DRAWN["webhooks"]] == [*webhook_rules.EVENT_TYPES]
+    assert DRAWN["openapi"].startswith("3.1.")

@@ -62,12 +62,9 @@ class Integrator:
         self.environment |= {"CLIENT_SECRET": self.client_secret, "REDIRECT_URI": BACK}
         echoes = "".join(f'\necho "{name}=${{{name}:-}}" >&2' for name in ("STATE", "VERIFIER"))
         done = subprocess.run(
-            ["bash", "-euc", script + echoes],
-            env=os.environ | self.environment,
-            capture_output=True,
-            text=True,
+            ["bash", "-euc", script + echoes], env=os.environ | self.environment, capture_output=True, text=True,
             check=True,
-        )
+        )  # fmt: skip
         self.environment |= dict(line.split("=", 1) for line in done.stderr.splitlines())
         return done.stdout
 
