@@ -66,13 +66,11 @@ def make_renderer() -> Renderer:
 
 def design(piece: str = "postcard-4x6", message: str = MESSAGE, **changes: Any) -> Design:
     own: dict[str, Any] = {
-        "product": piece,
-        "message": message,
-        "ink": parse_color("blue").ink,
+        "product": piece, "message": message, "ink": parse_color("blue").ink,
         "sender": SenderName("Dana", "Maple & Main Realty"),
         "return_address": ReturnAddress("Dana Whitfield", "PO Box 1180", None, "Austin", "TX", "78701"),
         "giftcard": Giftcard("Acorn Coffee", 2500) if piece == "giftcard" else None,
-    }
+    }  # fmt: skip
     return Design(**own | changes)
 
 

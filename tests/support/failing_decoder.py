@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from itertools import repeat
 from pathlib import Path
 
 from quillpost.rendering.decoder.messages import MessageHead
@@ -21,38 +22,11 @@ def refuse(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     raise UnprintableArt("Not this one.")
 
 
-def fail(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
-    raise ZeroDivisionError
-
-
-def eat(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
-    return {}, bytes(2_000_000_000)[:1]
-
-
-def spin(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
-    while True:
-        pass
-
-
 def linger(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     """Work on until somebody else goes first."""
     while os.getpriority(os.PRIO_PROCESS, 0) == 0:
         pass
     return {"priority": os.getpriority(os.PRIO_PROCESS, 0)}, b""
-
-
-def wait(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
-    signal.pause()
-    return {}, b""
-
-
-def die(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return {}, b""
-
-
-def crash(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
-    return {}, ctypes.string_at(0)
 
 
 def babble(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
@@ -88,9 +62,27 @@ def environment(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     return dict(os.environ), b""
 
 
+def ending(act: Callable[[], object]) -> DecoderTask:
+    """Work that does only that, and comes to no answer."""
+
+    def work(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
+        act()
+        return {}, b""
+
+    return work
+
+
+ENDS: dict[str, Callable[[], object]] = {
+    "fail": lambda: 1 // 0,
+    "eat": lambda: bytes(2_000_000_000),
+    "spin": lambda: all(True for _ in repeat(None)),
+    "wait": signal.pause,
+    "die": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "crash": lambda: ctypes.string_at(0),
+}
 WORKS: dict[str, DecoderTask] = {
-    work.__name__: work
-    for work in (echo, refuse, fail, eat, spin, linger, wait, die, crash, babble, look_around, environment)
+    **{work.__name__: work for work in (echo, refuse, linger, babble, look_around, environment)},
+    **{name: ending(act) for name, act in ENDS.items()},
 }
 
 if __name__ == "__main__":

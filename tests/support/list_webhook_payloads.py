@@ -39,13 +39,10 @@ PAYLOADS = {
             "hs_lead_status": {"value": "NEW", "versions": []},
         },
         "form-submissions": [{"page-url": "https://example.com"}], "associated-company": {"company-id": 1},
-    },
-        JANE | {"province": "Texas", "country": "US", "phone": "512-555-0100", "dob": "1980-02-29"},
-        ignored={
-            "vid", "canonical-vid", "portal-id", "is-contact", "properties.hs_lead_status", "form-submissions",
-            "associated-company",
-        },
-    ),
+    }, JANE | {"province": "Texas", "country": "US", "phone": "512-555-0100", "dob": "1980-02-29"}, ignored={
+        "vid", "canonical-vid", "portal-id", "is-contact", "properties.hs_lead_status", "form-submissions",
+        "associated-company",
+    }),
     "HubSpot object": Payload({
         "id": "512",
         "properties": {
@@ -62,10 +59,8 @@ PAYLOADS = {
         "MailingCountry": "United States", "OtherStreet": "9 Elsewhere Rd", "OtherCity": "Dallas",
         "Birthdate": "1980-02-29", "Custom_1__c": "a blue door",
         "Account": {"attributes": {"type": "Account"}, "Name": "Acme"},
-    },
-        JANE | {"address2": "Apt 4", "country": "US", "company": "Acme", "dob": "1980-02-29", "custom1": "a blue door"},
-        ignored={"attributes.type", "attributes.url", "Id", "OtherStreet", "OtherCity", "Account.attributes.type"},
-    ),
+    }, JANE | {"address2": "Apt 4", "country": "US", "company": "Acme", "dob": "1980-02-29", "custom1": "a blue door"},
+        ignored={"attributes.type", "attributes.url", "Id", "OtherStreet", "OtherCity", "Account.attributes.type"}),
     "Salesforce lead": Payload({
         "FirstName": "Jane", "LastName": "Doe", "Company": "Acme", "Email": "jane@example.com", "Street": "12 Main St",
         "City": "Austin", "State": "TX", "PostalCode": "78701", "LeadSource": "Web",
@@ -87,15 +82,12 @@ PAYLOADS = {
             },
         },
         "previous": None, "meta": {"action": "create", "entity": "person", "version": "2.0"},
-    },
-        JANE | {
-            "province": "Texas", "country": "US", "address2": "4", "phone": "512-555-0100", "company": "Acme",
-            "dob": "1980-02-29",
-        },
-        ignored={
-            "data.id", "data.postal_address.admin_area_level_2", "data.postal_address.sublocality", "previous", "meta",
-        },
-    ),
+    }, JANE | {
+        "province": "Texas", "country": "US", "address2": "4", "phone": "512-555-0100", "company": "Acme",
+        "dob": "1980-02-29",
+    }, ignored={
+        "data.id", "data.postal_address.admin_area_level_2", "data.postal_address.sublocality", "previous", "meta",
+    }),
     "Pipedrive of old": Payload({
         "event": "added.person",
         "current": {
@@ -105,10 +97,9 @@ PAYLOADS = {
             "postal_address_postal_code": "78701",
         },
         "previous": {"name": "Somebody Else"},
-    },
-        {"name": "Jane Doe", "email": "jane@example.com", "address": "12 Main St, Austin, TX 78701, USA"},
-        ignored={"event", "previous"},
-    ),
+    }, {"name": "Jane Doe", "email": "jane@example.com", "address": "12 Main St, Austin, TX 78701, USA"}, ignored={
+        "event", "previous",
+    }),
     "Mailchimp audience": Payload({
         "type": "subscribe", "fired_at": "2026-03-26 21:35:57", "data[id]": "8a25ff1d98", "data[list_id]": "a6b5da1054",
         "data[email]": "jane@example.com", "data[email_type]": "html", "data[ip_opt]": "10.20.10.30",
@@ -117,10 +108,9 @@ PAYLOADS = {
         "data[merges][ADDRESS][city]": "Austin", "data[merges][ADDRESS][state]": "TX",
         "data[merges][ADDRESS][zip]": "78701", "data[merges][ADDRESS][country]": "US", "data[merges][PHONE]": "",
         "data[merges][BIRTHDAY]": "02/29",
-    },
-        JANE | {"country": "US"}, FORM,
-        {"type", "fired_at", "data.id", "data.list_id", "data.email_type", "data.ip_opt", "data.merges.BIRTHDAY"},
-    ),
+    }, JANE | {"country": "US"}, FORM, {
+        "type", "fired_at", "data.id", "data.list_id", "data.email_type", "data.ip_opt", "data.merges.BIRTHDAY",
+    }),
     "Mailchimp with an address on one line": Payload({
         "type": "profile", "data[merges][FNAME]": "Jane", "data[merges][LNAME]": "Doe",
         "data[merges][ADDRESS]": "12 Main St  Austin  TX  78701  US",
@@ -139,10 +129,9 @@ PAYLOADS = {
         "contact[customer_acct_name]": "Acme", "contact[tags]": "buyer, vip",
         "contact[fields][street_address]": "12 Main St", "contact[fields][city]": "Austin",
         "contact[fields][state]": "TX", "contact[fields][zip_code]": "78701", "contact[fields][birthday]": "2/29/1980",
-    },
-        JANE | {"phone": "512-555-0100", "company": "Acme", "dob": "2/29/1980"}, FORM,
-        {"type", "date_time", "initiated_from", "list", "contact.id", "contact.tags"},
-    ),
+    }, JANE | {"phone": "512-555-0100", "company": "Acme", "dob": "2/29/1980"}, FORM, {
+        "type", "date_time", "initiated_from", "list", "contact.id", "contact.tags",
+    }),
     "HighLevel event": Payload({
         "type": "ContactCreate", "locationId": "ve9EPM428h8vShlRW1KT", "id": "nmFmQEsNgz6AVpgLVUJ0",
         "address1": "12 Main St", "city": "Austin", "state": "TX", "companyName": "Acme", "country": "US",
@@ -150,10 +139,9 @@ PAYLOADS = {
         "dnd": False, "email": "jane@example.com", "name": "jane doe", "firstName": "Jane", "lastName": "Doe",
         "phone": "+15125550100", "postalCode": "78701", "tags": ["buyer"],
         "customFields": [{"id": "BcdmQEsNgz6AVpgLVUJ0", "value": "x"}],
-    },
-        JANE | {"company": "Acme", "country": "US", "dob": "1980-02-29", "phone": "+15125550100"},
-        ignored={"type", "locationId", "id", "source", "dateAdded", "dnd", "tags", "customFields.BcdmQEsNgz6AVpgLVUJ0"},
-    ),
+    }, JANE | {"company": "Acme", "country": "US", "dob": "1980-02-29", "phone": "+15125550100"}, ignored={
+        "type", "locationId", "id", "source", "dateAdded", "dnd", "tags", "customFields.BcdmQEsNgz6AVpgLVUJ0",
+    }),
     "HighLevel workflow": Payload({
         "contact_id": "nmFmQEsNgz6AVpgLVUJ0", "first_name": "Jane", "last_name": "Doe", "full_name": "Jane Doe",
         "email": "jane@example.com", "address1": "12 Main St", "city": "Austin", "state": "TX", "postal_code": "78701",
@@ -200,10 +188,9 @@ PAYLOADS = {
                 "Tag": [{"name": "vip"}],
             },
         ],
-    },
-        JANE | {"company": "Acme", "country": "US", "dob": "1980-02-29"},
-        ignored={"Account_Name.id", "Other_Zip", "Tag"},
-    ),
+    }, JANE | {"company": "Acme", "country": "US", "dob": "1980-02-29"}, ignored={
+        "Account_Name.id", "Other_Zip", "Tag",
+    }),
     "Shopify customer": Payload({
         "id": 706405506930370084, "email": "jane@example.com", "first_name": "Jane", "last_name": "Doe",
         "verified_email": True,

@@ -16,13 +16,10 @@ from PIL import Image
 from quillpost.rendering.pdf.color import read_output_intent
 
 _NAMESPACES = {
-    "dc": "http://purl.org/dc/elements/1.1/",
-    "xmp": "http://ns.adobe.com/xap/1.0/",
-    "xmpMM": "http://ns.adobe.com/xap/1.0/mm/",
-    "pdf": "http://ns.adobe.com/pdf/1.3/",
-    "pdfxid": "http://www.npes.org/pdfx/ns/id/",
-    "pdfvtid": "http://www.npes.org/pdfvt/ns/id/",
-}
+    "dc": "http://purl.org/dc/elements/1.1/", "xmp": "http://ns.adobe.com/xap/1.0/",
+    "xmpMM": "http://ns.adobe.com/xap/1.0/mm/", "pdf": "http://ns.adobe.com/pdf/1.3/",
+    "pdfxid": "http://www.npes.org/pdfx/ns/id/", "pdfvtid": "http://www.npes.org/pdfvt/ns/id/",
+}  # fmt: skip
 _DEVICE_OPERATORS = {
     **dict.fromkeys(("g", "G"), "/DeviceGray"),
     **dict.fromkeys(("rg", "RG"), "/DeviceRGB"),

@@ -15,16 +15,10 @@ TABLES = leads, lead_sources, lead_purchases
 def make_address(number: int, **more: str) -> dict[str, str]:
     """The first is number 100; the next, 101, is some forty metres farther on."""
     return {
-        "lat": f"{30.27 + (number - 100) * 0.0004:.6f}",
-        "lon": "-97.74",
-        "number": str(number),
-        "street": "Sample Oak St",
-        "city": "Austin",
-        "region": "TX",
-        "postcode": "78701",
-        "name": f"Sample Resident {number}",
-        **more,
-    }
+        "lat": f"{30.27 + (number - 100) * 0.0004:.6f}", "lon": "-97.74", "number": str(number),
+        "street": "Sample Oak St", "city": "Austin", "region": "TX", "postcode": "78701",
+        "name": f"Sample Resident {number}", **more,
+    }  # fmt: skip
 
 
 def store_addresses(container: Container, houses: list[dict[str, str]], *, live: bool = False) -> None:

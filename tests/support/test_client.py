@@ -48,19 +48,12 @@ class _OneStep(httpx2.BaseTransport):
 
     def _scope(self, request: httpx2.Request) -> Message:
         return {
-            "type": "http",
-            "asgi": {"version": "3.0"},
-            "http_version": "1.1",
-            "method": request.method,
-            "headers": [(name.lower(), value) for name, value in request.headers.raw],
-            "scheme": request.url.scheme,
-            "path": request.url.path,
-            "raw_path": request.url.raw_path.split(b"?")[0],
-            "query_string": request.url.query,
-            "server": (request.url.host, request.url.port),
-            "client": self._address,
-            "root_path": "",
-        }
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": request.method,
+            "headers": [(name.lower(), value) for name, value in request.headers.raw], "scheme": request.url.scheme,
+            "path": request.url.path, "raw_path": request.url.raw_path.split(b"?")[0],
+            "query_string": request.url.query, "server": (request.url.host, request.url.port),
+            "client": self._address, "root_path": "",
+        }  # fmt: skip
 
 
 class _Exchange:

@@ -43,12 +43,9 @@ def upload(
     """The fields and the picture as a form with files; on creation those that are needed are there."""
     needed = {"type": "postcard", "name": "Spring"} if method == "POST" else {}
     return account.call(
-        method,
-        path,
-        data=needed | fields,
-        files={"image": (filename, png() if image is None else image, "text/html")},
-        headers=headers or {},
-    )
+        method, path, data=needed | fields,
+        files={"image": (filename, png() if image is None else image, "text/html")}, headers=headers or {},
+    )  # fmt: skip
 
 
 def form_of(boundary: str, *parts: tuple[str, bytes]) -> bytes:

@@ -40,13 +40,12 @@ def workbook(rows: Sequence[Sequence[str | float]]) -> bytes:
     sheet.write("</sheetData></worksheet>")
     return packed(
         {
-            "[Content_Types].xml": _TYPES,
-            "_rels/.rels": _RELATIONS.format("xl/workbook.xml", "officeDocument"),
+            "[Content_Types].xml": _TYPES, "_rels/.rels": _RELATIONS.format("xl/workbook.xml", "officeDocument"),
             "xl/workbook.xml": _BOOK,
             "xl/_rels/workbook.xml.rels": _RELATIONS.format("worksheets/sheet1.xml", "worksheet"),
             "xl/worksheets/sheet1.xml": sheet.getvalue(),
-        }
-    )
+        },
+    )  # fmt: skip
 
 
 def packed(files: dict[str, str]) -> bytes:
