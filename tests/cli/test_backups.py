@@ -87,14 +87,9 @@ def saved(owner: Account, container: Container, clock: Clock, tmp_path: Path, be
     outcome = beside("backup", tmp_path / "monday.qpb")
     assert outcome.code == 0, outcome.err
     return Saved(
-        tmp_path / "monday.qpb",
-        orders=_orders(owner),
-        items=_items(owner),
-        files=_files(container),
-        rows=_kept(snapshot_rows(container)),
-        places=places,
-        secret=hook.json()["secret"],
-    )
+        tmp_path / "monday.qpb", orders=_orders(owner), items=_items(owner), files=_files(container),
+        rows=_kept(snapshot_rows(container)), places=places, secret=hook.json()["secret"],
+    )  # fmt: skip
 
 
 def _settle_two_deliveries(container: Container, clock: Clock) -> Places:

@@ -22,14 +22,11 @@ class Looks(NamedTuple):
 
 
 LOOKS = {
-    "postcard-4x6": Looks(6, 4),
-    "postcard-6x11": Looks(11, 6),
+    "postcard-4x6": Looks(6, 4), "postcard-6x11": Looks(11, 6),
     "letter": Looks(8.5, 11, ("cover",), has_envelope=True),
-    "windowlessletter": Looks(8.5, 11, ("cover",), has_envelope=True),
-    "notecard": Looks(4.25, 5.5, has_envelope=True),
-    "giftcard": Looks(4.25, 5.5, has_envelope=True, is_secret=True),
-    "magnacard": Looks(6, 4),
-}
+    "windowlessletter": Looks(8.5, 11, ("cover",), has_envelope=True), "notecard": Looks(4.25, 5.5, has_envelope=True),
+    "giftcard": Looks(4.25, 5.5, has_envelope=True, is_secret=True), "magnacard": Looks(6, 4),
+}  # fmt: skip
 
 
 def test_every_piece_ends_as_it_should_and_leaves_something_to_look_at(

@@ -87,11 +87,8 @@ def test_what_cannot_be_read_is_one_sentence_and_leaves_nothing(
     assert not (folder / "out.csv").exists()
     (folder / "poem.txt").write_text("Roses are red")
     for words in (
-        ("poem.txt",),
-        ("missing.csv",),
-        ("poem.txt", "--country", "Texas"),
-        ("poem.txt", "--source", "sample"),
-    ):
+        ("poem.txt",), ("missing.csv",), ("poem.txt", "--country", "Texas"), ("poem.txt", "--source", "sample"),
+    ):  # fmt: skip
         with subtests.test(str(words)):
             outcome = beside("leads", "import", folder / words[0], *words[1:])
             assert (outcome.code, outcome.err.startswith("quillpost: ")) == (1, True)

@@ -300,12 +300,8 @@ def test_templates_are_found_by_every_name_of_their_type(owner: Account) -> None
     for kind in ("postcard", "postcard6x11", "letter", "windowlessletter", "notecard", "magnacard"):
         owner.post("/message-templates", {"type": kind, "name": kind, "content": "Hi"})
     for name, expected in {
-        "postcard": {"postcard", "postcard6x11"},
-        "6x11-postcard": {"postcard6x11"},
-        "postcard6x9": set(),
-        "windowed-letter": {"letter"},
-        "windowlessletter": {"windowlessletter"},
-        "magnacard": {"magnacard"},
-    }.items():
+        "postcard": {"postcard", "postcard6x11"}, "6x11-postcard": {"postcard6x11"}, "postcard6x9": set(),
+        "windowed-letter": {"letter"}, "windowlessletter": {"windowlessletter"}, "magnacard": {"magnacard"},
+    }.items():  # fmt: skip
         page = owner.call("GET", "/message-templates", params={"type": name}).json()["data"]
         assert {each["type"] for each in page} == expected, name

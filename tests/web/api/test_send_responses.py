@@ -116,12 +116,9 @@ def test_the_sub_account_is_named_and_shown(owner: Account, container: Container
 
 def test_choices_of_the_call_are_kept_under_each_of_their_names(owner: Account, container: Container) -> None:
     answer = owner.send(
-        append_or_current_resident=True,
-        allow_duplicates=True,
-        font_size="small",
-        handwriting_color="#102030",
+        append_or_current_resident=True, allow_duplicates=True, font_size="small", handwriting_color="#102030",
         qrcode_url="https://example.com/~FIRST_NAME~",
-    ).json()
+    ).json()  # fmt: skip
     assert answer["append_or_current_resident"] is True
     assert (answer["font_size"], answer["handwriting_color"]) == ("small", "rgba(16,32,48,1)")
     assert answer["qrcode_url"] == "https://example.com/~FIRST_NAME~"

@@ -16,14 +16,12 @@ from support.refusals import unchanged
 JANE = person(name="Jane Doe", email="jane@example.com")
 BOB = person(name="Bob Smith", email="bob@example.com")
 PEOPLE = {
-    "jane": JANE,
-    "her brother": person(name="Jim doe"),
-    "her lodger": person(name="Bob Smith"),
+    "jane": JANE, "her brother": person(name="Jim doe"), "her lodger": person(name="Bob Smith"),
     "resident": person(name=None),
     "jane elsewhere": person(name="Jane Doe", address="77 Pine St", email="JANE@example.com"),
     "the neighbour": person(name="Ann Lee", address="9 Oak Ave"),
     "joe": person(name="Joe Roe", address="5 Elm St", email="joe@example.com"),
-}
+}  # fmt: skip
 AT_ADDRESS = {"jane", "her brother", "her lodger", "resident"}
 ENTRIES: tuple[dict[str, Any], ...] = (
     JANE,

@@ -44,14 +44,11 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
     "many files": (form_of("b", *((f'name="f{n}"; filename="f"', b"") for n in range(MAX_FILES + 1))), FORM),
 }
 WRONG_PARTS: list[tuple[str, list[tuple[str, bytes]]]] = [
-    ("image", [TYPE, NAME]),
-    ("image", [TYPE, NAME, ('name="image"', b"")]),
-    ("image", [TYPE, NAME, ('name="image"; filename=""', b"")]),
-    ("name", [TYPE, NAME, NAME, IMAGE]),
-    ("image", [TYPE, NAME, IMAGE, IMAGE]),
-    ("name", [TYPE, ('name="name"; filename="n"', b"Spring"), IMAGE]),
+    ("image", [TYPE, NAME]), ("image", [TYPE, NAME, ('name="image"', b"")]),
+    ("image", [TYPE, NAME, ('name="image"; filename=""', b"")]), ("name", [TYPE, NAME, NAME, IMAGE]),
+    ("image", [TYPE, NAME, IMAGE, IMAGE]), ("name", [TYPE, ('name="name"; filename="n"', b"Spring"), IMAGE]),
     ("sub_account_id", [TYPE, NAME, IMAGE, ('name="sub_account_id"', b"one")]),
-]
+]  # fmt: skip
 
 
 def post(account: Account, body: bytes, kind: str = FORM, *, path: str = "/image-templates") -> Response:

@@ -81,14 +81,11 @@ def test_the_log_is_filtered_by_status_and_by_type(owner: Account, container: Co
     set_delivery(container, oldest, **SENT)
     set_delivery(container, third, **GIVEN_UP)
     for query, found in (
-        ({"status": "pending"}, [newest, second]),
-        ({"status": "Failed"}, [third]),
-        ({"status": "delivered"}, [oldest]),
-        ({"event_type": "order.status_update"}, [second, oldest]),
+        ({"status": "pending"}, [newest, second]), ({"status": "Failed"}, [third]),
+        ({"status": "delivered"}, [oldest]), ({"event_type": "order.status_update"}, [second, oldest]),
         ({"event_type": "order.status_update", "status": "pending"}, [second]),
-        ({"event_type": "scans.scan_update"}, []),
-        ({"status": ""}, [newest, second, third, oldest]),
-    ):
+        ({"event_type": "scans.scan_update"}, []), ({"status": ""}, [newest, second, third, oldest]),
+    ):  # fmt: skip
         assert [row["id"] for row in list_deliveries(owner, hook, **query)] == found, query
     wrong = owner.get(f"/webhooks/{hook}/deliveries?status=lost&event_type=x&page=1")
     assert (wrong.status_code, list(wrong.json()["errors"])) == (422, ["status", "event_type"])

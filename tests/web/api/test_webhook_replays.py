@@ -107,13 +107,9 @@ def test_only_what_the_subscription_is_for_goes_again(owner: Account, container:
     clock.advance(minutes=1)
     live = make_live(container, owner)
     for account, how, events in (
-        (owner, {}, 6),
-        (owner, {"type": "order.status_update"}, 3),
-        (owner, {"type": "scans.scan_update"}, 0),
-        (owner, {"sub_account_id": branch}, 2),
-        (owner, {"mailing_list_id": made}, 2),
-        (live, {}, 0),
-    ):
+        (owner, {}, 6), (owner, {"type": "order.status_update"}, 3), (owner, {"type": "scans.scan_update"}, 0),
+        (owner, {"sub_account_id": branch}, 2), (owner, {"mailing_list_id": made}, 2), (live, {}, 0),
+    ):  # fmt: skip
         hook = subscribe(account, **how)
         assert replay(account, hook).json()["events"] == events, how
         run_due_jobs(container)

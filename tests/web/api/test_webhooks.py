@@ -142,12 +142,9 @@ def test_a_change_touches_only_what_it_names(owner: Account, container: Containe
     changed = change(owner, made["id"], **changes, **home, status="active")
     assert (changed.status_code, changed.headers["X-Ignored-Fields"]) == (200, "status")
     assert changed.json() == made | moved | {
-        "verb": "get",
-        "type": "scans.scan_update",
-        "description": None,
-        "sub_account_id": branch,
+        "verb": "get", "type": "scans.scan_update", "description": None, "sub_account_id": branch,
         "mailing_list_id": mailing_list,
-    }
+    }  # fmt: skip
     assert owner.get(f"/webhooks/{made['id']}").json() == changed.json()
     freed = change(owner, made["id"], sub_account_id=None, mailing_list_id=None).json()
     assert (freed["sub_account_id"], freed["mailing_list_id"]) == (None, None)
@@ -188,15 +185,11 @@ def test_a_teammate_of_one_sub_account_subscribes_within_it(owner: Account, cont
 
 
 CALLS: list[tuple[str, str, Any]] = [
-    ("GET", "", None),
-    ("PUT", "", {"url": "https://example.com/mine"}),
-    ("DELETE", "", None),
+    ("GET", "", None), ("PUT", "", {"url": "https://example.com/mine"}), ("DELETE", "", None),
     *(("POST", f"/{act}", None) for act in ("pause", "resume", "test", "rotate-secret")),
-    ("POST", "/replay", {"from": "2026-05-04T12:00:00Z"}),
-    ("GET", "/deliveries", None),
-    ("GET", "/deliveries/{}", None),
-    ("POST", "/deliveries/{}/retry", None),
-]
+    ("POST", "/replay", {"from": "2026-05-04T12:00:00Z"}), ("GET", "/deliveries", None),
+    ("GET", "/deliveries/{}", None), ("POST", "/deliveries/{}/retry", None),
+]  # fmt: skip
 
 
 def test_others_see_no_subscription(owner: Account, stranger: Account, container: Container, clock: Clock) -> None:
