@@ -33,6 +33,7 @@ _IN_THE_PACKET = {
     "/Title": "dc:title", "/Creator": "xmp:CreatorTool", "/Producer": "pdf:Producer", "/Trapped": "pdf:Trapped",
     "/CreationDate": "xmp:CreateDate", "/ModDate": "xmp:ModifyDate",
 }  # fmt: skip
+_OF_THE_PACKET = ("xmpMM:DocumentID", "xmpMM:VersionID", "xmpMM:RenditionClass", "xmp:MetadataDate")
 _SUBSET_NAME = re.compile(r"/[A-Z]{6}\+\S+")
 
 PdfErrors = Iterator[str]
@@ -65,50 +66,48 @@ def draw_elsewhere(pdf: bytes, dpi: int, folder: Path) -> list[Image.Image] | No
         return [Image.open(file).convert("RGB") for file in sorted(Path(drawn).iterdir())]
 
 
+def _those(*checks: tuple[object, str]) -> PdfErrors:
+    """The words of the checks that came true."""
+    return (words for is_broken, words in checks if is_broken)
+
+
 def _file_errors(pdf: bytes, document: pikepdf.Pdf) -> PdfErrors:
-    if not pdf.startswith(b"%PDF-1.6\n%"):
-        yield f"version: the header is {pdf[:8]!r}"
-    identity = document.trailer.get("/ID")
-    if identity is None or [len(bytes(part)) for part in identity] != [16, 16]:
-        yield "identity: no /ID of twice 16 bytes"
-    if "/Encrypt" in document.trailer:
-        yield "encrypted"
+    identity = document.trailer.get("/ID", ())
+    return _those(
+        (not pdf.startswith(b"%PDF-1.6\n%"), f"version: the header is {pdf[:8]!r}"),
+        ([len(bytes(part)) for part in identity] != [16, 16], "identity: no /ID of twice 16 bytes"),
+        ("/Encrypt" in document.trailer, "encrypted"),
+    )
 
 
 def _information_errors(document: pikepdf.Pdf) -> PdfErrors:
-    info = document.trailer.get("/Info", pikepdf.Dictionary())
-    for key in ("/Title", "/Creator", "/Producer", "/CreationDate", "/ModDate"):
-        if not str(info.get(key, "")):
-            yield f"information: no {key}"
-    if info.get("/Trapped") not in ("/True", "/False"):
-        yield "information: not told whether trapped"
-    if info.get("/GTS_PDFXVersion") != "PDF/X-4":
-        yield "information: not PDF/X-4"
-    properties = _properties(document)
+    info, properties = document.trailer.get("/Info", pikepdf.Dictionary()), _properties(document)
     for key, name in _IN_THE_PACKET.items():
         ours, theirs = str(info.get(key, "")).lstrip("/"), properties.get(name, "")
         if "Dat" in key:  # written in other forms
             ours, theirs = (re.sub(r"\D", "", date) for date in (ours, theirs))
-        if ours != theirs:
-            yield f"information: {key} is not the {name} of the XMP packet"
+        yield from _those(
+            (not ours, f"information: no {key}"),
+            (ours != theirs, f"information: {key} is not the {name} of the XMP packet"),
+        )
+    yield from _those(
+        (info.get("/Trapped") not in ("/True", "/False"), "information: not told whether trapped"),
+        (info.get("/GTS_PDFXVersion") != "PDF/X-4", "information: not PDF/X-4"),
+    )
 
 
 def _metadata_errors(document: pikepdf.Pdf) -> PdfErrors:
-    metadata = document.Root.get("/Metadata")
+    metadata, properties = document.Root.get("/Metadata"), _properties(document)
     if metadata is None:
-        yield "metadata: none"
-        return
-    if "/Filter" in metadata:
-        yield "metadata: compressed"
-    properties = _properties(document)
-    for name, kind in {"pdfxid:GTS_PDFXVersion": "PDF/X-4", "pdfvtid:GTS_PDFVTVersion": "PDF/VT-1"}.items():
-        if properties.get(name) != kind:
-            yield f"metadata: not {kind}"
-    if properties.get("pdfvtid:GTS_PDFVTModDate") != properties.get("xmp:ModifyDate"):
-        yield "metadata: changed since it was made PDF/VT-1"
-    for name in ("xmpMM:DocumentID", "xmpMM:VersionID", "xmpMM:RenditionClass", "xmp:MetadataDate"):
-        if not properties.get(name):
-            yield f"metadata: no {name}"
+        return _those((True, "metadata: none"))
+    modified = properties.get("pdfvtid:GTS_PDFVTModDate")
+    return _those(
+        ("/Filter" in metadata, "metadata: compressed"),
+        (properties.get("pdfxid:GTS_PDFXVersion") != "PDF/X-4", "metadata: not PDF/X-4"),
+        (properties.get("pdfvtid:GTS_PDFVTVersion") != "PDF/VT-1", "metadata: not PDF/VT-1"),
+        (modified != properties.get("xmp:ModifyDate"), "metadata: changed since it was made PDF/VT-1"),
+        *((not properties.get(name), f"metadata: no {name}") for name in _OF_THE_PACKET),
+    )
 
 
 def _properties(document: pikepdf.Pdf) -> dict[str, str]:
@@ -246,24 +245,19 @@ def _forbidden_errors(document: pikepdf.Pdf) -> PdfErrors:
         yield from (f"forbidden: {key} on page {index}" for key in _FORBIDDEN_ON_PAGES if key in page.obj)
     for thing in document.objects:
         if isinstance(thing, pikepdf.Dictionary | pikepdf.Stream):
-            yield from _forbidden_in(thing)
-
-
-def _forbidden_in(thing: pikepdf.Object) -> PdfErrors:
-    kind = thing.get("/Type")
-    if kind == "/Action" or "/JS" in thing:
-        yield "forbidden: an action"
-    if kind in ("/EmbeddedFile", "/Filespec") or "/EF" in thing:
-        yield "forbidden: an embedded file"
-    if kind == "/ExtGState":
-        if thing.get("/BM", "/Normal") not in ("/Normal", "/Compatible"):
-            yield "forbidden: a blend mode"
-        if "/TR" in thing or thing.get("/TR2", "/Default") != "/Default" or "/HTP" in thing:
-            yield "forbidden: a transfer function"
-    if thing.get("/Subtype") == "/PS" or "/OPI" in thing or "/Alternates" in thing or "/Ref" in thing:
-        yield "forbidden: an XObject that is not all there"
-    if isinstance(thing, pikepdf.Stream) and ("/F" in thing or "LZW" in str(thing.get("/Filter", ""))):
-        yield "forbidden: a stream in another file, or by LZW"
+            kind, is_state = thing.get("/Type"), thing.get("/Type") == "/ExtGState"
+            blends = thing.get("/BM", "/Normal") not in ("/Normal", "/Compatible")
+            transfers = "/TR" in thing or thing.get("/TR2", "/Default") != "/Default" or "/HTP" in thing
+            is_elsewhere = any(key in thing for key in ("/OPI", "/Alternates", "/Ref"))
+            is_odd_stream = "/F" in thing or "LZW" in str(thing.get("/Filter", ""))
+            yield from _those(
+                (kind == "/Action" or "/JS" in thing, "forbidden: an action"),
+                (kind in ("/EmbeddedFile", "/Filespec") or "/EF" in thing, "forbidden: an embedded file"),
+                (is_state and blends, "forbidden: a blend mode"),
+                (is_state and transfers, "forbidden: a transfer function"),
+                (thing.get("/Subtype") == "/PS" or is_elsewhere, "forbidden: an XObject that is not all there"),
+                (isinstance(thing, pikepdf.Stream) and is_odd_stream, "forbidden: a stream in another file, or by LZW"),
+            )
 
 
 def _part_errors(document: pikepdf.Pdf) -> PdfErrors:
