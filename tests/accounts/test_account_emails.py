@@ -16,6 +16,7 @@ from support.factories import Clock
 from support.notifications import message_sender, notification_rows, send_all_due, smtp_notifier
 from support.sign_in import DANA, actor_of
 from support.smtp_server import ReceivedMail, SmtpServer
+from support.transactions import run
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -48,8 +49,7 @@ def state(container: Container) -> tuple[str, bool]:
 
 
 def test_the_link_is_in_the_mail_and_then_nowhere(container: Container, account: int, dana: int) -> None:
-    with container.db.system_transaction() as tx:
-        notification_service.unsubscribe(tx, NotificationReader(account, DANA), now=container.clock())
+    run(container, notification_service.unsubscribe, NotificationReader(account, DANA), now=container.clock())
     ask(container)
     assert state(container) == ("pending", True)
     [mail] = send_to(container)
@@ -62,15 +62,13 @@ def test_the_link_is_in_the_mail_and_then_nowhere(container: Container, account:
     assert "{link}" not in plain + html
     assert "You get this because you sign in to Quillpost with this address" in plain
     assert "nothing was printed" not in plain
-    with container.db.system_transaction() as tx:
-        assert passwords.find_reset_email(tx, found[0].rpartition("/")[2], now=container.clock()) == DANA
+    assert run(container, passwords.find_reset_email, found[0].rpartition("/")[2], now=container.clock()) == DANA
     assert state(container) == ("sent", False)
     assert "qp_reset_" not in notification_rows(container)[0].words
 
 
 def test_an_invitation_brings_its_link(container: Container, account: int, dana: int) -> None:
-    with container.db.system_transaction() as tx:
-        link = invite(tx, container, account, dana)
+    link = run(container, invite, container, account, dana)
     [mail] = send_to(container)
     assert mail.to == [LEE]
     assert link in mail.part("plain")

@@ -27,6 +27,7 @@ from support.factories import Account, Clock, make_sub_account
 from support.oauth_app import ACTOR, REDIRECT_URI, register_client
 from support.rows import execute
 from support.sign_in import DANA, is_good
+from support.transactions import run, run_as
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -50,8 +51,7 @@ class Apps:
             )  # fmt: skip
 
     def read(self, code: str) -> AuthorizationCode | TokenReuse | None:
-        with self.db.system_transaction() as tx:
-            return app_tokens.read_code(tx, code, self.client, now=self.container.clock())
+        return run(self.container, app_tokens.read_code, code, self.client, now=self.container.clock())
 
     def good_code(self, leave: AppGrant | None = None) -> AuthorizationCode:
         code = self.read(self.issue_code(leave or self.leave))
@@ -59,8 +59,7 @@ class Apps:
         return code
 
     def exchange(self, code: AuthorizationCode) -> TokenPair:
-        with self.db.system_transaction() as tx:
-            pair = app_tokens.exchange_code(tx, code, self.client, now=self.container.clock())
+        pair = run(self.container, app_tokens.exchange_code, code, self.client, now=self.container.clock())
         assert isinstance(pair, TokenPair)
         return pair
 
@@ -69,8 +68,7 @@ class Apps:
 
     def refresh(self, pair: TokenPair, family: TokenFamily) -> TokenPair | TokenReuse | None:
         now, token = self.container.clock(), pair.refresh_token
-        with self.db.system_transaction() as tx:
-            return app_tokens.exchange_refresh_token(tx, token, family, self.client, scopes=SOME, now=now)
+        return run(self.container, app_tokens.exchange_refresh_token, token, family, self.client, scopes=SOME, now=now)
 
     def is_over(self, pair: TokenPair) -> bool:
         return self._read_refresh_token(pair, self.client) is None
@@ -118,8 +116,7 @@ def test_a_leave_is_a_connected_app_once_its_code_was_exchanged(apps: Apps, owne
     assert (noted.actor, noted.network, noted.about["name"]) == ("owner@example.com", "192.0.2.7", "Letterhead")
 
     assert isinstance(apps.read(code), TokenReuse)
-    with apps.db.transaction(Tenant(owner.id)) as tx:
-        newest = list_audit_entries(tx, owner.id)[0]
+    newest = run_as(apps.container, Tenant(owner.id), list_audit_entries, owner.id)[0]
     assert describe_entry(newest) == "app “Letterhead” used a code again, and was disconnected", "it is named once"
     assert newest.about["name"] == "Letterhead"
 
@@ -143,8 +140,7 @@ def test_an_owner_disconnects_an_app_from_one_moment_to_the_next(apps: Apps, own
         assert (is_good(apps.container, pair.access_token), apps.is_over(pair)) == (False, True)
     assert is_good(apps.container, kept.access_token)
     assert apps.listed()[0].grant_id == newest.grant_id
-    with apps.db.transaction(Tenant(owner.id)) as tx:
-        noted = list_audit_entries(tx, owner.id)[0]
+    noted = run_as(apps.container, Tenant(owner.id), list_audit_entries, owner.id)[0]
     assert (noted.act, noted.actor) == ("app.disconnected", "owner@example.com")
     assert (noted.about["name"], noted.about["connections"]) == ("Letterhead", 2)
     with pytest.raises(NotFound):
@@ -251,5 +247,4 @@ def test_an_app_that_let_its_tokens_run_out_is_listed_no_longer(apps: Apps, cloc
     assert len(apps.listed()) == 1
     clock.advance(days=1)
     assert len(apps.listed()) == 0
-    with apps.db.system_transaction() as tx:
-        assert clients.count_connections(tx, apps.client.id, now=clock.now()) == 0
+    assert run(apps.container, clients.count_connections, apps.client.id, now=clock.now()) == 0

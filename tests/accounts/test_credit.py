@@ -25,6 +25,7 @@ from support.factories import count_rows, people, person
 from support.list_rows import add_people, make_list, make_order, make_sub_account
 from support.orders import CENTS, balances, create_order, open_account, order_row
 from support.rows import execute
+from support.transactions import run, run_as
 
 
 def price(country: str, cents: int, since: date) -> UnitPrice:
@@ -76,16 +77,14 @@ def moves_of(container: Container, caller: Caller) -> list[Any]:
 
 def credit(container: Container, caller: Caller) -> int:
     """As it is kept, which is what the ledger alone tells."""
-    with container.db.system_transaction() as tx:
-        kept = billing_service.read_account_credit(tx, caller.account_id, caller.mode)
+    kept = run(container, billing_service.read_account_credit, caller.account_id, caller.mode)
     moves = moves_of(container, caller)
     assert kept == sum(move.cents * ((move.target == "credit") - (move.source == "credit")) for move in moves)
     return kept
 
 
 def cancel(container: Container, caller: Caller, order_id: int) -> None:
-    with container.db.transaction(build_tenant(caller)) as tx:
-        changes.cancel_order(tx, order_id, now=container.clock())
+    run_as(container, caller, changes.cancel_order, order_id, now=container.clock())
 
 
 def test_what_is_paid_in_once_is_credit_and_no_more_is_taken_out(container: Container, owner: Caller) -> None:
@@ -101,8 +100,7 @@ def test_what_is_paid_in_once_is_credit_and_no_more_is_taken_out(container: Cont
 
     def take_out(cents: int, key: str) -> int:
         how = {"cents": cents, "key": key, "note": "closed", "now": container.clock()}
-        with container.db.system_transaction() as tx:
-            return billing_service.withdraw(tx, owner.account_id, **how)  # type: ignore[arg-type]
+        return run(container, billing_service.withdraw, owner.account_id, **how)  # type: ignore[arg-type]
 
     with pytest.raises(Refused, match=r"credit of \$10\.00 does not cover a withdrawal of \$10\.01"):
         take_out(1_001, "a")

@@ -23,6 +23,7 @@ from support.oauth_app import insert_grant
 from support.rows import execute
 from support.sign_in import DANA, actor_of, audit_log, audited_acts, run_twice_at_once, sign_in_as, sign_in_user
 from support.test_client import TestClient
+from support.transactions import run, run_as
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -46,8 +47,7 @@ class Inviter:
         return link.removeprefix(f"{BASE}/join/")
 
     def find(self, token: str) -> invitations.Invitation | None:
-        with self.container.db.system_transaction() as tx:
-            return invitations.find_invitation(tx, token, now=self.container.clock())
+        return run(self.container, invitations.find_invitation, token, now=self.container.clock())
 
     def join(self, token: str, **changes: Any) -> int | None:
         values = {"name": "Lee Park", "password": NEW, "address": "192.0.2.7"} | changes
@@ -56,17 +56,14 @@ class Inviter:
 
     def accept(self, token: str, email: str) -> int | None:
         user = sign_in_user(self.container, email)
-        with self.container.db.system_transaction() as tx:
-            return invitations.accept_invitation(tx, token, user, now=self.container.clock())
+        return run(self.container, invitations.accept_invitation, token, user, now=self.container.clock())
 
     def withdraw(self, invitation_id: int, account_id: int) -> None:
         actor, now = actor_of(self.dana), self.container.clock()
-        with self.container.db.system_transaction() as tx:
-            invitations.withdraw_invitation(tx, account_id, invitation_id, actor, now=now)
+        run(self.container, invitations.withdraw_invitation, account_id, invitation_id, actor, now=now)
 
     def pending(self) -> list[str]:
-        with self.container.db.system_transaction() as tx:
-            found = invitations.list_pending_invitations(tx, self.id, now=self.container.clock())
+        found = run(self.container, invitations.list_pending_invitations, self.id, now=self.container.clock())
         return [each.email for each in found]
 
     def make_branch(self) -> int:
@@ -80,8 +77,7 @@ class Inviter:
                 "values (:account, :branch, 'test', 'refund', 'x', 'y', 1, 'z', now())"
             )
             execute(self.container, move, account=self.id, branch=branch)
-        with self.container.db.transaction(Tenant(self.id)) as tx:
-            remove_sub_account(tx, branch, now=self.container.clock())
+        run_as(self.container, Tenant(self.id), remove_sub_account, branch, now=self.container.clock())
 
     def rows(self, query: sa.Select[Any]) -> list[Any]:
         return execute(self.container, query)
@@ -142,8 +138,7 @@ def test_only_whoever_was_invited_accepts(office: Inviter, stranger: Account) ->
     token = office.invite()
     assert office.accept(token, "mallory@example.com") is None
     claims_to_be_lee = replace(sign_in_user(container), email="lee@example.org")
-    with container.db.system_transaction() as tx:
-        assert invitations.accept_invitation(tx, token, claims_to_be_lee, now=container.clock()) is None
+    assert run(container, invitations.accept_invitation, token, claims_to_be_lee, now=container.clock()) is None
     assert office.find(token) is not None
     assert run_twice_at_once(lambda: office.accept(token, LEE)).count(None) == 1
     # The slower of the two may sign in when the other has joined already: then this account sees that too.

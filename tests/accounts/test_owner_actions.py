@@ -157,7 +157,7 @@ def test_two_that_are_made_at_once_do_not_share_the_last_place(house: House, mon
     with in_between(held, house.parts, second) as (tx, begin):
         house.make_token(tx)
         begun = begin()
-    with pytest.raises(Invalid, match="at most 2 tokens"):
+    with pytest.raises(Invalid, match="at most 2 tokens: revoke those that nobody uses"):
         begun.result(0)
 
 

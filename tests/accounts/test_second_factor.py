@@ -29,6 +29,7 @@ from support.sign_in import (
     shift_rate_windows,
     sign_in_as,
 )
+from support.transactions import run
 
 NEW = "seven plums in rain"
 
@@ -60,19 +61,16 @@ class Phone:
 
     def use(self, code: str, person_id: int | None = None) -> str | None:
         encryptor, now = self.container.encryptor, self.container.clock()
-        with self.container.db.system_transaction() as tx:
-            return second_factor.use_code(tx, encryptor, person_id or self.dana, code, now=now)
+        return run(self.container, second_factor.use_code, encryptor, person_id or self.dana, code, now=now)
 
     def begin(self) -> Enrollment:
         """One that is being set up."""
         encryptor, now = self.container.encryptor, self.container.clock()
-        with self.container.db.system_transaction() as tx:
-            return second_factor.begin_enrollment(tx, encryptor, self.dana, issuer="Quillpost", now=now)
+        return run(self.container, second_factor.begin_enrollment, encryptor, self.dana, issuer="Quillpost", now=now)
 
     def enable(self, code: str) -> list[str] | None:
         how = (self.container.encryptor, self.dana, code, actor_of(self.dana))
-        with self.container.db.system_transaction() as tx:
-            return second_factor.enable_second_factor(tx, *how, now=self.container.clock())
+        return run(self.container, second_factor.enable_second_factor, *how, now=self.container.clock())
 
     def disable(self) -> None:
         with self.container.db.system_transaction() as tx:
@@ -84,8 +82,7 @@ class Phone:
             return second_factor.create_recovery_codes(tx, self.dana, actor_of(self.dana), now=now)
 
     def count_recovery_codes(self) -> int:
-        with self.container.db.system_transaction() as tx:
-            return second_factor.count_recovery_codes(tx, self.dana)
+        return run(self.container, second_factor.count_recovery_codes, self.dana)
 
     def change_password(self) -> None:
         context, now = self.container.sign_in_context, self.container.clock()
@@ -105,8 +102,7 @@ def test_with_the_password_alone_nobody_is_let_in_and_the_code_begins_another_se
     half = sign_in_as(container)
     assert (half.outcome, half.browser_token) == ("code", None)
     assert (find_user(container, half.cookie), phone.awaited_of(half.cookie)) == (None, phone.dana)
-    with container.db.system_transaction() as tx:
-        assert list_sessions(tx, phone.dana, now=clock.now()) == [], "half open sessions are on no list"
+    assert run(container, list_sessions, phone.dana, now=clock.now()) == [], "half open sessions are on no list"
     assert len(scalars(container, sa.select(sessions.c.id).where(sessions.c.person_id == phone.dana))) == 1
     came = phone.give(half.cookie)
     assert came.outcome == "in"
@@ -241,8 +237,7 @@ def test_after_a_password_change_the_setup_starts_over(container: Container, pho
         phone.change_password()
     else:
         context, now = container.sign_in_context, container.clock()
-        with container.db.system_transaction() as tx:
-            link = passwords.create_reset_link(tx, phone.dana, base_url="", now=now).removeprefix("/reset/")
+        link = run(container, passwords.create_reset_link, phone.dana, base_url="", now=now).removeprefix("/reset/")
         assert passwords.reset_password(context, link, NEW, address="::1", now=now)
     assert phone.begin().secret != first.secret
 

@@ -36,6 +36,7 @@ from support.factories import Account, Clock
 from support.oauth_app import insert_grant
 from support.rows import execute, scalar
 from support.sign_in import is_good, run_twice_at_once
+from support.transactions import run
 
 modes = st.sampled_from(["test", "live"])
 randomness = st.binary(min_size=24, max_size=64)
@@ -121,13 +122,11 @@ def test_a_scope_is_named_if_it_is_a_short_plain_word_and_no_secret(subtests: py
 
 
 def report(container: Container, *shown: str, address: str | None = "192.0.2.9") -> list[int]:
-    with container.db.system_transaction() as tx:
-        return revoke_leaked_tokens(tx, shown, address=address, now=container.clock())
+    return run(container, revoke_leaked_tokens, shown, address=address, now=container.clock())
 
 
 def lines(container: Container, account: Account) -> list[str]:
-    with container.db.system_transaction() as tx:
-        return [describe_entry(entry) for entry in audit_service.list_audit_entries(tx, account.id)]
+    return [describe_entry(entry) for entry in run(container, audit_service.list_audit_entries, account.id)]
 
 
 def connect(container: Container, account: Account, *, is_used: bool = False) -> tuple[str, str, int]:
@@ -156,8 +155,7 @@ def reported(name: str, who: str = "somebody who found it") -> str:
 def test_tokens_of_several_accounts_are_revoked_together_and_each_account_sees_it(
     container: Container, owner: Account, stranger: Account
 ) -> None:
-    with container.db.system_transaction() as tx:
-        kept = insert_token(tx, owner.id, mode="live", name="Kept", now=container.clock())[1]
+    kept = run(container, insert_token, owner.id, mode="live", name="Kept", now=container.clock())[1]
     assert report(container, stranger.token, owner.token) == [owner.id, stranger.id]
     assert [is_good(container, token) for token in (owner.token, stranger.token, kept)] == [False, False, True]
     for account in (owner, stranger):
@@ -168,8 +166,7 @@ def test_a_report_is_audited_by_network_and_never_with_a_person_or_the_token(
     container: Container, owner: Account, stranger: Account
 ) -> None:
     report(container, owner.token, address="2001:db8:1:2:3:4:5:6")
-    with container.db.system_transaction() as tx:
-        (entry,) = audit_service.list_audit_entries(tx, owner.id)
+    (entry,) = run(container, audit_service.list_audit_entries, owner.id)
     assert (entry.act, entry.network) == ("token.leaked", "2001:db8:1:2::/64")
     assert owner.token not in str(entry)
     told = execute(container, "select actor, person_id, token_id from audit_log where account_id = :id", id=owner.id)

@@ -18,6 +18,7 @@ from quillpost.notifications.webhooks.rules import ORDER_STATUS_EVENT
 from support.factories import Clock
 from support.orders import open_account
 from support.rows import execute, scalar, scalars
+from support.transactions import run_as
 from support.waiting import is_lock_awaited, wait_until
 from support.webhook_outbox import claim_deliveries, complete_deliveries, delivery_rows, fan_out_order, subscribe
 
@@ -47,8 +48,7 @@ class Log:
         deliveries.maintain_partitions(self.container.db, now=self.clock.now())
 
     def delete(self, hook: WebhookSubscription) -> None:
-        with self.container.db.transaction(build_tenant(self.owner)) as tx:
-            webhook_queries.delete_webhook(tx, hook.id)
+        run_as(self.container, self.owner, webhook_queries.delete_webhook, hook.id)
 
     def count(self, hook: WebhookSubscription) -> int:
         return len(delivery_rows(self.container, hook))

@@ -14,7 +14,6 @@ import pytest
 import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items
 from quillpost.notifications.ports import PostResult
@@ -28,6 +27,7 @@ from quillpost.orders.rules import ItemStatus
 from support.factories import Clock, people
 from support.orders import create_order, end_review, item_ids
 from support.rows import execute
+from support.transactions import run, run_as
 from support.waiting import wait_until
 from support.webhook_outbox import LEASE, delivery_rows, fan_out, lease_owner, queue_row, subscribe
 from support.webhook_receivers import Answer, Receivers, answer_ok, deliver, make_dispatcher, pump, pumping, responding
@@ -106,8 +106,7 @@ def test_a_receiver_that_is_gone_gets_no_more_events(container: Container, owner
     for _ in range(12):
         create_order(container, owner)
     pump(container, responding(*[410] * 12), lambda receivers: bool(receivers.requests))
-    with container.db.system_transaction() as tx:
-        assert webhook_queries.read_webhook(tx, hook.id).status == "disabled"
+    assert run(container, webhook_queries.read_webhook, hook.id).status == "disabled"
     assert {row.status for row in delivery_rows(container, hook)} == {"failed"}
 
 
@@ -280,8 +279,7 @@ def test_a_subscription_paused_during_delivery_gets_no_more_events(container: Co
     whole = travel(container, owner, 100)
 
     def pause() -> None:
-        with container.db.transaction(build_tenant(owner)) as tx:
-            webhook_service.pause_webhook(tx, hook.id, now=container.clock())
+        run_as(container, owner, webhook_service.pause_webhook, hook.id, now=container.clock())
 
     async def journey() -> int:
         receivers = Receivers(answer_ok)
@@ -338,8 +336,7 @@ def test_what_a_slow_call_holds_up_is_written_down_after_it_and_sent_once(
     fan_out(container)
 
     def count_sent(hook: WebhookSubscription) -> int:
-        with container.db.system_transaction() as tx:
-            return webhook_queries.read_webhook(tx, hook.id).invoke_count
+        return run(container, webhook_queries.read_webhook, hook.id).invoke_count
 
     async def journey() -> Counter[str]:
         receivers = Receivers(answer_ok)

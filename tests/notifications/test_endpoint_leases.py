@@ -9,7 +9,6 @@ import pytest
 import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.notifications import webhook_lanes, webhooks
@@ -23,6 +22,7 @@ from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STAT
 from support.factories import Clock, people
 from support.orders import create_order, end_review, open_account
 from support.rows import execute
+from support.transactions import run, run_as
 from support.webhook_outbox import (
     LEASE,
     LeaseHolder,
@@ -74,8 +74,7 @@ class Hand(LeaseHolder):
 
 
 def wake(container: Container, caller: Caller, hook: WebhookSubscription, *, afresh: bool = False) -> None:
-    with container.db.transaction(build_tenant(caller)) as tx:
-        webhook_queries.schedule_queue(tx, hook.id, at=container.clock(), reset_backoff=afresh)
+    run_as(container, caller, webhook_queries.schedule_queue, hook.id, at=container.clock(), reset_backoff=afresh)
 
 
 def disable(tx: sa.Connection, container: Container, hook: WebhookSubscription) -> None:
@@ -92,8 +91,7 @@ def test_a_subscription_has_a_queue_that_is_deleted_with_it(container: Container
     hook = subscribe(container, owner)
     row = queue_row(container, hook)
     assert (row.due_at, row.woken, row.leased_by, row.failures) == (None, 0, None, 0)
-    with container.db.transaction(build_tenant(owner)) as tx:
-        webhook_queries.delete_webhook(tx, hook.id)
+    run_as(container, owner, webhook_queries.delete_webhook, hook.id)
     assert execute(container, webhook_lanes.select()) == []
 
 
@@ -206,8 +204,7 @@ def test_a_queue_with_new_deliveries_is_not_released(container: Container, owner
     assert len(hand.succeed()) == 1
     # By somebody whose clock is behind, or who took long, and who wakes nobody.
     late = {"event_type": ORDER_STATUS_EVENT, "event_id": uuid4(), "now": container.clock() - timedelta(seconds=8)}
-    with container.db.system_transaction() as tx:
-        webhook_queries.insert_sample(tx, hook.id, **late)  # type: ignore[arg-type]
+    run(container, webhook_queries.insert_sample, hook.id, **late)  # type: ignore[arg-type]
     assert hand.leave() == {hook.id}
     assert queue_row(container, hook).due_at == container.clock()
     assert Hand(container).got == [hook.id], "it is leased again at once"
@@ -249,8 +246,7 @@ def test_outcomes_recorded_after_a_lost_lease_do_not_count(container: Container,
     clock.advance(seconds=LEASE.seconds)
     holder, now = Hand(container), clock.now()
     rested = {hook.id: EndpointHealth(5, now, now + timedelta(hours=1))}
-    with container.db.system_transaction() as tx:
-        late_news = record_outcomes(tx, late.id, [DeliveryOutcome(due, "failed", 500)], rested, now=now)
+    late_news = run(container, record_outcomes, late.id, [DeliveryOutcome(due, "failed", 500)], rested, now=now)
     assert late_news == ([], set())
     assert queue_row(container, hook).failures == 0
     [again] = holder.due()
@@ -310,11 +306,9 @@ def test_an_outcome_and_a_deletion_at_once_do_not_wait_for_each_other(container:
     outcomes = [DeliveryOutcome(due, "delivered", 200) for due in hand.due()]
     with container.db.system_transaction() as deleting:
         deleting.execute(sa.select(webhooks).where(webhooks.c.id == hook.id).with_for_update())
-        with container.db.system_transaction() as tx:
-            assert record_outcomes(tx, hand.id, outcomes, {}, now=container.clock()) == ([], {hook.id})
+        assert run(container, record_outcomes, hand.id, outcomes, {}, now=container.clock()) == ([], {hook.id})
         webhook_queries.delete_webhook(deleting, hook.id)
-    with container.db.system_transaction() as tx:
-        assert record_outcomes(tx, hand.id, outcomes, {}, now=container.clock()) == ([], set())
+    assert run(container, record_outcomes, hand.id, outcomes, {}, now=container.clock()) == ([], set())
     deliveries.delete_orphaned_deliveries(container.db)
     assert delivery_rows(container, hook) == []
 

@@ -17,6 +17,7 @@ from quillpost.notifications.webhooks.queries import WebhookSubscription
 from quillpost.notifications.webhooks.rules import DELIVERED_EVENT, EVENT_TYPES, ORDER_STATUS_EVENT, SCAN_EVENT
 from support.factories import Clock
 from support.orders import open_account
+from support.transactions import run_as
 from support.webhook_messages import FLAT_KEYS, ORDER_KEYS
 from support.webhook_outbox import claim_deliveries, complete_deliveries, delivery_rows, set_columns, webhook_row
 from support.webhook_receivers import Receivers, deliver
@@ -40,8 +41,7 @@ def subscribe(container: Container, caller: Caller, **how: Any) -> tuple[Webhook
 
 
 def send_sample(container: Container, caller: Caller, hook: WebhookSubscription) -> tuple[str, str]:
-    with container.db.transaction(build_tenant(caller)) as tx:
-        sent = webhook_service.send_sample_event(tx, hook.id, now=container.clock())
+    sent = run_as(container, caller, webhook_service.send_sample_event, hook.id, now=container.clock())
     return sent.event_id, sent.event_type
 
 

@@ -19,6 +19,7 @@ from support.notifications import DANA, PHONE, notification_rows, write_digests
 from support.orders import item_ids, open_account
 from support.qr_scans import count_scans, order_with_codes, record_scans
 from support.rows import execute, scalar, scalars
+from support.transactions import run
 from support.waiting import is_lock_awaited, wait_until
 
 pytestmark = pytest.mark.usefixtures("clean_database")
@@ -34,8 +35,7 @@ MANY_VISITS = """
 
 def scan(container: Container, order: Order, *pieces: int, **how: Any) -> None:
     """These of the order's pieces are scanned, in this order, and counted."""
-    with container.db.system_transaction() as tx:
-        ids = item_ids(tx, order)
+    ids = run(container, item_ids, order)
     record_scans(container, *(ids[piece] for piece in pieces or (0,)), **how)
     count_scans(container)
 
@@ -140,8 +140,7 @@ def test_unsubscribing_before_the_window_ends_stops_its_notification(
 def test_resubscribing_brings_only_later_scans(container: Container, owner: Caller) -> None:
     unsubscribe(container, owner)
     order = scanned_order(container, owner, DANA)
-    with container.db.system_transaction() as tx:
-        notification_service.resubscribe(tx, NotificationReader(owner.account_id, DANA))
+    run(container, notification_service.resubscribe, NotificationReader(owner.account_id, DANA))
     assert write_digests(container) == 0
     scan(container, order)
     assert write_digests(container) == 1
@@ -171,8 +170,7 @@ def test_scans_recorded_while_others_are_notified_are_not_lost(container: Contai
     first, second = scalars(container, MANY_VISITS, order=order.id, each=1, now=container.clock())
 
     def note() -> None:
-        with container.db.system_transaction() as tx:
-            noting.insert_scan_news(tx, [first], now=container.clock())
+        run(container, noting.insert_scan_news, [first], now=container.clock())
 
     blocked = threading.Thread(target=note)
     with container.db.system_transaction() as tx:

@@ -29,6 +29,7 @@ from support.factories import Clock, people, person
 from support.orders import create_order, end_review, item_ids, open_account
 from support.rows import execute, scalar
 from support.tenant_rows import insert_least
+from support.transactions import run, run_as
 from support.waiting import is_lock_awaited, wait_until
 from support.webhook_outbox import (
     LEASE,
@@ -71,8 +72,7 @@ def deliver_order(container: Container, owner: Caller, *args: Any, **how: Any) -
 
 def make(container: Container, caller: Caller, table: sa.Table) -> int:
     """Some row of theirs."""
-    with container.db.system_transaction() as tx:
-        return int(insert_least(tx, table, {"account_id": caller.account_id}))
+    return int(run(container, insert_least, table, {"account_id": caller.account_id}))
 
 
 def test_a_subscription_gets_only_events_of_its_type_the_status_first(container: Container, owner: Caller) -> None:
@@ -103,8 +103,7 @@ def test_a_subscription_of_a_list_gets_only_orders_to_it_and_items_from_it(conta
     hook = subscribe(container, owner, mailing_list_id=mine)
     order = create_order(container, owner, people(3))
     create_order(container, owner)
-    with container.db.system_transaction() as tx:
-        first, second, _ = item_ids(tx, order)  # the third was named in the call, and is of no list
+    first, second, _ = run(container, item_ids, order)  # the third was named in the call, and is of no list
     set_columns(container, orders, order.id, mailing_list_ids=[others, mine])
     set_columns(container, items, first, mailing_list_id=mine)
     set_columns(container, items, second, mailing_list_id=others)
@@ -165,13 +164,11 @@ def test_events_wake_only_the_queues_of_their_subscribers(container: Container, 
 
 def test_resuming_during_a_fan_out_waits_for_it_and_leaves_nothing_behind(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner)
-    with container.db.transaction(build_tenant(owner)) as tx:
-        webhook_service.pause_webhook(tx, hook.id, now=container.clock())
+    run_as(container, owner, webhook_service.pause_webhook, hook.id, now=container.clock())
     create_order(container, owner)
 
     def resume() -> None:
-        with container.db.transaction(build_tenant(owner)) as tx:
-            webhook_service.resume_webhook(tx, hook.id, now=container.clock())
+        run_as(container, owner, webhook_service.resume_webhook, hook.id, now=container.clock())
 
     with ThreadPoolExecutor(1) as pool:
         with container.db.system_transaction() as tx:

@@ -22,6 +22,7 @@ from quillpost.recipients.lists.service import change_list, merge_lists
 from support.factories import Clock
 from support.list_rows import make_list, make_order, make_sub_account
 from support.orders import end_review
+from support.transactions import run_as
 from support.webhook_outbox import (
     LEASE,
     claim_deliveries,
@@ -59,8 +60,7 @@ class Town:
 
     def merge(self, home: Caller) -> int:
         into = make_list(self.container, self.owner, sub_account_id=home.sub_account_id)
-        with self.container.db.transaction(build_tenant(self.owner)) as tx:
-            return merge_lists(tx, self.list_id, into, clock=self.container.clock).id
+        return run_as(self.container, self.owner, merge_lists, self.list_id, into, clock=self.container.clock).id
 
     def ship(self, order_id: int, status: str) -> None:
         set_columns(self.container, orders, order_id, status=status)
@@ -103,18 +103,15 @@ def test_whoever_listened_to_a_merged_list_hears_of_the_other(town: Town) -> Non
 
 
 def pause(container: Container, caller: Caller, hook: WebhookSubscription) -> WebhookSubscription:
-    with container.db.transaction(build_tenant(caller)) as tx:
-        return webhook_service.pause_webhook(tx, hook.id, now=container.clock())
+    return run_as(container, caller, webhook_service.pause_webhook, hook.id, now=container.clock())
 
 
 def resume(container: Container, caller: Caller, hook: WebhookSubscription) -> WebhookSubscription:
-    with container.db.transaction(build_tenant(caller)) as tx:
-        return webhook_service.resume_webhook(tx, hook.id, now=container.clock())
+    return run_as(container, caller, webhook_service.resume_webhook, hook.id, now=container.clock())
 
 
 def change(container: Container, caller: Caller, hook: WebhookSubscription, **changes: Any) -> WebhookSubscription:
-    with container.db.transaction(build_tenant(caller)) as tx:
-        return webhook_service.update_webhook(tx, caller, hook.id, changes, now=container.clock())
+    return run_as(container, caller, webhook_service.update_webhook, caller, hook.id, changes, now=container.clock())
 
 
 def test_what_happens_before_and_during_a_pause_goes_out_on_resume_in_its_order(
