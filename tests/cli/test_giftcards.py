@@ -103,18 +103,12 @@ def test_a_file_of_cards_is_loaded_once(run: Quillpost, container: Container, fi
 
 def test_one_wrong_row_and_nothing_is_loaded_all_are_named(run: Quillpost, container: Container, file: Path) -> None:
     soon = datetime.now(UTC).date() + timedelta(days=5)
-    wrong = [
-        "HUSH-9,25.00,HUSH-10,,,",
-        f"{BRAND},HUSH-11,HUSH-12,,,",
-        f"{BRAND},26.00,HUSH-13,,,",
-        f"{BRAND},25.00,,,,",
-        f"{BRAND},25.00,HUSH\x0014,,,",
-        f"{BRAND},25.00,,,http://HUSH-15,",
-        f"{BRAND},25.00,HUSH-16,,,HUSH-17",
-        f"{BRAND},25.00,HUSH-18,,,{soon}",
-        f"{BRAND},25.00,HUSH-19",
-        *[f"{BRAND},HUSH-20,HUSH-21,,,"] * stocking.MAX_LISTED_ROWS,
-    ]
+    of_brand = (
+        "HUSH-11,HUSH-12,,,", "26.00,HUSH-13,,,", "25.00,,,,", "25.00,HUSH\x0014,,,", "25.00,,,http://HUSH-15,",
+        "25.00,HUSH-16,,,HUSH-17", f"25.00,HUSH-18,,,{soon}", "25.00,HUSH-19",
+        *["HUSH-20,HUSH-21,,,"] * stocking.MAX_LISTED_ROWS,
+    )  # fmt: skip
+    wrong = ["HUSH-9,25.00,HUSH-10,,,", *(f"{BRAND},{row}" for row in of_brand)]
     file.write_text(CARDS + "\n".join(wrong))
     done = run("load", file)
     errors = done.err.splitlines()
@@ -262,36 +256,36 @@ def findings(container: Container, **settings: object) -> dict[str, DoctorFindin
         return {found.subject: found for found in check_giftcards(tx, chosen, now=container.clock())}
 
 
-def test_the_doctor_tells_of_cards_that_pieces_wait_for(container: Container, http: TestClient, tmp_path: Path) -> None:
-    assert findings(container)["gift card stock"].status == "ok"
+def test_the_doctor_tells_of_cards_that_pieces_wait_for_and_of_brands_that_live_mail_cannot_bring(
+    container: Container, http: TestClient, tmp_path: Path
+) -> None:
+    def finding(**settings: object) -> DoctorFinding:
+        return findings(container, **settings)["gift card stock"]
+
+    def brands(**settings: object) -> str:
+        return findings(container, **settings)["gift card brands"].message
+
+    issuer = {"giftcards": "tremendous:https://host"}
+    assert finding().status == "ok"
+    assert brands().startswith("of 20 of the 20 that are offered no card is free. First anywhere-and-back, ")
     sender = make_account(container, http, "live@example.com", mode="live")
     send_giftcards(sender, recipients=people(2), **RETURN)
-    short = findings(container)["gift card stock"]
+    short = finding()
     assert (short.status, "brindlewick over $25.00: 2" in short.message) == ("warning", True)
     assert "quillpost giftcards load" in short.advice
-    assert findings(container, giftcards="tremendous:https://host")["gift card stock"].status == "ok"
+    assert finding(**issuer).status == "ok"
     file = tmp_path / "cards.csv"
     file.write_text(f"brand,amount_cents,code\n{BRAND},{VALUE},HUSH-1\n{BRAND},{VALUE},HUSH-2\n")
     stocking.load_stock(container.db, container.encryptor, file, now=container.clock())
-    assert findings(container)["gift card stock"].status == "ok"
-
-
-def test_the_doctor_names_brands_that_live_mail_cannot_bring(container: Container, tmp_path: Path) -> None:
-    def brands_finding(**settings: object) -> str:
-        return findings(container, **settings)["gift card brands"].message
-
-    house, offered = {"giftcards": "tremendous:https://host"}, [BRAND, "pomberry"]
-    assert brands_finding().startswith("of 20 of the 20 that are offered no card is free. First anywhere-and-back, ")
-    file = tmp_path / "cards.csv"
-    file.write_text(f"brand,amount_cents,code\n{BRAND},{VALUE},HUSH-1\n")
-    stocking.load_stock(container.db, container.encryptor, file, now=container.clock())
+    assert finding().status == "ok"
+    offered = giftcard_brands.c.code.in_([BRAND, "pomberry"])
     with container.db.system_transaction() as tx:
-        tx.execute(sa.update(giftcard_brands).values(is_offered=giftcard_brands.c.code.in_(offered)))
-    assert brands_finding() == "of 1 of the 2 that are offered no card is free. First pomberry"
-    assert brands_finding(**house).startswith("of 2 of the 2 that are offered no issuer code is known.")
+        tx.execute(sa.update(giftcard_brands).values(is_offered=offered))
+    assert brands() == "of 1 of the 2 that are offered no card is free. First pomberry"
+    assert brands(**issuer).startswith("of 2 of the 2 that are offered no issuer code is known.")
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(giftcard_brands).values(issuer_code="OKMHM2X2OHYV"))
-    assert brands_finding(**house) == "2 offered, and live mail can bring each"
+    assert brands(**issuer) == "2 offered, and live mail can bring each"
 
 
 def test_the_doctor_tells_of_void_cards_not_given_back(container: Container, owner: Account, clock: Clock) -> None:

@@ -99,7 +99,7 @@ def room(commands: PrintRoom) -> PrintRoom:
     return commands
 
 
-def test_batches_are_listed_and_shown_as_a_table_and_for_machines(room: PrintRoom) -> None:
+def test_batches_are_listed_shown_tried_again_and_offered_anew(room: PrintRoom) -> None:
     table = room("list")
     assert (table.code, table.err) == (0, "")
     assert all(word in table.out for word in ("batch-000001", "live", "handed", "postcard-4x6", "first", f" {PIECES} "))
@@ -125,6 +125,15 @@ def test_batches_are_listed_and_shown_as_a_table_and_for_machines(room: PrintRoo
     for shown_error in (room("list", "--trouble"), room("show", 1)):
         assert "The printer does not answer." in shown_error.out
     assert room("retry", 1).out == "batch-000001 is tried again.\n"
+
+    refused = room("retry", 1, "--anew")
+    assert refused.is_one_sentence()
+    assert "The batch is handed: only one that is composed" in refused.err
+    room.update(batches, status="composed", partner="https://old.example.com")
+    for words, done, partner in (((), "tried again", "https://old.example.com"), (("--anew",), "offered anew", None)):
+        assert room("retry", 1, *words).out == f"batch-000001 is {done}.\n"
+        assert room.column(batches.c.partner) == [partner]
+    room.update(batches, status="handed")
     assert room("mark", 1, "mailed", "--at", "2026-06-01T10:00:00-05:00").code == 0, "as it is meant elsewhere"
     assert room.column(batches.c.mailed_at)[0].isoformat() == "2026-06-01T15:00:00+00:00"
     assert room.read_json("list") == []
@@ -184,17 +193,6 @@ def test_pieces_are_printed_again_by_number_range_or_item(room: PrintRoom) -> No
     narrow = room("list", columns=80).out  # what is typed next stays whole
     assert all(word in narrow for word in (" batch-000001 ", " batch-000002 ", " rush ", "reprint of"))
     assert room("mark", 1, "spoiled", "--piece", 1).is_one_sentence()
-
-
-def test_a_batch_unknown_to_its_former_partner_can_be_offered_again(room: PrintRoom) -> None:
-    refused = room("retry", 1, "--anew")
-    assert refused.is_one_sentence()
-    assert "The batch is handed: only one that is composed" in refused.err
-    room.update(batches, status="composed", partner="https://old.example.com")
-    assert room("retry", 1).out == "batch-000001 is tried again.\n"
-    assert room.column(batches.c.partner) == ["https://old.example.com"]
-    assert room("retry", 1, "--anew").out == "batch-000001 is offered anew.\n"
-    assert room.column(batches.c.partner) == [None]
 
 
 def test_lost_files_of_a_batch_are_made_again_unless_they_would_differ(room: PrintRoom) -> None:
