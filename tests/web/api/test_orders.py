@@ -128,16 +128,6 @@ def test_nothing_is_drawn_for_a_head(owner: Account, http: TestClient, monkeypat
     assert http.head("/files/nonsense").status_code == 404
 
 
-def test_proofs_and_filters_by_metadata_are_described(owner: Account) -> None:
-    paths = owner.get("/openapi.json").json()["paths"]
-    proof = paths["/api/v2/orders/{order_id}/proof"]
-    assert list(proof) == ["get"]
-    pdf = {"application/pdf": {"schema": {"type": "string", "format": "binary"}}}
-    assert proof["get"]["responses"]["200"]["content"] == pdf
-    [described] = (each for each in paths["/api/v2/orders/list"]["get"]["parameters"] if each["name"] == "metadata")
-    assert (described["style"], described["explode"]) == ("deepObject", True)
-
-
 ODD = (
     '{"z":1,"a":{"nested":[1,{"deep":null},[]],"empty":{}},"unicode":"Grüße 漢字 🙂","big":'
     '123456789012345678901234567890,"float":1.0,"exponent":1e2,"minus":-0,"small":1E-7,"10":"ten","2":true}'
