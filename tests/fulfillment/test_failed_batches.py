@@ -11,32 +11,19 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
-from quillpost.core.database.tables.orders import giftcard_stock, giftcards
+from quillpost.core.database.tables.orders import giftcards
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment.batches import files
-from quillpost.fulfillment.batches import giftcards as gift_stock
 from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches.files import NOT_COMPOSABLE
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.orders.models import Order
-from quillpost.orders.rules import ItemStatus
 from quillpost.privacy import tasks as privacy_tasks
 from quillpost.rendering.images.rules import UnprintableImage
 from support.factories import Account, Clock, people
-from support.giftcard_orders import card_row, issue_order_cards, item_ids_of, move_items, send_giftcards
-from support.giftcard_production import (
-    assert_all_is_well,
-    assert_printed_as_issued,
-    batches_of,
-    claims_on_paper,
-    compose_all,
-    end_reviews,
-    load_stock,
-    production_with,
-    stock_of,
-    warnings,
-)
+from support.giftcard_orders import card_row, issue_order_cards, item_ids_of, send_giftcards
+from support.giftcard_production import assert_printed_as_issued, batches_of, claims_on_paper, compose_all, end_reviews
 from support.orders import balances, create_order, item_rows, order_row
 from support.production import compose, files_of, hand_over, only_batch, read_batch, stumble_over, sweep_due_orders
 from support.rows import execute
@@ -159,34 +146,6 @@ def test_a_gift_is_never_drawn_without_its_claim(container: Container, clock: Cl
         contents = files.read_batch_contents(tx, fulfillment_queries.read_batch(tx, batch + 1))
     with pytest.raises(Unavailable, match=f"Item {bare} has no claim"):
         files.draw_batch_files(container.production, contents)
-
-
-def test_pieces_that_end_apart_leave_no_warning(container: Container, clock: Clock, owner: Account) -> None:
-    production = production_with(container, stock_of(container))
-    load_stock(container, 2)
-    order = send_giftcards(owner, recipients=people(2))
-    end_reviews(production, container, clock)
-    first = sa.select(sa.func.min(giftcard_stock.c.id)).scalar_subquery()
-    execute(container, sa.delete(giftcard_stock).where(giftcard_stock.c.id > first))
-    compose_all(production, container)
-    assert any("wait for gift cards" in warning for warning in warnings(owner, order))
-    move_items(container, item_ids_of(container, order)[1:], ItemStatus.FAILED)
-    compose_all(production, container)
-    assert not any("wait for gift cards" in warning for warning in warnings(owner, order))
-    assert [each[:2] for each in batches_of(container)] == [("composed", 1), ("mailed", 0)]
-    assert_all_is_well(container)
-
-
-def test_what_is_promised_is_counted_before_any_order_is_held(
-    container: Container, clock: Clock, owner: Account
-) -> None:
-    production = production_with(container, stock_of(container))
-    load_stock(container, 5)
-    send_giftcards(owner, recipients=people(2))
-    end_reviews(production, container, clock)
-    send_giftcards(owner)
-    clock.advance(days=1)
-    assert list(gift_stock.read_card_stock(production, now=container.clock()).values()) == [3]
 
 
 def test_a_claim_is_not_forgotten_while_it_is_printed_again(container: Container, clock: Clock, owner: Account) -> None:

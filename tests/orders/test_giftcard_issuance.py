@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -18,10 +17,8 @@ from quillpost.core.database.tables.base import ledger_moves
 from quillpost.core.database.tables.orders import giftcard_stock, giftcards
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Conflict, Unavailable
-from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.batches.files import redraw_batch_files
-from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.integrations.giftcards.stock import StockCards
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret, IssuerDown
@@ -33,26 +30,28 @@ from support.giftcard_production import (
     VALUE,
     Answers,
     Issuer,
+    assert_all_is_printed,
     assert_all_is_well,
     assert_books_agree,
-    assert_printed_as_issued,
     batches_of,
     claims_on_paper,
     compose_all,
     end_reviews,
     free_in_stock,
+    give_back,
     load_stock,
     print_file,
     production_with,
     statuses,
     stock_of,
+    stocked,
 )
 from support.giftcard_requests import BRAND, CENTS, add_stock, card, is_issued
-from support.waiting import wait_until
+from support.production import compose, hand_over, read_batch, reprint, stumble_over
+from support.rows import execute
+from support.waiting import is_lock_awaited, wait_until
 
 pytestmark = pytest.mark.usefixtures("clean_database")
-
-IS_WAITING = sa.text("select count(*) from pg_locks where not granted")
 
 
 def test_a_stock_gives_what_expires_first_and_nothing_that_expires_soon(
@@ -77,97 +76,70 @@ def test_a_stock_gives_what_expires_first_and_nothing_that_expires_soon(
 def test_a_card_that_is_held_for_a_moment_is_waited_for(container: Container, tmp_path: Path, clock: Clock) -> None:
     add_stock(container, tmp_path, clock, ["ONLY"])
     stock = StockCards(container.db, container.encryptor, clock=clock.now)
-
-    def is_anyone_waiting() -> bool:
-        with container.db.system_transaction() as tx:
-            return int(tx.execute(IS_WAITING).scalar_one()) > 0
-
     with ThreadPoolExecutor(1) as pool:
         with container.db.system_transaction() as tx:
             tx.execute(sa.update(giftcard_stock).values(source="sealed anew"))
             issuing = pool.submit(stock.issue, [card()], now=clock.now())
-            wait_until(lambda: is_anyone_waiting() or issuing.done())
+            wait_until(lambda: is_lock_awaited(container) or issuing.done())
             assert not issuing.done()
         assert [each.code for each in is_issued(issuing.result())] == ["ONLY"]
+
+
+def printed_batch(container: Container, clock: Clock) -> int:
+    [batch] = end_reviews(container.production, container, clock)
+    return compose(container, batch)
 
 
 def test_every_piece_is_printed_with_the_claim_of_its_own_card(
     container: Container, clock: Clock, owner: Account
 ) -> None:
-    order = send_giftcards(owner, recipients=people(3))
-    end_reviews(container.production, container, clock)
-    assert owner.get(f"/orders/{order}/items").json()["data"][0]["giftcard"] is None
-    compose_all(container.production, container)
+    path = f"/orders/{send_giftcards(owner, recipients=people(3))}/items"
+    assert owner.get(path).json()["data"][0]["giftcard"] is None
+    printed_batch(container, clock)
     assert batches_of(container) == [("composed", 3, None)]
-    assert_all_is_well(container)
-    assert_printed_as_issued(container)
-    shown = [item["giftcard"] for item in owner.get(f"/orders/{order}/items").json()["data"]]
+    assert_all_is_printed(container)
+    shown = [item["giftcard"] for item in owner.get(path).json()["data"]]
     assert shown == [{"brand": "brindlewick", "amount": VALUE}] * 3
-    with container.db.system_transaction() as tx:
-        moves = tx.execute(sa.select(ledger_moves).where(ledger_moves.c.kind == "issue")).all()
-    assert [(row.source, row.target, row.cents) for row in moves] == [("held", "gifts", 3 * VALUE)]
+    move = sa.select(ledger_moves.c.source, ledger_moves.c.target, ledger_moves.c.cents)
+    assert execute(container, move.where(ledger_moves.c.kind == "issue")) == [("held", "gifts", 3 * VALUE)]
 
 
 def test_a_batch_is_made_again_to_the_byte_when_a_card_is_void_or_the_keys_have_changed(
     container: Container, clock: Clock, owner: Account
 ) -> None:
     order = send_giftcards(owner, recipients=people(2))
-    [batch] = end_reviews(container.production, container, clock)
-    compose_all(container.production, container)
+    batch = printed_batch(container, clock)
     printed = print_file(container, batch)
     move_items(container, item_ids_of(container, order)[:1], ItemStatus.FAILED)
     assert statuses(container) == ["void", "issued"]
-    old = container.encryptor
-    assert isinstance(old, Encryptor)
-    with container.db.system_transaction() as tx:
-        known = fulfillment_queries.read_batch(tx, batch)
+    known, newer = read_batch(container, batch), Encryptor({"2": b"2" * 32}, "2")
     assert redraw_batch_files(container.production, known)["print.pdf"] == printed
-    _reencrypt_claims(container, newer := Encryptor({"2": b"2" * 32}, "2"))
+    _reencrypt_claims(container, newer)
     assert redraw_batch_files(replace(container.production, encryptor=newer), known)["print.pdf"] == printed
 
 
 def _reencrypt_claims(container: Container, newer: Encryptor) -> None:
-    with container.db.system_transaction() as tx:
-        for row in tx.execute(sa.select(giftcards.c.item_id, giftcards.c.claim_sealed)).all():
-            context = f"giftcards:{row.item_id}:claim"
-            sealed = newer.encrypt(
-                container.encryptor.decrypt(bytes(row.claim_sealed), context=context), context=context
-            )
-            tx.execute(sa.update(giftcards).where(giftcards.c.item_id == row.item_id).values(claim_sealed=sealed))
+    for row in execute(container, sa.select(giftcards.c.item_id, giftcards.c.claim_sealed)):
+        context = f"giftcards:{row.item_id}:claim"
+        sealed = newer.encrypt(container.encryptor.decrypt(bytes(row.claim_sealed), context=context), context=context)
+        execute(container, sa.update(giftcards).where(giftcards.c.item_id == row.item_id).values(claim_sealed=sealed))
 
 
-def test_a_claim_that_is_no_longer_kept_is_printed_never_again(
+def test_a_reprint_has_the_same_claim_and_no_second_card_while_the_claim_is_kept(
     container: Container, clock: Clock, owner: Account
 ) -> None:
     send_giftcards(owner, recipients=people(2))
-    [batch] = end_reviews(container.production, container, clock)
-    compose_all(container.production, container)
-    batch_tasks.hand_over_batch(container.production, batch, now=container.clock())
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(giftcards).values(claim_sealed=None))
-        known = fulfillment_queries.read_batch(tx, batch)
-    with pytest.raises(Unavailable, match="claims of its gift cards are forgotten"):
-        redraw_batch_files(container.production, known)
-    with pytest.raises(Conflict, match="None of these pieces"):
-        print_room_service.reprint_items(
-            container.db, container.environments["test"], batch, positions=[1], reason="torn", now=container.clock()
-        )
-
-
-def test_a_reprint_has_the_same_claim_and_no_second_card(container: Container, clock: Clock, owner: Account) -> None:
-    send_giftcards(owner, recipients=people(2))
-    [batch] = end_reviews(container.production, container, clock)
-    compose_all(container.production, container)
+    batch = hand_over(container, printed_batch(container, clock))
     first = claims_on_paper(container, batch)
-    batch_tasks.hand_over_batch(container.production, batch, now=container.clock())
-    environment = container.environments["test"]
-    again = print_room_service.reprint_items(
-        container.db, environment, batch, positions=[2], reason="torn", now=container.clock()
-    )
-    compose_all(container.production, container)
-    [(item, claim)] = claims_on_paper(container, again.batch_id).items()
+    again = compose(container, reprint(container, batch, 2).batch_id)
+    [(item, claim)] = claims_on_paper(container, again).items()
     assert first[item] == claim
     assert_all_is_well(container)
+    execute(container, sa.update(giftcards).values(claim_sealed=None))
+    with pytest.raises(Unavailable, match="claims of its gift cards are forgotten"):
+        redraw_batch_files(container.production, read_batch(container, batch))
+    with pytest.raises(Conflict, match="None of these pieces"):
+        reprint(container, batch, 1)
 
 
 @pytest.mark.parametrize("table", ["orders", "giftcards"])
@@ -187,50 +159,37 @@ def test_cards_are_sealed_once_it_is_their_turn(
 
     monkeypatch.setattr(issuance, "encrypt_cards", looks)
     order = send_giftcards(owner)
-    end_reviews(container.production, container, clock)
-    compose_all(container.production, container)
+    printed_batch(container, clock)
     assert sealed == item_ids_of(container, order)
 
 
 def test_words_that_do_not_fit_give_the_card_back(
     container: Container, clock: Clock, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    good = send_giftcards(owner, recipients=people(1), message="Fine")
-    bad = send_giftcards(owner, recipients=people(1), message="Unlucky")
-    draw = container.production.renderer.compose
-
-    def draws(designs: Any, copies: Any, **how: Any) -> Any:
-        if any(design.message == "Unlucky" for design in designs.values()):
-            raise ValueError("no such thing can be drawn")
-        return draw(designs, copies, **how)
-
-    monkeypatch.setattr(type(container.production.renderer), "compose", lambda _self, *what, **how: draws(*what, **how))
-    end_reviews(container.production, container, clock)
-    compose_all(container.production, container)
-    assert [card_row(container, item_ids_of(container, order)[0]).status for order in (good, bad)] == ["issued", "void"]
-    CardReturns(container.db, container.production.giftcard_issuers).return_cards(now=container.clock())
-    assert_all_is_well(container)
-    assert_printed_as_issued(container)
+    sent = [send_giftcards(owner, recipients=people(1), message=message) for message in ("Fine", "Unlucky")]
+    stumble_over(container, monkeypatch, ValueError("no such thing can be drawn"), "Unlucky")
+    printed_batch(container, clock)
+    assert [card_row(container, item_ids_of(container, order)[0]).status for order in sent] == ["issued", "void"]
+    give_back(container, container.production)
+    assert_all_is_printed(container)
 
 
 def test_composing_a_batch_twice_at_once_issues_each_card_once(
     container: Container, clock: Clock, owner: Account
 ) -> None:
     send_giftcards(owner, recipients=people(4))
-    load_stock(container, 8)
     both = threading.Barrier(2, timeout=20)
 
     def together(_requests: Sequence[CardRequest], answers: Answers) -> Answers:
         both.wait()
         return answers
 
-    production = production_with(container, Issuer(stock_of(container), together))
+    production = stocked(container, 8, together)
     [batch] = end_reviews(production, container, clock)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda _: batch_tasks.compose_batch(production, batch, now=container.clock()), range(2)))
     assert free_in_stock(container) == 4
-    assert_all_is_well(container)
-    assert_printed_as_issued(container)
+    assert_all_is_printed(container)
 
 
 class RandomFailures:
@@ -284,8 +243,6 @@ def test_whatever_happens_meanwhile_each_piece_has_one_card_or_none(
     for _ in range(3):
         compose_all(production, container)
         returns.return_cards(now=container.clock())
-    with container.db.system_transaction() as tx:
-        assert tx.execute(sa.select(giftcards).where(giftcards.c.status == "asked")).all() == []
+    assert execute(container, sa.select(giftcards).where(giftcards.c.status == "asked")) == []
     assert {status for status, *_ in batches_of(container)} <= {"composed", "mailed"}
-    assert_all_is_well(container)
-    assert_printed_as_issued(container)
+    assert_all_is_printed(container)

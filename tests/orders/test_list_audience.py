@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
 from uuid import uuid4
@@ -19,340 +19,265 @@ from quillpost.orders.audience import queries as audience_queries
 from quillpost.orders.audience.queries import AudienceCount, AudienceCriteria
 from quillpost.orders.designs import longest_on_lists
 from quillpost.orders.models import Handwriting, ResolvedRequest, can_repeat
-from quillpost.orders.products import GIFTCARD, POSTCARD, Product
+from quillpost.orders.products import GIFTCARD, POSTCARD
 from quillpost.recipients.models import Person
 from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED, validate_recipients
 from quillpost.rendering.text.variables import VARIABLE_NAMES
 from support.factories import people, person
-from support.list_rows import (
-    add_people,
-    audience_criteria,
-    insert_item,
-    make_list,
-    make_order,
-    make_sub_account,
-    recipient_columns,
-)
+from support.list_rows import audience_criteria, insert_item, make_list, make_order, make_sub_account, recipient_columns
 from support.orders import open_account
-from support.waiting import wait_until
+from support.rows import execute
+from support.waiting import is_lock_awaited, wait_until
 
 NO_ADDRESS = {"name": "Nobody", "email": "nobody@example.com"}
 ABROAD = person(address="9 Rue Haute", city="Paris", province=None, postal_code="75001", country="FR")
 ELSEWHERE = person(address="7 Elm St")
 
 
-@pytest.fixture
-def owner(container: Container) -> Caller:
-    return open_account(container)
+@dataclass(frozen=True)
+class Sender:
+    """Someone with lists, whose next order is asked about."""
+
+    container: Container
+    caller: Caller
+
+    def list(self, *whom: dict[str, Any], **how: Any) -> int:
+        return make_list(self.container, self.caller, whom, **how)
+
+    def suppress(self, *whom: dict[str, Any], **how: Any) -> int:
+        return self.list(*whom, suppresses=True, **how)
+
+    def criteria(self, *lists: int, **changes: Any) -> AudienceCriteria:
+        return audience_criteria(self.container, self.caller, *lists, **changes)
+
+    def count(self, *lists: int, **changes: Any) -> AudienceCount:
+        with self.container.db.transaction(build_tenant(self.caller)) as tx:
+            return audience_queries.count_audience(tx, self.criteria(*lists, **changes))
+
+    def counted(self, *lists: int, **changes: Any) -> tuple[int, int, int]:
+        """How many are mailed, doubles and suppressed."""
+        found = self.count(*lists, **changes)
+        return found.mailed_items, found.duplicates, found.suppressed
+
+    def first_mailed(self, *lists: int) -> Person | None:
+        with self.container.db.transaction(build_tenant(self.caller)) as tx:
+            return audience_queries.find_first_mailed(tx, self.criteria(*lists))
+
+    def refusals(self, *whom: dict[str, Any], **changes: Any) -> Sequence[str | None]:
+        criteria, checked = self.criteria(**changes), validate_recipients(whom)
+        with self.container.db.transaction(build_tenant(self.caller)) as tx:
+            found = audience_queries.refuse_inline_people(tx, checked, criteria, lock=True)
+        return [someone.refusal for someone in found]
+
+    def longest(self, lists: Sequence[int], *variables: str) -> Sequence[Person]:
+        with self.container.db.transaction(build_tenant(self.caller)) as tx:
+            return longest_on_lists(tx, lists, variables)
+
+    def mail(self, whom: dict[str, Any], *, hours: float = 0, **columns_of_item: Any) -> int:
+        """Another order, due so many hours after ours, with one piece on its way."""
+        due_at = self.criteria().mails_at + timedelta(hours=hours)
+        order_id = make_order(self.container, self.caller, inline=[whom], audience_pending=False, due_at=due_at)
+        if columns_of_item:
+            execute(self.container, sa.update(items).where(items.c.order_id == order_id).values(**columns_of_item))
+        return order_id
+
+    def limited_to(self, sub_account_id: int) -> "Sender":
+        return Sender(self.container, replace(self.caller, sub_account_id=sub_account_id))
 
 
 @pytest.fixture
-def branch(container: Container, owner: Caller) -> int:
-    return make_sub_account(container, owner)
+def sender(container: Container, caller: Caller) -> Sender:
+    return Sender(container, caller)
 
 
-def count_audience(container: Container, caller: Caller, criteria: AudienceCriteria) -> AudienceCount:
-    with container.db.transaction(build_tenant(caller)) as tx:
-        return audience_queries.count_audience(tx, criteria)
+@pytest.fixture
+def stranger(container: Container) -> Sender:
+    return Sender(container, open_account(container, "stranger@example.com"))
 
 
-def refusals(container: Container, caller: Caller, whom: Sequence[dict[str, Any]], **changes: Any) -> list[str | None]:
-    with container.db.transaction(build_tenant(caller)) as tx:
-        checked = audience_queries.refuse_inline_people(
-            tx, validate_recipients(whom), audience_criteria(container, caller, **changes), lock=True
-        )
-    return [someone.refusal for someone in checked]
+@pytest.fixture
+def branch(container: Container, caller: Caller) -> int:
+    return make_sub_account(container, caller)
 
 
-def mail(
-    container: Container, caller: Caller, whom: dict[str, Any], *, hours: float = 0, **columns_of_item: Any
-) -> int:
-    """Another order, due so many hours after ours, with one piece on its way."""
-    due_at = audience_criteria(container, caller).mails_at + timedelta(hours=hours)
-    order_id = make_order(container, caller, inline=[whom], audience_pending=False, due_at=due_at)
-    if columns_of_item:
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.update(items).where(items.c.order_id == order_id).values(**columns_of_item))
-    return order_id
+NOBODY = AudienceCount(mailed_items=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
 
 
-def test_everyone_with_an_address_and_a_price_is_mailed(container: Container, owner: Caller) -> None:
-    criteria = audience_criteria(container, owner, make_list(container, owner, people(3)))
-    assert count_audience(container, owner, criteria) == AudienceCount(
-        mailed_items=3, cents=3 * 109, undeliverable=0, duplicates=0, suppressed=0
-    )
-
-
-def test_people_without_address_or_price_are_undeliverable(container: Container, owner: Caller) -> None:
+def test_everyone_with_an_address_and_a_price_is_mailed(sender: Sender) -> None:
+    assert sender.count(sender.list(*people(3))) == replace(NOBODY, mailed_items=3, cents=3 * 109)
     half = person(address="9 Elm St", postal_code=None)
-    criteria = audience_criteria(container, owner, make_list(container, owner, [person(), NO_ADDRESS, ABROAD, half]))
-    assert count_audience(container, owner, criteria) == AudienceCount(
-        mailed_items=1, cents=109, undeliverable=3, duplicates=0, suppressed=0
-    )
-
-
-def test_abroad_costs_what_its_country_costs_or_all_others_do(container: Container, owner: Caller) -> None:
+    found = sender.count(sender.list(person(), NO_ADDRESS, ABROAD, half))
+    assert found == replace(NOBODY, mailed_items=1, cents=109, undeliverable=3)
     canada = person(country="CA", province="ON", postal_code="K1A 0B1")
-    list_id = make_list(container, owner, [person(), ABROAD, canada])
-    criteria = audience_criteria(container, owner, list_id, tariff=Tariff({"US": 100, "CA": 130, "*": 170}))
-    assert count_audience(container, owner, criteria).cents == 400
+    tariff = Tariff({"US": 100, "CA": 130, "*": 170})
+    assert sender.count(sender.list(person(), ABROAD, canada), tariff=tariff).cents == 400
 
 
-def test_an_address_on_two_lists_is_mailed_once(container: Container, owner: Caller) -> None:
-    first = make_list(container, owner, people(2))
-    second = make_list(container, owner, [person(address="2 main st."), ELSEWHERE])
-    found = count_audience(container, owner, audience_criteria(container, owner, second, first))
-    assert (found.mailed_items, found.duplicates) == (3, 1)
-
-
-def test_an_inline_recipient_comes_before_the_lists(container: Container, owner: Caller) -> None:
+def test_an_address_on_two_lists_or_given_inline_too_is_mailed_once(sender: Sender) -> None:
+    first, second = sender.list(*people(2)), sender.list(person(address="2 main st."), ELSEWHERE)
+    assert sender.counted(second, first) == (3, 1, 0)
     key = recipient_columns(person())["address_key"]
-    criteria = audience_criteria(
-        container, owner, make_list(container, owner, [person(), ELSEWHERE]), inline_keys=[key]
-    )
-    found = count_audience(container, owner, criteria)
-    assert (found.mailed_items, found.duplicates) == (1, 1)
+    assert sender.counted(sender.list(person(), ELSEWHERE), inline_keys=[key]) == (1, 1, 0)
 
 
-def test_a_suppressed_address_or_e_mail_is_not_mailed(container: Container, owner: Caller) -> None:
-    make_list(container, owner, [person(address="12 MAIN ST"), {"email": "Jane@Example.com"}], suppresses=True)
+# Suppressions
+
+
+def test_a_suppressed_address_or_e_mail_is_not_mailed(sender: Sender) -> None:
+    sender.suppress(person(address="12 MAIN ST"), {"email": "Jane@Example.com"})
     whom = [person(), person(address="3 Oak St", email="jane@example.COM"), ELSEWHERE]
-    found = count_audience(container, owner, audience_criteria(container, owner, make_list(container, owner, whom)))
-    assert (found.mailed_items, found.suppressed) == (1, 2)
-    assert refusals(container, owner, whom) == [SUPPRESSED, SUPPRESSED, None]
+    assert sender.counted(sender.list(*whom)) == (1, 0, 2)
+    assert sender.refusals(*whom) == [SUPPRESSED, SUPPRESSED, None]
 
 
-def test_an_entry_with_an_address_suppresses_that_address_alone(container: Container, owner: Caller) -> None:
-    make_list(container, owner, [person(email="jane@example.com")], suppresses=True)
+def test_an_entry_with_an_address_suppresses_that_address_alone_and_a_strangers_nothing(
+    sender: Sender, stranger: Sender
+) -> None:
+    sender.suppress(person(email="jane@example.com"))
     moved = person(address="3 Oak St", email="jane@example.com")
-    assert (
-        count_audience(
-            container, owner, audience_criteria(container, owner, make_list(container, owner, [moved]))
-        ).mailed_items
-        == 1
-    )
-    assert refusals(container, owner, [moved]) == [None]
+    stranger.suppress(moved)
+    assert sender.counted(sender.list(moved)) == (1, 0, 0)
+    assert sender.refusals(moved) == [None]
 
 
-def test_a_strangers_suppressions_hold_for_the_stranger_alone(container: Container, owner: Caller) -> None:
-    make_list(container, open_account(container, "stranger@example.com"), [person()], suppresses=True)
-    assert (
-        count_audience(
-            container, owner, audience_criteria(container, owner, make_list(container, owner, [person()]))
-        ).mailed_items
-        == 1
-    )
-    assert refusals(container, owner, [person()]) == [None]
-
-
-def test_a_strangers_list_reaches_nobody(container: Container, owner: Caller) -> None:
-    theirs = make_list(container, open_account(container, "stranger@example.com"), people(3))
-    nobody = AudienceCount(mailed_items=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
-    criteria = audience_criteria(container, owner, theirs)
-    assert count_audience(container, owner, criteria) == nobody
+def test_a_strangers_list_reaches_nobody(container: Container, sender: Sender, stranger: Sender) -> None:
+    theirs = stranger.list(*people(3))
+    assert sender.count(theirs) == NOBODY
     with container.db.system_transaction() as tx:  # nor where the database itself would show it
-        assert audience_queries.find_first_mailed(tx, criteria) is None
+        assert audience_queries.find_first_mailed(tx, sender.criteria(theirs)) is None
 
 
-def test_the_accounts_own_suppressions_hold_for_a_limited_caller(
-    container: Container, owner: Caller, branch: int
-) -> None:
-    make_list(container, owner, [person()], suppresses=True)
-    limited = replace(owner, sub_account_id=branch)
-    its = make_list(container, owner, [person(), ELSEWHERE], sub_account_id=branch)
-    found = count_audience(container, limited, audience_criteria(container, limited, its))
-    assert (found.mailed_items, found.suppressed) == (1, 1)
-    assert refusals(container, limited, [person()]) == [SUPPRESSED]
+def test_the_accounts_own_suppressions_hold_for_a_limited_caller(sender: Sender, branch: int) -> None:
+    sender.suppress(person())
+    limited = sender.limited_to(branch)
+    assert limited.counted(sender.list(person(), ELSEWHERE, sub_account_id=branch)) == (1, 0, 1)
+    assert limited.refusals(person()) == [SUPPRESSED]
 
 
-def test_another_branchs_suppressions_do_not_hold(container: Container, owner: Caller, branch: int) -> None:
-    make_list(container, owner, [person()], sub_account_id=branch, suppresses=True)
-    limited = replace(owner, sub_account_id=branch)
-    assert refusals(container, limited, [person()]) == [SUPPRESSED]
-    other = make_sub_account(container, owner)
-    assert refusals(container, owner, [person()], sub_account_id=other) == [None]
-
-
-def test_a_limited_caller_learns_nothing_of_another_branchs_suppressions(
-    container: Container, owner: Caller, branch: int
-) -> None:
-    other = make_sub_account(container, owner)
-    make_list(container, owner, [person()], sub_account_id=other, suppresses=True)
-    its = make_list(container, owner, [person()], sub_account_id=other)
+def test_another_branchs_suppressions_do_not_hold(container: Container, sender: Sender, branch: int) -> None:
+    """And a limited caller learns nothing of them."""
+    other = make_sub_account(container, sender.caller)
+    sender.suppress(person(), sub_account_id=other)
+    assert sender.limited_to(other).refusals(person()) == [SUPPRESSED]
+    assert sender.refusals(person(), sub_account_id=branch) == [None]
     places = sa.text("select suppressed_places(:sub, 'test', array[:key], array[null::text], array[null::text])")
     listed_there = sa.text("select suppressed_recipients(:sub, 'test', array[:its])")
     [whom] = validate_recipients([person()])
-    params = {"sub": other, "key": whom.address_key, "its": its}
-    for caller, found in ((owner, 1), (replace(owner, sub_account_id=branch), 0)):
-        with container.db.transaction(build_tenant(caller)) as tx:
-            counts = [len(tx.execute(query, params).all()) for query in (places, listed_there)]
-        assert counts == [found, found]
+    params = {"sub": other, "key": whom.address_key, "its": sender.list(person(), sub_account_id=other)}
+    for reader, found in ((sender, 1), (sender.limited_to(branch), 0)):
+        with container.db.transaction(build_tenant(reader.caller)) as tx:
+            assert [len(tx.execute(query, params).all()) for query in (places, listed_there)] == [found, found]
+
+
+def test_a_suppressed_email_leaves_the_address_to_the_next_person(sender: Sender) -> None:
+    sender.suppress({"email": "Barred@example.com"})
+    suppressed = person(name="Barred", email="barred@example.com")
+    ada, bob = person(name="Ada", email="ada@example.com"), person(name="Bob")
+    lists = [sender.list(someone) for someone in (suppressed, ada, bob)]
+    assert sender.count(*lists) == AudienceCount(mailed_items=1, cents=109, undeliverable=0, duplicates=1, suppressed=1)
+    assert sender.first_mailed(*lists) == validate_recipients([ada])[0]
+    assert sender.count(*lists[:2]).mailed_items == 1
+    results = sender.refusals(suppressed, suppressed, ada, bob, ada)
+    assert results == [SUPPRESSED, SUPPRESSED, None, SAME_ADDRESS, SAME_ADDRESS]
+    assert sender.refusals(bob, suppressed, ada) == [None, SUPPRESSED, SAME_ADDRESS]
+
+
+# Repeats
 
 
 @pytest.mark.parametrize("hours", [-35.9, 0, 35.9])
-def test_the_same_piece_within_36_hours_is_refused(container: Container, owner: Caller, hours: float) -> None:
-    mail(container, owner, person(), hours=hours)
-    found = count_audience(
-        container, owner, audience_criteria(container, owner, make_list(container, owner, [person(), ELSEWHERE]))
-    )
-    assert (found.mailed_items, found.duplicates) == (1, 1)
-    assert refusals(container, owner, [person(), ELSEWHERE]) == [RECENTLY_MAILED, None]
-
-
-@pytest.mark.parametrize(
-    "differs",
-    [{"creative_key": uuid4()}, {"mode": "live"}, {"status": "Failed"}, {"hours": -36}, {"hours": 36}],
-    ids=["another creative", "another mode", "it failed", "36 hours before", "36 hours later"],
-)
-def test_another_piece_is_no_repeat(container: Container, owner: Caller, differs: dict[str, Any]) -> None:
-    mail(container, owner, person(), **differs)
-    assert refusals(container, owner, [person()]) == [None]
-    assert (
-        count_audience(
-            container, owner, audience_criteria(container, owner, make_list(container, owner, [person()]))
-        ).mailed_items
-        == 1
-    )
-
-
-def test_another_branchs_piece_is_no_repeat(container: Container, owner: Caller, branch: int) -> None:
-    mail(container, owner, person())
-    assert refusals(container, owner, [person()], sub_account_id=branch) == [None]
-    assert refusals(container, owner, [person()]) == [RECENTLY_MAILED]
-
-
-def test_an_orders_own_pieces_are_no_repeats(container: Container, owner: Caller) -> None:
-    order_id = mail(container, owner, person())
-    assert refusals(container, owner, [person()], order_id=order_id) == [None]
-
-
-def test_repeats_are_taken_where_duplicates_are_allowed(container: Container, owner: Caller) -> None:
-    mail(container, owner, person())
-    first, second = (make_list(container, owner, [person()]) for _ in range(2))
-    found = count_audience(container, owner, audience_criteria(container, owner, first, second, allows_repeats=True))
-    assert (found.mailed_items, found.duplicates) == (1, 1)  # the same order never reaches an address twice
-    assert refusals(container, owner, [person()], allows_repeats=True) == [None]
-
-
-@pytest.mark.parametrize(("product", "may_repeat"), [(POSTCARD, False), (GIFTCARD, True)])
-def test_a_gift_card_may_follow_another(product: Product, may_repeat: bool) -> None:
-    request = ResolvedRequest(product=product, message="", **Handwriting().column_values())
-    assert can_repeat(request) == may_repeat
-
-
-def test_of_several_reasons_the_first_is_given(container: Container, owner: Caller) -> None:
-    everything = person(email="jane@example.com")
-    make_list(container, owner, [everything, {"email": "nobody@example.com"}], suppresses=True)
-    mail(container, owner, everything)
-    first, second = (make_list(container, owner, [everything, NO_ADDRESS]), make_list(container, owner, [everything]))
-    found = count_audience(container, owner, audience_criteria(container, owner, first, second))
-    assert found == AudienceCount(mailed_items=0, cents=0, undeliverable=1, duplicates=0, suppressed=2)
-    assert refusals(container, owner, [everything, everything]) == [SUPPRESSED, SUPPRESSED]
-
-
-def test_of_doubles_that_are_repeats_the_first_says_so(container: Container, owner: Caller) -> None:
-    mail(container, owner, person())
+def test_the_same_piece_within_36_hours_is_refused(sender: Sender, hours: float) -> None:
+    order_id = sender.mail(person(), hours=hours)
+    lists = [sender.list(person(), ELSEWHERE), sender.list(person())]
+    assert sender.counted(lists[0]) == (1, 1, 0)
+    assert sender.refusals(person(), ELSEWHERE) == [RECENTLY_MAILED, None]
+    assert sender.refusals(person(), order_id=order_id) == [None], "an order's own pieces are no repeats"
+    # Where duplicates are allowed, the same order still never reaches an address twice.
+    assert sender.counted(*lists, allows_repeats=True) == (2, 1, 0)
+    assert sender.refusals(person(), allows_repeats=True) == [None]
     twice = [person(email="a@example.com"), person(email="b@example.com")]
-    assert refusals(container, owner, twice) == [RECENTLY_MAILED, SAME_ADDRESS]
+    assert sender.refusals(*twice) == [RECENTLY_MAILED, SAME_ADDRESS], "of doubles the first says so"
 
 
-def test_a_suppressed_email_leaves_the_address_to_the_next_person(container: Container, owner: Caller) -> None:
-    make_list(container, owner, [{"email": "Barred@example.com"}], suppresses=True)
-    suppressed = person(name="Barred", email="barred@example.com")
-    ada, bob = person(name="Ada", email="ada@example.com"), person(name="Bob")
-    lists = [make_list(container, owner, [someone]) for someone in (suppressed, ada, bob)]
-    criteria = audience_criteria(container, owner, *lists)
-    assert count_audience(container, owner, criteria) == AudienceCount(
-        mailed_items=1, cents=109, undeliverable=0, duplicates=1, suppressed=1
-    )
-    with container.db.transaction(build_tenant(owner)) as tx:
-        shown = audience_queries.find_first_mailed(tx, criteria)
-    assert shown == validate_recipients([ada])[0]
-    assert count_audience(container, owner, audience_criteria(container, owner, *lists[:2])).mailed_items == 1
-    results = refusals(container, owner, [suppressed, suppressed, ada, bob, ada])
-    assert results == [SUPPRESSED, SUPPRESSED, None, SAME_ADDRESS, SAME_ADDRESS]
-    assert refusals(container, owner, [bob, suppressed, ada]) == [None, SUPPRESSED, SAME_ADDRESS]
+def test_another_piece_is_no_repeat(sender: Sender, branch: int) -> None:
+    others: list[dict[str, Any]] = [
+        {"creative_key": uuid4()}, {"mode": "live"}, {"status": "Failed"}, {"hours": -36}, {"hours": 36},
+    ]  # fmt: skip
+    for other in others:
+        sender.mail(person(), **other)
+    assert sender.refusals(person()) == [None]
+    assert sender.counted(sender.list(person())) == (1, 0, 0)
+    sender.mail(person())
+    assert sender.refusals(person(), sub_account_id=branch) == [None], "nor is another branch's"
+    assert sender.refusals(person()) == [RECENTLY_MAILED]
 
 
-def test_two_sends_at_one_moment_do_not_both_reach_an_address(container: Container, owner: Caller) -> None:
-    order_id = make_order(container, owner, audience_pending=False)
-    waiting = sa.text("select count(*) from pg_locks where locktype = 'advisory' and not granted")
+def test_a_gift_card_may_follow_another() -> None:
+    may = {POSTCARD: False, GIFTCARD: True}
+    columns = Handwriting().column_values()
+    found = {product: can_repeat(ResolvedRequest(product=product, message="", **columns)) for product in may}
+    assert found == may
 
-    def someone_waits() -> bool:
-        with container.db.system_transaction() as tx:
-            return bool(tx.execute(waiting).scalar_one())
 
+def test_of_several_reasons_the_first_is_given(sender: Sender) -> None:
+    everything = person(email="jane@example.com")
+    sender.suppress(everything, {"email": "nobody@example.com"})
+    sender.mail(everything)
+    found = sender.count(sender.list(everything, NO_ADDRESS), sender.list(everything))
+    assert found == replace(NOBODY, undeliverable=1, suppressed=2)
+    assert sender.refusals(everything, everything) == [SUPPRESSED, SUPPRESSED]
+
+
+def test_two_sends_at_one_moment_do_not_both_reach_an_address(container: Container, sender: Sender) -> None:
+    order_id = make_order(container, sender.caller, audience_pending=False)
     with ThreadPoolExecutor(1) as meanwhile:
-        with container.db.transaction(build_tenant(owner)) as tx:
-            [mine] = audience_queries.refuse_inline_people(
-                tx, validate_recipients([person()]), audience_criteria(container, owner), lock=True
-            )
-            theirs = meanwhile.submit(refusals, container, owner, [person()])
-            wait_until(someone_waits)
+        with container.db.transaction(build_tenant(sender.caller)) as tx:
+            checked = validate_recipients([person()])
+            [mine] = audience_queries.refuse_inline_people(tx, checked, sender.criteria(), lock=True)
+            theirs = meanwhile.submit(sender.refusals, person())
+            wait_until(lambda: is_lock_awaited(container))
             insert_item(tx, order_id, person(), now=container.clock())
         assert mine.refusal is None
         assert theirs.result() == [RECENTLY_MAILED]
 
 
-def test_the_first_mailed_person_is_shown(container: Container, owner: Caller) -> None:
-    make_list(container, owner, [person()], suppresses=True)
+# Who is shown
+
+
+def test_the_first_mailed_person_is_shown(sender: Sender) -> None:
+    sender.suppress(person())
     chosen = person(name="Ada Byron", address="3 Oak St", email="ada@example.com", dob="1990-02-03", custom4="blue")
-    criteria = audience_criteria(
-        container, owner, make_list(container, owner, [NO_ADDRESS, ABROAD, person(), chosen, ELSEWHERE])
-    )
-    with container.db.transaction(build_tenant(owner)) as tx:
-        assert audience_queries.find_first_mailed(tx, criteria) == validate_recipients([chosen])[0]
+    whom = sender.list(NO_ADDRESS, ABROAD, person(), chosen, ELSEWHERE)
+    assert sender.first_mailed(whom) == validate_recipients([chosen])[0]
+    assert sender.first_mailed(sender.list(NO_ADDRESS)) is None
 
 
-def test_of_lists_that_reach_nobody_nobody_is_shown(container: Container, owner: Caller) -> None:
-    criteria = audience_criteria(container, owner, make_list(container, owner, [NO_ADDRESS]))
-    with container.db.transaction(build_tenant(owner)) as tx:
-        assert audience_queries.find_first_mailed(tx, criteria) is None
-
-
-def longest(container: Container, caller: Caller, lists: list[int], *variables: str) -> list[Person]:
-    with container.db.transaction(build_tenant(caller)) as tx:
-        return longest_on_lists(tx, lists, variables)
-
-
-def test_people_that_cannot_be_mailed_need_no_room(container: Container, owner: Caller) -> None:
+def test_the_longest_values_of_all_who_are_mailed_come_together(sender: Sender) -> None:
     half = {"address": "9 Elm St", "custom1": "endless " * 30}
-    none = {"email": "jane@example.com", "custom1": "by e-mail alone"}
-    whose = make_list(container, owner, [person(custom1="short"), half, none])
-    [someone] = longest(container, owner, [whose], "CUSTOM1")
-    assert someone.custom[0] == "short"
-
-
-def test_the_longest_values_of_all_lists_come_together(container: Container, owner: Caller) -> None:
-    first = make_list(container, owner, [person(city="Austin", custom1="z", dob="1990-02-03"), ELSEWHERE])
-    second = make_list(container, owner, [person(city="Springfield", custom1="long enough")])
-    add_people(container, second, [{"email": "no@example.com", "custom1": "of one who is never mailed"}])
-    found = longest(container, owner, [first, second], "CITY", "CUSTOM1", "DOB", "PHONE", "YOUR_NAME")
+    unmailed = {"email": "no@example.com", "custom1": "of one who is never mailed"}
+    first = sender.list(person(city="Austin", custom1="z", dob="1990-02-03"), ELSEWHERE)
+    second = sender.list(person(city="Springfield", custom1="long enough"), half, unmailed)
+    found = sender.longest([first, second], "CITY", "CUSTOM1", "DOB", "PHONE", "YOUR_NAME")
     custom = ("long enough",) + (None,) * 9
     assert found == [Person(city="Springfield", custom=custom, dob=date(1990, 2, 3))]
 
 
-def test_names_are_long_in_their_own_ways(container: Container, owner: Caller) -> None:
+def test_names_are_long_in_their_own_ways(sender: Sender) -> None:
     names = ["Bartholomew Li", "Al Featherstonehaugh", "Mary Ann de la Cruz Lee", "Bo Ek"]
-    whom = [person(name=name, address=f"{n} Elm St") for n, name in enumerate(names)]
-    whose = [make_list(container, owner, whom)]
+    whose = [sender.list(*(person(name=name, address=f"{n} Elm St") for n, name in enumerate(names)))]
+    expected: dict[tuple[str, ...], list[str]] = {
+        ("FIRST_NAME",): names[:1],
+        ("LAST_NAME",): names[1:2],
+        ("NAME", "FULL_NAME"): names[2:3],
+        ("FIRST_NAME", "LAST_NAME", "NAME"): names[:3],
+    }
+    for variables, longest in expected.items():
+        assert [someone.name for someone in sender.longest(whose, *variables)] == longest
 
-    def found(*variables: str) -> list[str | None]:
-        return [someone.name for someone in longest(container, owner, whose, *variables)]
 
-    assert found("FIRST_NAME") == [names[0]]
-    assert found("LAST_NAME") == [names[1]]
-    assert found("NAME", "FULL_NAME") == [names[2]]
-    assert found("FIRST_NAME", "LAST_NAME", "NAME") == names[:3]
-
-
-def test_every_variable_can_be_requested(container: Container, owner: Caller) -> None:
-    whose = [make_list(container, owner, [person(company="Acme", address2="Apt 4")])]
-    [someone] = longest(container, owner, whose, *VARIABLE_NAMES)
+def test_every_variable_can_be_requested(sender: Sender) -> None:
+    [someone] = sender.longest([sender.list(person(company="Acme", address2="Apt 4"))], *VARIABLE_NAMES)
     assert (someone.name, someone.company, someone.address2) == ("Jane Doe", "Acme", "Apt 4")
     assert (someone.province, someone.postal_code) == ("TX", "78701")
-
-
-def test_without_variables_or_people_there_is_still_someone_to_write_to(container: Container, owner: Caller) -> None:
-    whose = [make_list(container, owner)]
-    assert longest(container, owner, whose) == longest(container, owner, whose, "FIRST_NAME", "CUSTOM1") == [Person()]
+    nobody = [sender.list()]  # there is still someone to write to
+    assert sender.longest(nobody) == sender.longest(nobody, "FIRST_NAME", "CUSTOM1") == [Person()]

@@ -4,7 +4,6 @@ from calendar import isleap
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,33 +39,22 @@ def test_every_birthday_is_mailed_for_on_exactly_one_day(born: date, year: int, 
     )
 
 
-def test_a_day_of_downtime_is_looked_back_at() -> None:
-    assert automation_rules.list_days_to_check(date(2027, 1, 2)) == [
-        date(2026, 12, 30), date(2026, 12, 31), date(2027, 1, 1), date(2027, 1, 2),
-    ]  # fmt: skip
-
-
-def test_a_day_is_one_of_the_place_where_the_service_is() -> None:
-    zone = ZoneInfo("America/New_York")
-    new_year = datetime(2027, 1, 1, 2, tzinfo=UTC)
+def test_a_day_is_one_of_the_place_where_the_service_is_and_downtime_is_looked_back_at() -> None:
+    days = [date(2026, 12, 30), date(2026, 12, 31), date(2027, 1, 1), date(2027, 1, 2)]
+    assert automation_rules.list_days_to_check(date(2027, 1, 2)) == days
+    zone, new_year = ZoneInfo("America/New_York"), datetime(2027, 1, 1, 2, tzinfo=UTC)
     assert automation_rules.local_date(new_year, zone) == date(2026, 12, 31)
     assert automation_rules.start_of_day(date(2026, 12, 31), zone) == datetime(2026, 12, 31, 5, tzinfo=UTC)
 
 
-@given(st.integers(1, 50))
-def test_it_waits_longer_each_time_up_to_the_longest(tries: int) -> None:
-    now = datetime(2026, 5, 4, tzinfo=UTC)
-    assert (
-        automation_rules.next_attempt_at(tries, now=now) - now
-        == automation_rules.RETRY_DELAYS[min(tries, len(automation_rules.RETRY_DELAYS)) - 1]
-    )
-    assert automation_rules.next_attempt_at(tries + 1, now=now) >= automation_rules.next_attempt_at(tries, now=now)
-
-
-def test_it_gives_up_after_seven_days_of_refusals() -> None:
-    since = datetime(2026, 5, 4, tzinfo=UTC)
-    assert not automation_rules.should_give_up(since, now=since + timedelta(days=7, seconds=-1))
-    assert automation_rules.should_give_up(since, now=since + timedelta(days=7))
+def test_it_waits_longer_each_time_up_to_the_longest_and_gives_up_after_seven_days() -> None:
+    now, delays = datetime(2026, 5, 4, tzinfo=UTC), automation_rules.RETRY_DELAYS
+    waits = [automation_rules.next_attempt_at(tries, now=now) - now for tries in range(1, 51)]
+    assert waits == sorted(waits)
+    assert waits == [*delays, *[delays[-1]] * (50 - len(delays))]
+    week = timedelta(days=7)
+    assert not automation_rules.should_give_up(now, now=now + week - timedelta(seconds=1))
+    assert automation_rules.should_give_up(now, now=now + week)
 
 
 S = ItemStatus
@@ -76,10 +64,16 @@ MAILED = (S.PRINTED, S.IN_TRANSIT, S.IN_LOCAL_AREA, S.PROCESSED_FOR_DELIVERY)
 
 def test_every_status_says_what_may_follow_it() -> None:
     assert set(NEXT_STATUSES) == set(ItemStatus)
-
-
-def test_the_ends_are_delivered_returned_and_failed() -> None:
     assert set(FINAL_STATUSES) == {S.DELIVERED, S.RETURNED_TO_SENDER, S.FAILED}
+    assert all(status not in following for status, following in NEXT_STATUSES.items()), "a repeated scan never follows"
+    assert NEXT_STATUSES[S.PROCESSING] == {S.PRINTED, S.FAILED}, "nothing is mailed that was not printed"
+    assert all(S.PROCESSING not in following for following in NEXT_STATUSES.values())
+    for status in MAILED:
+        ahead = set(WAY[WAY.index(status) + 1 :])
+        assert NEXT_STATUSES[status] == ahead | {S.RE_ROUTED, S.RETURNED_TO_SENDER, S.FAILED}
+    again = {S.IN_TRANSIT, S.IN_LOCAL_AREA, S.PROCESSED_FOR_DELIVERY, S.DELIVERED}
+    assert NEXT_STATUSES[S.RE_ROUTED] == again | {S.RETURNED_TO_SENDER, S.FAILED}, "it travels again"
+    assert tuple(f"n_{status.count_name}" for status in ItemStatus) == STATUS_COUNT_COLUMNS
 
 
 @given(scans=st.lists(st.sampled_from(ItemStatus)))
@@ -96,45 +90,12 @@ def test_on_the_usual_way_a_piece_never_goes_backwards(scans: list[ItemStatus]) 
             furthest = WAY.index(standing)
 
 
-@pytest.mark.parametrize("status", ItemStatus)
-def test_a_repeated_scan_never_follows(status: ItemStatus) -> None:
-    assert status not in NEXT_STATUSES[status]
+def test_only_an_order_that_waits_can_be_cancelled() -> None:
+    held_back = {status for status in OrderStatus if status.is_held_back}
+    assert held_back == {OrderStatus.REVIEWING, OrderStatus.PAUSED} == set(CHANGEABLE_ORDER_STATUSES)
 
 
-def test_nothing_is_mailed_that_was_not_printed() -> None:
-    assert NEXT_STATUSES[S.PROCESSING] == {S.PRINTED, S.FAILED}
-    assert all(S.PROCESSING not in following for following in NEXT_STATUSES.values())
-
-
-@pytest.mark.parametrize("status", MAILED)
-def test_from_the_mail_a_piece_may_skip_ahead_be_sent_on_returned_or_lost(status: ItemStatus) -> None:
-    ahead = set(WAY[WAY.index(status) + 1 :])
-    assert NEXT_STATUSES[status] == ahead | {S.RE_ROUTED, S.RETURNED_TO_SENDER, S.FAILED}
-
-
-def test_a_piece_that_was_sent_on_travels_again() -> None:
-    again = {S.IN_TRANSIT, S.IN_LOCAL_AREA, S.PROCESSED_FOR_DELIVERY, S.DELIVERED}
-    assert NEXT_STATUSES[S.RE_ROUTED] == again | {S.RETURNED_TO_SENDER, S.FAILED}
-
-
-def test_an_order_counts_its_items_by_every_status() -> None:
-    assert tuple(f"n_{status.count_name}" for status in ItemStatus) == STATUS_COUNT_COLUMNS
-
-
-@pytest.mark.parametrize("status", OrderStatus)
-def test_only_an_order_that_waits_can_be_cancelled(status: OrderStatus) -> None:
-    assert status.is_held_back == (status in (OrderStatus.REVIEWING, OrderStatus.PAUSED))
-    assert status.is_held_back == (status in CHANGEABLE_ORDER_STATUSES)
-
-
-@pytest.mark.parametrize(
-    ("size", "kind", "shown"),
-    [
-        ("4x6", "postcard", "Postcard-4x6"),
-        ("6x9", "postcard", "Postcard-6x9"),
-        ("6x11", "postcard6x11", "Postcard-6x11"),
-    ],
-)
-def test_large_postcards_are_a_type_of_their_own(size: str, kind: str, shown: str) -> None:
-    assert OrderRequest(product=POSTCARD, size=size).type == kind
-    assert DISPLAY_TYPES[kind, size] == shown
+def test_large_postcards_are_a_type_of_their_own() -> None:
+    for size, kind in {"4x6": "postcard", "6x9": "postcard", "6x11": "postcard6x11"}.items():
+        assert OrderRequest(product=POSTCARD, size=size).type == kind
+        assert DISPLAY_TYPES[kind, size] == f"Postcard-{size}"

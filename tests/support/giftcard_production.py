@@ -21,6 +21,7 @@ from quillpost.integrations.giftcards.stock import StockCards
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret, GiftcardIssuer
 from quillpost.orders.giftcards.rules import claim_digest
+from quillpost.orders.giftcards.tasks import CardReturns
 from support.factories import GIFT, Account, Clock
 from support.production import batch_rows
 
@@ -63,6 +64,24 @@ def stock_of(container: Container, mode: str = "test") -> StockCards:
 
 def production_with(container: Container, issuer: GiftcardIssuer) -> ProductionContext:
     return replace(container.production, giftcard_issuers={"test": issuer, "live": issuer})
+
+
+def stocked(
+    container: Container,
+    how_many: int,
+    during: Callable[[Sequence[CardRequest], Answers], Answers] | None = None,
+    *,
+    name: str = "stock",
+) -> ProductionContext:
+    """With so many more cards in stock; `during` happens while it is asked for them."""
+    load_stock(container, how_many)
+    real = stock_of(container)
+    return production_with(container, Issuer(real, name=name) if during is None else Issuer(real, during, name))
+
+
+def give_back(container: Container, production: ProductionContext) -> None:
+    """Void cards go back to their issuers."""
+    CardReturns(container.db, production.giftcard_issuers).return_cards(now=container.clock())
 
 
 def load_stock(container: Container, how_many: int, mode: str = "test") -> None:
@@ -201,6 +220,11 @@ def assert_printed_as_issued(container: Container) -> None:
     assert printed == {item: digests[item] for item in printed}
     good, void = ({row.item_id for row in rows if row.status == status} for status in ("issued", "void"))
     assert good <= printed.keys() <= good | void
+
+
+def assert_all_is_printed(container: Container) -> None:
+    assert_all_is_well(container)
+    assert_printed_as_issued(container)
 
 
 def assert_all_is_well(container: Container) -> None:

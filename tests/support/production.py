@@ -23,7 +23,7 @@ from quillpost.orders.items.models import Item
 from quillpost.orders.models import Order
 from quillpost.rendering.files import PrintFiles
 from support.factories import Clock
-from support.orders import REVIEW, create_order
+from support.orders import REVIEW, create_order, id_of
 from support.rows import Where, execute
 
 LIVE_SETTINGS = {
@@ -112,9 +112,9 @@ def files_of(container: Container, batch_id: int) -> dict[str, bytes]:
     return {key: storage.get(key) for key in storage.keys(f"batches/{batch_id}/")}
 
 
-def print_rows(where: Where, order: Order) -> list[sa.Row[Any]]:
+def print_rows(where: Where, order: Order | int) -> list[sa.Row[Any]]:
     """What lies on paper of the order, in the order of its items."""
-    own = sa.select(prints).join(items, items.c.id == prints.c.item_id).where(items.c.order_id == order.id)
+    own = sa.select(prints).join(items, items.c.id == prints.c.item_id).where(items.c.order_id == id_of(order))
     return execute(where, own.order_by(items.c.id, prints.c.edition))
 
 
