@@ -64,9 +64,7 @@ def test_an_entry_shows_its_actor_action_time_and_network(house: AccountPages) -
     write(house, house.others, "Theirs")
     write(house, house.account, "Zapier", sub_account_id=house.branch)
     assert rows(house) == [made("Zapier")]
-    assert_shows(
-        house.owner.get(PAGE), "192.0.2.7", "for Dallas", 'data-moment="year">4 May 2026, 12:00</time>'
-    )  # fmt: skip
+    assert_shows(house.owner.get(PAGE), "192.0.2.7", "for Dallas", 'data-moment="year">4 May 2026, 12:00</time>')
     for before in ("", "x", "-1", "0", "9" * 40):  # a place that is none is the beginning
         assert rows(house, f"{PAGE}?before={before}") == [made("Zapier")], before
     assert_shows(house.owner.get(f"{PAGE}?before=1"), "There is nothing older.", f'href="{PAGE}"')

@@ -52,9 +52,7 @@ def test_one_is_made_by_the_form_and_once(house: AccountPages) -> None:
     assert (found["trigger"], found["date_field"], found["days_offset"]) == ("date", "dob", -7)
     assert (found["mailing_list_id"], found["daily_limit"], found["enabled"]) == (customers, 500, False)
     assert found["send"] == {"piece": "postcard", "size": "6x9"} | MADE
-    assert_shows(
-        house.owner.get("/automations"), "7 days before somebody on Customers has their birthday: a postcard."
-    )  # fmt: skip
+    assert_shows(house.owner.get("/automations"), "7 days before somebody on Customers has their birthday: a postcard.")
 
 
 def test_errors_are_shown_beside_their_fields_and_nothing_is_stored(

@@ -55,9 +55,7 @@ def test_what_there_is_and_what_was_spent(house: AccountPages, clock: Clock) -> 
     deposit(house, 10_000, "Invoice 7")
     assert live.send(**HOME, sub_account_id=house.branch).status_code == 200
     page = look_live(house.owner).get("/money")
-    assert figures(page) == {
-        "Credit": "$98.91", "Held": "$1.09", "Spent this month": "$0.00", "Spent in all": "$0.00",
-    }  # fmt: skip
+    assert figures(page) == {"Credit": "$98.91", "Held": "$1.09", "Spent this month": "$0.00", "Spent in all": "$0.00"}
     assert_shows(page, "Invoice 7")
     clock.advance(days=30)
     limited = look_live(house.limited).get("/money")
@@ -74,9 +72,7 @@ def test_every_move_in_words_with_what_there_was_after_it(house: AccountPages, c
     assert live.put(f"/orders/{order}/cancel").status_code == 200
     house.account.send()  # as a test: in the other mode's books
     owner, day = look_live(house.owner), clock.now().date()
-    every = [
-        f"Given back from order {order}", f"Held for order {other}", f"Held for order {order}", "Credit added=1+1",
-    ]  # fmt: skip
+    every = [f"Given back from order {order}", f"Held for order {other}", f"Held for order {order}", "Credit added=1+1"]
     page = owner.get(LEDGER).text
     after = re.findall(r'data-label="Credit after" class="amount">([^<]+)<', page)
     assert after == ["$98.91", "$97.82", "$98.91", "$100.00"]

@@ -22,20 +22,15 @@ from support.pages import assert_hides, assert_shows, form_errors
 from support.test_client import TestClient
 
 LOOK: dict[str, Any] = {
-    "piece": "postcard-4x6",
-    "message": "Hi %FIRST_NAME%, thank you!",
-    "style": "1",
-    "realism": "on",
-}
+    "piece": "postcard-4x6", "message": "Hi %FIRST_NAME%, thank you!", "style": "1", "realism": "on",
+}  # fmt: skip
 SEND, PRICE = "/compose/send", "/compose/price"
 JANE = "Jane Doe, 12 Main St, Austin TX 78701"
 BOB = "Bob Roe, Acme Inc, 400 Congress Ave, Austin, TX 78701"
 BLOCKS = "Jane Doe\n12 Main St\nAustin, TX 78701\nUSA\n\nBob Roe\nPO Box 12345\nAustin, TX 78701"
 TABS = "First name\tLast name\tAddress\tCity\tState\tZip\nJane\tDoe\t12 Main St\tAustin\tTX\t78701"
 RADIUS: dict[str, Any] = {"radius_address": "1100 Congress Ave, Austin, TX 78701", "radius_count": "25"}
-HOME = {
-    "return_address": "PO Box 1180", "return_city": "Austin", "return_state": "TX", "return_postal_code": "78701",
-}  # fmt: skip
+HOME = {"return_address": "PO Box 1180", "return_city": "Austin", "return_state": "TX", "return_postal_code": "78701"}
 
 
 def pasted(text: str, **more: Any) -> dict[str, Any]:

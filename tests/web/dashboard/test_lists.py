@@ -59,12 +59,11 @@ def test_a_list_is_created_once_and_errors_are_shown_beside_their_fields(
     good = {"description": "Barred", "is_suppression_list": "on", "suppress_by": "household", "once": "k" * 22}
     wrong = {"is_suppression_list": "", "qrcode_url": "nowhere"}
     house.refuses_forms(
-        subtests, "/lists/new", good,
-        [
-            (wrong | {"description": " "}, "description", "Give the list a description."),
-            (wrong, "qrcode_url", ""),
-        ],
-    )  # fmt: skip
+        subtests,
+        "/lists/new",
+        good,
+        [(wrong | {"description": " "}, "description", "Give the list a description."), (wrong, "qrcode_url", "")],
+    )
     assert_shows(house.owner.post("/lists/new", description="Mine", qrcode_url="nowhere"), 'value="nowhere"')
     made = house.member.post("/lists/new", follow=False, **good)  # type: ignore[arg-type]
     assert made.status_code == 303

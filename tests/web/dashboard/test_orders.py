@@ -194,9 +194,7 @@ def test_what_canceling_costs_is_the_same_everywhere_and_what_is_called_off_has_
         assert_hides(page, 'data-status="failed"')
     assert_shows(house.owner.get("/"), "Cancelled</span> <strong>2<")
     house.owner.post("/session/switch", mode="live")
-    assert_shows(
-        house.owner.get(f"/orders/{live}"), "held until it is printed, $1.00 of it paid for addresses<"
-    )  # fmt: skip
+    assert_shows(house.owner.get(f"/orders/{live}"), "held until it is printed, $1.00 of it paid for addresses<")
     assert_shows(
         house.owner.get(f"/orders/{live}/cancel"), "Its addresses stay billed, $1.00.",
         "It is not printed or billed: what was held for that is credit again.",
@@ -216,9 +214,7 @@ def test_a_waiting_order_can_be_changed_and_errors_are_shown_beside_their_fields
     path = f"/orders/{order}/change"
     house.owner.client.cookies.set(ZONE_COOKIE, "America/Chicago")
     assert_shows(house.owner.get(path), "Hi %FIRST_NAME%, see you soon!")
-    good: dict[str, Any] = {
-        "message": "Hi %FIRST_NAME%, see you soon!", "when": "later", "send_on": "2026-05-20T10:00",
-    }  # fmt: skip
+    good: dict[str, Any] = {"message": "Hi %FIRST_NAME%, see you soon!", "when": "later", "send_on": "2026-05-20T10:00"}
     house.refuses_forms(
         subtests, path, good,
         [

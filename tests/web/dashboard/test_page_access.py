@@ -66,9 +66,7 @@ def fill(house: AccountPages) -> dict[str, int]:
     teammate = memberships.c.person_id == house.person(MEMBER)
     own_session = sessions.c.person_id == house.person(OWNER)
     template = {"type": "postcard", "name": f"{MARK} words", "content": "Hi"}
-    newest = {
-        "delivery_id": deliveries.c.id, "client": oauth_clients.c.id, "invitation_id": invitations.c.id,
-    }  # fmt: skip
+    newest = {"delivery_id": deliveries.c.id, "client": oauth_clients.c.id, "invitation_id": invitations.c.id}
     own_token = (tokens.c.account_id == house.account.id) & tokens.c.grant_id.is_(None)
     return {
         "order_id": order, "item_id": item_ids_of(house.parts, order)[0], "place": 1, "list_id": mailing_list,
@@ -220,3 +218,37 @@ def test_what_is_in_the_other_mode_says_so_and_offers_the_switch(house: AccountP
     shown = house.owner.get(f"/orders/{order}")
     assert "This order is in live mode Your account is a test account now" in page_text(shown)
     assert_hides(shown, "Switch to live mode")
+
+
+BEYOND, SQUARED = "9" * 20, "²"
+LATER = {"when": "later", "audience": "person", "to_address": "12 Main St, Austin, TX 78701", "message": "Hi"}
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    *[(f"/lists/{page}", {"list": odd}) for page in ("radius", "paste") for odd in (BEYOND, SQUARED)],
+    *[
+        (f"/{page}/new", {"mailing_list_id": odd, "url": "https://example.com/"})
+        for page in ("webhooks", "automations")
+        for odd in (BEYOND, SQUARED)
+    ],
+    *[
+        (f"/compose{part}", LATER | {"send_on": odd})
+        for part in ("", "/preview", "/price", "/send")
+        for odd in ("0001-01-01T00:00+14:00", "9999-12-31T23:59-12:00")
+    ],
+    ("/print-room/accounts/{account}/credit", {"amount": "9" + ",999" * 70, "way": "give", "note": "Invoice 12"}),
+]
+
+
+def test_no_number_or_day_is_too_large_or_too_odd_for_a_page(house: AccountPages) -> None:
+    """What no page of ours sends and somebody sends all the same is refused, or means nothing, and breaks nothing."""
+    house.execute(sa.update(accounts).values(is_operator=True))
+    house.owner.post("/session/switch", mode="live")
+    house.owner.client.cookies.set("quillpost_zone", "Pacific/Kiritimati")
+    days = [f"{name}={day}" for name in ("since", "until") for day in ("9999-12-31", "0001-01-01")]
+    pages = ("/money/ledger", "/money/ledger.csv", "/orders", "/print-room/batches")
+    for address in (f"{page}?{query}" for page in pages for query in days):
+        assert house.owner.get(address).status_code == 200, address
+    before = house.everything()
+    for path, fields in CALLS:
+        response = house.owner.post(path.format(account=house.account.id), follow=False, **fields)
+        assert 200 <= response.status_code < 500, (path, fields)
+    assert house.everything() == before

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import quillpost
 from quillpost.core.errors import Message, add_note
 from quillpost.orders.audience.service import RECENTLY_MAILED_ALL
@@ -21,60 +19,48 @@ DOMAIN = ("accounts", "core", "fulfillment", "orders", "recipients", "rendering"
 OPENAPI = Path(__file__).parents[2] / "interface" / "pinned" / "openapi.json"
 FRONT, PDF = ContentSource("image_template").label, ContentSource("message_template", part=name_part("pdf_only_url"))
 SENTENCE = re.compile(r"[A-Z]\S* \S+ \S")
+TRANSLATED: list[tuple[str, str]] = [
+    (Message("picture_soft", "", file=FRONT, note="is 9 x 8 pixels."), "The picture on the front is 9 x 8 pixels."),
+    (Message("file_note", "", file=PDF.label, note="Files."), "The saved message (its PDF): Files."),
+    (unknown_variables_error(["FISRT_NAME", "qqq"]),
+     "%FISRT_NAME% is not known. Did you mean %FIRST_NAME%? %qqq% is not known."),
+    (add_note("It is too large.", PDF.part), "It is too large. (its PDF)"),
+    (add_note("It is too large.", name_part("message_background_url")), "It is too large. (its background)"),
+    (Message("on_picture", "", picture=add_note(FRONT, "for recipient 1")),
+     "on the picture on the front (for recipient 1): choose another color or another picture."),
+    (UNKNOWN_ADDRESS, f"{UNKNOWN_ADDRESS.partition(', or give')[0]}."),
+    (Message("search_no_match", "", miles="5"),
+     "No address within 5 miles matches this search: allow more kinds of people, or search around another address."),
+    (RECENTLY_MAILED_ALL, f"{RECENTLY_MAILED_ALL.partition('set ')[0]}choose to mail to them all the same."),
+    (GIFT_REQUIRED["giftcard_brand_code"], "Choose the gift card that it brings."),
+    (Message("letters_missing", "No face has it."), "No face has it."),
+    ("Nothing to see in my_font_size here.", "Nothing to see in my_font_size here."),
+]  # fmt: skip
+PROGRAMS_ONLY = {
+    "Name the piece once: by its item_id, tracking or position.",  # a print partner's webhook
+    "Name the spoiled pieces, by position or item_id.",  # the form reads numbers of one kind, and some
+    "Give either the position of the piece or its item_id.",
+    "Say which pieces: by positions, or from one to another, or by item_ids.",
+}
+"""Sentences that no form leads to."""
 
 
-@pytest.mark.parametrize(
-    ("message", "sentence"),
-    [
-        (Message("picture_soft", "", file=FRONT, note="is 9 x 8 pixels."), "The picture on the front is 9 x 8 pixels."),
-        (Message("file_note", "", file=PDF.label, note="Files."), "The saved message (its PDF): Files."),
-        (
-            unknown_variables_error(["FISRT_NAME", "qqq"]),
-            "%FISRT_NAME% is not known. Did you mean %FIRST_NAME%? %qqq% is not known.",
-        ),
-        (add_note("It is too large.", PDF.part), "It is too large. (its PDF)"),
-        (add_note("It is too large.", name_part("message_background_url")), "It is too large. (its background)"),
-        (Message("on_picture", "", picture=add_note(FRONT, "for recipient 1")),
-         "on the picture on the front (for recipient 1): choose another color or another picture."),
-        (UNKNOWN_ADDRESS, f"{UNKNOWN_ADDRESS.partition(', or give')[0]}."),
-        (
-            Message("search_no_match", "", miles="5"),
-            "No address within 5 miles matches this search: allow more kinds of people, or search around another"
-            " address.",
-        ),
-        (RECENTLY_MAILED_ALL, f"{RECENTLY_MAILED_ALL.partition('set ')[0]}choose to mail to them all the same."),
-        (GIFT_REQUIRED["giftcard_brand_code"], "Choose the gift card that it brings."),
-        (Message("letters_missing", "No face has it."), "No face has it."),
-        ("Nothing to see in my_font_size here.", "Nothing to see in my_font_size here."),
-    ],
-)  # fmt: skip
-def test_a_page_has_its_own_sentence(message: str, sentence: str) -> None:
-    assert page_text(message) == sentence
-
-
-def test_a_message_is_the_same_after_storage() -> None:
+def test_a_page_has_its_own_sentence_and_a_message_is_the_same_after_storage() -> None:
+    assert [page_text(message) for message, _ in TRANSLATED] == [sentence for _, sentence in TRANSLATED]
     message = add_note(Message("file_note", "x: y", file=FRONT, note="y"), name_part("logo"))
     stored = Message.from_json(json.loads(json.dumps(message.to_json())))
     assert (stored, stored.code, page_text(stored)) == (message, message.code, page_text(message))
 
 
-def api_fields() -> frozenset[str]:
+def api_fields(node: object) -> Iterator[str]:
     """Every name with an underscore that a body or an answer of the API has."""
-    found: set[str] = set()
-
-    def walk(node: object) -> None:
-        for name, value in (
-            node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-        ):
-            if name == "properties":
-                found.update(each for each in value if "_" in each)
-            walk(value)
-
-    walk(json.loads(OPENAPI.read_text()))
-    return frozenset(found)
+    for name, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        if name == "properties":
+            yield from (each for each in value if "_" in each)
+        yield from api_fields(value)
 
 
-FIELDS = api_fields()
+FIELDS = frozenset(api_fields(json.loads(OPENAPI.read_text())))
 
 
 def names_a_field(text: str) -> bool:
@@ -94,15 +80,10 @@ def literal_texts(scope: ast.AST) -> Iterator[str]:
             yield from literal_texts(node)
 
 
-def scopes(tree: ast.Module) -> Iterator[ast.AST]:
-    yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-    yield from (node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign))
-
-
 def page_codes(scope: ast.AST, constants: dict[str, str]) -> list[str]:
     """Codes of the messages that are made here, those that pages have a sentence for."""
     calls = [
-        node for node in ast.walk(scope) if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Message"
+        each for each in ast.walk(scope) if isinstance(each, ast.Call) and getattr(each.func, "id", "") == "Message"
     ]
     codes = [constants.get(ast.unparse(call.args[0]), ast.unparse(call.args[0]).strip("'")) for call in calls]
     return [code for code in codes if code in PAGE_SENTENCES]
@@ -111,44 +92,27 @@ def page_codes(scope: ast.AST, constants: dict[str, str]) -> list[str]:
 def unpaged_sentences(source: str) -> list[str]:
     """Sentences that name a field of the API, where no page has another one by their code."""
     tree = ast.parse(source)
-    constants = {
-        target.id: str(value.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for targets, values in [
-            (getattr(node.targets[0], "elts", node.targets), getattr(node.value, "elts", [node.value]))
-        ]
-        for target, value in zip(targets, values, strict=False)
-        if isinstance(target, ast.Name) and isinstance(value, ast.Constant)
-    }
+    constants = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            targets = getattr(node.targets[0], "elts", node.targets)
+            for target, value in zip(targets, getattr(node.value, "elts", [node.value]), strict=False):
+                if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
+                    constants[target.id] = str(value.value)
     found = []
-    for scope in scopes(tree):
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    for scope in [*functions, *(node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign))]:
         naming = [text for text in literal_texts(scope) if names_a_field(text)]
         if len(naming) > len(page_codes(scope, constants)):
             found += naming
     return found
 
 
-PROGRAMS_ONLY = {
-    "Name the piece once: by its item_id, tracking or position.",  # a print partner's webhook
-    "Name the spoiled pieces, by position or item_id.",  # the form reads numbers of one kind, and some
-    "Give either the position of the piece or its item_id.",
-    "Say which pieces: by positions, or from one to another, or by item_ids.",
-}
-"""Sentences that no form leads to."""
-
-
 def test_every_sentence_that_names_a_field_has_another_on_pages() -> None:
-    found = [
-        text
-        for name in DOMAIN
-        for path in (SOURCE / name).rglob("*.py")
-        for text in unpaged_sentences(path.read_text())
-    ]
-    assert [text for text in found if text not in PROGRAMS_ONLY] == []
-
-
-def test_such_a_sentence_without_a_code_is_found() -> None:
+    paths = [path for name in DOMAIN for path in (SOURCE / name).rglob("*.py")]
+    found = {text for path in paths for text in unpaged_sentences(path.read_text())}
+    assert found - PROGRAMS_ONLY == set()
+    # Such a sentence without a code is found.
     sentence = "Give a front_image_url, please."
     for source in (
         f'def check():\n    raise Invalid({{"front": ["{sentence}"]}})',
@@ -185,18 +149,10 @@ def _is_sentence(node: ast.expr | None) -> bool:
 def test_no_page_looks_into_a_sentence() -> None:
     paths = [*(SOURCE / "web" / "dashboard").rglob("*.py"), *(SOURCE / "web").glob("*.py")]
     assert [match for path in paths for match in sentence_matches(path.read_text())] == []
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
+    for found in (
         'TEXTS = {"Give a message, or a template.": "Write a message."}',
-        'text.replace("Set allow_duplicates to mail", "")',
-        'error.message == STALE_FORM',
-        'field = "x" if error.message in TEXTS else "y"',
-        'error.message.replace(ADVICE, HINT)',
+        'text.replace("Set allow_duplicates to mail", "")', "error.message == STALE_FORM",
+        'field = "x" if error.message in TEXTS else "y"', "error.message.replace(ADVICE, HINT)",
         'warning.startswith("The ink is hard")',
-    ],
-)  # fmt: skip
-def test_a_page_that_does_is_found(source: str) -> None:
-    assert sentence_matches(source)
+    ):  # fmt: skip
+        assert sentence_matches(found), found

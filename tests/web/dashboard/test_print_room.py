@@ -246,9 +246,7 @@ def test_batches_are_found_taken_along_and_marked(live: PrintRoomPages, clock: C
     for query in ("?show=trouble", "?show=mailed", "?piece=letter", "?since=2026-05-05", "?until=2026-05-03"):
         assert_shows(live.words(f"/print-room/batches{query}"), "No batch is like that")
     assert live.ops.get(f"/print-room/batches?find={name}", follow=False).headers["Location"] == page
-    assert_shows(
-        live.words(page), "With the printer", "Processing 5", "Person 1", "1 to 5 of 5 pieces", "Mark printed"
-    )  # fmt: skip
+    assert_shows(live.words(page), "With the printer", "Processing 5", "Person 1", "1 to 5 of 5 pieces", "Mark printed")
     assert_shows(live.ops.get(f"{page}/live"), "With the printer")
     assert_shows(live.words("/print-room"), "Pieces put into batches 5 1 batch", "With the printer 1 5")
     pdf = live.ops.get(f"{page}/files/print.pdf")
@@ -364,9 +362,7 @@ def test_a_failing_batch_is_shown_and_retried(live: PrintRoomPages, clock: Clock
 def test_held_orders_are_released_or_refused_with_a_reason(house: PrintRoomPages, clock: Clock) -> None:
     first, second = (create_held_order(house.account, house.parts, clock) for _ in range(2))
     assert_shows(house.words("/print-room"), "2 orders on hold")
-    assert_shows(
-        house.words("/print-room/held"), f"Order {first}", "has nothing for %COMPANY%", "owner@example.com"
-    )  # fmt: skip
+    assert_shows(house.words("/print-room/held"), f"Order {first}", "has nothing for %COMPANY%", "owner@example.com")
     assert house.ops.get(f"/print-room/held/{first}/proof").content.startswith(b"%PDF")
     release = f"/print-room/held/{first}/release"
     assert_shows(house.words(release), "Held because:")

@@ -92,18 +92,6 @@ def test_a_cookie_that_is_none_of_ours_is_nobodys(http: TestClient, visitor: Bro
         assert str(browser.cookie(VISITOR)).startswith("qp_visitor_")
 
 
-def test_a_session_ends_after_a_week_without_a_visit_and_after_thirty_days_with_them(
-    browser: Browser, clock: Clock
-) -> None:
-    for days, seconds, is_good in ((6, 86_340, True), (6, 86_340, True), (7, 1, False)):
-        clock.advance(days=days, seconds=seconds)
-        assert is_in(browser) is is_good
-    browser.sign_in(OWNER)
-    for hours, is_good in (*[(143, True)] * 5, (4, True), (2, False)):
-        clock.advance(hours=hours)
-        assert is_in(browser) is is_good
-
-
 def token_of(browser: Browser) -> str:
     return str(browser.post("/session/token", headers=JSON).json()["token"])
 
@@ -130,7 +118,13 @@ def test_a_page_gets_a_token_for_a_quarter_of_an_hour_that_ends_with_its_session
     assert call(http, token).status_code == 401
 
 
-def test_a_page_s_token_is_in_the_account_and_mode_that_are_looked_at(http: TestClient, browser: Browser) -> None:
+def test_a_page_s_token_is_in_the_account_and_mode_that_are_looked_at(
+    container: Container, http: TestClient, stranger: Account, browser: Browser
+) -> None:
+    theirs = make_user(container, stranger.id, "eve@example.com")  # whose membership has about this number
+    for membership in (*range(theirs - 3, theirs + 4), 0):
+        browser.post("/session/switch", membership=membership)
+        assert_shows(browser.get("/"), OWNER)
     assert browser.get("/session/token").status_code == 405
     for mode, looked_at in (("live", "live"), ("nonsense", "live"), ("test", "test")):
         browser.post("/session/switch", mode=mode)
@@ -158,20 +152,3 @@ def test_a_page_s_token_may_what_its_reader_may(container: Container, http: Test
         browser = sign_in_browser(http)
         browser.sign_in(f"{role}@example.com")
         assert call(http, token_of(browser), "/print/batches").status_code == status, role
-
-
-def test_nobody_switches_to_an_account_that_is_not_theirs(
-    container: Container, stranger: Account, browser: Browser
-) -> None:
-    make_user(container, stranger.id, "eve@example.com")
-    query = "select m.id from memberships m join people p on p.id = m.person_id where p.email = 'eve@example.com'"
-    with container.db.system_transaction() as tx:
-        theirs = tx.exec_driver_sql(query).scalar_one()
-    for membership in (theirs, theirs + 1, 0):
-        browser.post("/session/switch", membership=membership)
-        assert_shows(browser.get("/"), OWNER)
-    query = (
-        "select count(*) from sessions s join memberships m on m.id = s.membership_id where m.person_id <> s.person_id"
-    )
-    with container.db.system_transaction() as tx:
-        assert tx.exec_driver_sql(query).scalar_one() == 0

@@ -169,9 +169,7 @@ def test_removing_asks_first_says_what_ends_and_ends_it(house: AccountPages, clo
     number, _, _ = place_of(house, MEMBER)
     clock.advance(hours=1)  # takes no password
     path = f"{PAGE}/{number}/remove"
-    assert_shows(
-        house.owner.get(path), f"Remove {MEMBER}?", "The access tokens that they made here are revoked"
-    )  # fmt: skip
+    assert_shows(house.owner.get(path), f"Remove {MEMBER}?", "The access tokens that they made here are revoked")
     assert member.get("/settings/apps", follow=False).status_code == 200
     assert_shows(house.owner.post(path), "no longer in this account")
     assert member.get("/settings/apps", follow=False).status_code == 303

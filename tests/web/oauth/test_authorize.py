@@ -1,20 +1,40 @@
-"""The page on which a person lets an app act for their account, and where it leads."""
+"""The page on which a person lets an app act for their account, and where it leads; and the whole flow as programs of
+others drive it, on a real server."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from html import unescape
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
+import httpx2
 import pytest
+import requests
 import sqlalchemy as sa
+from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
+from requests.auth import HTTPBasicAuth
+from requests_oauthlib import OAuth2Session
 
 from quillpost.accounts.tokens.rules import SCOPE_LABELS
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import oauth_clients
 from quillpost.core.database.tables.base import accounts, tokens
-from support.browser_sessions import PASSWORD, make_user, sign_in_browser
+from quillpost.web.application import create_app
+from support.browser_sessions import PASSWORD, Browser, make_user, sign_in_browser
 from support.factories import Account, make_operator, make_sub_account
-from support.oauth_app import CHALLENGE, REDIRECT_URI, STATE, OAuthApp, connect_app, parse_query, register_client
+from support.oauth_app import (
+    CHALLENGE,
+    REDIRECT_URI,
+    STATE,
+    OAuthApp,
+    connect_app,
+    hidden_fields,
+    parse_query,
+    register_client,
+)
 from support.pages import assert_hides, assert_shows, page_text
+from support.raw_http import real_server
 from support.test_client import TestClient
 
 pytestmark = pytest.mark.usefixtures("clean_database")
@@ -250,3 +270,97 @@ def test_an_app_has_no_operators_powers(container: Container, http: TestClient) 
 def test_names_are_shown_and_never_obeyed(container: Container, http: TestClient, owner: Account) -> None:
     app = connect_app(container, http, owner, name="<script>alert(1)</script>", website="https://a.example/<b>\"'")
     assert_hides(app.browser.get(app.link()), "<script>alert", "/<b>")
+
+
+WITHOUT_TLS = ("OAUTHLIB_INSECURE_TRANSPORT", "AUTHLIB_INSECURE_TRANSPORT")
+"""What these libraries want to be told before they speak to a server on this machine. Ours wants neither."""
+
+
+@dataclass
+class Service:
+    home: str
+    browser: Browser
+
+    def consent(self, link: str) -> str:
+        """Where the person ends up who was sent to this link, and has allowed it."""
+        assert link.startswith(f"{self.home}/oauth/authorize?")
+        path = link.removeprefix(self.home)
+        page = self.browser.get(path)
+        assert page.status_code == 200
+        answer = self.browser.post(path, follow=False, decision="allow", mode="test", **hidden_fields(page))
+        place: str = answer.headers["location"]
+        assert place.startswith(f"{REDIRECT_URI}?")
+        return place
+
+    def ping(self, token: str) -> int:
+        header = {"Authorization": f"Bearer {token}"}
+        return requests.get(f"{self.home}/api/v2/ping", headers=header, timeout=20).status_code
+
+
+@pytest.fixture
+def service(container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    make_user(container, owner.id, "dana@example.com")
+    for name in WITHOUT_TLS:
+        monkeypatch.setenv(name, "1")
+    with real_server(create_app(container)) as port, httpx2.Client(base_url=f"http://127.0.0.1:{port}") as client:
+        browser = Browser(cast(TestClient, client))
+        browser.sign_in("dana@example.com")
+        yield Service(f"http://127.0.0.1:{port}", browser)
+
+
+def drive_requests_oauthlib(
+    service: Service, client_id: str, secret: str | None, *, by: str, has_pkce: bool
+) -> tuple[Any, str]:
+    """The session, and the last access token, which it has given back."""
+    in_form = {"client_id": client_id} | ({} if secret is None else {"client_secret": secret})
+    proof: dict[str, Any] = {"include_client_id": True} | ({"client_secret": secret} if secret else {})
+    if by == "client_secret_basic":
+        proof = {"auth": HTTPBasicAuth(client_id, secret or "")}
+    scope, pkce = ["orders:read", "send:write"], "S256" if has_pkce else None
+    session = OAuth2Session(client_id, redirect_uri=REDIRECT_URI, scope=scope, pkce=pkce)
+    link, _state = session.authorization_url(f"{service.home}/oauth/authorize")
+    token_url = f"{service.home}/oauth/token"
+    tokens = session.fetch_token(token_url, authorization_response=service.consent(link), **proof)
+    assert tokens["expires_in"] == 2_592_000
+    assert session.get(f"{service.home}/api/v2/ping").json() == {"message": "pong", "test_mode": True}
+    how: dict[str, Any] = {"auth": proof["auth"]} if "auth" in proof else in_form
+    again = session.refresh_token(token_url, **how)
+    assert again["refresh_token"] != tokens["refresh_token"]
+    assert session.get(f"{service.home}/api/v2/ping").status_code == 200
+    body = {"token": again["refresh_token"], **in_form}
+    return requests.post(f"{service.home}/oauth/revoke", data=body, timeout=20), str(again["access_token"])
+
+
+def drive_authlib(service: Service, client_id: str, secret: str | None, *, by: str, has_pkce: bool) -> tuple[Any, str]:
+    metadata = requests.get(f"{service.home}/.well-known/oauth-authorization-server", timeout=20).json()
+    authorize, token_url, revoke = (
+        service.home + urlsplit(metadata[f"{name}_endpoint"]).path for name in ("authorization", "token", "revocation")
+    )
+    assert by in metadata["token_endpoint_auth_methods_supported"]
+    session = AuthlibSession(
+        client_id, secret, redirect_uri=REDIRECT_URI, token_endpoint_auth_method=by,
+        revocation_endpoint_auth_method=by, code_challenge_method="S256" if has_pkce else None,
+    )  # fmt: skip
+    verifier = {"code_verifier": "v" * 64} if has_pkce else {}
+    link, state = session.create_authorization_url(authorize, **verifier)
+    tokens = session.fetch_token(token_url, authorization_response=service.consent(link), state=state, **verifier)
+    assert set(tokens) == {"token_type", "expires_in", "access_token", "refresh_token", "expires_at"}
+    assert session.get(f"{service.home}/api/v2/ping").json()["message"] == "pong"
+    again = session.refresh_token(token_url)
+    assert again["refresh_token"] != tokens["refresh_token"]
+    assert session.get(f"{service.home}/api/v2/ping").status_code == 200
+    given_back = session.revoke_token(revoke, again["refresh_token"], token_type_hint="refresh_token")
+    return given_back, str(again["access_token"])
+
+
+def test_by_requests_oauthlib_and_by_authlibs_client(
+    container: Container, owner: Account, service: Service, subtests: pytest.Subtests
+) -> None:
+    for drive in (drive_requests_oauthlib, drive_authlib):
+        for by in ("client_secret_basic", "client_secret_post", "none"):
+            client, secret = register_client(container, owner.id, is_public=by == "none")
+            for has_pkce in (True,) if by == "none" else (True, False):
+                with subtests.test(f"{drive.__name__} {by}, with PKCE: {has_pkce}"):
+                    given_back, token = drive(service, client.client_id, secret, by=by, has_pkce=has_pkce)
+                    assert given_back.status_code == 200
+                    assert service.ping(token) == 401

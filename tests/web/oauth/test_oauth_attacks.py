@@ -1,6 +1,5 @@
 """Attacks on the flow, each by its name (RFC 9700), and what comes of them."""
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -289,29 +288,3 @@ def test_clickjacking(app_: OAuthApp) -> None:
         assert "default-src 'none'" in policy
         assert (page.headers["x-frame-options"], page.headers["cache-control"]) == ("DENY", "no-store")
     assert "form-action 'self' https://app.example;" in app_.browser.get(app_.link()).headers["content-security-policy"]
-
-
-def test_a_removed_person_takes_their_apps_along(app_: OAuthApp, container: Container, owner: Account) -> None:
-    tokens, waiting = app_.tokens(), app_.code()
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.delete(memberships).where(memberships.c.account_id == owner.id))
-    assert error_of(app_.refresh(tokens["refresh_token"])) == INVALID_GRANT
-    assert error_of(app_.exchange(waiting)) == INVALID_GRANT
-
-
-def test_two_exchanges_or_refreshes_at_once_leave_no_pair(app_: OAuthApp, container: Container) -> None:
-    code, tokens = app_.code(), app_.tokens()
-    with ThreadPoolExecutor(2) as both:
-        exchanged = list(both.map(lambda _: app_.exchange(code), range(2)))
-        refreshed = list(both.map(lambda _: app_.refresh(tokens["refresh_token"]), range(2)))
-    pairs = [tokens]
-    for answers in (exchanged, refreshed):
-        good = [answer.json() for answer in answers if answer.status_code == 200]
-        assert len(good) <= 1
-        pairs += good
-    for pair in pairs:
-        assert app_.ping(pair["access_token"]).status_code == 401
-        assert error_of(app_.refresh(pair["refresh_token"])) == INVALID_GRANT
-    with container.db.system_transaction() as tx:
-        ended = tx.execute(sa.select(oauth_grants.c.ended_by).order_by(oauth_grants.c.id)).scalars()
-        assert list(ended) == ["replay", "reuse"]

@@ -321,19 +321,13 @@ def test_no_claim_begins_as_the_ids_do_that_logs_show(monkeypatch: pytest.Monkey
 
 
 SPELLINGS: list[Callable[[str, str], str]] = [
-    lambda claim, _: claim,
-    lambda claim, _: claim.lower(),
-    lambda _, printed: printed,
-    lambda _, printed: printed.replace("-", " "),
-    lambda claim, _: f"/gift/{claim[:-3]}",
-    lambda _, printed: f"/gift/{printed[:12]}",
-    lambda claim, _: f"%2Fgift%2F{claim}",
-    lambda _, printed: f"{printed[:15]} / {printed[16:]}",
-    lambda _, printed: f"{printed[:15]}\\n{printed[16:]}",
-    lambda _, printed: printed.replace("-", "\u2011"),
-    lambda _, printed: printed.replace("-", "%20"),
+    lambda claim, _: claim, lambda claim, _: claim.lower(), lambda _, printed: printed,
+    lambda _, printed: printed.replace("-", " "), lambda claim, _: f"/gift/{claim[:-3]}",
+    lambda _, printed: f"/gift/{printed[:12]}", lambda claim, _: f"%2Fgift%2F{claim}",
+    lambda _, printed: f"{printed[:15]} / {printed[16:]}", lambda _, printed: f"{printed[:15]}\\n{printed[16:]}",
+    lambda _, printed: printed.replace("-", "\u2011"), lambda _, printed: printed.replace("-", "%20"),
     lambda _, printed: printed.replace("-", " - "),
-]
+]  # fmt: skip
 
 
 def test_claims_are_hidden_wherever_they_stand_and_nothing_else_is() -> None:

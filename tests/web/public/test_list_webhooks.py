@@ -246,8 +246,8 @@ def test_someone_known_is_updated_and_keeps_what_is_not_sent(hook: ListWebhook, 
     row = {"Street": "12 MAIN ST.", "zip": "78701", "city": "Austin", "phone": "2", "custom1": ""}
     assert hook.results(row) == ["changed"]
     assert shown(hook, "phone", "custom1", "dob", "email", "name", "postal_code", "address") == [
-        ("2", "blue", "1980-02-29", "jane@example.com", "Jane Doe", "78701-1234", "12 MAIN ST."),
-    ]  # fmt: skip
+        ("2", "blue", "1980-02-29", "jane@example.com", "Jane Doe", "78701-1234", "12 MAIN ST.")
+    ]
     assert hook.results(row) == ["unchanged"]
     # An e-mail alone adds to whoever has it, and no address.
     assert hook.results(EMAIL | {"phone": "7", "city": "Dallas", "country": "Canada"}) == ["changed"]

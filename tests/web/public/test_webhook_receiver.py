@@ -154,12 +154,9 @@ def test_all_that_is_out_there_is_good_until_the_former_key_is_forgotten(
         user = identify_browser(container.encryptor, known, person, DANA, password_changed_at=None, now=now)
         signed_in = browser.post("/sign-in", email=DANA, password="wrong " + PASSWORD, csrf=word)
         return [
-            container.storage.verify_token(link, now=now) == "proof-1",
-            http.get(unsubscribe).status_code == 200,
-            http.get(receiver).status_code == 200,
-            user is not None,
-            signed_in.status_code != 403,
-        ]
+            container.storage.verify_token(link, now=now) == "proof-1", http.get(unsubscribe).status_code == 200,
+            http.get(receiver).status_code == 200, user is not None, signed_in.status_code != 403,
+        ]  # fmt: skip
 
     file.add_key()
     assert are_good() == [True] * 5

@@ -1,11 +1,13 @@
-"""An account's pages in a real browser: somebody joins, signs out and in with a second factor; and an owner's walk over
-all settings, from a new token to the line that says it is gone."""
+"""An account's pages in a real browser: somebody joins, signs out and in with a second factor; an owner's walk over
+all settings; and people who are imported from a file."""
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pyotp
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from quillpost.accounts.audit.service import COMMAND_LINE_ACTOR
 from quillpost.accounts.users import invitations
@@ -13,20 +15,21 @@ from quillpost.app.container import Container
 from quillpost.web.application import create_app
 from quillpost.web.security import SESSION
 from support.account_pages import MEMBER, AccountPages
+from support.browser_sessions import PASSWORD, make_user
 from support.chromium import new_page
-from support.factories import Account, Clock
+from support.factories import Account, Clock, run_due_jobs
 from support.raw_http import real_server
 from support.test_client import TestClient
 
 pytestmark = pytest.mark.costly
 
-PASSWORD = "a few words in a row"
+EMAIL = "dana@example.com"
 
 
 def test_a_persons_way_through_the_pages(container: Container, owner: Account, clock: Clock) -> None:
     with container.db.system_transaction() as tx:
         link = invitations.invite(
-            tx, container.encryptor, owner.id, email="mel@example.com", role="owner", sub_account_id=None,
+            tx, container.encryptor, owner.id, email=EMAIL, role="owner", sub_account_id=None,
             actor=COMMAND_LINE_ACTOR, base_url="", now=clock.now(), send_email=False,
         )  # fmt: skip
     with real_server(create_app(container)) as port, new_page() as page:
@@ -71,7 +74,7 @@ def sign_out(page: Page) -> None:
 
 
 def sign_in(page: Page, password: str = PASSWORD) -> None:
-    page.get_by_label("E-mail").fill("mel@example.com")
+    page.get_by_label("E-mail").fill(EMAIL)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Sign in").click()
 
@@ -115,7 +118,6 @@ def test_an_owner_does_everything_by_hand_and_the_policy_refuses_nothing(
 ) -> None:
     house = AccountPages(container, http)
     house.member  # noqa: B018 (is there by now)
-    house.connect_app(house.account, MEMBER, "Newsletter Robot")
     with real_server(create_app(container)) as port, new_page(width=390) as page:
         settings = f"http://127.0.0.1:{port}/settings"
         cookie = house.owner.cookie(SESSION)
@@ -126,12 +128,9 @@ def test_an_owner_does_everything_by_hand_and_the_policy_refuses_nothing(
         assert house.ping(token) == 200
         revoke_token(page)
         assert house.ping(token) == 401
-        register_and_delete_a_client(page, settings)
-        disconnect_an_app(page, settings)
         invite_and_take_back(page, settings)
         page.goto(f"{settings}/audit")
-        for words in ("made a token: Shop (live)", "revoked a token: Shop", "deleted an OAuth client: Bridge",
-                      "disconnected an app: Newsletter Robot", "took an invitation back"):  # fmt: skip
+        for words in ("made a token: Shop (live)", "revoked a token: Shop", "took an invitation back"):
             expect(page.get_by_text(words).first).to_be_visible()
         long_words_break(page, settings, house)
 
@@ -201,34 +200,6 @@ def revoke_token(page: Page) -> None:
     expect(page.get_by_role("status")).to_have_text("The token is revoked.")
 
 
-def register_and_delete_a_client(page: Page, settings: str) -> None:
-    page.goto(f"{settings}/clients")
-    page.get_by_role("link", name="Register a client").click()
-    page.get_by_label("Name").fill("Bridge")
-    page.get_by_label("Redirect addresses").fill("https://bridge.example.com/back\nhttps://bridge.example.com/2")
-    page.get_by_role("button", name="Register it").click()
-    assert page.locator(".secret").inner_text().strip().startswith("qp_secret_")
-    page.get_by_role("link", name="Change").click()
-    expect(page.get_by_label("Redirect addresses")).to_have_value(
-        "https://bridge.example.com/back\nhttps://bridge.example.com/2"
-    )
-    page.get_by_label("Website").fill("https://bridge.example.com")
-    page.get_by_role("button", name="Change it").click()
-    expect(page.get_by_role("status")).to_have_text("The client is changed.")
-    page.get_by_role("link", name="Delete").click()
-    page.get_by_role("button", name="Delete it").click()
-    expect(page.get_by_text("There is no client yet.")).to_be_visible()
-
-
-def disconnect_an_app(page: Page, settings: str) -> None:
-    page.goto(f"{settings}/apps")
-    page.get_by_text("What it may do").click()
-    expect(page.get_by_text("Everything that this account can do by the API")).to_be_visible()
-    page.get_by_role("link", name="Disconnect Newsletter Robot").click()
-    page.get_by_role("button", name="Disconnect it").click()
-    expect(page.get_by_role("status")).to_have_text("The app is disconnected.")
-
-
 def invite_and_take_back(page: Page, settings: str) -> None:
     page.goto(f"{settings}/people")
     page.get_by_role("link", name="Invite somebody").click()
@@ -239,3 +210,125 @@ def invite_and_take_back(page: Page, settings: str) -> None:
     page.get_by_role("link", name="I have handed it over").click()
     page.get_by_role("button", name="Take back the invitation to kim@example.com").click()
     expect(page.get_by_role("status")).to_have_text("The invitation is taken back.")
+
+
+SWITCH_ELSEWHERE = """async () => {
+  const button = document.querySelector("button[name=membership]");
+  const filled = new URLSearchParams(new FormData(button.form, button));
+  await fetch(button.form.action, { method: "POST", body: filled });
+}"""
+"""As another tab would; this page stays as it is."""
+PEOPLE = """Customer,Street,Town,ST,ZIP code,Shoe size
+Jane Doe,12 Main St,Austin,TX,78701,38
+"Roe, Rick","14 Main St
+Apt 2",Austin,TX,78701,44
+Half A Home,,Austin,TX,78701,40
+Jane Again,12 Main Street,Austin,TX,78701,38
+"""
+GUESSED = {"Street": "address", "Town": "city", "ST": "province", "ZIP code": "postal_code", "Shoe size": ""}
+
+
+@pytest.fixture
+def people_file(tmp_path: Path) -> Path:
+    file = tmp_path / "Spring customers.csv"
+    file.write_text(PEOPLE)
+    return file
+
+
+@pytest.fixture
+def shoes_file(tmp_path: Path) -> Path:
+    """With nobody in it."""
+    file = tmp_path / "shoes.csv"
+    file.write_text("Shoe,Size\nred,9\n")
+    return file
+
+
+@pytest.fixture
+def address(container: Container, owner: Account) -> Iterator[str]:
+    """Of the service, to which Dana may sign in."""
+    make_user(container, owner.id, EMAIL)
+    with real_server(create_app(container)) as port:
+        yield f"http://127.0.0.1:{port}"
+
+
+def begin(page: Page, file: Path) -> None:
+    page.get_by_label("File", exact=True).set_input_files(file)
+    # A new list is called as the file is.
+    expect(page.get_by_label("Name of the new list")).to_have_value(file.stem)
+    page.get_by_role("button", name="Look at it").click()
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_a_file_becomes_a_list_on_the_page(
+    container: Container, owner: Account, address: str, people_file: Path
+) -> None:
+    with new_page() as page:
+        page.goto(address)
+        page.get_by_role("link", name="Import people").click()
+        sign_in(page)
+        expect(page.get_by_role("heading", name="Import people")).to_be_visible()
+        expect(page.locator(".place")).to_contain_text("Into Dana Whitfield, Test")
+        begin(page, people_file)
+        for column, field in GUESSED.items():
+            expect(page.get_by_label(f"What {column} is", exact=True)).to_have_value(field)
+        expect(page.get_by_label("The first row names the columns")).to_be_checked()
+        page.get_by_label("What Customer is", exact=True).select_option("name")
+        page.get_by_label("What Shoe size is", exact=True).select_option("custom1")
+        page.get_by_role("button", name="Import", exact=True).click()
+        expect(page.get_by_role("status")).to_have_text("Waiting for its turn")
+        run_due_jobs(container)
+        expect(page.get_by_role("heading", name="Imported")).to_be_focused()
+        counts = r"\s*Added to the list\s*2\s*Rejected\s*2\s*Of these twice\s*1\s*"
+        expect(page.locator(".counts")).to_have_text(re.compile(counts))
+    [made] = owner.get("/mailing-lists").json()["data"]
+    assert (made["description"], made["type"], made["processed"]) == ("Spring customers", "csv", True)
+    people = owner.get(f"/mailing-lists/{made['id']}/recipients").json()["data"]
+    assert sorted((one["name"], one["custom1"]) for one in people) == [("Jane Doe", "38"), ("Roe, Rick", "44")]
+
+
+def test_a_file_chosen_early_names_the_list_and_one_that_cannot_be_imported_leaves_none_behind(
+    owner: Account, address: str, shoes_file: Path
+) -> None:
+    scripts: list[Route] = []
+    with new_page(width=390) as page:
+        page.route("**/import*.js*", lambda script: scripts.append(script))
+        page.goto(f"{address}/lists/import")
+        with page.expect_request("**/import*.js*"):
+            sign_in(page)
+        page.get_by_label("File", exact=True).set_input_files(shoes_file)  # before the script has come
+        for script in scripts:
+            script.continue_()
+        expect(page.get_by_label("Name of the new list")).to_have_value("shoes")
+        page.get_by_role("button", name="Look at it").click()
+        expect(page.get_by_text("No column is the street: nobody of these can be mailed to.")).to_be_visible()
+        page.get_by_role("button", name="Import", exact=True).click()
+        expect(page.get_by_role("alert")).to_have_text("Choose which column is the street, or at least the e-mail.")
+        expect(page.get_by_role("button", name="Import", exact=True)).to_be_enabled()
+        page.get_by_role("button", name="Another file").click()
+        expect(page.get_by_label("Name of the new list")).to_be_visible()
+    assert owner.get("/mailing-lists").json()["data"] == []
+
+
+def test_an_expired_token_is_renewed_and_an_account_switch_or_sign_out_is_reported(
+    container: Container, owner: Account, stranger: Account, clock: Clock, address: str, people_file: Path
+) -> None:
+    """The page's clock and the service's go on while the reader looks for their file. Then they go on to
+    another account, in another tab."""
+    make_user(container, stranger.id, EMAIL)
+    with new_page() as page:
+        page.clock.install()
+        page.goto(f"{address}/lists/import")
+        sign_in(page)
+        expect(page.get_by_label("Mailing list")).to_be_visible()
+        clock.advance(minutes=20)
+        page.clock.fast_forward("20:00")
+        begin(page, people_file)
+        expect(page.get_by_label("What Street is", exact=True)).to_be_visible()
+        page.evaluate(SWITCH_ELSEWHERE)
+        page.get_by_role("button", name="Import", exact=True).click()
+        expect(page.get_by_role("alert")).to_contain_text("You have gone on to another account meanwhile")
+        with container.db.system_transaction() as tx:
+            tx.exec_driver_sql("delete from sessions")
+        page.get_by_role("button", name="Import", exact=True).click()
+        expect(page.get_by_role("alert")).to_contain_text("You are signed out.")
+    assert owner.get("/mailing-lists").json()["data"] == []
