@@ -191,8 +191,6 @@ def test_an_invalid_invitation_names_the_field(office: Inviter, stranger: Accoun
     branch, theirs = office.make_branch(), make_sub_account(office.container, stranger)
     no_branch, only_members = "There is no such sub account.", "Only a member can be limited to one sub account."
     cases: list[tuple[dict[str, Any], str, str]] = [
-        ({"email": "lee"}, "email", "This is not an e-mail address."),
-        ({"email": ""}, "email", "Give an e-mail address."),
         ({"email": "+15125550100@sms"}, "email", "This is not an e-mail address."),
         ({"email": DANA.upper()}, "email", "dana@example.com is in this account already."),
         ({"role": "boss"}, "role", "A role is owner, member or operator."),
@@ -213,10 +211,7 @@ def test_an_invalid_invitation_names_the_field(office: Inviter, stranger: Accoun
 def test_whoever_fills_the_form_badly_may_try_again(office: Inviter, subtests: pytest.Subtests) -> None:
     token = office.invite()
     cases: list[tuple[dict[str, str], set[str]]] = [
-        ({"name": " \n "}, {"name"}),
         ({"name": "x" * 101}, {"name"}),
-        ({"password": "short"}, {"password"}),
-        ({"password": "password1234"}, {"password"}),
         ({"name": "", "password": LEE}, {"name", "password"}),
     ]
     for values, names in cases:

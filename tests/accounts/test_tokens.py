@@ -213,15 +213,6 @@ def test_what_is_worth_nothing_any_more_changes_nothing(container: Container, ow
     assert scalar(container, sa.select(tokens.c.revoked_at).where(tokens.c.digest == hash_token(owner.token))) == now
 
 
-def test_what_is_no_token_of_ours_is_nobodys(container: Container, owner: Account) -> None:
-    wrong_sum = owner.token[:-1] + ("A" if owner.token[-1] != "A" else "B")
-    unknown = [mint_secret("live", b"1" * 24), mint_secret("refresh", b"1" * 24), mint_secret("session", b"1" * 24)]
-    assert report(container, "", "hello", wrong_sum, owner.token + " ", *unknown) == []
-    assert report(container) == []
-    assert is_good(container, owner.token)
-    assert lines(container, owner) == []
-
-
 def test_of_two_that_report_the_same_at_once_one_is_first_and_both_are_answered(
     container: Container, owner: Account, stranger: Account
 ) -> None:

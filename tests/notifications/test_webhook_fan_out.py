@@ -2,7 +2,6 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -12,11 +11,7 @@ import sqlalchemy as sa
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
-from quillpost.core.database.tables.base import items, mailing_lists, orders, sub_accounts
 from quillpost.core.database.tables.notifications import webhooks
-from quillpost.core.errors import NotFound
-from quillpost.core.paging import PageRequest
-from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks import tasks as fanning
 from quillpost.notifications.webhooks.rules import DELIVERED_EVENT, SCAN_EVENT
@@ -26,10 +21,9 @@ from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from support.factories import Clock, people, person
-from support.orders import create_order, end_review, item_ids, open_account
+from support.orders import create_order, end_review, item_ids
 from support.rows import execute, scalar
-from support.tenant_rows import insert_least
-from support.transactions import run, run_as
+from support.transactions import run_as
 from support.waiting import is_lock_awaited, wait_until
 from support.webhook_outbox import (
     LEASE,
@@ -70,11 +64,6 @@ def deliver_order(container: Container, owner: Caller, *args: Any, **how: Any) -
     return order
 
 
-def make(container: Container, caller: Caller, table: sa.Table) -> int:
-    """Some row of theirs."""
-    return int(run(container, insert_least, table, {"account_id": caller.account_id}))
-
-
 def test_a_subscription_gets_only_events_of_its_type_the_status_first(container: Container, owner: Caller) -> None:
     counts = {ORDER: 3, ITEM: 3, DELIVERED_EVENT: 1, SCAN_EVENT: 0}
     hooks = {kind: subscribe(container, owner, type=kind) for kind in ("*", *counts)}
@@ -82,34 +71,6 @@ def test_a_subscription_gets_only_events_of_its_type_the_status_first(container:
     got = {kind: event_types(container, hook) for kind, hook in hooks.items()}
     assert got.pop("*") == [ORDER, ITEM, ITEM, ITEM, DELIVERED_EVENT, ORDER, ORDER]
     assert got == {kind: [kind] * number for kind, number in counts.items()}
-
-
-def test_accounts_modes_and_sub_accounts_are_kept_apart(container: Container, owner: Caller) -> None:
-    branch, live = make(container, owner, sub_accounts), replace(owner, mode="live")
-    stranger = open_account(container, "stranger@example.com")
-    hooks = [subscribe(container, caller) for caller in (stranger, owner, live)]
-    hooks.append(subscribe(container, owner, sub_account_id=branch))
-    create_order(container, live)
-    fan_out(container)
-    assert [event_types(container, hook) for hook in hooks] == [[], [], [ORDER, ITEM], []]
-    create_order(container, owner)
-    create_order(container, owner, sub_account_id=branch)
-    fan_out(container)
-    assert [len(event_types(container, hook)) for hook in hooks] == [0, 4, 2, 2]
-
-
-def test_a_subscription_of_a_list_gets_only_orders_to_it_and_items_from_it(container: Container, owner: Caller) -> None:
-    mine, others = (make(container, owner, mailing_lists) for _ in range(2))
-    hook = subscribe(container, owner, mailing_list_id=mine)
-    order = create_order(container, owner, people(3))
-    create_order(container, owner)
-    first, second, _ = run(container, item_ids, order)  # the third was named in the call, and is of no list
-    set_columns(container, orders, order.id, mailing_list_ids=[others, mine])
-    set_columns(container, items, first, mailing_list_id=mine)
-    set_columns(container, items, second, mailing_list_id=others)
-    fan_out(container)
-    told = [(row.event_type, row.stream) for row in delivery_rows(container, hook)]
-    assert told == [(ORDER, f"order:{order.id}"), (ITEM, f"item:{first}")]
 
 
 def test_a_scan_event_carries_the_count_at_that_scan(container: Container, owner: Caller) -> None:
@@ -270,16 +231,3 @@ def test_a_secret_is_sealed_and_opens_for_its_own_subscription(container: Contai
     sealed = bytes(scalar(container, sa.select(webhooks.c.secret_sealed)))
     assert secret.encode() not in sealed
     assert webhook_service.decrypt_secret(container.encryptor, hook.id, sealed) == secret
-
-
-def test_a_stranger_neither_reads_nor_deletes_a_subscription(container: Container, owner: Caller) -> None:
-    hook = subscribe(container, owner)
-    stranger = open_account(container, "stranger@example.com")
-    with container.db.transaction(build_tenant(stranger)) as tx:
-        assert webhook_queries.list_webhooks(tx, PageRequest(), sub_account_id=None).total == 0
-        for do in (webhook_queries.read_webhook, webhook_queries.delete_webhook):
-            with pytest.raises(NotFound):
-                do(tx, hook.id)
-    with container.db.transaction(build_tenant(owner)) as tx:
-        webhook_queries.delete_webhook(tx, hook.id)
-        assert webhook_queries.list_webhooks(tx, PageRequest(), sub_account_id=None).rows == []

@@ -10,9 +10,12 @@ import standardwebhooks
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quillpost.accounts.models import Caller
+from quillpost.app.container import Container
 from quillpost.client.signatures import new_secret, sign, verify
 from quillpost.notifications.webhooks.rules import (
     DELIVERED_EVENT,
+    EVENT_TYPES,
     ITEM_STATUS_EVENT,
     ORDER_STATUS_EVENT,
     RETRY_DELAYS,
@@ -23,10 +26,27 @@ from quillpost.notifications.webhooks.rules import (
     build_query,
     next_attempt_at,
 )
-from support.webhook_messages import FLAT_KEYS, ORDER_KEYS
+from quillpost.notifications.webhooks.service import create_webhook, send_sample_event
+from support.factories import Clock
+from support.transactions import run_as
+from support.webhook_outbox import claim_deliveries, complete_deliveries, delivery_rows, subscribe, webhook_row
+from support.webhook_receivers import deliver
 
 EVENT_ID = "4d1c9c64-7f7c-4a52-9a0b-0d2f6c1f5d11"
 NOON = datetime(2026, 5, 4, 12, 0, 0, 700_000, tzinfo=UTC)
+ORDER_KEYS = {
+    "order.id", "order.status", "order.previous_status", "order.current_status", "order.metadata",
+}  # fmt: skip
+FLAT_KEYS = {
+    "order_item.id", "order.id", "order.sub_account_id", "order_item.scans",
+    "order_item.failure", "order_item.delivery_date", "order_item.previous_status",
+    "order_item.current_status", "order.status",
+    "recipient.name", "recipient.company", "recipient.address", "recipient.address2",
+    "recipient.absentee_address", "recipient.city", "recipient.province", "recipient.postal_code",
+    "recipient.country", "recipient.email", "recipient.phone",
+    *(f"recipient.custom_{n}" for n in range(1, 11)),
+    "qrcode.url", "order.metadata",
+}  # fmt: skip
 PIECE: dict[str, Any] = {
     "id": 77, "failure": "No such number", "delivery_date": date(2026, 5, 9), "scans": 2,
     "name": "Zoë Doe", "company": None, "address": "12 Main St", "address2": None,
@@ -212,3 +232,41 @@ def test_a_secret_of_a_wrong_size_or_none_is_refused() -> None:
             new_secret(bytes(size))
     with pytest.raises(ValueError, match="at least one secret"):
         signed()
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_a_sample_of_the_subscribed_type_arrives_and_verifies(
+    container: Container, owner: Caller, clock: Clock, subtests: pytest.Subtests
+) -> None:
+    """In our own time: whoever verifies a signature asks how old it is."""
+    clock.advance(seconds=(datetime.now(UTC) - clock.now()).total_seconds())
+    found = {}
+    for subscribed, event_type in (("*", ORDER_STATUS_EVENT), *((each, each) for each in EVENT_TYPES)):
+        with subtests.test(subscribed):
+            how: dict[str, Any] = {"url": "https://example.com/hook", "type": subscribed, "now": clock.now()}
+            hook, secret = run_as(container, owner, create_webhook, owner, container.encryptor, **how)
+            event = run_as(container, owner, send_sample_event, hook.id, now=clock.now())
+            [(_, body)], [headers] = (receivers := deliver(container, 204)).requests, receivers.headers
+            message = standardwebhooks.Webhook(secret).verify(body, dict(headers))
+            assert (message["event_id"], message["event_type"]) == (event.event_id, event_type)
+            assert headers["webhook-id"] == event.event_id
+            assert message["timestamp"] == int(clock.now().timestamp())
+            assert set(message["data"]) == (ORDER_KEYS if event_type == ORDER_STATUS_EVENT else FLAT_KEYS)
+            assert {message["data"][key] for key in message["data"] if key.endswith(".id")} == {0}
+            [row] = delivery_rows(container, hook)
+            assert (row.status, row.body) == ("delivered", body.decode())
+            found[event_type] = message["data"]
+    delivered, scanned = found[DELIVERED_EVENT], found[SCAN_EVENT]
+    assert delivered["order_item.delivery_date"] == clock.now().date().isoformat()
+    assert [each["order_item.current_status"] for each in (delivered, scanned)] == ["Delivered", "Delivered"]
+    assert [each["order_item.scans"] for each in (delivered, scanned)] == [0, 1]
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_samples_wait_for_no_other(container: Container, owner: Caller) -> None:
+    hook, now = subscribe(container, owner), container.clock()
+    events = [run_as(container, owner, send_sample_event, hook.id, now=now).event_id for _ in range(3)]
+    dues = claim_deliveries(container)
+    assert {due.event_id for due in dues} == set(events)
+    complete_deliveries(container, dues)
+    assert webhook_row(container, hook).invoke_count == 3
