@@ -57,8 +57,9 @@ def test_each_piece_has_its_own_code_and_says_where_it_goes(owner: Account, cont
     listed = owner.send(recipients=None, mailing_list_ids=[visitors]).json()["id"]
     materialize_order(container.db, listed, now=container.clock())
     codes = codes_of(container, inline) + codes_of(container, listed)
-    assert len(set(codes)) == 4
-    assert None not in codes
+    assert (len(set(codes)), None in codes) == (4, False)
+    refused = owner.send(recipients=[person(), person()], schedule_for="2026-06-01").json()["id"]
+    assert codes_of(container, refused)[1] is None, "who gets no paper needs no code"
     pages = backs(printed(container, composed(container, clock)))
     assert sorted(page.partition(WORDS)[2][:8] for page in pages) == sorted(codes)
 
@@ -97,11 +98,6 @@ def test_files_are_made_again_as_they_were_by_any_setting(owner: Account, contai
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(items).values(code=None))
     assert "Prefer" not in backs(printed(container, composed(container, clock)))[0], "a piece without a code"
-
-
-def test_a_refused_recipient_gets_no_paper_and_so_no_code(owner: Account, container: Container) -> None:
-    order_id = owner.send(recipients=[person(), person()]).json()["id"]
-    assert [code is None for code in codes_of(container, order_id)] == [False, True]
 
 
 def test_proofs_and_previews_have_it(owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
