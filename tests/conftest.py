@@ -8,6 +8,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.encryption import KeyFile
 from quillpost.core.settings import Settings
 from quillpost.core.telemetry import configure_logging
+from quillpost.integrations.http.client import GuardedFetcher
+from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.rendering.handwriting.service import Hands
 from quillpost.web import application
 from quillpost.web.api import openapi
@@ -38,6 +41,7 @@ from support.browser_sessions import make_user
 from support.databases import Databases
 from support.factories import Account, Build, Clock, make_account
 from support.image_server import ImageServer
+from support.mailing_lists import ListOwner
 from support.orders import open_account
 from support.service import SharedService, open_shared_service
 from support.sign_in import DANA
@@ -328,3 +332,15 @@ def account(container: Container) -> int:
 def dana(container: Container, account: int) -> int:
     """The id of a user who can sign in to the account."""
     return make_user(container, account, DANA)
+
+
+@pytest.fixture
+def loopback_urls(app: FastAPI, container: Container) -> None:
+    """Pictures, PDFs and receivers may be on this machine."""
+    guard = OutboundGuard(allow_private=True)
+    app.state.container = replace(container, fetcher=GuardedFetcher(guard), check_url=guard.check_url)
+
+
+@pytest.fixture
+def lists(owner: Account) -> ListOwner:
+    return ListOwner(owner)

@@ -58,11 +58,6 @@ OURS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def lists(owner: Account) -> ListOwner:
-    return ListOwner(owner)
-
-
 def test_a_list_is_as_its_table_says_wherever_it_is_shown(lists: ListOwner) -> None:
     list_id = lists.make(qrcode_url="https://example.com/")
     shown = {

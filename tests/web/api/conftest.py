@@ -1,26 +1,14 @@
 """What the tests of several resources share."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
-from fastapi import FastAPI
 
 from quillpost.accounts.models import RateLimitStatus
 from quillpost.app.container import Container
-from quillpost.integrations.http.client import GuardedFetcher
-from quillpost.integrations.http.guard import OutboundGuard
 from support.factories import Account, make_operator
-from support.mailing_lists import ListOwner
 from support.service import SharedService
 from support.test_client import TestClient
-
-
-@pytest.fixture
-def loopback_urls(app: FastAPI, container: Container) -> None:
-    """Pictures, PDFs and receivers may be on this machine."""
-    guard = OutboundGuard(allow_private=True)
-    app.state.container = replace(container, fetcher=GuardedFetcher(guard), check_url=guard.check_url)
 
 
 @pytest.fixture
@@ -39,8 +27,3 @@ def changing_brands(shared_service: SharedService, clean_database: None) -> Iter
 @pytest.fixture
 def operator(container: Container, http: TestClient) -> Account:
     return make_operator(container, http)
-
-
-@pytest.fixture
-def lists(owner: Account) -> ListOwner:
-    return ListOwner(owner)
