@@ -30,6 +30,7 @@ from quillpost.rendering.models import (
     parse_color,
 )
 from quillpost.rendering.service import Renderer
+from support.images import page_picture, saved
 
 PIECES = load_shipped_products()
 POSTCARDS = ("postcard-4x6", "postcard-6x9", "postcard-6x11", "magnacard")
@@ -101,9 +102,7 @@ def compose_item(
 def picture(
     file_format: str = "JPEG", mode: str = "RGB", size: tuple[int, int] = (60, 40), colour: object = "black"
 ) -> bytes:
-    file = io.BytesIO()
-    Image.new(mode, size, colour).save(file, file_format)  # type: ignore[arg-type]
-    return file.getvalue()
+    return saved(Image.new(mode, size, colour), file_format)  # type: ignore[arg-type]
 
 
 def page_text(pdf: bytes, page: int) -> str:
@@ -117,9 +116,7 @@ def image_of(png: bytes) -> Image.Image:
 
 def full_sheet(pdf: bytes, page: int, dpi: int) -> Image.Image:
     """A page as it comes from the press, bleed and all."""
-    with pdfium.PdfDocument(pdf) as document:
-        sheet: Image.Image = document[page].render(scale=dpi / INCH).to_pil()
-        return sheet.convert("RGB")
+    return page_picture(pdf, page, dpi / INCH)
 
 
 def cropped(picture: Image.Image, box: Box, dpi: int) -> Image.Image:

@@ -1,33 +1,27 @@
 """Pictures, and the forms that bring them."""
 
-import io
 from typing import Any
 
 from httpx2 import Response
 from PIL import Image
 
 from support.factories import Account
+from support.images import saved
 
 RED, BLUE = (200, 30, 30), (30, 60, 200)
 
 
 def png(colour: tuple[int, int, int] = RED) -> bytes:
-    return _saved(Image.new("RGB", (12, 8), colour), "PNG")
+    return saved(Image.new("RGB", (12, 8), colour), "PNG")
 
 
 def jpeg() -> bytes:
-    return _saved(Image.new("RGB", (12, 8), RED), "JPEG")
+    return saved(Image.new("RGB", (12, 8), RED), "JPEG")
 
 
 def print_sized() -> bytes:
     """A picture that is changed when it is made printable."""
-    return _saved(Image.new("CMYK", (12, 8), (0, 200, 200, 40)), "JPEG")
-
-
-def _saved(image: Image.Image, kind: str) -> bytes:
-    file = io.BytesIO()
-    image.save(file, kind)
-    return file.getvalue()
+    return saved(Image.new("CMYK", (12, 8), (0, 200, 200, 40)), "JPEG")
 
 
 def upload(
