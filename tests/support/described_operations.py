@@ -1,6 +1,7 @@
 """Every operation that the API describes, a world in which each can be called, and what any answer owes."""
 
 import copy
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -88,7 +89,18 @@ def answer_validator(label: str, status: int) -> jsonschema_rs.Validator | None:
     """Of the answer that the operation declares for this status, if it is JSON, with no other keys than it names."""
     [operation] = [each for each in OPERATIONS if each.label == label]
     content = operation.described["responses"][str(status)].get("content", {})
-    return validator_for(_closed(content[JSON]["schema"]), _closed(SCHEMAS)) if JSON in content else None
+    return _closed_validator(json.dumps(content[JSON]["schema"])) if JSON in content else None
+
+
+@cache
+def _closed_validator(schema: str) -> jsonschema_rs.Validator:
+    """Kept by the schema: most failures have the same."""
+    return validator_for(_closed(json.loads(schema)), _closed_schemas())
+
+
+@cache
+def _closed_schemas() -> Any:
+    return _closed(SCHEMAS)
 
 
 def validator_for(schema: Json, schemas: Json = SCHEMAS) -> jsonschema_rs.Validator:
