@@ -6,7 +6,6 @@ from datetime import date
 from threading import Barrier
 
 import pytest
-import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -16,8 +15,8 @@ from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import FINAL_STATUSES, NEXT_STATUSES, ItemStatus
 from support.factories import people
-from support.orders import create_order, end_review, fact_rows, item_ids, item_rows, open_account, order_row
-from support.waiting import wait_until
+from support.orders import create_order, end_review, fact_rows, item_ids, item_rows, order_row
+from support.waiting import is_lock_awaited, wait_until
 
 S = ItemStatus
 DAY = date(2026, 5, 9)
@@ -25,11 +24,6 @@ PIECES = 3
 
 ROUNDS = st.lists(st.dictionaries(st.integers(0, PIECES - 1), st.sampled_from(ItemStatus), min_size=1), max_size=14)
 """Rounds; in each, some of the pieces are asked to move."""
-
-
-@pytest.fixture
-def owner(container: Container) -> Caller:
-    return open_account(container)
 
 
 def processing_order(container: Container, caller: Caller, pieces: int = PIECES) -> Order:
@@ -43,15 +37,9 @@ def move(container: Container, *moves: StatusChange) -> None:
         change_item_statuses(tx, moves, now=container.clock())
 
 
-def ids_of(container: Container, order: Order) -> list[int]:
-    with container.db.system_transaction() as tx:
-        return item_ids(tx, order)
-
-
 def check_order(container: Container, order: Order, expected: list[ItemStatus]) -> None:
     """Items, counts and dates say the same."""
-    with container.db.system_transaction() as tx:
-        row, pieces = order_row(tx, order), item_rows(tx, order)
+    row, pieces = order_row(container, order), item_rows(container, order)
     assert [piece.status for piece in pieces] == expected
     for piece in pieces:
         assert piece.delivery_date == (DAY if piece.status == S.DELIVERED else None)
@@ -65,8 +53,7 @@ def check_order(container: Container, order: Order, expected: list[ItemStatus]) 
 
 def check_history(container: Container, order: Order) -> None:
     """Each fact takes up where the one before left off, along allowed steps, to where the item stands."""
-    with container.db.system_transaction() as tx:
-        events, pieces = fact_rows(tx, order), item_rows(tx, order)
+    events, pieces = fact_rows(container, order), item_rows(container, order)
     for piece in pieces:
         history = [(fact.previous, fact.current) for fact in events if fact.item_id == piece.id]
         assert history[0] == (None, S.PROCESSING)
@@ -81,10 +68,10 @@ def check_history(container: Container, order: Order) -> None:
 @given(rounds=ROUNDS)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pieces_only_ever_take_allowed_steps(
-    container: Container, owner: Caller, rounds: list[dict[int, ItemStatus]]
+    container: Container, caller: Caller, rounds: list[dict[int, ItemStatus]]
 ) -> None:
-    order = processing_order(container, owner)
-    ids = ids_of(container, order)
+    order = processing_order(container, caller)
+    ids = item_ids(container, order)
     expected = [S.PROCESSING] * PIECES
     for changes in rounds:
         move(
@@ -96,106 +83,73 @@ def test_pieces_only_ever_take_allowed_steps(
     check_history(container, order)
 
 
-def test_a_failure_carries_its_reason(container: Container, owner: Caller) -> None:
-    order = processing_order(container, owner, 1)
-    [item_id] = ids_of(container, order)
-    move(container, StatusChange(item_id, S.PRINTED), StatusChange(item_id + 1_000, S.PRINTED))
+def test_a_failure_carries_its_reason_and_an_ordinary_step_none(container: Container, caller: Caller) -> None:
+    order, under_review = processing_order(container, caller, 1), create_order(container, caller)
+    [item_id], [waiting] = item_ids(container, order), item_ids(container, under_review)
+    unknown = StatusChange(item_id + 1_000, S.PRINTED)
+    move(container, StatusChange(item_id, S.PRINTED, reason="second attempt"), unknown, StatusChange(waiting, S.FAILED))
+    assert item_rows(container, order)[0].failure is None
+    assert order_row(container, under_review).status == "reviewing", "its pieces do not end it"
     move(container, StatusChange(item_id, S.RETURNED_TO_SENDER, reason="No such number"))
-    with container.db.system_transaction() as tx:
-        assert item_rows(tx, order)[0].failure == "No such number"
+    assert item_rows(container, order)[0].failure == "No such number"
 
 
-def test_a_reason_given_with_an_ordinary_step_is_no_failure(container: Container, owner: Caller) -> None:
-    order = processing_order(container, owner, 1)
-    [item_id] = ids_of(container, order)
-    move(container, StatusChange(item_id, S.PRINTED, reason="second attempt"))
-    with container.db.system_transaction() as tx:
-        assert item_rows(tx, order)[0].failure is None
-
-
-def test_an_order_under_review_is_not_ended_by_its_pieces(container: Container, owner: Caller) -> None:
-    order = create_order(container, owner)
-    [item_id] = ids_of(container, order)
-    move(container, StatusChange(item_id, S.FAILED))
-    with container.db.system_transaction() as tx:
-        assert order_row(tx, order).status == "reviewing"
-
-
-def test_pieces_of_many_orders_move_in_one_go(container: Container, owner: Caller) -> None:
-    several = [processing_order(container, owner, 2) for _ in range(3)]
-    ids = [item_id for order in several for item_id in ids_of(container, order)]
+def test_pieces_of_many_orders_move_in_one_go(container: Container, caller: Caller) -> None:
+    several = [processing_order(container, caller, 2) for _ in range(3)]
+    ids = [item_id for order in several for item_id in item_ids(container, order)]
     move(container, *(StatusChange(item_id, S.PRINTED) for item_id in ids))
     move(container, *(StatusChange(item_id, S.DELIVERED, delivery_date=DAY) for item_id in ids[:-1]))
     check_order(container, several[0], [S.DELIVERED, S.DELIVERED])
     check_order(container, several[2], [S.DELIVERED, S.PRINTED])
 
 
-def test_of_two_that_make_the_same_move_one_wins(container: Container, owner: Caller) -> None:
-    order = processing_order(container, owner)
-    ids = ids_of(container, order)
+def both_at_once(container: Container, *moves: list[StatusChange]) -> None:
     start = Barrier(2)
 
-    def hurry(to: ItemStatus) -> None:
+    def hurry(changes: list[StatusChange]) -> None:
         start.wait()
-        move(container, *(StatusChange(item_id, to, delivery_date=DAY) for item_id in ids))
+        move(container, *changes)
 
     with ThreadPoolExecutor(2) as pool:
-        for to in (S.PRINTED, S.IN_TRANSIT, S.IN_LOCAL_AREA, S.PROCESSED_FOR_DELIVERY, S.DELIVERED):
-            list(pool.map(hurry, [to, to]))
-            check_order(container, order, [to] * PIECES)
+        list(pool.map(hurry, moves))
+
+
+def test_of_two_that_make_the_same_move_one_wins(container: Container, caller: Caller) -> None:
+    order = processing_order(container, caller)
+    ids = item_ids(container, order)
+    for to in (S.PRINTED, S.IN_TRANSIT, S.IN_LOCAL_AREA, S.PROCESSED_FOR_DELIVERY, S.DELIVERED):
+        changes = [StatusChange(item_id, to, delivery_date=DAY) for item_id in ids]
+        both_at_once(container, changes, changes)
+        check_order(container, order, [to] * PIECES)
     check_history(container, order)
-    with container.db.system_transaction() as tx:
-        assert sum(fact.item_id is not None for fact in fact_rows(tx, order)) == 6 * PIECES
+    assert sum(fact.item_id is not None for fact in fact_rows(container, order)) == 6 * PIECES
 
 
-def test_a_scan_that_arrives_beside_another_is_not_lost(container: Container, owner: Caller) -> None:
-    order = processing_order(container, owner, 1)
-    [item_id] = ids_of(container, order)
-    move(container, StatusChange(item_id, S.PRINTED))
+@pytest.mark.parametrize(("pieces", "before"), [(1, S.IN_TRANSIT), (2, S.DELIVERED)])
+def test_a_scan_that_arrives_beside_another_is_not_lost_and_the_last_ends_the_order(
+    container: Container, caller: Caller, pieces: int, before: ItemStatus
+) -> None:
+    order = processing_order(container, caller, pieces)
+    ids = item_ids(container, order)
+    move(container, *(StatusChange(item_id, S.PRINTED) for item_id in ids))
     with ThreadPoolExecutor(1) as pool, container.db.system_transaction() as first:
-        change_item_statuses(first, [StatusChange(item_id, S.IN_TRANSIT)], now=container.clock())
-        second = pool.submit(move, container, StatusChange(item_id, S.DELIVERED, delivery_date=DAY))
-        wait_until(lambda: is_anyone_waiting(container))
+        change_item_statuses(first, [StatusChange(ids[0], before, delivery_date=DAY)], now=container.clock())
+        second = pool.submit(move, container, StatusChange(ids[-1], S.DELIVERED, delivery_date=DAY))
+        wait_until(lambda: is_lock_awaited(container))
         first.commit()
         second.result()
-    check_order(container, order, [S.DELIVERED])
-    check_history(container, order)
-
-
-def test_the_last_two_pieces_end_the_order_once_when_they_end_at_once(container: Container, owner: Caller) -> None:
-    order = processing_order(container, owner, 2)
-    one, other = ids_of(container, order)
-    move(container, StatusChange(one, S.PRINTED), StatusChange(other, S.PRINTED))
-    with ThreadPoolExecutor(1) as pool, container.db.system_transaction() as first:
-        change_item_statuses(first, [StatusChange(one, S.DELIVERED, delivery_date=DAY)], now=container.clock())
-        second = pool.submit(move, container, StatusChange(other, S.DELIVERED, delivery_date=DAY))
-        wait_until(lambda: is_anyone_waiting(container))
-        first.commit()
-        second.result()
-    check_order(container, order, [S.DELIVERED, S.DELIVERED])
+    check_order(container, order, [S.DELIVERED] * pieces)
     check_history(container, order)
 
 
 def test_two_that_move_pieces_of_the_same_orders_never_block_each_other_for_good(
-    container: Container, owner: Caller
+    container: Container, caller: Caller
 ) -> None:
-    several = [processing_order(container, owner, 2) for _ in range(6)]
-    ids = [ids_of(container, order) for order in several]
-    start = Barrier(2)
-
-    def hurry(moves: list[StatusChange]) -> None:
-        start.wait()
-        move(container, *moves)
-
-    with ThreadPoolExecutor(2) as pool:
-        for to in (S.PRINTED, S.IN_TRANSIT, S.IN_LOCAL_AREA, S.DELIVERED):
-            onward = [StatusChange(pair[0], to, delivery_date=DAY) for pair in ids]
-            backward = [StatusChange(pair[1], to, delivery_date=DAY) for pair in reversed(ids)]
-            list(pool.map(hurry, [onward, backward]))
+    several = [processing_order(container, caller, 2) for _ in range(6)]
+    firsts, seconds = zip(*(item_ids(container, order) for order in several), strict=True)
+    for to in (S.PRINTED, S.IN_TRANSIT, S.IN_LOCAL_AREA, S.DELIVERED):
+        onward = [StatusChange(item_id, to, delivery_date=DAY) for item_id in firsts]
+        backward = [StatusChange(item_id, to, delivery_date=DAY) for item_id in reversed(seconds)]
+        both_at_once(container, onward, backward)
     for order in several:
         check_order(container, order, [S.DELIVERED, S.DELIVERED])
-
-
-def is_anyone_waiting(container: Container) -> bool:
-    with container.db.system_transaction() as tx:
-        return bool(tx.execute(sa.text("select 1 from pg_locks where not granted")).first())
