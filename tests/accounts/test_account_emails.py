@@ -67,14 +67,6 @@ def test_the_link_is_in_the_mail_and_then_nowhere(container: Container, account:
     assert "qp_reset_" not in notification_rows(container)[0].words
 
 
-def test_an_invitation_brings_its_link(container: Container, account: int, dana: int) -> None:
-    link = run(container, invite, container, account, dana)
-    [mail] = send_to(container)
-    assert mail.to == [LEE]
-    assert link in mail.part("plain")
-    assert "dana@example.com invites you to the account Dana Whitfield" in mail.part("plain")
-
-
 def test_a_name_cannot_bend_the_mail(container: Container, account: int, dana: int) -> None:
     with container.db.system_transaction() as tx:
         tx.execute(sa.text("update accounts set name = :name"), {"name": "A\r\nBcc: x@example.com\n\n" + "b" * 500})

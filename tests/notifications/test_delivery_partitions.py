@@ -74,17 +74,22 @@ def log(conninfo: str, container: Container, clock: Clock, owner: Caller) -> Log
     return Log(container, clock, owner)
 
 
-def test_what_waits_lies_together_and_what_is_settled_by_its_day(log: Log) -> None:
+def test_what_waits_lies_together_for_a_month_and_what_is_settled_by_its_day(log: Log) -> None:
     hook = log.subscribe()
     log.maintain()
     fan_out_order(log.container, log.owner)
     assert log.tables() == ["deliveries_pending"]
     complete_deliveries(log.container, claim_deliveries(log.container))
-    assert log.tables() == [*log.days(1)]
+    today, before = [*log.days(1)], log.open_days()
+    assert log.tables() == today
     assert [row.status for row in delivery_rows(log.container, hook)] == ["delivered"]
-    before = log.open_days()
     log.maintain()
     assert log.open_days() == before, "keeping them twice changes nothing"
+    fan_out_order(log.container, log.owner)
+    log.maintain(days=30)
+    assert log.tables() == [*today, "deliveries_pending"]
+    log.maintain(seconds=1)
+    assert log.tables() == today
 
 
 def test_the_days_to_come_are_opened_and_those_too_old_are_dropped_with_their_rows(log: Log) -> None:
@@ -114,15 +119,6 @@ def test_a_day_that_nobody_opened_in_time_keeps_its_rows_where_they_are(log: Log
     log.tell()
     assert log.tables() == ["deliveries_other"] * 2
     log.maintain(days=31)
-    assert log.tables() == []
-
-
-def test_what_has_waited_for_as_long_goes_too(log: Log) -> None:
-    log.subscribe()
-    fan_out_order(log.container, log.owner)
-    log.maintain(days=30)
-    assert log.tables() == ["deliveries_pending"]
-    log.maintain(seconds=1)
     assert log.tables() == []
 
 
@@ -192,32 +188,24 @@ def test_a_delivery_that_comes_just_after_its_subscription_went_is_forgotten_too
 
 
 def test_what_somebody_reads_is_dropped_later_and_new_days_are_opened_all_the_same(log: Log) -> None:
+    log.subscribe()
+    log.tell()
     log.maintain()
-    old = log.days(1)
-    log.clock.advance(days=31)
+    old = log.days(1, after=1)
+    log.clock.advance(days=32)
     with psycopg.connect(log.container.db.conninfo) as reader:
         reader.execute(f"lock table {min(old)} in access share mode".encode())
         log.maintain()
         assert old | log.days() <= log.open_days()
-    log.maintain()
-    assert not old & log.open_days()
-    assert log.days() <= log.open_days()
-
-
-def test_what_a_reader_of_everything_holds_up_is_made_up_for_by_the_next_run(log: Log) -> None:
-    log.subscribe()
-    log.tell()
-    log.maintain()
-    too_old, kept = log.days(1, after=1), log.open_days()
-    log.clock.advance(days=32)
+        assert log.tables() == []
+    kept = log.open_days()
     with psycopg.connect(log.container.db.conninfo) as reader:
         reader.execute("lock table deliveries in access share mode")
-        log.maintain()
+        log.maintain(days=1)
         assert log.open_days() == kept
-        assert log.tables() == []  # rows are forgotten all the same
     log.maintain()
-    assert log.days() <= log.open_days()
-    assert not too_old & log.open_days()
+    assert log.days() <= log.open_days(), "what a reader of everything held up is made up for by the next run"
+    assert not old & log.open_days()
 
 
 def test_a_stranger_sees_no_day_s_rows_and_no_tenant_reads_opens_or_drops_a_day(

@@ -19,7 +19,7 @@ from quillpost.core.database.tables.base import items
 from quillpost.notifications.ports import PostResult
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
-from quillpost.notifications.webhooks.concurrency import INITIAL_CONCURRENCY, MAX_CONCURRENCY
+from quillpost.notifications.webhooks.concurrency import MAX_CONCURRENCY
 from quillpost.notifications.webhooks.queries import WebhookSubscription
 from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT
 from quillpost.orders.items.service import StatusChange, change_item_statuses
@@ -30,7 +30,7 @@ from support.rows import execute
 from support.transactions import run, run_as
 from support.waiting import wait_until
 from support.webhook_outbox import LEASE, delivery_rows, fan_out, lease_owner, queue_row, subscribe
-from support.webhook_receivers import Answer, Receivers, answer_ok, deliver, make_dispatcher, pump, pumping, responding
+from support.webhook_receivers import Answer, Receivers, answer_ok, deliver, make_dispatcher, pump, pumping
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -74,40 +74,6 @@ def ways(receivers: Receivers) -> dict[int, list[str]]:
 def statuses(container: Container, *hooks: WebhookSubscription) -> set[tuple[str, int]]:
     """Of the deliveries: whether they came, and after how many attempts."""
     return {(row.status, row.attempts) for hook in hooks for row in delivery_rows(container, hook)}
-
-
-def test_a_silent_receiver_silences_nobody_else(container: Container, owner: Caller) -> None:
-    silent, lively = (f"https://{name}.example.com" for name in ("silent", "lively"))
-    for url in (silent, lively):
-        subscribe(container, owner, type=ITEM_STATUS_EVENT, url=url)
-    create_order(container, owner, people(150))
-
-    async def journey() -> Counter[str]:
-        released = asyncio.Event()
-
-        async def answer(url: str) -> PostResult:
-            if url == silent:
-                await released.wait()
-            return PostResult(200)
-
-        receivers = Receivers(answer)
-        async with pumping(container, receivers) as stop:
-            await receivers.wait_until(lambda: receivers.counts[lively] == 150)
-            counts = receivers.counts
-            released.set()
-            stop.set()
-        return counts
-
-    assert asyncio.run(journey()) == {lively: 150, silent: INITIAL_CONCURRENCY}
-
-
-def test_a_receiver_that_is_gone_gets_no_more_events(container: Container, owner: Caller) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    for _ in range(12):
-        create_order(container, owner)
-    pump(container, responding(*[410] * 12), lambda receivers: bool(receivers.requests))
-    assert run(container, webhook_queries.read_webhook, hook.id).status == "disabled"
-    assert {row.status for row in delivery_rows(container, hook)} == {"failed"}
 
 
 @pytest.mark.parametrize("verb", ["get", "post"])
@@ -214,22 +180,6 @@ def test_a_database_that_goes_away_in_the_middle_costs_no_event_and_no_order(
     assert times == []
     assert list(ways(receivers).values()) == [list(WAY)] * 40
     assert {row.status for row in delivery_rows(container, hook)} == {"delivered"}
-
-
-def test_a_receiver_that_asks_for_time_gets_it(container: Container, clock: Clock, owner: Caller) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
-    create_order(container, owner)
-
-    async def busy(_: str) -> PostResult:
-        return PostResult(429, retry_after=90)
-
-    pump(container, busy, lambda receivers: bool(receivers.requests))
-    again = clock.now() + timedelta(seconds=90)
-    [row] = delivery_rows(container, hook)
-    assert (row.status, row.next_at) == ("pending", again)
-    assert queue_row(container, hook).resting_until == again
-    clock.advance(seconds=90)
-    assert len(deliver(container, 200).requests) == 1
 
 
 def test_whatever_is_no_success_is_tried_again(container: Container, owner: Caller) -> None:

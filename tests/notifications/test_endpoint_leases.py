@@ -130,14 +130,6 @@ def test_a_queue_has_only_one_holder_until_its_lease_ends(container: Container, 
     assert first.look() == set()
 
 
-def test_several_holders_share_the_queues(container: Container, owner: Caller) -> None:
-    hooks = {subscribe(container, owner, type=ORDER_STATUS_EVENT).id for _ in range(4)}
-    fan_out_order(container, owner)
-    shares = [Hand(container, most=2).got for _ in range(2)]
-    assert {*shares[0], *shares[1]} == hooks
-    assert [len(share) for share in shares] == [2, 2]
-
-
 def test_a_queue_locked_by_another_transaction_is_skipped(container: Container, owner: Caller) -> None:
     hooks = {hook.id for hook in two_hooks(container, owner)}
     now = container.clock()
@@ -147,27 +139,20 @@ def test_a_queue_locked_by_another_transaction_is_skipped(container: Container, 
     assert {mine.webhook_id, theirs.webhook_id} == hooks
 
 
-def test_those_that_failed_lately_come_last(container: Container, owner: Caller) -> None:
+def test_a_queue_that_backs_off_is_leased_last_and_not_until_then(
+    container: Container, clock: Clock, owner: Caller
+) -> None:
     failing, fine = two_hooks(container, owner)
-    set_queue(container, failing, failures=1)
-    assert Hand(container, most=1).got == [fine.id]
-
-
-def test_a_queue_that_backs_off_is_not_leased_until_then(container: Container, clock: Clock, owner: Caller) -> None:
-    hook = subscribe_with_delivery(container, owner)
-    set_queue(container, hook, failures=5, resting_until=clock.now() + timedelta(seconds=5))
-    assert Hand(container).got == []
+    set_queue(container, failing, failures=5, resting_until=clock.now() + timedelta(seconds=5))
+    first = Hand(container)
+    assert first.got == [fine.id]
+    first.succeed()
+    assert first.leave() == {fine.id}
+    row = queue_row(container, fine)
+    assert (row.due_at, row.leased_by, row.leased_until) == (None, None, None), "nothing is due"
     clock.advance(seconds=5)
-    assert Hand(container).got == [hook.id]
-
-
-def test_an_empty_queue_is_released_with_nothing_due(container: Container, owner: Caller) -> None:
-    hook = subscribe_with_delivery(container, owner)
-    hand = Hand(container)
-    hand.succeed()
-    assert hand.leave() == {hook.id}
-    row = queue_row(container, hook)
-    assert (row.due_at, row.leased_by, row.leased_until) == (None, None, None)
+    fan_out_order(container, owner)
+    assert [Hand(container, most=1).got for _ in range(2)] == [[fine.id], [failing.id]], "several share the queues"
 
 
 def test_a_queue_is_released_until_its_next_delivery_is_due(container: Container, owner: Caller) -> None:
@@ -311,14 +296,6 @@ def test_an_outcome_and_a_deletion_at_once_do_not_wait_for_each_other(container:
     assert run(container, record_outcomes, hand.id, outcomes, {}, now=container.clock()) == ([], set())
     deliveries.delete_orphaned_deliveries(container.db)
     assert delivery_rows(container, hook) == []
-
-
-def test_a_success_that_was_known_already_is_not_counted_again(container: Container, owner: Caller) -> None:
-    hook = subscribe_with_delivery(container, owner)
-    dues = claim_deliveries(container)
-    for _ in range(2):
-        complete_deliveries(container, dues)
-    assert webhook_row(container, hook).invoke_count == 1
 
 
 def test_a_subscription_that_is_disabled_is_owed_nothing(container: Container, owner: Caller) -> None:

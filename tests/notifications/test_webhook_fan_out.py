@@ -195,7 +195,8 @@ def test_a_success_counts_and_heals_the_subscription(container: Container, owner
     hook = subscribe_with_delivery(container, owner)
     set_columns(container, webhooks, hook.id, status="failing")
     dues = claim_deliveries(container)
-    complete_deliveries(container, dues)
+    for _ in range(2):  # a success that was known already is not counted again
+        complete_deliveries(container, dues)
     healed, [row] = webhook_row(container, hook), delivery_rows(container, hook)
     assert (healed.status, healed.invoke_count) == ("active", 1)
     assert (row.status, row.delivered_at, row.response_status) == ("delivered", container.clock(), 200)
