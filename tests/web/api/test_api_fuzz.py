@@ -36,7 +36,7 @@ LEEWAY: dict[tuple[str, ...], str] = {
         list_orders list_order_items list_mailing_lists list_recipients list_recipients_of list_image_templates
         list_message_templates list_webhooks list_automations invalidate_giftcard_put invalidate_giftcard_patch
         cancel_order_put cancel_order_post cancel_order_delete delete_mailing_list delete_image_template
-        delete_message_template delete_sub_account read_rejected_rows
+        delete_message_template delete_sub_account read_rejected_rows read_proof
     """,
     ("422",): """
         create_sub_account change_sub_account mark_print_batch reprint_pieces erase_person
@@ -104,7 +104,7 @@ def run(service: DescribedService, schema: Any) -> Seen:
             raise event.exception
         if isinstance(event, events.ScenarioFinished):
             _note(event.recorder, seen)
-    assert not seen.wrong, "\n\n".join(seen.wrong[:5])
+    assert not seen.wrong, "\n\n".join(seen.wrong[:20])
     return seen
 
 
