@@ -88,7 +88,9 @@ def test_a_service_that_is_well_is_called_well(beside: Quillpost, owner: Account
     assert "QUILLPOST_LEGACY_FIELDS=true" in row(outcome, "old fields")
 
 
-def test_all_that_is_wrong_is_told_at_once(beside: Quillpost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_that_is_wrong_is_reported_at_once(
+    beside: Quillpost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(installation, "HTTP_SECONDS", 0.2)
     blocked, database = tmp_path / "other", f"postgresql://someone:hush@127.0.0.1:{free_port()}/quillpost"
     blocked.mkdir()

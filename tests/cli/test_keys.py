@@ -139,7 +139,7 @@ def test_keys_of_the_environment_change_by_hand(container: Container, hook: int,
         (("new",), "new", "All is well"), (("new",), "old", "bring the key old back"),
     ],
 )  # fmt: skip
-def test_each_next_step_with_environment_keys_is_told(ids: tuple[str, ...], sealed_under: str, step: str) -> None:
+def test_each_next_step_with_environment_keys_is_named(ids: tuple[str, ...], sealed_under: str, step: str) -> None:
     assert step in KeyUsage(ids, {"webhooks.secret_sealed": {sealed_under: 1}}, is_key_file=False).describe_next_step()
 
 

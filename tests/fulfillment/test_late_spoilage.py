@@ -62,8 +62,8 @@ def errors_of(container: Container, batch_id: int, event: str, *spoiled: Spoiled
 
 def hear_partner(container: Container, batch_id: int, *positions: int) -> None:
     pieces = [SpoiledItem(position=position) for position in positions]
-    said = PartnerReport(batch_reference(batch_id), "printed", container.clock(), pieces)
-    record_partner_report(container.db, container.environments["test"], said, now=container.clock())
+    report = PartnerReport(batch_reference(batch_id), "printed", container.clock(), pieces)
+    record_partner_report(container.db, container.environments["test"], report, now=container.clock())
 
 
 def printed_again(container: Container, batch_id: int, *positions: int) -> int:
@@ -89,16 +89,6 @@ def test_a_call_of_a_partner_is_taken_but_for_the_piece_in_the_mail(container: C
     see(container, inside(container, batch_id)[2], "In Transit")
     hear_partner(container, batch_id, 2, 3)
     assert batch_statuses(container, batch_id) == ["Printed", "In Transit", "Failed"]
-
-
-def test_the_error_names_the_piece_that_is_already_in_the_mail(container: Container, batch_id: int) -> None:
-    items = inside(container, batch_id)
-    see(container, items[2], "In Transit")
-    reason = "Piece 2 is in the mail already (In Transit): it cannot be spoiled."
-    for name, second in (("position", SpoiledItem(position=2)), ("item_id", SpoiledItem(item_id=items[2]))):
-        found = errors_of(container, batch_id, "spoiled", SpoiledItem(position=1), second)
-        assert found == {f"spoiled.1.{name}": [reason]}
-    assert batch_statuses(container, batch_id) == ["Processing", "In Transit", "Processing"]
 
 
 def test_a_spoiled_piece_of_another_batch_alone_acknowledges_nothing(container: Container, batch_id: int) -> None:

@@ -47,7 +47,7 @@ def scanned_order(container: Container, caller: Caller, *emails: str, pieces: in
     return order
 
 
-def told_order(container: Container, caller: Caller, *, pieces: int = 1) -> Order:
+def followed_order(container: Container, caller: Caller, *, pieces: int = 1) -> Order:
     """One of whose first scan Dana has heard."""
     order = scanned_order(container, caller, DANA, pieces=pieces)
     write_digests(container)
@@ -86,7 +86,7 @@ def test_everyone_named_is_notified_of_the_first_scan_at_once(container: Contain
 def test_further_scans_are_reported_together_when_the_window_ends(
     container: Container, owner: Caller, clock: Clock
 ) -> None:
-    order = told_order(container, owner, pieces=3)
+    order = followed_order(container, owner, pieces=3)
     for piece in (0, 1, 1, 2):
         clock.advance(minutes=1)
         scan(container, order, piece)
@@ -106,7 +106,7 @@ def test_further_scans_are_reported_together_when_the_window_ends(
     assert "It was scanned 3 times so far." in notification_rows(container)[2].words
 
 
-def test_scans_by_machines_or_that_nobody_asked_about_are_not_reported(container: Container, owner: Caller) -> None:
+def test_scans_by_machines_or_that_nobody_follows_are_not_reported(container: Container, owner: Caller) -> None:
     order = order_with_codes(container, owner, notification_emails=[DANA])
     for kind in ("bot", "preview"):
         scan(container, order, kind=kind)
@@ -128,7 +128,7 @@ def test_unsubscribed_readers_are_not_notified_and_others_are(container: Contain
 def test_unsubscribing_before_the_window_ends_stops_its_notification(
     container: Container, owner: Caller, clock: Clock
 ) -> None:
-    order = told_order(container, owner)
+    order = followed_order(container, owner)
     scan(container, order)
     unsubscribe(container, owner)
     clock.advance(minutes=16)

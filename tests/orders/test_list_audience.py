@@ -252,7 +252,7 @@ def test_the_first_mailed_person_is_shown(sender: Sender) -> None:
     assert sender.first_mailed(sender.list(NO_ADDRESS)) is None
 
 
-def test_the_longest_values_of_all_who_are_mailed_come_together(sender: Sender) -> None:
+def test_the_longest_values_of_all_mailed_people_come_together(sender: Sender) -> None:
     half = {"address": "9 Elm St", "custom1": "endless " * 30}
     unmailed = {"email": "no@example.com", "custom1": "of one who is never mailed"}
     first = sender.list(person(city="Austin", custom1="z", dob="1990-02-03"), ELSEWHERE)

@@ -73,7 +73,7 @@ class TremendousServer(GiftcardServer):
         return [_link(order) for order in self.orders.values()]
 
     def _find(self, request: FakeRequest) -> FakeResponse:
-        found = self.orders.get(_asked(request, "external_id"))
+        found = self.orders.get(_parameter(request, "external_id"))
         return respond(200, {"orders": [found] if found else [], "total_count": int(found is not None)})
 
     def _link(self, _: FakeRequest, id_: str) -> FakeResponse:
@@ -136,7 +136,7 @@ class TangoServer(GiftcardServer):
         return [credential["value"] for each in made for credential in each]
 
     def _find(self, request: FakeRequest) -> FakeResponse:
-        found = self.orders.get(_asked(request, "externalRefID"))
+        found = self.orders.get(_parameter(request, "externalRefID"))
         brief = {name: value for name, value in (found or {}).items() if name != "reward"}
         return respond(200, {"page": {"number": 0}, "orders": [brief] if found else []})
 
@@ -172,5 +172,5 @@ def _link(order: dict[str, Any]) -> str:
     return f"https://reward.example/r/{order['id']}-SECRET"
 
 
-def _asked(request: FakeRequest, name: str) -> str:
+def _parameter(request: FakeRequest, name: str) -> str:
     return parse_qs(request.query)[name][0]

@@ -94,8 +94,8 @@ def poll(container: Container, batch_id: int) -> int:
 
 def hear_printer(container: Container, batch_id: int, **progress: Any) -> list[int]:
     """What a printer says of a batch; those of the pieces it calls spoiled that are not in it."""
-    said = PrintProgress(**progress)
-    return print_room_service.record_printer_progress(container.db, batch_id, said, now=container.clock())
+    report = PrintProgress(**progress)
+    return print_room_service.record_printer_progress(container.db, batch_id, report, now=container.clock())
 
 
 def reprint(container: Container, batch_id: int, *positions: int, **how: Any) -> print_room_service.ReprintResult:

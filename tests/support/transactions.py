@@ -19,8 +19,8 @@ def run(container: Container, do: Callable[Concatenate[Tx, P], T], *args: P.args
 
 
 def run_as(
-    container: Container, who: Caller | Tenant, do: Callable[Concatenate[Tx, P], T], *args: P.args, **how: P.kwargs
+    container: Container, caller: Caller | Tenant, do: Callable[Concatenate[Tx, P], T], *args: P.args, **how: P.kwargs
 ) -> T:
     """As an account, which sees its own."""
-    with container.db.transaction(who if isinstance(who, Tenant) else build_tenant(who)) as tx:
+    with container.db.transaction(caller if isinstance(caller, Tenant) else build_tenant(caller)) as tx:
         return do(tx, *args, **how)

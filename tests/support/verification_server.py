@@ -34,18 +34,18 @@ class VerificationServer(FakeServer):
 
     def _verify(self, request: FakeRequest) -> FakeResponse:
         asked = self._noted(request.json()["addresses"])
-        return self._told({"id": each["id"]} | self.knows.get(each["address"], {"dpv": "Y"}) for each in asked)
+        return self._respond({"id": each["id"]} | self.knows.get(each["address"], {"dpv": "Y"}) for each in asked)
 
     def _append(self, request: FakeRequest) -> FakeResponse:
         asked = self._noted(request.json()["people"])
         found = ((each["id"], self.finds.get(each["email"])) for each in asked)
-        return self._told({"id": id_, "address": address} for id_, address in found if address)
+        return self._respond({"id": id_, "address": address} for id_, address in found if address)
 
     def _noted(self, questions: list[dict[str, Any]]) -> list[dict[str, Any]]:
         self.questions += questions
         return questions
 
-    def _told(self, answers: Iterable[dict[str, Any]]) -> FakeResponse:
+    def _respond(self, answers: Iterable[dict[str, Any]]) -> FakeResponse:
         return respond(200, {"answers": list(answers)})
 
 

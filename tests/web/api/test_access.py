@@ -308,7 +308,7 @@ def test_a_teammate_may_what_everybody_may_and_nothing_else(walk: Walk) -> None:
             assert walk.visit(route, browser).status_code == 404, route
 
 
-def test_an_owner_who_runs_the_service_may_everything_within_our_own_pages(walk: Walk) -> None:
+def test_an_owner_and_operator_may_everything_within_our_own_pages(walk: Walk) -> None:
     """No page is kept by a browser, or shown within another site."""
     for route, answer in walk.visit_all(pages(), "owner", runs_it=True, mode="live"):
         assert answer.status_code not in (401, 403), route

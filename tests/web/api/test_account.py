@@ -171,7 +171,7 @@ def test_live_mail_that_cannot_be_printed_yet_is_accepted_with_a_warning(
     assert owner.post("/estimate/postcard", postcard(**HOME)).json()["data"]["warnings"] == []
 
 
-def test_what_is_missing_for_live_mail_is_told_to_operators_with_its_setting(
+def test_what_is_missing_for_live_mail_is_shown_to_operators_with_its_setting(
     http: TestClient, owner: Account, operator: Account
 ) -> None:
     response = http.get("/ready/live")

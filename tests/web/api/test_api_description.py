@@ -189,7 +189,7 @@ def accepts(path: str) -> Callable[[Json], bool]:
     return found
 
 
-def verdicts(owner: Account, path: str, bodies: list[Json]) -> list[tuple[bool, bool]]:
+def outcomes(owner: Account, path: str, bodies: list[Json]) -> list[tuple[bool, bool]]:
     """What the description says of each, and what the service says."""
     answers = [owner.post(path, body) for body in bodies]
     assert {answer.status_code for answer in answers} <= {200, 201, 404, 422}, [each.text for each in answers]
@@ -221,8 +221,8 @@ def test_what_a_send_requires_is_described(owner: Account, piece: str) -> None:
         accepted += [AUDIENCE | {"message_template": words, "image_template": upload(owner).json()["id"]}]
         refused += [AUDIENCE | {"message_template": words}]
     for path in (f"/estimate/{piece}", f"/stored_send/{piece}"):
-        assert verdicts(owner, path, accepted) == [(True, True)] * len(accepted), path
-        assert verdicts(owner, path, refused) == [(False, False)] * len(refused), path
+        assert outcomes(owner, path, accepted) == [(True, True)] * len(accepted), path
+        assert outcomes(owner, path, refused) == [(False, False)] * len(refused), path
 
 
 def test_where_a_message_may_be_blank_or_left_out_is_described(owner: Account, container: Container) -> None:
@@ -256,8 +256,8 @@ def test_other_bodies_say_what_they_need(owner: Account) -> None:
     list_id = owner.post("/mailing-lists", {"description": "Friends"}).json()["id"]
     common: Json = {"mailing_list_id": list_id, "name": "Saved", "trigger": "list_entry"}
     for path, good, bad in BODIES:
-        good_verdict, bad_verdict = verdicts(owner, path, [common | good, common | bad])
-        assert (good_verdict[0], bad_verdict) == (True, (False, False)), (path, bad)
+        good_outcome, bad_outcome = outcomes(owner, path, [common | good, common | bad])
+        assert (good_outcome[0], bad_outcome) == (True, (False, False)), (path, bad)
 
 
 def test_files_have_the_types_that_are_described(owner: Account) -> None:

@@ -255,7 +255,7 @@ def test_no_body_has_more_than_a_hundred_errors() -> None:
     assert places == [place // 5 for place in range(MAX_REPORTED_ERRORS - 1)], "the first ones"
 
 
-def test_whoever_sends_a_thousand_wrong_things_is_told_of_a_hundred(owner: Account) -> None:
+def test_whoever_sends_a_thousand_wrong_things_hears_of_a_hundred(owner: Account) -> None:
     mapping = json.dumps(dict.fromkeys(keys(1_000), "name"))
     file = {"file": ("a.csv", b"Name,Street\nJane,12 Main St\n")}
     for refused in (

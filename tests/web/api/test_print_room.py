@@ -156,9 +156,9 @@ def test_spoiled_pieces_fail_and_are_given_back(
     batch_id = hand_over_batch(sender, container, clock)
     at = item_ids(container, batch_id)
     spoiled = [{"item_id": at[1], "why": "Torn"}, {"position": 3, "reason": "Smudged"}]
-    answer = mark(operator, batch_id, "spoiled", spoiled=spoiled, who="me")
+    answer = mark(operator, batch_id, "spoiled", spoiled=spoiled, whom="me")
     assert answer.json()["pieces_by_status"] == {"Failed": 2, "Processing": 1}
-    assert answer.headers["X-Ignored-Fields"] == "spoiled.*.why, who"
+    assert answer.headers["X-Ignored-Fields"] == "spoiled.*.why, whom"
     failures = {n: sender.get(f"/order-items/{at[n]}").json()["failure"] for n in (1, 2, 3)}
     assert failures == {1: "Spoiled in printing", 2: None, 3: "Smudged"}
     [order] = sender.get("/orders/list").json()["data"]

@@ -220,7 +220,7 @@ def test_a_limited_token_cannot_mail_past_the_accounts_suppression(owner: Accoun
     assert [why for *_, why in pieces(teammate, sent["id"])] == [SUPPRESSED, None]
 
 
-def test_a_preview_shows_the_first_person_of_the_lists_who_would_be_mailed(owner: Account) -> None:
+def test_a_preview_shows_the_first_person_of_the_lists_to_be_mailed(owner: Account) -> None:
     number, nobody = make_list(owner, {"email": "m@example.com"}, ZOE), make_list(owner, {"email": "m@example.com"})
 
     def shown(**changes: Any) -> list[bytes]:
