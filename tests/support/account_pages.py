@@ -24,6 +24,10 @@ OWNER, MEMBER, LIMITED, STRANGER = (
 )  # fmt: skip
 RUNS_IT = "ops@example.com"
 SEEN_WITH_EVERY_VISIT = {"sessions"}
+ADDRESS: dict[str, Any] = {
+    "return_address": "500 Congress Ave", "return_city": "Austin", "return_state": "TX", "return_postal_code": "78701",
+}  # fmt: skip
+"""Where live mail comes from."""
 COUNTED = [
     table
     for name, table in metadata.tables.items()

@@ -15,7 +15,7 @@ from quillpost.web.application import create_app
 from quillpost.web.dashboard.compose import estimates, recipients
 from quillpost.web.dashboard.compose.people import PastedPeople, draw_radius_map, parse_people
 from quillpost.web.security import ZONE_COOKIE, create_one_time_key
-from support.account_pages import OWNER, AccountPages, WrongForm
+from support.account_pages import ADDRESS, OWNER, AccountPages, WrongForm
 from support.factories import Build, person
 from support.giftcard_orders import item_ids_of, move_items
 from support.pages import assert_hides, assert_shows, form_errors
@@ -30,7 +30,6 @@ BOB = "Bob Roe, Acme Inc, 400 Congress Ave, Austin, TX 78701"
 BLOCKS = "Jane Doe\n12 Main St\nAustin, TX 78701\nUSA\n\nBob Roe\nPO Box 12345\nAustin, TX 78701"
 TABS = "First name\tLast name\tAddress\tCity\tState\tZip\nJane\tDoe\t12 Main St\tAustin\tTX\t78701"
 RADIUS: dict[str, Any] = {"radius_address": "1100 Congress Ave, Austin, TX 78701", "radius_count": "25"}
-HOME = {"return_address": "PO Box 1180", "return_city": "Austin", "return_state": "TX", "return_postal_code": "78701"}
 
 
 def pasted(text: str, **more: Any) -> dict[str, Any]:
@@ -44,7 +43,7 @@ def all_orders(house: AccountPages) -> list[Any]:
 def go_live(house: AccountPages, *, cents: int = 0, **home: Any) -> None:
     house.execute(
         sa.update(sessions).where(sessions.c.person_id == house.person(OWNER)).values(mode="live"),
-        sa.update(accounts).where(accounts.c.id == house.account.id).values(**HOME | home),
+        sa.update(accounts).where(accounts.c.id == house.account.id).values(**ADDRESS | home),
     )
     if cents:
         with house.parts.db.system_transaction() as tx:

@@ -16,7 +16,7 @@ from quillpost.accounts.embeds.service import normalize_origin
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, stored_sends, tokens
 from quillpost.web.dashboard.embed import pages as embed_pages
-from support.account_pages import AccountPages, WrongForm
+from support.account_pages import ADDRESS, AccountPages, WrongForm
 from support.factories import Clock, make_live, make_sub_account
 from support.pages import assert_hides, assert_shows
 from support.test_client import TestClient
@@ -209,9 +209,7 @@ def test_a_guest_learns_nothing_of_the_accounts_credit_or_whom_it_bars(house: Ac
     suppression_list = live.post("/mailing-lists", {"description": "Never again", "is_suppression_list": True}).json()
     recipient = {"mailing_list_id": suppression_list["id"], "name": "Lou Doe", "address": "9 Elm St, Austin TX 78701"}
     assert live.post("/recipients", recipient).status_code == 201
-    home = {"return_address": "PO Box 1180", "return_city": "Austin", "return_state": "TX",
-            "return_postal_code": "78701"}  # fmt: skip
-    house.execute(sa.update(accounts).where(accounts.c.id == house.account.id).values(**home))
+    house.execute(sa.update(accounts).where(accounts.c.id == house.account.id).values(**ADDRESS))
     path = str(urlsplit(live.post("/embeds", {"origin": SITE}).json()["url"]).path)
     pasted = "Jane Doe, 12 Main St, Austin, TX 78701\nLou Doe, 9 Elm St, Austin, TX 78701"
     form = FORM | {"audience": "people", "people": pasted}

@@ -19,17 +19,13 @@ from quillpost.core.errors import Message
 from quillpost.web.application import create_app
 from quillpost.web.live_updates import read_versions
 from quillpost.web.security import ZONE_COOKIE
-from support.account_pages import AccountPages, PrintRoomPages
+from support.account_pages import ADDRESS, AccountPages, PrintRoomPages
 from support.browser_sessions import Browser
 from support.factories import Build, Clock, make_live, make_teammate, run_jobs_for
 from support.pages import assert_hides, assert_shows, page_text
 from support.production import LIVE_SETTINGS, sweep_due_orders
 from support.test_client import TestClient
 
-HOME: dict[str, Any] = {
-    "return_address": "500 Congress Ave", "return_city": "Austin", "return_state": "TX",
-    "return_postal_code": "78701",
-}  # fmt: skip
 TEMPLATES = Path(quillpost.web.__file__).parent / "templates"
 SHOWN = re.compile(r"{{((?:[^}]|}(?!}))*)}}")
 A_TIME = re.compile(r"\.(?:\w+_)?at\b(?!\.timestamp\(\))|%H")
@@ -220,7 +216,7 @@ def test_live_mail_needs_a_return_address_and_credit(build: Build) -> None:
         assert needs(house.owner) == {}
         go_live(house.owner)
         assert needs(house.owner) == {"There is no return address": "/settings/account"}
-        house.execute(sa.update(accounts).where(accounts.c.id == house.account.id).values(**HOME))
+        house.execute(sa.update(accounts).where(accounts.c.id == house.account.id).values(**ADDRESS))
         assert needs(house.owner) == {}
         move = {"account_id": house.account.id, "mode": "live", "at": container.clock()}
         house.execute(
@@ -244,7 +240,7 @@ def test_first_steps_know_what_is_done_and_go(house: AccountPages) -> None:
     assert_hides(house.member.get("/"), "/settings/account")
     house.account.send()
     house.account.post("/mailing-lists", {"description": "Customers"})
-    house.owner.post("/settings/account", name="Dana", **HOME)
+    house.owner.post("/settings/account", name="Dana", **ADDRESS)
     own_receiver = f"https://mail.example.com/receiver/{'0a' * 12}/hook"
     assert house.account.post("/webhooks", {"url": own_receiver, "type": "*"}).status_code == 201
     count(house, "delivered", 1)
@@ -294,7 +290,7 @@ def test_pages_show_that_live_mail_is_not_ready_before_and_after_sending_and_whi
     print_room: PrintRoomPages, clock: Clock
 ) -> None:
     house = print_room
-    house.execute(sa.update(sessions).values(mode="live"), sa.update(accounts).values(**HOME))
+    house.execute(sa.update(sessions).values(mode="live"), sa.update(accounts).values(**ADDRESS))
     house.owner._csrf = house.ops._csrf = None
     shown = page_text(house.owner.get("/"))
     assert_shows(shown, "Live mail isn't ready yet You can send orders. They're paused after their review", NO_PARTNER)

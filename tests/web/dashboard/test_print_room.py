@@ -27,8 +27,7 @@ from support.test_client import TestClient
 
 FAIL = sa.text("update procrastinate_jobs set status = 'failed', attempts = 20 where task_name = :task")
 JOBS = sa.text("select task_name, status, attempts, args from procrastinate_jobs order by id")
-POLL, POOL = "fulfillment.poll_printer", "fulfillment.pool_due_orders_periodic"
-ONCE = "k" * 22
+POLL, POOL, ONCE = "fulfillment.poll_printer", "fulfillment.pool_due_orders_periodic", "k" * 22
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import sessions
 from quillpost.web.dashboard.settings.profile.pages import browser_name, qr_svg
 from quillpost.web.security import SESSION
-from support.account_pages import OWNER, AccountPages
+from support.account_pages import ADDRESS, OWNER, AccountPages
 from support.browser_sessions import PASSWORD, Browser, make_user, sign_in_browser
 from support.factories import Account, Clock
 from support.pages import assert_hides, assert_shows, form_errors
@@ -23,10 +23,6 @@ from support.test_client import TestClient
 NEW = "a brand new set of words"
 RECOVERY_CODE = re.compile(r"<li><code>([0-9a-z-]{19})</code></li>")
 RUN = re.compile(r"M(\d+) (\d+)h(\d+)v1h-\d+z")
-HOME: dict[str, Any] = {
-    "return_address": "500 Congress Ave", "return_city": "Austin", "return_state": "TX",
-    "return_postal_code": "78701",
-}  # fmt: skip
 
 
 def acts(container: Container, owner: Account) -> list[str]:
@@ -184,7 +180,7 @@ def test_an_owner_fills_in_the_account_details(house: AccountPages, subtests: py
     with house.unchanged():
         half = house.owner.post("/settings/account", name="", return_city="Austin", return_state="TX")
     house.refuses_forms(
-        subtests, "/settings/account", HOME | {"name": "Dana"},
+        subtests, "/settings/account", ADDRESS | {"name": "Dana"},
         [
             ({"name": " "}, "name", "Give the account a name"),
             ({"return_address": ""}, "return_address", "Give the street"),
@@ -197,12 +193,12 @@ def test_an_owner_fills_in_the_account_details(house: AccountPages, subtests: py
     whole: dict[str, Any] = {"return_address": "500 Congress Ave, Austin, TX 78701"}
     saved = house.owner.post("/settings/account", name="Whitfield & Co", company="", **whole)
     assert_shows(saved, "Saved.")
-    for field, value in {"name": "Whitfield &amp; Co", **HOME}.items():
+    for field, value in {"name": "Whitfield &amp; Co", **ADDRESS}.items():
         assert re.search(rf'name="{field}"[^>]* value="{value}"', saved.text), field
     assert house.account.get("/account").json()["name"] == "Whitfield & Co"
     assert house.account.send().json()["return_city"] == "Austin"
     noted = house.log()
     assert (noted[0].act, noted[0].actor) == ("account.changed", OWNER)
     assert noted[0].about == {"changed": ["the name", "the return address"]}
-    house.owner.post("/settings/account", name="Whitfield & Co", **HOME)
+    house.owner.post("/settings/account", name="Whitfield & Co", **ADDRESS)
     assert house.log() == noted  # nothing was another

@@ -11,7 +11,7 @@ from PIL import Image
 
 from quillpost.core.database.tables.base import message_templates, sub_accounts
 from quillpost.web.application import create_app
-from support.account_pages import AccountPages
+from support.account_pages import ADDRESS, AccountPages
 from support.factories import Build
 from support.image_server import ImageServer
 from support.pages import assert_hides, assert_shows, form_errors
@@ -19,10 +19,7 @@ from support.test_client import TestClient
 
 SPRING: dict[str, Any] = {"type": "postcard", "name": "Spring", "content": "Hi %FIRST_NAME%, spring is here!"}
 MESSAGES, IMAGES = "/templates/messages", "/templates/images"
-HOME: dict[str, Any] = {
-    "return_name": "Dana", "return_address": "500 Congress Ave", "return_city": "Austin", "return_state": "TX",
-    "return_postal_code": "78701",
-}  # fmt: skip
+HOME: dict[str, Any] = {"return_name": "Dana", **ADDRESS}
 PART = {"HX-Request": "true"}
 LONG = "word " * 900
 

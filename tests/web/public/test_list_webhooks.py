@@ -326,15 +326,6 @@ def test_rows_and_calls_about_one_person_make_one_entry(hook: ListWebhook, owner
     assert shown(other, "name", "address", "email") == [("Jane Doe", "12 Main St", "jane@example.com")]
 
 
-def test_five_thousand_come_in_one_call(hook: ListWebhook) -> None:
-    rows = [person(address=f"{n} Main St", email=f"{n}@example.com") for n in range(5_000)]
-    hook.rows(rows[:51])
-    changed = [row | {"phone": "1"} for row in rows]
-    assert Counter(hook.results(changed)) == {"added": 4_949, "changed": 51}
-    assert Counter(hook.results(changed)) == {"unchanged": 5_000}
-    assert hook.lister.read(hook.list_id)["total_recipients"] == 5_000
-
-
 def test_a_suppression_list_takes_whoever_it_can_bar(owner: Account) -> None:
     never = create_list_webhook(owner, "Never", is_suppression_list=True)
     answer = never.rows([{"address": "9 Elm St"}, {"email": "x@example.com", "address": "9 Elm St"}])
