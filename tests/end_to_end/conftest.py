@@ -12,6 +12,7 @@ from quillpost.accounts.models import Caller
 from support.event_receiver import EventReceiver
 from support.process_deaths import MortalService
 from support.processes import CommandRunner
+from support.sender_office import SenderService, open_sender_service
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,6 +44,12 @@ def home() -> Iterator[Path]:
     home.chmod(0o755)
     yield home
     shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def sender_service(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[SenderService]:
+    with open_sender_service(conninfo, home, receiver) as sender_service:
+        yield sender_service
 
 
 @pytest.fixture

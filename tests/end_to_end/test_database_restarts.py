@@ -14,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 from support.event_receiver import EventReceiver
 from support.factories import people
 from support.final_state import assert_all_ended_once
-from support.processes import FAST, Command, CommandRunner, Service, free_port, until
+from support.processes import FAST, Command, CommandRunner, Service, free_port, status_of, until
 from support.sender_office import SenderService, open_sender_service
 from support.single_order_state import assert_all_events_arrived
 
@@ -22,9 +22,6 @@ SERVE = ("serve",)
 PIECES = 2
 NOTHING = ()
 """Whoever delivers outlives the database, holds on to what was in the air, and records it later."""
-
-PATIENCE = 150.0
-"""Seconds in which a server of several processes starts, on a machine that is busy with much else."""
 
 
 @pytest.fixture
@@ -55,19 +52,12 @@ def running(
     try:
         for command in commands:
             started.append(begin(command_runner, settings, command))
-            until(lambda: status_of(settings, "/health") == 200, what="the service open", seconds=PATIENCE)
-        until(lambda: status_of(settings, "/ready") == 200, what="the service ready", seconds=PATIENCE)
+            until(lambda: status_of(address(settings, "/health")) == 200, what="the service open")
+        until(lambda: status_of(address(settings, "/ready")) == 200, what="the service ready")
         yield started
     finally:
         for process in started:
             process.stop()
-
-
-def status_of(settings: dict[str, str], path: str) -> int:
-    try:
-        return httpx2.get(address(settings, path), timeout=5).status_code
-    except httpx2.TransportError:
-        return 0
 
 
 def health(settings: dict[str, str]) -> dict[str, object]:
@@ -112,27 +102,26 @@ def killed(home: Path) -> Iterator[None]:
         yield
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "commands",
-    [[SERVE], [("serve", "--workers", "2")], [("serve", "--no-jobs"), ("work",)]],
-    ids=["one process", "two server processes", "a worker beside"],
+    [
+        pytest.param([SERVE], id="one process"),
+        pytest.param([("serve", "--workers", "2")], id="two server processes", marks=pytest.mark.long),
+        pytest.param([("serve", "--no-jobs"), ("work",)], id="a worker beside", marks=pytest.mark.long),
+    ],
 )
 def test_the_service_goes_on_when_its_database_is_killed(
-    commands: list[tuple[str, ...]],
-    command_runner: CommandRunner,
-    settings: dict[str, str],
-    home: Path,
+    commands: list[tuple[str, ...]], command_runner: CommandRunner, settings: dict[str, str], home: Path,
     receiver: EventReceiver,
-) -> None:
+) -> None:  # fmt: skip
     with running(command_runner, settings, *commands) as started, visited(home, receiver) as sender_service:
         assert sender_service.sender.send(recipients=people(PIECES)).status_code == 200
         before = postmaster(home)
         with killed(home):
             until(lambda: health(settings)["database"] == "unreachable", what="health told of it")
             assert health(settings)["status"] == "degraded"
-            assert status_of(settings, "/ready") == 503
-        until(lambda: status_of(settings, "/ready") == 200, what="the service ready again")
+            assert status_of(address(settings, "/ready")) == 503
+        until(lambda: status_of(address(settings, "/ready")) == 200, what="the service ready again")
         until(lambda: health(settings) == {"status": "ok", "database": "ok"}, what="health told of it")
         assert postmaster(home) != before
         sender_service.wait_for_the_end()
@@ -145,6 +134,7 @@ def test_the_service_goes_on_when_its_database_is_killed(
         assert "Traceback" not in output
 
 
+@pytest.mark.long
 def test_a_worker_brings_the_database_back_that_went_with_its_server(
     command_runner: CommandRunner, settings: dict[str, str], home: Path, receiver: EventReceiver
 ) -> None:

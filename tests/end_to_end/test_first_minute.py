@@ -2,8 +2,10 @@
 
 import json
 import re
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import httpx2
@@ -11,59 +13,23 @@ import pytest
 from standardwebhooks import Webhook
 
 from quillpost.client import Quillpost, verify_webhook
-from support.event_receiver import EventReceiver, ReceivedEvent
-from support.processes import PATIENCE, Service, free_port, until
+from support.event_receiver import HEAD, EventReceiver, ReceivedEvent
+from support.processes import PATIENCE, Command, CommandRunner, Service, answers, free_port, until
 
 ORDER_KEYS = {"order.id", "order.status", "order.previous_status", "order.current_status", "order.metadata"}
 ITEM_KEYS = {
-    "order_item.id",
-    "order.id",
-    "order.sub_account_id",
-    "order_item.scans",
-    "order_item.failure",
-    "order_item.delivery_date",
-    "order_item.previous_status",
-    "order_item.current_status",
-    "order.status",
-    "recipient.name",
-    "recipient.company",
-    "recipient.address",
-    "recipient.address2",
-    "recipient.absentee_address",
-    "recipient.city",
-    "recipient.province",
-    "recipient.postal_code",
-    "recipient.country",
-    "recipient.email",
-    "recipient.phone",
-    "recipient.custom_1",
-    "recipient.custom_2",
-    "recipient.custom_3",
-    "recipient.custom_4",
-    "recipient.custom_5",
-    "recipient.custom_6",
-    "recipient.custom_7",
-    "recipient.custom_8",
-    "recipient.custom_9",
-    "recipient.custom_10",
-    "qrcode.url",
-    "order.metadata",
+    *("order_item.id", "order.id", "order.sub_account_id", "order_item.scans", "order_item.failure"),
+    *("order_item.delivery_date", "order_item.previous_status", "order_item.current_status", "order.status"),
+    *(f"recipient.{name}" for name in ("name", "company", "address", "address2", "absentee_address", "city")),
+    *(f"recipient.{name}" for name in ("province", "postal_code", "country", "email", "phone")),
+    *(f"recipient.custom_{n}" for n in range(1, 11)),
+    *("qrcode.url", "order.metadata"),
 }
-ORDER_CHAIN = [
-    (None, "reviewing"),
-    ("reviewing", "processing"),
-    ("processing", "printing"),
-    ("printing", "mailed"),
-    ("mailed", "fulfilled"),
-]
+ORDER_CHAIN = list(pairwise([None, "reviewing", "processing", "printing", "mailed", "fulfilled"]))
+ITEM_WAY = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 ITEM_CHAIN = [
-    ("order_item.status_update", None, "Processing"),
-    ("order_item.status_update", "Processing", "Printed"),
-    ("order_item.status_update", "Printed", "In Transit"),
-    ("order_item.status_update", "In Transit", "In Local Area"),
-    ("order_item.status_update", "In Local Area", "Processed for Delivery"),
-    ("order_item.status_update", "Processed for Delivery", "Delivered"),
-    ("order_item.delivered", "Processed for Delivery", "Delivered"),
+    *(("order_item.status_update", *step) for step in pairwise([None, *ITEM_WAY])),
+    ("order_item.delivered", *ITEM_WAY[-2:]),
 ]
 METADATA = '{"zeta": 1.0, "alpha": [1e2, 123456789012345678901234567890], "ü": {"nested": null}}'
 
@@ -71,7 +37,7 @@ METADATA = '{"zeta": 1.0, "alpha": [1e2, 123456789012345678901234567890], "ü": 
 class Newcomer:
     """Someone who reads what the terminal shows, and pastes it."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service | Command) -> None:
         shown = service.output
         self.token = found(r"Test token\s+(\S+)", shown)
         self.receiver_url = found(r"Watch events\s+(\S+)", shown)
@@ -98,24 +64,32 @@ def found(pattern: str, text: str) -> str:
     return match[1]
 
 
-@pytest.fixture
-def start(home: Path, tmp_path: Path) -> Iterator[Callable[[], Service]]:
-    """Starts the service on one home and one port, each time anew."""
-    port = free_port()
-    started: list[Service] = []
+Start = Callable[[], Service | Command]
 
-    def start() -> Service:
-        output = tmp_path / f"start-{len(started)}.log"
-        started.append(Service(output, "--welcome", port=port, settings={"QUILLPOST_HOME": str(home)}))
-        return started[-1].ready()
+
+@pytest.fixture
+def start(home: Path, tmp_path: Path, command_runner: CommandRunner) -> Iterator[Start]:
+    """Starts the service on one home and one port, each time anew; the first time as a person does."""
+    port, settings = free_port(), {"QUILLPOST_HOME": str(home)}
+    started: list[Service | Command] = []
+
+    def start() -> Service | Command:
+        if not started:
+            started.append(Service(tmp_path / "start.log", "--welcome", port=port, settings=settings).ready())
+            return started[0]
+        again = command_runner.start("serve", "--welcome", "--port", str(port), settings=settings)
+        again.url = started[0].url
+        started.append(again)
+        until(lambda: answers(again.url), what="the service ready again")
+        return again
 
     yield start
     for service in started:
-        service.kill()
+        service.stop(signal.SIGKILL)
 
 
 def test_from_an_empty_home_to_a_delivered_postcard_and_through_a_crash(
-    start: Callable[[], Service], home: Path, receiver: EventReceiver
+    start: Start, home: Path, receiver: EventReceiver
 ) -> None:
     service = start()
     newcomer = Newcomer(service)
@@ -150,7 +124,7 @@ def test_from_an_empty_home_to_a_delivered_postcard_and_through_a_crash(
     assert again.is_fulfilled(first_order)
     third_order = again.send_written(a_postcard("{}"))
     again.leave()
-    service.kill()
+    service.stop(signal.SIGKILL)
 
     service = start()
     back = Newcomer(service)
@@ -185,15 +159,12 @@ def assert_received_in_order(events: list[ReceivedEvent], order_id: int) -> None
     ours = [event for event in events if event.data["order.id"] == order_id]
     order = [event for event in ours if event.type == "order.status_update"]
     item = [event for event in ours if event.type != "order.status_update"]
-    assert {frozenset(event.message) for event in ours} == {
-        frozenset({"event_type", "event_id", "data", "timestamp", "date_time"})
-    }
+    assert {frozenset(event.message) for event in ours} == {frozenset({*HEAD, "data"})}
     assert all(set(event.data) == ORDER_KEYS for event in order)
     assert all(set(event.data) == ITEM_KEYS for event in item)
     assert [(e.data["order.previous_status"], e.data["order.current_status"]) for e in order] == ORDER_CHAIN
-    assert [
-        (e.type, e.data["order_item.previous_status"], e.data["order_item.current_status"]) for e in item
-    ] == ITEM_CHAIN
+    changes = [(e.type, e.data["order_item.previous_status"], e.data["order_item.current_status"]) for e in item]
+    assert changes == ITEM_CHAIN
 
 
 def is_complete(events: list[ReceivedEvent], order_id: int) -> bool:
@@ -217,3 +188,25 @@ def processes_of(home: Path) -> list[str]:
         if str(home) in line:
             lines.append(line)
     return lines
+
+
+def test_a_worker_beside_the_server_tells_the_receiver_page(
+    home: Path, tmp_path: Path, conninfo: str, command_runner: CommandRunner
+) -> None:
+    settings = {"QUILLPOST_HOME": str(home), "QUILLPOST_DATABASE_URL": conninfo}
+    service = Service(tmp_path / "service.log", "--welcome", "--no-jobs", settings=settings)
+    try:
+        # Ready it is not before somebody does its work.
+        until(lambda: answers(service.url, "/health"), what="the server alive")
+        newcomer = Newcomer(service)
+        [hook] = newcomer.client.webhooks.list()
+        worker = command_runner.start("work", settings=settings)
+        event = newcomer.client.webhooks.test(hook["id"])["event_id"]
+        shown = until(lambda: httpx2.get(f"{newcomer.receiver_url}/events").json()["events"], what="the event shown")
+        assert [(each["event_id"], each["verified"]) for each in shown] == [(event, True)]
+        assert worker.stop() == 0, worker.output
+        [delivery] = newcomer.client.webhooks.deliveries(hook["id"])
+        assert (delivery["status"], delivery["attempts"]) == ("delivered", 1)
+        newcomer.leave()
+    finally:
+        service.kill()

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
@@ -14,29 +15,17 @@ from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES, PreparedF
 from quillpost.web import application
 from support.factories import postcard
 from support.prepared_faces import NO_PACKAGES, file_of, hands_in, stock
-from support.processes import PATIENCE, Command, CommandRunner, answers, free_port, until
+from support.processes import PATIENCE, Command, CommandRunner, until
 
 MARCO, GRACE = (next(style for style in STYLES if style.name == name) for name in ("Marco", "Grace"))
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found through /proc")
 
 
-class Server:
-    """`quillpost serve` over a database that is there."""
-
-    def __init__(self, command_runner: CommandRunner, settings: dict[str, str], *arguments: str) -> None:
-        port = free_port()
-        self._home = Path(settings["QUILLPOST_HOME"])
-        self.url = f"http://127.0.0.1:{port}"
-        self.command: Command = command_runner.start(
-            "serve", "--welcome", "--port", str(port), *arguments, settings=settings
-        )
-        until(lambda: answers(self.url), what=f"{self.url} ready")
-
-    def preview(self, style: int) -> list[str]:
-        token = (self._home / "first-token").read_text().strip()
-        with Quillpost(token, self.url, timeout=PATIENCE) as client:
-            return client.preview("postcard", **postcard(handwriting_style=style))["data"]["previews"]
+def preview(server: Command, home: Path, style: int) -> list[str]:
+    token = (home / "first-token").read_text().strip()
+    with Quillpost(token, server.url, timeout=PATIENCE) as client:
+        return client.preview("postcard", **postcard(handwriting_style=style))["data"]["previews"]
 
 
 @pytest.fixture
@@ -44,23 +33,15 @@ def faces(home: Path) -> Path:
     return home / "faces"
 
 
+Serve = Callable[[], Command]
+
+
 @pytest.fixture
-def serve(command_runner: CommandRunner, home: Path, faces: Path, conninfo: str) -> Iterator[Callable[..., Server]]:
-    settings = {
-        "QUILLPOST_HOME": str(home),
-        "QUILLPOST_DATABASE_URL": conninfo,
-        "QUILLPOST_FACES_FOLDER": str(faces),
-        "QUILLPOST_FONT_PACKAGES": str(NO_PACKAGES),
-    }
-    started: list[Server] = []
-
-    def serve(*arguments: str) -> Server:
-        started.append(Server(command_runner, settings, *arguments))
-        return started[-1]
-
-    yield serve
-    for server in started:
-        server.command.stop(signal.SIGKILL)
+def serve(command_runner: CommandRunner, home: Path, faces: Path, conninfo: str) -> Iterator[Serve]:
+    settings = {"QUILLPOST_HOME": str(home), "QUILLPOST_DATABASE_URL": conninfo}
+    settings |= {"QUILLPOST_FACES_FOLDER": str(faces), "QUILLPOST_FONT_PACKAGES": str(NO_PACKAGES)}
+    with ExitStack() as running:
+        yield lambda: running.enter_context(command_runner.serving("--welcome", settings=settings, path="/ready"))
     until(lambda: not helpers(faces), what="no helper left behind")
 
 
@@ -77,13 +58,11 @@ def _prepares(process: Path, faces: Path) -> bool:
         return False
 
 
-def test_hands_get_ready_beside_the_service_and_after_a_kill_the_rest_of_them(
-    serve: Callable[..., Server], faces: Path
-) -> None:
+def test_hands_get_ready_beside_the_service_and_after_a_kill_the_rest_of_them(serve: Serve, faces: Path) -> None:
     stock(faces, without=[PLAIN_FACE, MARCO, GRACE])
     first = serve()
     until(file_of(PLAIN_FACE, faces).exists, what="the first face ready")
-    first.command.stop(signal.SIGKILL)
+    first.stop(signal.SIGKILL)
     until(lambda: not helpers(faces), what="the helper gone with its service")
     missing = hands_in(faces).unprepared_faces()
     assert missing, "it was killed in the middle of its work"
@@ -98,37 +77,37 @@ def test_hands_get_ready_beside_the_service_and_after_a_kill_the_rest_of_them(
     for face in missing:
         PreparedFace.from_bytes(file_of(face, faces).read_bytes())
     assert made.stat().st_mtime_ns == age, "nothing is made twice"
-    until(lambda: "handwriting.fonts_prepared" in second.command.output, what="the log says so")
-    assert second.command.stop() == 0, second.command.output
-    assert "Traceback" not in second.command.output
+    until(lambda: "handwriting.fonts_prepared" in second.output, what="the log says so")
+    assert second.stop() == 0, second.output
+    assert "Traceback" not in second.output
 
 
-def test_a_service_that_stops_takes_its_helper_along(serve: Callable[..., Server], faces: Path) -> None:
+def test_a_service_that_stops_takes_its_helper_along(serve: Serve, faces: Path) -> None:
     stock(faces, without=[MARCO])
     server = serve()
     until(lambda: helpers(faces), what="a helper at work")
-    assert server.command.stop() == 0, server.command.output
+    assert server.stop() == 0, server.output
     assert helpers(faces) == []
     for event in ("handwriting.fonts_prepared", "handwriting.font_preparation_failed", "Traceback"):
-        assert event not in server.command.output
+        assert event not in server.output
 
 
-def test_a_hand_that_is_not_ready_is_made_for_whoever_sends_with_it(serve: Callable[..., Server], faces: Path) -> None:
+def test_a_hand_that_is_not_ready_is_made_for_whoever_sends_with_it(serve: Serve, faces: Path, home: Path) -> None:
     stock(faces, without=[GRACE])
     with (faces / ".preparing").open("a") as held:
         # As if another process prepared for this folder, and never came to this hand.
         fcntl.flock(held, fcntl.LOCK_EX)
         server = serve()
-        assert len(server.preview(GRACE.number)) == 2
+        assert len(preview(server, home, GRACE.number)) == 2
         assert hands_in(faces).unprepared_faces() == []
 
 
-def test_an_unusable_folder_is_logged_and_does_no_harm(serve: Callable[..., Server], faces: Path) -> None:
+def test_an_unusable_folder_is_logged_and_does_no_harm(serve: Serve, faces: Path, home: Path) -> None:
     faces.write_text("a file in the place of the folder")
     server = serve()
-    until(lambda: "handwriting.font_preparation_failed" in server.command.output, what="the log says so")
-    assert str(faces) in server.command.output
-    assert len(server.preview(GRACE.number)) == 2
+    until(lambda: "handwriting.font_preparation_failed" in server.output, what="the log says so")
+    assert str(faces) in server.output
+    assert len(preview(server, home, GRACE.number)) == 2
 
 
 @pytest.mark.long

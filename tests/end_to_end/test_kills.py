@@ -29,7 +29,7 @@ from support.event_receiver import EventReceiver
 from support.factories import make_operator, people, person, postcard
 from support.final_state import assert_all_ended_once
 from support.list_rows import make_list
-from support.processes import PATIENCE, CommandRunner, answers, free_port, until
+from support.processes import PATIENCE, Command, CommandRunner, until
 from support.sender_office import SenderService, open_sender_service
 from support.service_cluster import VICTIMS, Cluster, ServiceProcesses
 from support.single_order_state import assert_all_events_arrived, assert_all_happened_once
@@ -83,31 +83,28 @@ def test_the_key_of_a_call_that_died_with_its_server_is_free_at_once(
     sender_service: SenderService, command_runner: CommandRunner
 ) -> None:
     """The next call with it is the first again, and is never told that the dead one still runs."""
-    port = free_port()
-    url, words = f"http://127.0.0.1:{port}", ("serve", "--no-jobs", "--port", str(port))
     headers = {"Authorization": f"Bearer {sender_service.sender.token}", "Idempotency-Key": "dead"}
+    held = "select 1 from pg_locks join pg_database d on d.oid = database where locktype = 'advisory' and datname = %s"
 
-    def call() -> httpx2.Response:
-        return httpx2.post(f"{url}/api/v2/send/postcard", json=postcard(), headers=headers, timeout=60)
+    def call(server: Command) -> httpx2.Response:
+        return httpx2.post(f"{server.url}/api/v2/send/postcard", json=postcard(), headers=headers, timeout=PATIENCE)
 
-    server = command_runner.start(*words, settings=sender_service.settings)
-    until(lambda: answers(url, "/health"), what="the server open")
-    held = (
-        "select 1 from pg_locks l join pg_database d on d.oid = l.database where locktype = 'advisory' and datname = %s"
-    )
-    with psycopg.connect(sender_service.container.db.conninfo) as blocker, ThreadPoolExecutor(1) as thread:
+    with (
+        command_runner.serving("--no-jobs", settings=sender_service.settings) as first,
+        psycopg.connect(sender_service.container.db.conninfo) as blocker,
+        ThreadPoolExecutor(1) as thread,
+    ):
         blocker.execute("lock table orders in share mode")  # no order can be stored meanwhile
-        called = thread.submit(call)
+        called = thread.submit(call, first)
         until(lambda: blocker.execute(held, [blocker.info.dbname]).fetchone(), what="a call in flight")
-        server.stop(signal.SIGKILL)
+        first.stop(signal.SIGKILL)
         assert isinstance(called.exception(), httpx2.TransportError)
-        server = command_runner.start(*words, settings=sender_service.settings)
-        until(lambda: answers(url, "/health"), what="the server open again")
-    again = call()
-    assert again.status_code == 200, again.text
-    assert call().json() == again.json()
-    assert sender_service.rows("select id from orders") == [(again.json()["id"],)]
-    assert server.stop() == 0, server.output
+    with command_runner.serving("--no-jobs", settings=sender_service.settings) as server:
+        again = call(server)
+        assert again.status_code == 200, again.text
+        assert call(server).json() == again.json()
+        assert sender_service.rows("select id from orders") == [(again.json()["id"],)]
+        assert server.stop() == 0, server.output
 
 
 def test_an_order_outlives_a_database_that_is_killed_and_one_that_is_stopped(

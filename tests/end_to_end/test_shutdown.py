@@ -6,26 +6,30 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from test_many_callers import SilentHost
 
 from quillpost.accounts.users.sessions import create_session
+from quillpost.cli.worker import CLEANUP_SECONDS, PARENT_STOP_SECONDS, PROCESS_STOP_SECONDS
 from quillpost.web.security import SESSION
 from support.browser_sessions import make_user
 from support.crash_points import CrashPoint
 from support.event_receiver import EventReceiver
 from support.factories import make_inline_recipients, people, postcard
-from support.fake_server import FakeRequest, FakeResponse
-from support.processes import PATIENCE, Command, CommandRunner, Service, answers, free_port, until
-from support.sender_office import SenderService, open_sender_service
+from support.fake_server import FakeRequest, FakeResponse, SilentServer
+from support.processes import PATIENCE, CommandRunner, Service, until
+from support.sender_office import SenderService
 
-WITHIN = 10.0
-"""What is promised: the time from the signal to the end of the process."""
+PROMISED = 10.0
+"""The time from the signal to the end of the process."""
+
+WITHIN = 2 * PROMISED
+"""What is waited for: on a machine that is busy with much else, processes get their turn seconds later than they would.
+One that waits for what is under way does not end in this time either."""
 
 SENDERS = 6
 WATCHED = "An order that somebody looks at."
@@ -47,23 +51,17 @@ class SlowReceiver(EventReceiver):
 
 
 @pytest.fixture
-def slow_receiver() -> Iterator[SlowReceiver]:
+def receiver() -> Iterator[SlowReceiver]:
     with SlowReceiver() as receiver:
         yield receiver
         receiver.may_answer.set()
-
-
-@pytest.fixture
-def sender_service(conninfo: str, home: Path, slow_receiver: SlowReceiver) -> Iterator[SenderService]:
-    with open_sender_service(conninfo, home, slow_receiver) as sender_service:
-        yield sender_service
 
 
 class Crowd:
     """Sends on and on, each sender one order after another, and notes what it was told."""
 
     def __init__(self, sender_service: SenderService, url: str) -> None:
-        self._office, self._url = sender_service, url
+        self._address = f"{url}/api/v2/send/postcard"
         self._headers = {"Authorization": f"Bearer {sender_service.sender.token}"}
         self.accepted: list[int] = []
         self.refused: list[httpx2.Response] = []
@@ -72,9 +70,7 @@ class Crowd:
         with httpx2.Client(headers=self._headers, timeout=PATIENCE) as client:
             while True:
                 try:
-                    sent = client.post(
-                        f"{self._url}/api/v2/send/postcard", json=postcard(recipients=make_inline_recipients(2))
-                    )
+                    sent = client.post(self._address, json=postcard(recipients=make_inline_recipients(2)))
                 except httpx2.TransportError:
                     return
                 if sent.status_code == 200:
@@ -84,9 +80,8 @@ class Crowd:
 
     def send(self, **changes: Any) -> httpx2.Response | None:
         """The answer; None where the connection was closed instead."""
-        body, address = postcard(**changes), f"{self._url}/api/v2/send/postcard"
         try:
-            return httpx2.post(address, json=body, headers=self._headers, timeout=PATIENCE)
+            return httpx2.post(self._address, json=postcard(**changes), headers=self._headers, timeout=PATIENCE)
         except httpx2.TransportError:
             return None
 
@@ -94,18 +89,22 @@ class Crowd:
 @contextmanager
 def busy(sender_service: SenderService, url: str) -> Iterator[Crowd]:
     """Senders, a send that waits for its picture, a connection that is kept, and a page that is watched."""
-    crowd, host = Crowd(sender_service, url), SilentHost()
-    port = int(url.rpartition(":")[2])
-    with ThreadPoolExecutor(SENDERS + 2) as others, socket.create_connection(("127.0.0.1", port)) as kept:
+    crowd, port = Crowd(sender_service, url), int(url.rpartition(":")[2])
+    with (
+        SilentServer() as host,
+        ThreadPoolExecutor(SENDERS + 2) as others,
+        socket.create_connection(("127.0.0.1", port)) as kept,
+    ):
         kept.sendall(b"GET /health HTTP/1.1\r\nHost: quillpost.test\r\n\r\n")
         assert kept.recv(12) == b"HTTP/1.1 200"
-        waiting = others.submit(crowd.send, front_image_url=host.url)
-        until(lambda: len(host.guests) == 1, what="a send that waits for its picture")
         is_open = threading.Event()
         watching = others.submit(watch, sender_service, url, is_open)
         until(is_open.is_set, what="a page that is watched")
         sending = [others.submit(crowd.send_until_closed, n) for n in range(SENDERS)]
         until(lambda: len(crowd.accepted) > SENDERS, what="orders accepted")
+        # The last of all: it is refused after twenty seconds, which on a busy machine the others may take.
+        waiting = others.submit(crowd.send, front_image_url=host.url("/picture.png"))
+        until(lambda: len(host.calls) == 1, what="a send that waits for its picture")
         try:
             yield crowd
             finished: list[Future[Any]] = [waiting, watching, *sending]
@@ -154,41 +153,41 @@ def finish(sender_service: SenderService, command_runner: CommandRunner, receive
     assert worker.stop() == 0
 
 
+def test_the_last_deadline_is_within_what_is_promised() -> None:
+    assert PROCESS_STOP_SECONDS < PARENT_STOP_SECONDS < PROMISED - CLEANUP_SECONDS - 1
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_busy_server_ends_in_time_and_loses_nothing(
-    workers: str,
-    sender_service: SenderService,
-    command_runner: CommandRunner,
-    slow_receiver: SlowReceiver,
-    tmp_path: Path,
+    workers: str, sender_service: SenderService, command_runner: CommandRunner, receiver: SlowReceiver, tmp_path: Path
 ) -> None:
-    log = tmp_path / "serve.log"
-    service = Service(log, "--workers", workers, port=free_port(), settings=sender_service.settings)
+    service = Service(tmp_path / "serve.log", "--workers", workers, settings=sender_service.settings)
     try:
         service.ready()
         with busy(sender_service, service.url) as crowd:
-            until(slow_receiver.was_called.is_set, what="a webhook under way")
+            until(receiver.was_called.is_set, what="a webhook under way")
             assert service.stop(signal.SIGTERM, within=WITHIN) == 0, service.output
     finally:
         service.kill()
     assert_clean(service.output)
     assert_all_accepted_and_no_more(sender_service, crowd)
-    finish(sender_service, command_runner, slow_receiver)
+    finish(sender_service, command_runner, receiver)
 
 
 @pytest.mark.parametrize("command", ["work", "serve"])
 def test_a_composition_without_end_is_cut_off_and_done_after_the_next_start(
-    command: str, sender_service: SenderService, command_runner: CommandRunner, slow_receiver: SlowReceiver
+    command: str, sender_service: SenderService, command_runner: CommandRunner, receiver: SlowReceiver
 ) -> None:
-    port = free_port()
-    arguments = ("serve", "--port", str(port)) if command == "serve" else ("work",)
-    process: Command = command_runner.start(*arguments, settings=sender_service.settings, crash=ENDLESS)
-    if command == "serve":
-        until(lambda: answers(f"http://127.0.0.1:{port}"), what="the server ready")
-    assert sender_service.sender.send(recipients=people(2)).status_code == 200
-    composing = "select count(*) from procrastinate_jobs where status = 'doing' and queue_name = 'compose'"
-    until(lambda: sender_service.value(composing) == 1, what="a batch being composed")
-    until(slow_receiver.was_called.is_set, what="a webhook under way")
-    assert process.stop(signal.SIGTERM, within=WITHIN) == 0, process.output
+    settings = sender_service.settings
+    with ExitStack() as stack:
+        if command == "serve":
+            process = stack.enter_context(command_runner.serving(settings=settings, path="/ready", crash=ENDLESS))
+        else:
+            process = command_runner.start("work", settings=settings, crash=ENDLESS)
+        assert sender_service.sender.send(recipients=people(2)).status_code == 200
+        composing = "select count(*) from procrastinate_jobs where status = 'doing' and queue_name = 'compose'"
+        until(lambda: sender_service.value(composing) == 1, what="a batch being composed")
+        until(receiver.was_called.is_set, what="a webhook under way")
+        assert process.stop(signal.SIGTERM, within=WITHIN) == 0, process.output
     assert_clean(process.output)
-    finish(sender_service, command_runner, slow_receiver)
+    finish(sender_service, command_runner, receiver)

@@ -7,12 +7,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
-
-import httpx2
+from urllib.parse import urlsplit
 
 from support.crash_points import CrashPoint
 
@@ -28,6 +29,7 @@ FAST = {
 
 FORK_COMMANDS = "import sys; sys.path.insert(0, sys.argv[1]); from support import command_forker as c; c.run()"
 OUR_PROGRAM = (sys.executable, "-c", "from quillpost.cli import main; main()")
+WITHOUT_OUTPUT = ("sh", "-c", 'exec "$0" "$@" >&- 2>&-', *OUR_PROGRAM)
 PATIENCE = 150.0
 """Seconds, on a machine that is busy with much else."""
 
@@ -51,11 +53,22 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def answers(url: str, path: str = "/ready") -> bool:
+def status_of(url: str) -> int:
+    """0 where nobody answers. For many looks a second: a whole client for each would take the processor from whoever
+    starts."""
+    place = urlsplit(url)
+    connection = HTTPConnection(place.netloc, timeout=5)
     try:
-        return httpx2.get(url + path, timeout=5).status_code == 200
-    except httpx2.TransportError:
-        return False
+        connection.request("GET", place.path)
+        return connection.getresponse().status
+    except (OSError, HTTPException):
+        return 0
+    finally:
+        connection.close()
+
+
+def answers(url: str, path: str = "/ready") -> bool:
+    return status_of(url + path) == 200
 
 
 class Service:
@@ -65,11 +78,11 @@ class Service:
         self,
         output: Path,
         *arguments: str,
-        port: int,
         settings: Mapping[str, str],
-        closed_output: bool = False,
+        port: int | None = None,
         program: Sequence[str] = OUR_PROGRAM,
     ) -> None:
+        port = port or free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._output = output
         with output.open("ab") as file:
@@ -79,7 +92,6 @@ class Service:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_close_output if closed_output else None,
             )
 
     @property
@@ -107,11 +119,6 @@ class Service:
     def _ready_or_dead(self) -> bool:
         assert self._process.poll() is None, f"it ended with {self._process.returncode}:\n{self.output}"
         return answers(self.url)
-
-
-def _close_output() -> None:
-    os.close(1)
-    os.close(2)
 
 
 def _with_kept_bytecode() -> dict[str, str]:
@@ -146,6 +153,20 @@ class CommandRunner:
         )
         return Command(self, int(pid), output)
 
+    @contextmanager
+    def serving(
+        self, *arguments: str, settings: Mapping[str, str], path: str = "/health", crash: CrashPoint | None = None
+    ) -> Iterator["Command"]:
+        """`quillpost serve` on a port of its own, once it answers there; stopped at the end, if it is not by then."""
+        port = free_port()
+        server = self.start("serve", "--port", str(port), *arguments, settings=settings, crash=crash)
+        server.url = f"http://127.0.0.1:{port}"
+        try:
+            until(lambda: answers(server.url, path), what=f"{path} of the server")
+            yield server
+        finally:
+            server.stop()
+
     def ask(self, **request: Any) -> Any:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -168,6 +189,7 @@ class Command:
         self._command_runner = command_runner
         self._output = output
         self.pid = pid
+        self.url = ""
         self._status: int | None = None
 
     @property
