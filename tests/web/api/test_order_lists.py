@@ -45,9 +45,8 @@ def test_an_order_has_exactly_the_keys_of_the_interface(owner: Account) -> None:
     }
     order_id = owner.send().json()["id"]
     (listed,) = owner.get("/orders/list").json()["data"]
-    assert set(listed) == ORDER_KEYS
+    assert (set(listed), owner.get("/orders").json()["data"]) == (ORDER_KEYS, [listed])
     assert owner.get(f"/orders/{order_id}").json() == listed | {"warnings": []}
-    assert owner.get("/orders").json()["data"] == [listed]
     assert (listed["status"], listed["method"], listed["cancellable"]) == ("Reviewing", "api", True)
     assert (listed["total_recipients"], listed["recipient_count"]) == (0, 1)
     assert listed["authorization_total"] == listed["order_total"] == listed["grand_total"] == 109
@@ -74,15 +73,12 @@ def test_pages_are_newest_first_and_link_to_each_other(owner: Account, container
 
 def test_the_page_size_is_clamped_above_and_refused_below(owner: Account) -> None:
     clamped = {"1": 1, "100": 100, "101": 100, "1000000000": 100, "1e9": 100, "7.0": 7, "9" * 5_000: 100, "": 25}
-    for name in ("items_per_page", "limit"):
-        for given, taken in clamped.items():
-            assert owner.get(f"/orders/list?{name}={given}").json()["meta"]["per_page"] == taken, given
+    for given, taken in clamped.items():
+        assert owner.get(f"/orders/list?items_per_page={given}").json()["meta"]["per_page"] == taken, given
+    for name in ("items_per_page", "limit", "page"):
         for given in ("0", "-1", "abc", "1e-1", "1.5", "%2B5", "٣", "00", "%00"):
             refused = owner.get(f"/orders/list?{name}={given}")
             assert (refused.status_code, list(refused.json()["errors"])) == (422, [name]), given
-    for given in ("0", "-1", "abc", "1.5"):
-        refused = owner.get(f"/orders/list?page={given}")
-        assert (refused.status_code, list(refused.json()["errors"])) == (422, ["page"]), given
 
 
 def test_the_list_is_filtered_by_type_status_and_time(owner: Account, clock: Clock) -> None:
