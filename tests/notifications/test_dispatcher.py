@@ -30,7 +30,7 @@ from support.rows import execute
 from support.transactions import run, run_as
 from support.waiting import wait_until
 from support.webhook_outbox import LEASE, delivery_rows, fan_out, lease_owner, queue_row, subscribe
-from support.webhook_receivers import Answer, Receivers, answer_ok, deliver, make_dispatcher, pump, pumping
+from support.webhook_receivers import Answer, Receivers, answer_ok, deliver, dispatching, make_dispatcher, run_until
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -95,7 +95,7 @@ def test_what_was_sent_once_is_sent_again_to_the_letter(
 def test_each_piece_s_events_arrive_in_their_order(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ITEM_STATUS_EVENT)
     whole = travel(container, owner, 30)
-    receivers = pump(container, answer_ok, lambda receivers: len(receivers.requests) == whole)
+    receivers = run_until(container, answer_ok, lambda receivers: len(receivers.requests) == whole)
     assert list(ways(receivers).values()) == [list(WAY)] * 30
     assert len(event_ids(receivers)) == whole
     assert statuses(container, hook) == {("delivered", 1)}
@@ -117,7 +117,7 @@ def test_a_piece_whose_event_fails_holds_up_its_own_later_ones_alone(
 def test_two_dispatchers_at_once_deliver_everything_once(container: Container, owner: Caller) -> None:
     hooks = [subscribe(container, owner, type=ITEM_STATUS_EVENT, url=f"https://{n}.example.com") for n in range(6)]
     each = travel(container, owner, 5)
-    receivers = pump(container, answer_ok, lambda receivers: len(receivers.requests) >= 6 * each, pumps=2)
+    receivers = run_until(container, answer_ok, lambda receivers: len(receivers.requests) >= 6 * each, dispatchers=2)
     assert receivers.counts == {hook.url: each for hook in hooks}
     assert statuses(container, *hooks) == {("delivered", 1)}
 
@@ -176,7 +176,7 @@ def test_a_database_that_goes_away_in_the_middle_costs_no_event_and_no_order(
     monkeypatch.setattr("quillpost.notifications.webhooks.dispatcher.ERROR_PAUSE_SECONDS", 0.05)
     hook = subscribe(container, owner, type=ITEM_STATUS_EVENT)
     whole, times = travel(container, owner, 40), [1, 30, 31, 90, 120]
-    receivers = pump(container, interrupted(conninfo, times), lambda receivers: len(event_ids(receivers)) == whole)
+    receivers = run_until(container, interrupted(conninfo, times), lambda receivers: len(event_ids(receivers)) == whole)
     assert times == []
     assert list(ways(receivers).values()) == [list(WAY)] * 40
     assert {row.status for row in delivery_rows(container, hook)} == {"delivered"}
@@ -196,10 +196,10 @@ def test_whatever_is_no_success_is_tried_again(container: Container, owner: Call
 def test_a_stopped_dispatcher_releases_its_queues_at_once(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner, type=ITEM_STATUS_EVENT)
     whole = travel(container, owner, 20)
-    first = pump(container, answer_ok, lambda receivers: len(receivers.requests) >= 30)
+    first = run_until(container, answer_ok, lambda receivers: len(receivers.requests) >= 30)
     assert lease_owner(container, hook) == (None, None)
     left = whole - len(first.requests)
-    rest = pump(container, answer_ok, lambda receivers: len(receivers.requests) >= left)
+    rest = run_until(container, answer_ok, lambda receivers: len(receivers.requests) >= left)
     assert len(rest.requests) == left
     assert len(event_ids(first) | event_ids(rest)) == whole
 
@@ -217,7 +217,7 @@ def test_a_stopped_dispatcher_does_not_wait_for_a_hanging_receiver(
             await asyncio.Event().wait()
         return PostResult(200)
 
-    pump(container, answer, lambda receivers: len(receivers.requests) == 2)
+    run_until(container, answer, lambda receivers: len(receivers.requests) == 2)
     assert [row.status for row in delivery_rows(container, lively)] == ["delivered"]
     assert lease_owner(container, lively) == (None, None)
     assert [row.status for row in delivery_rows(container, silent)] == ["pending"]
@@ -233,7 +233,7 @@ def test_a_subscription_paused_during_delivery_gets_no_more_events(container: Co
 
     async def journey() -> int:
         receivers = Receivers(answer_ok)
-        async with pumping(container, receivers):
+        async with dispatching(container, receivers):
             await receivers.wait_until(lambda: bool(receivers.requests))
             await asyncio.to_thread(pause)
             await asyncio.to_thread(wait_until, lambda: lease_owner(container, hook)[0] is None, seconds=100)
@@ -265,7 +265,7 @@ def test_a_late_delivery_into_a_leased_queue_is_sent(container: Container, owner
             return PostResult(200)
 
         receivers = Receivers(answer)
-        async with pumping(container, receivers):
+        async with dispatching(container, receivers):
             await receivers.wait_until(lambda: len(receivers.requests) == 1)
             add_late()  # the lane was read to its end, and is held while the first is in the air
             await receivers.wait_until(lambda: len(receivers.requests) == 2)
@@ -290,7 +290,7 @@ def test_what_a_slow_call_holds_up_is_written_down_after_it_and_sent_once(
 
     async def journey() -> Counter[str]:
         receivers = Receivers(answer_ok)
-        async with pumping(container, receivers) as stop:
+        async with dispatching(container, receivers) as stop:
             with container.db.system_transaction() as changing:
                 webhook_queries.read_webhook(changing, slow.id, locked=True)
                 await asyncio.to_thread(wait_until, lambda: count_sent(fine) == pieces)

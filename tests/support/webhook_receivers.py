@@ -61,21 +61,25 @@ def make_dispatcher(container: Container, receivers: Receivers) -> Dispatcher:
 
 
 @asynccontextmanager
-async def pumping(container: Container, receivers: Receivers, *, pumps: int = 1) -> AsyncIterator[asyncio.Event]:
+async def dispatching(
+    container: Container, receivers: Receivers, *, dispatchers: int = 1
+) -> AsyncIterator[asyncio.Event]:
     """Pumps at work, which come to their end after it: what stops them before."""
     stop = asyncio.Event()
-    running = [asyncio.create_task(make_dispatcher(container, receivers).run(stop)) for _ in range(pumps)]
+    running = [asyncio.create_task(make_dispatcher(container, receivers).run(stop)) for _ in range(dispatchers)]
     yield stop
     stop.set()
     await asyncio.gather(*running)
 
 
-def pump(container: Container, answer: Answer, until: Callable[[Receivers], bool], *, pumps: int = 1) -> Receivers:
+def run_until(
+    container: Container, answer: Answer, until: Callable[[Receivers], bool], *, dispatchers: int = 1
+) -> Receivers:
     """Run a pump until the receivers have heard so much, and let it end."""
 
     async def journey() -> Receivers:
         receivers = Receivers(answer)
-        async with pumping(container, receivers, pumps=pumps):
+        async with dispatching(container, receivers, dispatchers=dispatchers):
             await receivers.wait_until(lambda: until(receivers))
         return receivers
 
@@ -84,4 +88,4 @@ def pump(container: Container, answer: Answer, until: Callable[[Receivers], bool
 
 def deliver(container: Container, *statuses: int) -> Receivers:
     """Pump until as many deliveries as there are answers have gone out; what was sent."""
-    return pump(container, responding(*statuses), lambda receivers: len(receivers.requests) == len(statuses))
+    return run_until(container, responding(*statuses), lambda receivers: len(receivers.requests) == len(statuses))
