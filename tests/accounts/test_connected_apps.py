@@ -271,11 +271,14 @@ def test_the_token_of_an_app_says_whose_it_is(apps: Apps, owner: Account) -> Non
 
 def test_an_owner_disconnects_an_app_from_one_moment_to_the_next(apps: Apps, owner: Account) -> None:
     gone, kept = [apps.connect(), apps.connect()], apps.connect(mode="live")
+    families = [apps.family(pair) for pair in gone]
     newest, _, oldest = apps.listed()
     apps.disconnect(oldest.grant_id)
-    for pair in gone:
+    for pair, family in zip(gone, families, strict=True):
         assert (is_good(apps.container, pair.access_token), apps.is_over(pair)) == (False, True)
-    assert is_good(apps.container, kept.access_token)
+        assert apps.refresh(pair, family) is None, "nor does one that is being refreshed get more tokens"
+    left = sa.select(tokens.c.hint).where(tokens.c.grant_id.is_not(None), tokens.c.revoked_at.is_(None))
+    assert execute(apps.container, left) == [(kept.access_token[-4:],)]
     assert apps.listed()[0].grant_id == newest.grant_id
     noted = run_as(apps.container, Tenant(owner.id), list_audit_entries, owner.id)[0]
     assert (noted.act, noted.actor) == ("app.disconnected", "owner@example.com")
@@ -295,14 +298,6 @@ def test_a_stranger_sees_and_ends_no_connection(apps: Apps, owner: Account, stra
         assert oauth_service.list_connections(tx, stranger.id, now=apps.container.clock()) == []
         assert oauth_service.end_grants(tx, [app.grant_id], "person", now=apps.container.clock()) == 0
     assert is_good(apps.container, pair.access_token)
-
-
-def test_somebody_of_one_sub_account_sees_its_apps_alone(apps: Apps, owner: Account) -> None:
-    branch = make_sub_account(apps.container, owner, "North")
-    apps.connect()
-    apps.connect(sub_account_id=branch)
-    # Who is in the whole account is not theirs to see, so that those apps are not either.
-    assert {app.sub_account_title for app in apps.listed(branch=branch)} <= {"North"}
 
 
 def test_removing_a_member_ends_all_of_their_apps(apps: Apps, owner: Account) -> None:
@@ -365,15 +360,6 @@ def test_one_of_two_simultaneous_claims_wins_and_the_reuse_then_ends_both(apps: 
     assert (lost.reason, lost.notify_person_id) == ("replay" if what == "code" else "reuse", apps.dana)
     assert not is_good(apps.container, won.access_token)
     assert apps.is_over(won)
-
-
-def test_a_family_that_ends_while_it_is_refreshed_gets_no_more_tokens(apps: Apps) -> None:
-    pair = apps.connect()
-    family = apps.family(pair)
-    apps.disconnect(family.grant_id)
-    assert apps.refresh(pair, family) is None
-    left = sa.select(tokens.c.id).where(tokens.c.grant_id.is_not(None), tokens.c.revoked_at.is_(None))
-    assert execute(apps.container, left) == []
 
 
 def test_an_app_that_let_its_tokens_run_out_is_listed_no_longer(apps: Apps, clock: Clock) -> None:

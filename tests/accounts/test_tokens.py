@@ -154,8 +154,8 @@ def ended_by(container: Container, grant: int) -> str | None:
     return reason
 
 
-def reported(name: str, who: str = "somebody who found it") -> str:
-    return f"{who} reported a token as leaked: {name}"
+def reported(name: str, actor: str = "somebody who found it") -> str:
+    return f"{actor} reported a token as leaked: {name}"
 
 
 def test_tokens_of_several_accounts_are_revoked_together_and_each_account_sees_it(
@@ -175,36 +175,20 @@ def test_a_report_is_audited_by_network_and_never_with_a_person_or_the_token(
     (entry,) = run(container, audit_service.list_audit_entries, owner.id)
     assert (entry.act, entry.network) == ("token.leaked", "2001:db8:1:2::/64")
     assert owner.token not in str(entry)
-    told = execute(container, "select actor, person_id, token_id from audit_log where account_id = :id", id=owner.id)
-    assert told == [("somebody who found it", None, None)]
+    entries = execute(container, "select actor, person_id, token_id from audit_log where account_id = :id", id=owner.id)
+    assert entries == [("somebody who found it", None, None)]
     report(container, stranger.token, address=None)
     assert lines(container, stranger) == [reported("test (test)", audit_service.COMMAND_LINE_NAME)]
 
 
-@pytest.mark.parametrize("is_used", [False, True])
-def test_a_refresh_token_ends_its_family_even_after_it_was_used(
-    container: Container, owner: Account, is_used: bool
-) -> None:
-    access, refresh, grant = connect(container, owner, is_used=is_used)
-    other_access, _, other = connect(container, owner)
-    assert report(container, refresh) == [owner.id]
-    assert [is_good(container, token) for token in (access, other_access)] == [False, True]
-    assert (ended_by(container, grant), ended_by(container, other)) == ("leak", None)
-    assert lines(container, owner) == [reported("Zapier (live)")]
-
-
-def test_an_apps_access_token_goes_alone(container: Container, owner: Account) -> None:
-    access, _, grant = connect(container, owner)
-    assert report(container, access) == [owner.id]
-    assert not is_good(container, access)
-    assert ended_by(container, grant) is None
-
-
-def test_both_of_a_family_in_one_report_are_one_act(container: Container, owner: Account) -> None:
-    access, refresh, _ = connect(container, owner)
-    assert report(container, access, refresh, access) == [owner.id]
-    assert not is_good(container, access)
-    assert len(lines(container, owner)) == 1
+def test_a_refresh_token_ends_its_family_and_an_access_token_goes_alone(container: Container, owner: Account) -> None:
+    fresh, used, both, alone = (connect(container, owner, is_used=is_used) for is_used in (False, True, False, False))
+    for shown in ([fresh[1]], [used[1]], [both[0], both[1], both[0]], [alone[0]]):
+        assert report(container, *shown) == [owner.id]
+        assert lines(container, owner)[0] == reported("Zapier (live)")
+    assert len(lines(container, owner)) == 4, "both of a family in one report are one act"
+    assert [is_good(container, access) for access, _, _ in (fresh, used, both, alone)] == [False] * 4
+    assert [ended_by(container, grant) for _, _, grant in (fresh, used, both, alone)] == ["leak"] * 3 + [None]
 
 
 def test_what_is_worth_nothing_any_more_changes_nothing(container: Container, owner: Account, clock: Clock) -> None:

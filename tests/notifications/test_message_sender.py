@@ -313,8 +313,8 @@ def test_the_message_sender_survives_a_lost_database(container: Container) -> No
         stop = asyncio.Event()
         with structlog.testing.capture_logs() as lines:
             running = asyncio.create_task(one.run(stop))
-            told = "notifications.database_unavailable"
-            await asyncio.to_thread(wait_until, lambda: told in [line["event"] for line in lines])
+            event = "notifications.database_unavailable"
+            await asyncio.to_thread(wait_until, lambda: event in [line["event"] for line in lines])
             assert not running.done()
             stop.set()
             await running

@@ -1,4 +1,4 @@
-"""Subscriptions to a list, and paused ones."""
+"""Subscriptions: to a list, paused, and to receivers that fail: left alone, given up, and their owners notified."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
@@ -13,15 +14,18 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.notifications.ports import PostResult
+from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks import rules as webhook_rules
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.outcomes import decide_outcome
-from quillpost.notifications.webhooks.queries import WebhookSubscription
-from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, RETRY_DELAYS
+from quillpost.notifications.webhooks.queries import HEALTHY_ENDPOINT, EndpointHealth, WebhookSubscription
+from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT, RETRY_DELAYS
 from quillpost.orders.items import queries as item_queries
 from quillpost.recipients.lists.service import change_list, merge_lists
-from support.factories import Clock
+from support.factories import Clock, people
 from support.list_rows import make_list, make_order, make_sub_account
-from support.orders import end_review
+from support.notifications import notification_rows
+from support.orders import create_order, end_review
 from support.transactions import run_as
 from support.webhook_outbox import (
     LEASE,
@@ -31,11 +35,15 @@ from support.webhook_outbox import (
     event_types,
     fan_out,
     fan_out_order,
+    health,
     move_pieces,
     payload_data,
+    queue_row,
     set_columns,
+    set_queue,
     subscribe,
     subscribe_with_delivery,
+    webhook_row,
 )
 from support.webhook_receivers import deliver
 
@@ -90,16 +98,13 @@ def test_events_of_mail_under_way_are_sent_to_the_end(town: Town, goes: Going) -
 
 
 @pytest.mark.parametrize("goes", [Town.move, Town.merge])
-@pytest.mark.parametrize("home", ["there", "owner"])
-def test_nobody_hears_of_another_sub_accounts_mail(town: Town, goes: Going, home: str) -> None:
-    list_id = goes(town, getattr(town, home))
-    town.ship(make_order(town.container, town.there, list_id), "processing")
-    assert event_types(town.container, town.hook) == []
-
-
-def test_whoever_listened_to_a_merged_list_hears_of_the_other(town: Town) -> None:
-    town.ship(make_order(town.container, town.here, town.merge(town.here)), "processing")
-    assert event_types(town.container, town.hook) != []
+@pytest.mark.parametrize("home", ["here", "there", "owner"])
+def test_one_hears_of_the_list_s_mail_elsewhere_only_in_ones_own_sub_account(
+    town: Town, goes: Going, home: str
+) -> None:
+    list_id, caller = goes(town, getattr(town, home)), town.here if home == "here" else town.there
+    town.ship(make_order(town.container, caller, list_id), "processing")
+    assert (event_types(town.container, town.hook) != []) == (home == "here")
 
 
 def pause(container: Container, caller: Caller, hook: WebhookSubscription) -> WebhookSubscription:
@@ -210,3 +215,184 @@ def test_an_attempt_that_fails_while_the_subscription_moves_leaves_no_words_behi
     assert row.body is None
     [again] = claim_deliveries(container)
     assert again.payload.startswith("https://example.com/hook?event_type=")
+
+
+URL = "https://example.com/hook"
+
+
+def mark_failing(container: Container, hook: WebhookSubscription, **since: float) -> None:
+    set_queue(container, hook, failures=9, troubled_since=container.clock() - timedelta(**since))
+
+
+def give_up_failing(container: Container) -> None:
+    webhook_service.give_up_failing(container.db, now=container.clock())
+
+
+def delivery_statuses(container: Container, hook: WebhookSubscription) -> set[str]:
+    return {row.status for row in delivery_rows(container, hook)}
+
+
+def state(container: Container, hook: WebhookSubscription) -> tuple[Any, ...]:
+    """Its status, since when it fails, and with what."""
+    row = webhook_row(container, hook)
+    return row.status, row.failing_since, row.last_error
+
+
+def notice_of(container: Container, owner: Caller, *words: str) -> sa.Row[Any]:
+    """The only one, which goes to the owner and says so much."""
+    [notice] = notification_rows(container)
+    assert (notice.account_id, notice.address, notice.kind) == (owner.account_id, "owner@example.com", "webhook")
+    assert [word for word in words if word not in notice.words] == []
+    return notice
+
+
+def test_after_the_last_attempt_the_subscription_is_failing_and_its_owner_is_notified(
+    container: Container, clock: Clock, owner: Caller
+) -> None:
+    hook, begun = subscribe_with_delivery(container, owner, url=URL), clock.now()
+    for wait in webhook_rules.RETRY_DELAYS:
+        assert len(deliver(container, 500).requests) == 1
+        assert (webhook_row(container, hook).status, notification_rows(container)) == ("active", [])
+        clock.advance(seconds=wait.total_seconds() * 1.2)
+    deliver(container, 500)
+    [delivery] = delivery_rows(container, hook)
+    assert (delivery.status, delivery.attempts, delivery.next_at) == ("failed", 10, None)
+    assert state(container, hook) == ("failing", begun, "The receiver answered 500.")
+    notice_of(container, owner, URL, "2026-05-04 12:00:00 UTC", "The receiver answered 500.", "replay", "retry")
+
+
+def fail_for_good(container: Container, owner: Caller) -> None:
+    fan_out_order(container, owner)
+    how = {"response_status": 500, "response_body": "no\n\n  idea"}
+    complete_deliveries(container, claim_deliveries(container), "failed", **how)
+
+
+def test_an_owner_is_notified_once_until_the_receiver_answers_again(
+    container: Container, clock: Clock, owner: Caller
+) -> None:
+    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
+    for _ in range(2):
+        fail_for_good(container, owner)
+        clock.advance(days=1)
+    assert webhook_row(container, hook).last_error == "The receiver answered 500: no idea"
+    assert len(notification_rows(container)) == 1
+    fan_out_order(container, owner)
+    complete_deliveries(container, claim_deliveries(container))
+    assert state(container, hook) == ("active", None, None)
+    for _ in range(3):  # an unstable receiver is reported once a day
+        fail_for_good(container, owner)
+        set_columns(container, webhooks, hook.id, status="active")
+        clock.advance(minutes=5)
+    assert len(notification_rows(container)) == 2
+
+
+def test_a_failure_is_shown_while_it_is_tried_again_and_a_success_takes_it_away(
+    container: Container, clock: Clock, owner: Caller
+) -> None:
+    hook = subscribe_with_delivery(container, owner)
+    deliver(container, 503)
+    row = webhook_row(container, hook)
+    assert (row.status, row.last_error) == ("active", "The receiver answered 503.")
+    assert health(container, hook) == EndpointHealth(1, clock.now())
+    clock.advance(seconds=6)
+    deliver(container, 200)
+    assert webhook_row(container, hook).last_error is None
+    assert health(container, hook) == HEALTHY_ENDPOINT
+
+
+def test_the_owner_is_notified_of_a_receiver_that_is_gone(container: Container, owner: Caller) -> None:
+    hook = subscribe_with_delivery(container, owner, url=URL)
+    deliver(container, 410)
+    assert state(container, hook) == ("disabled", container.clock(), webhook_service.GONE_ERROR)
+    assert "switched off" in notice_of(container, owner, URL, "gone", "resume", "replay").subject
+
+
+def test_what_waits_for_a_disabled_one_fails_bit_by_bit(
+    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_service, "DELIVERIES_PER_TRANSACTION", 2)
+    hook = subscribe(container, owner, type=ITEM_STATUS_EVENT)
+    fan_out_order(container, owner, people(6))
+    with container.db.system_transaction() as tx:
+        webhook_service.disable_webhook(tx, hook.id, reason="gone", now=container.clock())
+        assert [webhook_service.fail_disabled_deliveries(tx, hook.id) for _ in range(3)] == [True, True, False]
+    assert delivery_statuses(container, hook) == {"failed"}
+
+
+def test_after_failures_in_a_row_the_receiver_is_left_alone_and_then_tried_with_one(
+    container: Container, clock: Clock, owner: Caller
+) -> None:
+    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
+    for _ in range(10):
+        create_order(container, owner)
+    for answers, failures, wait in ((5, 5, webhook_rules.MIN_BACKOFF), (1, 6, 2 * webhook_rules.MIN_BACKOFF)):
+        deliver(container, *[500] * answers)
+        queue = queue_row(container, hook)
+        assert (queue.failures, queue.resting_until) == (failures, clock.now() + wait)
+        clock.advance(seconds=wait.total_seconds())
+    assert len(deliver(container, *[200] * 10).requests) == 10
+    assert delivery_statuses(container, hook) == {"delivered"}
+
+
+def test_deliveries_past_the_retry_time_are_given_up_and_the_owner_is_notified(
+    container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook_service, "DELIVERIES_PER_TRANSACTION", 2)
+    too_long = webhook_rules.MAX_RETRY_TIME.total_seconds() + 1
+    hook, fine, paused = (subscribe(container, owner, type=ITEM_STATUS_EVENT) for _ in range(3))
+    set_columns(container, webhooks, paused.id, status="paused")
+    fan_out_order(container, owner, people(5))
+    clock.advance(seconds=too_long)
+    mark_failing(container, paused, seconds=too_long)
+    fan_out_order(container, owner, people(5)[:1], message="Something else")
+    give_up_failing(container)
+    assert delivery_statuses(container, hook) == {"pending"}
+    mark_failing(container, hook, days=3)  # not for as long
+    give_up_failing(container)
+    assert delivery_statuses(container, hook) == {"pending"}
+    assert [notice.subject for notice in notification_rows(container)] == ["A webhook of yours cannot be reached"]
+    mark_failing(container, hook, seconds=too_long)
+    give_up_failing(container)
+    *old, new = delivery_rows(container, hook)
+    given_up = ("failed", webhook_service.RETRIES_EXHAUSTED_ERROR, None)
+    assert {(row.status, row.error, row.next_at) for row in old} == {given_up}
+    assert (len(old), new.status) == (5, "pending")
+    assert delivery_statuses(container, fine) == delivery_statuses(container, paused) == {"pending"}
+    assert state(container, hook)[:2] == ("failing", old[0].created_at)
+    give_up_failing(container)
+    _, notice = notification_rows(container)  # and no third
+    assert notice.subject == "Events for a webhook of yours were given up"
+
+
+def test_an_owner_is_notified_once_after_an_hour_of_failures_and_a_success_ends_them(
+    container: Container, clock: Clock, owner: Caller
+) -> None:
+    hook, paused = (subscribe(container, owner, type=ORDER_STATUS_EVENT, url=URL) for _ in range(2))
+    set_columns(container, webhooks, paused.id, status="paused")
+    create_order(container, owner)
+    begun, error = clock.now(), "The receiver answered 500."
+    deliver(container, 500)
+    mark_failing(container, paused, hours=9)
+    clock.advance(seconds=webhook_rules.FAILING_NOTICE_AFTER.total_seconds())
+    give_up_failing(container)
+    assert (webhook_row(container, hook).status, notification_rows(container)) == ("active", [])
+    clock.advance(seconds=1)
+    for _ in range(2):
+        give_up_failing(container)
+        assert state(container, hook) == ("failing", begun, error)
+        notice_of(container, owner, URL, "2026-05-04 12:00:00 UTC", error, "Nothing is lost yet", "resume")
+    assert webhook_row(container, paused).status == "paused"
+    deliver(container, 200)
+    assert state(container, hook) == ("active", None, None)
+
+
+def test_a_locked_subscription_is_reported_the_next_time(container: Container, owner: Caller) -> None:
+    slow, hook = (subscribe(container, owner) for _ in range(2))
+    for each in (slow, hook):
+        mark_failing(container, each, hours=2)
+    with container.db.system_transaction() as changing:
+        webhook_queries.read_webhook(changing, slow.id, locked=True)
+        give_up_failing(container)
+    assert [webhook_row(container, each).status for each in (slow, hook)] == ["active", "failing"]
+    give_up_failing(container)
+    assert webhook_row(container, slow).status == "failing"

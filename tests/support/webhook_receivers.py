@@ -1,4 +1,4 @@
-"""Receivers that answer as the test says, and a pump before them."""
+"""Receivers that answer as the test says, and a dispatcher before them."""
 
 import asyncio
 from collections import Counter
@@ -64,7 +64,7 @@ def make_dispatcher(container: Container, receivers: Receivers) -> Dispatcher:
 async def dispatching(
     container: Container, receivers: Receivers, *, dispatchers: int = 1
 ) -> AsyncIterator[asyncio.Event]:
-    """Pumps at work, which come to their end after it: what stops them before."""
+    """Dispatchers at work, which come to their end after it: what stops them before."""
     stop = asyncio.Event()
     running = [asyncio.create_task(make_dispatcher(container, receivers).run(stop)) for _ in range(dispatchers)]
     yield stop
@@ -75,7 +75,7 @@ async def dispatching(
 def run_until(
     container: Container, answer: Answer, until: Callable[[Receivers], bool], *, dispatchers: int = 1
 ) -> Receivers:
-    """Run a pump until the receivers have heard so much, and let it end."""
+    """Run a dispatcher until the receivers have heard so much, and let it end."""
 
     async def journey() -> Receivers:
         receivers = Receivers(answer)
@@ -87,5 +87,5 @@ def run_until(
 
 
 def deliver(container: Container, *statuses: int) -> Receivers:
-    """Pump until as many deliveries as there are answers have gone out; what was sent."""
+    """Dispatch until as many deliveries as there are answers have gone out; what was sent."""
     return run_until(container, responding(*statuses), lambda receivers: len(receivers.requests) == len(statuses))
