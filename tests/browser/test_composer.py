@@ -19,13 +19,8 @@ from support.page_checks import picture
 
 MARA = {"name": "Mara Ellison", "address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
 THEO = MARA | {"name": "Theo Banks", "address": "14 Main St"}
-LABELS = {
-    "Name": "name",
-    "Street and number": "address",
-    "City": "city",
-    "State": "province",
-    "ZIP code": "postal_code",
-}
+LABELS = {"Name": "name", "Street and number": "address", "City": "city", "State": "province"}
+LABELS |= {"ZIP code": "postal_code"}
 LOOK = {"size": "4x6", "handwriting_style": 1, "handwriting_color": "blue", "handwriting_realism": True}
 """What the composer begins with, as the API has it."""
 SEND = "Send it as a test"
@@ -55,7 +50,7 @@ def test_every_pause_shows_the_true_picture(page: Page, owner: Account) -> None:
     assert pictures(page) == true_pictures(owner, written, [THEO])
 
 
-def test_an_error_is_shown_beside_its_field_until_it_is_fixed(page: Page) -> None:
+def test_an_error_is_shown_beside_its_field_until_it_is_fixed_and_sending_focuses_it(page: Page) -> None:
     message(page).press_sequentially("Short and good")
     expect_to_read(page, "Short and good")
     good = pictures(page)
@@ -68,9 +63,6 @@ def test_an_error_is_shown_beside_its_field_until_it_is_fixed(page: Page) -> Non
     expect_to_read(page, "Short again")
     expect(message(page)).to_have_accessible_description("")
     expect(message(page)).not_to_have_attribute("aria-invalid", "true")
-
-
-def test_sending_with_an_error_focuses_its_field(page: Page) -> None:
     give_address(page)
     page.get_by_label("On a day that I choose").check()
     message(page).fill("Hello!")

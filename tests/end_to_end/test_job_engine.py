@@ -19,11 +19,22 @@ from quillpost.core.database import Database
 from quillpost.core.database.engine import conninfo_for_role
 from quillpost.core.errors import Unavailable
 from quillpost.core.jobs import JobRunner, Task, WorkerTiming
-from support.processes import until
+from support.processes import PATIENCE, until
 
 BREAK_CONNECTIONS = """
     select pg_terminate_backend(pid) from pg_stat_activity
      where datname = current_database() and pid <> pg_backend_pid()
+    """
+
+
+DOING = "update procrastinate_jobs set status = 'doing'"
+ENDED = """
+    update procrastinate_jobs
+       set status = case when task_name = 'old_failure' then 'failed' else 'succeeded' end::procrastinate_job_status
+    """
+LONG_AGO = """
+    update procrastinate_events set at = at - interval '73 hours'
+     where job_id in (select id from procrastinate_jobs where task_name like 'old%')
     """
 
 
@@ -72,7 +83,9 @@ def signalling(event: threading.Event) -> Callable[..., None]:
     return run
 
 
-def test_a_job_exists_exactly_if_its_transaction_is_committed(db: Database, conninfo: str) -> None:
+def test_a_job_exists_exactly_if_its_transaction_is_committed_and_a_worker_outlives_broken_connections(
+    db: Database, conninfo: str
+) -> None:
     def enqueue_and_fail() -> None:
         with db.system_transaction() as tx:
             jobs.enqueue(tx, "greet", number=1)
@@ -82,13 +95,17 @@ def test_a_job_exists_exactly_if_its_transaction_is_committed(db: Database, conn
     with pytest.raises(InterruptedError):
         enqueue_and_fail()
     assert statuses(db, "greet") == statuses(db, "look") == []
-    ran = threading.Event()
-    with running(conninfo, Task("greet", signalling(ran))):
+    ran, again = threading.Event(), threading.Event()
+    with running(conninfo, Task("greet", signalling(ran)), Task("part", signalling(again))):
         with db.system_transaction() as tx:
             jobs.enqueue(tx, "greet", number=1)
             assert not ran.is_set()
-        assert ran.wait(30)
+        assert ran.wait(PATIENCE)
         until(lambda: statuses(db, "greet") == ["succeeded"], what="the job done")
+        with psycopg.connect(conninfo) as admin:
+            admin.execute(BREAK_CONNECTIONS)
+        enqueue(db, "part")
+        assert again.wait(PATIENCE)
 
 
 def test_a_periodic_task_runs_by_itself_and_leaves_it_to_the_next_tick_when_the_database_is_away(
@@ -139,7 +156,7 @@ def test_whoever_was_taken_for_dead_and_comes_late_goes_on(
         enqueue(db, "slow")
         until(lambda: [line for line in logs if line["event"] == "jobs.ownership_lost"], what="it told")
         enqueue(db, "greet")
-        assert ran.wait(30)
+        assert ran.wait(PATIENCE)
     gc.collect()  # where nobody has looked at a fault of a task, it is told when the task is forgotten
     assert statuses(db, "slow") == ["succeeded"]
     assert "jobs.worker_interrupted" not in [line["event"] for line in logs]
@@ -150,21 +167,8 @@ def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(db: D
     with db.system_transaction() as tx:
         for task in ("old", "old_failure", "recent"):
             jobs.enqueue(tx, task, number=1)
-        for status in ("doing", "succeeded"):
-            tx.execute(
-                sa.text(
-                    """update procrastinate_jobs
-                          set status = case when task_name = 'old_failure' and :status = 'succeeded'
-                                            then 'failed' else :status end::procrastinate_job_status"""
-                ),
-                {"status": status},
-            )
-        tx.execute(
-            sa.text(
-                """update procrastinate_events set at = at - interval '73 hours' where job_id in (
-                       select id from procrastinate_jobs where task_name like 'old%')"""
-            )
-        )
+        for step in (DOING, ENDED, LONG_AGO):
+            tx.execute(sa.text(step))
         jobs.enqueue(tx, "jobs.delete_finished", timestamp=0)
     with running(conninfo):
         # For some minutes of every hour the worker books one of its own beside it.
@@ -172,17 +176,6 @@ def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(db: D
     assert statuses(db, "old") == []
     assert statuses(db, "old_failure") == ["failed"]
     assert statuses(db, "recent") == ["succeeded"]
-
-
-def test_a_worker_outlives_broken_connections(db: Database, conninfo: str) -> None:
-    first, second = threading.Event(), threading.Event()
-    with running(conninfo, Task("first", signalling(first)), Task("second", signalling(second))):
-        enqueue(db, "first")
-        assert first.wait(30)
-        with psycopg.connect(conninfo) as admin:
-            admin.execute(BREAK_CONNECTIONS)
-        enqueue(db, "second")
-        assert second.wait(30)
 
 
 def test_an_unexpected_cancellation_ends_no_worker(
@@ -199,7 +192,7 @@ def test_an_unexpected_cancellation_ends_no_worker(
     monkeypatch.setattr(procrastinate.App, "open_async", open_async)
     with running(conninfo, Task("greet", signalling(done))):
         enqueue(db, "greet")
-        assert done.wait(30)
+        assert done.wait(PATIENCE)
 
 
 def test_a_cancellation_that_is_lost_is_repeated(conninfo: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +209,7 @@ def test_a_cancellation_that_is_lost_is_repeated(conninfo: str, monkeypatch: pyt
 
     monkeypatch.setattr(Worker, "run", work_on)
     with running(conninfo, Task("greet", signalling(threading.Event()))):
-        assert at_work.wait(30)
+        assert at_work.wait(PATIENCE)
     assert lost.is_set()
 
 
@@ -232,6 +225,6 @@ def test_a_stuck_worker_is_restarted(db: Database, conninfo: str, monkeypatch: p
 
     monkeypatch.setattr(Worker, "_fetch_and_process_jobs", fetch_or_wait)
     with running(conninfo, Task("greet", signalling(done))):
-        assert stuck.wait(30)
+        assert stuck.wait(PATIENCE)
         enqueue(db, "greet")
-        assert done.wait(30)
+        assert done.wait(PATIENCE)

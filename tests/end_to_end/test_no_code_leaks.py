@@ -36,41 +36,31 @@ STOCK = {"stock code": "BOUGHT-7Q2M-X4KD-93TP", "stock pin": "PIN-55018-27364-41
 LINK = re.compile(r"https?://[^\s\"'<>\\]+/files/[^\s\"'<>\\]+")
 
 
-class Visitor:
-    """Calls the real server, and shows the detector every answer, and what the links in it lead to."""
-
-    def __init__(self, url: str, detector: Detector) -> None:
-        self._http = httpx2.Client(base_url=url, headers={"User-Agent": PHONE}, timeout=60)
-        self._detector = detector
-        self._followed: set[str] = set()
-
-    def call(
-        self, method: str, path: str, *, token: str | None = None, may_show: str = "", **how: Any
-    ) -> httpx2.Response:
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        answer = self._http.request(method, path, headers=headers, **how)
-        head = f"{answer.status_code} {answer.headers}"
-        self._detector.see(f"{method} {path}: head", head, may_show=may_show)
-        self._detector.see_file(f"{method} {path}", answer.content, may_show=may_show)
-        if answer.headers.get("Content-Type", "").startswith("application/json"):
-            for link in sorted({*LINK.findall(answer.text)} - self._followed):
-                self._followed.add(link)
-                self.call("GET", link)
-        return answer
-
-    def close(self) -> None:
-        self._http.close()
-
-
 class Journey:
+    """Calls a real server and runs commands, and shows the detector every answer and all that they say."""
+
     def __init__(self, sender_service: SenderService, command_runner: CommandRunner, port: int) -> None:
         self.sender_service, self.detector = sender_service, Detector()
-        self._command_runner = command_runner
+        self._command_runner, self._followed = command_runner, set[str]()
         self.operator = make_operator(sender_service.container, sender_service.sender.http)
         url = f"http://127.0.0.1:{port}"
         self._running = [self.start("serve", "--no-jobs", "--port", str(port)), self.start("work")]
         until(lambda: answers(url), what="the service ready")
-        self._visitor = Visitor(url, self.detector)
+        self._http = httpx2.Client(base_url=url, headers={"User-Agent": PHONE}, timeout=60)
+
+    def visit(
+        self, method: str, path: str, *, token: str | None = None, may_show: str = "", **how: Any
+    ) -> httpx2.Response:
+        """Links in the answer are followed."""
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        answer = self._http.request(method, path, headers=headers, **how)
+        self.detector.see(f"{method} {path}: head", f"{answer.status_code} {answer.headers}", may_show=may_show)
+        self.detector.see_file(f"{method} {path}", answer.content, may_show=may_show)
+        if answer.headers.get("Content-Type", "").startswith("application/json"):
+            for link in sorted({*LINK.findall(answer.text)} - self._followed):
+                self._followed.add(link)
+                self.visit("GET", link)
+        return answer
 
     def start(self, *words: str) -> Command:
         return self._command_runner.start(*words, settings=self.sender_service.settings)
@@ -90,35 +80,30 @@ class Journey:
         self.detector.see(f"quillpost {' '.join(words)}", command.output)
         assert "Traceback" not in command.output
 
-    def send(self, method: str, path: str, body: Any = None, **how: Any) -> httpx2.Response:
+    def send(self, method: str, path: str, body: Any = None) -> httpx2.Response:
         """A call of the sender's."""
-        return self._visitor.call(method, f"/api/v2{path}", token=self.sender_service.sender.token, json=body, **how)
+        return self.visit(method, f"/api/v2{path}", token=self.sender_service.sender.token, json=body)
 
     def operate(self, path: str, **how: Any) -> httpx2.Response:
-        return self._visitor.call("GET", f"/api/v2{path}", token=self.operator.token, **how)
-
-    def visit(self, method: str, path: str, **how: Any) -> httpx2.Response:
-        return self._visitor.call(method, path, **how)
+        return self.visit("GET", f"/api/v2{path}", token=self.operator.token, **how)
 
     def cards(self) -> dict[int, tuple[str, CardSecret]]:
         """The claim and the card of each piece with a card, as only the key's holder can read them."""
-        encryptor = self.sender_service.container.encryptor
-        rows = self.sender_service.rows(
+        encryptor, found = self.sender_service.container.encryptor, {}
+        query = (
             "select item_id, claim_sealed, card_sealed from giftcards where card_sealed is not null order by item_id"
         )
-        return {
-            item: (
-                issuance.decrypt_claim(encryptor, item, bytes(claim)),
-                issuance.decrypt_card(encryptor, issuance.card_context(item), bytes(card)),
-            )
-            for item, claim, card in rows
-        }
+        for item, claim, card in self.sender_service.rows(query):
+            context = issuance.card_context(item)
+            opened = issuance.decrypt_card(encryptor, context, bytes(card))
+            found[item] = issuance.decrypt_claim(encryptor, item, bytes(claim)), opened
+        return found
 
     def stop(self) -> None:
         """Once more changes nothing."""
         for process in self._running:
             process.stop()
-        self._visitor.close()
+        self._http.close()
         for name, process in zip(("server", "worker"), self._running, strict=True):
             self.detector.see(f"the log of the {name}", process.output)
 
@@ -249,7 +234,7 @@ def give_long_pins(journey: Journey) -> dict[int, tuple[str, CardSecret]]:
 
 
 def look_at_everything(journey: Journey, order: int, items: list[int], batch: int) -> None:
-    """As a sender and as an operator; links in the answers are followed."""
+    """As a sender and as an operator."""
     own = (f"/orders/{order}{more}" for more in ("", "/items", "/track", "/proof"))
     more = (f"/order-items/{item}" for item in items)
     lists = ("/orders", "/orders/list", "/orders/stats", "/giftcard-brands", "/giftcard-brands-list", "/webhooks")

@@ -1,9 +1,11 @@
-"""What comes early, late, twice or at the same moment: each piece ends once, and the books say the same."""
+"""What comes early, late, twice or at the same moment: each piece ends once, and the books say the same. In testing
+mode a recipient's name decides how."""
 
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -40,7 +42,7 @@ BOOKS = """
 """
 
 
-def rows(container: Container, query: str) -> list[sa.Row[tuple[object, ...]]]:
+def rows(container: Container, query: str) -> list[sa.Row[Any]]:
     with container.db.system_transaction() as tx:
         return list(tx.execute(sa.text(query)).all())
 
@@ -129,3 +131,44 @@ def test_a_delivery_is_inferred_in_testing_mode_only_where_something_may_get_los
     lossy = build(test_losses=0.1, test_journey_seconds=JOURNEY).environments["test"]
     assert lossy.infer_delivery_after is not None
     assert lossy.infer_delivery_after.total_seconds() == JOURNEY
+
+
+PRINTED = ["Processing", "Printed", "In Transit"]
+AT_THE_DOOR = ["In Local Area", "Processed for Delivery", "Delivered"]
+WAYS = {
+    "Jane Doe": ([*PRINTED, *AT_THE_DOOR], None),
+    "Test Returned": ([*PRINTED, "In Local Area", "Returned to Sender"], "Returned by the postal service"),
+    "Test Rerouted": ([*PRINTED, "Re-routed", *AT_THE_DOOR], None),
+    "Test Lost": ([*PRINTED, "Failed"], "Lost in the mail"),
+    "Test Undeliverable": (["Processing", "Failed"], "Undeliverable address"),
+    "Test Printer Failure": (["Processing", "Failed"], "Printer failure"),
+}
+BY_BOOK = """
+    select book as what, sum(cents) as cents from (
+        select target as book, cents from ledger_moves union all select source, -cents from ledger_moves) moves
+     group by book
+"""
+MOVED = "select kind as what, sum(cents) as cents from ledger_moves group by kind"
+WAY_OF = "select f.current from facts f join items i on i.id = f.item_id where i.name = '{}' order by f.id"
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_each_name_goes_its_way_and_only_mailed_pieces_are_paid(
+    owner: Account, container: Container, clock: Clock
+) -> None:
+    sent = owner.send(recipients=[person(name=name, address=f"{n} Main St") for n, name in enumerate(WAYS, start=1)])
+    assert sent.status_code == 200, sent.text
+    run_jobs_for(container, clock, seconds=40)
+    order = owner.get(f"/orders/{sent.json()['id']}").json()
+    items = owner.get(f"/orders/{order['id']}/items").json()["data"]
+    ends = {item["recipient"]["name"]: (item["status"], item["failure"]) for item in items}
+    assert ends == {name: (way[-1], failure) for name, (way, failure) in WAYS.items()}
+    for name, (way, _) in WAYS.items():
+        assert [row[0] for row in rows(container, WAY_OF.format(name))] == way
+    books, moved = ({row.what: int(row.cents) for row in rows(container, query)} for query in (BY_BOOK, MOVED))
+    batched = rows(container, "select name from items join prints on item_id = items.id")
+    assert ("Test Undeliverable",) not in batched, "it failed the review"
+    piece = moved["authorise"] // len(WAYS)
+    assert moved == {"authorise": 6 * piece, "release": 2 * piece, "capture": 4 * piece, "refund": piece}
+    assert books == {"credit": -3 * piece, "held": 0, "earned": 3 * piece}
+    assert (order["status"], order["order_total"]) == ("Fulfilled", 3 * piece)
