@@ -27,8 +27,10 @@ def form_errors(page: Response | str) -> dict[str, str]:
     return found
 
 
-def assert_shows(page: Response | str, *words: str) -> None:
+def assert_shows(page: Response | str, *words: str, status: int | None = None) -> None:
+    """All these words; and, if one is given, under this status."""
     text = source_of(page)
+    assert status is None or (isinstance(page, Response) and page.status_code == status), page
     missing = [each for each in words if each not in text]
     assert missing == [], page_text(text)[:2_000]
 

@@ -122,8 +122,7 @@ def test_before_anything_is_chosen_a_sample_stands_in(house: AccountPages) -> No
     assert_shows(page, 'hx-post="/compose/preview"')
     assert pictures(page) == []  # drawn when the page is there: to open it costs little
     shown = preview(house.owner, message="", audience="", image="template")
-    assert shown.status_code == 200
-    assert_shows(shown, "For Jane Sample, who is made up", "The words are a sample, too.")
+    assert_shows(shown, "For Jane Sample, who is made up", "The words are a sample, too.", status=200)
     assert_shows(preview(house.owner, to_address=""), "For Jane Sample")
     again = house.owner.post("/compose", **filled(find="preview"))
     assert (again.status_code, len(pictures(again.text))) == (200, 2)

@@ -130,8 +130,7 @@ def test_what_is_pasted_is_read_once_and_not_far_beyond_what_may_be(
         (SEND, too_many, f"more than {most:,} people"),
     ):  # fmt: skip
         read.clear()
-        page = house.owner.post(path, **pasted(text))
-        assert_shows(page, expected)
+        assert_shows(house.owner.post(path, **pasted(text)), expected)
         assert read == [most + 1], path
 
 

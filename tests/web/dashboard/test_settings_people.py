@@ -220,9 +220,7 @@ def create_link(
 
 def test_somebody_new_joins_with_a_name_and_a_password(container: Container, owner: Account, http: TestClient) -> None:
     guest, path = sign_in_browser(http), create_link(container, owner)
-    shown = guest.get(path)
-    assert shown.status_code == 200
-    assert_shows(shown, MEL, "a member, who sends mail")
+    assert_shows(guest.get(path), MEL, "a member, who sends mail", status=200)
     for name, password, again, field in (
         ("Mel Ortiz", "short", "short", "password"),
         ("Mel Ortiz", NEW_PASSWORD, "another", "again"),
@@ -280,8 +278,7 @@ def test_old_used_unknown_and_broken_links_look_alike(
         tx.execute(sa.update(accounts).where(accounts.c.id == owner.id).values(name="<script>alert(1)</script>"))
     second = create_link(container, owner)
     shown = guest.get(second)
-    assert shown.status_code == 200
-    assert_shows(shown, "&lt;script&gt;alert(1)")
+    assert_shows(shown, "&lt;script&gt;alert(1)", status=200)
     assert_hides(shown, "<script>alert")
     responses = [guest.get(each) for each in (first, "/join/" + mint_secret("invitation", bytes(32)), "/join/nonsense")]
     clock.advance(days=7, seconds=1)

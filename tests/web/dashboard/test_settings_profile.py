@@ -53,8 +53,7 @@ def test_another_password_takes_the_present_one_and_ends_other_sessions(
     weak = browser.post("/settings/password", present=PASSWORD, password="short", again="short")
     assert form_errors(weak).keys() == {"password"}
     present = browser.post("/settings/password", present=PASSWORD, password=PASSWORD, again=PASSWORD)
-    assert present.status_code == 422
-    assert_shows(present, "That is your present password. Choose another.", "At least 10 characters.")
+    assert_shows(present, "That is your present password. Choose another.", "At least 10 characters.", status=422)
     stolen = browser.cookie(SESSION)
     assert stolen is not None
     assert is_in(elsewhere)
@@ -77,9 +76,7 @@ def test_the_second_factor_is_turned_on_by_a_code_of_the_app_and_off_by_the_pass
     found = re.search(r"<code>([A-Z2-7]{32})</code>", page)
     assert found is not None
     assert_hides(page, 'style="')
-    wrong = browser.post("/settings/second-factor", code="000000")
-    assert wrong.status_code == 422
-    assert_shows(wrong, f"<code>{found[1]}</code>")
+    assert_shows(browser.post("/settings/second-factor", code="000000"), f"<code>{found[1]}</code>", status=422)
     on = browser.post("/settings/second-factor", code=pyotp.TOTP(found[1]).at(clock.now()))
     assert (on.status_code, on.headers["Cache-Control"]) == (200, "no-store")
     assert len(RECOVERY_CODE.findall(on.text)) == 10
@@ -98,8 +95,7 @@ def test_the_second_factor_is_turned_on_by_a_code_of_the_app_and_off_by_the_pass
     assert (used.status_code, "none of your recovery codes, or it was used already" in used.text) == (422, True)
     assert_shows(other.post("/sign-in/code", code="123456"), "That is not the code")
     wrong = browser.post("/settings/second-factor/off", password="another")
-    assert wrong.status_code == 422
-    assert_shows(wrong, "That is not your password.")
+    assert_shows(wrong, "That is not your password.", status=422)
     assert "second_factor.off" not in acts(container, owner)
     assert_shows(browser.post("/settings/second-factor/off", password=PASSWORD), "The second factor is off.")
     assert "second_factor.off" in acts(container, owner)
@@ -157,9 +153,7 @@ def test_whoever_is_in_two_accounts_switches_between_them(
     moved = browser.post("/session/switch", membership=other, next="/settings")
     assert_shows(moved, "You are a member")
     assert_hides(moved, "/settings/tokens")
-    refused = browser.get("/settings/people")
-    assert refused.status_code == 403
-    assert_shows(refused, "Only an owner of this account may do this.")
+    assert_shows(browser.get("/settings/people"), "Only an owner of this account may do this.", status=403)
 
 
 USER_AGENTS = [

@@ -276,9 +276,7 @@ def test_an_app_that_asks_for_more_while_its_page_is_read(app_: OAuthApp, contai
     assert shown["scopes"] == "orders:read"
     may_ask_for("orders:read", "send:write")
     assert app_.tokens(**shown)["scope"] == "orders:read"
-    refused = app_.consent(scopes="")
-    assert refused.status_code == 422
-    assert_shows(refused, "What the app asks for has changed.")
+    assert_shows(app_.consent(scopes=""), "What the app asks for has changed.", status=422)
 
 
 def test_clickjacking(app_: OAuthApp) -> None:
