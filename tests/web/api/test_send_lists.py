@@ -65,26 +65,24 @@ def test_everyone_on_lists_is_mailed_but_the_suppressed(owner: Account, containe
     assert (read["total_sends"], read["last_send"] is not None) == (2, True)
 
 
-def test_lists_have_two_names_and_are_divided_by_commas_in_a_form(owner: Account) -> None:
-    first, second = make_list(owner, person()), make_list(owner, ZOE)
-    sent = send_to(owner, mailing_list_ids=None, mailing_lists=[first])
-    assert sent["mailing_list_ids_used"] == str(first)
+def test_lists_have_two_names_bring_their_code_and_may_stand_beside_recipients(
+    owner: Account, container: Container
+) -> None:
+    first, second = make_list(owner, person(name="Jane again"), ZOE), make_list(owner, ZOE)
+    assert send_to(owner, mailing_list_ids=None, mailing_lists=[first])["mailing_list_ids_used"] == str(first)
     form = f"message=Hi&mailing_list_ids={first},{second}"
     answer = owner.call("POST", "/send/postcard", content=form, headers={"Content-Type": FORM})
     assert (answer.status_code, answer.json()["mailing_list_ids_used"]) == (200, f"{first},{second}")
-
-
-def test_recipients_and_lists_may_be_combined(owner: Account, container: Container) -> None:
-    number = make_list(owner, person(name="Jane again"), ZOE)
-    sent = owner.send(mailing_list_ids=[number]).json()
+    for url in ("https://example.com/list", "https://example.com/~FIRST_NAME~"):
+        number, own = make_list(owner, person(), qrcode_url=url), "https://example.com/own"
+        assert [send_to(owner, number, **how)["qrcode_url"] for how in ({}, {"qrcode_url": own})] == [url, own]
+    sent = owner.send(mailing_list_ids=[first]).json()
     assert sent["total_estimated_recipients"] == 2
     assert [row["name"] for row in sent["recipients"]] == ["Jane Doe"]
     run_due_jobs(container)
     assert pieces(owner, sent["id"]) == [
-        ("Jane Doe", "Processing", None),
-        ("Jane again", "Failed", SAME),
-        ("Zoe Zed", "Processing", None),
-    ]
+        ("Jane Doe", "Processing", None), ("Jane again", "Failed", SAME), ("Zoe Zed", "Processing", None),
+    ]  # fmt: skip
 
 
 def test_people_not_mailed_have_a_reason_and_cost_nothing(owner: Account, container: Container) -> None:
@@ -105,12 +103,9 @@ def test_people_not_mailed_have_a_reason_and_cost_nothing(owner: Account, contai
     assert "On the lists 1 recipient is not mailed to" in answer.headers["X-Warnings"]
     run_due_jobs(container)
     assert pieces(owner, sent["id"]) == [
-        ("Person 1", "Failed", REPEATED),
-        ("Person 2", "Processing", None),
-        ("Person 3", "Failed", SUPPRESSED),
-        ("Mail only", "Failed", NO_ADDRESS),
-        ("Far", "Processing", None),
-    ]
+        ("Person 1", "Failed", REPEATED), ("Person 2", "Processing", None), ("Person 3", "Failed", SUPPRESSED),
+        ("Mail only", "Failed", NO_ADDRESS), ("Far", "Processing", None),
+    ]  # fmt: skip
     read = owner.get(f"/orders/{sent['id']}").json()
     assert (read["recipient_count"], read["order_total"]) == (5, 328)
 
@@ -165,11 +160,8 @@ def test_a_list_that_cannot_be_mailed_to_is_refused(
     subtests: pytest.Subtests, owner: Account, stranger: Account, container: Container
 ) -> None:
     here, there = make_sub_account(container, owner), make_sub_account(container, owner)
-    theirs, shared, own = (
-        make_list(stranger),
-        make_list(owner, person()),
-        make_list(owner, person(), sub_account_id=here),
-    )
+    theirs, shared = make_list(stranger), make_list(owner, person())
+    own = make_list(owner, person(), sub_account_id=here)
     for allowed in ({"sub_account_id": here, "mailing_list_ids": [shared, own]}, {"mailing_list_ids": [shared]}):
         send_to(owner, **allowed)
     with unchanged(container):
@@ -239,13 +231,6 @@ def test_a_preview_shows_the_first_person_of_the_lists_to_be_mailed(owner: Accou
     assert shown(**of_list, allow_duplicates=False) == to_zoe
     make_list(owner, person(), is_suppression_list=True)
     assert shown(recipients=[person(), ZOE]) == to_zoe
-
-
-def test_the_code_of_a_list_is_printed_when_the_call_has_none(owner: Account) -> None:
-    for url in ("https://example.com/list", "https://example.com/~FIRST_NAME~"):
-        number = make_list(owner, person(), qrcode_url=url)
-        assert send_to(owner, number)["qrcode_url"] == url
-        assert send_to(owner, number, qrcode_url="https://example.com/own")["qrcode_url"] == "https://example.com/own"
 
 
 def test_a_list_stays_where_an_order_waits_for_it_until_that_is_cancelled(owner: Account, container: Container) -> None:
