@@ -86,27 +86,23 @@ def test_links_codes_and_tokens_go_a_month_after_their_end(
     assert count(container, oauth_grants) == [1]
 
 
-def test_an_accepted_invitation_goes_a_month_after_that(container: Container, clock: Clock, account: int) -> None:
-    now = container.clock()
-    usual = {"account_id": account, "role": "member", "expires_at": now + timedelta(days=7)}
-    for number, how in enumerate(({"accepted_at": now}, {"revoked_at": now}, {})):
-        insert(container, invitations, digest=bytes([number]), email=f"{number}@example.com", **usual, **how)
-    clock.advance(days=31)
-    delete_expired(container)
-    assert count(container, invitations) == [1]
-
-
-def test_a_leave_that_was_never_used_goes_after_a_day(
+def test_an_accepted_invitation_goes_a_month_after_that_and_a_leave_that_was_never_used_after_a_day(
     container: Container, clock: Clock, account: int, dana: int
 ) -> None:
+    usual = {"account_id": account, "role": "member", "expires_at": clock.now() + timedelta(days=7)}
+    for number, how in enumerate(({"accepted_at": clock.now()}, {"revoked_at": clock.now()}, {})):
+        insert(container, invitations, digest=bytes([number]), email=f"{number}@example.com", **usual, **how)
     insert_grant(container, account, dana, is_connected=False)
     clock.advance(hours=12)
     insert_grant(container, account, dana)
     delete_expired(container)
-    assert count(container, oauth_grants) == [2]
+    assert count(container, invitations, oauth_grants) == [3, 2]
     clock.advance(hours=13)
     delete_expired(container)
-    assert count(container, oauth_grants) == [1]
+    assert count(container, invitations, oauth_grants) == [3, 1]
+    clock.advance(days=30)
+    delete_expired(container)
+    assert count(container, invitations, oauth_grants) == [1, 1]
 
 
 def test_whoever_is_in_no_account_is_forgotten(container: Container, account: int, dana: int) -> None:

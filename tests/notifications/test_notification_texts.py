@@ -119,13 +119,10 @@ def test_one_scan_names_person_place_time_and_count() -> None:
     again = messages.build_email_text(news(scanned(total_scans=4)), zone=ZoneInfo("America/Chicago"))
     assert "on May 4, 2026, at 07:03 CDT." in again, "in the operator's own time"
     assert "It was scanned 4 times so far." in again
-
-
-def test_someone_without_a_name_is_someone() -> None:
-    one = news(scanned(name=None, city=None, province=None))
-    assert messages.build_subject(one) == "Someone scanned your postcard"
-    assert messages.build_email_text(one, zone=UTC).startswith("Someone scanned the QR code")
-    assert messages.build_text_message(one).startswith("Someone, scanned")
+    nobody = news(scanned(name=None, city=None, province=None))
+    assert messages.build_subject(nobody) == "Someone scanned your postcard"
+    assert messages.build_email_text(nobody, zone=UTC).startswith("Someone scanned the QR code")
+    assert messages.build_text_message(nobody).startswith("Someone, scanned")
 
 
 def test_several_scans_are_listed_with_totals() -> None:
@@ -140,13 +137,12 @@ def test_several_scans_are_listed_with_totals() -> None:
         "- Bob Roe, Waco, TX: 1 scan, on May 4 at 12:03\n\n"
         "Order 12 has 1,240 scans in all; 1 of its pieces was scanned more than once."
     )
-
-
-def test_of_very_many_the_first_are_named_and_the_others_counted() -> None:
+    breaking = news(scanned(name="Jane\n\n- Doe\r\nTo: x"), scanned(item_id=1))
+    assert "- Jane - Doe To: x, Austin" in messages.build_email_text(breaking, zone=UTC), "a name breaks no line"
     crowd = [scanned(item_id=n, name=f"Person {n}") for n in range(MAX_LISTED_ITEMS)]
     words = messages.build_email_text(news(*crowd, scans=100_000, item_count=90_000), zone=UTC)
     assert "was scanned 100,000 times, on 90,000 pieces, on May 4, 2026, at 12:03 UTC:" in words
-    assert words.count("Person ") == MAX_LISTED_ITEMS
+    assert words.count("Person ") == MAX_LISTED_ITEMS, "the others are counted"
     assert "\n- and 89,980 more\n" in words
 
 
@@ -160,11 +156,6 @@ def test_a_text_message_is_short() -> None:
         assert messages.build_text_message(scan_news) == words
         assert fit_text_message(words) == words
         assert len(words) <= MAX_TEXT_LENGTH
-
-
-def test_a_name_breaks_no_line() -> None:
-    both = news(scanned(name="Jane\n\n- Doe\r\nTo: x"), scanned(item_id=1))
-    assert "- Jane - Doe To: x, Austin" in messages.build_email_text(both, zone=UTC)
 
 
 class Reader(HTMLParser):

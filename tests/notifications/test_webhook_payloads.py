@@ -139,9 +139,11 @@ def test_a_get_request_has_the_same_values_as_parameters() -> None:
             assert params["order.metadata"] == [event.metadata]
 
 
-def test_a_delivery_is_tried_for_about_three_days_ever_more_rarely() -> None:
+def test_a_delivery_is_tried_for_about_three_days_ever_more_rarely_and_then_given_up() -> None:
     assert list(RETRY_DELAYS) == sorted(RETRY_DELAYS)
     assert timedelta(days=3) <= sum(RETRY_DELAYS, timedelta()) <= timedelta(days=3.5)
+    assert next_attempt_at(len(RETRY_DELAYS), now=NOON, jitter=0, retry_after=None) is not None
+    assert next_attempt_at(len(RETRY_DELAYS) + 1, now=NOON, jitter=0, retry_after=30) is None
 
 
 @given(attempts=st.integers(1, len(RETRY_DELAYS)), jitter=st.floats(0, 1, exclude_max=True))
@@ -150,11 +152,6 @@ def test_the_wait_is_the_schedule_s_and_a_fifth_more_at_most(attempts: int, jitt
     assert again is not None
     wait = RETRY_DELAYS[attempts - 1]
     assert wait <= again - NOON <= wait * 1.2
-
-
-def test_after_the_last_try_it_is_given_up() -> None:
-    assert next_attempt_at(len(RETRY_DELAYS), now=NOON, jitter=0, retry_after=None) is not None
-    assert next_attempt_at(len(RETRY_DELAYS) + 1, now=NOON, jitter=0, retry_after=30) is None
 
 
 def test_a_receiver_may_ask_for_a_longer_wait_of_up_to_a_day() -> None:
