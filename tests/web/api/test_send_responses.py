@@ -140,7 +140,7 @@ def test_null_is_as_good_as_left_out(owner: Account) -> None:
     assert differ <= {"id", "created_at", "updated_at", "recipients"}
 
 
-def test_what_means_nothing_is_named_and_ignored(owner: Account, container: Container) -> None:
+def test_what_means_nothing_is_named_in_answers_and_refusals(owner: Account, container: Container) -> None:
     sent = owner.send(mesage="typo", pdf_only_url="https://example.com/x.pdf", recipients=[person(zip="1")])
     assert sent.status_code == 200
     assert sent.headers["X-Ignored-Fields"] == "mesage, pdf_only_url, recipients.*.zip"
@@ -148,15 +148,14 @@ def test_what_means_nothing_is_named_and_ignored(owner: Account, container: Cont
     branch = make_sub_account(container, owner)
     twice = owner.send(sub_account_id=branch, sub_account=branch + 1)
     assert (twice.json()["sub_account_id"], twice.headers["X-Ignored-Fields"]) == (branch, "sub_account")
-
-
-def test_a_refusal_names_the_typo_for_which_something_is_missing(owner: Account) -> None:
-    nothing = owner.post("/send/postcard", {"recipents": [person()], "message": "Hi"})
-    assert (nothing.status_code, nothing.headers["X-Ignored-Fields"]) == (422, "recipents")
-    nowhere = owner.send(recipients=[person(postal_code=None) | {"zipcode": "78701"}])
-    assert (nowhere.status_code, nowhere.headers["X-Ignored-Fields"]) == (422, "recipients.*.zipcode")
-    misread = owner.send(message=7, mesage="Hi")
-    assert (misread.status_code, misread.headers["X-Ignored-Fields"]) == (422, "mesage")
+    # So is, by a refusal, the typo for which something is missing.
+    typo, nowhere = {"recipents": [person()], "message": "Hi"}, person(postal_code=None) | {"zipcode": "78701"}
+    for refused, ignored in (
+        (owner.post("/send/postcard", typo), "recipents"),
+        (owner.send(recipients=[nowhere]), "recipients.*.zipcode"),
+        (owner.send(message=7, mesage="Hi"), "mesage"),
+    ):
+        assert (refused.status_code, refused.headers["X-Ignored-Fields"]) == (422, ignored)
     again = [owner.post("/send/postcard", {"mesage": "Hi"}, headers={"Idempotency-Key": "k"}) for _ in "12"]
     assert {each.headers["X-Ignored-Fields"] for each in again} == {"mesage"}
 
