@@ -1,5 +1,6 @@
 """The cookie of a session and the token of a page: who can set or get one, and how long it is good."""
 
+import re
 import secrets
 
 import pytest
@@ -128,7 +129,8 @@ def test_a_page_s_token_is_in_the_account_and_mode_that_are_looked_at(
     assert browser.get("/session/token").status_code == 405
     for mode, looked_at in (("live", "live"), ("nonsense", "live"), ("test", "test")):
         browser.post("/session/switch", mode=mode)
-        assert_shows(browser.get("/"), f">{looked_at.title()}<")
+        pressed = re.findall(r'name="mode" value="(\w+)" aria-pressed="true"', browser.get("/").text)
+        assert pressed == [looked_at]
         assert call(http, token_of(browser)).json()["test_mode"] is (looked_at == "test")
     assert browser.post("/session/token", mode="test", headers=JSON).status_code == 200
     for given, membership in (("live", None), (None, 999_999)):
