@@ -3,7 +3,6 @@
 import json
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
 import standardwebhooks
@@ -23,7 +22,6 @@ from quillpost.notifications.webhooks.rules import (
     WebhookEvent,
     build_body,
     build_data,
-    build_query,
     next_attempt_at,
 )
 from quillpost.notifications.webhooks.service import create_webhook, send_sample_event
@@ -34,19 +32,6 @@ from support.webhook_receivers import deliver
 
 EVENT_ID = "4d1c9c64-7f7c-4a52-9a0b-0d2f6c1f5d11"
 NOON = datetime(2026, 5, 4, 12, 0, 0, 700_000, tzinfo=UTC)
-ORDER_KEYS = {
-    "order.id", "order.status", "order.previous_status", "order.current_status", "order.metadata",
-}  # fmt: skip
-FLAT_KEYS = {
-    "order_item.id", "order.id", "order.sub_account_id", "order_item.scans",
-    "order_item.failure", "order_item.delivery_date", "order_item.previous_status",
-    "order_item.current_status", "order.status",
-    "recipient.name", "recipient.company", "recipient.address", "recipient.address2",
-    "recipient.absentee_address", "recipient.city", "recipient.province", "recipient.postal_code",
-    "recipient.country", "recipient.email", "recipient.phone",
-    *(f"recipient.custom_{n}" for n in range(1, 11)),
-    "qrcode.url", "order.metadata",
-}  # fmt: skip
 PIECE: dict[str, Any] = {
     "id": 77, "failure": "No such number", "delivery_date": date(2026, 5, 9), "scans": 2,
     "name": "Zoë Doe", "company": None, "address": "12 Main St", "address2": None,
@@ -73,18 +58,13 @@ def item_event(**changes: Any) -> WebhookEvent:
     return order_event(**usual | changes)
 
 
-def test_an_order_s_event_has_exactly_the_interface_s_keys() -> None:
+def test_an_event_has_the_values_of_its_order_and_item() -> None:
     data = build_data(order_event())
-    assert set(data) == ORDER_KEYS
     assert data["order.id"] == 5
     assert (data["order.status"], data["order.current_status"]) == ("Processing", "processing")
     assert data["order.previous_status"] == "reviewing"
-
-
-def test_an_item_s_event_has_exactly_the_interface_s_keys() -> None:
     for kind in (ITEM_STATUS_EVENT, DELIVERED_EVENT, SCAN_EVENT):
         data = build_data(item_event(event_type=kind))
-        assert set(data) == FLAT_KEYS
         assert (data["order_item.id"], data["order.id"], data["order.sub_account_id"]) == (77, 5, 3)
         assert (data["order_item.previous_status"], data["order_item.current_status"]) == ("Printed", "In Transit")
         assert data["order.status"] == "Processing"
@@ -124,19 +104,6 @@ def test_the_message_is_whole_and_keeps_metadata_to_the_letter() -> None:
     assert build_body(item_event()) == build_body(item_event()), "it is written alike each time"
     kept = [build_data(item_event(metadata=metadata))["order.metadata"] for metadata in (None, "{}")]
     assert kept == [None, {}]
-
-
-def test_a_get_request_has_the_same_values_as_parameters() -> None:
-    for event in (order_event(), item_event(), item_event(metadata=None, qrcode_url=None)):
-        params = parse_qs(build_query(event), keep_blank_values=True)
-        for key, value in build_data(event).items():
-            if value is not None and key != "order.metadata":
-                assert params[key] == [str(value)], key
-        assert params["event_type"] == [event.event_type]
-        assert params["event_id"] == [event.event_id]
-        assert params["timestamp"] == ["1777896000"]
-        if event.metadata is not None:
-            assert params["order.metadata"] == [event.metadata]
 
 
 def test_a_delivery_is_tried_for_about_three_days_ever_more_rarely_and_then_given_up() -> None:
@@ -248,7 +215,6 @@ def test_a_sample_of_the_subscribed_type_arrives_and_verifies(
             assert (message["event_id"], message["event_type"]) == (event.event_id, event_type)
             assert headers["webhook-id"] == event.event_id
             assert message["timestamp"] == int(clock.now().timestamp())
-            assert set(message["data"]) == (ORDER_KEYS if event_type == ORDER_STATUS_EVENT else FLAT_KEYS)
             assert {message["data"][key] for key in message["data"] if key.endswith(".id")} == {0}
             [row] = delivery_rows(container, hook)
             assert (row.status, row.body) == ("delivered", body.decode())
