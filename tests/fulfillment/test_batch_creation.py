@@ -72,9 +72,7 @@ def test_a_batch_is_of_one_product_and_class(container: Container, clock: Clock,
     assert len(made) == 4
 
 
-def test_pieces_lie_in_the_order_of_their_zip_codes_and_the_refused_in_no_batch(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_pieces_lie_by_zip_code_and_the_refused_in_no_batch(container: Container, clock: Clock, caller: Caller) -> None:
     zips = ["90210", "10001-0002", "78701", "10001"]
     for n, code in enumerate(zips):
         create_order(container, caller, [person(address=f"{n} Main St", postal_code=code)])
@@ -141,20 +139,17 @@ def test_full_service_has_codes_of_its_own_and_test_mail_batches_of_its_own(buil
     assert sorted(batch.mode for batch in batch_rows(container)) == ["live", "live", "test"]
 
 
-def test_every_mailer_has_a_count_of_its_own(container: Container, caller: Caller) -> None:
+def test_every_mailer_has_a_count_of_its_own_and_mail_abroad_no_barcode(container: Container, caller: Caller) -> None:
     one, other = create_order(container, caller), create_order(container, caller)
+    abroad = create_order(container, caller, [person(country="CA", province="ON", postal_code="K1A 0B1")])
     pool(with_environment(container, mailer_id="111111"), one)
     pool(with_environment(container, mailer_id="222222"), other)
     codes = [print_rows(container, order)[0].tracking for order in (one, other)]
     assert [code[:11] for code in codes] == ["00310111111", "00310222222"]
     assert codes[0][11:] == codes[1][11:]
-
-
-def test_mail_abroad_carries_no_barcode(container: Container, clock: Clock, caller: Caller) -> None:
-    order = create_order(container, caller, [person(country="CA", province="ON", postal_code="K1A 0B1")])
-    sweep_due_orders(container, clock)
-    assert [printed.tracking for printed in print_rows(container, order)] == [None]
-    assert only_batch(container).first_serial is None
+    pool(container, abroad)
+    assert [printed.tracking for printed in print_rows(container, abroad)] == [None]
+    assert batch_rows(container)[-1].first_serial is None
 
 
 LONG = "123456789"
@@ -209,9 +204,7 @@ def test_the_cutoff_is_a_local_time_of_the_print_shop(now: str, pooled: str) -> 
     assert next_cutoff(local[0].astimezone(UTC), time(16), zone) == local[1]
 
 
-def test_small_orders_of_a_day_are_pooled_together_at_the_cut_off(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_orders_of_a_day_are_pooled_together_at_the_cut_off(container: Container, clock: Clock, caller: Caller) -> None:
     here = with_environment(container, cutoff=(container.clock() + timedelta(hours=2)).time())
     several = [create_order(here, caller) for _ in range(3)]
     sweep_due_orders(here, clock)
@@ -330,9 +323,7 @@ def test_a_batch_holds_no_more_pictures_than_a_printer_can_load(container: Conta
     assert 2 < len(made) < 6
 
 
-def test_a_picture_that_is_shared_is_loaded_once_and_those_of_pieces_are_parted(
-    container: Container, caller: Caller
-) -> None:
+def test_a_shared_picture_is_loaded_once_and_pieces_own_are_parted(container: Container, caller: Caller) -> None:
     several = [create_order(container, caller) for _ in range(6)]
     parted = create_order(container, caller, people(6))
     with container.db.system_transaction() as tx:

@@ -203,17 +203,20 @@ def test_a_piece_comes_to_stand_where_its_scans_lead_in_their_order(
 ) -> None:
     seen, shuffled, portions = report
     order = mailed_order(container, caller)
-    [tracking] = tracking_codes(container, order)
-    start = container.clock()
-    scans = [scan(tracking, phase, start + timedelta(hours=hour)) for phase, hour in shuffled]
-    new = 0
-    for size in [*portions, len(scans)]:
-        new += ingest(container, *scans[:size])
-        scans = scans[size:]
-    assert new == len(set(shuffled))
+    assert ingest_in_portions(container, order, shuffled, portions) == len(set(shuffled))
     assert statuses(container, order) == [expected(seen)]
     way = [ItemStatus(status) for status in item_statuses_recorded(container, order)]
     assert all(after in NEXT_STATUSES[before] for before, after in pairwise(way))
+
+
+def ingest_in_portions(container: Container, order: Order, seen: Sightings, portions: list[int]) -> int:
+    """How many were new."""
+    [tracking], start, new = tracking_codes(container, order), container.clock(), 0
+    scans = [scan(tracking, phase, start + timedelta(hours=hour)) for phase, hour in seen]
+    for size in [*portions, len(scans)]:
+        new += ingest(container, *scans[:size])
+        scans = scans[size:]
+    return new
 
 
 @given(report=reports())
@@ -223,12 +226,7 @@ def test_events_of_a_piece_scanned_in_order_are_dated_in_order(
 ) -> None:
     seen, _, portions = report
     order = mailed_order(container, caller)
-    [tracking] = tracking_codes(container, order)
-    ordered = sorted(seen, key=lambda each: each[1])
-    scans = [scan(tracking, phase, container.clock() + timedelta(hours=hour)) for phase, hour in ordered]
-    for size in [*portions, len(scans)]:
-        ingest(container, *scans[:size])
-        scans = scans[size:]
+    ingest_in_portions(container, order, sorted(seen, key=lambda each: each[1]), portions)
     moments = [fact.seen_at for fact in fact_rows(container, order) if fact.seen_at is not None]
     assert moments == sorted(moments)
     assert statuses(container, order) == [expected(seen)]

@@ -269,7 +269,7 @@ def delete_expired(container: Container) -> None:
     erasure_service.finish_erasures(container.db, container.encryptor, store, now=container.clock())
 
 
-def test_it_goes_a_while_after_mailing_and_the_claim_with_it(
+def test_it_goes_a_while_after_mailing_as_the_claim(
     container: Container, clock: Clock, operator: Account, batch: int
 ) -> None:
     mail(container, batch)
@@ -292,9 +292,7 @@ def test_it_goes_a_while_after_mailing_and_the_claim_with_it(
     assert operator.get(f"/print/batches/{batch}").status_code == 200
 
 
-def test_a_claim_that_never_reached_paper_goes_as_long_after_its_end(
-    container: Container, clock: Clock, owner: Account
-) -> None:
+def test_a_claim_that_never_reached_paper_goes_as_late(container: Container, clock: Clock, owner: Account) -> None:
     """Its piece ended once the card was issued, and was taken out of its batch."""
     pieces = issue_order_cards(container, owner.send("giftcard", recipients=people(2), **SENT).json()["id"])
     move_items(container, pieces[:1], ItemStatus.FAILED)
@@ -304,9 +302,7 @@ def test_a_claim_that_never_reached_paper_goes_as_long_after_its_end(
         assert claims_left(container) == left
 
 
-def test_a_claim_stays_while_a_reprint_is_under_way(
-    container: Container, clock: Clock, operator: Account, batch: int
-) -> None:
+def test_a_claim_stays_while_it_is_reprinted(container: Container, clock: Clock, operator: Account, batch: int) -> None:
     again = operator.post(f"/print/batches/{batch}/reprint", {"positions": [1], "reason": "Torn"})
     assert again.status_code == 201, again.text
     mail(container, batch)

@@ -62,7 +62,7 @@ def inferred_order(container: Container, clock: Clock, caller: Caller) -> Order:
     return order
 
 
-def test_a_delivery_is_inferred_some_days_after_the_piece_was_sorted_for_it(
+def test_a_delivery_is_inferred_days_after_the_piece_was_sorted(
     container: Container, clock: Clock, caller: Caller
 ) -> None:
     order = mailed_order(container, caller)
@@ -90,9 +90,7 @@ def test_nothing_is_inferred_where_nobody_wants_it(container: Container, clock: 
     assert (statuses(container, order), settled(container)) == (["Processed for Delivery"], [False])
 
 
-def test_a_delivery_is_inferred_after_a_long_silence_wherever_the_piece_was(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_a_delivery_is_inferred_after_a_long_silence(container: Container, clock: Clock, caller: Caller) -> None:
     sightings = (["1"], ["1", "2"], ["3a"], ["99z"])
     unseen, *several = (mailed_order(container, caller) for _ in range(1 + len(sightings)))
     clock.advance(days=5)
@@ -117,9 +115,7 @@ def test_a_delivery_is_inferred_after_a_long_silence_wherever_the_piece_was(
         assert (piece.status, piece.delivery_date, piece.delivery_inferred) == ("Delivered", day, True), phases
 
 
-def test_what_is_seen_later_confirms_an_inferred_delivery_without_a_second_event(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_what_is_seen_later_confirms_an_inferred_delivery(container: Container, clock: Clock, caller: Caller) -> None:
     order = inferred_order(container, clock, caller)
     before = item_statuses_recorded(container, order)
     seen(container, order, "2", "pars")
@@ -131,9 +127,7 @@ def test_what_is_seen_later_confirms_an_inferred_delivery_without_a_second_event
     assert item_statuses_recorded(container, order) == before
 
 
-def test_a_return_overrides_an_inferred_delivery_and_no_seen_one(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_a_return_overrides_an_inferred_delivery_alone(container: Container, clock: Clock, caller: Caller) -> None:
     delivered = mailed_order(container, caller)
     seen(container, delivered, "3a", "4c")
     inferred = inferred_order(container, clock, caller)
@@ -147,7 +141,7 @@ def test_a_return_overrides_an_inferred_delivery_and_no_seen_one(
     assert (row.n_delivered, row.n_returned_to_sender, row.status) == (0, 1, "fulfilled")
 
 
-def test_a_re_routed_piece_that_is_not_seen_again_stays_so_and_its_order_ends(
+def test_a_re_routed_piece_that_is_lost_stays_so_and_its_order_ends(
     container: Container, clock: Clock, caller: Caller
 ) -> None:
     order = mailed_order(container, caller, 2)
@@ -180,9 +174,7 @@ def test_a_re_routed_piece_that_is_seen_again_goes_on(container: Container, cloc
     assert statuses(container, order) == ["In Transit"]
 
 
-def test_a_batch_is_settled_once_nothing_of_it_is_on_its_way(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_a_batch_is_settled_once_nothing_is_on_its_way(container: Container, clock: Clock, caller: Caller) -> None:
     """What went abroad is neither inferred nor waited for."""
     abroad = create_order(container, caller, [person(country="CA", postal_code="K1A 0B1", province="ON")])
     mail_order(container, abroad)

@@ -70,9 +70,7 @@ def printed_again(container: Container, batch_id: int, *positions: int) -> int:
     return hand_over(container, compose(container, reprint(container, batch_id, *positions).batch_id))
 
 
-def test_mailed_pieces_that_a_printer_reports_spoiled_stay_mailed(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_mailed_pieces_that_are_called_spoiled_stay_mailed(container: Container, clock: Clock, caller: Caller) -> None:
     batch_id = hand_over(container, compose_batch(container, clock, caller, people(len(SEEN) + 1)))
     *mailed, torn = inside(container, batch_id).values()
     for item_id, status in zip(mailed, SEEN, strict=True):
@@ -121,9 +119,7 @@ def test_the_error_names_the_batch_in_which_a_piece_was_reprinted(container: Con
     assert batch_statuses(container, batch_id) == ["Processing", "Processing", "Failed"]
 
 
-def test_a_piece_that_ended_before_it_was_printed_again_is_in_no_batch_to_mark(
-    container: Container, batch_id: int
-) -> None:
+def test_a_piece_that_ended_before_its_reprint_is_in_no_batch_to_mark(container: Container, batch_id: int) -> None:
     again = reprint(container, batch_id, 3).batch_id
     see(container, inside(container, batch_id)[3], "Failed")
     compose(container, again)

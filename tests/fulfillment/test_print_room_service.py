@@ -66,7 +66,7 @@ def test_a_batch_is_acknowledged_printed_and_mailed(container: Container, clock:
     assert (batch.status, batch.acknowledged_at, batch.printed_at, batch.mailed_at) == ("mailed", heard, made, gone)
 
 
-def test_nobody_mails_in_the_future_or_before_the_batch_was_there(
+def test_nobody_mails_in_the_future_or_before_the_batch_is_there(
     container: Container, clock: Clock, caller: Caller
 ) -> None:
     batch_id = compose_batch(container, clock, caller, [person()])
@@ -217,9 +217,7 @@ def test_a_printer_that_is_down_is_waited_for_and_shown(container: Container, cl
     assert (batch.status, batch.trouble) == ("printed", None)
 
 
-def test_a_new_partner_is_not_polled_for_the_former_ones_batches(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_a_new_partner_is_not_asked_for_the_formers_batches(container: Container, clock: Clock, caller: Caller) -> None:
     batch_id = handed_batch(container, clock, caller, [person()])
     another = with_environment(container, printer=Moody(is_down=False), partner="https://print.example.com")
     batch_tasks.poll_printer(another.production, batch_id, now=clock.now())
@@ -230,9 +228,7 @@ def test_a_new_partner_is_not_polled_for_the_former_ones_batches(
     assert batch_statuses(container, batch_id) == ["Printed"]
 
 
-def test_nothing_is_composed_handed_over_or_reprinted_once_the_service_is_no_longer_ready(
-    build: Build, clock: Clock
-) -> None:
+def test_nothing_is_composed_handed_over_or_reprinted_while_unready(build: Build, clock: Clock) -> None:
     container, lapsed = build(**LIVE_SETTINGS), "The permit has lapsed."
     create_order(container, open_account(container, mode="live"))
     sweep_due_orders(container, clock)
@@ -266,9 +262,7 @@ def test_a_step_that_was_given_up_is_taken_again(container: Container, clock: Cl
 # The same bytes again
 
 
-def test_files_are_made_again_to_the_byte_whatever_became_of_the_pieces(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_files_are_made_again_to_the_byte_whatever_happened(container: Container, clock: Clock, caller: Caller) -> None:
     batch_id = handed_batch(container, clock, caller, people(4))
     before, inside = files_of(container, batch_id), batch_items(container, batch_id)
     hear_printer(container, batch_id, spoiled={inside[1].id: "Torn"})

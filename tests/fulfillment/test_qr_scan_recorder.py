@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 from queue import Queue
 from typing import Any
 
@@ -31,7 +30,7 @@ from quillpost.fulfillment.qr_scans.service import (
     ScanTarget,
 )
 from quillpost.fulfillment.qr_scans.tasks import ScanCounter
-from support.factories import Build, Clock
+from support.factories import Build
 from support.orders import item_ids, order_row
 from support.qr_scans import PAGE, ManualTimer, codes_of, ids_of, inbox_rows, order_with_codes, record_scans, visit_rows
 from support.rows import execute, scalars
@@ -108,7 +107,7 @@ async def together_behind_one(
         await asyncio.gather(first, *others)
 
 
-def test_scans_of_one_moment_are_one_transaction(
+def test_scans_of_a_moment_go_together(
     container: Container, caller: Caller, recorder: ScanRecorder, conninfo: str
 ) -> None:
     """Those that come while others are stored go together: their rows have one writer's number."""
@@ -135,7 +134,7 @@ def test_in_a_crowd_the_next_are_waited_for_and_whoever_comes_alone_is_not_kept_
 # What is remembered
 
 
-def test_what_was_found_is_remembered_for_a_while(
+def test_what_is_found_is_kept_for_a_while(
     container: Container, code: str, recorder: ScanRecorder, ticks: ManualTimer
 ) -> None:
     [before] = follow(recorder, code)
@@ -175,18 +174,6 @@ def test_no_more_is_remembered_than_there_is_room_for(
     assert len(crowd._counts) == 5
 
 
-@pytest.mark.usefixtures("clean_database")
-def test_a_code_expires_when_its_piece_is_old_enough(container: Container, caller: Caller, clock: Clock) -> None:
-    recorder = ScanRecorder(container.db, container.clock, code_lifetime=timedelta(days=30), monotonic=lambda: 0.0)
-    [young, old] = codes_of(container, order_with_codes(container, caller, 2).id)
-    clock.advance(days=30, seconds=-1)
-    assert is_found(recorder, young)
-    clock.advance(seconds=1)
-    assert follow(recorder, old) == [InvalidCode.EXPIRED]
-    assert len(inbox_rows(container)) == 1
-    recorder.close()
-
-
 # Too many
 
 
@@ -223,9 +210,7 @@ def test_the_operator_says_how_many(build: Build) -> None:
     assert build(scans_a_minute=7).scan_recorder._rate_limit._max_per_minute == 7
 
 
-def test_a_crowd_that_nobody_serves_is_turned_away(
-    code: str, recorder: ScanRecorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unserved_crowd_is_turned_away(code: str, recorder: ScanRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "MAX_QUEUE_LENGTH", -1)
     with pytest.raises(Unavailable):
         follow(recorder, code)
@@ -292,9 +277,7 @@ def test_a_closed_recorder_opens_again_and_leaves_no_thread(code: str, recorder:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.usefixtures("clean_database")
-def test_a_recorder_whose_thread_crashed_serves_the_next_scan(
-    container: Container, code: str, recorder: ScanRecorder
-) -> None:
+def test_a_recorder_that_crashed_serves_the_next_scan(container: Container, code: str, recorder: ScanRecorder) -> None:
     broken: Queue[threading.Thread] = Queue()
 
     def break_down() -> None:

@@ -96,9 +96,7 @@ BOTS = {
 }
 
 
-def test_whoever_holds_a_phone_is_a_person_and_what_shows_a_link_or_runs_by_itself_is_not(
-    subtests: pytest.Subtests,
-) -> None:
+def test_whoever_holds_a_phone_is_a_person_unlike_previews_and_bots(subtests: pytest.Subtests) -> None:
     kinds: dict[str, dict[str, str]] = {"person": PERSONS, "preview": PREVIEWS, "bot": BOTS}
     for kind, agents in kinds.items():
         for name, agent in agents.items():

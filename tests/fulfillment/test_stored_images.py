@@ -128,9 +128,7 @@ def is_reddish(page: Image.Image) -> bool:
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_one_damaged_picture_sets_its_own_order_aside_and_no_other(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_one_damaged_picture_sets_its_own_order_aside_alone(container: Container, clock: Clock, caller: Caller) -> None:
     damaged, sound = create_order(container, caller, people(3)), create_order(container, caller, people(2))
     red, junk = put(container, caller, picture("red")), put(container, caller, b"junk")
     give_pictures(container, damaged, [red, junk, red])

@@ -118,9 +118,7 @@ def test_pieces_of_one_poll_do_not_mix(container: Container, caller: Caller) -> 
     assert statuses(container, order) == ["Delivered", "In Transit", "Printed"]
 
 
-def test_a_late_scan_or_one_that_means_nothing_here_moves_nothing_and_is_kept(
-    container: Container, caller: Caller
-) -> None:
+def test_a_late_scan_or_one_without_meaning_is_kept_and_moves_nothing(container: Container, caller: Caller) -> None:
     order = mailed_order(container, caller)
     [tracking] = tracking_codes(container, order)
     transit, local, _, _ = scan_journey(container, tracking)
@@ -137,9 +135,7 @@ def test_a_late_scan_or_one_that_means_nothing_here_moves_nothing_and_is_kept(
     assert (kept[0].raw, kept[0].place) == ({"imb": tracking, "facility": "Austin"}, "Austin, TX")
 
 
-def test_a_scan_of_paper_that_nobody_has_or_that_was_replaced_moves_no_piece(
-    container: Container, caller: Caller
-) -> None:
+def test_a_scan_of_paper_unhanded_or_replaced_moves_no_piece(container: Container, caller: Caller) -> None:
     replaced, unhanded = mailed_order(container, caller), mailed_order(container, caller)
     execute(container, sa.update(prints).where(prints.c.item_id.in_(item_ids(container, replaced))).values(
         superseded=True
@@ -180,9 +176,7 @@ def test_a_barcode_that_returns_means_the_newer_piece_once_it_is_mailed(
     assert moved == {"old": ["Printed"], "new": ["Printed"]} | {meant: ["In Transit"]}
 
 
-def test_a_piece_that_was_ordered_or_mailed_long_ago_still_moves(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_a_piece_ordered_or_mailed_long_ago_still_moves(container: Container, clock: Clock, caller: Caller) -> None:
     order = create_order(container, caller, people(1))
     clock.advance(days=365)
     mail_order(container, order)

@@ -62,9 +62,7 @@ def fail(container: Container, *order_or_pieces: int) -> None:
 # At the press
 
 
-def test_pieces_without_a_card_wait_apart_and_the_others_go_on(
-    container: Container, clock: Clock, owner: Account
-) -> None:
+def test_pieces_without_a_card_wait_and_the_others_go_on(container: Container, clock: Clock, owner: Account) -> None:
     production = stocked(container, 3)
     order = send_giftcards(owner, recipients=people(3))
     [batch] = end_reviews(production, container, clock)
@@ -87,9 +85,7 @@ def test_pieces_without_a_card_wait_apart_and_the_others_go_on(
     assert_all_is_printed(container)
 
 
-def test_an_order_whose_last_pieces_end_waiting_waits_no_more(
-    container: Container, clock: Clock, owner: Account
-) -> None:
+def test_an_order_whose_last_pieces_end_waits_no_more(container: Container, clock: Clock, owner: Account) -> None:
     production = stocked(container, 1)
     half, none = send_giftcards(owner, recipients=people(2)), send_giftcards(owner)
     end_reviews(container.production, container, clock)
@@ -119,9 +115,7 @@ def test_an_issuer_that_is_down_is_waited_for(container: Container, clock: Clock
     assert_all_is_printed(container)
 
 
-def test_a_piece_whose_card_is_refused_for_good_fails_and_costs_nothing(
-    container: Container, clock: Clock, owner: Account
-) -> None:
+def test_a_piece_whose_card_is_refused_fails_and_is_free(container: Container, clock: Clock, owner: Account) -> None:
     def refuses_one(requests: Sequence[CardRequest], answers: Answers) -> Answers:
         return {**answers, requests[0].reference: CardNotIssued("The order was cancelled there.", "never")}
 
@@ -138,9 +132,7 @@ def test_a_piece_whose_card_is_refused_for_good_fails_and_costs_nothing(
     assert_printed_as_issued(container)
 
 
-def test_a_card_requested_from_one_issuer_is_requested_from_no_other(
-    container: Container, clock: Clock, owner: Account
-) -> None:
+def test_a_card_asked_of_one_issuer_is_asked_of_no_other(container: Container, clock: Clock, owner: Account) -> None:
     """Whoever was asked may have issued it, whatever became of the answer."""
     send_giftcards(owner)
     production = stocked(container, 2)
@@ -155,9 +147,7 @@ def test_a_card_requested_from_one_issuer_is_requested_from_no_other(
     assert_all_is_printed(container)
 
 
-def test_a_card_that_is_ordered_and_not_made_yet_stays_with_its_issuer(
-    container: Container, clock: Clock, owner: Account
-) -> None:
+def test_a_card_that_is_ordered_stays_with_its_issuer(container: Container, clock: Clock, owner: Account) -> None:
     """It is paid for there: another would issue a second one, and its own would never be given back."""
 
     def not_yet(requests: Sequence[CardRequest], _answers: Answers) -> Answers:
@@ -231,9 +221,7 @@ def test_a_card_that_comes_too_late_is_void_and_goes_back(container: Container, 
     assert_all_is_printed(container)
 
 
-def test_a_card_that_comes_after_somebody_else_was_refused_it_goes_back(
-    container: Container, clock: Clock, owner: Account
-) -> None:
+def test_a_card_that_comes_after_a_refusal_goes_back(container: Container, clock: Clock, owner: Account) -> None:
     def never(requests: Sequence[CardRequest], _answers: Answers) -> Answers:
         return {card.reference: CardNotIssued("Never.", "never") for card in requests}
 
@@ -251,9 +239,7 @@ def test_a_card_that_comes_after_somebody_else_was_refused_it_goes_back(
     assert_all_is_well(container)
 
 
-def test_a_card_whose_answer_was_lost_and_whose_piece_ended_goes_back(
-    container: Container, clock: Clock, owner: Account
-) -> None:
+def test_a_card_whose_answer_and_piece_are_lost_goes_back(container: Container, clock: Clock, owner: Account) -> None:
     [piece], production = item_ids_of(container, send_giftcards(owner)), stocked(container, 1, dies)
     [batch] = end_reviews(production, container, clock)
     with pytest.raises(ConnectionResetError):
@@ -318,9 +304,7 @@ def test_void_cards_go_back_once_their_issuer_is_there(container: Container, clo
     assert set(scalars(container, "select card_sealed from giftcards")) == {None}
 
 
-def test_cards_of_another_issuer_are_left_alone_and_logged_once(
-    container: Container, clock: Clock, owner: Account
-) -> None:
+def test_cards_of_another_issuer_are_left_and_logged_once(container: Container, clock: Clock, owner: Account) -> None:
     void_cards(container, clock, owner, 1)
     returns = CardReturns(container.db, {"test": Issuer(stock_of(container), name="another")})
     with capture_logs() as logs:

@@ -54,9 +54,7 @@ from support.waiting import is_lock_awaited, wait_until
 pytestmark = pytest.mark.usefixtures("clean_database")
 
 
-def test_a_stock_gives_what_expires_first_and_nothing_that_expires_soon(
-    container: Container, tmp_path: Path, clock: Clock
-) -> None:
+def test_a_stock_gives_what_expires_first_and_not_too_soon(container: Container, tmp_path: Path, clock: Clock) -> None:
     today = clock.now().date()
     add_stock(container, tmp_path, clock, ["NEVER"])
     add_stock(container, tmp_path, clock, ["LATE"], expires_on=today + timedelta(days=90))
@@ -90,9 +88,7 @@ def printed_batch(container: Container, clock: Clock) -> int:
     return compose(container, batch)
 
 
-def test_every_piece_is_printed_with_the_claim_of_its_own_card(
-    container: Container, clock: Clock, owner: Account
-) -> None:
+def test_every_piece_is_printed_with_its_own_claim(container: Container, clock: Clock, owner: Account) -> None:
     path = f"/orders/{send_giftcards(owner, recipients=people(3))}/items"
     assert owner.get(path).json()["data"][0]["giftcard"] is None
     printed_batch(container, clock)
@@ -125,9 +121,7 @@ def _reencrypt_claims(container: Container, newer: Encryptor) -> None:
         execute(container, sa.update(giftcards).where(giftcards.c.item_id == row.item_id).values(claim_sealed=sealed))
 
 
-def test_a_reprint_has_the_same_claim_and_no_second_card_while_the_claim_is_kept(
-    container: Container, clock: Clock, owner: Account
-) -> None:
+def test_a_reprint_has_the_same_claim_while_it_is_kept(container: Container, clock: Clock, owner: Account) -> None:
     send_giftcards(owner, recipients=people(2))
     batch = hand_over(container, printed_batch(container, clock))
     first = claims_on_paper(container, batch)
@@ -174,9 +168,7 @@ def test_words_that_do_not_fit_give_the_card_back(
     assert_all_is_printed(container)
 
 
-def test_composing_a_batch_twice_at_once_issues_each_card_once(
-    container: Container, clock: Clock, owner: Account
-) -> None:
+def test_composing_twice_at_once_issues_each_card_once(container: Container, clock: Clock, owner: Account) -> None:
     send_giftcards(owner, recipients=people(4))
     both = threading.Barrier(2, timeout=20)
 

@@ -72,9 +72,7 @@ def printed_items(container: Container) -> list[int]:
     return [piece["item_id"] for piece in manifest["pieces"]]
 
 
-def test_people_suppressed_while_an_order_waits_are_not_mailed(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_people_suppressed_while_it_waits_are_not_mailed(container: Container, clock: Clock, caller: Caller) -> None:
     inline = create_order(container, caller, [person(email="jane@example.com"), *people(2)])
     listed = listed_order(container, caller, people(3), creative_key=None, authorised=3 * CENTS)
     stranger = create_order(container, open_account(container, "stranger@example.com"), people(1))

@@ -130,9 +130,7 @@ def test_a_suppressed_address_or_e_mail_is_not_mailed(sender: Sender) -> None:
     assert sender.refusals(*whom) == [SUPPRESSED, SUPPRESSED, None]
 
 
-def test_an_entry_with_an_address_suppresses_that_address_alone_and_a_strangers_nothing(
-    sender: Sender, stranger: Sender
-) -> None:
+def test_an_entry_suppresses_its_own_address_for_its_account_alone(sender: Sender, stranger: Sender) -> None:
     sender.suppress(person(email="jane@example.com"))
     moved = person(address="3 Oak St", email="jane@example.com")
     stranger.suppress(moved)
@@ -145,13 +143,6 @@ def test_a_strangers_list_reaches_nobody(container: Container, sender: Sender, s
     assert sender.count(theirs) == NOBODY
     with container.db.system_transaction() as tx:  # nor where the database itself would show it
         assert audience_queries.find_first_mailed(tx, sender.criteria(theirs)) is None
-
-
-def test_the_accounts_own_suppressions_hold_for_a_limited_caller(sender: Sender, branch: int) -> None:
-    sender.suppress(person())
-    limited = sender.limited_to(branch)
-    assert limited.counted(sender.list(person(), ELSEWHERE, sub_account_id=branch)) == (1, 0, 1)
-    assert limited.refusals(person()) == [SUPPRESSED]
 
 
 def test_another_branchs_suppressions_do_not_hold(container: Container, sender: Sender, branch: int) -> None:

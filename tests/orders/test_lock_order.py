@@ -146,9 +146,7 @@ def test_a_piece_that_is_seen_meanwhile_is_neither_printed_again_nor_spoiled_in_
     assert len(batch_rows(container)) == 1
 
 
-def test_of_a_reprint_and_a_spoiled_piece_at_once_the_later_is_refused(
-    container: Container, batch_id: int, pair: list[Order]
-) -> None:
+def test_of_a_reprint_and_a_spoiling_at_once_one_wins(container: Container, batch_id: int, pair: list[Order]) -> None:
     def again() -> None:
         reprint(container, batch_id, 1)
 
@@ -164,16 +162,14 @@ def test_of_a_reprint_and_a_spoiled_piece_at_once_the_later_is_refused(
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_closing_holds_no_order_while_it_waits_for_a_lower_one(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_closing_holds_no_order_while_it_waits_for_another(container: Container, clock: Clock, caller: Caller) -> None:
     rerouted, sorted_out = mailed_order(container, caller), mailed_order(container, caller)
     for order, phase in ((rerouted, "pars"), (sorted_out, "3a")):
         ingest(container, *(scan(code, phase, clock.now()) for code in tracking_codes(container, order)))
     assert statuses(container, rerouted) == ["Re-routed"]
     clock.advance(days=100)
     days = timedelta(days=3)
-    waits = {"infer_delivery_after": days, "infer_unseen_delivery_after": None, "reroute_timeout": days}
+    waits: dict[str, Any] = {"infer_delivery_after": days, "infer_unseen_delivery_after": None, "reroute_timeout": days}
     environments = {"test": with_environment(container, **waits).environments["test"]}
     with meanwhile(
         container, rerouted, lambda: tracking_tasks.close_items(container.db, environments, now=clock.now())

@@ -148,9 +148,7 @@ def spoil(container: Container, batch_id: int, position: int) -> None:
 
 
 @pytest.mark.parametrize("by", ["a person", "the partner"])
-def test_an_order_is_mailed_when_its_batch_is_marked_so(
-    container: Container, clock: Clock, caller: Caller, by: str
-) -> None:
+def test_an_order_is_mailed_when_its_batch_is_so(container: Container, clock: Clock, caller: Caller, by: str) -> None:
     order, batch_id = with_the_printer(container, clock, caller, *people(2))
     hear_printer(container, batch_id, printed_at=clock.now())
     assert stands(container, order) == ("printing", 0)
@@ -186,9 +184,7 @@ def test_an_order_waits_for_its_last_piece(container: Container, clock: Clock, c
     assert stands(container, order) == ("mailed", 3)
 
 
-def test_an_order_whose_only_piece_is_delivered_or_spoiled_at_once_has_ended(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_an_order_whose_only_piece_ends_at_once_has_ended(container: Container, clock: Clock, caller: Caller) -> None:
     """Of which nothing is mailed never says so."""
     order, _ = with_the_printer(container, clock, caller, person())
     ingest(container, scan(codes(container, order)[0], "4c", clock.now()))
@@ -201,9 +197,7 @@ def test_an_order_whose_only_piece_is_delivered_or_spoiled_at_once_has_ended(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_spoiled_piece_does_not_hold_its_order_back(
-    container: Container, clock: Clock, caller: Caller, when: str
-) -> None:
+def test_a_spoiled_piece_holds_no_order_back(container: Container, clock: Clock, caller: Caller, when: str) -> None:
     order, batch_id = with_the_printer(container, clock, caller, *people(2))
     if when == "before":
         spoil(container, batch_id, 2)
@@ -233,14 +227,6 @@ def test_a_reprinted_piece_holds_its_order_back(container: Container, clock: Clo
         hear_printer(container, batch, mailed_at=clock.now())
     assert stands(container, order) == ("mailed", 2)
     assert steps(container, order)[-4:] == ["printing", "mailed", "printing", "mailed"]
-
-
-def test_an_order_abroad_is_mailed_and_then_fulfilled(container: Container, clock: Clock, caller: Caller) -> None:
-    order, batch_id = with_the_printer(container, clock, caller, ABROAD)
-    hear_printer(container, batch_id, printed_at=clock.now())
-    assert stands(container, order) == ("printing", 0)
-    hear_printer(container, batch_id, mailed_at=clock.now())
-    assert steps(container, order)[-2:] == ["mailed", "fulfilled"]
 
 
 def test_what_is_heard_twice_at_once_moves_the_order_once(container: Container, clock: Clock, caller: Caller) -> None:

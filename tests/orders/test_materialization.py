@@ -88,14 +88,6 @@ def test_everyone_refused_is_visible_with_the_reason_and_free(container: Contain
         assert (item.code is not None) == mailed
 
 
-def test_a_suppressed_email_leaves_the_address_to_the_next_person(container: Container, caller: Caller) -> None:
-    make_list(container, caller, [{"email": "barred@example.com"}], suppresses=True)
-    suppressed = make_list(container, caller, [person(email="barred@example.com")])
-    order_id = make_order(container, caller, suppressed, make_list(container, caller, [person()]))
-    make(container, order_id)
-    assert failures(container, order_id) == [SUPPRESSED, None]
-
-
 def test_an_order_counts_its_items_and_costs_what_they_cost(container: Container, caller: Caller) -> None:
     order_id = made(container, caller, *people(3), ONLY_MAIL, inline=[person()], authorised=CENTS * 4)
     order = order_row(container, order_id)
@@ -168,9 +160,7 @@ def hand_over_what_is_due(container: Container) -> None:
             step(container, batch.id)
 
 
-def test_a_list_that_someone_is_busy_with_holds_up_no_review(
-    container: Container, caller: Caller, clock: Clock
-) -> None:
+def test_a_list_someone_is_busy_with_holds_up_no_review(container: Container, caller: Caller, clock: Clock) -> None:
     list_id = make_list(container, caller, people(2))
     order_id = make_order(container, caller, list_id)
     make(container, order_id)
@@ -217,9 +207,7 @@ def test_the_second_of_two_orders_of_one_creative_is_all_repeats(container: Cont
     assert order_row(container, first).order_total == 0
 
 
-def test_two_codes_that_are_the_same_undo_all_until_the_next_try(
-    container: Container, caller: Caller, conninfo: str
-) -> None:
+def test_two_equal_codes_undo_all_until_the_next_try(container: Container, caller: Caller, conninfo: str) -> None:
     order_id = make_order(
         container, caller, make_list(container, caller, people(2)), qrcode_url="https://example.com", authorised=CENTS
     )
@@ -238,9 +226,7 @@ def test_two_codes_that_are_the_same_undo_all_until_the_next_try(
     assert [len(code) for code in codes] == [8, 8]
 
 
-def test_a_due_order_waits_for_its_items_and_is_delivered_then(
-    container: Container, caller: Caller, clock: Clock
-) -> None:
+def test_a_due_order_waits_for_its_items_and_is_delivered(container: Container, caller: Caller, clock: Clock) -> None:
     whom = make_list(container, caller, [*people(2), ONLY_MAIL])
     order_id = make_order(container, caller, whom, authorised=2 * CENTS)
     clock.advance(seconds=REVIEW.seconds)

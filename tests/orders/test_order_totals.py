@@ -21,6 +21,7 @@ from quillpost.orders.tasks import materialize_order
 from support.factories import Account, Clock, make_account, people, person
 from support.giftcard_orders import VALUE, claim_card, issue_cards
 from support.list_rows import add_people, make_list
+from support.rows import execute
 from support.test_client import TestClient
 
 pytestmark = pytest.mark.costly
@@ -39,9 +40,8 @@ class Office:
         self.known: list[int] = []
 
     def rows(self, table: sa.Table) -> list[sa.Row[Any]]:
-        with self.parts.db.system_transaction() as tx:
-            mine = table.c.account_id == self.sender.id
-            return list(tx.execute(sa.select(table).where(mine).order_by(*table.primary_key)))
+        mine = table.c.account_id == self.sender.id
+        return execute(self.parts, sa.select(table).where(mine).order_by(*table.primary_key))
 
     def order(self, which: int) -> int | None:
         return self.known[which % len(self.known)] if self.known else None
@@ -110,8 +110,7 @@ class Office:
         self.clock.advance(days=1)
         new = {"unit_cents": 90 + n, "valid_from": self.clock.now().date()}
         what = {"type": "postcard", "size": "4x6", "mail_class": "first", "country": "US"}
-        with self.parts.db.system_transaction() as tx:
-            tx.execute(sa.insert(prices).values(**what | new))
+        execute(self.parts, sa.insert(prices).values(**what | new))
 
     def materialise(self, which: int) -> None:
         if (order := self.order(which)) is not None:
@@ -236,9 +235,7 @@ def test_what_is_on_cards_is_what_the_ledger_says(
         office.check()
 
 
-def test_a_claimed_card_stays_paid_for_when_its_piece_fails(
-    container: Container, http: TestClient, clock: Clock
-) -> None:
+def test_a_claimed_card_stays_paid_if_its_piece_fails(container: Container, http: TestClient, clock: Clock) -> None:
     office = Office(container, http, clock)
     for deed, n in (("send", 2), ("end the review", 0), ("issue", 0), ("claim", 0), ("fail", 0), ("fail", 1)):
         GIFT_DEEDS[deed](office, n)
@@ -253,9 +250,7 @@ def test_a_claimed_card_stays_paid_for_when_its_piece_fails(
 
 
 @pytest.mark.parametrize("pending", [True, False])
-def test_a_cancelled_order_to_a_list_costs_nothing(
-    container: Container, http: TestClient, clock: Clock, pending: bool
-) -> None:
+def test_a_cancelled_list_order_is_free(container: Container, http: TestClient, clock: Clock, pending: bool) -> None:
     office = Office(container, http, clock)
     office.send_to_a_list(2)
     if not pending:
