@@ -158,16 +158,6 @@ def reported(name: str, actor: str = "somebody who found it") -> str:
     return f"{actor} reported a token as leaked: {name}"
 
 
-def test_tokens_of_several_accounts_are_revoked_together_and_each_account_sees_it(
-    container: Container, owner: Account, stranger: Account
-) -> None:
-    kept = run(container, insert_token, owner.id, mode="live", name="Kept", now=container.clock())[1]
-    assert report(container, stranger.token, owner.token) == [owner.id, stranger.id]
-    assert [is_good(container, token) for token in (owner.token, stranger.token, kept)] == [False, False, True]
-    for account in (owner, stranger):
-        assert lines(container, account) == [reported("test (test)")]
-
-
 def test_a_report_is_audited_by_network_and_never_with_a_person_or_the_token(
     container: Container, owner: Account, stranger: Account
 ) -> None:

@@ -150,16 +150,13 @@ def test_the_published_example_is_signed_as_published() -> None:
     }
 
 
-def test_the_public_library_makes_and_accepts_our_signature() -> None:
+def test_the_public_library_makes_the_same_signature_and_refuses_another_body() -> None:
     theirs = standardwebhooks.Webhook(SECRET)
     assert signed(SECRET)["webhook-signature"] == theirs.sign("msg_1", NOW, BODY.decode())
-    headers = sign([SECRET], message_id="msg_1", at=datetime.now(UTC), body=BODY)
+    headers = sign([NEXT_SECRET, SECRET], message_id="msg_1", at=datetime.now(UTC), body=BODY)
     assert theirs.verify(BODY, headers) == json.loads(BODY)
     with pytest.raises(standardwebhooks.WebhookVerificationError):
         theirs.verify(BODY + b" ", headers)
-    both = sign([NEXT_SECRET, SECRET], message_id="msg_1", at=datetime.now(UTC), body=BODY)
-    for secret in (SECRET, NEXT_SECRET):  # during a rotation either is enough for the receiver
-        assert standardwebhooks.Webhook(secret).verify(BODY, both)
 
 
 def test_our_receiver_accepts_our_signature_under_any_spelling_of_the_headers() -> None:
