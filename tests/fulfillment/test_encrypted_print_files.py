@@ -219,6 +219,8 @@ def test_a_call_leads_to_it_and_no_link_does(operator: Account, container: Conta
     assert secret["url"].endswith(f"/api/v2/print/batches/{batch}/files/print.pdf")
     assert re.search(r"/files/[^/]+$", other["url"])
     assert operator.http.get(secret["url"]).status_code == 401
+    of_live = make_operator(container, operator.http, "live@example.com", mode="live")
+    assert of_live.get(f"/print/batches/{batch}/files/print.pdf").status_code == 404
     found = operator.call("HEAD", f"/print/batches/{batch}/files/print.pdf")
     assert (found.status_code, found.content, acts_of(container, operator)) == (200, b"", [])
     answer = operator.http.get(secret["url"], headers={"Authorization": f"Bearer {operator.token}"})
@@ -250,14 +252,6 @@ def test_what_cannot_be_noted_or_is_damaged_is_not_handed_out(
     assert answer.status_code == 503
     assert f"quillpost print remake batch-{batch:06d}" in answer.json()["message"]
     assert acts_of(container, operator) == []
-
-
-def test_senders_have_no_way_to_it(owner: Account, container: Container, http: TestClient, batch: int) -> None:
-    path = f"/print/batches/{batch}/files/print.pdf"
-    reader = make_operator(container, http, "reader@example.com", scopes=["orders:read"])
-    stranger = make_account(container, http, "other@example.com")
-    assert [account.get(path).status_code for account in (owner, reader, stranger)] == [403, 403, 403]
-    assert make_operator(container, http, "live@example.com", mode="live").get(path).status_code == 404
 
 
 # Retention

@@ -20,7 +20,7 @@ from quillpost.orders.models import Order
 from support.factories import people
 from support.orders import create_order, item_ids
 from support.test_client import TestClient
-from support.waiting import wait_until
+from support.waiting import is_lock_awaited, wait_until
 
 PHONE = (
     "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
@@ -100,17 +100,12 @@ def count_during_transaction(container: Container) -> Iterator[tuple[Tx, Callabl
 
         def begin() -> None:
             begun.append(thread.submit(count_scans, container))
-            wait_until(lambda: begun[0].done() or _someone_waits(container))
+            wait_until(lambda: begun[0].done() or is_lock_awaited(container))
             assert not begun[0].done(), begun[0].result()
 
         with container.db.system_transaction() as tx:
             yield tx, begin
         assert begun[0].result() > 0
-
-
-def _someone_waits(container: Container) -> bool:
-    with container.db.system_transaction() as tx:
-        return bool(tx.execute(sa.text("select count(*) from pg_locks where not granted")).scalar_one())
 
 
 def scanner_lists(container: Container) -> list[sa.Row[Any]]:
