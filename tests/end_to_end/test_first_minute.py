@@ -15,6 +15,7 @@ from standardwebhooks import Webhook
 from quillpost.client import Quillpost, verify_webhook
 from support.event_receiver import HEAD, EventReceiver, ReceivedEvent
 from support.processes import PATIENCE, Command, CommandRunner, Service, answers, free_port, until
+from support.single_order_state import ITEM_WAY, ORDER_WAY
 
 ORDER_KEYS = {"order.id", "order.status", "order.previous_status", "order.current_status", "order.metadata"}
 ITEM_KEYS = {
@@ -25,8 +26,7 @@ ITEM_KEYS = {
     *(f"recipient.custom_{n}" for n in range(1, 11)),
     *("qrcode.url", "order.metadata"),
 }
-ORDER_CHAIN = list(pairwise([None, "reviewing", "processing", "printing", "mailed", "fulfilled"]))
-ITEM_WAY = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
+ORDER_CHAIN = list(pairwise([None, *ORDER_WAY]))
 ITEM_CHAIN = [
     *(("order_item.status_update", *step) for step in pairwise([None, *ITEM_WAY])),
     ("order_item.delivered", *ITEM_WAY[-2:]),

@@ -133,13 +133,11 @@ def test_a_delivery_is_inferred_in_testing_mode_only_where_something_may_get_los
     assert lossy.infer_delivery_after.total_seconds() == JOURNEY
 
 
-PRINTED = ["Processing", "Printed", "In Transit"]
-AT_THE_DOOR = ["In Local Area", "Processed for Delivery", "Delivered"]
 WAYS = {
-    "Jane Doe": ([*PRINTED, *AT_THE_DOOR], None),
-    "Test Returned": ([*PRINTED, "In Local Area", "Returned to Sender"], "Returned by the postal service"),
-    "Test Rerouted": ([*PRINTED, "Re-routed", *AT_THE_DOOR], None),
-    "Test Lost": ([*PRINTED, "Failed"], "Lost in the mail"),
+    "Jane Doe": (ITEM_WAY, None),
+    "Test Returned": ([*ITEM_WAY[:4], "Returned to Sender"], "Returned by the postal service"),
+    "Test Rerouted": ([*ITEM_WAY[:3], "Re-routed", *ITEM_WAY[3:]], None),
+    "Test Lost": ([*ITEM_WAY[:3], "Failed"], "Lost in the mail"),
     "Test Undeliverable": (["Processing", "Failed"], "Undeliverable address"),
     "Test Printer Failure": (["Processing", "Failed"], "Printer failure"),
 }
