@@ -28,7 +28,7 @@ from support.certificates import self_signed
 from support.factories import Clock, people
 from support.orders import create_order
 from support.rows import execute
-from support.scripted_server import Answer, ScriptedResolver, ScriptedServer, reply_with, reset_connection, stay_silent
+from support.scripted_server import Answer, ScriptedServer, reply_with, reset_connection, stay_silent
 from support.waiting import wait_until
 from support.webhook_outbox import delivery_rows, move_pieces, queue_row, subscribe, webhook_row
 
@@ -89,9 +89,8 @@ def pumping(container: Container, poster: WebhookPoster) -> Iterator[None]:
         thread.join()
 
 
-def poster_to(*servers: ScriptedServer, resolver: ScriptedResolver | None = None) -> WebhookPoster:
-    guard = OutboundGuard(allow=frozenset(server.place for server in servers))
-    return WebhookPoster(guard, seconds=PATIENCE, resolver=resolver)
+def poster_to(*servers: ScriptedServer) -> WebhookPoster:
+    return WebhookPoster(OutboundGuard(allow=frozenset(server.place for server in servers)), seconds=PATIENCE)
 
 
 def listen(container: Container, caller: Caller, server: ScriptedServer, **how: str) -> WebhookSubscription:
@@ -222,19 +221,3 @@ def test_a_certificate_that_nobody_vouches_for_is_not_trusted(
         first, _ = by_place(container, hook)
         assert {row.error for row in first} == {"The certificate of 127.0.0.1 could not be verified."}
         assert forged.server.requests == [], "an event was told to whoever answered"
-
-
-def test_a_name_that_comes_to_mean_our_own_machine_is_not_followed(
-    container: Container, clock: Clock, owner: Caller
-) -> None:
-    """The name was public when it was subscribed and leads inside when it is delivered to."""
-    inside = Moody(WELL, host="hooks.example.com")
-    with heard_by(container, clock, owner, inside) as [hook]:
-        assert OutboundGuard().check_url(hook.url) is None
-        rebinding = ScriptedResolver(["127.0.0.1"])
-        with pumping(container, poster_to(resolver=rebinding)):
-            wait_until(lambda: tried(container, hook))
-        first, _ = by_place(container, hook)
-        assert {row.error for row in first} == {"hooks.example.com is not a public address."}
-        assert rebinding.requests
-        assert inside.server.requests == []
