@@ -24,6 +24,7 @@ from quillpost.app.container import Container
 from quillpost.core import tokens
 from quillpost.core.database import Tenant
 from quillpost.web import forms as web_forms
+from quillpost.web.application import create_app
 from quillpost.web.oauth import endpoints as oauth_endpoints
 from quillpost.web.oauth import requests
 from quillpost.web.public.leaked_tokens import endpoints as leaked_token_endpoints
@@ -90,7 +91,7 @@ def integrator(owner: Account, http: TestClient, container: Container) -> Iterat
     assert secret is not None
     browser = sign_in_browser(http)
     browser.sign_in(DANA)
-    with real_server(http.app) as port:
+    with real_server(create_app(container)) as port:
         yield Integrator(f"http://127.0.0.1:{port}", client.client_id, secret, browser)
 
 

@@ -197,6 +197,7 @@ def test_a_drawing_that_takes_too_long_is_refused_while_others_have_their_previe
     assert wait_for_children()
 
 
+@pytest.mark.usefixtures("conninfo")  # the server's end is that of its application
 def test_a_drawing_whose_client_has_gone_is_stopped(
     owner: Account, shop: Shop, watched: WatchedPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
