@@ -138,7 +138,7 @@ STEPS: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 
 
-def test_each_next_step_with_environment_keys_is_told() -> None:
+def test_each_next_step_with_environment_keys_is_shown() -> None:
     for ids, key, step in STEPS:
         usage = KeyUsage(tuple(ids.split()), {"webhooks.secret_sealed": {key: 1}}, is_key_file=False)
         assert step in usage.describe_next_step(), (ids, key)

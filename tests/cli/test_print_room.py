@@ -264,12 +264,12 @@ def test_what_cannot_be_is_one_sentence_and_changes_nothing(room: PrintRoom, sub
     held = room.create_held_order(email="second@example.com")
     assert held.id == 2
     for words, error in REFUSED:
-        with subtests.test(" ".join(map(str, words))[:60]):
+        with subtests.test(ascii(words)[:60]):
             outcome = room(*words)
             assert outcome.is_one_sentence(), outcome
             assert error in outcome.err
     for odd in NO_WORDS_OF_OURS:
-        with subtests.test(" ".join(map(str, odd))):
+        with subtests.test(ascii(odd)):
             assert room(*odd).code == 2
     unready = {name: value for name, value in LIVE_SETTINGS.items() if name != "mailer_id"}
     outcome = room.beside("print", "release", held.id, **unready)

@@ -184,7 +184,7 @@ def test_a_batch_whose_answer_was_lost_goes_to_no_other_partner_before_a_person_
     assert former.jobs == present.jobs == [batch_reference(batch_id)]
 
 
-def test_who_is_offered_a_batch_is_written_down_first(container: Container, clock: Clock, batch_id: int) -> None:
+def test_a_batch_names_its_printer_before_it_is_offered(container: Container, clock: Clock, batch_id: int) -> None:
     """So a process that is killed before it writes down the answer leaves the name."""
     with pytest.raises(Killed):
         offer(container, clock, batch_id, error=Killed())
@@ -329,7 +329,7 @@ def test_a_batch_arrives_as_it_was_composed_and_comes_back_mailed(build: Build, 
     assert (ticket["pieces"], ticket["mail_class"]) == (3, "first")
     assert {file["name"] for file in ticket["files"]} == HOME
 
-    def trouble_with(spoiled: dict[str, str]) -> str | None:
+    def error_of(spoiled: dict[str, str]) -> str | None:
         printer.says(name, "printed", parts.clock(), spoiled=spoiled)
         poll(parts, batch_id)
         statuses = [(item.status, item.failure) for item in item_rows(parts, order)]
@@ -340,14 +340,14 @@ def test_a_batch_arrives_as_it_was_composed_and_comes_back_mailed(build: Build, 
 
     torn = str(item_ids(parts, order)[1])
     printer.says(name, "acknowledged", parts.clock())
-    assert trouble_with({"999999": "Torn", torn: "Torn"}) == (
+    assert error_of({"999999": "Torn", torn: "Torn"}) == (
         "The printer calls spoiled item 999999, which is not in this batch. Ask what is meant, and mark it by hand."
     )
-    error = trouble_with({str(number): "" for number in range(900_001, 900_012)})
+    error = error_of({str(number): "" for number in range(900_001, 900_012)})
     assert error is not None
     assert "items 900001, 900002, " in error
     assert ", 900010, ..., which are not in this batch." in error
-    assert trouble_with({torn: "Torn"}) is None
+    assert error_of({torn: "Torn"}) is None
     printer.says(name, "mailed", parts.clock())
     poll(parts, batch_id)
     assert only_batch(parts).status == "mailed"

@@ -217,7 +217,7 @@ def test_a_printer_that_is_down_is_waited_for_and_shown(container: Container, cl
     assert (batch.status, batch.trouble) == ("printed", None)
 
 
-def test_a_new_partner_is_not_asked_for_the_formers_batches(container: Container, clock: Clock, caller: Caller) -> None:
+def test_a_new_partner_is_not_polled_for_earlier_ones(container: Container, clock: Clock, caller: Caller) -> None:
     batch_id = handed_batch(container, clock, caller, [person()])
     another = with_environment(container, printer=Moody(is_down=False), partner="https://print.example.com")
     batch_tasks.poll_printer(another.production, batch_id, now=clock.now())

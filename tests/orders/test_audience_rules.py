@@ -125,9 +125,9 @@ def test_what_is_no_such_thing_is_refused_by_its_field(subtests: pytest.Subtests
     for field, (reason, texts) in REFUSALS.items():
         for text in texts:
             with subtests.test(field=field, text=text[:30]):
-                [(named, [said])] = errors_of(person(city="Nowhere", **{field: text})).items()
+                [(named, [error])] = errors_of(person(city="Nowhere", **{field: text})).items()
                 assert named == f"recipients.0.{field}"
-                assert reason in said
+                assert reason in error
     found = errors_of(person(postal_code="1", province="??"), person(), {"name": "Jane"}, {"address": "  "})
     assert set(found) == {
         "recipients.0.postal_code",

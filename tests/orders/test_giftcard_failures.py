@@ -132,7 +132,7 @@ def test_a_piece_whose_card_is_refused_fails_and_is_free(container: Container, c
     assert_printed_as_issued(container)
 
 
-def test_a_card_asked_of_one_issuer_is_asked_of_no_other(container: Container, clock: Clock, owner: Account) -> None:
+def test_a_card_is_requested_of_one_issuer_alone(container: Container, clock: Clock, owner: Account) -> None:
     """Whoever was asked may have issued it, whatever became of the answer."""
     send_giftcards(owner)
     production = stocked(container, 2)

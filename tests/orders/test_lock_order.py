@@ -92,8 +92,8 @@ def test_progress_with_spoiled_pieces_holds_no_order_while_it_waits_for_a_lower_
     container: Container, batch_id: int, pair: list[Order]
 ) -> None:
     lower, higher = pair
-    said: dict[str, Any] = {"printed_at": container.clock(), "spoiled": {item_ids(container, higher)[0]: "Torn"}}
-    with meanwhile(container, lower, lambda: hear_printer(container, batch_id, **said)) as tx:
+    report: dict[str, Any] = {"printed_at": container.clock(), "spoiled": {item_ids(container, higher)[0]: "Torn"}}
+    with meanwhile(container, lower, lambda: hear_printer(container, batch_id, **report)) as tx:
         tx.execute(HOLD, {"order": higher.id})
     assert [statuses(container, order) for order in pair] == [["Printed"], ["Failed"]]
 
