@@ -37,14 +37,12 @@ from quillpost.web import application
 from quillpost.web.api import openapi
 from quillpost.web.application import create_app
 from support.assertion_rewriting import rewrite_a_share
-from support.browser_sessions import make_user
-from support.databases import Databases
 from support.factories import Account, Build, Clock, make_account
-from support.image_server import ImageServer
+from support.images import ImageServer
 from support.mailing_lists import ListOwner
 from support.orders import open_account
-from support.service import SharedService, open_shared_service
-from support.sign_in import DANA
+from support.service import Databases, SharedService, open_shared_service
+from support.sign_in import DANA, make_user
 from support.test_client import TestClient
 
 KEPT = {"QUILLPOST_IMB_CASES", "QUILLPOST_TEST_MOTO"}

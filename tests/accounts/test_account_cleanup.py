@@ -21,11 +21,10 @@ from quillpost.core.database.tables.accounts import (
     sessions,
 )
 from quillpost.core.database.tables.base import tokens
-from support.browser_sessions import make_user
 from support.factories import Clock
 from support.oauth_app import insert_grant
 from support.rows import execute, scalar, scalars
-from support.sign_in import sign_in_as
+from support.sign_in import make_user, sign_in_as
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 

@@ -17,26 +17,26 @@ from quillpost.core.outbox import encryption_context
 from quillpost.core.tokens import mint_secret
 from quillpost.notifications import service as notification_service
 from quillpost.notifications.messages import NotificationReader
-from support.browser_sessions import PASSWORD, make_user
 from support.factories import Clock
 from support.notifications import message_sender, notification_rows, send_all_due, smtp_notifier
 from support.orders import open_account
-from support.rows import execute
+from support.rows import execute, run
 from support.sign_in import (
     DANA,
     HOME,
+    PASSWORD,
     actor_of,
     audited_acts,
     count_hashes,
     count_statements,
     find_user,
+    make_user,
     run_twice_at_once,
     shift_rate_windows,
     sign_in_as,
     sign_in_user,
 )
 from support.smtp_server import ReceivedMail, SmtpServer
-from support.transactions import run
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 

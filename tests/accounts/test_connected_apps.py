@@ -30,13 +30,11 @@ from quillpost.core.database.tables.accounts import (
 from quillpost.core.database.tables.base import sub_accounts, tokens
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.core.tokens import hash_token, is_of_kind, mint_secret
-from support.browser_sessions import make_user
 from support.factories import Account, Clock, make_sub_account
 from support.oauth_app import ACTOR, REDIRECT_URI, connect_app, register_client
-from support.rows import execute
-from support.sign_in import DANA, is_good
+from support.rows import execute, run, run_as
+from support.sign_in import DANA, is_good, make_user
 from support.test_client import TestClient
-from support.transactions import run, run_as
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 

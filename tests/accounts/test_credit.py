@@ -22,10 +22,9 @@ from quillpost.orders import changes
 from quillpost.orders.queries import read_order
 from quillpost.orders.tasks import materialize_order
 from support.factories import people, person
-from support.list_rows import add_people, make_list, make_order, make_sub_account
+from support.mailing_lists import add_people, make_list, make_order, make_sub_account
 from support.orders import CENTS, balances, create_order, open_account, order_row
-from support.rows import execute
-from support.transactions import run, run_as
+from support.rows import execute, run, run_as
 
 
 def price(country: str, cents: int, since: date) -> UnitPrice:

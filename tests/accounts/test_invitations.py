@@ -16,14 +16,22 @@ from quillpost.core.database.tables.accounts import memberships, oauth_grants, p
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.core.outbox import encryption_context
 from quillpost.core.tokens import mint_secret
-from support.browser_sessions import PASSWORD, make_user
 from support.factories import Account, Clock, make_operator, make_sub_account
 from support.notifications import notification_rows
 from support.oauth_app import insert_grant
-from support.rows import execute
-from support.sign_in import DANA, actor_of, audit_log, audited_acts, run_twice_at_once, sign_in_as, sign_in_user
+from support.rows import execute, run, run_as
+from support.sign_in import (
+    DANA,
+    PASSWORD,
+    actor_of,
+    audit_log,
+    audited_acts,
+    make_user,
+    run_twice_at_once,
+    sign_in_as,
+    sign_in_user,
+)
 from support.test_client import TestClient
-from support.transactions import run, run_as
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 

@@ -15,10 +15,9 @@ from quillpost.accounts.users.sessions import SignedInUser, create_page_token, s
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import memberships, people
 from quillpost.core.errors import Invalid, NotFound, Refused
-from support.browser_sessions import make_user
 from support.factories import Account, Clock, make_account, make_operator, make_sub_account
 from support.oauth_app import insert_grant
-from support.rows import scalar, scalars
+from support.rows import run, scalar, scalars
 from support.sign_in import (
     DANA,
     actor_of,
@@ -27,12 +26,12 @@ from support.sign_in import (
     enroll_second_factor,
     find_user,
     is_good,
+    make_user,
     run_twice_at_once,
     sign_in_as,
     sign_in_user,
 )
 from support.test_client import TestClient
-from support.transactions import run
 
 LEE = "lee@example.com"
 

@@ -23,11 +23,10 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.tables.accounts import audit_log, memberships
 from quillpost.core.errors import Forbidden, Invalid, NotFound
-from support.browser_sessions import make_user
 from support.factories import Account, make_sub_account
 from support.oauth_app import REDIRECT_URI, register_client
 from support.rows import scalar, scalars
-from support.sign_in import DANA, actor_of, is_good, sign_in_user
+from support.sign_in import DANA, actor_of, is_good, make_user, sign_in_user
 from support.waiting import is_lock_awaited, wait_until
 
 LEE = "lee@example.com"

@@ -14,10 +14,9 @@ from quillpost.accounts.users.sign_in import SignInResult, submit_code
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import sessions
 from quillpost.core.errors import Refused
-from support.browser_sessions import make_user
 from support.factories import Clock
 from support.notifications import notification_rows
-from support.rows import execute, scalars
+from support.rows import execute, run, scalars
 from support.sign_in import (
     DANA,
     HOME,
@@ -26,11 +25,11 @@ from support.sign_in import (
     audited_acts,
     enroll_second_factor,
     find_user,
+    make_user,
     run_twice_at_once,
     shift_rate_windows,
     sign_in_as,
 )
-from support.transactions import run
 
 
 class Phone:

@@ -22,13 +22,11 @@ from quillpost.core import tokens as token_format
 from quillpost.core.database.tables.accounts import memberships, sessions
 from quillpost.core.database.tables.base import accounts, tokens
 from quillpost.core.errors import NotFound
-from support.browser_sessions import make_user
 from support.factories import Clock, make_account, make_operator, make_sub_account
 from support.orders import open_account
-from support.rows import execute, scalar
-from support.sign_in import DANA, ELSEWHERE, find_user, is_good, sign_in_as, sign_in_user
+from support.rows import execute, run, scalar
+from support.sign_in import DANA, ELSEWHERE, find_user, is_good, make_user, sign_in_as, sign_in_user
 from support.test_client import TestClient
-from support.transactions import run
 
 LEE = "lee@example.com"
 

@@ -13,7 +13,6 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import memberships, people
 from quillpost.core.errors import Throttled
 from quillpost.core.tokens import mint_secret
-from support.browser_sessions import PASSWORD, make_user
 from support.factories import Clock
 from support.orders import open_account
 from support.rows import execute, scalar
@@ -21,11 +20,13 @@ from support.sign_in import (
     DANA,
     ELSEWHERE,
     HOME,
+    PASSWORD,
     audit_log,
     audited_acts,
     count_hashes,
     count_statements,
     find_user,
+    make_user,
     shift_rate_windows,
     sign_in_as,
     sign_in_user,

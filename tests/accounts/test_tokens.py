@@ -37,12 +37,10 @@ from quillpost.core.errors import Invalid, NotFound
 from quillpost.core.tokens import Mode, hash_token, mint_secret
 from quillpost.orders.service import new_short_code
 from quillpost.web.oauth.forms import quote_scopes
-from support.browser_sessions import make_user
 from support.factories import Account, Clock, make_sub_account
 from support.oauth_app import insert_grant
-from support.rows import execute, scalar
-from support.sign_in import is_good, run_twice_at_once
-from support.transactions import run
+from support.rows import execute, run, scalar
+from support.sign_in import is_good, make_user, run_twice_at_once
 
 modes = st.sampled_from(["test", "live"])
 randomness = st.binary(min_size=24, max_size=64)

@@ -34,8 +34,7 @@ from quillpost.integrations.storage.objects import build_folder_store
 from quillpost.rendering.models import INCH, Addressee, Copy, Design
 from quillpost.rendering.pdf.color import SRGB
 from support.factories import Build
-from support.print_partners import REFERENCE, job, now
-from support.print_server import SECRET
+from support.print_partners import REFERENCE, SECRET, job, now
 
 Given = dict[str, object]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from quillpost.web.application import create_app
-from support.dashboard_visitor import ServedApp
+from support.chromium import ServedApp
 from support.raw_http import real_server
 from support.service import SharedService
 

@@ -13,9 +13,8 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from quillpost.app.container import Container
 from quillpost.web.public.files import endpoints as file_endpoints
-from support.dashboard_visitor import ServedApp, open_dashboard
+from support.chromium import ServedApp, open_dashboard, picture
 from support.factories import Account
-from support.page_checks import picture
 
 MARA = {"name": "Mara Ellison", "address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
 THEO = MARA | {"name": "Theo Banks", "address": "14 Main St"}

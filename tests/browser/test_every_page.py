@@ -12,13 +12,11 @@ from playwright.sync_api import Page, expect
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.web.application import create_app
 from quillpost.web.security import SESSION
-from support.browser_sessions import ACCEPTS
-from support.chromium import new_page
-from support.page_checks import AXE, PHONE, find_overflow, look_at
-from support.public_pages import consent_page, list_public_pages
+from support.chromium import AXE, PHONE, find_overflow, look_at, new_page
 from support.raw_http import real_server
 from support.route_access import PAGE_NEEDS
-from support.sample_account import SampleAccount, open_sample_account
+from support.sample_account import SampleAccount, consent_page, list_public_pages, open_sample_account
+from support.sign_in import ACCEPTS
 
 PARAMETER = re.compile(r"\{([^}]+)\}")
 PAGE = b"<!doctype html>"

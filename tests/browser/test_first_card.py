@@ -18,9 +18,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from quillpost.rendering.handwriting.models import FALLBACK_FACES, STYLES
 from quillpost.web.assets import PACKAGE_FILES
-from support.chromium import new_page
-from support.dashboard_visitor import go_to, read_figure, watch_page
-from support.page_checks import ROOT, picture
+from support.chromium import ROOT, go_to, new_page, picture, read_figure, watch_page
 from support.processes import Service, free_port
 
 BUNDLED = "quillpost/node_modules/"

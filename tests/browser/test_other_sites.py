@@ -14,11 +14,8 @@ from authlib.integrations.requests_client import OAuth2Session
 from playwright.sync_api import Page, expect
 
 from quillpost.app.container import Container
-from support.chromium import new_page
-from support.dashboard_visitor import go_to, open_dashboard
+from support.chromium import ROOT, SiteResponse, go_to, new_page, open_dashboard, other_site, picture
 from support.factories import Account, postcard
-from support.other_site import SiteResponse, other_site
-from support.page_checks import ROOT, picture
 
 CALL = """
 async ([address, how]) => {

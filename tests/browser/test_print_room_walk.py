@@ -11,10 +11,9 @@ from playwright.sync_api import Locator, Page, expect
 from quillpost.app.container import Container
 from quillpost.core import jobs
 from quillpost.fulfillment.batches.rules import batch_reference
-from support.dashboard_visitor import go_to, open_dashboard
+from support.chromium import go_to, open_dashboard, picture
 from support.factories import Account, Build, Clock, make_live, make_operator, people, run_jobs_for
-from support.page_checks import picture
-from support.print_room import HOME, UNFILLED
+from support.orders import HOME, UNFILLED
 from support.production import LIVE_SETTINGS
 from support.raw_http import real_server
 from support.test_client import TestClient

@@ -13,9 +13,8 @@ from playwright.sync_api import Locator, Page, expect
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.web.security import ZONE_COOKIE
-from support.dashboard_visitor import go_to, open_dashboard, read_figure, watch_page
+from support.chromium import go_to, open_dashboard, picture, read_figure, watch_page
 from support.factories import Account, Clock, people, run_due_jobs, run_jobs_for
-from support.page_checks import picture
 from support.qr_scans import PAGE, PHONE, codes_of, count_scans
 
 pytestmark = pytest.mark.usefixtures("clean_database")

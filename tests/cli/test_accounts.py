@@ -15,9 +15,9 @@ from quillpost.accounts.queries import insert_token
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import people, sessions
 from quillpost.core.database.tables.notifications import notices
-from support.browser_sessions import make_user, sign_in_browser, turn_on_second_factor
 from support.cli_results import CommandResult, Quillpost
 from support.factories import Account, make_sub_account
+from support.sign_in import make_user, sign_in_browser, turn_on_second_factor
 
 OWNER, DANA, NOBODY = "owner@example.com", "dana@example.com", "who@example.com"
 PASSWORD = "a card for every neighbor"

@@ -33,12 +33,12 @@ from quillpost.fulfillment.batches.service import lock_serials
 from quillpost.notifications.webhooks import deliveries
 from quillpost.notifications.webhooks.service import decrypt_secret
 from quillpost.web.application import create_app
-from support.browser_sessions import make_user, sign_in_browser
 from support.cli_results import Quillpost
 from support.factories import Account, Clock, run_jobs_for, snapshot_rows
 from support.restored_giftcards import assert_no_card_is_given_before_it_is_released, have_two_cards_and_give_one
+from support.sign_in import make_user, sign_in_browser
 from support.test_client import TestClient
-from support.webhook_outbox import claim_deliveries, complete_deliveries, fan_out
+from support.webhooks import claim_deliveries, complete_deliveries, fan_out
 
 pytestmark = [pytest.mark.costly, pytest.mark.usefixtures("conninfo")]
 

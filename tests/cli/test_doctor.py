@@ -24,10 +24,10 @@ from quillpost.core.database.tables.accounts import invitations
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.settings import Settings
 from quillpost.web.assets import PACKAGE_FILES
-from support.browser_sessions import make_user
 from support.cli_results import CommandResult, Quillpost
 from support.factories import Account, Clock
 from support.notifications import PHONE, enqueue_notification
+from support.sign_in import make_user
 from support.smtp_server import SmtpServer
 from support.tenant_rows import insert_least
 

@@ -20,7 +20,7 @@ from quillpost.rendering.handwriting.service import FontSources, Hands
 from quillpost.rendering.layout.templates import load_shipped_products
 from quillpost.rendering.service import Renderer
 from support.cli_results import Quillpost
-from support.prepared_faces import NO_PACKAGES, file_of, hands_in, stock
+from support.designs import NO_PACKAGES, file_of, hands_in, stock
 
 GRACE = next(style for style in STYLES if style.name == "Grace")
 

@@ -16,9 +16,9 @@ from quillpost.core.database.tables.base import mailing_lists
 from quillpost.integrations.leads.table import TableLeadProvider
 from quillpost.recipients.leads.ports import LeadQuery
 from quillpost.recipients.leads.rules import RECORD_TYPES
-from support.carrier_scans import mailed_order, scan_journey, tracking_codes
 from support.cli_results import Quillpost
 from support.orders import open_account
+from support.production import mailed_order, scan_journey, tracking_codes
 
 PEOPLE = "Wer,Wo,Zip\nJane,12 Main St,78701\nJohn,14 Main St,78701\nJim,12 main st.,78701\nJoe,=1,1\n"
 TO_OWNER = ("--account", "owner@example.com")

@@ -25,7 +25,7 @@ from quillpost.core.settings import Settings
 from quillpost.fulfillment.batches.files import batch_file_key
 from quillpost.notifications.webhooks.service import decrypt_secret, secret_context
 from support.cli_results import CommandResult, Quillpost
-from support.encrypted_files import encrypted_file
+from support.encrypted_data import encrypted_file
 from support.factories import Account, make_operator
 
 Keys = Callable[..., CommandResult]

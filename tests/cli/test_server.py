@@ -33,10 +33,10 @@ from quillpost.core.settings import Settings
 from quillpost.notifications.webhooks.service import decrypt_secret, send_sample_event
 from quillpost.web.middleware.admission import Admission
 from quillpost.web.middleware.requests import RequestMiddleware
-from support.browser_sessions import sign_in_browser
 from support.cli_results import Quillpost
+from support.sign_in import sign_in_browser
 from support.test_client import TestClient
-from support.webhook_log import back_off
+from support.webhooks import back_off
 
 PASSWORD = "a card for every neighbor"
 LIBRARIES = ("sqlalchemy", "pydantic", "alembic", "paramiko", "aiohttp", "numpy", "pikepdf", "fastapi")

@@ -13,9 +13,9 @@ from quillpost.core import tokens as token_format
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.accounts import oauth_grants
 from quillpost.core.database.tables.base import tokens
-from support.browser_sessions import make_user
 from support.cli_results import Quillpost
 from support.factories import Account, make_sub_account
+from support.sign_in import make_user
 from support.tenant_rows import insert_least, metadata
 
 OF_OWNER = ("--account", "owner@example.com")

@@ -12,7 +12,7 @@ from quillpost.client.signatures import new_secret, sign
 from support.client_transports import BASE, InProcessTransport
 from support.factories import Account, Clock
 from support.test_client import TestClient
-from support.webhook_receivers import deliver
+from support.webhooks import deliver
 
 SECRET, OTHER = new_secret(bytes(range(32))), new_secret(bytes(range(32, 64)))
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)

@@ -33,7 +33,7 @@ from support.client_transports import (
     respond_with,
     scripted_transport,
 )
-from support.scripted_server import Answer, ScriptedServer, stay_silent
+from support.fake_server import Answer, ScriptedServer, stay_silent
 
 PONG = respond_with(200)
 AWAY = respond_with(503, {"message": "Out of reach."}, X_Request_Id="abc")

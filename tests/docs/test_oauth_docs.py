@@ -28,10 +28,10 @@ from quillpost.web.application import create_app
 from quillpost.web.oauth import endpoints as oauth_endpoints
 from quillpost.web.oauth import requests
 from quillpost.web.public.leaked_tokens import endpoints as leaked_token_endpoints
-from support.browser_sessions import Browser, make_user, sign_in_browser
 from support.factories import Account
 from support.oauth_app import hidden_fields
 from support.raw_http import real_server
+from support.sign_in import Browser, make_user, sign_in_browser
 from support.test_client import TestClient
 
 ROOT = Path(__file__).parents[2]

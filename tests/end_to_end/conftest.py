@@ -12,7 +12,7 @@ from quillpost.accounts.models import Caller
 from support.event_receiver import EventReceiver
 from support.process_deaths import MortalService
 from support.processes import CommandRunner
-from support.sender_office import SenderService, open_sender_service
+from support.sender_service import SenderService, open_sender_service
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -13,10 +13,8 @@ from psycopg.conninfo import make_conninfo
 
 from support.event_receiver import EventReceiver
 from support.factories import people
-from support.final_state import assert_all_ended_once
 from support.processes import FAST, Command, CommandRunner, Service, free_port, status_of, until
-from support.sender_office import SenderService, open_sender_service
-from support.single_order_state import assert_all_events_arrived
+from support.sender_service import SenderService, assert_all_ended_once, assert_all_events_arrived, open_sender_service
 
 SERVE = ("serve",)
 PIECES = 2

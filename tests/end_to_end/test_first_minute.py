@@ -15,7 +15,7 @@ from standardwebhooks import Webhook
 from quillpost.client import Quillpost, verify_webhook
 from support.event_receiver import HEAD, EventReceiver, ReceivedEvent
 from support.processes import PATIENCE, Command, CommandRunner, Service, answers, free_port, until
-from support.single_order_state import ITEM_WAY, ORDER_WAY
+from support.sender_service import ITEM_WAY, ORDER_WAY
 
 ORDER_KEYS = {"order.id", "order.status", "order.previous_status", "order.current_status", "order.metadata"}
 ITEM_KEYS = {

@@ -13,8 +13,8 @@ import pytest
 from quillpost.client import Quillpost
 from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES, PreparedFace
 from quillpost.web import application
+from support.designs import NO_PACKAGES, file_of, hands_in, stock
 from support.factories import postcard
-from support.prepared_faces import NO_PACKAGES, file_of, hands_in, stock
 from support.processes import PATIENCE, Command, CommandRunner, until
 
 MARCO, GRACE = (next(style for style in STYLES if style.name == name) for name in ("Marco", "Grace"))

@@ -24,15 +24,18 @@ from quillpost.client import Quillpost, QuillpostError
 from quillpost.client.print_room import ReprintOptions
 from quillpost.core.errors import Unavailable
 from quillpost.core.files import delete_orphaned_files
-from support.crash_points import CrashPoint
 from support.event_receiver import EventReceiver
 from support.factories import make_operator, people, person, postcard
-from support.final_state import assert_all_ended_once
-from support.list_rows import make_list
-from support.processes import PATIENCE, Command, CommandRunner, until
-from support.sender_office import SenderService, open_sender_service
+from support.mailing_lists import make_list
+from support.processes import PATIENCE, Command, CommandRunner, CrashPoint, until
+from support.sender_service import (
+    SenderService,
+    assert_all_ended_once,
+    assert_all_events_arrived,
+    assert_all_happened_once,
+    open_sender_service,
+)
 from support.service_cluster import VICTIMS, Cluster, ServiceProcesses
-from support.single_order_state import assert_all_events_arrived, assert_all_happened_once
 
 PIECES = 2
 BRISK = {

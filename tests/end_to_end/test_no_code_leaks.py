@@ -22,11 +22,11 @@ from support.event_receiver import EventReceiver
 from support.factories import make_account, make_operator, people
 from support.giftcard_servers import FUNDING_SOURCE, TREMENDOUS_KEY, TremendousServer
 from support.leak_detector import Detector, find_secrets, read_file
-from support.print_room import HOME
+from support.orders import HOME
 from support.processes import Command, CommandRunner, answers, free_port, until
 from support.production import LIVE_SETTINGS
 from support.qr_scans import PHONE
-from support.sender_office import SenderService, open_sender_service
+from support.sender_service import SenderService, open_sender_service
 
 SHOP = "https://shop.example.com/spring?from=card"
 GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": 2_500, "message": "For you, %FIRST_NAME%!"}

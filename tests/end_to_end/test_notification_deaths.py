@@ -14,11 +14,11 @@ from quillpost.fulfillment.qr_scans.service import ScanRecorder, ScanRequest
 from quillpost.notifications.ports import OutgoingMessage, PostResult
 from quillpost.notifications.webhooks import tasks as webhook_tasks
 from quillpost.notifications.webhooks.dispatcher import Dispatcher
-from support.list_rows import make_order
+from support.mailing_lists import make_order
 from support.notifications import DANA, message_sender, send_all_due
 from support.process_deaths import Death, MortalService, ProcessDied
 from support.qr_scans import codes_of, count_scans, order_with_codes, scan
-from support.webhook_outbox import subscribe
+from support.webhooks import subscribe
 
 FAR_AWAY = timedelta(days=1_000)
 

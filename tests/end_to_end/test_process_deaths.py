@@ -21,12 +21,10 @@ from quillpost.recipients.imports import service as import_service
 from quillpost.recipients.imports import tasks as import_tasks
 from support.automations import plan
 from support.factories import people, postcard
-from support.final_state import assert_all_ended_once
-from support.image_server import ImageServer
-from support.list_rows import CENTS, make_list, make_order
-from support.mailing_lists import ListOwner
+from support.images import ImageServer
+from support.mailing_lists import CENTS, ListOwner, make_list, make_order
 from support.process_deaths import Death, MortalService
-from support.single_order_state import ITEM_WAY, ORDER_WAY
+from support.sender_service import ITEM_WAY, ORDER_WAY, assert_all_ended_once
 
 PIECES = 2
 LEDGER = "select kind, cents from ledger_moves where order_id = %s order by id"

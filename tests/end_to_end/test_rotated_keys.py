@@ -14,13 +14,12 @@ import sqlalchemy as sa
 from quillpost.core.database.tables.orders import giftcard_stock, giftcards
 from quillpost.core.encryption import Encryptor, KeyFile, key_fingerprint, read_key_id
 from quillpost.orders.giftcards import issuance
-from support.bulk_giftcards import code_of, make_many
-from support.crash_points import CrashPoint
+from support.encrypted_data import code_of, make_many
 from support.event_receiver import EventReceiver
 from support.factories import make_inline_recipients
 from support.giftcard_orders import item_ids_of, mail_giftcard, read_claim, send_giftcards
-from support.processes import Command, CommandRunner, until
-from support.sender_office import SenderService, open_sender_service
+from support.processes import Command, CommandRunner, CrashPoint, until
+from support.sender_service import SenderService, open_sender_service
 
 CARDS = 100_000
 LONG = 300.0

@@ -19,8 +19,7 @@ from quillpost.core.settings import Settings
 from support.factories import make_account, make_inline_recipients, people, postcard
 from support.fake_server import SilentServer
 from support.processes import PATIENCE, WITHOUT_OUTPUT, CommandRunner, Service, answers, free_port, until
-from support.sender_office import SenderService
-from support.single_order_state import assert_all_happened_once
+from support.sender_service import SenderService, assert_all_happened_once
 
 PIECES = 2
 CROWD = 120

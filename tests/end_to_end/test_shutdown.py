@@ -16,13 +16,12 @@ import pytest
 from quillpost.accounts.users.sessions import create_session
 from quillpost.cli.worker import CLEANUP_SECONDS, PARENT_STOP_SECONDS, PROCESS_STOP_SECONDS
 from quillpost.web.security import SESSION
-from support.browser_sessions import make_user
-from support.crash_points import CrashPoint
 from support.event_receiver import EventReceiver
 from support.factories import make_inline_recipients, people, postcard
 from support.fake_server import FakeRequest, FakeResponse, SilentServer
-from support.processes import PATIENCE, CommandRunner, Service, until
-from support.sender_office import SenderService
+from support.processes import PATIENCE, CommandRunner, CrashPoint, Service, until
+from support.sender_service import SenderService
+from support.sign_in import make_user
 
 PROMISED = 10.0
 """The time from the signal to the end of the process."""

@@ -19,7 +19,7 @@ from quillpost.fulfillment.tracking.service import ingest_scans
 from quillpost.orders.changes import cancel_order
 from quillpost.web.application import create_app
 from support.factories import Account, Build, Clock, make_account, people, person, run_jobs_for
-from support.single_order_state import ITEM_WAY
+from support.sender_service import ITEM_WAY
 from support.test_client import TestClient
 
 ORDERS, SWEEPS, JOURNEY = 24, 4, 16

@@ -19,7 +19,8 @@ from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking.rules import PHASES, Scan
 from quillpost.orders.models import Order
 from quillpost.orders.rules import NEXT_STATUSES, ItemStatus
-from support.carrier_scans import (
+from support.orders import fact_rows
+from support.production import (
     JOURNEY,
     carrier_scan_rows,
     ingest,
@@ -29,9 +30,8 @@ from support.carrier_scans import (
     scan_journey,
     statuses,
     tracking_codes,
+    with_environment,
 )
-from support.orders import fact_rows
-from support.production import with_environment
 from support.rows import scalar
 
 pytestmark = pytest.mark.usefixtures("clean_database")

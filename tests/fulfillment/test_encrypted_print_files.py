@@ -33,11 +33,9 @@ from quillpost.privacy.erasure import service as erasure_service
 from quillpost.rendering.layout.templates import load_shipped_products
 from quillpost.web.application import create_app
 from support.factories import GIFT, Account, Build, Clock, make_account, make_operator, people, run_jobs_for
-from support.giftcard_orders import issue_order_cards, move_items
-from support.giftcard_production import load_stock
-from support.print_partners import job, now, printer_of
-from support.print_room import HOME
-from support.print_server import SECRET
+from support.giftcard_orders import issue_order_cards, load_stock, move_items
+from support.orders import HOME
+from support.print_partners import SECRET, job, now, printer_of
 from support.production import LIVE_SETTINGS, files_of, only_batch
 from support.rows import execute, scalar, scalars
 from support.test_client import TestClient

@@ -10,7 +10,10 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.orders.models import Order
-from support.carrier_scans import (
+from support.factories import Clock, person
+from support.orders import create_order, fact_rows, item_rows, order_row
+from support.production import (
+    batch_rows,
     ingest,
     item_statuses_recorded,
     mail_order,
@@ -18,10 +21,8 @@ from support.carrier_scans import (
     scan,
     statuses,
     tracking_codes,
+    with_environment,
 )
-from support.factories import Clock, person
-from support.orders import create_order, fact_rows, item_rows, order_row
-from support.production import batch_rows, with_environment
 from support.rows import scalar
 
 pytestmark = pytest.mark.usefixtures("clean_database")

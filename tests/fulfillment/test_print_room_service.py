@@ -18,7 +18,7 @@ from quillpost.fulfillment.models import COMPOSE, HAND_OVER, POLL_PRINTER
 from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintProgress
 from quillpost.fulfillment.print_room import service as print_room_service
 from support.factories import Build, Clock, people, person
-from support.list_rows import make_list
+from support.mailing_lists import make_list
 from support.orders import balances, create_order, open_account, order_row
 from support.production import (
     LIVE_SETTINGS,

@@ -32,8 +32,17 @@ from quillpost.orders.models import Order
 from quillpost.privacy import tasks as privacy_tasks
 from quillpost.rendering.images.rules import UnprintableImage
 from support.factories import Account, Build, Clock, people, person
-from support.giftcard_orders import card_row, issue_order_cards, item_ids_of, send_giftcards
-from support.giftcard_production import assert_printed_as_issued, batches_of, claims_on_paper, compose_all, end_reviews
+from support.giftcard_orders import (
+    assert_printed_as_issued,
+    batches_of,
+    card_row,
+    claims_on_paper,
+    compose_all,
+    end_reviews,
+    issue_order_cards,
+    item_ids_of,
+    send_giftcards,
+)
 from support.orders import REVIEW, balances, create_order, fact_rows, item_rows, open_account, order_row
 from support.production import (
     LIVE_SETTINGS,

@@ -19,7 +19,7 @@ from quillpost.recipients.lists import service as list_service
 from quillpost.recipients.lists.queries import read_list
 from quillpost.recipients.webhooks.service import find_key_owner
 from support.factories import Clock, people
-from support.list_rows import make_list
+from support.mailing_lists import make_list
 from support.orders import create_order, fact_rows, item_rows, open_account, order_row
 from support.qr_scans import (
     count_during_transaction,

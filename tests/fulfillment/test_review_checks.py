@@ -22,7 +22,7 @@ from quillpost.orders.rules import ItemStatus
 from quillpost.orders.tasks import materialize_order
 from quillpost.recipients.rules import NO_PRICE
 from support.factories import Build, Clock, people, person
-from support.list_rows import make_list, make_order
+from support.mailing_lists import make_list, make_order
 from support.orders import create_order, end_review, fact_rows, item_ids, item_rows, open_account, order_row
 from support.production import LIVE_SETTINGS, only_batch, print_rows, sweep_due_orders
 from support.rows import execute

@@ -16,7 +16,9 @@ from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking.rules import OPERATION_PHASES, PHASES, Scan, choose_reason, parse_phase, scan_digest
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from support.carrier_scans import (
+from support.factories import Clock, people
+from support.orders import create_order, fact_rows, item_ids, item_rows, order_row
+from support.production import (
     JOURNEY,
     carrier_scan_rows,
     ingest,
@@ -28,8 +30,6 @@ from support.carrier_scans import (
     statuses,
     tracking_codes,
 )
-from support.factories import Clock, people
-from support.orders import create_order, fact_rows, item_ids, item_rows, order_row
 from support.rows import execute
 
 pytestmark = pytest.mark.usefixtures("clean_database")

@@ -22,7 +22,7 @@ from quillpost.recipients.verification.service import MISSING_UNIT, MOVED_AWAY, 
 from quillpost.recipients.verification.tasks import VERIFY_TASK
 from support.factories import Build, Clock, person, run_due_jobs
 from support.fake_server import respond
-from support.list_rows import ledger_entries, make_list, make_order
+from support.mailing_lists import ledger_entries, make_list, make_order
 from support.orders import CENTS, balances, create_order, item_rows, open_account, order_row
 from support.production import LIVE_SETTINGS, batch_rows, compose, sweep_due_orders
 from support.rows import execute, scalar, scalars

@@ -13,8 +13,7 @@ from quillpost.recipients.verification.ports import (
     PersonQuery,
     VerifierDown,
 )
-from support.fake_server import respond
-from support.scripted_server import Answer, ScriptedServer, reply_with, reset_connection, stay_silent, stream_forever
+from support import fake_server
 from support.verification_server import KEY, VerificationServer, place_of
 
 JANE = AddressQuery("Jane Doe", None, ("12 MAIN ST", None, "AUSTIN", "TX", "78701"))
@@ -40,7 +39,7 @@ def test_every_question_has_its_answer_by_its_number(house: VerificationServer, 
         {"id": 3, "moved": {"date": "2026-05-31", "address": None}},
         {"id": 4, "moved": {"date": "2026-13", "address": None}},
     ]
-    house.answers = [respond(200, {"answers": results})]
+    house.answers = [fake_server.respond(200, {"answers": results})]
     first, second, third, fourth, fifth, sixth = verifier.verify([JANE] * 6)
     assert first.corrected == ("12 MAIN ST", None, "DALLAS", "TX", "75201-0001")
     assert (first.dpv, first.is_vacant, second.dpv, second.corrected) == ("Y", True, "N", None)
@@ -81,7 +80,7 @@ def test_what_cannot_be_understood_is_no_answer(
     ]
     for answer in odd:
         with subtests.test(str(answer)[:60]):
-            house.answers = [respond(200, {"answers": [answer]})]
+            house.answers = [fake_server.respond(200, {"answers": [answer]})]
             assert verifier.verify([JANE]) == [NOTHING]
 
 
@@ -99,19 +98,19 @@ def test_a_failed_request_is_reported_and_can_be_repeated(
     ]
     for status, body, reason in answers:
         with subtests.test(status=status, body=body):
-            house.answers = [respond(status, body)]
+            house.answers = [fake_server.respond(status, body)]
             with pytest.raises(VerifierDown) as down:
                 verifier.verify([JANE])
             assert str(down.value).endswith(reason)
             assert verifier.verify([JANE]) == [AddressVerification(dpv="Y")]
-    failures: dict[str, Answer] = {
-        "did not answer within 0.2 seconds": stay_silent,
-        "closed the connection": reset_connection,
-        "answered with more than 4,000,000 bytes": stream_forever,
-        "broke off in the middle": reply_with("HTTP/1.1 200 OK\nContent-Length: 900", b"{"),
+    failures: dict[str, fake_server.Answer] = {
+        "did not answer within 0.2 seconds": fake_server.stay_silent,
+        "closed the connection": fake_server.reset_connection,
+        "answered with more than 4,000,000 bytes": fake_server.stream_forever,
+        "broke off in the middle": fake_server.reply_with("HTTP/1.1 200 OK\nContent-Length: 900", b"{"),
     }
     for reason, answer in failures.items():
-        with subtests.test(reason), ScriptedServer(answer) as server:
+        with subtests.test(reason), fake_server.ScriptedServer(answer) as server:
             failing = HttpVerifier(server.url(), key=KEY, seconds=0.2 if "0.2" in reason else 10)
             with pytest.raises(VerifierDown, match=reason):
                 failing.verify([JANE])

@@ -21,7 +21,7 @@ from quillpost.integrations.giftcards.tremendous import TremendousCards
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret, GiftcardIssuer, IssuerDown
 from support.factories import Clock
 from support.fake_server import FakeResponse, respond
-from support.giftcard_requests import BRAND, CENTS, add_stock, card, is_issued
+from support.giftcard_orders import BRAND, VALUE, add_stock, card, is_issued
 from support.giftcard_servers import (
     ACCOUNT,
     CUSTOMER,
@@ -98,10 +98,10 @@ def test_the_same_reference_always_gives_the_same_card_until_it_is_given_back(
     assert {reference: again[reference] for reference in first} == first
     assert len(set(is_issued(again))) == 3
     assert again.keys() == {each.reference for each in (a, b, c)}
-    assert issuer.in_stock(BRAND, "PRODUCT1", CENTS) == (IN_STOCK - 3 if kind == "stock" else None)
+    assert issuer.in_stock(BRAND, "PRODUCT1", VALUE) == (IN_STOCK - 3 if kind == "stock" else None)
     assert [issuer.return_card(a.reference, now=NOW) for _ in range(2)] == [kind != "tango"] * 2
     if kind == "stock":
-        assert issuer.in_stock(BRAND, "", CENTS) == IN_STOCK - 2
+        assert issuer.in_stock(BRAND, "", VALUE) == IN_STOCK - 2
         assert is_issued(issue(issuer, card())) == [again[a.reference]]
     assert issuer.return_card(str(uuid4()), now=NOW) == (kind != "tango")
 
@@ -253,7 +253,7 @@ def test_what_a_house_does_not_sell_is_for_the_operator_to_fix_and_another_amoun
     house.answers = [respond(409, {})]
     assert refused(issuer, card()).issuer_status == "ordered", "it has the order and does not find it"
     with pytest.raises(IssuerDown, match="cannot be read"):
-        issue(issuer, card(fine.reference, cents=CENTS + 1))
+        issue(issuer, card(fine.reference, cents=VALUE + 1))
 
 
 @EVERY_HOUSE

@@ -21,13 +21,13 @@ from quillpost.core.settings import Settings
 from quillpost.integrations.http.client import GuardedFetcher, WebhookPoster
 from quillpost.integrations.http.guard import AddressRefused, OutboundGuard, PooledResolver, is_public
 from quillpost.notifications.ports import PostResult
-from support.certificates import self_signed
-from support.scripted_server import (
+from support.fake_server import (
     Answer,
     ScriptedResolver,
     ScriptedServer,
     reply_with,
     reset_connection,
+    self_signed,
     stay_silent,
     stream_forever,
 )

@@ -17,8 +17,7 @@ from quillpost.recipients.leads.service import enqueue_unreported_purchases
 from quillpost.web.application import create_app
 from support.factories import Account, Build, make_account, run_due_jobs
 from support.fake_server import respond
-from support.lead_server import SECRET, LeadServer, record
-from support.radius_addresses import CENTRE, make_address, radius_search, store_addresses
+from support.leads import CENTRE, SECRET, LeadServer, make_address, radius_search, record, store_addresses
 from support.test_client import TestClient
 
 COUNT, BUY = "/mailing-lists-utils/count-radius-search", "/mailing-lists-utils/buy-radius-search"

@@ -17,6 +17,7 @@ from quillpost.integrations.email.smtp import MailServer, SmtpNotifier
 from quillpost.notifications.ports import MessageRejected, NotifierDown, OutgoingMessage
 from quillpost.notifications.tasks import UNEXPECTED_ERROR
 from support.factories import Clock
+from support.fake_server import Answer, ScriptedServer, reply_with
 from support.notifications import (
     PHONE,
     enqueue_notification,
@@ -26,7 +27,6 @@ from support.notifications import (
     sms_notifier,
 )
 from support.orders import open_account
-from support.scripted_server import Answer, ScriptedServer, reply_with
 
 
 @pytest.fixture

@@ -14,10 +14,8 @@ from quillpost.core.errors import Unavailable
 from quillpost.fulfillment.ports import PartnerDown, PrintProgress
 from quillpost.integrations.printing.http import HttpPartner
 from quillpost.integrations.printing.models import MAX_MARK_BYTES
-from support.fake_server import respond
-from support.print_partners import FILES, KINDS, REFERENCE, FolderPrinter, job, now, printer_of
-from support.print_server import SECRET, PrintServer
-from support.scripted_server import Answer, ScriptedServer, reply_with, stay_silent
+from support.fake_server import Answer, ScriptedServer, reply_with, respond, stay_silent
+from support.print_partners import FILES, KINDS, REFERENCE, SECRET, FolderPrinter, PrintServer, job, now, printer_of
 
 OTHER = "whsec_" + base64.b64encode(b"of somebody else, also 32 bytes.").decode()
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)

@@ -9,8 +9,7 @@ import pytest
 
 from quillpost.integrations.email.smtp import MailServer, SmtpNotifier, normalize_address
 from quillpost.notifications.ports import MessageDeferred, MessageRejected, NotifierDown, OutgoingMessage
-from support.certificates import self_signed
-from support.scripted_server import ScriptedServer, stay_silent
+from support.fake_server import ScriptedServer, self_signed, stay_silent
 from support.smtp_server import ReceivedMail, SmtpServer
 
 SENDER = "mail@quillpost.example"

@@ -17,10 +17,9 @@ from quillpost.notifications.webhooks.queries import WebhookSubscription
 from quillpost.notifications.webhooks.rules import ORDER_STATUS_EVENT
 from support.factories import Clock
 from support.orders import open_account
-from support.rows import execute, scalar, scalars
-from support.transactions import run_as
+from support.rows import execute, run_as, scalar, scalars
 from support.waiting import is_lock_awaited, wait_until
-from support.webhook_outbox import claim_deliveries, complete_deliveries, delivery_rows, fan_out_order, subscribe
+from support.webhooks import claim_deliveries, complete_deliveries, delivery_rows, fan_out_order, subscribe
 
 DAYS = """
     select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid

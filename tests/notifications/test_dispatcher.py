@@ -26,11 +26,23 @@ from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.rules import ItemStatus
 from support.factories import Clock, people
 from support.orders import create_order, end_review, item_ids
-from support.rows import execute
-from support.transactions import run, run_as
+from support.rows import execute, run, run_as
 from support.waiting import wait_until
-from support.webhook_outbox import LEASE, delivery_rows, fan_out, lease_owner, queue_row, subscribe
-from support.webhook_receivers import Answer, Receivers, answer_ok, deliver, dispatching, make_dispatcher, run_until
+from support.webhooks import (
+    LEASE,
+    Answer,
+    Receivers,
+    answer_ok,
+    deliver,
+    delivery_rows,
+    dispatching,
+    fan_out,
+    lease_owner,
+    make_dispatcher,
+    queue_row,
+    run_until,
+    subscribe,
+)
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 

@@ -21,13 +21,13 @@ from quillpost.notifications.webhooks.queries import HEALTHY_ENDPOINT, EndpointH
 from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT
 from support.factories import Clock, people
 from support.orders import create_order, end_review, open_account
-from support.rows import execute
-from support.transactions import run, run_as
-from support.webhook_outbox import (
+from support.rows import execute, run, run_as
+from support.webhooks import (
     LEASE,
     LeaseHolder,
     claim_deliveries,
     complete_deliveries,
+    deliver,
     delivery_rows,
     fan_out,
     fan_out_order,
@@ -43,7 +43,6 @@ from support.webhook_outbox import (
     subscribe_with_delivery,
     webhook_row,
 )
-from support.webhook_receivers import deliver
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 

@@ -24,13 +24,12 @@ from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.notifications.webhooks.dispatcher import Dispatcher
 from quillpost.notifications.webhooks.queries import WebhookSubscription
 from quillpost.notifications.webhooks.rules import CIRCUIT_BREAKER_FAILURES, ITEM_STATUS_EVENT
-from support.certificates import self_signed
 from support.factories import Clock, people
+from support.fake_server import Answer, ScriptedServer, reply_with, reset_connection, self_signed, stay_silent
 from support.orders import create_order
 from support.rows import execute
-from support.scripted_server import Answer, ScriptedServer, reply_with, reset_connection, stay_silent
 from support.waiting import wait_until
-from support.webhook_outbox import delivery_rows, move_pieces, queue_row, subscribe, webhook_row
+from support.webhooks import delivery_rows, move_pieces, queue_row, subscribe, webhook_row
 
 PIECES = 2
 WELL = reply_with("HTTP/1.1 204 No Content")

@@ -20,6 +20,7 @@ from quillpost.notifications import service as notification_service
 from quillpost.notifications.messages import NotificationReader
 from quillpost.notifications.tasks import MAX_IN_FLIGHT, MessageSender
 from support.factories import Clock
+from support.fake_server import ScriptedServer, reply_with
 from support.notifications import (
     DANA,
     PHONE,
@@ -31,7 +32,6 @@ from support.notifications import (
     smtp_notifier,
 )
 from support.rows import execute
-from support.scripted_server import ScriptedServer, reply_with
 from support.smtp_server import SmtpServer
 from support.waiting import wait_until
 

@@ -18,8 +18,7 @@ from support.factories import Clock
 from support.notifications import DANA, PHONE, notification_rows, write_digests
 from support.orders import item_ids, open_account
 from support.qr_scans import count_scans, order_with_codes, record_scans
-from support.rows import execute, scalar, scalars
-from support.transactions import run
+from support.rows import execute, run, scalar, scalars
 from support.waiting import is_lock_awaited, wait_until
 
 pytestmark = pytest.mark.usefixtures("clean_database")

@@ -22,10 +22,9 @@ from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from support.factories import Clock, people, person
 from support.orders import create_order, end_review, item_ids
-from support.rows import execute, scalar
-from support.transactions import run_as
+from support.rows import execute, run_as, scalar
 from support.waiting import is_lock_awaited, wait_until
-from support.webhook_outbox import (
+from support.webhooks import (
     LEASE,
     claim_deliveries,
     complete_deliveries,

@@ -26,9 +26,8 @@ from quillpost.notifications.webhooks.rules import (
 )
 from quillpost.notifications.webhooks.service import create_webhook, send_sample_event
 from support.factories import Clock
-from support.transactions import run_as
-from support.webhook_outbox import claim_deliveries, complete_deliveries, delivery_rows, subscribe, webhook_row
-from support.webhook_receivers import deliver
+from support.rows import run_as
+from support.webhooks import claim_deliveries, complete_deliveries, deliver, delivery_rows, subscribe, webhook_row
 
 EVENT_ID = "4d1c9c64-7f7c-4a52-9a0b-0d2f6c1f5d11"
 NOON = datetime(2026, 5, 4, 12, 0, 0, 700_000, tzinfo=UTC)

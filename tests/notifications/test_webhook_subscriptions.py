@@ -23,14 +23,15 @@ from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STAT
 from quillpost.orders.items import queries as item_queries
 from quillpost.recipients.lists.service import change_list, merge_lists
 from support.factories import Clock, people
-from support.list_rows import make_list, make_order, make_sub_account
+from support.mailing_lists import make_list, make_order, make_sub_account
 from support.notifications import notification_rows
 from support.orders import create_order, end_review
-from support.transactions import run_as
-from support.webhook_outbox import (
+from support.rows import run_as
+from support.webhooks import (
     LEASE,
     claim_deliveries,
     complete_deliveries,
+    deliver,
     delivery_rows,
     event_types,
     fan_out,
@@ -45,7 +46,6 @@ from support.webhook_outbox import (
     subscribe_with_delivery,
     webhook_row,
 )
-from support.webhook_receivers import deliver
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 

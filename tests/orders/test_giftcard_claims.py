@@ -22,10 +22,10 @@ from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards import tasks as giftcard_tasks
 from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.giftcards.service import CardReport, ClaimState, ClaimView, RevealedCard
-from support.browser_sessions import make_user
 from support.factories import Account, Clock, people
 from support.giftcard_orders import BRAND, VALUE, card_row, issue_order_cards, read_claim, send_giftcards
 from support.rows import execute
+from support.sign_in import make_user
 from support.waiting import is_lock_awaited, wait_until
 
 pytestmark = pytest.mark.usefixtures("clean_database")

@@ -19,8 +19,8 @@ from quillpost.orders.giftcards.service import NEVER_ISSUED
 from quillpost.orders.giftcards.tasks import MAX_FAILURES, CardReturns
 from quillpost.orders.rules import ItemStatus
 from support.factories import Account, Clock, people
-from support.giftcard_orders import VALUE, card_row, item_ids_of, move_items, send_giftcards
-from support.giftcard_production import (
+from support.giftcard_orders import (
+    VALUE,
     Answers,
     Issuer,
     assert_all_is_printed,
@@ -28,11 +28,15 @@ from support.giftcard_production import (
     assert_books_agree,
     assert_printed_as_issued,
     batches_of,
+    card_row,
     compose_all,
     end_reviews,
     free_in_stock,
     give_back,
+    item_ids_of,
     load_stock,
+    move_items,
+    send_giftcards,
     statuses,
     stock_of,
     stocked,

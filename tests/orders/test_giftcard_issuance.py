@@ -25,28 +25,34 @@ from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSec
 from quillpost.orders.giftcards.tasks import CardReturns
 from quillpost.orders.rules import ItemStatus
 from support.factories import Account, Clock, people
-from support.giftcard_orders import card_row, item_ids_of, move_items, send_giftcards
-from support.giftcard_production import (
+from support.giftcard_orders import (
+    BRAND,
     VALUE,
     Answers,
     Issuer,
+    add_stock,
     assert_all_is_printed,
     assert_all_is_well,
     assert_books_agree,
     batches_of,
+    card,
+    card_row,
     claims_on_paper,
     compose_all,
     end_reviews,
     free_in_stock,
     give_back,
+    is_issued,
+    item_ids_of,
     load_stock,
+    move_items,
     print_file,
     production_with,
+    send_giftcards,
     statuses,
     stock_of,
     stocked,
 )
-from support.giftcard_requests import BRAND, CENTS, add_stock, card, is_issued
 from support.production import compose, hand_over, read_batch, reprint, stumble_over
 from support.rows import execute
 from support.waiting import is_lock_awaited, wait_until
@@ -63,12 +69,12 @@ def test_a_stock_gives_what_expires_first_and_not_too_soon(container: Container,
     assert [each.code for each in is_issued(stock.issue([card()], now=clock.now()))] == ["SOON"]
     add_stock(container, tmp_path, clock, ["SOONER"], expires_on=today + timedelta(days=35))
     clock.advance(days=6)
-    assert stock.in_stock(BRAND, "", CENTS) == 2
+    assert stock.in_stock(BRAND, "", VALUE) == 2
     found = stock.issue([card() for _ in range(3)], now=clock.now())
     codes = [each.code if isinstance(each, CardSecret) else each.reason for each in found.values()]
     assert codes == ["LATE", "NEVER", "There are no cards of brindlewick over 2500 cents left."]
     assert {each.issuer_status for each in found.values() if isinstance(each, CardNotIssued)} == {"none"}
-    assert stock.in_stock(BRAND, "", CENTS + 1) == stock.in_stock("another", "", CENTS) == 0
+    assert stock.in_stock(BRAND, "", VALUE + 1) == stock.in_stock("another", "", VALUE) == 0
 
 
 def test_a_card_that_is_held_for_a_moment_is_waited_for(container: Container, tmp_path: Path, clock: Clock) -> None:

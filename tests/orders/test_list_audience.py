@@ -23,8 +23,8 @@ from quillpost.orders.products import GIFTCARD, POSTCARD
 from quillpost.recipients.models import Person
 from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED, validate_recipients
 from quillpost.rendering.text.variables import VARIABLE_NAMES
+from support import mailing_lists
 from support.factories import people, person
-from support.list_rows import audience_criteria, insert_item, make_list, make_order, make_sub_account, recipient_columns
 from support.orders import open_account
 from support.rows import execute
 from support.waiting import is_lock_awaited, wait_until
@@ -42,13 +42,13 @@ class Sender:
     caller: Caller
 
     def list(self, *whom: dict[str, Any], **how: Any) -> int:
-        return make_list(self.container, self.caller, whom, **how)
+        return mailing_lists.make_list(self.container, self.caller, whom, **how)
 
     def suppress(self, *whom: dict[str, Any], **how: Any) -> int:
         return self.list(*whom, suppresses=True, **how)
 
     def criteria(self, *lists: int, **changes: Any) -> AudienceCriteria:
-        return audience_criteria(self.container, self.caller, *lists, **changes)
+        return mailing_lists.audience_criteria(self.container, self.caller, *lists, **changes)
 
     def count(self, *lists: int, **changes: Any) -> AudienceCount:
         with self.container.db.transaction(build_tenant(self.caller)) as tx:
@@ -76,7 +76,9 @@ class Sender:
     def mail(self, whom: dict[str, Any], *, hours: float = 0, **columns_of_item: Any) -> int:
         """Another order, due so many hours after ours, with one piece on its way."""
         due_at = self.criteria().mails_at + timedelta(hours=hours)
-        order_id = make_order(self.container, self.caller, inline=[whom], audience_pending=False, due_at=due_at)
+        order_id = mailing_lists.make_order(
+            self.container, self.caller, inline=[whom], audience_pending=False, due_at=due_at
+        )
         if columns_of_item:
             execute(self.container, sa.update(items).where(items.c.order_id == order_id).values(**columns_of_item))
         return order_id
@@ -97,7 +99,7 @@ def stranger(container: Container) -> Sender:
 
 @pytest.fixture
 def branch(container: Container, caller: Caller) -> int:
-    return make_sub_account(container, caller)
+    return mailing_lists.make_sub_account(container, caller)
 
 
 NOBODY = AudienceCount(mailed_items=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
@@ -116,7 +118,7 @@ def test_everyone_with_an_address_and_a_price_is_mailed(sender: Sender) -> None:
 def test_an_address_on_two_lists_or_given_inline_too_is_mailed_once(sender: Sender) -> None:
     first, second = sender.list(*people(2)), sender.list(person(address="2 main st."), ELSEWHERE)
     assert sender.counted(second, first) == (3, 1, 0)
-    key = recipient_columns(person())["address_key"]
+    key = mailing_lists.recipient_columns(person())["address_key"]
     assert sender.counted(sender.list(person(), ELSEWHERE), inline_keys=[key]) == (1, 1, 0)
 
 
@@ -147,7 +149,7 @@ def test_a_strangers_list_reaches_nobody(container: Container, sender: Sender, s
 
 def test_another_branchs_suppressions_do_not_hold(container: Container, sender: Sender, branch: int) -> None:
     """And a limited caller learns nothing of them."""
-    other = make_sub_account(container, sender.caller)
+    other = mailing_lists.make_sub_account(container, sender.caller)
     sender.suppress(person(), sub_account_id=other)
     assert sender.limited_to(other).refusals(person()) == [SUPPRESSED]
     assert sender.refusals(person(), sub_account_id=branch) == [None]
@@ -220,14 +222,14 @@ def test_of_several_reasons_the_first_is_given(sender: Sender) -> None:
 
 
 def test_two_sends_at_one_moment_do_not_both_reach_an_address(container: Container, sender: Sender) -> None:
-    order_id = make_order(container, sender.caller, audience_pending=False)
+    order_id = mailing_lists.make_order(container, sender.caller, audience_pending=False)
     with ThreadPoolExecutor(1) as meanwhile:
         with container.db.transaction(build_tenant(sender.caller)) as tx:
             checked = validate_recipients([person()])
             [mine] = audience_queries.refuse_inline_people(tx, checked, sender.criteria(), lock=True)
             theirs = meanwhile.submit(sender.refusals, person())
             wait_until(lambda: is_lock_awaited(container))
-            insert_item(tx, order_id, person(), now=container.clock())
+            mailing_lists.insert_item(tx, order_id, person(), now=container.clock())
         assert mine.refusal is None
         assert theirs.result() == [RECENTLY_MAILED]
 

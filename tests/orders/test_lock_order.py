@@ -21,7 +21,6 @@ from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from support.carrier_scans import ingest, mailed_order, scan, statuses, tracking_codes
 from support.factories import Clock
 from support.orders import create_order, item_ids
 from support.production import (
@@ -29,9 +28,14 @@ from support.production import (
     compose,
     hand_over,
     hear_printer,
+    ingest,
+    mailed_order,
     only_batch,
     reprint,
+    scan,
+    statuses,
     sweep_due_orders,
+    tracking_codes,
     with_environment,
 )
 from support.rows import execute, scalar

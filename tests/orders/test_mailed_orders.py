@@ -18,9 +18,8 @@ from quillpost.core.database.tables.orders import hourly_counts
 from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room.reports import SpoiledItem
 from quillpost.orders.queries import DailyActivity, DayActivity, read_daily_activity
-from support.carrier_scans import ingest, scan
 from support.factories import Clock, people, person
-from support.list_rows import make_sub_account
+from support.mailing_lists import make_sub_account
 from support.orders import create_order, fact_rows, item_rows, open_account, order_row
 from support.production import (
     batch_rows,
@@ -28,8 +27,10 @@ from support.production import (
     compose_batch,
     hand_over,
     hear_printer,
+    ingest,
     print_rows,
     reprint,
+    scan,
     sweep_due_orders,
 )
 from support.rows import execute, scalar, scalars

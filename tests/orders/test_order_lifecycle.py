@@ -35,23 +35,25 @@ from quillpost.fulfillment.tracking.rules import PHASES
 from quillpost.fulfillment.tracking.service import ingest_scans
 from quillpost.orders import changes
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from support.databases import Databases
-from support.lifecycle_checks import HELD_BACK, Rows, check
 from support.lifecycle_model import ModelBatch, ModelItem, ModelOrder
 from support.lifecycle_setup import (
     ENVIRONMENTS,
     FOREVER,
+    HELD_BACK,
     PATIENT,
     PEOPLE,
     CrashingPrinter,
     CrashingStorage,
     LifecycleSetup,
     ProcessDied,
+    Rows,
+    check,
     scan_of,
     with_own_addresses,
 )
 from support.orders import REVIEW, create_order, item_rows
 from support.production import delete_jobs, enqueued_steps
+from support.service import Databases
 
 pytestmark = pytest.mark.costly
 

@@ -20,7 +20,7 @@ from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.tasks import materialize_order
 from support.factories import Account, Clock, make_account, people, person
 from support.giftcard_orders import VALUE, claim_card, issue_cards
-from support.list_rows import add_people, make_list
+from support.mailing_lists import add_people, make_list
 from support.rows import execute
 from support.test_client import TestClient
 

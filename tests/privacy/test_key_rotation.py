@@ -26,12 +26,10 @@ from quillpost.privacy.erasure import service as erasure_service
 from quillpost.privacy.erasure.queries import parse_subject
 from quillpost.privacy.service import ENCRYPTED_COLUMNS, PRINT_FILES, count_all_by_key, reencrypt_all
 from support import giftcard_orders
-from support.browser_sessions import make_user
-from support.bulk_giftcards import code_of, make_many
-from support.encrypted_files import encrypted_file
+from support.encrypted_data import code_of, encrypted_file, make_many
 from support.factories import Account, make_inline_recipients
 from support.giftcard_orders import claim_card, issue_cards, issue_order_cards, item_ids_of, send_giftcards
-from support.sign_in import DANA, enroll_second_factor
+from support.sign_in import DANA, enroll_second_factor, make_user
 
 WAITING = """select count(*) from pg_stat_activity
               where datname = current_database() and state = 'idle in transaction'"""

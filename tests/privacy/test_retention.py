@@ -21,9 +21,9 @@ from quillpost.orders.requests.queries import resolve_replay
 from quillpost.privacy import tasks as privacy_tasks
 from quillpost.privacy.erasure import service as erasure_service
 from quillpost.privacy.tasks import RETENTION_RULES, RetentionStep
-from support.carrier_scans import ingest, mailed_order, scan_journey
 from support.factories import Build, Clock
 from support.orders import balances, fact_rows, item_rows, open_account, order_row
+from support.production import ingest, mailed_order, scan_journey
 from support.tenant_rows import insert_least, metadata
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from quillpost.web.application import create_app
 from support.factories import Account, Build, make_account
-from support.image_server import ImageServer
+from support.images import ImageServer
 from support.test_client import TestClient
 
 FLOWS = sorted(Path(__file__).parent.glob("*.json"))

@@ -24,8 +24,7 @@ from quillpost.recipients.imports.queries import SAME_ADDRESS, UNDELIVERABLE_ON_
 from quillpost.recipients.imports.tasks import IMPORTS_FOLDER
 from quillpost.recipients.service import ALREADY_ON_LIST
 from support.factories import Account, Clock
-from support.imports import HEAD, JANE, JOHN, Importer, counts, import_context
-from support.mailing_lists import ListOwner
+from support.mailing_lists import HEAD, JANE, JOHN, Importer, ListOwner, counts, import_context
 from support.tenant_rows import least_row
 
 ROWS = 40

@@ -25,7 +25,7 @@ from quillpost.recipients.webhooks.rules import InboundPerson, is_leaving_event,
 from quillpost.recipients.webhooks.service import ListKeyOwner, find_key_owner, upsert_recipients
 from quillpost.rendering.text import addresses
 from quillpost.rendering.text.addresses import COUNTRY_CODES, country_code_by_name
-from support.list_webhook_payloads import PAYLOADS
+from support.list_webhooks import PAYLOADS
 
 OURS = {*TEXT_FIELDS, "dob", "anniversary"}
 ANYTHING = st.recursive(

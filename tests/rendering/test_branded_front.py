@@ -19,25 +19,13 @@ from quillpost.rendering.images.pictures import make_printable_picture
 from quillpost.rendering.layout.fronts import rule_box
 from quillpost.rendering.layout.text import TextStyle, fit_centered
 from quillpost.rendering.models import INCH, Box, Ink, SenderBranding, SenderName, parse_color
-from support.designs import (
-    HANDS,
-    PIECES,
-    around,
-    compose_item,
-    copy,
-    design,
-    full_sheet,
-    image_of,
-    make_renderer,
-    page_text,
-    picture,
-)
+from support import designs
 from support.images import QUARTERS, saved, srgb_profile
 from support.page_reader import Glyph, Pages
 from support.pdfx_checks import find_errors
-from support.printed_side import plain_face
+from support.printed_sides import plain_face
 
-COVERS = {name: side for name, piece in PIECES.items() for side in piece.sides if side.is_cover}
+COVERS = {name: side for name, piece in designs.PIECES.items() for side in piece.sides if side.is_cover}
 
 GREEN, RED, PALE, WHITE = (parse_color(color).ink for color in ("#156552", "#b0303a", "#f5e9a0", "#fff"))
 HOUSE_INK: Ink = (0.13, 0.20, 0.42)
@@ -77,7 +65,7 @@ BRANDINGS = {
 @cache
 def front_of(piece: str, branding: SenderBranding, hand: int = 1) -> bytes:
     """A print file whose first page has the front."""
-    return compose_item(design(piece, "Hi", branding=branding, hand=hand)).sheets
+    return designs.compose_item(designs.design(piece, "Hi", branding=branding, hand=hand)).sheets
 
 
 def rows_of(pdf: bytes) -> list[list[Glyph]]:
@@ -119,8 +107,8 @@ def test_nothing_meets_and_nothing_leaves_the_frame(piece: str, subtests: pytest
             # The short rule is flat; all else that is drawn inside the frame is the logo or the quill's parts.
             things = [box for box in inside if box.height < 2]
             if emblem := [box for box in inside if box.height >= 2]:
-                things.append(around(emblem))
-            things += [around(glyph.ink for glyph in row) for row in rows_of(pdf)]
+                things.append(designs.around(emblem))
+            things += [designs.around(glyph.ink for glyph in row) for row in rows_of(pdf)]
             assert len(things) >= 2
             assert all(frame.expand(-INCH / 9).contains(thing) for thing in things)
             assert not any(one.overlaps(other) for one, other in combinations(things, 2))
@@ -130,12 +118,12 @@ def test_nothing_meets_and_nothing_leaves_the_frame(piece: str, subtests: pytest
 
 def test_the_greeting_keeps_clear_in_every_hand(subtests: pytest.Subtests) -> None:
     bleed = COVERS["postcard-4x6"].bleed
-    for hand in HANDS:
+    for hand in designs.HANDS:
         for what in ("square logo, long", "long name", "contact"):
             with subtests.test(what, hand=hand):
                 pdf = front_of("postcard-4x6", BRANDINGS[what], hand)
                 rows = rows_of(pdf)
-                boxes = [around(glyph.ink for glyph in row) for row in rows]
+                boxes = [designs.around(glyph.ink for glyph in row) for row in rows]
                 (greeting,) = (box for row, box in zip(rows, boxes, strict=True) if {g.font for g in row} == {"/F1"})
                 boxes += [box for is_picture, box in drawings_of(pdf, bleed) if is_picture or box.height < 2]
                 assert not any(greeting.overlaps(box) for box in boxes if box is not greeting)
@@ -154,8 +142,8 @@ def test_a_name_stands_large_and_the_rest_at_the_foot_and_under_a_logo_the_compa
     assert len(set(sizes[:2])) == len(set(sizes[2:])) == 1
     assert sizes[0] > sizes[-1]
     blank = SenderBranding(None, " \u200b ", "\n", "\t")
-    bare = design("postcard-4x6", "Hi", branding=blank, sender=SenderName())
-    assert page_text(compose_item(bare).sheets, 0).strip() == GREETING
+    bare = designs.design("postcard-4x6", "Hi", branding=blank, sender=SenderName())
+    assert designs.page_text(designs.compose_item(bare).sheets, 0).strip() == GREETING
 
 
 def test_words_and_frame_are_in_the_accent_where_it_can_be_read_and_seen() -> None:
@@ -168,7 +156,7 @@ def test_words_and_frame_are_in_the_accent_where_it_can_be_read_and_seen() -> No
         found = {glyph.colour for glyph in glyphs if glyph.font == "/F2" and glyph.text == "M"}
         assert found == {tuple(round(channel, 3) for channel in color)}, (accent, what)
     for accent, frame in ((GREEN, (21, 101, 82)), (PALE, (199, 184, 158)), (None, (199, 184, 158))):
-        sheet = full_sheet(front_of("postcard-6x11", SenderBranding(accent)), 0, dpi=300)
+        sheet = designs.full_sheet(front_of("postcard-6x11", SenderBranding(accent)), 0, dpi=300)
         # Down the middle of the frame's lower line, which is 0.8 points thick.
         across = np.asarray(sheet)[:, round((COVERS["postcard-6x11"].bleed + 200) / INCH * 300)].astype(int)
         assert np.abs(across - np.array(frame)).sum(axis=1).min() <= 6, accent
@@ -191,7 +179,10 @@ def test_a_logo_is_centered_in_proportion_upright_never_coarse_and_without_edges
     placed = logo_of("postcard-4x6", SenderBranding(logo=turned))
     assert placed.width / placed.height == pytest.approx(400 / 600, rel=0.01)
     clear = logo(600, 400, "RGBA", (10, 20, 30, 0))
-    sheet, side = full_sheet(front_of("postcard-4x6", SenderBranding(logo=clear)), 0, dpi=72), COVERS["postcard-4x6"]
+    sheet, side = (
+        designs.full_sheet(front_of("postcard-4x6", SenderBranding(logo=clear)), 0, dpi=72),
+        COVERS["postcard-4x6"],
+    )
     place = logo_of("postcard-4x6", SenderBranding(logo=clear)).expand(8)
     left, top = round(place.left + side.bleed), round(sheet.height - place.top - side.bleed)
     part = sheet.crop((left, top, left + round(place.width), top + round(place.height)))
@@ -213,24 +204,24 @@ def test_a_branded_piece_is_ready_for_print_with_every_kind_of_logo_and_previewe
         with subtests.test(kind):
             assert find_errors(front_of("postcard-4x6", replace(BRANDINGS["name and all"], logo=data))) == []
     for piece in COVERS:
-        look = design(piece, "Hi", branding=BRANDINGS["wide logo"])
-        first = next(iter(PIECES[piece].previews))
-        shown = make_renderer().preview(look, copy(), dpi=60, only_preview=first).sides[first]
-        crops = [side.preview_area for side in PIECES[piece].sides]
+        look = designs.design(piece, "Hi", branding=BRANDINGS["wide logo"])
+        first = next(iter(designs.PIECES[piece].previews))
+        shown = designs.make_renderer().preview(look, designs.copy(), dpi=60, only_preview=first).sides[first]
+        crops = [side.preview_area for side in designs.PIECES[piece].sides]
         printed = rasterize_pages(front_of(piece, BRANDINGS["wide logo"]), dpi=60, crops=crops)[0]
-        assert image_of(shown).tobytes() == image_of(printed).tobytes(), piece
+        assert designs.image_of(shown).tobytes() == designs.image_of(printed).tobytes(), piece
 
 
 def test_one_logo_in_many_designs_is_in_the_file_once_and_none_on_letters_or_beside_art() -> None:
     brandings = [replace(BRANDINGS["square logo"], contact=str(number)) for number in range(len(COVERS))]
-    looks = {number: design(piece, "Hi", branding=brandings[number]) for number, piece in enumerate(COVERS)}
-    copies = [copy(number, design=number) for number in looks]
-    printed = compose_item(looks, copies)
+    looks = {number: designs.design(piece, "Hi", branding=brandings[number]) for number, piece in enumerate(COVERS)}
+    copies = [designs.copy(number, design=number) for number in looks]
+    printed = designs.compose_item(looks, copies)
     assert printed.sheets.count(b"/Subtype/Image") == 1
-    assert printed == compose_item(looks, copies)
+    assert printed == designs.compose_item(looks, copies)
     for piece in ("letter", "windowlessletter", "postcard-4x6", "notecard"):
-        plain = design(piece, "Hi", front=None if "letter" in piece else picture())
-        assert compose_item(replace(plain, branding=LONG)) == compose_item(plain), piece
+        plain = designs.design(piece, "Hi", front=None if "letter" in piece else designs.picture())
+        assert designs.compose_item(replace(plain, branding=LONG)) == designs.compose_item(plain), piece
 
 
 @given(

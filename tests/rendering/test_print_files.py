@@ -31,9 +31,9 @@ from quillpost.rendering.pdf.color import (
 )
 from quillpost.rendering.pdf.files import PdfFile, PrintMetadata, information_dictionary, xmp_packet
 from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE, embed_barcode_font, embed_font, shaped_glyph_texts
-from support.batch_sheets import BARS, BOXES, MADE_AT, NAMES, hand, shaped, sheets, write_batch
 from support.designs import page_text
 from support.pdfx_checks import find_errors
+from support.printed_sides import BARS, BOXES, MADE_AT, NAMES, hand, shaped, sheets, write_batch
 
 
 def profile_of(space: bytes, device_class: bytes = b"prtr") -> bytes:

@@ -31,7 +31,7 @@ from quillpost.web.dashboard.orders import labels as order_labels
 from quillpost.web.rendering import format_town
 from support.designs import JENNY, PIECES, compose_item, copy, design, page_text
 from support.page_reader import Pages
-from support.printed_side import greeting, plain_face, render_side, sheet_pdf
+from support.printed_sides import greeting, plain_face, render_side, sheet_pdf
 
 FACE = CachedFace(plain_face())
 BACK = PIECES["postcard-4x6"].find_side("back")

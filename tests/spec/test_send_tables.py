@@ -9,7 +9,7 @@ from quillpost.app.container import Container
 from quillpost.orders.products import GIFTCARD, LETTER, MAGNACARD, NOTECARD, POSTCARD, PRODUCTS
 from support.factories import GIFT, Account, make_sub_account, person, read_warnings
 from support.field_shapes import Json
-from support.image_server import ImageServer
+from support.images import ImageServer
 
 # fmt: off
 REQUIREMENTS = """

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 
 from quillpost.client import AsyncQuillpost, Quillpost
-from support.scripted_server import Answer
+from support.fake_server import Answer
 from support.test_client import TestClient
 
 BASE = "http://quillpost.test"

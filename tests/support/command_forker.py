@@ -18,7 +18,7 @@ from quillpost.app import bootstrap
 from quillpost.cli import build_full_app, main
 from quillpost.core.settings import Settings
 from quillpost.rendering.models import Addressee, Copy, Design
-from support.crash_points import CrashPoint
+from support.processes import CrashPoint
 
 BETWEEN_LOOKS = 0.02
 

@@ -21,11 +21,11 @@ from quillpost.core.settings import Settings
 from quillpost.web import api
 from quillpost.web.api.openapi import build_description
 from quillpost.web.application import create_app
-from support.databases import Databases
 from support.factories import Account, Clock, make_live, make_operator
-from support.image_server import make_picture
+from support.images import make_picture
+from support.service import Databases
 from support.test_client import TestClient
-from support.trace_watch import TraceWatch
+from support.traces import TraceWatch
 
 Json = dict[str, Any]
 

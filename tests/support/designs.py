@@ -1,8 +1,8 @@
-"""Sample designs, copies and pictures for the tests of finished pieces, and the renderer that makes them."""
+"""Sample designs, copies, pictures and hands for the tests of finished pieces, and the renderer that makes them."""
 
 import io
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -11,10 +11,20 @@ from typing import Any
 import pypdfium2 as pdfium
 from PIL import Image
 
+from quillpost.app import bootstrap
+from quillpost.core.settings import Settings
 from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.rendering.decoder.service import DecoderSandbox
 from quillpost.rendering.files import PrintFiles
-from quillpost.rendering.handwriting.service import FontSources, Hands
+from quillpost.rendering.handwriting.models import (
+    DEFAULT_STYLE,
+    FALLBACK_FACES,
+    HELPER_FACE,
+    PLAIN_FACE,
+    STYLES,
+    FaceRecipe,
+)
+from quillpost.rendering.handwriting.service import FontSources, Hands, recipe_key
 from quillpost.rendering.layout.models import Side
 from quillpost.rendering.layout.templates import load_shipped_products
 from quillpost.rendering.models import (
@@ -157,3 +167,30 @@ def count_colors(picture: Image.Image) -> set[object]:
 def message_box(side: Side, *, qr: bool) -> Box | None:
     """Where the message of an item with or without a QR code goes."""
     return side.message_above_qr if qr and side.qr else side.message
+
+
+NO_PACKAGES = Path("/nonexistent")
+PYTHONS_OWN = FontSources(NO_PACKAGES)
+
+
+def hands_in(folder: Path) -> Hands:
+    """Those whose fonts come from Python packages, kept in this folder."""
+    chosen = {"faces_folder": folder, "font_packages": NO_PACKAGES}
+    return bootstrap.build_hands(Settings.model_validate(chosen))
+
+
+def file_of(face: FaceRecipe, folder: Path) -> Path:
+    raw = PYTHONS_OWN.read_font(face)
+    assert raw is not None
+    return folder / recipe_key(face, raw)
+
+
+def stock(folder: Path, *, without: Collection[FaceRecipe]) -> None:
+    """Every face but some. The plain one and the first hand are real; the others stand-ins."""
+    folder.mkdir(parents=True)
+    kept = bootstrap.build_hands(Settings())
+    for face in (PLAIN_FACE, *STYLES, HELPER_FACE, *FALLBACK_FACES):
+        if face in without or PYTHONS_OWN.read_font(face) is None:
+            continue
+        is_read = face in (PLAIN_FACE, DEFAULT_STYLE)
+        file_of(face, folder).write_bytes(kept.prepare_face(face).to_bytes() if is_read else b"a stand-in")

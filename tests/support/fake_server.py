@@ -2,18 +2,28 @@
 byte what it likes."""
 
 import contextlib
+import ipaddress
 import json
 import re
 import socket
 import ssl
+import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
+from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 FakeResponse = tuple[int, dict[str, str], bytes]
 Route = Callable[..., FakeResponse | None]
@@ -188,3 +198,96 @@ def _parse(head: bytes) -> FakeRequest:
 def _pattern(route: str) -> re.Pattern[str]:
     """A part in braces takes one part of a path."""
     return re.compile(re.sub(r"\\{[a-z]+\\}", "([^/]*)", re.escape(route)))
+
+
+Answer = Callable[[socket.socket], None]
+
+# Closing with unsent or unread data and no linger time sends RST instead of FIN.
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+class ScriptedServer(FakeServer):
+    """Reads a request of each connection, whatever it is, and gives the answer."""
+
+    def __init__(self, answer: Answer, *, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(tls=tls)
+        self._answer = answer
+
+    def url(self, path: str = "/", *, scheme: str = "http", host: str | None = None) -> str:
+        return super().url(path, scheme=scheme, host=host)
+
+    def serve(self, connection: socket.socket) -> None:
+        head, body = read_head(connection)
+        _, _, length = head.lower().partition(b"\r\ncontent-length:")
+        body += read_rest(connection, int(length.partition(b"\r\n")[0] or 0) - len(body))
+        self.requests.append(head + body)
+        self._answer(connection)
+
+
+def reply_with(head: str, body: bytes = b"") -> Answer:
+    """Answers with these header lines and this body, then closes."""
+    lines = head.replace("\n", "\r\n").encode() + b"\r\nConnection: close\r\n\r\n"
+    return lambda connection: connection.sendall(lines + body)
+
+
+def reset_connection(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+
+
+def stay_silent(connection: socket.socket) -> None:
+    """Says nothing until the caller gives up and hangs up."""
+    connection.recv(1)
+
+
+def stream_forever(connection: socket.socket) -> None:
+    """A body without a length that ends only when the caller hangs up."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+    while True:
+        connection.sendall(b"x" * 65536)
+
+
+class ScriptedResolver(AbstractResolver):
+    """Gives the next of its answers each time it is asked, then repeats the last; or knows none."""
+
+    def __init__(self, answers: Sequence[str]) -> None:
+        self._answers = list(answers)
+        self.requests: list[str] = []
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        self.requests.append(host)
+        if not self._answers:
+            raise OSError("Name or service not known")
+        address = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        found = socket.AF_INET6 if ":" in address else socket.AF_INET
+        return [ResolveResult(hostname=host, host=address, port=port, family=found, proto=0, flags=0)]
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+
+def self_signed(folder: Path) -> ssl.SSLContext:
+    """A server's context for 127.0.0.1; `server.pem` in the folder holds its certificate."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "server.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "server.key").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem", folder / "server.key")
+    return context

@@ -1,18 +1,23 @@
-"""Pictures and profiles of every kind for the tests of what comes in, and ways to see them printed."""
+"""Pictures and profiles of every kind for the tests of what comes in, ways to see them printed, and a server that has
+some."""
 
 import io
 import struct
 import zlib
 from collections.abc import Sequence
 from functools import cache
+from io import BytesIO
+from urllib.parse import unquote
 
 import numpy as np
+import pikepdf
 import pypdfium2 as pdfium
-from PIL import Image, ImageCms
+from PIL import Image, ImageCms, ImageColor
 
 from quillpost.rendering.images.models import cover_operator, read_picture
 from quillpost.rendering.models import Box
 from quillpost.rendering.pdf.files import PdfFile
+from support.fake_server import FakeRequest, FakeResponse, FakeServer, respond
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -132,3 +137,49 @@ def cmyk_profile(lab_of_corners: Sequence[tuple[int, int, int]]) -> bytes:
     head = struct.pack(">I4sI4s4s4s12s4s4s", 156 + len(lut) + len(name), bytes(4), 0x02400000, *kinds)
     illuminant = struct.pack(">3i", 0xF6D6, 0x10000, 0xD32D)
     return head + bytes(68 - len(head)) + illuminant + bytes(48) + tags + lut + name
+
+
+SHARP, SOFT = (1875, 1275), (600, 400)
+
+
+def make_picture(colour: str = "teal", size: tuple[int, int] = SHARP) -> bytes:
+    buffer = BytesIO()
+    Image.new("RGB", size, colour).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def make_letter(pages: int = 2) -> bytes:
+    buffer = BytesIO()
+    with pikepdf.new() as pdf:
+        for _ in range(pages):
+            pdf.add_blank_page(page_size=(612, 792)).obj["/Contents"] = pdf.make_stream(b"72 72 99 99 re f")
+        pdf.save(buffer)
+    return buffer.getvalue()
+
+
+class ImageServer(FakeServer):
+    """Answers `/teal.png` with a teal picture, `/soft-teal.png` with one of few pixels, `/3.pdf` with a letter of
+    three pages, `/gone` not at all."""
+
+    def __init__(self) -> None:
+        super().__init__({"GET /{colour}.png": self._picture, "GET /{pages}.pdf": self._letter})
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths that were requested, as they were written, in any order."""
+        return sorted(request.split(b" ")[1].decode() for request in self.requests)
+
+    def picture(self, colour: str = "teal") -> str:
+        return self.url(f"/{colour}.png")
+
+    def letter(self, pages: int = 2) -> str:
+        return self.url(f"/{pages}.pdf")
+
+    def _picture(self, _: FakeRequest, name: str) -> FakeResponse:
+        colour = unquote(name).removeprefix("soft-")
+        if colour not in ImageColor.colormap:
+            return respond(404)
+        return respond(200, make_picture(colour, SHARP if colour == unquote(name) else SOFT))
+
+    def _letter(self, _: FakeRequest, pages: str) -> FakeResponse:
+        return respond(200, make_letter(int(pages)))

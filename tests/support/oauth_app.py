@@ -19,8 +19,8 @@ from quillpost.accounts.oauth.clients import ClientRegistration, OAuthClient
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants
-from support.browser_sessions import Browser, make_user, sign_in_browser
 from support.factories import Account
+from support.sign_in import Browser, make_user, sign_in_browser
 from support.test_client import TestClient
 
 REDIRECT_URI = "https://app.example/back"

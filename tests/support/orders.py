@@ -1,7 +1,7 @@
-"""Orders placed without a call, and what is in the books about them."""
+"""Orders placed without a call, by real sends or written straight into the tables, and what is in the books of them."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,6 +11,7 @@ from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, items, ledger_moves, orders
+from quillpost.core.database.tables.fulfillment import batches
 from quillpost.orders import designs
 from quillpost.orders import service as order_service
 from quillpost.orders.audience.service import EMPTY_AUDIENCE_COUNT, Audience
@@ -23,7 +24,7 @@ from quillpost.orders.rules import OrderStatus
 from quillpost.orders.service import NewItem
 from quillpost.recipients.rules import validate_recipients
 from quillpost.rendering.models import ReturnAddress, SenderName
-from support.factories import person
+from support.factories import Account, Clock, people, person, run_jobs_for
 from support.rows import Where, execute
 
 REVIEW = timedelta(seconds=10)
@@ -124,3 +125,91 @@ def balances(where: Where, order: Order | int) -> dict[str, int]:
 
 def id_of(order: Order | int) -> int:
     return order if isinstance(order, int) else order.id
+
+
+HOME = {
+    "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",
+    "return_postal_code": "78702",
+}  # fmt: skip
+
+
+def hand_over_batch(sender: Account, container: Container, clock: Clock, how_many: int = 3, **changes: Any) -> int:
+    """The batch of an order to so many, with the printer."""
+    sent = sender.send(recipients=people(how_many), **HOME | changes)
+    assert sent.status_code == 200, sent.text
+    run_jobs_for(container, clock, seconds=4)
+    with container.db.system_transaction() as tx:
+        found = tx.execute(sa.select(batches).order_by(batches.c.id.desc()).limit(1)).one()
+    assert found.status == "handed", found
+    return int(found.id)
+
+
+UNFILLED = "Hello %COMPANY%!"
+"""A message for which the people of these tests have nothing: the review holds it."""
+
+
+def create_held_orders(sender: Account, container: Container, clock: Clock, how_many: int, **changes: Any) -> list[int]:
+    """Orders that wait for an operator."""
+    made = [int(sender.send(**{"message": UNFILLED} | changes).json()["id"]) for _ in range(how_many)]
+    run_jobs_for(container, clock, seconds=11)
+    assert {sender.get(f"/orders/{order_id}").json()["status"] for order_id in made} == {"Paused"}
+    return made
+
+
+def create_held_order(sender: Account, container: Container, clock: Clock, **changes: Any) -> int:
+    return create_held_orders(sender, container, clock, 1, **changes)[0]
+
+
+WRITE = sa.text(
+    """
+    insert into orders (account_id, sub_account_id, mode, type, size, piece, mail_class, status, method,
+                        message, style, handwriting_color, handwriting_realism, font_size,
+                        total_estimated_recipients, recipient_count, n_delivered, authorization_total,
+                        order_total, due_at, created_at, updated_at)
+    select :account_id, cast(:sub_account_id as bigint), :mode, :type, :size, :piece, 'first', :status, 'api',
+           'Hi', 1, 'rgba(0,0,255,1)', true, 'auto',
+           :pieces, :pieces, :pieces, 109 * :pieces, 109 * :pieces, :at, :at, :at
+      from generate_series(1, :how_many)
+    returning id
+    """
+)
+WRITE_ITEMS = sa.text(
+    """
+    insert into items (account_id, sub_account_id, mode, order_id, status, price_cents, name, country,
+                       created_at, updated_at)
+    select o.account_id, o.sub_account_id, o.mode, o.id, 'Delivered', 109, 'Person ' || n, 'US', o.created_at,
+           o.created_at
+      from orders o, generate_series(1, o.recipient_count) n
+     where o.id = any(:orders) order by o.id, n
+    """
+)
+
+
+def insert_orders(
+    container: Container,
+    account_id: int,
+    how_many: int,
+    *,
+    type: str = "postcard",  # noqa: A002
+    size: str | None = "4x6",
+    at: datetime | None = None,
+    **changes: Any,
+) -> list[int]:
+    """Fulfilled orders of one account; `pieces` says how many delivered items each of them has."""
+    values = {
+        "account_id": account_id,
+        "sub_account_id": None,
+        "mode": "test",
+        "status": "fulfilled",
+        "pieces": 0,
+        "type": type,
+        "size": size,
+        "piece": f"postcard-{size}" if size else type,
+        "at": at or container.clock(),
+        "how_many": how_many,
+    } | changes
+    with container.db.system_transaction() as tx:
+        made = list(tx.execute(WRITE, values).scalars())
+        if values["pieces"]:
+            tx.execute(WRITE_ITEMS, {"orders": made})
+    return made

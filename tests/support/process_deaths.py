@@ -29,7 +29,7 @@ from quillpost.integrations.storage.objects import _FolderStore
 from quillpost.web.application import create_app
 from support.event_receiver import EventReceiver
 from support.factories import Account, Clock, make_account
-from support.sender_office import SenderService
+from support.sender_service import SenderService
 from support.test_client import TestClient
 
 USUAL = {

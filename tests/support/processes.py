@@ -1,5 +1,7 @@
-"""`quillpost` as processes of their own: started, watched, stopped, killed."""
+"""`quillpost` as processes of their own: started, watched, stopped, killed, also at a point in the program."""
 
+import importlib
+import inspect
 import json
 import os
 import signal
@@ -9,13 +11,74 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import wraps
 from http.client import HTTPConnection, HTTPException
+from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from support.crash_points import CrashPoint
+HOUR = 3_600
+
+
+@dataclass(frozen=True)
+class CrashPoint:
+    """Right before, or right after, the n-th call of a function, named `package.module:Class.function`; or
+    that call takes an hour (`during`).
+
+    The name is that of the place where it is looked up: a function that another module imported by name
+    is that module's.
+    """
+
+    function: str
+    moment: Literal["before", "after", "during"]
+    call: int = 1
+
+    def __str__(self) -> str:
+        short = self.function.removeprefix("quillpost.").replace(":", ".")
+        return f"{self.moment} call {self.call} of {short}"
+
+    def install(self) -> None:
+        """Arm this process; it dies when it gets there."""
+        module, _, path = self.function.partition(":")
+        *holders, name = path.split(".")
+        place: Any = importlib.import_module(module)
+        for holder in holders:
+            place = getattr(place, holder)
+        setattr(place, name, self._armed(getattr(place, name)))
+
+    def _armed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        numbers = count(1)
+        if inspect.iscoroutinefunction(original):
+
+            @wraps(original)
+            async def crash_async(*args: Any, **options: Any) -> Any:
+                fatal = next(numbers) == self.call
+                _die_if(fatal and self.moment == "before")
+                result = await original(*args, **options)
+                _die_if(fatal)
+                return result
+
+            return crash_async
+
+        @wraps(original)
+        def crash(*args: Any, **options: Any) -> Any:
+            fatal = next(numbers) == self.call
+            if fatal and self.moment == "during":
+                time.sleep(HOUR)
+            _die_if(fatal and self.moment == "before")
+            result = original(*args, **options)
+            _die_if(fatal)
+            return result
+
+        return crash
+
+
+def _die_if(fatal: bool) -> None:
+    if fatal:
+        os.kill(os.getpid(), signal.SIGKILL)
+
 
 FAST = {
     "QUILLPOST_TEST_REVIEW_SECONDS": "1",

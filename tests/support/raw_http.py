@@ -1,4 +1,4 @@
-"""A real server, and requests that no HTTP library would write."""
+"""A real server, requests that no HTTP library would write, and an application behind nothing but the API's gate."""
 
 import socket
 from collections.abc import Iterator
@@ -10,7 +10,11 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from quillpost.app.container import Container
 from quillpost.cli.server import QuillpostProtocol
+from quillpost.web.middleware.admission import Admission
+from quillpost.web.middleware.auth import AuthMiddleware, IdentityCache
+from quillpost.web.middleware.load_shedder import LoadSheddingMiddleware
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +94,9 @@ def abort_request(app: ASGIApp, head: bytes, body: bytes) -> None:
             line.sendall(head + body)
             assert has_all.wait(20)
         assert is_done.wait(20)
+
+
+def build_guarded_app(app: ASGIApp, container: Container, admission: Admission | None = None) -> LoadSheddingMiddleware:
+    limits, identities = container.limits, IdentityCache("quillpost_session")
+    usual = Admission(max_per_caller=limits.calls_at_once, max_wait_seconds=limits.wait_seconds)
+    return LoadSheddingMiddleware(AuthMiddleware(app, container, identities), admission or usual, identities)

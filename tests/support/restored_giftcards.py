@@ -8,7 +8,7 @@ from quillpost.cli.doctor.operations import check_giftcards
 from quillpost.core.settings import Settings
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret
 from quillpost.orders.giftcards.stock import count_stock, release_set_aside
-from support.giftcard_production import BRAND, VALUE, load_stock, stock_of
+from support.giftcard_orders import BRAND, VALUE, load_stock, stock_of
 
 CARD = CardRequest(str(uuid4()), BRAND, BRAND, VALUE)
 

@@ -1,4 +1,4 @@
-"""An account in which everything has happened, so that no page is empty: what a walk over pages visits."""
+"""An account in which everything has happened, and the addresses of public pages: what a walk over pages visits."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode, urlsplit
 
 import psycopg
 import sqlalchemy as sa
@@ -13,23 +14,23 @@ import sqlalchemy as sa
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth import clients
 from quillpost.accounts.queries import insert_token
-from quillpost.accounts.users import invitations
+from quillpost.accounts.users import invitations, passwords
 from quillpost.accounts.users.sessions import create_session
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.accounts import invitations as invitation_table
 from quillpost.core.database.tables.accounts import memberships, oauth_grants, sessions
-from quillpost.core.database.tables.base import items, prices
+from quillpost.core.database.tables.base import accounts, items, prices
 from quillpost.core.database.tables.fulfillment import batches
 from quillpost.core.database.tables.notifications import deliveries
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.batches.rules import TICKET_JSON
 from quillpost.web.application import create_app
-from support.browser_sessions import make_user
 from support.factories import Account, Clock, make_operator, person, run_due_jobs, run_jobs_for
-from support.image_server import ImageServer
-from support.print_room import HOME, UNFILLED
+from support.images import ImageServer
+from support.orders import HOME, UNFILLED
+from support.sign_in import make_user
 from support.test_client import TestClient
 
 TOWNS = (
@@ -209,3 +210,48 @@ def _meet_others(house: SampleAccount) -> None:
         house.ids["membership_id"] = tx.execute(teammate).scalar_one()
         latest = sa.select(sa.func.max(invitation_table.c.id))
         house.ids["invitation_id"] = tx.execute(latest).scalar_one()
+
+
+SITE = "https://product.example.com"
+CODE = "AB12CD34EF"
+
+
+def list_public_pages(house: SampleAccount) -> dict[str, tuple[str, int]]:
+    """By what pictures of it are called: the address, and the status that it answers with."""
+    parts, now = house.container, house.container.clock()
+    with parts.db.system_transaction() as tx:
+        tx.execute(sa.update(accounts).where(accounts.c.id == house.account.id).values(embed_origins=[SITE]))
+        join = invitations.invite(
+            tx, parts.encryptor, house.account.id, email="robin@example.com", role="member", sub_account_id=None,
+            actor=Actor("dana@example.com", person_id=house.person_id), base_url="", now=now, send_email=False,
+        )  # fmt: skip
+        piece = tx.scalar(sa.select(items.c.code).where(items.c.id == house.ids["item_id"]))
+        reset = passwords.create_reset_link(tx, house.person_id, base_url="", now=now)
+    frame = str(made(house, "/embeds", {"origin": SITE, "piece": "postcard-4x6", "message": "Hello!"})["url"])
+    return {
+        "open-front": ("/", 200),
+        "open-sign-in": ("/sign-in?next=/orders", 200),
+        "open-forgot": ("/forgot", 200),
+        "open-join": (join, 200),
+        "open-join-old": ("/join/of-nobody", 404),
+        "open-reset": (reset, 200),
+        "open-reset-old": ("/reset/of-nobody", 404),
+        "open-stop": ("/stop", 200),
+        "open-stop-piece": (f"/stop/{piece}", 200),
+        "open-stop-unknown": (f"/stop/{CODE}", 422),
+        "open-gift": ("/gift", 200),
+        "open-gift-unknown": (f"/gift/{CODE}", 404),
+        "open-receiver": (f"/receiver/{parts.receiver_keys[0]}", 200),
+        "open-missing": ("/nothing-is-here", 404),
+        "open-no-client": ("/oauth/authorize?client_id=nobody", 400),
+        "open-embed": (urlsplit(frame).path, 200),
+    }
+
+
+def consent_page(house: SampleAccount) -> str:
+    """Where a connected app asks somebody for leave."""
+    params = {
+        "response_type": "code", "client_id": house.ids["client_id"], "state": "a state",
+        "redirect_uri": "https://app.example.com/back",
+    }  # fmt: skip
+    return f"/oauth/authorize?{urlencode(params)}"

@@ -11,7 +11,7 @@ import psycopg
 from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from support.processes import Command, CommandRunner, free_port, until
-from support.sender_office import SenderService
+from support.sender_service import SenderService
 
 Victim = Literal["server", "worker", "database"]
 VICTIMS: Sequence[Victim] = ("server", "worker", "database")

@@ -23,9 +23,9 @@ from quillpost.core.database.tables.base import tokens
 from quillpost.core.tokens import mint_secret
 from quillpost.web.api.dependencies import NOT_FOR_APPS
 from quillpost.web.security import SESSION
-from support.browser_sessions import ACCEPTS, Browser, make_user, sign_in_browser
 from support.factories import Account, make_account, make_live, make_operator, make_sub_account, make_teammate
 from support.route_access import API_NEEDS, OPEN_NEEDS, PAGE_NEEDS, Route
+from support.sign_in import ACCEPTS, Browser, make_user, sign_in_browser
 from support.test_client import TestClient
 
 UNAUTHENTICATED = (401, {"message": "Unauthenticated."})

@@ -35,11 +35,11 @@ from support.factories import (
     without_readiness_warning,
 )
 from support.mailing_lists import ListOwner, message
-from support.print_room import HOME
+from support.orders import HOME
 from support.production import LIVE_SETTINGS
-from support.refusals import unchanged
 from support.tenant_rows import insert_least
 from support.test_client import TestClient
+from support.traces import unchanged
 
 IN_APRIL, IN_MAY = datetime(2026, 4, 30, 23, 59, 59, tzinfo=UTC), datetime(2026, 5, 1, tzinfo=UTC)
 NOTHING = {"month": "2026-05", "orders": 0, "pieces": 0, "spent": 0}

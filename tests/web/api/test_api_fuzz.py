@@ -15,8 +15,8 @@ import pytest
 import schemathesis
 from schemathesis.engine import Status, events, from_schema
 
-from support.databases import Databases
 from support.described_operations import JSON, MAKERS, OPERATIONS, DescribedService, Operation, described_service
+from support.service import Databases
 
 pytestmark = [pytest.mark.costly, pytest.mark.timeout(7_200 if "FUZZ_EXAMPLES" in os.environ else 600)]
 

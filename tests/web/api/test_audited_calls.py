@@ -19,10 +19,10 @@ from quillpost.core.database.tables.base import tokens
 from support.audited_actions import AUDITED_BY_CALLS, AUDITED_BY_COMMANDS
 from support.factories import Account, Build, Clock, make_operator, make_sub_account, make_teammate, run_jobs_for
 from support.giftcard_orders import mail_giftcard
-from support.print_room import HOME, create_held_order
+from support.orders import HOME, create_held_order
 from support.production import LIVE_SETTINGS
-from support.refusals import unchanged
 from support.test_client import TestClient
+from support.traces import unchanged
 
 SOURCE, TESTS = Path(quillpost.__file__).parent, Path(__file__).parents[2]
 HOOK = {"url": "https://hooks.example.com/k3y", "type": "*"}

@@ -24,10 +24,9 @@ from quillpost.orders.automations import tasks as automation_tasks
 from quillpost.web.application import create_app
 from support.automations import SEND, AutomationDriver, birthday, plan, stored_progress
 from support.factories import Account, Build, Clock, count_rows, make_account, make_live, people, person, run_due_jobs
-from support.image_server import ImageServer
+from support.images import ImageServer
 from support.test_client import TestClient
-from support.waiting import wait_until
-from support.webhook_outbox import has_lock_waiter
+from support.waiting import is_lock_awaited, wait_until
 
 CENTS = 109
 HOME = {"return_address": "1 Elm St, Austin, TX 78702"}
@@ -288,7 +287,7 @@ def test_a_template_is_not_deleted_while_an_automation_that_names_it_is_made(flo
 
         def delete() -> None:
             deleted.append(pool.submit(flow.account.delete, f"/message-templates/{template}"))
-            wait_until(lambda: has_lock_waiter(flow.container) or deleted[0].done())
+            wait_until(lambda: is_lock_awaited(flow.container) or deleted[0].done())
 
         with meanwhile(automation_queries, "insert_automation", delete):
             automation = flow.make(plan(flow.lists.make(), send=SEND | {"message_template": template}))

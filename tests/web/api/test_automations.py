@@ -12,10 +12,9 @@ from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations import rules as automation_rules
 from support.automations import SEND, AutomationDriver, birthday, plan
 from support.factories import Account, Clock, make_live, make_sub_account, make_teammate, snapshot_rows
-from support.image_server import ImageServer, make_picture
+from support.images import ImageServer, make_picture
 from support.mailing_lists import NO_LIST, NO_SUB_ACCOUNT, ListOwner, field_errors, message
-from support.refusals import unchanged
-from support.traces import FORM
+from support.traces import FORM, unchanged
 
 LEAVE_OUT = "An automation chooses whom it mails by itself: leave this out."
 NO_TEMPLATE = (400, "Message Template does not exist")

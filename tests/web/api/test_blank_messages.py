@@ -10,7 +10,7 @@ from quillpost.core.database.tables.base import sub_accounts
 from quillpost.orders.drafts.rules import BLANK_MESSAGE_WARNING
 from quillpost.orders.requests.queries import BACKGROUND_SETTINGS
 from support.factories import GIFT, Account, Clock, make_sub_account, run_jobs_for
-from support.image_server import ImageServer
+from support.images import ImageServer
 
 pytestmark = pytest.mark.usefixtures("loopback_urls")
 

@@ -19,8 +19,7 @@ from quillpost.web.api import arrival
 from quillpost.web.application import create_app
 from quillpost.web.middleware.admission import MAX_CONCURRENT_REQUESTS, Admission
 from support.factories import Account, Clock, person, run_jobs_for
-from support.guarded_app import build_guarded_app
-from support.raw_http import abort_request, real_server, send_request
+from support.raw_http import abort_request, build_guarded_app, real_server, send_request
 from support.traces import FORM, JSON, capture_logs, traces
 
 LARGEST = 100_000

@@ -19,7 +19,7 @@ from quillpost.web.api.routes import V2Route
 from quillpost.web.api.schemas import Body
 from quillpost.web.application import create_app
 from support.factories import Account, make_account, people, person
-from support.list_webhook import create_list_webhook
+from support.list_webhooks import create_list_webhook
 from support.test_client import TestClient
 from support.traces import FORM, JSON, traces
 from support.uploads import form_of

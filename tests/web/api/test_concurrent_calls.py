@@ -15,7 +15,7 @@ from quillpost.core.database.tables.base import files, image_templates, items, o
 from quillpost.core.errors import Message
 from quillpost.orders import changes
 from support.factories import Account, make_sub_account, person, postcard, run_due_jobs
-from support.image_server import ImageServer
+from support.images import ImageServer
 from support.uploads import BLUE, png, upload
 
 pytestmark = pytest.mark.usefixtures("clean_database", "loopback_urls")

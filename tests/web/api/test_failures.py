@@ -19,9 +19,8 @@ from quillpost.web.api.errors import error_response, to_invalid
 from quillpost.web.api.schemas import Body, Id, Text
 from quillpost.web.application import create_app
 from support.factories import Account, person
-from support.refusals import unchanged
 from support.test_client import TestClient
-from support.traces import capture_logs
+from support.traces import capture_logs, unchanged
 
 
 def test_all_errors_of_a_body_are_named_at_once(owner: Account) -> None:

@@ -8,8 +8,8 @@ from quillpost.app.container import Container
 from quillpost.app.runtime import upgrade_database
 from quillpost.orders.giftcards.rules import BRAND_GROUPS
 from support.factories import Account, Clock, make_operator, make_sub_account, make_teammate, people, run_jobs_for
-from support.refusals import assert_refused
 from support.test_client import TestClient
+from support.traces import assert_refused
 
 pytestmark = pytest.mark.usefixtures("changing_brands")
 

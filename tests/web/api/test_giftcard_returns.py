@@ -38,8 +38,8 @@ from support.giftcard_orders import (
     send_giftcards,
 )
 from support.mailing_lists import ListOwner
-from support.refusals import unchanged
 from support.test_client import TestClient
+from support.traces import unchanged
 
 S = ItemStatus
 PIECE = 349

@@ -24,13 +24,12 @@ from support.factories import (
     run_jobs_for,
     without_readiness_warning,
 )
-from support.giftcard_orders import end_review_of, send_giftcards
-from support.giftcard_production import load_stock
-from support.image_server import ImageServer
+from support.giftcard_orders import end_review_of, load_stock, send_giftcards
+from support.images import ImageServer
+from support.leads import make_address, radius_search, store_addresses
 from support.mailing_lists import ListOwner
 from support.orders import balances
-from support.radius_addresses import make_address, radius_search, store_addresses
-from support.refusals import assert_refused
+from support.traces import assert_refused
 
 CENTS, VALUE = 349, 2_500
 HOME = {"return_address": "1 Elm St, Austin, TX 78702"}

@@ -26,7 +26,7 @@ from quillpost.web.api.requests import BodyReadQueue, ShouldStop, run_while_conn
 from quillpost.web.api.schemas import Body
 from quillpost.web.application import create_app
 from support.factories import Account, people
-from support.list_webhook import create_list_webhook
+from support.list_webhooks import create_list_webhook
 from support.raw_http import real_server, send_request
 from support.traces import FORM, JSON, capture_logs, traces
 

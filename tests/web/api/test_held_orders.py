@@ -19,7 +19,6 @@ from quillpost.fulfillment.review.service import PAUSED_STATUS
 from quillpost.orders import changes
 from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
 from quillpost.orders.models import Order
-from support.bulk_orders import insert_orders
 from support.factories import (
     Account,
     Clock,
@@ -30,13 +29,11 @@ from support.factories import (
     run_due_jobs,
     run_jobs_for,
 )
-from support.list_rows import ledger_entries
-from support.mailing_lists import ListOwner
-from support.orders import fact_rows, order_row
-from support.print_room import HOME, UNFILLED, create_held_order, create_held_orders
-from support.refusals import assert_refused, unchanged
+from support.mailing_lists import ListOwner, ledger_entries
+from support.orders import HOME, UNFILLED, create_held_order, create_held_orders, fact_rows, insert_orders, order_row
 from support.rows import execute
 from support.test_client import TestClient
+from support.traces import assert_refused, unchanged
 from support.waiting import is_lock_awaited, wait_until
 
 pytestmark = pytest.mark.usefixtures("clean_database")

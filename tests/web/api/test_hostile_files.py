@@ -21,13 +21,12 @@ from quillpost.orders.items.queries import list_first_items
 from quillpost.orders.queries import read_order
 from quillpost.rendering.decoder import service as decoder_service
 from quillpost.rendering.decoder.service import DECODER_POOL
-from support import hostile_pdfs
+from support import hostile_files
 from support.factories import Account, postcard
-from support.imports import Importer
-from support.mailing_lists import ListOwner
-from support.memory_peaks import measure_peak, wait_for_children
+from support.fake_server import ScriptedServer
+from support.hostile_files import measure_peak, wait_for_children
+from support.mailing_lists import Importer, ListOwner
 from support.raw_http import real_server
-from support.scripted_server import ScriptedServer
 from support.test_client import TestClient
 from support.traces import traces
 
@@ -49,22 +48,22 @@ REFUSED: list[tuple[str, Callable[[], bytes], str]] = [
     (PDF, files.endless_tiles, TOO_MUCH),
     (PDF, files.many_shadings, TOO_MUCH),
     (PDF, files.inflating_content, LARGE_DRAWING),
-    (PDF, hostile_pdfs.self_drawing, TOO_MUCH),
-    (PDF, hostile_pdfs.broken_nesting, TOO_MUCH),
-    (PDF, hostile_pdfs.repeated_image, TOO_MUCH),
-    (PDF, hostile_pdfs.huge_image, "holds a picture of 90000 x 40000 pixels"),
-    (PDF, hostile_pdfs.huge_page, "Page 1 of the PDF has no size that can be printed"),
-    (PDF, hostile_pdfs.deep_tree, UNREADABLE),
-    (PDF, hostile_pdfs.endless_tree, UNREADABLE),
-    (PDF, hostile_pdfs.many_pages, UNREADABLE),
-    (PDF, hostile_pdfs.huge_xref_stream, UNREADABLE),
+    (PDF, hostile_files.self_drawing, TOO_MUCH),
+    (PDF, hostile_files.broken_nesting, TOO_MUCH),
+    (PDF, hostile_files.repeated_image, TOO_MUCH),
+    (PDF, hostile_files.huge_image, "holds a picture of 90000 x 40000 pixels"),
+    (PDF, hostile_files.huge_page, "Page 1 of the PDF has no size that can be printed"),
+    (PDF, hostile_files.deep_tree, UNREADABLE),
+    (PDF, hostile_files.endless_tree, UNREADABLE),
+    (PDF, hostile_files.many_pages, UNREADABLE),
+    (PDF, hostile_files.huge_xref_stream, UNREADABLE),
     ("front_image_url", files.wide_bitmap, TOO_WIDE),
     ("custom_background_image", files.wide_bitmap, TOO_WIDE),
 ]
 ODD: list[tuple[str, Callable[[], bytes]]] = [
-    (PDF, hostile_pdfs.huge_xref),
-    (PDF, hostile_pdfs.deep_values),
-    (PDF, hostile_pdfs.packed_twice),
+    (PDF, hostile_files.huge_xref),
+    (PDF, hostile_files.deep_values),
+    (PDF, hostile_files.packed_twice),
     # Four hundred megabytes behind a header of half a million pixels: only those are looked at.
     ("front_image_url", files.swollen_pixels),
 ]

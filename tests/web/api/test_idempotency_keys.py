@@ -23,10 +23,9 @@ from quillpost.web.api import idempotency
 from quillpost.web.api.idempotency import create_claim
 from quillpost.web.application import create_app
 from support.factories import Account, Build, Clock, count_rows, make_sub_account, make_teammate, postcard
-from support.refusals import assert_refused, unchanged
 from support.rows import execute
 from support.test_client import TestClient
-from support.traces import JSON
+from support.traces import JSON, assert_refused, unchanged
 
 # Each process has one session for the keys of its calls, and holds nothing else by it.
 END_HOLDERS = """

@@ -13,12 +13,11 @@ from quillpost.recipients.imports import service as import_service
 from quillpost.recipients.lists.queries import OPT_OUT_LIST_REFUSED
 from quillpost.web.application import create_app
 from support.factories import Account, Build, make_sub_account, make_teammate
-from support.imports import HEAD, JANE, JOHN, Importer, counts
-from support.mailing_lists import ListOwner, field_errors, message
-from support.refusals import assert_refused, unchanged
+from support.mailing_lists import HEAD, JANE, JOHN, Importer, ListOwner, counts, field_errors, message
 from support.rows import execute
 from support.test_client import TestClient
-from support.workbooks import packed, workbook
+from support.traces import assert_refused, unchanged
+from support.uploads import packed, workbook
 
 PREVIEW = "/imports/preview"
 

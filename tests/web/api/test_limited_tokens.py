@@ -22,10 +22,9 @@ from support.factories import (
     run_due_jobs,
     run_jobs_for,
 )
-from support.imports import Importer
-from support.mailing_lists import NO_LIST, NO_SUB_ACCOUNT, ListOwner, message
-from support.radius_addresses import make_address, radius_search, store_addresses
-from support.refusals import unchanged
+from support.leads import make_address, radius_search, store_addresses
+from support.mailing_lists import NO_LIST, NO_SUB_ACCOUNT, Importer, ListOwner, message
+from support.traces import unchanged
 from support.uploads import upload
 
 pytestmark = pytest.mark.usefixtures("clean_database")

@@ -24,12 +24,10 @@ from support.mailing_lists import (
     subscription_scopes,
 )
 from support.qr_scans import codes_of, count_scans, scan
-from support.refusals import assert_refused, unchanged
 from support.rows import execute
 from support.test_client import TestClient
-from support.traces import FORM
-from support.webhook_log import list_deliveries, subscribe
-from support.webhook_outbox import fan_out
+from support.traces import FORM, assert_refused, unchanged
+from support.webhooks import fan_out, list_deliveries, subscribe_by_call
 
 
 def test_a_new_list_is_empty_and_says_in_words_when_it_was_made(owner: Account, clock: Clock) -> None:
@@ -371,7 +369,7 @@ def test_scans_and_events_of_pieces_in_the_mail_go_to_the_merged_list(
 
     first, second, third = (lists.make() for _ in range(3))
     lists.fill(first, "1 Main St", "2 Main St")
-    hook = subscribe(lists.account, type="order_item.status_update", mailing_list_id=first)
+    hook = subscribe_by_call(lists.account, type="order_item.status_update", mailing_list_id=first)
     shop = {"qrcode_url": "https://shop.example.com/hi"}
     order_id = lists.account.send(recipients=[], mailing_list_ids=[first], **shop).json()["id"]
     run_due_jobs(container)

@@ -14,7 +14,6 @@ import pytest
 from httpx2 import Response
 
 from quillpost.web.api.responses import IGNORED_HEADER
-from support.databases import Databases
 from support.described_operations import (
     BATCHES,
     JSON,
@@ -29,6 +28,7 @@ from support.described_operations import (
     find_violations,
     resolved,
 )
+from support.service import Databases
 
 pytestmark = [pytest.mark.costly, pytest.mark.timeout(3_600 if "FUZZ_EXAMPLES" in os.environ else 600)]
 

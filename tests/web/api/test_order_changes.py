@@ -18,11 +18,11 @@ from support.factories import (
     run_due_jobs,
     run_jobs_for,
 )
-from support.image_server import ImageServer
+from support.images import ImageServer
 from support.mailing_lists import ListOwner
 from support.orders import balances, item_rows, order_row
-from support.refusals import assert_refused, unchanged
 from support.rows import execute
+from support.traces import assert_refused, unchanged
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 

@@ -15,10 +15,8 @@ from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.recipients.rules import SUPPRESSED
 from quillpost.web.application import create_app
 from support.factories import Account, Build, Clock, make_account, make_operator, person, run_due_jobs, run_jobs_for
-from support.list_rows import make_list
-from support.mailing_lists import ListOwner
-from support.orders import fact_rows, item_rows, order_row
-from support.print_room import HOME, create_held_orders
+from support.mailing_lists import ListOwner, make_list
+from support.orders import HOME, create_held_orders, fact_rows, item_rows, order_row
 from support.production import LIVE_SETTINGS, batch_rows
 from support.rows import execute, scalars
 from support.test_client import TestClient

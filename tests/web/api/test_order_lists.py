@@ -14,8 +14,8 @@ from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.paging import PageRequest, Sorting, select_page_ids, tenant_conditions
 from quillpost.orders.items import queries as item_queries
-from support.bulk_orders import insert_orders
 from support.factories import Account, Clock, make_sub_account, make_teammate, person, run_jobs_for
+from support.orders import insert_orders
 from support.rows import execute
 from support.traces import metadata_text, postcard_with, send_raw
 

@@ -18,8 +18,6 @@ from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room.service import record_printer_progress
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.orders.queries import read_order
-from support.bulk_orders import insert_orders
-from support.carrier_scans import ingest, mail_order, scan, tracking_codes
 from support.factories import (
     Account,
     Build,
@@ -31,11 +29,11 @@ from support.factories import (
     postcard,
     run_jobs_for,
 )
-from support.orders import fact_rows
-from support.refusals import unchanged
+from support.orders import fact_rows, insert_orders
+from support.production import ingest, mail_order, scan, tracking_codes
 from support.rows import execute, scalar
 from support.test_client import TestClient
-from support.traces import metadata_text, postcard_with, send_raw
+from support.traces import metadata_text, postcard_with, send_raw, unchanged
 
 BASE = "http://quillpost.test/api/v2"
 RECIPIENT_KEYS = {

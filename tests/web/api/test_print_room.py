@@ -23,11 +23,11 @@ from support.factories import (
     run_due_jobs,
     run_jobs_for,
 )
-from support.print_room import HOME, hand_over_batch
+from support.orders import HOME, hand_over_batch
 from support.production import LIVE_SETTINGS, delete_jobs
-from support.refusals import assert_refused, unchanged
 from support.rows import execute, scalar, scalars
 from support.test_client import TestClient
+from support.traces import assert_refused, unchanged
 
 
 @pytest.fixture

@@ -26,15 +26,14 @@ from support.factories import (
     run_due_jobs,
     run_jobs_for,
 )
+from support.leads import CENTRE, card, make_address, once_card, radius_card, radius_search, store_addresses
 from support.mailing_lists import NO_LIST, ListOwner, message
 from support.orders import balances
 from support.qr_scans import codes_of, count_scans, scan
-from support.radius_addresses import CENTRE, card, make_address, once_card, radius_card, radius_search, store_addresses
-from support.refusals import assert_refused, unchanged
 from support.rows import execute, scalar, scalars
 from support.test_client import TestClient
-from support.webhook_log import subscribe
-from support.webhook_outbox import claim_deliveries, fan_out, payload_data
+from support.traces import assert_refused, unchanged
+from support.webhooks import claim_deliveries, fan_out, payload_data, subscribe_by_call
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -171,7 +170,7 @@ def test_absentee_owners_are_mailed_at_their_own_address_and_receivers_hear_of_w
 ) -> None:
     store_addresses(container, [make_address(100), make_address(101), make_address(102, **ELSEWHERE)])
     assert buy_house_numbers(dana, 5) == ["101", "102"]
-    subscribe(dana, type=ITEM_STATUS_EVENT)
+    subscribe_by_call(dana, type=ITEM_STATUS_EVENT)
     sent(dana, radius_card(5, use_property_owner=True))
     run_due_jobs(container)
     resident, owner = execute(container, sa.select(items).order_by(items.c.id))

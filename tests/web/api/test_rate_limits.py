@@ -8,9 +8,8 @@ from httpx2 import Response
 from quillpost.app.container import Container
 from quillpost.web.application import create_app
 from support.factories import Account, Build, postcard
-from support.refusals import unchanged
 from support.test_client import TestClient
-from support.traces import JSON
+from support.traces import JSON, unchanged
 
 LARGEST, CALLS = 2_000, 5
 COUNTDOWN = ["4", "3", "2", "1", "0", "0"]

@@ -12,9 +12,8 @@ from quillpost.core.database.engine import MAX_PLAIN_INSERTS
 from quillpost.core.database.tables.base import recipients
 from support.factories import Account, make_sub_account, make_teammate, people, person
 from support.mailing_lists import NO_LIST, TAKEN, ListOwner, field_errors, ids, message
-from support.refusals import assert_refused, unchanged
 from support.rows import execute, scalar
-from support.traces import FORM
+from support.traces import FORM, assert_refused, unchanged
 
 MANY = ("/recipients-utils/create-multiple", "/recipients_multi")
 

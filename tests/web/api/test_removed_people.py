@@ -14,7 +14,7 @@ from quillpost.privacy.erasure.service import COUNTED_TABLES
 from support.automations import AutomationDriver, plan
 from support.factories import Account, Clock, make_sub_account, make_teammate, person
 from support.mailing_lists import NO_LIST, ListOwner, field_errors, ids, message
-from support.refusals import unchanged
+from support.traces import unchanged
 
 PATHS = ("/recipients-utils/delete-by-address", "/recipients/delete-by-address")
 

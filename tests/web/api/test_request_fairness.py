@@ -16,10 +16,10 @@ from quillpost.core.errors import Overloaded
 from quillpost.core.telemetry import REGISTRY
 from quillpost.web.application import create_app
 from quillpost.web.middleware.admission import Admission, RequestAdmission
-from support.event_loops import in_time, until
 from support.factories import Account, make_live, make_sub_account, make_teammate
-from support.guarded_app import build_guarded_app
+from support.raw_http import build_guarded_app
 from support.traces import capture_logs
+from support.waiting import in_time, until
 
 SHARE = 3
 LONG = 3_600.0

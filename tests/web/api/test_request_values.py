@@ -14,8 +14,8 @@ from quillpost.web.api.schemas import parse_integer
 from quillpost.web.dependencies import ABOVE_MAX_ID
 from support.described_operations import OPERATIONS
 from support.factories import Account, Clock, make_sub_account, person, postcard
-from support.image_server import ImageServer
-from support.refusals import unchanged
+from support.images import ImageServer
+from support.traces import unchanged
 
 JSON = {"Content-Type": "application/json"}
 NUMBERS = {

@@ -16,10 +16,9 @@ from quillpost.orders import service as order_service
 from quillpost.orders.queries import read_order
 from quillpost.rendering.decoder.tasks import rasterize_pages
 from support.factories import Account, Clock, people, person, postcard, read_warnings, run_jobs_for
-from support.image_server import ImageServer, make_picture
-from support.refusals import unchanged
-from support.scripted_server import Answer, ScriptedServer, reply_with, reset_connection
-from support.traces import traces
+from support.fake_server import Answer, ScriptedServer, reply_with, reset_connection
+from support.images import ImageServer, make_picture
+from support.traces import traces, unchanged
 
 pytestmark = pytest.mark.usefixtures("clean_database", "loopback_urls")
 

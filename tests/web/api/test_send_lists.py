@@ -11,8 +11,7 @@ from quillpost.orders import service as order_service
 from quillpost.orders.service import OrderFiles
 from support import factories
 from support.factories import Account, Clock, make_sub_account, people, person, postcard, read_warnings, run_due_jobs
-from support.refusals import assert_refused, unchanged
-from support.traces import FORM
+from support.traces import FORM, assert_refused, unchanged
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 

@@ -20,7 +20,7 @@ from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.handwriting.models import STYLES
 from quillpost.rendering.service import PREVIEW_DPI
 from support.factories import Account, Clock, people, person, snapshot_rows
-from support.giftcard_production import claims_on_paper, compose_all, end_reviews, print_file
+from support.giftcard_orders import claims_on_paper, compose_all, end_reviews, print_file
 from support.test_client import TestClient
 
 SINGLE_TAKE = 14

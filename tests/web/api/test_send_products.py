@@ -13,7 +13,7 @@ from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.fulfillment import prints
 from quillpost.web.api.responses import IGNORED_HEADER
 from support.factories import GIFT, Account, Clock, people, person, postcard, read_warnings, run_jobs_for
-from support.image_server import ImageServer
+from support.images import ImageServer
 
 PRODUCTS: list[tuple[str, str, str | None, str, int]] = [
     ("postcard", "postcard", "4x6", "Postcard-4x6", 109),

@@ -8,9 +8,8 @@ import pytest
 from quillpost.app.container import Container
 from quillpost.rendering.text.variables import VARIABLE_NAMES
 from support.factories import Account, make_account, make_sub_account, people, person, postcard
-from support.refusals import assert_refused, unchanged
 from support.test_client import TestClient
-from support.traces import FORM, JSON, metadata_text, postcard_with, send_raw
+from support.traces import FORM, JSON, assert_refused, metadata_text, postcard_with, send_raw, unchanged
 
 BIG = 10**30
 DIGITS = "9" * 5_000

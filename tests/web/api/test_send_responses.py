@@ -11,8 +11,8 @@ from quillpost.orders.models import Order
 from quillpost.orders.queries import read_order
 from quillpost.web.api.send.requests import SendPostcard
 from support.factories import Account, Clock, make_account, make_sub_account, people, person, postcard
-from support.refusals import unchanged
 from support.test_client import TestClient
+from support.traces import unchanged
 
 NOTHING = type(None)
 KINDS: dict[type | tuple[type, ...], str] = {

@@ -10,8 +10,8 @@ from PIL import Image
 from quillpost.app.container import Container
 from quillpost.orders.queries import read_order
 from support.factories import Account, make_sub_account, person
-from support.image_server import ImageServer
-from support.refusals import unchanged
+from support.images import ImageServer
+from support.traces import unchanged
 
 pytestmark = pytest.mark.usefixtures("loopback_urls")
 

@@ -12,9 +12,8 @@ from quillpost.app import tasks as app_tasks
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import stored_sends
 from support.factories import GIFT, Account, Clock, make_sub_account, make_teammate, person, postcard, read_warnings
-from support.image_server import ImageServer
-from support.refusals import unchanged
-from support.traces import FORM, JSON
+from support.images import ImageServer
+from support.traces import FORM, JSON, unchanged
 
 BASE = "http://quillpost.test/api/v2"
 

@@ -15,8 +15,7 @@ from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.errors import Refused
 from support.factories import Account, make_live, make_sub_account, make_teammate
 from support.tenant_rows import insert_least
-from support.waiting import wait_until
-from support.webhook_outbox import has_lock_waiter
+from support.waiting import is_lock_awaited, wait_until
 
 STORED_SENDS = metadata.tables["stored_sends"]
 
@@ -138,7 +137,7 @@ def test_whoever_uses_it_at_that_moment_is_waited_for(owner: Account, container:
         with container.db.transaction(Tenant(owner.id)) as using:
             require_sub_account(using, branch)
             removal = pool.submit(remove_it)
-            wait_until(lambda: has_lock_waiter(container))
+            wait_until(lambda: is_lock_awaited(container))
             known: dict[str, object] = {"account_id": owner.id, "sub_account_id": branch}
             insert_least(using, metadata.tables["mailing_lists"], known)
         with pytest.raises(Refused, match="still has 1 mailing list"):

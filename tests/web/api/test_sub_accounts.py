@@ -13,8 +13,7 @@ from quillpost.accounts.sub_accounts.service import MAX_SUB_ACCOUNTS
 from quillpost.app.container import Container
 from quillpost.web.api.sub_accounts.schemas import Branding
 from support.factories import Account, Clock, make_teammate
-from support.refusals import unchanged
-from support.traces import FORM
+from support.traces import FORM, unchanged
 
 HOME = {
     "return_name": "Dana", "return_address": "9 Branch Rd", "return_address2": "Unit 2", "return_city": "Waco",

@@ -9,9 +9,9 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import barred_digests, items
 from quillpost.recipients.rules import EMAIL_REQUIRED, INEFFECTIVE_ENTRY, SAME_ADDRESS, SUPPRESSED
 from support.factories import Account, Clock, make_sub_account, make_teammate, person, postcard, run_jobs_for
-from support.list_webhook import create_list_webhook
+from support.list_webhooks import create_list_webhook
 from support.mailing_lists import TAKEN, ListOwner, field_errors, ids
-from support.refusals import unchanged
+from support.traces import unchanged
 
 JANE = person(name="Jane Doe", email="jane@example.com")
 BOB = person(name="Bob Smith", email="bob@example.com")

@@ -17,10 +17,10 @@ from quillpost.core.database.tables.base import files, image_templates, orders
 from quillpost.core.errors import Refused
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from support.factories import Account, Clock, make_sub_account, make_teammate, read_warnings
-from support.image_server import ImageServer
-from support.refusals import assert_refused, unchanged
+from support.images import ImageServer
 from support.rows import execute
 from support.test_client import TestClient
+from support.traces import assert_refused, unchanged
 from support.uploads import BLUE, RED, form_of, jpeg, png, print_sized, upload
 
 PDF = "https://example.com/letter.pdf"

@@ -18,10 +18,10 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.tables.accounts import memberships, oauth_grants, people
 from quillpost.web.application import create_app
-from support.browser_sessions import make_user
 from support.factories import Account, Build, Clock, make_account, make_sub_account
 from support.oauth_app import ACTOR, OAuthApp, connect_app
 from support.service import RETIREMENT
+from support.sign_in import make_user
 from support.test_client import TestClient
 
 Token = str

@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts
 from support.factories import Account
-from support.trace_watch import TraceWatch
-from support.traces import traces
+from support.traces import TraceWatch, traces
 
 pytestmark = pytest.mark.usefixtures("conninfo")
 

@@ -17,12 +17,10 @@ from quillpost.web.api.imports.files import MAX_UPLOADS, MAX_UPLOADS_PER_ACCOUNT
 from quillpost.web.api.requests import MAX_FIELD_BYTES, MAX_FIELDS, MAX_FILES
 from quillpost.web.middleware.admission import MAX_CONCURRENT_REQUESTS, Admission
 from support.factories import Account
-from support.guarded_app import build_guarded_app
-from support.imports import Importer
-from support.mailing_lists import ListOwner
-from support.refusals import unchanged
-from support.uploads import form_of, png
-from support.workbooks import workbook
+from support.mailing_lists import Importer, ListOwner
+from support.raw_http import build_guarded_app
+from support.traces import unchanged
+from support.uploads import form_of, png, workbook
 
 TYPE, NAME = ('name="type"', b"postcard"), ('name="name"', b"Spring")
 IMAGE = ('name="image"; filename="a.png"', png())

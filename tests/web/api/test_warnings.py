@@ -10,7 +10,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.web.api.responses import MAX_HEADER_LENGTH, build_warning_header
 from support.factories import Account, Clock, person, read_warnings, run_jobs_for
-from support.image_server import ImageServer, make_picture
+from support.images import ImageServer, make_picture
 from support.uploads import upload
 
 pytestmark = pytest.mark.usefixtures("loopback_urls")

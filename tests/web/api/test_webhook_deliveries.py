@@ -7,13 +7,21 @@ import pytest
 from quillpost.app.container import Container
 from quillpost.notifications.webhooks import deliveries
 from quillpost.notifications.webhooks.rules import EVENT_TYPES, ORDER_STATUS_EVENT
-from support import webhook_log
+from support import webhooks
 from support.factories import Account, Clock, make_sub_account, make_teammate
 from support.mailing_lists import message
-from support.refusals import unchanged
-from support.webhook_log import URL, back_off, is_due_now, list_deliveries, send_orders, set_delivery, subscribe
-from support.webhook_outbox import fan_out
-from support.webhook_receivers import deliver
+from support.traces import unchanged
+from support.webhooks import (
+    URL,
+    back_off,
+    deliver,
+    fan_out,
+    is_due_now,
+    list_deliveries,
+    send_orders,
+    set_delivery,
+    subscribe_by_call,
+)
 
 START = "2026-05-04T12:00:00Z"
 KEYS = {
@@ -34,7 +42,7 @@ def read(account: Account, hook: int, delivery: int) -> dict[str, Any]:
 
 
 def test_what_waits_is_listed_newest_first_and_read_alike(owner: Account, container: Container) -> None:
-    hook = subscribe(owner)
+    hook = subscribe_by_call(owner)
     send_orders(container, owner, 2)
     listed = owner.get(f"/webhooks/{hook}/deliveries?items_per_page=3").json()
     assert [set(row) for row in listed["data"]] == [KEYS] * 3
@@ -55,7 +63,7 @@ def test_what_waits_is_listed_newest_first_and_read_alike(owner: Account, contai
 
 
 def test_the_outcome_of_a_delivery_is_shown(owner: Account, container: Container) -> None:
-    hook, by_get = subscribe(owner), subscribe(owner, verb="get")
+    hook, by_get = subscribe_by_call(owner), subscribe_by_call(owner, verb="get")
     send_orders(container, owner)
     second, first = (row["id"] for row in list_deliveries(owner, hook))
     set_delivery(container, first, **SENT, response_body="Thanks", delivered_at=container.clock())
@@ -75,7 +83,7 @@ def test_the_outcome_of_a_delivery_is_shown(owner: Account, container: Container
 
 
 def test_the_log_is_filtered_by_status_and_by_type(owner: Account, container: Container) -> None:
-    hook = subscribe(owner)
+    hook = subscribe_by_call(owner)
     send_orders(container, owner, 2)
     newest, second, third, oldest = (row["id"] for row in list_deliveries(owner, hook))
     set_delivery(container, oldest, **SENT)
@@ -94,7 +102,7 @@ def test_the_log_is_filtered_by_status_and_by_type(owner: Account, container: Co
 
 def test_a_long_log_is_searched_in_part(owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rare type is not looked for in all that a subscription ever received."""
-    hook = subscribe(owner)
+    hook = subscribe_by_call(owner)
     send_orders(container, owner, 2)
     types = [row["event_type"] for row in list_deliveries(owner, hook)]
     assert types[-1] == ORDER_STATUS_EVENT, "the first is the oldest"
@@ -111,7 +119,7 @@ def test_a_long_log_is_searched_in_part(owner: Account, container: Container, mo
 
 
 def test_what_waits_is_tried_now_and_what_failed_once_more(owner: Account, container: Container, clock: Clock) -> None:
-    hook = subscribe(owner)
+    hook = subscribe_by_call(owner)
     send_orders(container, owner)
     lost, waiting = (row["id"] for row in list_deliveries(owner, hook))
     set_delivery(container, waiting, attempts=4, next_at=clock.now().replace(year=2027))
@@ -129,7 +137,7 @@ def test_what_waits_is_tried_now_and_what_failed_once_more(owner: Account, conta
 
 
 def test_one_that_arrived_goes_again_as_the_same_event(owner: Account, container: Container, clock: Clock) -> None:
-    hook = subscribe(owner)
+    hook = subscribe_by_call(owner)
     send_orders(container, owner)
     first = list_deliveries(owner, hook)[1]
     set_delivery(container, first["id"], **SENT, delivered_at=clock.now())
@@ -148,7 +156,7 @@ def test_one_that_arrived_goes_again_as_the_same_event(owner: Account, container
 
 
 def test_a_retry_after_a_change_builds_a_new_request(owner: Account, container: Container) -> None:
-    posted, got = subscribe(owner), subscribe(owner, verb="get")
+    posted, got = subscribe_by_call(owner), subscribe_by_call(owner, verb="get")
     send_orders(container, owner)
     for hook, body, change in (
         (posted, BODY, {"verb": "get"}),
@@ -162,12 +170,12 @@ def test_a_retry_after_a_change_builds_a_new_request(owner: Account, container: 
 
 
 def test_a_paused_or_disabled_subscription_sends_nothing(owner: Account, container: Container, clock: Clock) -> None:
-    hook = subscribe(owner)
+    hook = subscribe_by_call(owner)
     send_orders(container, owner)
     delivery = list_deliveries(owner, hook)[0]["id"]
     clock.advance(minutes=1)
     for status in ("paused", "disabled"):
-        webhook_log.set_status(container, hook, status)
+        webhooks.set_status(container, hook, status)
         with unchanged(container):
             for act, body in (("test", None), (f"deliveries/{delivery}/retry", None), ("replay", {"from": START})):
                 refused = owner.post(f"/webhooks/{hook}/{act}", body)
@@ -177,12 +185,12 @@ def test_a_paused_or_disabled_subscription_sends_nothing(owner: Account, contain
 def test_a_teammate_sees_the_deliveries_of_their_sub_account(owner: Account, container: Container) -> None:
     branch = make_sub_account(container, owner)
     teammate = make_teammate(container, owner, branch)
-    hook = subscribe(teammate)
+    hook = subscribe_by_call(teammate)
     assert owner.send(sub_account_id=branch).status_code == 200
     send_orders(container, owner)
     assert len(list_deliveries(teammate, hook)) == 2
     # A subscription that was for all before: what was not theirs stays so.
-    everything = subscribe(owner)
+    everything = subscribe_by_call(owner)
     send_orders(container, owner)
     assert owner.put(f"/webhooks/{everything}", {"sub_account_id": branch}).status_code == 200
     assert len(list_deliveries(owner, everything)) == 2
@@ -194,7 +202,7 @@ class TestReceivers:
     """Tries beside the schedule, and what waits for what, at receivers that answer."""
 
     def test_a_try_by_hand_uses_up_nothing_of_the_schedule(self, owner: Account, container: Container) -> None:
-        hook = subscribe(owner, type="order.status_update")
+        hook = subscribe_by_call(owner, type="order.status_update")
         owner.send()
         deliver(container, 500)
         for tries in range(2, 14):
@@ -208,7 +216,7 @@ class TestReceivers:
 
     def test_one_tried_by_hand_goes_before_the_rest(self, owner: Account, container: Container, clock: Clock) -> None:
         """At a receiver that fails the others would have it back off before its turn."""
-        hook = subscribe(owner, type="order.status_update")
+        hook = subscribe_by_call(owner, type="order.status_update")
         for _ in range(8):
             owner.send()
             clock.advance(seconds=1)
@@ -222,7 +230,7 @@ class TestReceivers:
         assert (sent, last["attempts"]) == (tried["event_id"], 0), "it had not had its turn"
 
     def test_what_waits_for_an_earlier_one_waits_on(self, owner: Account, container: Container, clock: Clock) -> None:
-        hook = subscribe(owner, type="order.status_update")
+        hook = subscribe_by_call(owner, type="order.status_update")
         order = owner.send().json()["id"]
         deliver(container, 500)
         assert owner.post(f"/orders/{order}/cancel", {}).status_code == 200
@@ -236,7 +244,7 @@ class TestReceivers:
         assert (status, f"delivery {earlier['id']}" in sentence) == (400, True)
 
     def test_a_subscription_is_tried_with_any_event_that_it_is_for(self, owner: Account, container: Container) -> None:
-        hook, limited = subscribe(owner), subscribe(owner, type="order_item.delivered")
+        hook, limited = subscribe_by_call(owner), subscribe_by_call(owner, type="order_item.delivered")
         for event_type in EVENT_TYPES:
             key = {"Idempotency-Key": event_type}
             tried, again = (

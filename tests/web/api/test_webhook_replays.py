@@ -10,9 +10,16 @@ from quillpost.core.database.tables.notifications import deliveries, webhook_rep
 from quillpost.notifications.webhooks import tasks as webhook_tasks
 from support.factories import Account, Clock, make_live, make_sub_account, person, run_due_jobs, run_jobs_for
 from support.mailing_lists import message
-from support.refusals import assert_refused, unchanged
-from support.webhook_log import empty_queue, is_due_now, list_deliveries, send_orders, set_status, subscribe
-from support.webhook_outbox import fan_out
+from support.traces import assert_refused, unchanged
+from support.webhooks import (
+    empty_queue,
+    fan_out,
+    is_due_now,
+    list_deliveries,
+    send_orders,
+    set_status,
+    subscribe_by_call,
+)
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -42,7 +49,7 @@ def stored_replays(container: Container) -> list[sa.Row[Any]]:
 @pytest.fixture
 def hook(owner: Account, container: Container, clock: Clock) -> int:
     """A subscription that has received the two events of an order, a minute ago."""
-    made = subscribe(owner)
+    made = subscribe_by_call(owner)
     send_orders(container, owner)
     clock.advance(minutes=1)
     return made
@@ -51,7 +58,7 @@ def hook(owner: Account, container: Container, clock: Clock) -> int:
 def test_every_event_goes_again_in_its_order_under_its_own_id(
     owner: Account, container: Container, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hook = subscribe(owner)
+    hook = subscribe_by_call(owner)
     assert owner.send().status_code == 200
     run_jobs_for(container, clock, seconds=60)
     fan_out(container)
@@ -84,7 +91,7 @@ def test_what_goes_again_is_looked_at_at_once_and_whole(
 
 
 def test_only_what_happened_in_that_time_goes_again(owner: Account, container: Container, clock: Clock) -> None:
-    hook = subscribe(owner)
+    hook = subscribe_by_call(owner)
     for _ in range(3):
         send_orders(container, owner)
         clock.advance(minutes=10)
@@ -110,14 +117,14 @@ def test_only_what_the_subscription_is_for_goes_again(owner: Account, container:
         (owner, {}, 6), (owner, {"type": "order.status_update"}, 3), (owner, {"type": "scans.scan_update"}, 0),
         (owner, {"sub_account_id": branch}, 2), (owner, {"mailing_list_id": made}, 2), (live, {}, 0),
     ):  # fmt: skip
-        hook = subscribe(account, **how)
+        hook = subscribe_by_call(account, **how)
         assert replay(account, hook).json()["events"] == events, how
         run_due_jobs(container)
         assert len(list_events(container, hook)) == events, how
 
 
 def test_an_impossible_time_names_its_field(owner: Account, container: Container, subtests: pytest.Subtests) -> None:
-    hook = subscribe(owner)
+    hook = subscribe_by_call(owner)
     starts = (None, "yesterday", 1777896000, "2026-04-04T11:59:59Z", START, "2027-01-01", "0001-01-01T00:00:00+14:00")
     cases: list[tuple[dict[str, Any], str]] = [({}, "from"), *(({"from": each}, "from") for each in starts)]
     ends = (("2026-05-02", "from"), ("2026-05-01", "from"), ("tomorrow", "to"), (["x"], "to"))
@@ -130,7 +137,7 @@ def test_an_impossible_time_names_its_field(owner: Account, container: Container
 
 
 def test_one_replay_at_a_time(owner: Account, container: Container, hook: int) -> None:
-    other, key = subscribe(owner), {"Idempotency-Key": "k"}
+    other, key = subscribe_by_call(owner), {"Idempotency-Key": "k"}
     begun, same = (owner.post(f"/webhooks/{hook}/replay", {"from": START}, headers=key) for _ in range(2))
     assert (begun.status_code, begun.json()) == (202, same.json())
     with unchanged(container):

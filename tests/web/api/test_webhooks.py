@@ -13,10 +13,9 @@ from quillpost.notifications.webhooks.service import decrypt_secret
 from quillpost.web.application import create_app
 from support.factories import Account, Build, Clock, make_account, make_live, make_sub_account, make_teammate
 from support.mailing_lists import NO_LIST, NO_SUB_ACCOUNT, ListOwner, message
-from support.refusals import unchanged
 from support.test_client import TestClient
-from support.traces import FORM, traces
-from support.webhook_log import URL, back_off, is_due_now, list_deliveries, send_orders, set_status
+from support.traces import FORM, traces, unchanged
+from support.webhooks import URL, back_off, is_due_now, list_deliveries, send_orders, set_status
 
 KEYS = {
     "id", "user_id", "sub_account_id", "mailing_list_id", "url", "type", "verb", "mode", "description",

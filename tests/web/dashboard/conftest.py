@@ -3,9 +3,9 @@
 import pytest
 
 from quillpost.app.container import Container
-from support.account_pages import OWNER, AccountPages, PrintRoomPages
-from support.browser_sessions import Browser, make_user, sign_in_browser
 from support.factories import Account
+from support.pages import OWNER, AccountPages, PrintRoomPages
+from support.sign_in import Browser, make_user, sign_in_browser
 from support.test_client import TestClient
 
 

@@ -27,12 +27,11 @@ from quillpost.core.database.tables.accounts import memberships, oauth_clients, 
 from quillpost.core.database.tables.base import tokens
 from quillpost.web.dashboard.settings import pages as setting_pages
 from quillpost.web.security import ZONE_COOKIE
-from support.account_pages import OWNER, AccountPages
 from support.audited_actions import AUDITED_BY_CALLS, AUDITED_BY_COMMANDS, AUDITED_BY_OPERATORS
-from support.browser_sessions import PASSWORD, Browser, sign_in_browser
 from support.factories import Account, Clock
 from support.oauth_app import REDIRECT_URI, OAuthApp, connect_app
-from support.pages import assert_hides, assert_shows
+from support.pages import OWNER, AccountPages, assert_hides, assert_shows
+from support.sign_in import PASSWORD, Browser, sign_in_browser
 from support.test_client import TestClient
 
 PAGE = "/settings/audit"

@@ -10,9 +10,8 @@ from quillpost.core.database import Tenant
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.web.dashboard.automations.forms import describe_automation
 from quillpost.web.security import create_one_time_key
-from support.account_pages import AccountPages
 from support.factories import person
-from support.pages import assert_shows, form_errors
+from support.pages import AccountPages, assert_shows, form_errors
 
 FORM: dict[str, Any] = {
     "name": "Birthdays", "trigger": "date", "date_field": "dob", "days": "7", "side": "before", "daily_limit": "500",

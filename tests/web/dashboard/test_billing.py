@@ -14,11 +14,10 @@ from quillpost.accounts.billing import service as billing_service
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import ledger_moves, prices
 from quillpost.core.database.tables.orders import account_credit
-from support.account_pages import AccountPages
-from support.browser_sessions import Browser
 from support.factories import Clock, make_live, people, run_jobs_for
-from support.pages import assert_hides, assert_shows, form_errors
-from support.print_room import HOME
+from support.orders import HOME
+from support.pages import AccountPages, assert_hides, assert_shows, form_errors
+from support.sign_in import Browser
 
 LEDGER = "/money/ledger"
 

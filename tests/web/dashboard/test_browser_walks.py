@@ -10,11 +10,11 @@ from playwright.sync_api import Page, Route, expect
 from quillpost.app.container import Container
 from quillpost.web.application import create_app
 from quillpost.web.security import SESSION
-from support.account_pages import MEMBER, AccountPages
-from support.browser_sessions import PASSWORD, make_user
 from support.chromium import new_page
 from support.factories import Account, Clock, run_due_jobs
+from support.pages import MEMBER, AccountPages
 from support.raw_http import real_server
+from support.sign_in import PASSWORD, make_user
 from support.test_client import TestClient
 
 pytestmark = pytest.mark.costly

@@ -30,10 +30,9 @@ from quillpost.web.dashboard.compose.forms import compose_send, draft_composed_o
 from quillpost.web.dashboard.compose.pages import default_fields
 from quillpost.web.dashboard.previews import MAX_CONCURRENT_PREVIEWS, PreviewLimiter, PreviewSuperseded
 from quillpost.web.forms import Form
-from support.account_pages import OWNER, AccountPages
 from support.factories import Build, make_sub_account, person
-from support.image_server import ImageServer, make_picture
-from support.pages import assert_hides, assert_shows
+from support.images import ImageServer, make_picture
+from support.pages import OWNER, AccountPages, assert_hides, assert_shows
 from support.test_client import TestClient
 from support.uploads import upload
 from support.waiting import wait_until

@@ -15,10 +15,9 @@ from quillpost.web.application import create_app
 from quillpost.web.dashboard.compose import estimates, recipients
 from quillpost.web.dashboard.compose.people import PastedPeople, draw_radius_map, parse_people
 from quillpost.web.security import ZONE_COOKIE, create_one_time_key
-from support.account_pages import ADDRESS, OWNER, AccountPages, WrongForm
 from support.factories import Build, person
 from support.giftcard_orders import item_ids_of, move_items
-from support.pages import assert_hides, assert_shows, form_errors
+from support.pages import ADDRESS, OWNER, AccountPages, WrongForm, assert_hides, assert_shows, form_errors
 from support.test_client import TestClient
 
 LOOK: dict[str, Any] = {

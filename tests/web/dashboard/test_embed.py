@@ -16,9 +16,8 @@ from quillpost.accounts.embeds.service import normalize_origin
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, stored_sends, tokens
 from quillpost.web.dashboard.embed import pages as embed_pages
-from support.account_pages import ADDRESS, AccountPages, WrongForm
 from support.factories import Clock, make_live, make_sub_account
-from support.pages import assert_hides, assert_shows
+from support.pages import ADDRESS, AccountPages, WrongForm, assert_hides, assert_shows
 from support.test_client import TestClient
 
 SITE, LOCAL, SETTINGS = "https://app.example.com", "http://localhost:3000", "/settings/embed"

@@ -17,10 +17,9 @@ from quillpost.core.database.tables.base import accounts
 from quillpost.core.errors import Invalid
 from quillpost.core.tokens import mint_secret
 from quillpost.web.forms import MAX_FIELDS, MAX_FORM_BYTES, Form
-from support.account_pages import OWNER, AccountPages
-from support.browser_sessions import ACCEPTS, CSRF, PASSWORD, Browser, sign_in_browser, turn_on_second_factor
-from support.pages import assert_hides, assert_shows
+from support.pages import OWNER, AccountPages, assert_hides, assert_shows
 from support.route_access import PAGE_NEEDS
+from support.sign_in import ACCEPTS, CSRF, PASSWORD, Browser, sign_in_browser, turn_on_second_factor
 from support.test_client import TestClient
 
 FORM_TYPE = "application/x-www-form-urlencoded"

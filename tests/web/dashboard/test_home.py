@@ -19,11 +19,10 @@ from quillpost.core.errors import Message
 from quillpost.web.application import create_app
 from quillpost.web.live_updates import read_versions
 from quillpost.web.security import ZONE_COOKIE
-from support.account_pages import ADDRESS, AccountPages, PrintRoomPages
-from support.browser_sessions import Browser
 from support.factories import Build, Clock, make_live, make_teammate, run_jobs_for
-from support.pages import assert_hides, assert_shows, page_text
+from support.pages import ADDRESS, AccountPages, PrintRoomPages, assert_hides, assert_shows, page_text
 from support.production import LIVE_SETTINGS, sweep_due_orders
+from support.sign_in import Browser
 from support.test_client import TestClient
 
 TEMPLATES = Path(quillpost.web.__file__).parent / "templates"

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from support.account_pages import AccountPages
 from support.factories import people, person, run_due_jobs
-from support.pages import assert_hides, assert_shows, form_errors
+from support.pages import AccountPages, assert_hides, assert_shows, form_errors
 
 COLUMNS = ("name", "address", "city", "province", "postal_code")
 PASTED = """Customer\tStreet\tTown\tST\tZIP code

@@ -21,8 +21,8 @@ from quillpost.web import live_updates
 from quillpost.web.application import create_app
 from quillpost.web.live_updates import LiveUpdates, StreamTiming, Topic
 from quillpost.web.security import SESSION
-from support.account_pages import OWNER, AccountPages
 from support.giftcard_orders import item_ids_of, move_items
+from support.pages import OWNER, AccountPages
 
 ABOUT: Topic = ("order", 1)
 QUICK = StreamTiming(poll=0.05, heartbeat=0.2, session_check=0.1, lifetime=30)

@@ -20,11 +20,10 @@ from quillpost.web.dashboard.orders.labels import TYPE_LABELS
 from quillpost.web.dashboard.orders.maps import LOST_STATUS, MAP_HEIGHT, MAP_WIDTH, MapGroup
 from quillpost.web.dashboard.print_room.accounts import PRODUCT_LABELS as PRICED
 from quillpost.web.dashboard.templates.forms import IMAGE_TYPES, MESSAGE_TYPES
-from support.account_pages import PrintRoomPages
 from support.factories import Account, Clock, make_live, make_operator, people, person, postcard, run_due_jobs
 from support.factories import run_jobs_for as run_jobs
-from support.pages import page_text
-from support.print_room import HOME
+from support.orders import HOME
+from support.pages import PrintRoomPages, page_text
 from support.production import sweep_due_orders
 
 AUSTIN = "78701"

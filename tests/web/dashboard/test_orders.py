@@ -17,11 +17,10 @@ from quillpost.orders.rules import ItemStatus
 from quillpost.web.dashboard.orders import actions, maps
 from quillpost.web.live_updates import read_versions
 from quillpost.web.security import ZONE_COOKIE
-from support.account_pages import OWNER, AccountPages
 from support.factories import make_live, make_teammate, people, person
 from support.giftcard_orders import claim_card, item_ids_of, mail_giftcard, move_items
-from support.pages import assert_hides, assert_shows, form_errors
-from support.print_room import HOME
+from support.orders import HOME
+from support.pages import OWNER, AccountPages, assert_hides, assert_shows, form_errors
 
 S = ItemStatus
 PART = {"HX-Request": "true"}

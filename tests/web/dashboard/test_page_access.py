@@ -13,13 +13,12 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import invitations, memberships, oauth_clients, sessions
 from quillpost.core.database.tables.base import accounts, tokens
 from quillpost.core.database.tables.notifications import deliveries
-from support.account_pages import MEMBER, OWNER, AccountPages
-from support.browser_sessions import Browser
 from support.factories import make_live, make_teammate, person
 from support.giftcard_orders import item_ids_of
-from support.pages import assert_hides, assert_shows, page_text
-from support.print_room import HOME
+from support.orders import HOME
+from support.pages import MEMBER, OWNER, AccountPages, assert_hides, assert_shows, page_text
 from support.route_access import PAGE_NEEDS
+from support.sign_in import Browser
 from support.uploads import upload
 
 PARAMETER = re.compile(r"\{(\w+)\}")

@@ -18,10 +18,9 @@ from quillpost.core.paging import PageRequest
 from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.web.application import create_app
 from quillpost.web.security import ZONE_COOKIE
-from support.account_pages import PrintRoomPages
 from support.factories import Build, Clock, make_live, people, run_jobs_for
-from support.pages import assert_hides, assert_shows, form_errors, page_text
-from support.print_room import HOME, create_held_order
+from support.orders import HOME, create_held_order
+from support.pages import PrintRoomPages, assert_hides, assert_shows, form_errors, page_text
 from support.production import LIVE_SETTINGS
 from support.test_client import TestClient
 

@@ -9,10 +9,9 @@ from httpx2 import Response
 from quillpost.accounts.models import Role
 from quillpost.app.container import Container
 from quillpost.core.tokens import mint_secret
-from support.account_pages import OWNER
-from support.browser_sessions import Browser, make_user, sign_in_browser
 from support.factories import Account, Clock, make_operator, make_sub_account
-from support.pages import assert_shows
+from support.pages import OWNER, assert_shows
+from support.sign_in import Browser, make_user, sign_in_browser
 from support.test_client import TestClient
 
 SESSION, KNOWN, VISITOR = "quillpost_session", "quillpost_known", "quillpost_visitor"

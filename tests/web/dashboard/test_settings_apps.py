@@ -15,9 +15,18 @@ from quillpost.accounts.tokens.rules import ALL_SCOPES_LABEL, SCOPE_LABELS
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.accounts import oauth_grants
 from quillpost.core.database.tables.base import tokens
-from support.account_pages import LIMITED, MEMBER, OWNER, STRANGER, AccountPages, WrongForm
 from support.factories import Clock, make_sub_account
-from support.pages import assert_hides, assert_shows, form_errors
+from support.pages import (
+    LIMITED,
+    MEMBER,
+    OWNER,
+    STRANGER,
+    AccountPages,
+    WrongForm,
+    assert_hides,
+    assert_shows,
+    form_errors,
+)
 
 TOKEN, SECRET = re.compile(r"qp_(?:test|live)_[0-9A-Za-z]{20,}"), re.compile(r"qp_secret_[0-9A-Za-z]{20,}")
 TOKENS, APPS, CLIENTS = "/settings/tokens", "/settings/apps", "/settings/clients"

@@ -17,10 +17,19 @@ from quillpost.core.database.tables.accounts import invitations, memberships, pe
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.tokens import mint_secret
-from support.account_pages import LIMITED, MEMBER, OWNER, STRANGER, AccountPages, WrongForm
-from support.browser_sessions import PASSWORD, make_user, send_emails, sign_in_browser
 from support.factories import Account, Clock, make_sub_account
-from support.pages import assert_hides, assert_shows, form_errors
+from support.pages import (
+    LIMITED,
+    MEMBER,
+    OWNER,
+    STRANGER,
+    AccountPages,
+    WrongForm,
+    assert_hides,
+    assert_shows,
+    form_errors,
+)
+from support.sign_in import PASSWORD, make_user, send_emails, sign_in_browser
 from support.test_client import TestClient
 
 PAGE = "/settings/people"

@@ -14,10 +14,9 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import sessions
 from quillpost.web.dashboard.settings.profile.pages import browser_name, qr_svg
 from quillpost.web.security import SESSION
-from support.account_pages import ADDRESS, OWNER, AccountPages
-from support.browser_sessions import PASSWORD, Browser, make_user, sign_in_browser
 from support.factories import Account, Clock
-from support.pages import assert_hides, assert_shows, form_errors
+from support.pages import ADDRESS, OWNER, AccountPages, assert_hides, assert_shows, form_errors
+from support.sign_in import PASSWORD, Browser, make_user, sign_in_browser
 from support.test_client import TestClient
 
 NEW = "a brand new set of words"

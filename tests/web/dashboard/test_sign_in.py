@@ -13,11 +13,10 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import people
 from quillpost.core.tokens import mint_secret
 from quillpost.web.rendering import MAX_NEXT_LENGTH, path_with_next, safe_next
-from support.account_pages import OWNER
-from support.browser_sessions import PASSWORD, Browser, make_user, send_emails, sign_in_browser, turn_on_second_factor
 from support.factories import Account, Clock, count_rows
 from support.oauth_app import connect_app, register_client
-from support.pages import assert_hides, assert_shows, form_errors
+from support.pages import OWNER, assert_hides, assert_shows, form_errors
+from support.sign_in import PASSWORD, Browser, make_user, send_emails, sign_in_browser, turn_on_second_factor
 from support.test_client import TestClient
 
 OURS = "https://mail.example.com/sign-in"

@@ -11,10 +11,9 @@ from PIL import Image
 
 from quillpost.core.database.tables.base import message_templates, sub_accounts
 from quillpost.web.application import create_app
-from support.account_pages import ADDRESS, AccountPages
 from support.factories import Build
-from support.image_server import ImageServer
-from support.pages import assert_hides, assert_shows, form_errors
+from support.images import ImageServer
+from support.pages import ADDRESS, AccountPages, assert_hides, assert_shows, form_errors
 from support.test_client import TestClient
 
 SPRING: dict[str, Any] = {"type": "postcard", "name": "Spring", "content": "Hi %FIRST_NAME%, spring is here!"}

@@ -12,10 +12,9 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.web.security import ZONE_COOKIE, create_one_time_key
-from support.account_pages import MEMBER, OWNER, AccountPages
 from support.factories import Clock
-from support.pages import assert_hides, assert_shows, form_errors
-from support.webhook_log import set_delivery
+from support.pages import MEMBER, OWNER, AccountPages, assert_hides, assert_shows, form_errors
+from support.webhooks import set_delivery
 
 URL = "https://example.com/hook"
 BODY = '{"event_type":"order.status_update","data":{"order.id":0,"order.metadata":{"n":1.50}}}'

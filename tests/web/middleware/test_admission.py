@@ -20,7 +20,7 @@ from quillpost.web.middleware.admission import (
     ProcessorLoad,
     read_machine_ticks,
 )
-from support.event_loops import in_time
+from support.waiting import in_time
 
 LONG = 3_600.0
 

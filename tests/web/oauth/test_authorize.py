@@ -21,7 +21,6 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import oauth_clients
 from quillpost.core.database.tables.base import accounts, tokens
 from quillpost.web.application import create_app
-from support.browser_sessions import PASSWORD, Browser, make_user, sign_in_browser
 from support.factories import Account, make_operator, make_sub_account
 from support.oauth_app import (
     CHALLENGE,
@@ -35,6 +34,7 @@ from support.oauth_app import (
 )
 from support.pages import assert_hides, assert_shows, page_text
 from support.raw_http import real_server
+from support.sign_in import PASSWORD, Browser, make_user, sign_in_browser
 from support.test_client import TestClient
 
 pytestmark = pytest.mark.usefixtures("clean_database")

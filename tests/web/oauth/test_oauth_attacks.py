@@ -10,7 +10,6 @@ from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import memberships, oauth_clients, oauth_grants, people
 from quillpost.core.database.tables.notifications import notices
-from support.browser_sessions import make_user, sign_in_browser
 from support.factories import Account, Clock
 from support.oauth_app import (
     CHALLENGE,
@@ -23,6 +22,7 @@ from support.oauth_app import (
     register_client,
 )
 from support.pages import assert_hides, assert_shows
+from support.sign_in import make_user, sign_in_browser
 from support.test_client import TestClient
 
 pytestmark = pytest.mark.usefixtures("clean_database")

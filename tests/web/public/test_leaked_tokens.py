@@ -13,8 +13,8 @@ from quillpost.core.database.tables.accounts import audit_log
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.tokens import mint_secret
 from quillpost.web.public.leaked_tokens import endpoints as leaked_token_endpoints
-from support.browser_sessions import make_user
 from support.factories import Account, make_account, make_sub_account, make_teammate
+from support.sign_in import make_user
 from support.test_client import TestClient
 from support.traces import capture_logs
 

@@ -14,8 +14,7 @@ from quillpost.recipients.rules import INEFFECTIVE_ENTRY
 from quillpost.web.application import create_app
 from support.automations import AutomationDriver, plan
 from support.factories import Account, Build, Clock, make_account, make_sub_account, make_teammate, person
-from support.list_webhook import ListWebhook, create_list_webhook
-from support.list_webhook_payloads import FORM, JANE, JSON, PAYLOADS
+from support.list_webhooks import FORM, JANE, JSON, PAYLOADS, ListWebhook, create_list_webhook
 from support.test_client import TestClient
 from support.traces import capture_logs, traces
 from support.waiting import wait_until

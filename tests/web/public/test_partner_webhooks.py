@@ -22,10 +22,18 @@ from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.orders.models import Order
 from quillpost.web.application import create_app
 from quillpost.web.public.webhooks import endpoints as webhook_endpoints
-from support.carrier_scans import mailed_order, scan_journey, statuses, tracking_codes
 from support.factories import Build, Clock, people, run_due_jobs
 from support.orders import balances, create_order, item_rows, open_account
-from support.production import LIVE_SETTINGS, batch_rows, print_rows, sweep_due_orders
+from support.production import (
+    LIVE_SETTINGS,
+    batch_rows,
+    mailed_order,
+    print_rows,
+    scan_journey,
+    statuses,
+    sweep_due_orders,
+    tracking_codes,
+)
 from support.test_client import TestClient
 
 CARRIER = "/hooks/carrier/iv-mtr"

@@ -17,10 +17,9 @@ from quillpost.web.application import create_app
 from quillpost.web.assets import ASSETS
 from quillpost.web.public.docs import pages as doc_pages
 from quillpost.web.rendering import CONTENT_SECURITY_POLICY, form_action_source
-from support.browser_sessions import Browser, make_user, sign_in_browser
 from support.factories import Account, Build, make_account
-from support.page_parser import ParsedPage
-from support.pages import assert_hides, assert_shows
+from support.pages import ParsedPage, assert_hides, assert_shows
+from support.sign_in import Browser, make_user, sign_in_browser
 from support.test_client import TestClient
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}

@@ -20,8 +20,7 @@ from quillpost.fulfillment.qr_scans.service import ScanRecorder
 from quillpost.web.application import create_app
 from quillpost.web.rendering import CONTENT_SECURITY_POLICY
 from support.factories import Account, Build, Clock, count_rows, make_account, person
-from support.page_parser import ParsedPage
-from support.pages import assert_shows
+from support.pages import ParsedPage, assert_shows
 from support.production import batch_rows, files_of, sweep_due_orders
 from support.qr_scans import PAGE, PHONE, codes_of, count_scans, inbox_rows, scan
 from support.test_client import TestClient

@@ -22,8 +22,8 @@ from quillpost.notifications.service import encode_token
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.web.application import create_app
 from quillpost.web.public.receiver import endpoints as receiver_endpoints
-from support.browser_sessions import PASSWORD, make_user, sign_in_browser
 from support.factories import Account, Build, Clock, make_account
+from support.sign_in import PASSWORD, make_user, sign_in_browser
 from support.test_client import TestClient
 
 DANA = "dana@example.com"

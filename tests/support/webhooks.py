@@ -1,7 +1,10 @@
-"""Subscriptions and deliveries as the pump sees them, step by step."""
+"""Webhook subscriptions and deliveries step by step and in their log, and receivers that answer as a test says."""
 
+import asyncio
 import json
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,16 +15,19 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import deliveries, webhook_lanes, webhooks
+from quillpost.notifications.ports import PostResult
 from quillpost.notifications.webhooks import outcomes, payloads
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks import tasks as fanning
+from quillpost.notifications.webhooks.dispatcher import Dispatcher
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
 from quillpost.notifications.webhooks.payloads import QUEUE_START, DueDelivery, InvalidDelivery, QueueRead
 from quillpost.notifications.webhooks.rules import ORDER_STATUS_EVENT
 from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
+from support.factories import Account
 from support.orders import create_order, item_ids
 from support.rows import execute, scalars
 
@@ -168,13 +174,6 @@ def webhook_row(container: Container, hook: webhook_queries.WebhookSubscription)
     return row  # type: ignore[no-any-return]
 
 
-def has_lock_waiter(container: Container) -> bool:
-    """Whether a transaction waits for another's lock."""
-    with container.db.system_transaction() as tx:
-        waiting = "select count(*) from pg_locks where not granted"
-        return bool(tx.execute(sa.text(waiting)).scalar_one() > 0)
-
-
 def queue_row(container: Container, hook: webhook_queries.WebhookSubscription) -> sa.Row[Any]:
     [row] = execute(container, sa.select(webhook_lanes).where(webhook_lanes.c.webhook_id == hook.id))
     return row  # type: ignore[no-any-return]
@@ -198,3 +197,138 @@ def health(container: Container, hook: webhook_queries.WebhookSubscription) -> w
 def lease_owner(container: Container, hook: webhook_queries.WebhookSubscription) -> tuple[UUID | None, datetime | None]:
     row = queue_row(container, hook)
     return row.leased_by, row.leased_until
+
+
+URL = "https://example.com/hook"
+
+
+def subscribe_by_call(account: Account, **changes: Any) -> int:
+    """A subscription to everything, but for the changes; its id."""
+    return int(account.post("/webhooks", {"url": URL, "type": "*"} | changes).json()["id"])
+
+
+def send_orders(container: Container, account: Account, how_many: int = 1) -> None:
+    """Orders of one piece each: two facts an order, that go on their way at once."""
+    for _ in range(how_many):
+        assert account.send().status_code == 200
+    while fan_out(container):
+        """There may be facts of earlier tests before these."""
+
+
+def list_deliveries(account: Account, hook: int, **query: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = account.get(f"/webhooks/{hook}/deliveries", params=query).json()["data"]
+    return found
+
+
+def set_delivery(container: Container, delivery_id: int, **columns: object) -> None:
+    """Let this be what came of it."""
+    change = sa.update(deliveries).where(deliveries.c.id == delivery_id).values(**columns)
+    with container.db.system_transaction() as tx:
+        assert tx.execute(change).rowcount == 1
+
+
+def empty_queue(container: Container, hook: int) -> None:
+    """Nothing is due."""
+    change = sa.update(webhook_lanes).where(webhook_lanes.c.webhook_id == hook)
+    with container.db.system_transaction() as tx:
+        tx.execute(change.values(due_at=None))
+
+
+def back_off(container: Container, hook: int) -> None:
+    """The receiver failed so often that its lane rests, and nothing is due there."""
+    change = sa.update(webhook_lanes).where(webhook_lanes.c.webhook_id == hook)
+    with container.db.system_transaction() as tx:
+        tx.execute(change.values(failures=7, resting_until=container.clock().replace(year=2030), due_at=None))
+
+
+def is_due_now(container: Container, hook: int) -> bool:
+    """Whether whoever delivers looks at the lane at once, as if nothing had been wrong."""
+    with container.db.system_transaction() as tx:
+        queue = tx.execute(sa.select(webhook_lanes).where(webhook_lanes.c.webhook_id == hook)).one()
+    return (queue.failures, queue.resting_until, queue.due_at) == (0, None, container.clock())
+
+
+def set_status(container: Container, hook: int, status: str, **more: object) -> None:
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(webhooks).where(webhooks.c.id == hook).values(status=status, **more))
+
+
+Answer = Callable[[str], Awaitable[PostResult]]
+
+
+class Receivers:
+    """Everyone who is told, by URL; `asked` is all that was sent, in its order, with its `headers`."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.requests: list[tuple[str, bytes]] = []
+        self.headers: list[Mapping[str, str]] = []
+        self.heard = asyncio.Event()
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(url for url, _ in self.requests)
+
+    async def wait_until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(100):
+            while not is_so():
+                await self.heard.wait()
+                self.heard.clear()
+
+    async def post(self, url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostResult:
+        self.requests.append((url, body))
+        self.headers.append(headers)
+        self.heard.set()
+        return await self._answer(url)
+
+    async def close(self) -> None: ...
+
+
+async def answer_ok(_: str) -> PostResult:
+    return PostResult(200)
+
+
+def responding(*statuses: int) -> Answer:
+    """These answers, one after the other."""
+    left = list(statuses)
+
+    async def answer(_: str) -> PostResult:
+        return PostResult(left.pop(0))
+
+    return answer
+
+
+def make_dispatcher(container: Container, receivers: Receivers) -> Dispatcher:
+    within = timedelta(seconds=15)
+    return Dispatcher(container.db, container.encryptor, receivers, container.clock, response_timeout=within)
+
+
+@asynccontextmanager
+async def dispatching(
+    container: Container, receivers: Receivers, *, dispatchers: int = 1
+) -> AsyncIterator[asyncio.Event]:
+    """Dispatchers at work, which come to their end after it: what stops them before."""
+    stop = asyncio.Event()
+    running = [asyncio.create_task(make_dispatcher(container, receivers).run(stop)) for _ in range(dispatchers)]
+    yield stop
+    stop.set()
+    await asyncio.gather(*running)
+
+
+def run_until(
+    container: Container, answer: Answer, until: Callable[[Receivers], bool], *, dispatchers: int = 1
+) -> Receivers:
+    """Run a dispatcher until the receivers have heard so much, and let it end."""
+
+    async def journey() -> Receivers:
+        receivers = Receivers(answer)
+        async with dispatching(container, receivers, dispatchers=dispatchers):
+            await receivers.wait_until(lambda: until(receivers))
+        return receivers
+
+    return asyncio.run(journey())
+
+
+def deliver(container: Container, *statuses: int) -> Receivers:
+    """Dispatch until as many deliveries as there are answers have gone out; what was sent."""
+    return run_until(container, responding(*statuses), lambda receivers: len(receivers.requests) == len(statuses))

@@ -1,13 +1,33 @@
-"""As many cards as are wanted, at once: what is sealed in each is known by its number."""
+"""Print files and gift cards that lie encrypted in the storage and the tables, without any press."""
 
 from typing import Any, LiteralString
 
 import psycopg
+import sqlalchemy as sa
 
+from quillpost.app.container import Container
 from quillpost.core.encryption import Encryptor
+from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.giftcards.rules import claim_digest
+
+
+def encrypted_file(container: Container) -> int:
+    """A batch of gift cards with its print file."""
+    with container.db.system_transaction() as tx:
+        batch = tx.execute(
+            sa.text(
+                """insert into batches (mode, status, piece, mail_class, created_at, item_count)
+                   values ('test', 'mailed', 'giftcard', 'first', now(), 0) returning id"""
+            )
+        ).scalar_one()
+        tx.execute(sa.text("insert into batch_files values (:batch, 'print.pdf', 4, '', true)"), {"batch": batch})
+    BatchFileStorage(container.storage.store, container.encryptor).put_files(
+        batch, {"print.pdf": b"%PDF"}, secret_names={"print.pdf"}
+    )
+    return int(batch)
+
 
 ITEMS = """
     insert into items ({columns})
