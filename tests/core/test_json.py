@@ -11,14 +11,6 @@ from hypothesis import strategies as st
 
 from quillpost.core import exact_json
 from quillpost.core.errors import Invalid
-from quillpost.core.exact_json import (
-    MAX_DEPTH,
-    BodyLimits,
-    InvalidJson,
-    check_json_limits,
-    check_unknown_keys,
-    parse_form,
-)
 
 STRINGS = (
     st.text()
@@ -75,16 +67,16 @@ REFUSED = (
 
 def test_what_is_not_json_is_refused_with_the_reason(subtests: pytest.Subtests) -> None:
     for body, why in REFUSED:
-        with subtests.test(str(body[:40])), pytest.raises(InvalidJson, match=why):
+        with subtests.test(str(body[:40])), pytest.raises(exact_json.InvalidJson, match=why):
             exact_json.parse_json(body)
 
 
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")])
 def test_nesting_has_an_end_and_all_that_is_read_can_be_written(opening: bytes, closing: bytes) -> None:
-    deepest = opening * (MAX_DEPTH - 1) + b"[]" + closing * (MAX_DEPTH - 1)
+    deepest = opening * (exact_json.MAX_DEPTH - 1) + b"[]" + closing * (exact_json.MAX_DEPTH - 1)
     assert written(deepest).encode() == deepest
-    for levels in (MAX_DEPTH, 600, 100_000):
-        with pytest.raises(InvalidJson, match="nested too deeply"):
+    for levels in (exact_json.MAX_DEPTH, 600, 100_000):
+        with pytest.raises(exact_json.InvalidJson, match="nested too deeply"):
             exact_json.parse_json(opening * levels + b"[]" + closing * levels)
 
 
@@ -115,12 +107,12 @@ def inside(value: Any) -> Iterator[tuple[Any, bool]]:
         yield from inside(inner)
 
 
-def measured(value: Any) -> BodyLimits:
+def measured(value: Any) -> exact_json.BodyLimits:
     """The narrowest bounds that it fits into, by its own nature."""
     all_inside = [(value, False), *inside(value)]
     objects = [each for each, _ in all_inside if isinstance(each, dict)]
     written = [len(json.dumps(key, ensure_ascii=False).encode()) - 2 for each in objects for key in each]
-    return BodyLimits(
+    return exact_json.BodyLimits(
         max_object_keys=max(map(_keys_in_a_row, objects), default=0),
         max_text_bytes=max(_written(value), default=0),
         max_nodes=sum(not has_key or isinstance(each, dict | list) for each, has_key in all_inside),
@@ -154,9 +146,9 @@ def _depth(value: Any) -> int:
     return 1 + max(map(_depth, value.values() if isinstance(value, dict) else value), default=0)
 
 
-def refusal(body: bytes, limits: BodyLimits) -> str | None:
+def refusal(body: bytes, limits: exact_json.BodyLimits) -> str | None:
     try:
-        check_json_limits(body, limits)
+        exact_json.check_json_limits(body, limits)
     except Invalid as wrong:
         return wrong.message
     return None
@@ -241,7 +233,7 @@ def test_bodies_that_are_large_or_no_json_are_left_to_the_parser() -> None:
 
 
 def test_a_form_is_counted_before_it_is_read_and_unknown_keys_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert parse_form(b"a=1&b=%C3%A4&b=", max_fields=3) == [("a", "1"), ("b", "ä"), ("b", "")]
+    assert exact_json.parse_form(b"a=1&b=%C3%A4&b=", max_fields=3) == [("a", "1"), ("b", "ä"), ("b", "")]
     monkeypatch.setattr(exact_json, "parse_qsl", None)
     for body, error in (
         (b"&".join([b"a=1"] * 1_000_000), "The form has more than 3 fields: send 3 at most."),
@@ -249,9 +241,9 @@ def test_a_form_is_counted_before_it_is_read_and_unknown_keys_have_a_bound(monke
         (b"k=" + b"1" * 1_000_000, "A field has more than 1,000,000 bytes: send a shorter one."),
     ):
         with pytest.raises(Invalid) as refused:
-            parse_form(body, max_fields=3)
+            exact_json.parse_form(body, max_fields=3)
         assert refused.value.fields == {"body": [error]}
     names = {f"k{n}" for n in range(1_000)}
-    assert check_unknown_keys(names, exact_json.DEFAULT_BODY_LIMITS) == names
+    assert exact_json.check_unknown_keys(names, exact_json.DEFAULT_BODY_LIMITS) == names
     with pytest.raises(Invalid, match="more than 1,000 different keys that mean nothing here"):
-        check_unknown_keys(names | {"one more"}, exact_json.DEFAULT_BODY_LIMITS)
+        exact_json.check_unknown_keys(names | {"one more"}, exact_json.DEFAULT_BODY_LIMITS)

@@ -15,28 +15,12 @@ from quillpost.rendering.handwriting.text import Hand, HandGlyphs
 from quillpost.rendering.layout.models import DoesNotFit
 from quillpost.rendering.models import Design
 from quillpost.rendering.text.variables import compile_template
-from support.designs import (
-    HAIR,
-    HANDS,
-    INTERNATIONAL,
-    JENNY,
-    JOINED,
-    ONE_SHAPE,
-    OUTLINES,
-    PIECES,
-    QR_URL,
-    STROKES,
-    compose_item,
-    copy,
-    design,
-    make_renderer,
-    message_box,
-)
+from support import designs
 from support.page_reader import Pages
 
 INK = (0.8, 0.2, 0.2)
 
-AI_HANDS = (STROKES, OUTLINES, JOINED)
+AI_HANDS = (designs.STROKES, designs.OUTLINES, designs.JOINED)
 HINDI = 18
 ODD_PARTS = (
     *(" ", "  ", "\n", "\n\n\n", "\t", "\r\n", "\u2028", "\x00", "\x85", "\u3000", "\u200f", "\u202e", "\xad"),
@@ -60,14 +44,18 @@ messages = st.builds(
 @settings(max_examples=150)
 # A letter whose outline is bent by points that lie above its ink.
 @example(
-    design("postcard-4x6", "o 00Sr o 00Sr o 00Sr", hand=ONE_SHAPE, font_size="auto", realism=False, ink=INK), False, 0
+    designs.design(
+        "postcard-4x6", "o 00Sr o 00Sr o 00Sr", hand=designs.ONE_SHAPE, font_size="auto", realism=False, ink=INK
+    ),
+    False,
+    0,
 )
 @given(
     st.builds(
-        design,
-        st.sampled_from(list(PIECES)),
+        designs.design,
+        st.sampled_from(list(designs.PIECES)),
         messages,
-        hand=st.sampled_from(HANDS),
+        hand=st.sampled_from(designs.HANDS),
         font_size=st.sampled_from(["auto", "large", "medium", "small"]),
         realism=st.booleans(),
         ink=st.just(INK),
@@ -78,23 +66,23 @@ messages = st.builds(
 def test_any_message_is_written_whole_inside_its_box_or_refused_with_its_excess(
     look: Design, qr: bool, item_id: int
 ) -> None:
-    one, piece = copy(item_id, qr_url=QR_URL if qr else None), PIECES[look.product]
-    refusal = make_renderer().find_misfits(look, [JENNY], qr=qr).messages.get(0)
+    one, piece = designs.copy(item_id, qr_url=designs.QR_URL if qr else None), designs.PIECES[look.product]
+    refusal = designs.make_renderer().find_misfits(look, [designs.JENNY], qr=qr).messages.get(0)
     if refusal:
         assert refusal.overflow_lines >= 1
         with pytest.raises(DoesNotFit) as again:
-            compose_item(look, [one])
+            designs.compose_item(look, [one])
         assert again.value.message == refusal.message
         return
-    box = message_box(piece.message_side, qr=qr)
+    box = designs.message_box(piece.message_side, qr=qr)
     assert box
-    written = Pages(compose_item(look, [one]).sheets).written(piece.sides.index(piece.message_side), INK)
-    own_words = compile_template(look.message).fill(JENNY, look.sender)
+    written = Pages(designs.compose_item(look, [one]).sheets).written(piece.sides.index(piece.message_side), INK)
+    own_words = compile_template(look.message).fill(designs.JENNY, look.sender)
     # A ligature may be read as the one letter that Unicode has for it.
     drawn = "".join(glyph.text for glyph in written)
-    expected = "".join(reading(make_renderer().hands.hand(look.hand), own_words).split())
+    expected = "".join(reading(designs.make_renderer().hands.hand(look.hand), own_words).split())
     assert normalize("NFKC", drawn) == normalize("NFKC", expected)
-    paper = box.expand(HAIR)
+    paper = box.expand(designs.HAIR)
     assert [(g.text, g.ink) for g in written if g.ink is None or not paper.contains(g.ink)] == []
 
 
@@ -122,7 +110,7 @@ def test_no_letter_ever_has_the_shape_that_it_had_before(hand: int) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_no_letter_ever_has_the_shape_that_it_had_before_in_any_hand() -> None:
-    for style in make_renderer().hands.styles.values():
+    for style in designs.make_renderer().hands.styles.values():
         if style.kind == "AI":
             assert sorted(shapes_used(style.number, pieces=200)) == list(range(8)), style.name
 
@@ -130,14 +118,14 @@ def test_no_letter_ever_has_the_shape_that_it_had_before_in_any_hand() -> None:
 def shapes_used(hand: int, *, pieces: int) -> Counter[int]:
     """How often each shape occurs on so many letters, of which no two successive ones look alike."""
     looks = dict(enumerate(long_designs(hand, pieces)))
-    file = Pages(compose_item(looks, [copy(number, design=number) for number in looks]).sheets)
-    shapes = make_renderer().hands.hand(hand).prepared.takes + 1
+    file = Pages(designs.compose_item(looks, [designs.copy(number, design=number) for number in looks]).sheets)
+    shapes = designs.make_renderer().hands.hand(hand).prepared.takes + 1
     uses: Counter[int] = Counter()
     for page in range(pieces):
         last: dict[int, int] = {}
         for number in file.numbers(page, "/F1"):
             letter, take = divmod(number - 1, shapes)
-            if letter == make_renderer().hands.hand(hand).prepared.letters[" "]:
+            if letter == designs.make_renderer().hands.hand(hand).prepared.letters[" "]:
                 continue
             assert last.get(letter) != take, f"a letter of piece {page} looks as it did the last time"
             last[letter] = take
@@ -151,21 +139,21 @@ def long_designs(hand: int, count: int) -> Iterator[Design]:
     rare = "mississippi eel needle letterbox bookkeeper zzz illicit pizzazz oooh! 11,111 abcdefghijklmnopqrst"
     words = f"{common} {rare}".split()
     for _ in range(count):
-        yield design("windowlessletter", " ".join(random.choices(words, k=120)), hand=hand)
+        yield designs.design("windowlessletter", " ".join(random.choices(words, k=120)), hand=hand)
 
 
 @pytest.mark.parametrize("hand", AI_HANDS)
 def test_words_differ_in_size_lean_ink_and_height_unless_realism_is_off(hand: int) -> None:
     look = replace(next(long_designs(hand, 1)), ink=INK)
-    uneven = Pages(compose_item(look).sheets).written(0, INK)
+    uneven = Pages(designs.compose_item(look).sheets).written(0, INK)
     assert len({glyph.colour for glyph in uneven}) == 3
     assert len({round(glyph.lean, 3) for glyph in uneven}) > 5
     assert 1.01 < max(g.size for g in uneven) / min(g.size for g in uneven) < 1.05
     assert len({glyph.baseline for glyph in uneven}) > 50
     look = replace(look, realism=False)
-    one, other = (Pages(compose_item(look, [copy(number)]).sheets) for number in (1, 2))
+    one, other = (Pages(designs.compose_item(look, [designs.copy(number)]).sheets) for number in (1, 2))
     written = one.written(0, INK)
-    takes = make_renderer().hands.hand(hand).prepared.takes
+    takes = designs.make_renderer().hands.hand(hand).prepared.takes
     assert {(glyph.number - 1) % (takes + 1) for glyph in written if glyph.font == "/F1"} == {takes}
     assert {(glyph.lean, glyph.colour) for glyph in written} == {(0, INK)}
     assert len({glyph.size for glyph in written}) == 1
@@ -178,26 +166,28 @@ def test_words_differ_in_size_lean_ink_and_height_unless_realism_is_off(hand: in
 
 def test_a_hand_of_one_shape_a_letter_knows_neither_sizes_nor_realism() -> None:
     looks = [
-        design("postcard-6x9", hand=ONE_SHAPE, font_size=size, realism=realism)
+        designs.design("postcard-6x9", hand=designs.ONE_SHAPE, font_size=size, realism=realism)
         for size, realism in (("auto", True), ("small", True), ("large", False))
     ]
-    first, *others = (Pages(compose_item(look).sheets).streams(1) for look in looks)
+    first, *others = (Pages(designs.compose_item(look).sheets).streams(1) for look in looks)
     assert others == [first, first]
 
 
 def test_a_hand_inks_every_letter_that_it_claims_spells_others_and_may_write_hindi() -> None:
-    for number in HANDS:
-        prepared = make_renderer().hands.hand(number).prepared
+    for number in designs.HANDS:
+        prepared = designs.make_renderer().hands.hand(number).prepared
         boxes = {letter: prepared.boxes[base] for letter, base in prepared.letters.items()}
         assert [letter for letter, box in boxes.items() if box[0] >= box[2] and letter != " "] == []
-    hand = make_renderer().hands.hand(STROKES)
+    hand = designs.make_renderer().hands.hand(designs.STROKES)
     borrowed, missing = hand.find_lacking_chars("Ünïcode ’quoted’ 李 Жук 😀 李\u200d\ufe0f e\u0301\n")
     assert borrowed[-3:] == ["Ж", "у", "к"]
     assert missing == ["李", "😀"]
     assert hand.make_legible("a李①㏄e\u0301\u200d\nb") == "aLi1ccé\nb"
     assert hand.make_legible("مرحبا, Dana") == "mrhb, Dana", "a letter without a sound of its own is left out"
     for words in ("नमस्ते दुनिया", "क्ष त्र ज्ञ र्क", "ि ् ्क ािी", "प्रिय राम"):
-        written = Pages(compose_item(design("postcard-6x9", words, hand=HINDI, ink=INK)).sheets).written(1, INK)
+        written = Pages(
+            designs.compose_item(designs.design("postcard-6x9", words, hand=HINDI, ink=INK)).sheets
+        ).written(1, INK)
         assert {glyph.font for glyph in written} == {"/F1"}, words
         assert [glyph for glyph in written if glyph.ink is None] == [], words
 
@@ -205,8 +195,10 @@ def test_a_hand_inks_every_letter_that_it_claims_spells_others_and_may_write_hin
 def test_figures_keep_their_distance_and_accents_stand_over_their_letters(subtests: pytest.Subtests) -> None:
     for word in ("n\u0302", "s\u0308", "as\u0308b", "李à\u0308", "s\u0308李", "(ā\u0301)"):
         with subtests.test(word):
-            written = Pages(compose_item(design(message=word, hand=INTERNATIONAL, ink=INK)).sheets).written(1, INK)
-            letters = make_renderer().hands.hand(INTERNATIONAL).make_legible(word)
+            written = Pages(
+                designs.compose_item(designs.design(message=word, hand=designs.INTERNATIONAL, ink=INK)).sheets
+            ).written(1, INK)
+            letters = designs.make_renderer().hands.hand(designs.INTERNATIONAL).make_legible(word)
             assert "".join(glyph.text for glyph in written) == letters
             place = next(place for place, letter in enumerate(letters) if combining(letter))
             letter, accent = written[place - 1].ink, written[place].ink
@@ -214,7 +206,7 @@ def test_figures_keep_their_distance_and_accents_stand_over_their_letters(subtes
             assert accent
             assert accent.bottom > letter.bottom + letter.height / 2
             assert letter.left < accent.left + accent.width / 2 < letter.right
-    hand = make_renderer().hands.hand(STROKES)
+    hand = designs.make_renderer().hands.hand(designs.STROKES)
     assert hand.style.figure_gap
 
     def moves(word: str) -> list[int]:
@@ -226,9 +218,9 @@ def test_figures_keep_their_distance_and_accents_stand_over_their_letters(subtes
 
 def test_a_message_that_grows_is_refused_in_good_time() -> None:
     for letter in "ﷺ😀한":
-        found = make_renderer().find_misfits(design(message=letter * 5_000), [JENNY], qr=False)
+        found = designs.make_renderer().find_misfits(designs.design(message=letter * 5_000), [designs.JENNY], qr=False)
         assert found.messages or letter == "😀"
-    whom = replace(JENNY, custom=("word " * 60,) + (None,) * 9)
-    found = make_renderer().find_misfits(design(message="%CUSTOM1% " * 500), [whom] * 3, qr=False)
+    whom = replace(designs.JENNY, custom=("word " * 60,) + (None,) * 9)
+    found = designs.make_renderer().find_misfits(designs.design(message="%CUSTOM1% " * 500), [whom] * 3, qr=False)
     assert "far too many" in found.messages[0].message
     assert found.messages[0].overflow_lines > 1_000

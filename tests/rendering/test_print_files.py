@@ -20,15 +20,7 @@ from PIL import Image, ImageCms
 from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.handwriting.fonts import assemble_font, read_tables, subset_outlines
 from quillpost.rendering.models import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH
-from quillpost.rendering.pdf.color import (
-    DISPLAY_PROFILE,
-    OUTPUT_PROFILE,
-    SRGB,
-    OutputIntent,
-    icc_color_space,
-    read_output_intent,
-    text_string,
-)
+from quillpost.rendering.pdf import color
 from quillpost.rendering.pdf.files import PdfFile, PrintMetadata, information_dictionary, xmp_packet
 from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE, embed_barcode_font, embed_font, shaped_glyph_texts
 from support.designs import page_text
@@ -38,11 +30,11 @@ from support.printed_sides import BARS, BOXES, MADE_AT, NAMES, hand, shaped, she
 
 def profile_of(space: bytes, device_class: bytes = b"prtr") -> bytes:
     """Our own profile, said to be of other colors."""
-    return SRGB.profile[:12] + device_class + space + SRGB.profile[20:]
+    return color.SRGB.profile[:12] + device_class + space + color.SRGB.profile[20:]
 
 
-CMYK = OutputIntent(profile_of(b"CMYK"), 4, "A coated sheet")
-GRAY = OutputIntent(profile_of(b"GRAY"), 1, "A laser printer")
+CMYK = color.OutputIntent(profile_of(b"CMYK"), 4, "A coated sheet")
+GRAY = color.OutputIntent(profile_of(b"GRAY"), 1, "A laser printer")
 
 
 def opened(pdf: bytes) -> pikepdf.Pdf:
@@ -107,8 +99,8 @@ def test_the_same_pieces_give_the_same_bytes_and_another_moment_another_identity
     one, other = (bytes(opened(sheets(metadata)).trailer.ID[0]) for metadata in (made, later))
     assert one != other
     pdf = PdfFile()
-    assert icc_color_space(pdf, SRGB.profile, 3) == icc_color_space(pdf, SRGB.profile, 3)
-    assert icc_color_space(pdf, SRGB.profile, 3) != icc_color_space(pdf, CMYK.profile, 4)
+    assert color.icc_color_space(pdf, color.SRGB.profile, 3) == color.icc_color_space(pdf, color.SRGB.profile, 3)
+    assert color.icc_color_space(pdf, color.SRGB.profile, 3) != color.icc_color_space(pdf, CMYK.profile, 4)
     assert pdf.finish().count(b"/N 3/Filter") == 1, "a profile is in a file once"
     names = []
     for used in ({1, 2}, {2, 1}, {1, 3}):
@@ -132,7 +124,7 @@ def test_parts_pages_times_and_titles_are_checked_as_a_file_is_made() -> None:
 
 def test_our_srgb_is_srgb_and_colors_look_the_same_with_every_output_profile(subtests: pytest.Subtests) -> None:
     steps = np.stack(np.meshgrid(*[np.arange(0, 256, 15).astype(np.uint8)] * 3), -1).reshape(18, -1, 3)
-    for name, profile in {"display": DISPLAY_PROFILE, "output": OUTPUT_PROFILE}.items():
+    for name, profile in {"display": color.DISPLAY_PROFILE, "output": color.OUTPUT_PROFILE}.items():
         ours, theirs = ImageCms.ImageCmsProfile(io.BytesIO(profile)), ImageCms.createProfile("sRGB")
         for rendering in ImageCms.Intent:
             for source, target in ((ours, theirs), (theirs, ours)):
@@ -142,23 +134,23 @@ def test_our_srgb_is_srgb_and_colors_look_the_same_with_every_output_profile(sub
                     )
                     assert moved is not None
                     assert np.abs(np.asarray(moved).astype(int) - steps).max() <= 1
-    pictures = [rasterize_pages(sheets(write_batch(intent)), dpi=36, pages=[0])[0] for intent in (SRGB, CMYK)]
+    pictures = [rasterize_pages(sheets(write_batch(intent)), dpi=36, pages=[0])[0] for intent in (color.SRGB, CMYK)]
     direct, defined = (np.asarray(Image.open(io.BytesIO(png))).astype(int) for png in pictures)
     assert np.abs(direct - defined).max() <= 1
 
 
 def test_an_operators_profile_is_read_or_refused_with_the_reason(subtests: pytest.Subtests) -> None:
     display = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-    theirs, ours = display[:12] + b"prtr" + display[16:], SRGB.profile
-    assert read_output_intent(theirs) == OutputIntent(theirs, 3, "sRGB built-in")
-    assert read_output_intent(ours + b"rest") == SRGB
-    assert read_output_intent(CMYK.profile).components == 4
+    theirs, ours = display[:12] + b"prtr" + display[16:], color.SRGB.profile
+    assert color.read_output_intent(theirs) == color.OutputIntent(theirs, 3, "sRGB built-in")
+    assert color.read_output_intent(ours + b"rest") == color.SRGB
+    assert color.read_output_intent(CMYK.profile).components == 4
     old_form = b"desc" + bytes(4) + struct.pack(">I", 7) + b"Coated\0"
     data = ours[:128] + struct.pack(">I4sII", 1, b"desc", 144, len(old_form)) + old_form
-    assert read_output_intent(struct.pack(">I", len(data)) + data[4:]).condition == "Coated"
+    assert color.read_output_intent(struct.pack(">I", len(data)) + data[4:]).condition == "Coated"
     refused = [
         (b"", "not an ICC profile"), (b"\x89PNG" + bytes(500), "not an ICC profile"), (ours[:-1], "cut off"),
-        (profile_of(b"RGB ", b"link"), "class link"), (DISPLAY_PROFILE, "class mntr"),
+        (profile_of(b"RGB ", b"link"), "class link"), (color.DISPLAY_PROFILE, "class mntr"),
         (profile_of(b"Lab "), "colors are Lab"), (ours[:20] + b"????" + ours[24:], r"connects to \?"),
         (ours[:128] + b"\xff\xff\xff\xff" + ours[132:], "list of tags"),
         (ours[:136] + b"\xff\xff\xff\xff" + ours[140:], "tag desc runs past"),
@@ -166,7 +158,7 @@ def test_an_operators_profile_is_read_or_refused_with_the_reason(subtests: pytes
     ]  # fmt: skip
     for data, reason in refused:
         with subtests.test(reason), pytest.raises(ValueError, match=reason):
-            read_output_intent(data)
+            color.read_output_intent(data)
 
 
 def outline(font: TTFont, number: int) -> object:
@@ -227,7 +219,7 @@ def test_any_text_survives_as_a_title_and_as_a_pdf_string(subtests: pytest.Subte
             shown = str(information.Title).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
             assert f">{shown}</rdf:li>" in xmp_packet(metadata, bytes(16)).decode()
     for text in ("", "plain", "(a\\b)", "é李😀", "tab\there"):
-        assert str(pikepdf.Object.parse(text_string(text))) == text
+        assert str(pikepdf.Object.parse(color.text_string(text))) == text
 
 
 def test_a_font_is_taken_apart_and_thinned_to_the_used_glyphs_and_no_others() -> None:

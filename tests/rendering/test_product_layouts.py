@@ -2,13 +2,8 @@
 
 import pytest
 
+from quillpost.rendering.layout import templates
 from quillpost.rendering.layout.models import ProductLayout, Side, box_above_qr
-from quillpost.rendering.layout.templates import (
-    InvalidProductTemplate,
-    load_products,
-    load_shipped_products,
-    read_shipped_toml,
-)
 from quillpost.rendering.models import INCH, Box
 from support.designs import PIECES, inches, message_box
 
@@ -129,21 +124,23 @@ address = [2.5, 0.7, 2.9, 1.2]
 
 
 def changed(side: str, overrides: str) -> ProductLayout:
-    return load_products(read_shipped_toml(), f"[{side}]\n{overrides}")[side.partition(".")[0]]
+    return templates.load_products(templates.read_shipped_toml(), f"[{side}]\n{overrides}")[side.partition(".")[0]]
 
 
 def errors_of(overrides: str) -> list[str]:
-    with pytest.raises(InvalidProductTemplate) as caught:
-        load_products(read_shipped_toml(), overrides)
+    with pytest.raises(templates.InvalidProductTemplate) as caught:
+        templates.load_products(templates.read_shipped_toml(), overrides)
     assert str(caught.value) == "\n".join(caught.value.errors)
     return caught.value.errors
 
 
 def test_shipped_pieces_are_read_once_for_each_operators_file_which_changes_what_it_names_and_nothing_else() -> None:
-    assert load_shipped_products() is load_shipped_products()
-    assert load_shipped_products("[letter]\nstock = 'vellum'")["letter"].stock == "vellum"
-    assert load_shipped_products()["letter"].stock != "vellum"
-    found = load_products(read_shipped_toml(), "[postcard-4x6.back]\nindicia = [4.6, 3.1, 1.1, 0.6]")
+    assert templates.load_shipped_products() is templates.load_shipped_products()
+    assert templates.load_shipped_products("[letter]\nstock = 'vellum'")["letter"].stock == "vellum"
+    assert templates.load_shipped_products()["letter"].stock != "vellum"
+    found = templates.load_products(
+        templates.read_shipped_toml(), "[postcard-4x6.back]\nindicia = [4.6, 3.1, 1.1, 0.6]"
+    )
     back, before = found["postcard-4x6"].find_side("back"), PIECES["postcard-4x6"].find_side("back")
     assert inches(back.indicia) == (4.6, 3.1, 1.1, 0.6)
     assert [name for name in (*PLACES, "qr") if getattr(back, name) != getattr(before, name)] == ["indicia"]
@@ -229,7 +226,7 @@ def test_an_operators_file_may_not_say_what_means_nothing(subtests: pytest.Subte
 
 
 def test_a_text_that_describes_no_whole_piece_is_refused(subtests: pytest.Subtests) -> None:
-    assert load_products(BARE)["card"].title == "card"
+    assert templates.load_products(BARE)["card"].title == "card"
     texts = {
         "card: stock is missing.": BARE.replace('stock = "paper"\n', ""),
         "card, back: size is missing.": BARE.replace("size = [6, 4]\n", ""),
@@ -240,8 +237,8 @@ def test_a_text_that_describes_no_whole_piece_is_refused(subtests: pytest.Subtes
     }
     for error, text in texts.items():
         with subtests.test(error):
-            with pytest.raises(InvalidProductTemplate) as caught:
-                load_products(text)
+            with pytest.raises(templates.InvalidProductTemplate) as caught:
+                templates.load_products(text)
             assert caught.value.errors == [error]
 
 

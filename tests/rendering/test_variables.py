@@ -10,22 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quillpost.rendering.models import Addressee, SenderName
-from quillpost.rendering.text.variables import (
-    READERS,
-    VARIABLE_NAMES,
-    compile_template,
-    fill_url,
-    find_unknown_variables,
-    has_variables,
-    strip_invisible,
-)
+from quillpost.rendering.text import variables
 
 DANA = SenderName("Dana Whitfield", "Maple & Main")
 ANY_LETTER = st.characters(codec=None, exclude_categories=())
 # Half of it our own signs and names, so that variables come about by chance, too.
 scraps = st.one_of(
     st.text(ANY_LETTER, max_size=5),
-    st.sampled_from(["%", "~", "|", " ", ",", "\n", "\u200b", *VARIABLE_NAMES, "first_name", "%CITY%", "~ZIP|x~"]),
+    st.sampled_from(
+        ["%", "~", "|", " ", ",", "\n", "\u200b", *variables.VARIABLE_NAMES, "first_name", "%CITY%", "~ZIP|x~"]
+    ),
 )
 hostile = st.lists(scraps, max_size=8).map("".join)
 people = st.builds(
@@ -35,13 +29,13 @@ people = st.builds(
 
 
 def variable_values(addressee: Addressee, sender: SenderName) -> dict[str, str]:
-    return {name: read(addressee, sender) for name, read in READERS.items()}
+    return {name: read(addressee, sender) for name, read in variables.READERS.items()}
 
 
 def fill_text(text: str, values: dict[str, str]) -> str:
     """The text filled with these values, whatever they are."""
-    template = compile_template(text)
-    cleaned = {name: strip_invisible(value).strip() for name, value in values.items()}
+    template = variables.compile_template(text)
+    cleaned = {name: variables.strip_invisible(value).strip() for name, value in values.items()}
     reads = [lambda *_, name=slot.name: cleaned.get(name, "") for slot in template.slots]
     slots = tuple(replace(slot, read=read) for slot, read in zip(template.slots, reads, strict=True))
     return replace(template, slots=slots).fill(Addressee(), SenderName())
@@ -49,26 +43,26 @@ def fill_text(text: str, values: dict[str, str]) -> str:
 
 def test_a_misspelled_variable_is_reported_once_and_prose_with_signs_is_none(subtests: pytest.Subtests) -> None:
     text = "%NICKNAME% %FIRST_NAME% ~SHOE_SIZE~ %NICKNAME|pal% %first_name% %nickname%"
-    assert find_unknown_variables(text) == ["NICKNAME", "SHOE_SIZE"]
-    assert find_unknown_variables("Hi %NICK\u00adNAME%") == ["NICKNAME"], "what cannot be seen hides nothing"
+    assert variables.find_unknown_variables(text) == ["NICKNAME", "SHOE_SIZE"]
+    assert variables.find_unknown_variables("Hi %NICK\u00adNAME%") == ["NICKNAME"], "what cannot be seen hides nothing"
     wrong = ("%FirstName%", "%frist_name%", "~frist_name~", "%FIRST NAME%", "%FIRST_NAME|%LAST_NAME%%", "%Nick|pal%")
     for misspelled in wrong:
         with subtests.test(misspelled):
-            assert find_unknown_variables(f"Hello {misspelled}, bye") != []
+            assert variables.find_unknown_variables(f"Hello {misspelled}, bye") != []
     prose = ("100% of 50%, 5% off, 10% more", "100% sure, 5% off", "~hugs~", "about ~5 or ~6", "50% OFF")
     for text in prose:
         with subtests.test(text):
-            assert find_unknown_variables(text) == []
+            assert variables.find_unknown_variables(text) == []
 
 
 def test_every_known_variable_is_accepted_and_filled_whatever_signs_are_around_and_inside(
     subtests: pytest.Subtests,
 ) -> None:
-    for name in VARIABLE_NAMES:
-        assert find_unknown_variables(f"%{name}% ~{name}~") == []
+    for name in variables.VARIABLE_NAMES:
+        assert variables.find_unknown_variables(f"%{name}% ~{name}~") == []
         assert fill_text(f"%{name}% %{name.lower()}% ~{name}~", {name: "x"}) == "x x x"
     nobody = variable_values(Addressee(), SenderName())
-    assert set(nobody) == set(VARIABLE_NAMES)
+    assert set(nobody) == set(variables.VARIABLE_NAMES)
     assert set(nobody.values()) == {""}
     somebody = Addressee(province="TX", postal_code="78701", custom=("a", *(None,) * 8, "j"))
     values = variable_values(somebody, SenderName(name="Dana", company="Maple"))
@@ -86,7 +80,7 @@ def test_every_known_variable_is_accepted_and_filled_whatever_signs_are_around_a
     for text in ("%%NAME%%", "~%NAME%~", "%CI%NAME%TY%", "%COMPANY|~CITY~%", "~%NAME%|x~"):
         for name in ("", "City", "TY"):
             with subtests.test(text, name=name):
-                assert not has_variables(fill_text(text, {"NAME": name}))
+                assert not variables.has_variables(fill_text(text, {"NAME": name}))
 
 
 def test_an_empty_value_leaves_no_trace_and_a_gap_costs_no_more_in_front_of_many_spaces(
@@ -119,9 +113,9 @@ def test_many_empty_values_leave_only_the_words_around_them(parts: list[str]) ->
 
 @given(hostile, people)
 def test_whatever_people_type_only_letters_that_can_be_written_come_out(text: str, whom: Addressee) -> None:
-    written = compile_template(text).fill(whom, DANA)
-    assert not has_variables(written)
-    assert written == strip_invisible(written)
+    written = variables.compile_template(text).fill(whom, DANA)
+    assert not variables.has_variables(written)
+    assert written == variables.strip_invisible(written)
     written.encode()
 
 
@@ -133,18 +127,18 @@ def test_a_text_is_filled_as_by_plain_replacement(parts: list[str], name: str) -
     text = "".join(parts)
     plain = text.replace("%FIRST_NAME%", name).replace("~CITY|your town~", "your town")
     plain = plain.replace("%your_name%", "Dana Whitfield")
-    assert compile_template(text).fill(Addressee(name=f"{name} Lee"), DANA) == plain
+    assert variables.compile_template(text).fill(Addressee(name=f"{name} Lee"), DANA) == plain
 
 
 def test_a_template_serves_many() -> None:
-    template = compile_template("Hi %FIRST_NAME|there%, how is %CITY%? %YOUR_NAME%")
+    template = variables.compile_template("Hi %FIRST_NAME|there%, how is %CITY%? %YOUR_NAME%")
     jane = Addressee(name="JANE DOE", city=" Port  Stevenbury ")
     assert template.fill(jane, DANA) == "Hi Jane, how is Port Stevenbury? Dana Whitfield"
     assert template.fill(Addressee(), DANA) == "Hi there, how is? Dana Whitfield"
     assert template.fill(replace(jane, city=None), SenderName()) == "Hi Jane, how is?"
     whom = Addressee(name="x" * 300, custom=("Dear all,\r\n\tsee\u2028you",))
-    assert compile_template("%CUSTOM1%\n%CUSTOM2|Bye%").fill(whom, DANA) == "Dear all,\n see\nyou\nBye"
-    assert compile_template("%NAME%!").fill(whom, DANA) == "X" + "x" * 299 + "!"
+    assert variables.compile_template("%CUSTOM1%\n%CUSTOM2|Bye%").fill(whom, DANA) == "Dear all,\n see\nyou\nBye"
+    assert variables.compile_template("%NAME%!").fill(whom, DANA) == "X" + "x" * 299 + "!"
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="%~\u2800", exclude_categories=("C", "Z", "M", "Lo"))))
@@ -154,8 +148,8 @@ def test_text_without_variables_stays_as_it_is(text: str) -> None:
 
 @given(st.text(ANY_LETTER))
 def test_what_can_be_seen_is_seen_once_and_for_all(text: str) -> None:
-    seen = strip_invisible(text)
-    assert strip_invisible(seen) == seen
+    seen = variables.strip_invisible(text)
+    assert variables.strip_invisible(seen) == seen
     assert is_normalized("NFC", seen)
     assert not re.search("[\0-\x09\x0b-\x1f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ud800-\udfff]", seen)
 
@@ -169,12 +163,12 @@ def test_a_url_takes_values_that_stay_inside_their_place(subtests: pytest.Subtes
     }  # fmt: skip
     for path, expected in paths.items():
         with subtests.test(path):
-            assert fill_url(f"https://x.example/{path}", whom, DANA) == f"https://x.example/{expected}"
+            assert variables.fill_url(f"https://x.example/{path}", whom, DANA) == f"https://x.example/{expected}"
 
 
 @given(hostile, people)
 def test_whatever_people_type_a_url_keeps_its_shape_and_no_raw_variable(url: str, addressee: Addressee) -> None:
-    filled = fill_url("https://x.example/a/~NAME|friend~?n=%COMPANY|none%&z=1#end", addressee, DANA)
+    filled = variables.fill_url("https://x.example/a/~NAME|friend~?n=%COMPANY|none%&z=1#end", addressee, DANA)
     parts = urlsplit(filled)
     assert (parts.scheme, parts.netloc, parts.fragment) == ("https", "x.example", "end")
     assert parts.path.count("/") == 2
@@ -182,6 +176,6 @@ def test_whatever_people_type_a_url_keeps_its_shape_and_no_raw_variable(url: str
     if not any(sign in values["NAME"] + values["COMPANY"] for sign in "%~"):
         assert unquote(parts.path) == f"/a/{values['NAME'] or 'friend'}"
         assert parse_qs(parts.query) == {"n": [values["COMPANY"] or "none"], "z": ["1"]}
-    filled = fill_url(url, addressee, DANA)
+    filled = variables.fill_url(url, addressee, DANA)
     assert not re.search(r"%(?![0-9A-Fa-f]{2})", filled)
-    assert not re.search(rf"~({'|'.join(VARIABLE_NAMES)})(\|[^~\n]*)?~", filled, re.IGNORECASE)
+    assert not re.search(rf"~({'|'.join(variables.VARIABLE_NAMES)})(\|[^~\n]*)?~", filled, re.IGNORECASE)
