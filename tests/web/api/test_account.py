@@ -18,22 +18,8 @@ from quillpost.core.database.tables.base import accounts, items, ledger_moves, o
 from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.rules import ItemStatus
 from quillpost.web.application import create_app
-from support.factories import (
-    GIFT,
-    Account,
-    Build,
-    Clock,
-    make_account,
-    make_live,
-    make_sub_account,
-    make_teammate,
-    people,
-    person,
-    postcard,
-    read_warnings,
-    run_due_jobs,
-    without_readiness_warning,
-)
+from support import factories
+from support.factories import Account, Build, make_account, make_live, people, person, postcard, read_warnings
 from support.mailing_lists import ListOwner, message
 from support.orders import HOME
 from support.production import LIVE_SETTINGS
@@ -89,26 +75,18 @@ def test_an_account_that_has_done_nothing(owner: Account, container: Container) 
         "usage": NOTHING,
         "live_ready": False,
         "live_readiness": [
-            "There is no public web address for QR codes.",
-            "There is no postage permit for first-class mail.",
-            "There is no postage permit for standard mail.",
-            "There is no mailer ID for tracking barcodes.",
-            NO_PARTNER,
+            "There is no public web address for QR codes.", "There is no postage permit for first-class mail.",
+            "There is no postage permit for standard mail.", "There is no mailer ID for tracking barcodes.", NO_PARTNER,
             NO_ADDRESS,
         ],
-    }
+    }  # fmt: skip
 
 
-def test_credit_is_what_came_in_less_what_is_held_or_spent(
-    owner: Account, stranger: Account, container: Container
-) -> None:
+def test_credit_is_what_came_in_less_held_or_spent(owner: Account, stranger: Account, container: Container) -> None:
     for kind, cents, at in (
-        ("authorise", 1_000, IN_APRIL),
-        ("capture", 300, IN_APRIL),
-        ("capture", 500, IN_MAY),
-        ("release", 200, IN_MAY),
+        ("authorise", 1_000, IN_APRIL), ("capture", 300, IN_APRIL), ("capture", 500, IN_MAY), ("release", 200, IN_MAY),
         ("refund", 50, IN_MAY),
-    ):
+    ):  # fmt: skip
         add_move(container, owner, kind, cents, at=at)
     add_move(container, stranger, "authorise", 7)
     read = owner.get("/account").json()
@@ -116,10 +94,8 @@ def test_credit_is_what_came_in_less_what_is_held_or_spent(
     assert stranger.get("/account").json()["credit"] == -7
 
 
-def test_usage_counts_what_was_mailed_this_month_in_its_mode_and_sub_account(
-    owner: Account, stranger: Account, container: Container
-) -> None:
-    branch = make_sub_account(container, owner)
+def test_this_months_usage_by_mode_and_sub_account(owner: Account, stranger: Account, container: Container) -> None:
+    branch = factories.make_sub_account(container, owner)
     add_order(container, owner, recipient_count=5, n_failed=2)
     add_order(container, owner, recipient_count=10, status="reviewing", sub_account_id=branch)
     add_order(container, owner, recipient_count=4, n_failed=4, status="cancelled")
@@ -130,7 +106,8 @@ def test_usage_counts_what_was_mailed_this_month_in_its_mode_and_sub_account(
     for home, cents in ((branch, 300), (None, 700)):
         add_move(container, owner, "capture", cents, sub_account_id=home)
     mine, live = (
-        each.get("/account").json() for each in (make_teammate(container, owner, branch), make_live(container, owner))
+        each.get("/account").json()
+        for each in (factories.make_teammate(container, owner, branch), make_live(container, owner))
     )
     assert mine["usage"] == NOTHING | {"orders": 1, "pieces": 10, "spent": 300}
     assert (live["mode"], live["test_mode"], live["credit"]) == ("live", False, -327)
@@ -144,9 +121,7 @@ def test_usage_counts_what_was_mailed_this_month_in_its_mode_and_sub_account(
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_live_mail_that_cannot_be_printed_yet_is_accepted_with_a_warning(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_live_mail_that_cannot_go_yet_is_warned(owner: Account, container: Container, clock: factories.Clock) -> None:
     """It is said with the send, with estimates and previews, and by the order once it is paused."""
     live = make_live(container, owner)
     refused = live.send()
@@ -162,7 +137,7 @@ def test_live_mail_that_cannot_be_printed_yet_is_accepted_with_a_warning(
     order = f"/orders/{sent.json()['id']}"
     assert live.get(order).json()["warnings"] == []
     clock.advance(days=2)
-    run_due_jobs(container)
+    factories.run_due_jobs(container)
     read = live.get(order).json()
     assert read["status"] == "Paused"
     assert NO_PARTNER in read["warnings"]
@@ -171,14 +146,11 @@ def test_live_mail_that_cannot_be_printed_yet_is_accepted_with_a_warning(
     assert owner.post("/estimate/postcard", postcard(**HOME)).json()["data"]["warnings"] == []
 
 
-def test_what_is_missing_for_live_mail_is_shown_to_operators_with_its_setting(
-    http: TestClient, owner: Account, operator: Account
-) -> None:
+def test_operators_see_the_settings_that_live_mail_lacks(http: TestClient, owner: Account, operator: Account) -> None:
     response = http.get("/ready/live")
     assert (response.status_code, response.json()) == (503, {"status": "not ready", "live_ready": False})
     for token in (owner.token, "nonsense"):
-        again = http.get("/ready/live", headers={"Authorization": f"Bearer {token}"})
-        assert again.json() == response.json()
+        assert http.get("/ready/live", headers={"Authorization": f"Bearer {token}"}).json() == response.json()
     missing = http.get("/ready/live", headers={"Authorization": f"Bearer {operator.token}"}).json()["missing"]
     assert [gap["name"] for gap in missing] == [
         "public_url", "permit_first", "permit_standard", "mailer_id", "print_partner",
@@ -222,8 +194,6 @@ def test_a_service_that_can_mail_is_ready_until_it_has_no_prices(ready: tuple[Co
     assert account.get("/orders").json()["meta"]["total"] == 0
 
 
-# Where live mail must be covered by credit
-
 CENTS = 109
 
 
@@ -255,14 +225,17 @@ def test_a_send_that_is_not_covered_is_402_until_it_is(strict: tuple[Container, 
     key = {"Idempotency-Key": "one"}
     kept = live.post("/stored_send/postcard", {"recipients": [person()], "message": "Hi!", **HOME}).json()
     stored = kept["stored_send_url"].partition("/api/v2")[2]
-    teammate = make_teammate(container, live, make_sub_account(container, live), "live")
+    teammate = factories.make_teammate(container, live, factories.make_sub_account(container, live), "live")
     pay_in(container, live, 2 * CENTS)
     sentence = "The account's credit of $2.18 does not cover this order of $3.27: add credit, or send to fewer people."
     with unchanged(container):
         assert message(live.post("/send/postcard", body_to(3), headers=key)) == (402, sentence)
     estimate = live.post("/estimate/postcard", body_to(3)).json()["data"]
     assert (estimate["authorization_total"], estimate["warnings"][-1]) == (3 * CENTS, sentence)
-    assert without_readiness_warning(live.post("/estimate/postcard", body_to(2)).json()["data"]["warnings"]) == []
+    assert (
+        factories.without_readiness_warning(live.post("/estimate/postcard", body_to(2)).json()["data"]["warnings"])
+        == []
+    )
     pay_in(container, live, CENTS)
     first, again = (live.post("/send/postcard", body_to(3), headers=key) for _ in range(2))
     assert (first.status_code, again.json()["id"], credit(live)) == (200, first.json()["id"], 0)
@@ -279,13 +252,13 @@ def test_a_send_that_is_not_covered_is_402_until_it_is(strict: tuple[Container, 
 def test_the_value_of_gift_cards_must_be_covered_too(strict: tuple[Container, Account]) -> None:
     container, live = strict
     pieces, value = 2 * 349, 2 * 2_500
-    body = body_to(2, **GIFT)
+    body = body_to(2, **factories.GIFT)
     pay_in(container, live, pieces + value - 1)
     with unchanged(container):
         status, sentence = message(live.post("/send/giftcard", body))
     assert (status, sentence[:67]) == (402, "The account's credit of $56.97 does not cover this order of $56.98:")
     warnings = live.post("/estimate/giftcard", body).json()["data"]["warnings"]
-    others = [warning for warning in without_readiness_warning(warnings) if "gift cards of" not in warning]
+    others = [warning for warning in factories.without_readiness_warning(warnings) if "gift cards of" not in warning]
     assert [warning[:20] for warning in others] == ["The account's credit"]
     pay_in(container, live, 1)
     order = live.post("/send/giftcard", body).json()["id"]

@@ -13,16 +13,8 @@ import pytest
 from quillpost.app.container import Container
 from quillpost.fulfillment.print_room.queries import BatchFileInfo
 from quillpost.web.api.print_room.endpoints import FILE_CONTENT
-from support.described_operations import (
-    DESCRIPTION,
-    OPERATIONS,
-    WITH_BODY,
-    Json,
-    Operation,
-    find_undescribed,
-    resolved,
-    validator_for,
-)
+from support import described_operations
+from support.described_operations import DESCRIPTION, OPERATIONS, WITH_BODY, Json, Operation, resolved, validator_for
 from support.factories import GIFT, Account, Clock, make_sub_account, people, person, run_jobs_for
 from support.test_client import TestClient
 from support.uploads import upload
@@ -113,16 +105,14 @@ def test_links_lead_on_from_what_was_made_and_scan_notifications_are_described()
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_the_answers_of_an_order_s_whole_life_are_the_described_ones(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_all_answers_of_an_order_s_life_are_described(owner: Account, container: Container, clock: Clock) -> None:
     """And have no other keys; `test_odd_values.py` looks at the answers of every operation."""
 
     def check(method: str, pattern: str, *ids: int, query: str = "", **how: Any) -> Any:
         operation, numbers = BY_LABEL[f"{method} /api/v2{pattern}"], iter(ids)
         path = "".join(f"/{next(numbers)}" if part[0] == "{" else f"/{part}" for part in pattern.split("/")[1:])
         answer = owner.call(method, path + query, **how)
-        assert find_undescribed(operation, answer) == [], (operation, query)
+        assert described_operations.find_undescribed(operation, answer) == [], (operation, query)
         return answer.json()
 
     audience = [*people(2), person(name="Test Returned", address="9 Oak Ave"), {"email": "e@example.com"}]
@@ -203,17 +193,10 @@ def test_what_a_send_requires_is_described(owner: Account, piece: str) -> None:
     accepted: list[Json] = [good, good | HOME, good | {"return_address": "1 Orchard Rd, Austin, TX 78701"}]
     accepted += [good | {"radius_search": None, "mailing_list_ids": []}]
     refused: list[Json] = [
-        {},
-        gift,
-        {"message": "Hi!"} | gift,
-        good | {"recipients": []},
-        good | {"recipients": None},
-        AUDIENCE | gift,
-        AUDIENCE | {"message": " "} | gift,
-        good | {"return_city": "Austin"},
-        good | {"return_address": "1 Orchard Rd"},
+        {}, gift, {"message": "Hi!"} | gift, good | {"recipients": []}, good | {"recipients": None}, AUDIENCE | gift,
+        AUDIENCE | {"message": " "} | gift, good | {"return_city": "Austin"}, good | {"return_address": "1 Orchard Rd"},
         good | {"radius_search": {"address": "12 Main St, Austin, TX 78701", "record_count": 5}},
-    ]
+    ]  # fmt: skip
     if piece == "giftcard":
         refused += [AUDIENCE | {"message": "Hi!"}, good | {"giftcard_amount": None}]
     if piece == "postcard":

@@ -156,12 +156,9 @@ def test_no_edge_of_a_field_surprises_us(service: DescribedService) -> None:
 
 # Where something is made, read, changed and removed; and the field by which it differs from its like.
 COLLECTIONS = {
-    "/api/v2/mailing-lists": "description",
-    "/api/v2/recipients": "address",
-    "/api/v2/message-templates": "name",
-    "/api/v2/sub-accounts": "title",
-    "/api/v2/webhooks": "description",
-}
+    "/api/v2/mailing-lists": "description", "/api/v2/recipients": "address", "/api/v2/message-templates": "name",
+    "/api/v2/sub-accounts": "title", "/api/v2/webhooks": "description",
+}  # fmt: skip
 
 
 def links_of(maker: Operation) -> dict[str, Operation]:
@@ -171,9 +168,7 @@ def links_of(maker: Operation) -> dict[str, Operation]:
     return {found.method: found for found in named if found.path.endswith("}")}
 
 
-def test_what_is_made_can_be_read_changed_and_removed_along_the_links(
-    service: DescribedService, subtests: pytest.Subtests
-) -> None:
+def test_along_links_what_is_made_is_read_and_removed(service: DescribedService, subtests: pytest.Subtests) -> None:
     schema = described(service, of=EVERY)
 
     def call(operation: Operation, **how: Any) -> Any:

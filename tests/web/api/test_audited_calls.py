@@ -128,9 +128,7 @@ def test_a_call_is_noted_with_its_caller_and_action_and_without_secrets_or_peopl
             assert [secret for secret in secrets if secret and secret in written] == []
 
 
-def test_what_is_refused_changes_nothing_or_is_repeated_is_not_noted_nor_is_a_send(
-    owner: Account, container: Container
-) -> None:
+def test_refusals_repeats_and_sends_are_not_noted(owner: Account, container: Container) -> None:
     for _, _, (method, path, body) in CALLS.values():
         assert owner.call(method, path, json=body).status_code in (404, 422)
     assert owner.send().status_code == 200
@@ -145,9 +143,7 @@ def test_what_is_refused_changes_nothing_or_is_repeated_is_not_noted_nor_is_a_se
     assert acts(container, owner.id) == ["webhook.resumed", "webhook.paused", *["webhook.created"] * 2]
 
 
-def test_a_limited_token_writes_for_its_sub_account_and_nobody_reads_another_s_log(
-    owner: Account, stranger: Account, container: Container
-) -> None:
+def test_a_log_is_of_its_account_and_sub_account_only(owner: Account, stranger: Account, container: Container) -> None:
     mine = make_sub_account(container, owner)
     teammate = make_teammate(container, owner, mine)
     hook_of(teammate)
@@ -200,9 +196,7 @@ class TestPrintRoom:
     def container(self, build: Build) -> Container:
         return build(**LIVE_SETTINGS, review_seconds=1, print_cutoff="23:00")
 
-    def test_all_that_is_done_with_orders_and_batches_is_noted(
-        self, container: Container, http: TestClient, clock: Clock
-    ) -> None:
+    def test_acts_on_orders_and_batches_are_noted(self, container: Container, http: TestClient, clock: Clock) -> None:
         """But not what is refused, nor a file that is only looked for."""
         operator = make_operator(container, http, mode="live")
         order_id, _ = (operator.send(**HOME).json()["id"] for _ in range(2))

@@ -295,9 +295,7 @@ def test_a_template_is_not_deleted_while_an_automation_that_names_it_is_made(flo
     assert error.startswith(f"Automation {automation} ")
 
 
-def test_an_import_of_many_is_mailed_in_orders_of_a_size_that_can_be_placed(
-    flow: AutomationDriver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_import_is_mailed_in_several_orders(flow: AutomationDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     assert automation_rules.MAX_PEOPLE_PER_ORDER == 5_000
     monkeypatch.setattr(automation_rules, "MAX_PEOPLE_PER_ORDER", 50)
     visitors = flow.lists.make()

@@ -56,9 +56,7 @@ def test_whoever_comes_onto_the_list_is_mailed_once_a_year(flow: AutomationDrive
     assert flow.mailed() == [["Ann One"], ["Jane Doe"]]
 
 
-def test_many_at_once_are_one_order_that_travels_like_any_other(
-    flow: AutomationDriver, container: Container, clock: Clock
-) -> None:
+def test_many_at_once_are_one_usual_order(flow: AutomationDriver, container: Container, clock: Clock) -> None:
     _, visitors = flow.welcome(*(f"{n} Main St" for n in range(1, 61)))
     flow.work()
     [names] = flow.mailed()
@@ -69,9 +67,7 @@ def test_many_at_once_are_one_order_that_travels_like_any_other(
     assert flow.lists.read(visitors)["total_sends"] == 60, "the list knows of mail to its people"
 
 
-def test_people_that_cannot_be_mailed_are_shown_and_do_not_stop_the_others(
-    flow: AutomationDriver, container: Container, clock: Clock
-) -> None:
+def test_people_who_cannot_be_mailed_stop_no_others(flow: AutomationDriver, container: Container, clock: Clock) -> None:
     visitors, suppression_list = flow.lists.make(), flow.lists.make("No mail", is_suppression_list=True)
     flow.lists.add(suppression_list, name="Bob Barred", address="5 Main St")
     automation = flow.make(plan(visitors, send=SEND | {"send_standard_mail": True}))
@@ -134,9 +130,7 @@ def test_a_merged_list_brings_its_automations_and_the_people_due_but_no_newcomer
     assert sorted(streets) == ["1 Main St", "2 Main St", "4 Main St"]
 
 
-def test_scans_by_people_are_mailed_and_others_are_not(
-    flow: AutomationDriver, container: Container, stranger: Account
-) -> None:
+def test_only_scans_by_people_are_mailed(flow: AutomationDriver, container: Container, stranger: Account) -> None:
     """Neither scans by bots, nor those of the other mode or of another account."""
     automation = flow.make(plan(None, name="Scanned", trigger="scan"))
     everyone = [person(name=name, address=f"{n} Main St") for n, name in enumerate(("Ann", "Bot", "Cid"), 1)]
@@ -200,18 +194,13 @@ def test_birthdays_are_mailed_on_their_day_every_year(flow: AutomationDriver, cl
 
 
 DAYS: list[tuple[tuple[int, int, int], int, str, bool]] = [
-    ((2026, 12, 26), -7, "1980-01-03", False),
-    ((2026, 12, 27), -7, "1980-01-03", True),
-    ((2027, 1, 4), 7, "1980-12-28", True),
-    ((2027, 2, 21), -7, "1980-02-29", True),
-    ((2027, 2, 28), 0, "1980-02-29", True),
-    ((2027, 3, 1), 0, "1980-02-29", False),
-    ((2027, 3, 7), 7, "1980-02-29", True),
-    ((2028, 2, 22), -7, "1980-02-29", True),
-    ((2028, 2, 28), 0, "1980-02-29", False),
-    ((2028, 2, 28), 0, "1981-02-28", True),
+    ((2026, 12, 26), -7, "1980-01-03", False), ((2026, 12, 27), -7, "1980-01-03", True),
+    ((2027, 1, 4), 7, "1980-12-28", True), ((2027, 2, 21), -7, "1980-02-29", True),
+    ((2027, 2, 28), 0, "1980-02-29", True), ((2027, 3, 1), 0, "1980-02-29", False),
+    ((2027, 3, 7), 7, "1980-02-29", True), ((2028, 2, 22), -7, "1980-02-29", True),
+    ((2028, 2, 28), 0, "1980-02-29", False), ((2028, 2, 28), 0, "1981-02-28", True),
     ((2028, 2, 29), 0, "1980-02-29", True),
-]
+]  # fmt: skip
 
 
 def test_days_before_and_after(flow: AutomationDriver, clock: Clock, subtests: pytest.Subtests) -> None:
@@ -226,9 +215,7 @@ def test_days_before_and_after(flow: AutomationDriver, clock: Clock, subtests: p
             assert flow.put(automation, enabled=False).status_code == 200
 
 
-def test_one_birthday_is_mailed_for_once_across_the_end_of_a_year_and_missed_days_are_made_up_for(
-    flow: AutomationDriver, clock: Clock
-) -> None:
+def test_a_birthday_is_mailed_once_at_the_turn_of_a_year_or_after_a_pause(flow: AutomationDriver, clock: Clock) -> None:
     friends = flow.lists.make()
     for n, day in enumerate(("05-05", "05-06", "05-07", "05-08", "05-09"), 1):
         flow.lists.add(friends, name=day, address=f"{n} Main St", anniversary=f"2001-{day}")
@@ -266,9 +253,7 @@ def test_a_day_begins_where_the_service_is(build: Build, clock: Clock) -> None:
         assert flow.mailed() == [["Ann"]]
 
 
-def test_each_mode_and_each_sub_account_mails_in_its_own_way(
-    flow: AutomationDriver, container: Container, clock: Clock
-) -> None:
+def test_each_mode_and_sub_account_mails_by_its_own(flow: AutomationDriver, container: Container, clock: Clock) -> None:
     branch = make_sub_account(container, flow.account)
     live = AutomationDriver(make_live(container, flow.account), container, clock)
     visitors, of_branch = flow.lists.make(), flow.lists.make(sub_account_id=branch)
@@ -284,9 +269,7 @@ def test_each_mode_and_each_sub_account_mails_in_its_own_way(
     assert [order["sub_account_id"] for order in flow.orders()] == [None, branch]
 
 
-def test_whoever_comes_without_an_address_is_mailed_when_there_is_one(
-    flow: AutomationDriver, subtests: pytest.Subtests
-) -> None:
+def test_a_newcomer_is_mailed_once_an_address_is_known(flow: AutomationDriver, subtests: pytest.Subtests) -> None:
     ways: dict[str, list[dict[str, Any]]] = {
         "by call": [WHERE],
         "half an address is none": [{"address": "12 Main St"}, WHERE],
@@ -310,8 +293,7 @@ def test_whoever_comes_without_an_address_is_mailed_when_there_is_one(
                     assert (row["id"], row["result"]) == (eve, "changed")
                 else:
                     assert flow.lists.put(f"/recipients/{eve}", change).status_code == 200
-                has_come = change is changes[-1]
-                assert flow.read(automation)["waiting"] == has_come
+                assert flow.read(automation)["waiting"] == (change is changes[-1])
                 flow.work()
             assert flow.mailed()[-1] == ["Eve Mail"], "the year and the day's limit were hers still"
             for change in ({"address": "99 Other St"}, {"address": None, "email": "eve@example.com"}, WHERE):
@@ -322,9 +304,7 @@ def test_whoever_comes_without_an_address_is_mailed_when_there_is_one(
     assert len(flow.orders()) == len(ways)
 
 
-def test_an_address_makes_no_newcomer_of_somebody_on_the_list_and_no_year_is_used_up_without_one(
-    flow: AutomationDriver,
-) -> None:
+def test_an_address_makes_nobody_new_and_no_year_is_used_up_without_one(flow: AutomationDriver) -> None:
     visitors, friends = flow.lists.make(), flow.lists.make()
     eve = flow.lists.add_email(visitors, "eve@example.com", name="Eve Mail")
     flow.clock.advance(seconds=1)

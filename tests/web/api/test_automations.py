@@ -38,21 +38,10 @@ def test_what_was_made_can_be_read_to_the_letter(owner: Account, lists: ListOwne
     assert f'"send":{send}' in made.text
     unset = ("sub_account_id", "date_field", "held_by", "held_until", "last_sent_at", "last_order_id", "last_error")
     assert made.json() | {"id": 0, "send": {}} == dict.fromkeys((*unset, "last_error_at")) | {
-        "id": 0,
-        "user_id": owner.id,
-        "mode": "test",
-        "name": "Welcome",
-        "trigger": "list_entry",
-        "mailing_list_id": visitors,
-        "days_offset": 0,
-        "send": {},
-        "daily_limit": 5000,
-        "enabled": False,
-        "waiting": 0,
-        "sent_count": 0,
-        "created_at": "2026-05-04T12:00:00Z",
-        "updated_at": "2026-05-04T12:00:00Z",
-    }
+        "id": 0, "user_id": owner.id, "mode": "test", "name": "Welcome", "trigger": "list_entry",
+        "mailing_list_id": visitors, "days_offset": 0, "send": {}, "daily_limit": 5000, "enabled": False, "waiting": 0,
+        "sent_count": 0, "created_at": "2026-05-04T12:00:00Z", "updated_at": "2026-05-04T12:00:00Z",
+    }  # fmt: skip
     assert owner.get(f"/automations/{made.json()['id']}").text == made.text
     assert owner.get("/automations").json()["meta"]["total"] == 1
 
@@ -138,15 +127,12 @@ def test_what_it_names_must_be_there_and_the_callers_own(
     their_template = stranger.post("/message-templates", MESSAGE).json()["id"]
     with unchanged(container):
         for list_id, send, sentence in (
-            (10**9, {}, NO_LIST),
-            (theirs, {}, NO_LIST),
-            (of_there, {}, NO_LIST),
-            (of_there, {"sub_account_id": here}, NO_LIST),
-            (visitors, {"sub_account_id": 10**9}, NO_SUB_ACCOUNT),
+            (10**9, {}, NO_LIST), (theirs, {}, NO_LIST), (of_there, {}, NO_LIST),
+            (of_there, {"sub_account_id": here}, NO_LIST), (visitors, {"sub_account_id": 10**9}, NO_SUB_ACCOUNT),
             (visitors, {"message_template": 10**9}, NO_TEMPLATE[1]),
             (visitors, {"message_template": their_template}, NO_TEMPLATE[1]),
             (visitors, {"image_template": 10**9}, "Image Template does not exist"),
-        ):
+        ):  # fmt: skip
             assert message(owner.post("/automations", plan(list_id, send=SEND | send))) == (400, sentence), send
         monkeypatch.setattr(automation_rules, "MAX_AUTOMATIONS", 0)
         full = "An account has at most 0 automations: delete one first."
@@ -248,9 +234,7 @@ def test_what_it_uses_stays_while_it_is_switched_on(flow: AutomationDriver, cont
     assert flow.account.get(f"/automations/{automation}").status_code == 404
 
 
-def test_a_list_is_not_merged_into_one_that_its_automation_cannot_use(
-    flow: AutomationDriver, container: Container
-) -> None:
+def test_a_list_is_not_merged_where_its_automation_cannot_go(flow: AutomationDriver, container: Container) -> None:
     branch = make_sub_account(container, flow.account)
     visitors, of_branch = flow.lists.make(), flow.lists.make(sub_account_id=branch)
     automation = flow.make(plan(visitors))

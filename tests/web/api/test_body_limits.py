@@ -1,7 +1,7 @@
-"""A body that holds too much is refused at once, at every door, in words that name what and how much."""
+"""How large a body may be, how it is read, and how often one may call."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,10 +18,10 @@ from quillpost.web.api import schemas as api_schemas
 from quillpost.web.api.routes import V2Route
 from quillpost.web.api.schemas import Body
 from quillpost.web.application import create_app
-from support.factories import Account, make_account, people, person
+from support.factories import Account, Build, make_account, people, person, postcard
 from support.list_webhooks import create_list_webhook
 from support.test_client import TestClient
-from support.traces import FORM, JSON, traces
+from support.traces import FORM, JSON, traces, unchanged
 from support.uploads import form_of
 
 PARTS = "multipart/form-data; boundary=x"
@@ -121,14 +121,11 @@ def test_unknown_keys_are_bounded_and_as_many_as_may_be_are_named(house: House) 
 
 
 TOO_MANY: list[tuple[str, Any]] = [
-    ("/api/v2/send/postcard", {"recipients": [{}] * 6}),
-    ("/api/v2/estimate/letter", {"recipients": [7] * 6}),
-    ("/api/v2/orders/1/replay", {"recipients": [{}] * 6}),
-    ("/api/v2/recipients-utils/create-multiple", [{}] * 6),
-    ("/api/v2/recipients_multi", {"recipients": [{}] * 6}),
-    ("/hooks/lists/{hook}", [{}] * 6),
+    ("/api/v2/send/postcard", {"recipients": [{}] * 6}), ("/api/v2/estimate/letter", {"recipients": [7] * 6}),
+    ("/api/v2/orders/1/replay", {"recipients": [{}] * 6}), ("/api/v2/recipients-utils/create-multiple", [{}] * 6),
+    ("/api/v2/recipients_multi", {"recipients": [{}] * 6}), ("/hooks/lists/{hook}", [{}] * 6),
     ("/hooks/lists/{hook}", {"recipients": [{}] * 6}),
-]
+]  # fmt: skip
 
 
 def test_recipients_are_counted_before_any_of_them_is_looked_at(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,20 +206,16 @@ def test_a_body_that_is_declared_in_other_letters_is_not_guessed_at(house: House
     endpoints: list[tuple[str, str, bytes]] = [
         ("/api/v2/recipients", JSON, b'{"mailing_list_id": %d, "email": "j@example.com"}' % house.list_id),
         ("/api/v2/recipients", FORM, b"mailing_list_id=%d&email=k@example.com" % house.list_id),
-        ("/api/v2/image-templates", PARTS, parts_of("name")),
-        ("/api/v2/imports/preview", PARTS, parts_of("file")),
-        ("/hooks/lists/{hook}", JSON, row),
-        ("/hooks/lists/{hook}", FORM, b"email=jane@example.com"),
-        ("/tokens/leaked", JSON, b'{"tokens": []}'),
-        ("/oauth/token", FORM, b"grant_type=none"),
+        ("/api/v2/image-templates", PARTS, parts_of("name")), ("/api/v2/imports/preview", PARTS, parts_of("file")),
+        ("/hooks/lists/{hook}", JSON, row), ("/hooks/lists/{hook}", FORM, b"email=jane@example.com"),
+        ("/tokens/leaked", JSON, b'{"tokens": []}'), ("/oauth/token", FORM, b"grant_type=none"),
         ("/sign-in", FORM, b"email=jane@example.com"),
-    ]
+    ]  # fmt: skip
     for charset, status in CHARSETS.items():
         for path, kind, body in endpoints:
             answer = house.call(path, f"{kind}; Charset={charset}", body)
             is_refused = "is declared as charset=" in answer.text and "send it in UTF-8" in answer.text
-            expected = (status == 415,) * 2
-            assert (answer.status_code == 415, is_refused) == expected, (charset, path, kind)
+            assert (answer.status_code == 415, is_refused) == (status == 415,) * 2, (charset, path, kind)
     body = "Name,Street\nJané,12 Main St\n".encode("utf-16")
     answer = house.call("/api/v2/imports/preview", "text/csv; charset=utf-16", body)
     assert (answer.status_code, answer.json()["rows"]) == (200, [["Jané", "12 Main St"]])
@@ -243,8 +236,7 @@ def test_no_body_has_more_than_a_hundred_errors() -> None:
     """Each of its fields wrong, in whatever way, and each of its arrays wrong all through."""
     for name, body in all_bodies().items():
         for wrong in WRONG:
-            sent = {names[0]: wrong for names in api_schemas._field_spellings(body).values()}
-            found = body.validated(sent)
+            found = body.validated({names[0]: wrong for names in api_schemas._field_spellings(body).values()})
             if found.error is not None:
                 assert found.error.error_count() <= MAX_REPORTED_ERRORS, (name, wrong)
     rows = [dict.fromkeys(("name", "address", "city", "email", "custom1"), 5)] * 5_000
@@ -266,3 +258,73 @@ def test_whoever_sends_a_thousand_wrong_things_hears_of_a_hundred(owner: Account
     ):
         assert (refused.status_code, len(refused.json()["errors"])) == (422, MAX_REPORTED_ERRORS)
         assert refused.json()["message"].endswith("(and 99 more errors)")
+
+
+LARGEST, CALLS = 2_000, 5
+COUNTDOWN = ["4", "3", "2", "1", "0", "0"]
+
+
+def in_chunks(body: bytes) -> Iterator[bytes]:
+    """Sent so, a body has no Content-Length."""
+    for start in range(0, len(body), 500):
+        yield body[start : start + 500]
+
+
+def padded(size: int) -> bytes:
+    start = b'{"url": "https://example.com/hook", "type": "*"'
+    return start + b" " * (size - len(start) - 1) + b"}"
+
+
+def remaining(answers: Iterable[Response]) -> list[str]:
+    return [answer.headers["X-RateLimit-Remaining"] for answer in answers]
+
+
+class TestSmallLimits:
+    @pytest.fixture
+    def container(self, build: Build) -> Container:
+        """A service that tires quickly."""
+        return build(calls_a_minute=CALLS, body_bytes=LARGEST)
+
+    def test_a_body_over_the_limit_is_413(self, owner: Account, stranger: Account, container: Container) -> None:
+        send: Callable[[bytes], bytes | Iterator[bytes]]
+        for caller, send, key in (
+            (owner, bytes, {}),
+            (owner, in_chunks, {}),
+            (stranger, in_chunks, {"Idempotency-Key": "k"}),
+        ):
+            headers = {"Content-Type": JSON} | key
+            with unchanged(container):
+                refused = caller.call("POST", "/webhooks", content=send(padded(LARGEST + 1)), headers=headers)
+            message = f"The body is larger than this service accepts here ({LARGEST:,} bytes)."
+            assert (refused.status_code, refused.json()) == (413, {"message": message})
+            assert caller.call("POST", "/webhooks", content=send(padded(LARGEST)), headers=headers).status_code == 201
+
+    def test_the_limit_counts_down_and_then_holds_for_each_caller_on_all_servers(
+        self, owner: Account, stranger: Account, container: Container, http: TestClient, build: Build
+    ) -> None:
+        with TestClient(create_app(build(calls_a_minute=CALLS))) as second:
+            elsewhere = Account(owner.id, owner.token, second)
+            answers = [account.get("/ping") for account in (owner, elsewhere, owner, elsewhere, owner)]
+            with unchanged(container):
+                refused = [account.post("/send/postcard", postcard()) for account in (elsewhere, owner)]
+        assert [answer.status_code for answer in (*answers, *refused)] == [200] * CALLS + [429] * 2
+        assert remaining([*answers, refused[0]]) == COUNTDOWN
+        for answer in refused:
+            assert list(answer.json()) == ["message"]
+            assert (answer.headers["X-RateLimit-Limit"], answer.headers["X-RateLimit-Remaining"]) == ("5", "0")
+            assert 1 <= int(answer.headers["Retry-After"]) <= 60
+            assert answer.headers["RateLimit-Reset"] == answer.headers["Retry-After"]
+        unknown = [http.get("/api/v2/ping") for _ in range(CALLS + 1)]  # without a good token
+        assert [answer.status_code for answer in unknown] == [401] * CALLS + [429]
+        assert (remaining(unknown), "Retry-After" in unknown[-1].headers) == (COUNTDOWN, True)
+        assert stranger.get("/ping").status_code == 200
+
+    def test_every_kind_of_answer_carries_the_limit(self, owner: Account) -> None:
+        large = {"content": b"x" * (LARGEST + 1), "headers": {"Content-Type": JSON}}
+        answers = [
+            owner.get("/ping"), owner.get("/no/such/path"), owner.call("PATCH", "/ping"), owner.send(message=""),
+            owner.call("POST", "/send/postcard", **large), owner.get("/ping"),
+        ]  # fmt: skip
+        assert [answer.status_code for answer in answers] == [200, 404, 405, 422, 413, 429]
+        assert {answer.headers["X-RateLimit-Limit"] for answer in answers} == {"5"}
+        assert remaining(answers) == COUNTDOWN

@@ -29,8 +29,7 @@ def flat(account: Account) -> list[dict[str, Any]]:
 
 def test_brands_are_shown_in_their_groups_and_in_one_list(owner: Account, container: Container) -> None:
     """`test_resource_tables.py` in `spec` compares the two."""
-    groups = owner.get("/giftcard-brands").json()
-    assert {name: group["title"] for name, group in groups.items()} == BRAND_GROUPS
+    assert {name: group["title"] for name, group in owner.get("/giftcard-brands").json().items()} == BRAND_GROUPS
     teammate = make_teammate(container, owner, make_sub_account(container, owner))
     assert flat(owner) == flat(teammate) == owner.get("/giftcard-brands/flat").json()["brands"]
     assert flat(owner)[1] == {
@@ -61,20 +60,16 @@ def test_an_operator_makes_and_changes_a_brand_that_can_be_sent(owner: Account, 
 
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [
-    ({"title": " "}, "title", "on one line"),
-    ({"title": "Two\nlines"}, "title", "on one line"),
-    ({"title": "x" * 61}, "title", "At most 60 characters"),
-    ({"title": None}, "title", "cannot be null"),
-    ({"group": "food and drink"}, "group", "main"),
-    ({"available_amounts": []}, "available_amounts", "at least 1"),
+    ({"title": " "}, "title", "on one line"), ({"title": "Two\nlines"}, "title", "on one line"),
+    ({"title": "x" * 61}, "title", "At most 60 characters"), ({"title": None}, "title", "cannot be null"),
+    ({"group": "food and drink"}, "group", "main"), ({"available_amounts": []}, "available_amounts", "at least 1"),
     ({"available_amounts": [0]}, "available_amounts.0", "greater than or equal to 1"),
     ({"available_amounts": [1_000_001]}, "available_amounts.0", "less than or equal to 1000000"),
     ({"available_amounts": [12.5]}, "available_amounts.0", "integer"),
     ({"available_amounts": [500, 500]}, "available_amounts", "each amount once"),
     ({"available_amounts": [900, 500]}, "available_amounts", "smallest first"),
-    ({"color": "brown"}, "color", "#rrggbb"),
-    ({"issuer_code": "a\tb"}, "issuer_code", "on one line"),
-]
+    ({"color": "brown"}, "color", "#rrggbb"), ({"issuer_code": "a\tb"}, "issuer_code", "on one line"),
+]  # fmt: skip
 NO_CODES = "River", "-river", "river%20cafe", "x" * 65, "caf%C3%A9", "a%00b"
 
 

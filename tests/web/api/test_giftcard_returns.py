@@ -22,21 +22,9 @@ from quillpost.core.text import format_iso
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.rules import ItemStatus
+from support import giftcard_orders
 from support.factories import Account, Clock, make_live, make_sub_account, make_teammate, people, person
-from support.giftcard_orders import (
-    BRAND,
-    VALUE,
-    card_row,
-    claim_card,
-    end_review_of,
-    issue_cards,
-    issue_order_cards,
-    item_ids_of,
-    mail_giftcard,
-    move_items,
-    read_claim,
-    send_giftcards,
-)
+from support.giftcard_orders import VALUE, card_row, item_ids_of, mail_giftcard, move_items, read_claim, send_giftcards
 from support.mailing_lists import ListOwner
 from support.test_client import TestClient
 from support.traces import unchanged
@@ -45,7 +33,7 @@ S = ItemStatus
 PIECE = 349
 """What a gift card's paper costs."""
 HOME = {"return_address": "1 Elm St, Austin, TX 78702"}
-GOOD = {"brand": BRAND, "amount": VALUE}
+GOOD = {"brand": giftcard_orders.BRAND, "amount": VALUE}
 
 
 def take_back(caller: Account, item_id: int, **body: Any) -> Response:
@@ -72,7 +60,7 @@ def count_orders(owner: Account) -> int:
 def test_an_item_tells_its_cards_life_among_its_own(owner: Account, container: Container, clock: Clock) -> None:
     begun = clock.now()
     order_id = send_giftcards(owner, landing_page_url="https://shop.example.com/hello")
-    end_review_of(container, order_id)
+    giftcard_orders.end_review_of(container, order_id)
     pieces = item_ids_of(container, order_id)
 
     def later(act: Callable[..., object], *args: Any, **how: Any) -> None:
@@ -82,7 +70,7 @@ def test_an_item_tells_its_cards_life_among_its_own(owner: Account, container: C
             act(tx, *args, now=clock.now(), **how)
 
     clock.advance(minutes=1)
-    issue_cards(container, pieces)
+    giftcard_orders.issue_cards(container, pieces)
     clock.advance(minutes=1)
     move_items(container, pieces, S.PRINTED)
     code = read_claim(container, pieces[0])
@@ -94,25 +82,16 @@ def test_an_item_tells_its_cards_life_among_its_own(owner: Account, container: C
     later(giftcard_service.report_card, code, "broken")
     events = owner.get(f"/order-items/{pieces[0]}").json()["events"]
     assert [(one["status"], one["previous_status"], one["reason"]) for one in events] == [
-        ("Processing", None, None),
-        ("Gift card issued", None, None),
-        ("Printed", "Processing", "so it went"),
-        ("Gift card opened", None, None),
-        ("In Transit", "Printed", "so it went"),
-        ("Gift card landing page visited", None, None),
-        ("Gift card claimed", None, None),
+        ("Processing", None, None), ("Gift card issued", None, None), ("Printed", "Processing", "so it went"),
+        ("Gift card opened", None, None), ("In Transit", "Printed", "so it went"),
+        ("Gift card landing page visited", None, None), ("Gift card claimed", None, None),
         ("Gift card reported", None, "The code does not work"),
-    ]
+    ]  # fmt: skip
     assert [one["at"] for one in events] == [format_iso(begun + timedelta(minutes=n)) for n in range(8)]
     assert all(set(one) == set(events[0]) for one in events)
 
 
-# Taking back
-
-
-def test_a_card_that_nobody_claimed_is_void_and_its_value_is_credit_again(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_an_unclaimed_card_is_void_and_credited_again(owner: Account, container: Container, clock: Clock) -> None:
     item_id = mail_giftcard(container, owner)
     before = owner.get(f"/order-items/{item_id}").json()
     assert before["giftcard"] == GOOD
@@ -140,11 +119,9 @@ def test_a_card_that_nobody_claimed_is_void_and_its_value_is_credit_again(
     assert count_orders(owner) == 1
 
 
-def test_only_this_pieces_card_is_void_whose_piece_failed_or_was_taken_back(
-    owner: Account, container: Container
-) -> None:
+def test_only_the_card_of_a_failed_or_returned_piece_is_void(owner: Account, container: Container) -> None:
     order_id = send_giftcards(owner, recipients=people(4))
-    first, second, third, fourth = issue_order_cards(container, order_id)
+    first, second, third, fourth = giftcard_orders.issue_order_cards(container, order_id)
     patched = owner.call("PATCH", f"/order-items/{second}/invalidate-giftcard")
     assert (patched.status_code, patched.json()["giftcard"], returned(container, owner)) == (200, None, [VALUE])
     move_items(container, [fourth], S.FAILED)
@@ -160,9 +137,9 @@ def test_what_cannot_be_taken_back_says_why(subtests: pytest.Subtests, owner: Ac
     not_issued, twice = item_ids_of(container, waiting)
     order_id, claimed = send_giftcards(owner), mail_giftcard(container, owner)
     [never] = item_ids_of(container, order_id)
-    end_review_of(container, order_id)
+    giftcard_orders.end_review_of(container, order_id)
     move_items(container, [never], S.FAILED)
-    claim_card(container, claimed)
+    giftcard_orders.claim_card(container, claimed)
     unpaid = "This piece has no gift card: it was not mailed, and nothing is charged for it."
     gone = "This gift card was claimed on 2026-05-04 at 12:00 UTC: it can no longer be taken back."
     refusals: dict[str, tuple[int, str]] = {
@@ -186,17 +163,15 @@ def test_a_card_that_was_reported_before_it_was_claimed_can_be_taken_back(owner:
     item_id = mail_giftcard(container, owner)
     with container.db.system_transaction() as tx:
         giftcard_service.report_card(tx, read_claim(container, item_id), "lost", now=container.clock())
-    claim_card(container, item_id)
+    giftcard_orders.claim_card(container, item_id)
     assert take_back(owner, item_id, reissue=True).status_code == 200
     voided = ["Gift card issued", "Gift card reported", "Gift card voided"]
     assert [what for what, _ in happened(owner, item_id)] == voided
-    claim_card(container, item_id)
+    giftcard_orders.claim_card(container, item_id)
     assert card_row(container, item_id).claimed_at is None
 
 
-def test_nobody_else_takes_a_card_back(
-    owner: Account, stranger: Account, container: Container, http: TestClient
-) -> None:
+def test_others_take_no_card_back(owner: Account, stranger: Account, container: Container, http: TestClient) -> None:
     here, elsewhere = make_sub_account(container, owner), make_sub_account(container, owner)
     item_id = mail_giftcard(container, owner, sub_account_id=here)
     for other in (stranger, make_teammate(container, owner, elsewhere), make_live(container, owner)):
@@ -213,9 +188,6 @@ def test_nobody_else_takes_a_card_back(
     assert take_back(writer, mail_giftcard(container, owner)).status_code == 200
 
 
-# Sending another
-
-
 def test_another_is_sent_to_the_same_recipient_as_the_first_was(owner: Account, container: Container) -> None:
     order_id = send_giftcards(
         owner,
@@ -224,7 +196,7 @@ def test_another_is_sent_to_the_same_recipient_as_the_first_was(owner: Account, 
         metadata={"campaign": "spring"},
         landing_page_url="https://shop.example.com/hello",
     )
-    piece, other = issue_order_cards(container, order_id)
+    piece, other = giftcard_orders.issue_order_cards(container, order_id)
     early = take_back(owner, piece, reissue=True)
     assert (early.status_code, early.json()) == (400, {"message": giftcard_service.NOT_PRINTED_YET})
     assert card_row(container, piece).status == "issued"
@@ -243,7 +215,7 @@ def test_another_is_sent_to_the_same_recipient_as_the_first_was(owner: Account, 
     assert (item["status"], item["giftcard"]) == ("Processing", None)
     # The other card of the order is as good as it was, and the new piece brings one of its own.
     assert owner.get(f"/order-items/{other}").json()["giftcard"] == GOOD
-    [fresh] = issue_order_cards(container, again)
+    [fresh] = giftcard_orders.issue_order_cards(container, again)
     assert read_claim(container, fresh) != read_claim(container, piece)
     # And that can be taken back too.
     move_items(container, [fresh], S.PRINTED)
@@ -281,12 +253,10 @@ def test_of_repeated_requests_one_sends_another(owner: Account, container: Conta
 
 
 @pytest.mark.usefixtures("changing_brands")
-def test_where_another_cannot_be_sent_the_card_stays_good(
-    subtests: pytest.Subtests, owner: Account, container: Container
-) -> None:
+def test_a_card_stays_good_if_none_replaces_it(subtests: pytest.Subtests, owner: Account, container: Container) -> None:
     def retire() -> None:
         with container.db.system_transaction() as tx:
-            giftcard_queries.retire_brand(tx, BRAND, now=container.clock())
+            giftcard_queries.retire_brand(tx, giftcard_orders.BRAND, now=container.clock())
 
     def suppress() -> None:
         lists = ListOwner(owner)

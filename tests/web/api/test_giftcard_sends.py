@@ -10,20 +10,9 @@ from quillpost.app.container import Container
 from quillpost.orders import service as order_service
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.queries import read_order
+from support import factories
 from support.automations import AutomationDriver, plan
-from support.factories import (
-    GIFT,
-    Account,
-    Clock,
-    make_live,
-    make_operator,
-    people,
-    person,
-    postcard,
-    read_warnings,
-    run_jobs_for,
-    without_readiness_warning,
-)
+from support.factories import GIFT, Account, Clock, people, person, postcard, read_warnings, without_readiness_warning
 from support.giftcard_orders import end_review_of, load_stock, send_giftcards
 from support.images import ImageServer
 from support.leads import make_address, radius_search, store_addresses
@@ -65,9 +54,7 @@ def retire(container: Container, code: str) -> None:
 
 
 @pytest.mark.usefixtures("changing_brands")
-def test_a_card_is_shown_once_it_is_issued_and_sent_again_while_it_is_offered(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_an_issued_card_is_shown_and_sent_while_offered(owner: Account, container: Container, clock: Clock) -> None:
     owner.send()
     sent = owner.send("giftcard", recipients=[*people(2), {"email": "e@example.com"}], landing_page_url=PAGE).json()
     order, total = sent["id"], 2 * (CENTS + VALUE)
@@ -90,12 +77,12 @@ def test_a_card_is_shown_once_it_is_issued_and_sent_again_while_it_is_offered(
         return shown
 
     assert cards() == [None] * 3
-    run_jobs_for(container, clock, seconds=45)
+    factories.run_jobs_for(container, clock, seconds=45)
     assert cards() == [{"brand": "brindlewick", "amount": VALUE}] * 2 + [None]
     again = owner.post(f"/orders/{order}/replay")
     assert (again.status_code, again.json()["authorization_total"]) == (200, total)
     assert gift_of(container, again.json()["id"]) == gift_of(container, order)
-    operator = make_operator(container, owner.http, mode="live")
+    operator = factories.make_operator(container, owner.http, mode="live")
     operator.put("/giftcard-brands/brindlewick", {"available_amounts": [500]})
     refused = owner.post(f"/orders/{order}/replay")
     assert (refused.status_code, refused.json()["message"]) == (
@@ -137,8 +124,7 @@ def test_the_card_of_an_order_may_be_named_but_not_changed(owner: Account) -> No
         assert (refused.status_code, refused.json().get("errors")) == (422, {field: [message]})
     assert owner.get(f"/orders/{order}").json()["message"] != "Other words"
     # Clients that send back what they were answered change nothing of it.
-    same = GIFT | {"landing_page_url": None, "message": "Other words"}
-    changed = owner.put(f"/orders/{order}", same)
+    changed = owner.put(f"/orders/{order}", GIFT | {"landing_page_url": None, "message": "Other words"})
     assert (changed.status_code, changed.json()["message"]) == (200, "Other words")
     assert changed.headers["X-Ignored-Fields"] == "giftcard_amount, giftcard_brand, landing_page_url"
     plain = owner.send().json()["id"]
@@ -162,13 +148,8 @@ def test_the_brand_has_two_names_no_other_piece_brings_a_card_and_another_may_fo
         assert (sent.json()["total_estimated_recipients"], sent.json()["authorization_total"]) == (1, CENTS + VALUE)
 
 
-# The call and its template
-
-
 @pytest.mark.usefixtures("loopback_urls")
-def test_the_call_wins_over_its_template_each_part_by_itself(
-    owner: Account, container: Container, art: ImageServer
-) -> None:
+def test_each_part_of_a_call_wins_over_its_template(owner: Account, container: Container, art: ImageServer) -> None:
     saved = template(owner)
     inkwell = "inkwell-otter", "Inkwell & Otter Books"
     cases: list[tuple[dict[str, Any], tuple[Any, ...]]] = [
@@ -208,8 +189,6 @@ def test_errors_of_a_template_name_the_template(owner: Account, container: Conta
     assert set(refused) == {"message_template", "giftcard_brand", "giftcard_amount"}
 
 
-# Refusals
-
 WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"giftcard_brand": "nosuch"}, "giftcard_brand", f"no gift card brand nosuch. Choose one of {CODES}"),
     ({"giftcard_brand": "Brindlewick"}, "giftcard_brand", "no gift card brand Brindlewick."),
@@ -229,17 +208,13 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-def test_a_wrong_card_is_refused_by_its_field_with_the_choices(
-    subtests: pytest.Subtests, owner: Account, container: Container
-) -> None:
+def test_a_wrong_card_is_told_its_choices(subtests: pytest.Subtests, owner: Account, container: Container) -> None:
     for path in ("/send/giftcard", "/estimate/giftcard"):
         assert_refused(subtests, container, lambda changes: owner.post(path, postcard(**GIFT | changes)), WRONG)  # noqa: B023
 
 
 @pytest.mark.usefixtures("changing_brands")
-def test_a_brand_that_goes_while_its_send_is_prepared_is_refused(
-    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_brand_that_goes_is_refused(owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look at the catalogue and the order lies all that is fetched and drawn."""
     store_files = order_service.store_files
 
@@ -253,12 +228,7 @@ def test_a_brand_that_goes_while_its_send_is_prepared_is_refused(
     assert owner.get("/orders").json()["meta"]["total"] == 0
 
 
-# The older name of the amount
-
-
-def test_the_amounts_old_name_is_taken_where_the_operator_says_so(
-    app: FastAPI, container: Container, owner: Account
-) -> None:
+def test_an_operator_may_allow_the_amounts_old_name(app: FastAPI, container: Container, owner: Account) -> None:
     app.state.container = replace(container, limits=replace(container.limits, legacy_fields=True))
     sent = owner.send("giftcard", **OLD)
     assert (sent.json()["giftcard_amount"], sent.headers.get("X-Ignored-Fields")) == (VALUE, None)
@@ -297,9 +267,6 @@ def test_only_an_operator_reads_the_setting_for_the_old_field_name(owner: Accoun
             assert ("QUILLPOST_LEGACY_FIELDS=true" in error) is reads_setting
 
 
-# Other ways to send
-
-
 @pytest.mark.usefixtures("clean_database")
 def test_a_radius_preview_counts_the_cards(owner: Account, container: Container) -> None:
     store_addresses(container, [make_address(number) for number in range(100, 104)])
@@ -311,9 +278,7 @@ def test_a_radius_preview_counts_the_cards(owner: Account, container: Container)
 
 
 @pytest.mark.usefixtures("changing_brands")
-def test_automations_and_stored_sends_need_a_card_that_is_offered(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_automations_and_stored_sends_need_offered_cards(owner: Account, container: Container, clock: Clock) -> None:
     flow, lists = AutomationDriver(owner, container, clock), ListOwner(owner)
     visitors = lists.make()
     send = {"piece": "giftcard", "message": "Hi %FIRST_NAME%, welcome!", **GIFT, "landing_page_url": PAGE}
@@ -336,13 +301,13 @@ def test_automations_and_stored_sends_need_a_card_that_is_offered(
     assert len(flow.orders()) == 1
     assert flow.read(welcome)["last_error"].startswith("send.giftcard_brand: There is no gift card brand")
     assert list(owner.post(stored).json()["errors"]) == ["giftcard_brand"]
-    make_operator(container, owner.http, mode="live").put("/giftcard-brands/brindlewick", {})
+    factories.make_operator(container, owner.http, mode="live").put("/giftcard-brands/brindlewick", {})
     assert owner.post(stored).json()["giftcard_brand"] == "brindlewick"
 
 
 @pytest.mark.usefixtures("clean_database")
 def test_senders_are_warned_before_sending_more_cards_than_are_free(owner: Account, container: Container) -> None:
-    live = make_live(container, owner)
+    live = factories.make_live(container, owner)
     load_stock(container, 2, "live")
 
     def estimated(sender: Account, how_many: int) -> list[str]:

@@ -64,9 +64,7 @@ class Held:
         monkeypatch.setattr(exact_json, "parse_json", held)
 
 
-def test_a_light_call_is_answered_while_a_heavy_one_is_held(
-    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_light_calls_go_on_beside_heavy(owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     held, body = Held(monkeypatch), heavy()
     hook = create_list_webhook(owner)
     with real_server(create_app(container)) as port, ThreadPoolExecutor(2) as others:
@@ -198,8 +196,7 @@ def request_with(body: bytes) -> Request:
 
     given: list[Message] = [{"type": "http.request", "body": body}]
     app = SimpleNamespace(state=SimpleNamespace(container=SimpleNamespace(limits=Limits())))
-    scope = {"type": "http", "headers": [(b"content-type", FORM.encode())], "app": app}
-    return Request(scope, receive)
+    return Request({"type": "http", "headers": [(b"content-type", FORM.encode())], "app": app}, receive)
 
 
 async def turns_during(reading: Coroutine[Any, Any, Any]) -> tuple[int, Any]:

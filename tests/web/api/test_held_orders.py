@@ -19,16 +19,8 @@ from quillpost.fulfillment.review.service import PAUSED_STATUS
 from quillpost.orders import changes
 from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
 from quillpost.orders.models import Order
-from support.factories import (
-    Account,
-    Clock,
-    make_live,
-    make_operator,
-    make_sub_account,
-    people,
-    run_due_jobs,
-    run_jobs_for,
-)
+from support import factories
+from support.factories import Account, Clock, make_live, make_operator, people, run_due_jobs, run_jobs_for
 from support.mailing_lists import ListOwner, ledger_entries
 from support.orders import HOME, UNFILLED, create_held_order, create_held_orders, fact_rows, insert_orders, order_row
 from support.rows import execute
@@ -62,15 +54,12 @@ def listed(operator: Account, query: str = "") -> list[int]:
     return [order["id"] for order in found.json()["data"]]
 
 
-# Which wait
-
-
 def test_held_orders_of_every_account_are_listed_oldest_first(
     owner: Account, stranger: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
     page = operator.get("/print/held").json()
     assert (page["data"], page["meta"]["total"], page["meta"]["last_page"]) == ([], 0, 1)
-    branch = make_sub_account(container, stranger)
+    branch = factories.make_sub_account(container, stranger)
     first = create_held_order(owner, container, clock, recipients=people(3))
     second = create_held_order(stranger, container, clock, sub_account_id=branch, size="6x11")
     one, other = operator.get("/print/held").json()["data"]
@@ -100,8 +89,7 @@ def test_held_orders_of_every_account_are_listed_oldest_first(
     pauses_of_pieces = """insert into facts (account_id, mode, kind, order_id, item_id, order_status, current, at)
                           select account_id, mode, 'item.status', order_id, id, 'paused', 'paused', :now from items"""
     execute(container, pauses_of_pieces, now=clock.now())
-    after = operator.get("/print/held").json()["data"][0]
-    assert after == one | {"reasons": [why, MESSAGE_CHANGED_WHILE_HELD]}
+    assert operator.get("/print/held").json()["data"][0] == one | {"reasons": [why, MESSAGE_CHANGED_WHILE_HELD]}
 
 
 def test_only_what_waits_is_listed(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
@@ -128,9 +116,6 @@ def test_few_held_orders_are_found_among_many(container: Container, owner: Accou
             assert "Sort" not in plan
 
 
-# What a decision does
-
-
 def test_a_released_order_is_printed(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
     order_id, *others = create_held_orders(owner, container, clock, 5)
     [why] = read(owner, order_id)[1]
@@ -150,9 +135,7 @@ def test_a_released_order_is_printed(owner: Account, operator: Account, containe
     assert statuses[:4] == ["reviewing", "paused", "processing", "printing"]
 
 
-def test_a_refused_order_ends_once_and_its_money_goes_back(
-    owner: Account, operator: Account, container: Container, clock: Clock
-) -> None:
+def test_a_refused_order_is_repaid_once(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
     order_id = create_held_order(owner, container, clock, recipients=people(3))
     before = len(fact_rows(container, order_id))
     once: dict[str, Any] = {"headers": {"Idempotency-Key": "once"}}
@@ -175,9 +158,7 @@ def test_a_refused_order_ends_once_and_its_money_goes_back(
     assert [verdict for verdict, *_ in decisions_on(container, order_id)] == ["refused"]
 
 
-def test_an_order_can_be_refused_before_it_is_held_and_is_never_made(
-    owner: Account, operator: Account, container: Container, clock: Clock
-) -> None:
+def test_a_refusal_before_a_hold_counts(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
     lists = ListOwner(owner)
     friends = lists.make()
     lists.add(friends)
@@ -204,9 +185,7 @@ def test_people_suppressed_while_an_order_is_held_are_not_mailed(
     assert failures == ["This address is on a suppression list.", None]
 
 
-def test_an_order_is_decided_once_and_released_only_while_it_is_paused(
-    owner: Account, operator: Account, container: Container, clock: Clock
-) -> None:
+def test_an_order_is_decided_only_once(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
     refused, released = create_held_orders(owner, container, clock, 2)
     processing = owner.send().json()["id"]
     run_jobs_for(container, clock, seconds=11)
@@ -224,9 +203,7 @@ def test_an_order_is_decided_once_and_released_only_while_it_is_paused(
                 assert operator.post(f"/orders/{order_id}/{act}", WHY).status_code == 409
 
 
-def test_nothing_is_released_while_live_mail_is_not_ready(
-    http: TestClient, operator: Account, container: Container, clock: Clock
-) -> None:
+def test_unready_live_mail_is_not_sent(http: TestClient, operator: Account, container: Container, clock: Clock) -> None:
     live = make_operator(container, http, "live@example.com", mode="live")
     order_id = live.send(**HOME).json()["id"]
     run_jobs_for(container, clock, seconds=1)
@@ -243,8 +220,6 @@ def test_nothing_is_released_while_live_mail_is_not_ready(
     assert live.post(f"/orders/{order_id}/refuse", WHY).json()["status"] == "Error"
 
 
-# What is wrong with a call
-
 BAD_REASONS: dict[str, list[Any]] = {
     "This field is required.": [{}],
     "This must be a string.": [{"reason": None}, {"reason": 5}, {"reason": ["x"]}],
@@ -254,9 +229,7 @@ BAD_REASONS: dict[str, list[Any]] = {
 }
 
 
-def test_an_operator_sees_and_decides_what_is_held_in_the_mode_of_the_token(
-    owner: Account, operator: Account, container: Container, clock: Clock
-) -> None:
+def test_a_token_decides_in_its_own_mode(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
     order_id = create_held_order(owner, container, clock)
     live = make_live(container, operator)
     with unchanged(container):
@@ -283,9 +256,6 @@ def test_a_decision_with_a_bad_reason_is_refused(
     assert_refused(subtests, container, partial(operator.post, f"/orders/{order_id}/refuse"), refusals)
     releases: list[tuple[dict[str, Any], str]] = [({"reason": 5}, "reason"), ({"reason": "x" * 501}, "reason")]
     assert_refused(subtests, container, partial(operator.post, f"/orders/{order_id}/release"), releases)
-
-
-# Meanwhile
 
 
 def test_an_operator_sees_what_its_sender_changed_and_new_words_are_checked_before_they_go(
@@ -317,14 +287,10 @@ def test_an_operator_sees_what_its_sender_changed_and_new_words_are_checked_befo
 
 
 RACES = {
-    ("release", "refuse"): "processing",
-    ("release", "release"): "processing",
-    ("refuse", "release"): "error",
-    ("refuse", "cancel"): "error",
-    ("cancel", "release"): "cancelled",
-    ("cancel", "refuse"): "cancelled",
+    ("release", "refuse"): "processing", ("release", "release"): "processing", ("refuse", "release"): "error",
+    ("refuse", "cancel"): "error", ("cancel", "release"): "cancelled", ("cancel", "refuse"): "cancelled",
     ("release", "cancel"): "processing",
-}
+}  # fmt: skip
 
 
 def test_of_two_concurrent_decisions_one_wins(

@@ -16,14 +16,8 @@ from httpx2 import Response
 from procrastinate.exceptions import ConnectorException
 from prometheus_client import generate_latest
 
-from quillpost.core.telemetry import (
-    REGISTRY,
-    REQUEST_SECONDS,
-    REQUESTS,
-    WEBHOOK_ATTEMPTS,
-    RedactingFormatter,
-    configure_logging,
-)
+from quillpost.core import telemetry
+from quillpost.core.telemetry import REGISTRY, REQUEST_SECONDS, REQUESTS, RedactingFormatter, configure_logging
 from quillpost.core.tokens import SecretKind, hide_secrets, mint_secret
 from quillpost.web.api.responses import to_header_text
 from quillpost.web.middleware.requests import remove_url_secrets
@@ -39,7 +33,7 @@ RANDOM = TOKEN.removeprefix("qp_live_")
 def hidden() -> Iterator[list[Response]]:
     """Of what is asked and answered meanwhile nothing, and no line of the log, shows the token."""
     answers: list[Response] = []
-    for metric in (REQUESTS, REQUEST_SECONDS, WEBHOOK_ATTEMPTS):
+    for metric in (REQUESTS, REQUEST_SECONDS, telemetry.WEBHOOK_ATTEMPTS):
         metric.clear()  # what earlier calls have counted would be read again each time
     with capture_logs() as lines:
         yield answers
@@ -51,17 +45,13 @@ def hidden() -> Iterator[list[Response]]:
 
 
 LEAKING = (
-    ("GET", f"/orders/list?access_token={TOKEN}"),
-    ("GET", f"/orders/list?{TOKEN}"),
+    ("GET", f"/orders/list?access_token={TOKEN}"), ("GET", f"/orders/list?{TOKEN}"),
     ("GET", f"/orders/list?page=1&{TOKEN}=1"),
     ("GET", "/orders/list?token=" + "".join(f"%{ord(letter):02x}" for letter in TOKEN)),
-    ("GET", f"/orders/list?metadata[key]={TOKEN}"),
-    ("GET", f"/orders/{TOKEN}"),
-    ("GET", f"/{TOKEN}/ping"),
-    ("POST", f"/send/postcard?api_key={TOKEN}"),
-    ("POST", f"/stored_send/postcard/{TOKEN}"),
+    ("GET", f"/orders/list?metadata[key]={TOKEN}"), ("GET", f"/orders/{TOKEN}"), ("GET", f"/{TOKEN}/ping"),
+    ("POST", f"/send/postcard?api_key={TOKEN}"), ("POST", f"/stored_send/postcard/{TOKEN}"),
     ("GET", f"/orders/list?token={TOKEN[:-20]}"),
-)
+)  # fmt: skip
 
 
 def test_a_call_with_a_token_in_its_address_is_refused_in_words_that_help_and_has_no_effect(
@@ -72,8 +62,7 @@ def test_a_call_with_a_token_in_its_address_is_refused_in_words_that_help_and_ha
             answers.append(owner.call(method, path, json=postcard() if method == "POST" else None))
             answers.append(http.request(method, f"/api/v2{path}"))
             for answer in answers:
-                assert answer.status_code == 400
-                assert answer.json().keys() == {"message"}
+                assert (answer.status_code, answer.json().keys()) == (400, {"message"})
                 assert "Authorization header" in answer.json()["message"]
                 assert "revoke it now" in answer.json()["message"]
     assert owner.get("/orders/list").json()["meta"]["total"] == 0
@@ -128,8 +117,7 @@ def test_of_an_address_the_secret_alone_is_removed_but_not_where_links_are_made_
         assert RANDOM not in str(other)
     covered = scope(f"/a b/{TOKEN}/c", f"q=%C3%BC%26&token={TOKEN}&empty=&q=2")
     assert remove_url_secrets(covered)
-    assert covered["path"] == "/a b/qp_live_[hidden]/c"
-    assert covered["raw_path"] == b"/a%20b/qp_live_%5Bhidden%5D/c"
+    assert (covered["path"], covered["raw_path"]) == ("/a b/qp_live_[hidden]/c", b"/a%20b/qp_live_%5Bhidden%5D/c")
     assert covered["query_string"] == b"q=%C3%BC%26&token=qp_live_%5Bhidden%5D&empty=&q=2"
     for text in ("", "qp_", "a qp_live_ b", "qp_live_1234567", "sqp_", "whsec_abcdefghijkl"):
         assert hide_secrets(text) == text
@@ -200,9 +188,6 @@ def test_a_failure_inside_shows_no_token_in_its_stack(owner: Account, monkeypatc
     (failed,) = [line for line in lines() if line["event"] == "requests.failed"]
     assert (answer.status_code, "It was qp_live_[hidden]" in failed["exception"]) == (500, True)
     assert RANDOM not in f"{answer.headers} {answer.text} {lines()}"
-
-
-# Logs
 
 
 def test_neither_a_secret_nor_a_person_is_in_the_logs_but_each_call_is(owner: Account, http: TestClient) -> None:

@@ -63,9 +63,7 @@ def test_the_second_call_gets_the_first_answer_and_makes_nothing(owner: Account,
     assert owner.send().json()["id"] != owner.send().json()["id"], "without a key each call counts"
 
 
-def test_a_refusal_is_kept_and_a_key_that_cannot_be_kept_is_refused(
-    subtests: pytest.Subtests, owner: Account, container: Container
-) -> None:
+def test_a_refusal_is_kept_under_a_valid_key(subtests: pytest.Subtests, owner: Account, container: Container) -> None:
     refused, again = (send(owner, message="") for _ in range(2))
     assert (refused.status_code, again.content) == (422, refused.content)
     assert send(owner).status_code == 409
@@ -83,9 +81,7 @@ def test_a_refusal_is_kept_and_a_key_that_cannot_be_kept_is_refused(
         assert (answer.status_code, answer.json()) == (404, {"message": "Not Found"})
 
 
-def test_keys_are_per_account_path_sub_account_scope_and_mode(
-    owner: Account, stranger: Account, container: Container
-) -> None:
+def test_a_key_is_of_one_account_path_scope_and_mode(owner: Account, stranger: Account, container: Container) -> None:
     branches = [make_teammate(container, owner, make_sub_account(container, owner, title)) for title in "AB"]
     with container.db.system_transaction() as tx:
         limited = insert_token(tx, owner.id, mode="test", name="x", scopes=["send:write"], now=container.clock())[1]
@@ -123,8 +119,7 @@ def test_calls_that_came_to_nothing_are_not_kept(
         broken = create_app(replace(build(), check_url=error))
         with TestClient(broken, raise_server_exceptions=False) as http:
             assert keyed(replace(owner, http=http), "/webhooks", HOOK).status_code == status
-    unknown = replace(owner, token="qp_test_unknown")
-    assert keyed(unknown, "/webhooks", HOOK).status_code == 401
+    assert keyed(replace(owner, token="qp_test_unknown"), "/webhooks", HOOK).status_code == 401
     with TestClient(create_app(build(calls_a_minute=1))) as http:
         throttled = replace(owner, http=http)
         throttled.get("/ping")
@@ -182,9 +177,7 @@ def test_a_key_whose_holder_is_gone_is_free_at_once(owner: Account, container: C
     assert keyed(owner, "/webhooks", HOOK).status_code == 201
 
 
-def test_a_call_that_lost_its_session_has_no_effect_beside_the_one_that_took_over(
-    owner: Account, container: Container, build: Build
-) -> None:
+def test_a_call_that_lost_its_session_leaves_it_to_another(owner: Account, container: Container, build: Build) -> None:
     def take_over() -> Response:
         assert end_sessions_that_hold_keys(container) == 1
         return keyed(owner, "/webhooks", HOOK)
@@ -206,17 +199,14 @@ def test_a_process_that_lost_its_session_opens_another(owner: Account, container
 
 def test_an_answer_is_kept_once(owner: Account, container: Container, clock: Clock) -> None:
     claim = create_claim(Caller(owner.id, "test"), "/path", "k", b"")
-    answer = owner.get("/ping")
-    shown = Answer(answer.content, media_type="application/json")
+    shown = Answer(owner.get("/ping").content, media_type="application/json")
     with container.db.system_transaction() as tx:
         idempotency.store_response(tx, container.encryptor, claim, shown, now=clock.now())
     with container.db.system_transaction() as tx, pytest.raises(Conflict):
         idempotency.store_response(tx, container.encryptor, claim, shown, now=clock.now())
 
 
-def test_a_secret_is_answered_again_for_ten_minutes_and_lies_sealed_meanwhile(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_a_secret_is_answered_again_for_ten_minutes_only(owner: Account, container: Container, clock: Clock) -> None:
     first = keyed(owner, "/webhooks", HOOK)
     secret = first.json()["secret"]
     clock.advance(minutes=10)

@@ -72,8 +72,7 @@ def test_rejected_rows_come_with_their_line_their_reason_and_all_their_cells(imp
     assert rows[0][1] == "address: This address is already on this mailing list."
     twice = "address: Line 3 of the file has the same address."
     assert rows[1][1:] == [twice, "Jim Poe", "14  MAIN ST.", "Austin", "TX", "78701", "'-1"]
-    assert rows[2][1] == "postal_code: A ZIP code has 5 digits, or 5-4."
-    assert rows[3][-1] == "y"
+    assert (rows[2][1], rows[3][-1]) == ("postal_code: A ZIP code has 5 digits, or 5-4.", "y")
     emails = importer.lists.make()
     importer.lists.add_email(emails, "Old@example.com")
     done = importer.run(emails, "Email,Name\na@example.com,A\nA@Example.com,B\nold@example.com,C\nb@example.com,D\n")
@@ -82,8 +81,7 @@ def test_rejected_rows_come_with_their_line_their_reason_and_all_their_cells(imp
         "email: Line 2 of the file has the same e-mail.",
         "email: This e-mail is already on this mailing list.",
     ]
-    suppression_list = importer.lists.make(is_suppression_list=True)
-    done = importer.run(suppression_list, HEAD + JANE + "John,14 Main St,,,\n")
+    done = importer.run(importer.lists.make(is_suppression_list=True), HEAD + JANE + "John,14 Main St,,,\n")
     assert counts(done) == (2, 1, 1, 0)
     assert "On a suppression list an address needs its ZIP code" in importer.rejected(done["id"])[1][1]
 
@@ -94,17 +92,13 @@ def test_an_export_is_imported_without_loss(importer: Importer) -> None:
     lists.add(here, name='Jane "JD" Doe, Dr.', custom1="=1+1", custom2="'=1+1", custom3="one\ntwo", phone="+1 512")
     lists.add(here, address="14 Rue X", city="Paris", province=None, postal_code="75001", country="FR")
     lists.add_email(here, "jane@example.com", name="-x", dob="02/29/1980")
-    exported = lists.account.get(f"/mailing-lists/{here}/export")
-    assert counts(importer.run(there, exported.content)) == (3, 3, 0, 0)
+    assert counts(importer.run(there, lists.account.get(f"/mailing-lists/{here}/export").content)) == (3, 3, 0, 0)
     list_specific = {"id", "mailing_list_id", "mailing_list", "mailing-list", "created_at", "updated_at"}
     before, after = (
         [{name: value for name, value in row.items() if name not in list_specific} for row in lists.on(list_id)]
         for list_id in (here, there)
     )
     assert before == after
-
-
-# How a file is read
 
 
 def test_a_preview_tells_what_would_be_read_and_keeps_nothing(importer: Importer) -> None:
@@ -174,8 +168,6 @@ def test_a_file_may_have_no_header_and_may_be_the_body_itself(importer: Importer
     assert counts(importer.fill(begun.json()["id"])) == (1, 1, 0, 0)
 
 
-# What is refused
-
 SWELLING = packed({"xl/workbook.xml": "x", "xl/worksheets/sheet1.xml": " " * 1_100_000})
 BAD_FILES: dict[str, bytes] = {
     "This file is a PDF. Send a CSV, TSV or .xlsx file.": b"%PDF-1.4\n%...",
@@ -194,9 +186,7 @@ BAD_FIELDS: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
-    subtests: pytest.Subtests, importer: Importer, container: Container
-) -> None:
+def test_a_bad_import_leaves_nothing(subtests: pytest.Subtests, importer: Importer, container: Container) -> None:
     list_id = importer.lists.make()
     upload = partial(importer.upload, list_id)
     assert_refused(subtests, container, upload, [(data, "file", words) for words, data in BAD_FILES.items()])
@@ -249,11 +239,7 @@ def test_lists_that_the_service_keeps_take_no_file(importer: Importer, container
             refused = importer.upload(kept, HEAD + JANE)
             assert (refused.status_code, advice in refused.json()["message"]) == (400, True)
             if bars:
-                errors = {"mailing_list_id": [OPT_OUT_LIST_REFUSED]}
-                assert field_errors(importer.lists.add(kept)) == errors
-
-
-# Meanwhile
+                assert field_errors(importer.lists.add(kept)) == {"mailing_list_id": [OPT_OUT_LIST_REFUSED]}
 
 
 def test_one_file_at_a_time_fills_a_list_until_it_is_cancelled(importer: Importer) -> None:
@@ -299,12 +285,7 @@ def test_a_list_that_is_being_filled_stays_what_it_is_and_nothing_is_sent_to_it(
     assert lists.account.send(**body).status_code == 200
 
 
-# Who may
-
-
-def test_an_import_is_its_owners_alone_and_follows_its_list(
-    importer: Importer, stranger: Account, container: Container
-) -> None:
+def test_imports_are_private_and_follow_their_list(importer: Importer, stranger: Account, container: Container) -> None:
     list_id, account = importer.lists.make(), importer.lists.account
     done = importer.run(list_id, HEAD + JANE + JANE)
     for path in (f"/imports/{done['id']}", f"/imports/{done['id']}/rejected.csv"):

@@ -44,9 +44,7 @@ def test_a_new_list_is_empty_and_says_in_words_when_it_was_made(owner: Account, 
     assert (made.status_code, made.json()["is_suppression_list"]) == (201, True)
 
 
-def test_a_key_is_unguessable_stored_sealed_shown_in_reads_and_ended_by_a_new_one(
-    lists: ListOwner, container: Container
-) -> None:
+def test_a_key_is_unguessable_sealed_shown_and_ended_by_a_new_one(lists: ListOwner, container: Container) -> None:
     def stored() -> Any:
         """The first list's key, and that of the other."""
         columns = sa.select(mailing_lists.c.key_sealed, mailing_lists.c.key_digest)
@@ -62,9 +60,7 @@ def test_a_key_is_unguessable_stored_sealed_shown_in_reads_and_ended_by_a_new_on
     assert bytes(stored()[0].key_digest) == tokens.hash_token(rotated.json()["api_key"])
 
 
-def test_lists_are_listed_newest_first_and_found_by_a_part_of_their_name_or_their_sub_account(
-    lists: ListOwner, container: Container
-) -> None:
+def test_lists_are_listed_newest_first_and_found_by_name_or_branch(lists: ListOwner, container: Container) -> None:
     def found(**params: str | int) -> list[int]:
         return ids(lists.account.get("/mailing-lists", params=params).json()["data"])
 
@@ -112,9 +108,7 @@ def test_a_change_leaves_what_it_does_not_name_and_a_wrong_field_is_named(
     assert_refused(subtests, container, partial(lists.account.post, "/mailing-lists"), new)
 
 
-def test_people_and_subscriptions_of_a_list_that_moves_to_another_sub_account(
-    lists: ListOwner, container: Container
-) -> None:
+def test_people_and_subscriptions_move_to_a_lists_sub_account(lists: ListOwner, container: Container) -> None:
     """Its people follow it, and the subscriptions to it stay whose they are."""
     here, there = make_sub_account(container, lists.account), make_sub_account(container, lists.account, "Other")
     list_id = lists.make(sub_account_id=here)
@@ -128,9 +122,6 @@ def test_people_and_subscriptions_of_a_list_that_moves_to_another_sub_account(
     assert lists.put(f"/mailing-lists/{list_id}", {"sub_account_id": None}).status_code == 200
     assert teammate.account.get("/recipients").json()["data"] == []
     assert subscription_scopes(container, hooks) == [(list_id, None), (list_id, here)] * 2
-
-
-# Who may
 
 
 def test_another_accounts_list_looks_like_none(lists: ListOwner, stranger: Account, container: Container) -> None:
@@ -155,9 +146,7 @@ def test_another_accounts_list_looks_like_none(lists: ListOwner, stranger: Accou
     assert lists.read(list_id)["description"] == "Visitors"
 
 
-def test_a_teammate_of_one_sub_account_keeps_and_exports_lists_within_it(
-    lists: ListOwner, container: Container
-) -> None:
+def test_a_teammate_of_a_sub_account_keeps_and_exports_its_lists(lists: ListOwner, container: Container) -> None:
     mine = make_sub_account(container, lists.account)
     mate = ListOwner(make_teammate(container, lists.account, mine))
     everyones, own = lists.make(), mate.make()
@@ -165,9 +154,6 @@ def test_a_teammate_of_one_sub_account_keeps_and_exports_lists_within_it(
     assert len(exported(mate, own)) == 1
     assert mate.account.get(f"/mailing-lists/{everyones}/export").status_code == 404
     assert mate.put(f"/mailing-lists/{own}", {"sub_account_id": None}).json()["sub_account_id"] == mine
-
-
-# Its end
 
 
 def test_a_deleted_list_takes_its_people_along(lists: ListOwner, container: Container) -> None:
@@ -183,9 +169,7 @@ def test_a_deleted_list_takes_its_people_along(lists: ListOwner, container: Cont
     assert lists.account.get("/orders").json()["data"] == []
 
 
-def test_a_list_that_an_order_waits_for_stays(
-    subtests: pytest.Subtests, lists: ListOwner, container: Container
-) -> None:
+def test_a_list_stays_while_an_order_waits(subtests: pytest.Subtests, lists: ListOwner, container: Container) -> None:
     for status, mode, answers in (
         ("reviewing", "test", 400), ("reviewing", "live", 400), ("paused", "test", 400), ("printing", "test", 200),
         ("cancelled", "test", 200),
@@ -204,9 +188,6 @@ def test_a_list_that_an_order_waits_for_stays(
                 assert message(tries[0])[1].startswith(f"Order {order} waits")
                 assert message(lists.delete(f"/mailing-lists/{list_id}"))[1].startswith(f"Order {order} waits")
                 assert lists.read(list_id)["is_suppression_list"] is False
-
-
-# As a CSV file
 
 
 def exported(lists: ListOwner, list_id: int) -> list[dict[str, str]]:
@@ -233,9 +214,7 @@ def test_an_export_has_a_line_of_names_and_a_line_for_each(lists: ListOwner) -> 
     assert lists.account.get(f"/mailing-lists/{empty}/export").text == ",".join(names) + "\n"
 
 
-def test_a_long_list_comes_in_pieces_and_whole_and_its_file_is_gone_when_nobody_reads_on(
-    lists: ListOwner, container: Container
-) -> None:
+def test_a_long_list_comes_whole_and_unread_its_file_is_gone(lists: ListOwner, container: Container) -> None:
     list_id = lists.make()
     lists.fill(list_id, *(f"{n} Main St" for n in range(1_500)))
     with container.db.transaction(Tenant(lists.account.id)) as tx:
@@ -248,9 +227,6 @@ def test_a_long_list_comes_in_pieces_and_whole_and_its_file_is_gone_when_nobody_
     next(reading)
     reading.close()
     assert broken_off.closed
-
-
-# Merged, and without doubles
 
 
 def merge(lists: ListOwner, source: int, target: int) -> Any:
@@ -285,9 +261,7 @@ def test_everyone_goes_over_and_doubles_are_dropped(lists: ListOwner, container:
     assert of_branch["meta"]["total"] == len(of_branch["data"]) == 5
 
 
-def test_a_list_is_not_merged_into_itself_into_another_kind_or_with_a_strangers(
-    lists: ListOwner, stranger: Account, container: Container
-) -> None:
+def test_a_list_is_not_merged_with_itself_or_others(lists: ListOwner, stranger: Account, container: Container) -> None:
     mailed, suppression_list = lists.make(), lists.make(is_suppression_list=True)
     for source, into in ((mailed, mailed), (mailed, suppression_list), (suppression_list, mailed), (mailed, None)):
         refused = lists.account.post(f"/mailing-lists/{source}/merge", {"into": into} if into else {})
@@ -358,9 +332,7 @@ def test_subscriptions_of_both_modes_and_of_everyone_go_over(lists: ListOwner, c
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_scans_and_events_of_pieces_in_the_mail_go_to_the_merged_list(
-    lists: ListOwner, container: Container, clock: Clock, http: TestClient
-) -> None:
+def test_scans_go_to_the_merged_list(lists: ListOwner, container: Container, clock: Clock, http: TestClient) -> None:
     """However often it was merged on."""
 
     def counts(list_id: int) -> dict[str, Any]:

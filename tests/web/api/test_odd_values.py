@@ -14,20 +14,8 @@ import pytest
 from httpx2 import Response
 
 from quillpost.web.api.responses import IGNORED_HEADER
-from support.described_operations import (
-    BATCHES,
-    JSON,
-    MAKERS,
-    OPERATIONS,
-    WITH_BODY,
-    DescribedService,
-    Json,
-    Operation,
-    described_service,
-    find_undescribed,
-    find_violations,
-    resolved,
-)
+from support import described_operations
+from support.described_operations import JSON, OPERATIONS, WITH_BODY, DescribedService, Json, Operation, resolved
 from support.service import Databases
 
 pytestmark = [pytest.mark.costly, pytest.mark.timeout(3_600 if "FUZZ_EXAMPLES" in os.environ else 600)]
@@ -49,7 +37,7 @@ def share_of(values: list[T], operation: Operation) -> list[T]:
 
 @pytest.fixture(scope="module")
 def service(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DescribedService]:
-    with described_service(databases, tmp_path_factory.mktemp("odd_values")) as service:
+    with described_operations.described_service(databases, tmp_path_factory.mktemp("odd_values")) as service:
         yield service
 
 
@@ -86,27 +74,14 @@ def kinds_of(schema: Json) -> set[str]:
 
 
 UNREADABLE: dict[str, bytes] = {
-    "cut short": b'{"a": ',
-    "bare string": b'"text"',
-    "bare number": b"5",
-    "bare null": b"null",
-    "bare true": b"true",
-    "array of numbers": b"[1, 2]",
-    "NaN": b"NaN",
-    "open brackets": b"[" * DEEP,
-    "deep array": b"[" * DEEP + b"]" * DEEP,
-    "deep object": b'{"a":' * DEEP + b"1" + b"}" * DEEP,
-    "deep value": b'{"name": ' + b"[" * DEEP + b"]" * DEEP + b"}",
-    "duplicate key": b'{"name": 1, "name": 1}',
-    "NUL": b"\x00",
-    "NUL in a text": b'{"name": "a\x00b"}',
-    "raw surrogate": b'{"name": "\xed\xa0\x80"}',
-    "no UTF-8": b'{"name": "\xff"}',
-    "UTF-16": '{"name": "a"}'.encode("utf-16"),
-    "endless number": b'{"name": ' + b"9" * 5_000 + b"}",
-    "two values": b"{} {}",
-    "comment": b"{} // no",
-}
+    "cut short": b'{"a": ', "bare string": b'"text"', "bare number": b"5", "bare null": b"null", "bare true": b"true",
+    "array of numbers": b"[1, 2]", "NaN": b"NaN", "open brackets": b"[" * DEEP, "deep array": b"[" * DEEP + b"]" * DEEP,
+    "deep object": b'{"a":' * DEEP + b"1" + b"}" * DEEP, "deep value": b'{"name": ' + b"[" * DEEP + b"]" * DEEP + b"}",
+    "duplicate key": b'{"name": 1, "name": 1}', "NUL": b"\x00", "NUL in a text": b'{"name": "a\x00b"}',
+    "raw surrogate": b'{"name": "\xed\xa0\x80"}', "no UTF-8": b'{"name": "\xff"}',
+    "UTF-16": '{"name": "a"}'.encode("utf-16"), "endless number": b'{"name": ' + b"9" * 5_000 + b"}",
+    "two values": b"{} {}", "comment": b"{} // no",
+}  # fmt: skip
 
 
 def unreadable_bodies(_: DescribedService, operation: Operation) -> Iterator[Case]:
@@ -141,12 +116,9 @@ def good_bodies_in_other_wrappings(service: DescribedService, operation: Operati
     typo = {"recipients": example, "tpyo": 1} if isinstance(example, list) else example | {"tpyo": 1}
     body = json.dumps(typo).encode()
     wrappings: list[tuple[str, Any]] = [
-        ("APPLICATION/JSON", body),
-        ("application/json; charset=utf-8", body),
-        ("application/vnd.api+json", body),
-        (JSON, b"\xef\xbb\xbf" + body),
-        (JSON, iter([body[:9], body[9:]])),
-    ]
+        ("APPLICATION/JSON", body), ("application/json; charset=utf-8", body), ("application/vnd.api+json", body),
+        (JSON, b"\xef\xbb\xbf" + body), (JSON, iter([body[:9], body[9:]])),
+    ]  # fmt: skip
 
     def is_understood(answer: Response) -> bool:
         is_readable = answer.status_code != 422 or "body" not in answer.json()["errors"]
@@ -227,8 +199,7 @@ def put(body: Any, path: Place, value: Any) -> Any:
         return value
     step, *rest = path
     if isinstance(step, int):
-        first = body[0] if isinstance(body, list) and body else {}
-        return [put(first, tuple(rest), value)]
+        return [put(body[0] if isinstance(body, list) and body else {}, tuple(rest), value)]
     inside = body if isinstance(body, dict) else {}
     return inside | {step: put(inside.get(step), tuple(rest), value)}
 
@@ -366,9 +337,9 @@ class Checker:
         if may_change:
             self._look()
         answer = self._service.call(self._operation, **case.how)
-        found, name = find_violations(answer), f"{kind}: {str(case.name)[:60]}"
+        found, name = described_operations.find_violations(answer), f"{kind}: {str(case.name)[:60]}"
         if answer.status_code not in case.undescribed:
-            found += find_undescribed(self._operation, answer)
+            found += described_operations.find_undescribed(self._operation, answer)
         is_expected = answer.status_code in case.expect and case.is_right(answer)
         if not is_expected and answer.status_code < 500:
             found.append(f"answered {answer.status_code}: {answer.headers} {answer.text[:120]}")
@@ -392,7 +363,9 @@ class Checker:
 
 
 def test_no_odd_value_breaks_an_operation(service: DescribedService, subtests: pytest.Subtests) -> None:
-    assert set(service.ids) == {*MAKERS, BATCHES}, "else the calls would end at 404 and prove little"
+    assert set(service.ids) == {*described_operations.MAKERS, described_operations.BATCHES}, (
+        "else the calls would end at 404 and prove little"
+    )
     for operation in OPERATIONS:
         with subtests.test(str(operation)):
             service.replace_what_is_gone(operation)

@@ -1,28 +1,31 @@
-"""Changing an order while it waits, and sending one again."""
+"""Orders changed and sent again, and what holds an order when its review ends."""
 
+from dataclasses import replace
 from datetime import date
+from io import BytesIO
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from PIL import Image
 
+from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.core.database.tables.base import prices
-from support.factories import (
-    Account,
-    Clock,
-    make_sub_account,
-    make_teammate,
-    people,
-    person,
-    run_due_jobs,
-    run_jobs_for,
-)
+from quillpost.core.database.tables.base import orders, prices
+from quillpost.core.database.tables.fulfillment import order_verdicts
+from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.recipients.rules import SUPPRESSED
+from quillpost.web.application import create_app
+from support import factories, mailing_lists
+from support.factories import Account, Build, Clock, make_sub_account, people, person, run_due_jobs, run_jobs_for
 from support.images import ImageServer
 from support.mailing_lists import ListOwner
-from support.orders import balances, item_rows, order_row
-from support.rows import execute
+from support.orders import HOME, balances, create_held_orders, fact_rows, item_rows, order_row
+from support.production import LIVE_SETTINGS, batch_rows
+from support.rows import execute, scalars
+from support.test_client import TestClient
 from support.traces import assert_refused, unchanged
+from support.uploads import upload
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -42,8 +45,6 @@ def sent(owner: Account, **changes: Any) -> int:
     assert answer.status_code == 200, answer.text
     return int(answer.json()["id"])
 
-
-# Changing
 
 BAD_CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"message": "A long story. " * 200}, "message"), ({"message": "%NOBODY%"}, "message"),
@@ -78,9 +79,7 @@ def test_message_schedule_and_metadata_can_be_changed_until_it_is_made(
     assert (late.status_code, late.json()) == (400, {"message": message})
 
 
-def test_a_changed_message_must_fit_for_those_whom_the_order_has_taken_over(
-    owner: Account, container: Container
-) -> None:
+def test_a_changed_message_must_fit_all_people_of_the_order(owner: Account, container: Container) -> None:
     wordy, brief = make_list(owner, custom1="word " * 58), make_list(owner, custom1="short")
     both = sent(owner, mailing_list_ids=[wordy], recipients=people(1))
     order = sent(owner, mailing_list_ids=[brief], recipients=None, message="%CUSTOM1%")
@@ -137,8 +136,7 @@ def test_a_changed_creative_is_another_one_that_nobody_gets_twice(owner: Account
     assert (refused.status_code, list(refused.json()["errors"])) == (422, ["message"])
     assert owner.get(f"/orders/{other}").json()["message"] == "Third"
     assert owner.put(f"/orders/{other}", {"schedule_for": WHEN, "message": "First"}).status_code == 200
-    sooner = owner.put(f"/orders/{other}", {"schedule_for": None})
-    assert list(sooner.json()["errors"]) == ["schedule_for"]
+    assert list(owner.put(f"/orders/{other}", {"schedule_for": None}).json()["errors"]) == ["schedule_for"]
 
 
 @pytest.mark.usefixtures("loopback_urls")
@@ -148,7 +146,7 @@ def test_a_limited_token_changes_and_replays_what_was_sent_with_the_accounts_own
     branch = make_sub_account(container, owner)
     image = owner.post("/image-templates", {"type": "postcard", "name": "All", "image": art.picture()}).json()
     owner.send(front_image_url=art.picture("gold"))
-    mate = make_teammate(container, owner, branch)
+    mate = factories.make_teammate(container, owner, branch)
     fronts = {"image_template": image["id"]}, {"front_image_url": art.picture("gold")}
     made = [sent(owner, sub_account_id=branch, **front) for front in fronts]
     assert [mate.put(f"/orders/{order}", {"message": "Other words"}).status_code for order in made] == [200, 200]
@@ -156,13 +154,8 @@ def test_a_limited_token_changes_and_replays_what_was_sent_with_the_accounts_own
     assert [mate.post(f"/orders/{order}/replay").status_code for order in made] == [200, 200]
 
 
-# Sending again
-
-
 @pytest.mark.usefixtures("loopback_urls")
-def test_a_replay_is_a_new_order_that_is_the_first_column_by_column(
-    owner: Account, container: Container, clock: Clock, art: ImageServer
-) -> None:
+def test_a_replay_equals_the_first_order(owner: Account, container: Container, clock: Clock, art: ImageServer) -> None:
     number, branch = make_list(owner, name="Zoe", address="9 Oak Ave"), make_sub_account(container, owner)
     order = sent(
         owner,
@@ -202,11 +195,8 @@ def test_a_replay_is_a_new_order_that_is_the_first_column_by_column(
     assert {name for name in one if one[name] != other[name]} <= its_own
 
 
-def test_a_replay_may_go_to_others_at_another_time_and_is_checked_like_a_send(
-    owner: Account, container: Container, clock: Clock
-) -> None:
-    number = make_list(owner, name="Zoe", address="9 Oak Ave")
-    order = sent(owner, mailing_list_ids=[number], metadata={"a": 1})
+def test_a_replay_to_others_is_checked_like_a_send(owner: Account, container: Container, clock: Clock) -> None:
+    order = sent(owner, mailing_list_ids=[make_list(owner, name="Zoe", address="9 Oak Ave")], metadata={"a": 1})
     run_jobs_for(container, clock, seconds=45)
     path = f"/orders/{order}/replay"
     again = owner.post(path, {"recipients": people(3), "schedule_for": WHEN, "metadata": {"b": 2}}).json()
@@ -243,3 +233,142 @@ def test_only_what_was_mailed_can_be_replayed(owner: Account, container: Contain
             refused = owner.post(f"/orders/{order}/replay")
             assert (refused.status_code, why in refused.json()["message"]) == (400, True)
     assert owner.post(f"/orders/{waiting}/replay").status_code == 200
+
+
+# A 4x6 postcard with its bleed is 6.25 inches wide: 75 dots an inch are 469 pixels.
+SOFT, SHARP = (300, 204), (1875, 1275)
+
+
+def picture(size: tuple[int, int]) -> bytes:
+    file = BytesIO()
+    Image.new("RGB", size, "teal").save(file, "PNG")
+    return file.getvalue()
+
+
+def read(owner: Account, order_id: int) -> tuple[str, list[str]]:
+    order = owner.get(f"/orders/{order_id}").json()
+    return order["status"], order["warnings"]
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_a_blurred_picture_holds_orders(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
+    soft, sharp = (upload(owner, image=picture(size)).json()["id"] for size in (SOFT, SHARP))
+    sent = [owner.send(image_template=template).json()["id"] for template in (soft, soft, sharp, None)]
+    owner.put(f"/orders/{sent[1]}", {"message": "Other words"})
+    assert [order_row(container, order_id).lowest_dpi for order_id in sent] == [48, 48, None, None]
+    run_jobs_for(container, clock, seconds=11)
+    shown = [read(owner, order_id) for order_id in sent]
+    assert [status == "Paused" for status, _ in shown] == [True, True, False, False]
+    assert all("would print at 48 dpi" in warnings[-1] for _, warnings in shown[:2])
+    operator.post(f"/orders/{sent[0]}/release")
+    run_jobs_for(container, clock, seconds=40)
+    again = owner.post(f"/orders/{sent[0]}/replay").json()["id"]
+    assert order_row(container, again).lowest_dpi == 48
+    run_jobs_for(container, clock, seconds=11)
+    assert read(owner, again)[0] == "Paused"
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_lists_with_longer_words_or_without_addresses_hold_their_orders_and_released_only_they_fail(
+    owner: Account, operator: Account, container: Container, clock: Clock
+) -> None:
+    lists = ListOwner(owner)
+    wordy, nowhere = lists.make(), lists.make()
+    lists.add(wordy, custom1="You won!")
+    lists.add(nowhere)
+    large = {"message": "%CUSTOM1|Hello!%", "font_size": "large"}
+    longer = owner.send(recipients=None, mailing_list_ids=[wordy], **large).json()["id"]
+    lists.add(wordy, address="9 Oak Ave", custom1="A very long story. " * 15)
+    lists.add(wordy, address="8 Oak Ave")
+    for n in range(3):
+        lists.add_email(nowhere, f"{n}@example.com")
+    lost = owner.send(recipients=None, mailing_list_ids=[nowhere], message="Hello!").json()["id"]
+    run_jobs_for(container, clock, seconds=11)
+    status, warnings = read(owner, lost)
+    assert (status, "3 of 4 recipients cannot be delivered to, more than 50 %" in warnings[-1]) == ("Paused", True)
+    # What was told when it was sent is told still, and first.
+    assert warnings[0].startswith("On the lists 3 recipients are not mailed to:")
+    status, warnings = read(owner, longer)
+    assert (status, "too long for a 4x6 postcard" in warnings[-1]) == ("Paused", True)
+    assert operator.post(f"/orders/{longer}/release").status_code == 200
+    run_jobs_for(container, clock, seconds=40)
+    pieces = owner.get(f"/orders/{longer}/items").json()["data"]
+    assert [piece["status"] for piece in pieces] == ["Delivered", "Failed", "Delivered"]
+    assert "too long" in pieces[1]["failure"]
+
+
+def test_a_postage_mark_that_does_not_fit_must_be_fixed_by_the_operator(build: Build, clock: Clock) -> None:
+    too_long = LIVE_SETTINGS | {"permit_first": "U.S. POSTAGE PAID " * 20}
+    container = build(**too_long, review_seconds=1)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        sender = factories.make_account(container, http, "owner@example.com", mode="live")
+        operator = factories.make_operator(container, http, mode="live")
+        sent = sender.send(**HOME)
+        assert sent.status_code == 200, sent.text
+        order_id = sent.json()["id"]
+        assert sender.send(preview=True, **HOME).status_code == 200
+        run_jobs_for(container, clock, seconds=2)
+        assert read(sender, order_id) == ("Paused", ["There is no postage permit for first-class mail."])
+        [gap] = operator.get("/print/batches").json()["meta"]["gaps"]
+        assert gap.startswith("QUILLPOST_PERMIT_FIRST is too long for its place on 4x6 postcard,")
+        refused = operator.post(f"/orders/{order_id}/release", {"reason": "It may go."})
+        assert (refused.status_code, gap in refused.json()["message"]) == (409, True)
+
+    mended = build(**LIVE_SETTINGS, review_seconds=1)
+    with TestClient(create_app(mended), base_url="http://quillpost.test") as http:
+        operator, sender = replace(operator, http=http), replace(sender, http=http)
+        released = operator.post(f"/orders/{order_id}/release", {"reason": "It may go."})
+        assert (released.status_code, released.json()["status"]) == (200, "Processing")
+        run_jobs_for(mended, clock, seconds=2)
+        assert read(sender, order_id) == ("Printing", [])
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_an_order_that_is_put_off_while_it_is_held_waits_for_its_day_after_its_release(
+    owner: Account, operator: Account, container: Container, clock: Clock
+) -> None:
+    unfilled, cancelled, mended, suppressed = held = [
+        *create_held_orders(owner, container, clock, 3),
+        *create_held_orders(owner, container, clock, 1, recipients=[person(address="9 Oak Ave")]),
+    ]
+    for order_id in held:
+        owner.put(f"/orders/{order_id}", {"schedule_for": clock.now().replace(hour=20).isoformat()})
+        released = operator.post(f"/orders/{order_id}/release", {"reason": "It reads well."})
+        assert (released.status_code, released.json()["status"]) == (200, "Reviewing"), released.text
+    run_jobs_for(container, clock, seconds=3)
+    order = owner.get(f"/orders/{unfilled}").json()
+    assert (order["status"], order["warnings"], order["cancellable"]) == ("Reviewing", [], True)
+    assert (set(scalars(container, sa.select(orders.c.pool_at))), batch_rows(container)) == ({None}, [])
+    change = fact_rows(container, unfilled)[-1]
+    assert (change.previous, change.current) == ("paused", "reviewing")
+    decisions = execute(container, sa.select(order_verdicts))
+    assert {(each.verdict, each.reason, len(each.reasons)) for each in decisions} == {("released", "It reads well.", 1)}
+    assert owner.post(f"/orders/{cancelled}/cancel").status_code == 200
+    for order_id in (mended, suppressed):
+        owner.put(f"/orders/{order_id}", {"message": "Hello!"})
+    mailing_lists.make_list(container, Caller(owner.id, "test"), [person(address="9 Oak Ave")], suppresses=True)
+    clock.advance(hours=8)
+    run_due_jobs(container)
+    status, warnings = read(owner, unfilled)
+    assert (status, len(warnings)) == ("Paused", 1)
+    assert operator.post(f"/orders/{unfilled}/release").json()["status"] == "Processing"
+    assert read(owner, cancelled)[0] == "Cancelled"
+    assert read(owner, mended)[0] in ("Processing", "Printing")
+    [piece] = item_rows(container, suppressed)
+    assert len(batch_rows(container)) == 1
+    assert (piece.status, piece.failure) == ("Failed", SUPPRESSED)
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_nobody_makes_batches_of_an_order_before_it_is_due(owner: Account, container: Container, clock: Clock) -> None:
+    later = clock.now().replace(hour=20)
+    order_id = owner.send(schedule_for=later.isoformat()).json()["id"]
+    for deed in ("pool", "rush"):
+        execute(container, sa.update(orders).values(status="processing", pool_at=later.replace(hour=22)))
+        for _ in range(2):
+            if deed == "rush":
+                print_room_service.rush_orders(container.db, "test", [order_id], operator_id=None, now=clock.now())
+            else:
+                print_room_service.pool_orders_now(container.db, "test", now=clock.now())
+        assert order_row(container, order_id).pool_at == later
+        assert print_room_service.pool_orders_now(container.db, "test", now=clock.now()) == 0

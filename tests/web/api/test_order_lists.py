@@ -87,13 +87,10 @@ def test_the_list_is_filtered_by_type_status_and_time(owner: Account, clock: Clo
     large = owner.send(size="6x11").json()["id"]
     owner.put(f"/orders/{large}/cancel")
     for query, found in {
-        "type=postcard6x11": [large],
-        "status=Reviewing": [small],
-        "status=cancelled": [large],
-        "created_after=2026-05-05T12:00:00Z": [large],
-        "created_before=2026-05-05T14:00:00%2B02:00": [small],
+        "type=postcard6x11": [large], "status=Reviewing": [small], "status=cancelled": [large],
+        "created_after=2026-05-05T12:00:00Z": [large], "created_before=2026-05-05T14:00:00%2B02:00": [small],
         "created_before=2026-05-05": [small],
-    }.items():
+    }.items():  # fmt: skip
         assert ids(owner.get(f"/orders/list?{query}")) == found, query
     odd = "type=scroll&status=lost&created_after=yesterday&created_before=2026-13-01&metadata=x"
     refused = owner.get(f"/orders/list?{odd}")
@@ -101,9 +98,7 @@ def test_the_list_is_filtered_by_type_status_and_time(owner: Account, clock: Clo
     assert (refused.status_code, list(refused.json()["errors"])) == (422, names)
 
 
-def test_the_pages_hold_every_order_once_from_whichever_end_they_are_read(
-    owner: Account, stranger: Account, container: Container
-) -> None:
+def test_pages_hold_every_order_once_from_both_ends(owner: Account, stranger: Account, container: Container) -> None:
     branch = make_sub_account(container, owner)
     insert_orders(container, owner.id, 61, type="letter", size=None, sub_account_id=branch)
     insert_orders(container, owner.id, 7, mode="live")
@@ -117,9 +112,7 @@ def test_the_pages_hold_every_order_once_from_whichever_end_they_are_read(
     assert [total(owner.get(f"/orders/list?{query}")) for query in ("", "type=letter", "type=postcard")] == [60, 60, 0]
 
 
-def test_a_page_is_found_in_an_index_alone(
-    owner: Account, stranger: Account, container: Container, conninfo: str
-) -> None:
+def test_a_page_is_read_by_an_index(owner: Account, stranger: Account, container: Container, conninfo: str) -> None:
     branch = make_sub_account(container, owner)
     for account, sub_account in ((owner, branch), (owner, None), (stranger, None)):
         insert_orders(container, account.id, 4_000, sub_account_id=sub_account)
@@ -136,8 +129,6 @@ def test_a_page_is_found_in_an_index_alone(
             assert f"Index Only Scan {direction}using {index} on orders" in plan, plan
             assert "Sort" not in plan
 
-
-# By metadata
 
 ODD = (
     '{"text":"5","number":5,"float":1.0,"exponent":1e2,"big":123456789012345678901234567890,"yes":true,'
@@ -187,8 +178,6 @@ def test_brackets_that_make_no_sense_and_more_than_ten_filters_are_refused(owner
     assert owner.get("/orders/list?metadatas[a]=b&meta=1").status_code == 200
 
 
-# By whom their pieces went to
-
 JANE, JANET, ANA, ONLY = "Jane Doe", "JANET DOE", "Ana_Ö%rtiz", "Only Mail"
 PEOPLE = [
     person(name=JANE, address="12 Main St.", email="Jane@Example.com"),
@@ -197,37 +186,22 @@ PEOPLE = [
     {"name": ONLY, "email": "only@example.com"},
 ]
 SEARCHES: list[tuple[dict[str, str], list[str]]] = [
-    ({"street_address": "12 main st"}, [JANET, JANE]),
-    ({"street_address": "12 Main Street"}, [JANET, JANE]),
-    ({"street_address": "12 Main St #3"}, [JANET]),
-    ({"street_address": "12 Main"}, [JANET, JANE]),
+    ({"street_address": "12 main st"}, [JANET, JANE]), ({"street_address": "12 Main Street"}, [JANET, JANE]),
+    ({"street_address": "12 Main St #3"}, [JANET]), ({"street_address": "12 Main"}, [JANET, JANE]),
     ({"street_address": "12, MAIN ST."}, [JANET, JANE]),
-    ({"street_address": "12 Main St, Austin, TX 78701"}, [JANET, JANE]),
-    ({"street_address": "7 north gate"}, [ANA]),
-    ({"street_address": "main st"}, []),
-    ({"name": "jane"}, [JANET, JANE]),
-    ({"name": "Jane D"}, [JANE]),
-    ({"name": "jane doe "}, [JANE]),
-    ({"name": "doe"}, []),
-    ({"name": "ana_ö%"}, [ANA]),
-    ({"name": "ana%"}, []),
-    ({"name": "%"}, []),
-    ({"name": "' or 1=1 --"}, []),
-    ({"email": "JANE@example.com"}, [JANE]),
-    ({"email": "jane@example"}, []),
-    ({"email": "only@example.com"}, [ONLY]),
-    ({"name": "jane", "email": "janet@example.com"}, [JANET]),
-    ({"name": "ana", "email": "janet@example.com"}, []),
+    ({"street_address": "12 Main St, Austin, TX 78701"}, [JANET, JANE]), ({"street_address": "7 north gate"}, [ANA]),
+    ({"street_address": "main st"}, []), ({"name": "jane"}, [JANET, JANE]), ({"name": "Jane D"}, [JANE]),
+    ({"name": "jane doe "}, [JANE]), ({"name": "doe"}, []), ({"name": "ana_ö%"}, [ANA]), ({"name": "ana%"}, []),
+    ({"name": "%"}, []), ({"name": "' or 1=1 --"}, []), ({"email": "JANE@example.com"}, [JANE]),
+    ({"email": "jane@example"}, []), ({"email": "only@example.com"}, [ONLY]),
+    ({"name": "jane", "email": "janet@example.com"}, [JANET]), ({"name": "ana", "email": "janet@example.com"}, []),
     ({"name": "jane", "street_address": "12 main street apt 3", "email": ""}, [JANET]),
-]
+]  # fmt: skip
 NO_SEARCHES: dict[str, list[str]] = {
-    "": ["email", "name", "street_address"],
-    "name=%20&email=": ["email", "name", "street_address"],
-    "street_address=--": ["street_address"],
-    "name=" + "x" * 301: ["name"],
-    "name=%00&email=%00": ["email", "name"],
+    "": ["email", "name", "street_address"], "name=%20&email=": ["email", "name", "street_address"],
+    "street_address=--": ["street_address"], "name=" + "x" * 301: ["name"], "name=%00&email=%00": ["email", "name"],
     "sub_account_id=x&name=y": ["sub_account_id"],
-}
+}  # fmt: skip
 
 
 def found(account: Account, **params: str | int) -> list[str]:
@@ -246,9 +220,7 @@ def test_all_that_is_searched_for_must_be_true(subtests: pytest.Subtests, owner:
         assert (refused.status_code, sorted(refused.json()["errors"])) == (422, fields)
 
 
-def test_the_newest_come_first_each_order_once_and_what_is_cut_says_so(
-    owner: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_come_first_and_what_is_cut_says_so(owner: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     older = owner.send(recipients=[person(name="Zoe A", address=f"{n} Elm St") for n in (1, 2)]).json()["id"]
     newer = owner.send(recipients=[person(name="Zoe B", address="3 Elm St")]).json()["id"]
     for most, truncated in ((2, True), (3, False)):
@@ -260,27 +232,19 @@ def test_the_newest_come_first_each_order_once_and_what_is_cut_says_so(
         assert answer["truncated"] is truncated
 
 
-# Sums
-
 NOTHING = {
     "processing": 0, "printed": 0, "in_transit": 0, "in_local_area": 0, "processed_for_delivery": 0,
     "delivered": 0, "re_routed": 0, "returned_to_sender": 0, "failed": 0, "scans": 0, "multi_scans": 0,
     "total_cost": "$0.00", "total_requests": 0, "total_sent": 0,
 }  # fmt: skip
 PERIODS = {
-    "": 5,
-    "start_date=&end_date=": 5,
-    "start_date=2026-05-02": 4,
-    "end_date=2026-05-02": 3,
-    "start_date=2026-05-02&end_date=2026-05-02": 2,
-    "start_date=2026-05-02T12:00:00Z&end_date=2026-05-02T12:00:00Z": 1,
+    "": 5, "start_date=&end_date=": 5, "start_date=2026-05-02": 4, "end_date=2026-05-02": 3,
+    "start_date=2026-05-02&end_date=2026-05-02": 2, "start_date=2026-05-02T12:00:00Z&end_date=2026-05-02T12:00:00Z": 1,
     "start_date=2026-05-02T14:00:00%2B02:00&end_date=2026-05-02T14:00:00%2B02:00": 1,
-    "start_date=2026-05-02T14:00:00+02:00": 3,
-    "end_date=2026-05-02T11:59:59Z": 2,
-    "start_date=9999-12-31&end_date=9999-12-31": 0,
-    "start_date=0001-01-01&end_date=9999-12-31": 5,
+    "start_date=2026-05-02T14:00:00+02:00": 3, "end_date=2026-05-02T11:59:59Z": 2,
+    "start_date=9999-12-31&end_date=9999-12-31": 0, "start_date=0001-01-01&end_date=9999-12-31": 5,
     "start_date=0001-01-01T00:00:00%2B14:00": 5,
-}
+}  # fmt: skip
 NO_PERIODS = {
     "start_date=yesterday": ["start_date"],
     "start_date=x&end_date=2026-02-30": ["start_date", "end_date"],
@@ -322,9 +286,6 @@ def test_the_first_and_the_last_day_count(subtests: pytest.Subtests, owner: Acco
     for query, fields in NO_PERIODS.items():
         refused = owner.get(f"/orders/stats?{query}")
         assert (refused.status_code, list(refused.json()["errors"])) == (422, fields)
-
-
-# Whose they are
 
 
 def test_everyone_lists_finds_and_adds_up_their_own(owner: Account, stranger: Account, container: Container) -> None:

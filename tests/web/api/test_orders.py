@@ -18,17 +18,8 @@ from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room.service import record_printer_progress
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.orders.queries import read_order
-from support.factories import (
-    Account,
-    Build,
-    Clock,
-    make_sub_account,
-    make_teammate,
-    people,
-    person,
-    postcard,
-    run_jobs_for,
-)
+from support import factories
+from support.factories import Account, Clock, make_sub_account, make_teammate, people, person, postcard, run_jobs_for
 from support.orders import fact_rows, insert_orders
 from support.production import ingest, mail_order, scan, tracking_codes
 from support.rows import execute, scalar
@@ -66,9 +57,7 @@ def total(answer: Any) -> int:
     return int(answer.json()["meta"]["total"])
 
 
-def test_an_item_and_a_proof_are_seen_by_those_whose_they_are(
-    owner: Account, stranger: Account, container: Container
-) -> None:
+def test_an_item_and_its_proof_are_its_senders_only(owner: Account, stranger: Account, container: Container) -> None:
     mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
     teammate = make_teammate(container, owner, mine)
     inside, outside = sent(owner, sub_account_id=mine), [sent(owner, sub_account_id=other), sent(owner)]
@@ -82,9 +71,7 @@ def test_an_item_and_a_proof_are_seen_by_those_whose_they_are(
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_tracking_counts_every_status_and_lists_failed_recipients(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_tracking_counts_each_status_and_lists_failures(owner: Account, container: Container, clock: Clock) -> None:
     audience = [person(), person(name="Test Returned", address="9 Oak Ave"), {"email": "e@example.com"}]
     order_id = owner.send(recipients=audience).json()["id"]
     run_jobs_for(container, clock, seconds=45)
@@ -149,13 +136,8 @@ def test_metadata_is_returned_to_the_letter_everywhere(owner: Account) -> None:
     assert metadata_text(owner.get(f"/orders/{spaced}")) == '{"a":[1,2]}'
 
 
-# Cancelling
-
-
 @pytest.mark.usefixtures("clean_database")
-def test_an_order_is_cancelled_once_and_what_was_held_is_released(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_an_order_is_cancelled_once_and_its_money_freed(owner: Account, container: Container, clock: Clock) -> None:
     order_id = owner.send(recipients=[*people(3), {"email": "e@example.com"}], metadata={"crm": 1}).json()["id"]
     before = len(fact_rows(container, order_id))
     clock.advance(seconds=5)
@@ -198,9 +180,6 @@ def test_an_order_is_cancelled_once_and_what_was_held_is_released(
     assert (too_late.status_code, "can no longer be cancelled" in too_late.json()["message"]) == (400, True)
 
 
-# Items
-
-
 def test_items_are_listed_in_the_order_given_with_what_was_given(owner: Account) -> None:
     audience = [person(company="Acme", email="j@example.com", phone="1", custom10="ten"), *people(2)]
     order_id = owner.send(recipients=[*audience, {"name": "E", "email": "e@example.com"}]).json()["id"]
@@ -227,9 +206,7 @@ def test_items_are_listed_in_the_order_given_with_what_was_given(owner: Account)
             assert (refused.status_code, list(refused.json()["errors"])) == (422, [name])
 
 
-def test_the_pages_hold_every_item_once_from_whichever_end_they_are_read(
-    owner: Account, stranger: Account, container: Container
-) -> None:
+def test_pages_hold_every_item_once_from_both_ends(owner: Account, stranger: Account, container: Container) -> None:
     branch = make_sub_account(container, owner)
     [order] = insert_orders(container, owner.id, 1, pieces=35, sub_account_id=branch)
     insert_orders(container, stranger.id, 2, pieces=2)
@@ -240,9 +217,7 @@ def test_the_pages_hold_every_item_once_from_whichever_end_they_are_read(
         assert (ids(pages[-1]), {total(page) for page in pages}) == ([], {35})
 
 
-def test_items_of_all_orders_are_listed_newest_first_to_those_whose_they_are(
-    owner: Account, stranger: Account, container: Container
-) -> None:
+def test_items_of_all_own_orders_come_newest_first(owner: Account, stranger: Account, container: Container) -> None:
     mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
     order_id = owner.send(recipients=people(2), sub_account_id=mine).json()["id"]
     owner.send(recipients=[person(name="Last"), {"email": "e@example.com", "name": "Nobody"}])
@@ -281,9 +256,7 @@ def test_an_item_tells_its_history_oldest_first(owner: Account, container: Conta
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_a_piece_was_printed_when_the_printer_says_so_or_when_it_was_seen_first(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_a_piece_was_printed_when_reported_or_seen_first(owner: Account, container: Container, clock: Clock) -> None:
     def dated() -> list[tuple[str, str]]:
         """Where the newest order's one piece was, and when."""
         events = owner.get(f"/order-items/{ids(owner.get('/order-items'))[0]}").json()["events"]
@@ -348,7 +321,7 @@ def test_the_reason_for_forwarding_is_shown(owner: Account, container: Container
     assert item["events"][-1]["reason"] == "Moved, left no address"
 
 
-def test_live_deliveries_are_inferred_only_where_the_settings_say_so(build: Build) -> None:
+def test_live_deliveries_are_inferred_only_where_the_settings_say_so(build: factories.Build) -> None:
     def days(**settings: int) -> tuple[timedelta | None, ...]:
         live = build(**settings).environments["live"]
         return live.infer_delivery_after, live.infer_unseen_delivery_after, live.reroute_timeout

@@ -12,17 +12,8 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.database.tables.fulfillment import batches, order_verdicts, prints
 from quillpost.web.application import create_app
-from support.factories import (
-    Account,
-    Build,
-    Clock,
-    make_account,
-    make_live,
-    make_operator,
-    person,
-    run_due_jobs,
-    run_jobs_for,
-)
+from support import factories
+from support.factories import Account, Build, Clock, make_live, make_operator, person, run_due_jobs, run_jobs_for
 from support.orders import HOME, hand_over_batch
 from support.production import LIVE_SETTINGS, delete_jobs
 from support.rows import execute, scalar, scalars
@@ -43,7 +34,7 @@ def operator(container: Container, http: TestClient) -> Account:
 
 @pytest.fixture
 def sender(container: Container, http: TestClient) -> Account:
-    return make_account(container, http, "sender@example.com", mode="live")
+    return factories.make_account(container, http, "sender@example.com", mode="live")
 
 
 def read(operator: Account, batch_id: int) -> dict[str, Any]:
@@ -73,9 +64,6 @@ def change_batch(container: Container, batch_id: int, **columns: Any) -> None:
 
 def set_in_transit(container: Container, item_id: int) -> None:
     execute(container, sa.update(items).where(items.c.id == item_id).values(status="In Transit"))
-
-
-# Looking
 
 
 def test_a_batch_is_shown_with_its_files_and_marked_on_its_way(
@@ -117,9 +105,7 @@ def test_a_batch_is_shown_with_its_files_and_marked_on_its_way(
         assert http.get(url).status_code == 404
 
 
-def test_batches_are_listed_newest_first_and_filtered(
-    operator: Account, sender: Account, container: Container, clock: Clock
-) -> None:
+def test_the_newest_batches_come_first(operator: Account, sender: Account, container: Container, clock: Clock) -> None:
     first, second = hand_over_batch(sender, container, clock), hand_over_batch(sender, container, clock, 1)
     mark(operator, first, "mailed")
 
@@ -147,12 +133,7 @@ def test_batches_are_listed_newest_first_and_filtered(
     assert (new["files"], new["statement"], new["pieces_by_status"]) == ([], None, {})
 
 
-# Single pieces
-
-
-def test_spoiled_pieces_fail_and_are_given_back(
-    operator: Account, sender: Account, container: Container, clock: Clock
-) -> None:
+def test_spoiled_pieces_fail_for_free(operator: Account, sender: Account, container: Container, clock: Clock) -> None:
     batch_id = hand_over_batch(sender, container, clock)
     at = item_ids(container, batch_id)
     spoiled = [{"item_id": at[1], "why": "Torn"}, {"position": 3, "reason": "Smudged"}]
@@ -184,9 +165,7 @@ def test_neither_a_piece_in_the_mail_nor_one_that_the_printer_lacks_is_marked(
         assert "has not been handed to the printer" in refused.json()["message"]
 
 
-def test_pieces_are_printed_again_under_new_barcodes(
-    operator: Account, sender: Account, container: Container, clock: Clock
-) -> None:
+def test_reprints_have_other_barcodes(operator: Account, sender: Account, container: Container, clock: Clock) -> None:
     ways: tuple[dict[str, Any], ...] = ({"positions": [2, 3]}, {"from": 2, "to": 3}, {"positions": ["2", "3", 2]})
     for place, pieces in enumerate(ways, start=1):
         batch_id = hand_over_batch(sender, container, clock)
@@ -229,9 +208,6 @@ def test_a_reprinted_piece_is_marked_in_its_new_batch_and_what_a_reprint_leaves_
     assert "left_out" not in read(operator, second["id"])
     none = operator.post(f"/print/batches/{batch_id}/reprint", {"item_ids": [at[4]], "reason": "Torn"})
     assert (none.status_code, "None of these pieces can be printed again" in none.json()["message"]) == (409, True)
-
-
-# The rest
 
 
 def test_a_step_that_was_given_up_is_tried_again_and_offered_to_another_partner_only_on_request(
@@ -292,8 +268,6 @@ def test_what_waits_for_the_cutoff_is_pooled_at_once(build: Build, clock: Clock)
         run_jobs_for(container, clock, seconds=2)
         assert len(operator.get("/print/batches").json()["data"]) == 1
 
-
-# What is wrong with a call
 
 BAD_MARKS: list[tuple[Any, str]] = [
     ({}, "status"), ({"status": None}, "status"), ({"status": "burnt"}, "status"), ({"status": 5}, "status"),

@@ -15,17 +15,8 @@ from quillpost.orders import service as order_service
 from quillpost.recipients.leads.rules import RECORD_TYPES
 from quillpost.web.api.responses import IGNORED_HEADER
 from quillpost.web.application import create_app
-from support.factories import (
-    Account,
-    Build,
-    Clock,
-    make_account,
-    make_live,
-    person,
-    postcard,
-    run_due_jobs,
-    run_jobs_for,
-)
+from support import factories
+from support.factories import Account, Build, Clock, make_account, make_live, person, postcard, run_due_jobs
 from support.leads import CENTRE, card, make_address, once_card, radius_card, radius_search, store_addresses
 from support.mailing_lists import NO_LIST, ListOwner, message
 from support.orders import balances
@@ -79,9 +70,7 @@ def fees(container: Container) -> list[int]:
     return scalars(container, sa.select(ledger_moves.c.cents).filter_by(target="earned").order_by(ledger_moves.c.id))
 
 
-def test_to_count_to_estimate_and_to_preview_is_free_and_leaves_nothing_behind(
-    container: Container, dana: Account
-) -> None:
+def test_counts_estimates_and_previews_are_free_and_leave_nothing(container: Container, dana: Account) -> None:
     total = 4 * PRICE + 20
     with unchanged(container):
         assert dana.post(COUNT, radius_search(5)).json() == {"message": "success", "count": 5, "leads_fee": 25}
@@ -153,21 +142,16 @@ def test_records_are_of_the_kinds_that_are_named(container: Container, dana: Acc
     ]  # fmt: skip
     store_addresses(container, [make_address(100), *(make_address(n, **kind) for n, kind in enumerate(kinds, 101))])
     cases: list[tuple[dict[str, Any], set[int]]] = [
-        ({"record_types": "pool"}, {101, 102}),
-        ({"record_types": "renters, RETIRED"}, {101, 103}),
-        ({"record_types": "onlybusinesses"}, {104, 105}),
-        ({"record_types": "newbusiness"}, {105}),
+        ({"record_types": "pool"}, {101, 102}), ({"record_types": "renters, RETIRED"}, {101, 103}),
+        ({"record_types": "onlybusinesses"}, {104, 105}), ({"record_types": "newbusiness"}, {105}),
         ({"record_types": "pool,all"}, {101, 102, 103, 104, 105, 106}),
-        ({"include_businesses": False}, {101, 102, 103, 106}),
-        ({"include_condos": False}, {101, 102, 103, 104, 105}),
-    ]
+        ({"include_businesses": False}, {101, 102, 103, 106}), ({"include_condos": False}, {101, 102, 103, 104, 105}),
+    ]  # fmt: skip
     for search, found in cases:
         assert set(map(int, buy_house_numbers(dana, 100, **search))) == found, search
 
 
-def test_absentee_owners_are_mailed_at_their_own_address_and_receivers_hear_of_which_house(
-    container: Container, dana: Account
-) -> None:
+def test_absentee_owners_are_mailed_at_home_and_events_name_the_house(container: Container, dana: Account) -> None:
     store_addresses(container, [make_address(100), make_address(101), make_address(102, **ELSEWHERE)])
     assert buy_house_numbers(dana, 5) == ["101", "102"]
     subscribe_by_call(dana, type=ITEM_STATUS_EVENT)
@@ -194,9 +178,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def test_bad_searches_name_the_field_and_leave_nothing(
-    subtests: pytest.Subtests, container: Container, dana: Account
-) -> None:
+def test_bad_searches_name_the_field_only(subtests: pytest.Subtests, container: Container, dana: Account) -> None:
     castles = radius_search(5, record_types="all,castles"), "record_types", "castles", *RECORD_TYPES
     searches = [*((radius_search(5, **wrong), field) for wrong, field in BAD), ({}, "address"), castles]
     for path in (COUNT, BUY):
@@ -204,8 +186,7 @@ def test_bad_searches_name_the_field_and_leave_nothing(
     cards = [(radius_card(5, **wrong), f"radius_search.{field}") for wrong, field in BAD]
     cards += [(postcard(radius_search=radius_search(3)), "radius_search")]  # it stands alone
     assert_refused(subtests, container, partial(dana.post, SEND), cards)
-    odd = dana.post(SEND, radius_card(3, recordcount=5))
-    assert odd.headers[IGNORED_HEADER] == "radius_search.recordcount"
+    assert dana.post(SEND, radius_card(3, recordcount=5)).headers[IGNORED_HEADER] == "radius_search.recordcount"
 
 
 def test_a_search_that_finds_nobody_says_so_and_what_to_do(container: Container, dana: Account) -> None:
@@ -221,17 +202,11 @@ def test_a_search_that_finds_nobody_says_so_and_what_to_do(container: Container,
             assert words in answer.json()["message"]
 
 
-# Within a send
-
-
-def test_a_send_buys_makes_the_list_and_the_order_at_once_and_is_replayed_for_no_fee(
-    container: Container, clock: Clock, dana: Account
-) -> None:
+def test_a_send_buys_list_and_order_and_is_replayed_for_free(container: Container, clock: Clock, dana: Account) -> None:
     order = sent(dana, radius_card(4))
     assert (order["total_estimated_recipients"], order["leads_fee"]) == (4, 20)
     assert (order["authorization_total"], order["recipients"]) == (4 * PRICE + 20, [])
-    list_id = int(order["mailing_list_ids_used"])
-    assert house_numbers(dana, list_id) == ["101", "102", "103", "104"]
+    assert house_numbers(dana, int(order["mailing_list_ids_used"])) == ["101", "102", "103", "104"]
     assert balances(container, order["id"]) == {"credit": -4 * PRICE - 20, "held": 4 * PRICE, "earned": 20}
     cancelled = sent(dana, radius_card(4))
     run_due_jobs(container)
@@ -240,7 +215,7 @@ def test_a_send_buys_makes_the_list_and_the_order_at_once_and_is_replayed_for_no
     assert len(house_numbers(dana, int(cancelled["mailing_list_ids_used"]))) == 4, "the records stay, and so the fee"
     read = dana.get(f"/orders/{order['id']}").json()
     assert (read["order_total"], read["grand_total"]) == (4 * PRICE, 4 * PRICE + 20)
-    run_jobs_for(container, clock, seconds=25)
+    factories.run_jobs_for(container, clock, seconds=25)
     paid = balances(container, order["id"])
     assert (paid["held"], paid["earned"]) == (0, 4 * PRICE + 20)
     again = dana.post(f"/orders/{order['id']}/replay", {}).json()
@@ -264,13 +239,10 @@ def test_repeating_a_send_buys_only_addresses_not_mailed_yet(container: Containe
             refused = dana.post(path, body)
             assert (refused.status_code, refused.json()["failure"]) == (400, True)
             assert "36 hours" in refused.json()["message"]
-    again = sent(dana, radius_card(5))
-    assert house_numbers(dana, int(again["mailing_list_ids_used"])) == lists[0]
+    assert house_numbers(dana, int(sent(dana, radius_card(5))["mailing_list_ids_used"])) == lists[0]
 
 
-def test_addresses_mailed_while_a_send_is_prepared_are_not_bought(
-    container: Container, dana: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_addresses_just_mailed_are_free(container: Container, dana: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the search and the order the same goes to two of the three."""
     keep_files = order_service.store_files
 
@@ -293,12 +265,7 @@ def test_a_stored_send_searches_when_it_is_sent(container: Container, dana: Acco
     assert (first, first["leads_fee"], fees(container)) == (second, 20, [20])
 
 
-# Real and sample addresses
-
-
-def test_no_live_mail_goes_to_samples_also_not_by_the_list_of_their_scans(
-    container: Container, http: TestClient, dana: Account
-) -> None:
+def test_no_live_mail_goes_to_samples_that_were_scanned(container: Container, http: TestClient, dana: Account) -> None:
     samples, live = dana.post(BUY, radius_search(3)).json()["mailing_list_id"], make_live(container, dana)
     response = live.post(SEND, card(mailing_list_ids=[samples], **FROM))
     assert response.json()["total_estimated_recipients"] == 0
@@ -346,15 +313,11 @@ def test_where_credit_is_controlled_records_come_with_their_fee_or_not_at_all(bu
         assert not any(scalars(container, sa.select(recipients.c.is_sample)))
 
 
-# In the words of other clients, and without saying how many
-
 CENTER = {"address": "100 Sample Oak St", "city": "Austin", "state": "TX", "zip": "78701"}
 WITHIN_A_MILE = 36
 
 
-def test_a_search_without_a_count_finds_everyone_within_the_distance_or_a_hundred(
-    container: Container, dana: Account
-) -> None:
+def test_a_search_without_a_count_finds_all_nearby_or_a_hundred(container: Container, dana: Account) -> None:
     store_addresses(container, [make_address(number) for number in range(100, 251)])
     for center in (CENTER, {"address": CENTRE}, CENTRE):
         body = card(radius_center=center, radius_distance_miles=1)

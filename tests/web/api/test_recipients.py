@@ -1,4 +1,4 @@
-"""Adding, reading, changing and removing recipients: one by one, and many at once."""
+"""Recipients made, changed and read one by one, and how sure it is that mail arrives."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from quillpost.app.container import Container
 from quillpost.core.database.engine import MAX_PLAIN_INSERTS
 from quillpost.core.database.tables.base import recipients
+from quillpost.recipients.addresses.rules import INCOMPLETE_ADDRESS, NO_ADDRESS
 from support.factories import Account, make_sub_account, make_teammate, people, person
 from support.mailing_lists import NO_LIST, TAKEN, ListOwner, field_errors, ids, message
 from support.rows import execute, scalar
@@ -64,9 +65,7 @@ BAD_CHANGES: list[tuple[dict[str, Any], str]] = [
 NO_DAYS = ("1981-02-29", "02/30/1980", "13/01/1980", "1980-00-10", "soon")
 
 
-def test_every_wrong_field_is_named_of_a_new_recipient_and_of_a_change(
-    subtests: pytest.Subtests, lists: ListOwner, container: Container
-) -> None:
+def test_every_wrong_field_is_named_once(subtests: pytest.Subtests, lists: ListOwner, container: Container) -> None:
     list_id = lists.make()
     changed = lists.add(lists.make()).json()["id"]
     days = [({day: text}, day, "it must exist") for day in ("dob", "anniversary") for text in NO_DAYS]
@@ -107,8 +106,7 @@ def test_an_address_is_on_a_list_once_and_an_email_as_often_as_it_is_given(lists
         answers = list(crowd.map(lambda n: lists.add(list_id, name=f"Jane {n}"), range(4)))
     assert sorted(answer.status_code for answer in answers) == [201, 422, 422, 422]
     answers.append(lists.add(list_id, name="Other", address="12 MAIN St.", postal_code="78701-1234"))
-    refused = [field_errors(answer) for answer in answers if answer.status_code != 201]
-    assert refused == [{"address": [TAKEN]}] * 4
+    assert [field_errors(answer) for answer in answers if answer.status_code != 201] == [{"address": [TAKEN]}] * 4
     assert lists.add(lists.make()).status_code == 201
     assert lists.add(list_id, address2="Apt 2").status_code == 201
     assert lists.add_email(list_id, "a@example.com") != lists.add_email(list_id, "a@example.com")
@@ -205,9 +203,6 @@ def test_an_answer_with_a_lists_key_is_kept_sealed(lists: ListOwner, container: 
     assert scalar(container, kept, account_id=lists.account.id) is True
 
 
-# Many at once
-
-
 def rows_for(list_id: int, how_many: int) -> list[dict[str, Any]]:
     return [one | {"mailing_list_id": list_id} for one in people(how_many)]
 
@@ -216,8 +211,7 @@ def test_each_row_is_answered_in_its_order(lists: ListOwner, container: Containe
     branch = make_sub_account(container, lists.account)
     for path, how_many in ((MANY[0], 2), (MANY[1], 2), (MANY[1], MAX_PLAIN_INSERTS + 30)):
         for is_wrapped in (False, True):
-            list_id = lists.make(sub_account_id=branch)
-            rows = rows_for(list_id, how_many)
+            rows = rows_for(lists.make(sub_account_id=branch), how_many)
             answer = lists.account.post(path, {"recipients": rows} if is_wrapped else rows)
             assert answer.status_code == 201
             assert [row["address"] for row in answer.json()] == [row["address"] for row in rows]
@@ -282,9 +276,7 @@ def test_what_means_nothing_is_named_once(lists: ListOwner) -> None:
     assert answer.json()[1] == row | {"error": f"address: {TAKEN}"}
 
 
-def test_what_is_no_array_of_rows_or_more_than_the_limit_is_refused_whole(
-    subtests: pytest.Subtests, lists: ListOwner, container: Container
-) -> None:
+def test_no_array_or_a_long_one_is_refused(subtests: pytest.Subtests, lists: ListOwner, container: Container) -> None:
     list_id, most = lists.make(), container.limits.inline_recipients
     no_rows = [({}, "recipients"), ({"recipients": None}, "recipients"), ({"recipients": {}}, "recipients")]
     assert_refused(subtests, container, partial(lists.account.post, MANY[0]), [*no_rows, ("text", "body"), (5, "body")])
@@ -295,3 +287,84 @@ def test_what_is_no_array_of_rows_or_more_than_the_limit_is_refused_whole(
     assert [row["name"] for row in answer] == [f"Person {n}" for n in range(1, most + 1)]
     known = execute(container, sa.select(recipients.c.id, recipients.c.name).filter_by(mailing_list_id=list_id))
     assert {row["id"]: row["name"] for row in answer} == dict(known)
+
+
+# A ZIP code of Texas, a city of Maine.
+ELSEWHERE = {"city": "Portland", "province": "TX", "postal_code": "78701"}
+
+
+def assessment(recipient: dict[str, Any]) -> tuple[str, bool, list[str]]:
+    return recipient["deliverability"], recipient["can_deliver"], recipient["deliverability_reasons"]
+
+
+def doubtful_reason(lists: ListOwner) -> str:
+    """What is said of an address whose parts do not belong together."""
+    made = lists.add(lists.make(), **ELSEWHERE).json()
+    assert made["deliverability"] == "doubtful"
+    return str(made["deliverability_reasons"][0])
+
+
+def estimate(lists: ListOwner, list_id: int) -> Any:
+    body = {"mailing_list_ids": [list_id], "message": "Hello!"}
+    return lists.account.post("/estimate/postcard", body).json()["data"]
+
+
+def test_a_recipient_says_whether_mail_arrives_and_why_not(lists: ListOwner) -> None:
+    into, why = lists.make(), doubtful_reason(lists)
+    assert assessment(lists.add(into).json()) == ("deliverable", True, [])
+    half = {"address": "9 Elm St", "city": None, "province": None, "postal_code": None}
+    assert assessment(lists.add(into, **half).json()) == ("undeliverable", False, [INCOMPLETE_ADDRESS])
+    email = lists.account.post("/recipients", {"mailing_list_id": into, "email": "e@example.com"}).json()
+    assert assessment(email) == ("undeliverable", False, [NO_ADDRESS])
+    assert assessment(lists.add(into, address="7 Oak St", **ELSEWHERE).json()) == ("doubtful", True, [why])
+    known = ["deliverable", "undeliverable", "undeliverable", "doubtful"]
+    assert [assessment(row)[0] for row in lists.on(into)] == known
+    # The address is shown as it was given.
+    made = lists.add(into, address="12 Main Street", city="austin", postal_code="78702").json()
+    assert (made["address"], made["city"]) == ("12 Main Street", "austin")
+    whole = {"address": "12 Oak Street", "city": "Austin", "postal_code": "78702"}
+    changed = lists.put(f"/recipients/{made['id']}", whole).json()
+    assert (changed["address"], changed["deliverability"]) == ("12 Oak Street", "deliverable")
+
+
+def test_a_send_warns_of_doubtful_addresses_in_few_words(lists: ListOwner) -> None:
+    why = doubtful_reason(lists)
+    whom = [person(address=f"{n} Oak St", **ELSEWHERE) for n in range(2)]
+    warning = f"2 addresses are doubtful: {why}"
+    body = {"recipients": [person(), *whom], "message": "Hi!", "allow_duplicates": True}
+    assert warning in lists.account.post("/estimate/postcard", body).json()["data"]["warnings"]
+    sent = lists.account.post("/send/postcard", body)
+    assert warning in sent.headers["X-Warnings"]
+    assert warning in lists.account.get(f"/orders/{sent.json()['id']}").json()["warnings"]
+    into = lists.make()
+    for n in range(3):
+        lists.add(into, address=f"{n} Oak St", **ELSEWHERE)
+    lists.add(into, address="1 Elm St")
+    lists.add_email(into, "e@example.com")
+    data = estimate(lists, into)
+    assert (data["total_recipients"], data["undeliverable"]) == (4, 1)
+    assert f"3 addresses are doubtful: {why}" in data["warnings"]
+
+
+OWN_WORDS = sa.text(
+    """update recipients set deliverability = case when id % 2 = 0 then 'doubtful' else 'undeliverable' end,
+              reasons = array['Nobody knows ' || address || '.'] where mailing_list_id = :list"""
+)
+UNCHECKED = sa.text("update recipients set deliverability = null, reasons = null where mailing_list_id = :list")
+
+
+def test_many_reasons_make_few_warnings_and_an_unchecked_row_is_mailed(lists: ListOwner, container: Container) -> None:
+    """What is wrong may name the very address: then every one has words of its own."""
+    into, other = lists.make(), lists.make()
+    lists.fill(into, *(f"{n} Ash St" for n in range(20)))
+    lists.add(other)
+    lists.add_email(other, "e@example.com")
+    with container.db.system_transaction() as tx:
+        tx.execute(OWN_WORDS, {"list": into})
+        tx.execute(UNCHECKED, {"list": other})
+    data = estimate(lists, into)
+    assert (data["total_recipients"], data["undeliverable"]) == (10, 10)
+    [summary] = [warning for warning in data["warnings"] if "doubtful" in warning]
+    assert summary.startswith("10 addresses are doubtful: Nobody knows ")
+    assert summary.count("Nobody knows") == 3
+    assert [assessment(row) for row in lists.on(other)] == [("deliverable", True, []), ("undeliverable", False, [])]

@@ -162,18 +162,12 @@ def test_lists_templates_and_sub_accounts_are_found_by_their_titles(owner: Accou
     etoile = make_sub_account(container, owner, "Étoile Realty", return_address="9 Oak Ave", return_city="Dallas")
     north = make_sub_account(container, owner, "North", branding={"company": "Stone & Co", "email": "hi@stone.test"})
     for path, search, expected in (
-        ("/mailing-lists", "open", [openings, house]),
-        ("/mailing-lists", "may open", [house]),
-        ("/mailing-lists", "cafe", [cafe]),
-        ("/mailing-lists", "pen", []),
-        ("/message-templates", "spr", [spring]),
-        ("/message-templates", "winter season's", [winter]),
-        ("/image-templates", "spring", []),
-        ("/sub-accounts", "etoile", [etoile]),
-        ("/sub-accounts", "oak dallas", [etoile]),
-        ("/sub-accounts", "hi@stone.test", [north]),
-        ("/sub-accounts", "south", []),
-    ):
+        ("/mailing-lists", "open", [openings, house]), ("/mailing-lists", "may open", [house]),
+        ("/mailing-lists", "cafe", [cafe]), ("/mailing-lists", "pen", []), ("/message-templates", "spr", [spring]),
+        ("/message-templates", "winter season's", [winter]), ("/image-templates", "spring", []),
+        ("/sub-accounts", "etoile", [etoile]), ("/sub-accounts", "oak dallas", [etoile]),
+        ("/sub-accounts", "hi@stone.test", [north]), ("/sub-accounts", "south", []),
+    ):  # fmt: skip
         assert found(owner, path, search) == expected, (path, search)
     assert found(owner, "/message-templates", "hello", type="letter") == []
 

@@ -1,5 +1,6 @@
-"""Pictures that a send names by address: fetched, checked, kept and printed, or refused by the field's name."""
+"""Pictures that a send names by address: fetched, checked, kept, printed, warned of, or refused by their field."""
 
+import json
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
@@ -10,15 +11,17 @@ import sqlalchemy as sa
 from PIL import Image
 
 from quillpost.app.container import Container
-from quillpost.core.database.tables.base import items
+from quillpost.core.database.tables.base import items, orders
 from quillpost.core.files import delete_expired_files, delete_orphaned_files
 from quillpost.orders import service as order_service
 from quillpost.orders.queries import read_order
 from quillpost.rendering.decoder.tasks import rasterize_pages
+from quillpost.web.api.responses import MAX_HEADER_LENGTH, build_warning_header
 from support.factories import Account, Clock, people, person, postcard, read_warnings, run_jobs_for
 from support.fake_server import Answer, ScriptedServer, reply_with, reset_connection
 from support.images import ImageServer, make_picture
 from support.traces import traces, unchanged
+from support.uploads import upload
 
 pytestmark = pytest.mark.usefixtures("clean_database", "loopback_urls")
 
@@ -107,9 +110,7 @@ def test_an_unusable_picture_names_its_field(subtests: pytest.Subtests, owner: A
 # Variables in addresses: each recipient's piece carries a picture of its own
 
 
-def test_each_piece_is_printed_with_its_own_pictures_however_many_there_are(
-    owner: Account, container: Container, clock: Clock, gallery: ImageServer
-) -> None:
+def test_each_has_its_own_pictures(owner: Account, container: Container, clock: Clock, gallery: ImageServer) -> None:
     url = gallery.url("/~CUSTOM1|green~.png")
     colours = ("red", "green", "blue")
     crowd = [whom | {"custom1": colours[place % 3]} for place, whom in enumerate(people(60))]
@@ -246,3 +247,127 @@ def test_pictures_of_a_send_that_failed_are_swept_up_and_those_of_its_retry_stay
     assert delete_expired_files(container.db, container.storage, now=container.clock()) == 0
     left = creatives(container)
     assert (len(left), set(left) & set(orphans)) == (2, set())
+
+
+HARD_TO_READ = "The handwriting_color is hard to read"
+SHRUNK = "The message was shrunk to fit"
+LONG = "Thank you for stopping by, it was good to see you all again. " * 9
+
+
+def every_answer(owner: Account, piece: str = "postcard", **body: Any) -> list[list[str]]:
+    """What the preview, the estimate, the send and the stored send of one body warn of, each by its header;
+    and by its body, where the shape is ours."""
+    shown = owner.send(piece, **body, preview=True)
+    call = {"recipients": [person()], "message": "Hi!", "allow_duplicates": True} | body
+    estimate = owner.post(f"/estimate/{piece}", call)
+    sent = owner.send(piece, **body)
+    stored = owner.post(f"/stored_send/{piece}", call)
+    answers = (shown, estimate, sent, stored)
+    assert {answer.status_code for answer in answers} == {200}, [answer.text for answer in answers]
+    read = owner.get(f"/orders/{sent.json()['id']}").json()["warnings"]
+    in_bodies = [shown.json()["data"]["warnings"], estimate.json()["data"]["warnings"], read]
+    return [*map(read_warnings, answers), *in_bodies]
+
+
+def test_what_looks_bad_is_reported_everywhere(owner: Account, art: ImageServer, subtests: pytest.Subtests) -> None:
+    template = upload(owner, image=make_picture("white", (300, 204))).json()["id"]
+    black = {"custom_background_image": art.picture("black")}
+    cases: dict[str, tuple[dict[str, Any], str]] = {
+        "low resolution": ({"image_template": template}, "prints at 48 dpi"),
+        "missing characters": ({"message": "Hi Жук!"}, "has no Ж (cyrillic capital letter zhe)"),
+        "shrunk": ({"message": LONG}, SHRUNK),
+        "white ink": ({"handwriting_color": "#fdfdfd"}, f"{HARD_TO_READ} on white paper"),
+        "thin ink": ({"handwriting_color": "rgba(0,0,0,0.1)"}, f"{HARD_TO_READ} on white paper"),
+        "yellow ink": ({"handwriting_color": "#ffee88"}, f"{HARD_TO_READ} on white paper"),
+        "ink lost on the art": (black, f"{HARD_TO_READ} on custom_background_image"),
+    }
+    for name, (body, words) in cases.items():
+        with subtests.test(name):
+            found = every_answer(owner, **body)
+            assert all(words in warnings[0] for warnings in found), found
+            assert len({str(warnings) for warnings in found}) == 1
+    assert every_answer(owner, **black, handwriting_color="#ffffff") == [[]] * 7
+
+
+def test_what_looks_well_is_not_warned_of(owner: Account) -> None:
+    styles = owner.get("/handwriting-styles").json()["data"]
+    style = next(each["handwriting_style_id"] for each in styles if each["type"] == "AI")
+    requested_size = {"message": "Hi! " * 20, "font_size": "small", "handwriting_style": style}
+    for usual in ({"message": "Hi!"}, {"message": LONG, "size": "6x11"}, requested_size):
+        sent = owner.send(**usual)
+        assert (sent.status_code, read_warnings(sent)) == (200, [])
+
+
+def test_other_words_take_the_warning_back(owner: Account) -> None:
+    order = owner.send(message=LONG).json()["id"]
+    assert owner.put(f"/orders/{order}", {"message": "Hi!"}).json()["warnings"] == []
+    assert owner.put(f"/orders/{order}", {"message": LONG}).json()["warnings"][0].startswith(SHRUNK)
+
+
+def test_only_the_picture_under_the_words_of_each_recipient_counts(owner: Account, art: ImageServer) -> None:
+    under = owner.send("letter", front_image_url=art.picture("navy"))
+    assert any(each.startswith(f"{HARD_TO_READ} on front_image_url") for each in read_warnings(under))
+    beside = owner.send("postcard", front_image_url=art.picture("navy"))
+    assert not any(HARD_TO_READ in each for each in read_warnings(beside))
+    people = [person(custom1="white"), person(address="13 Main St", custom1="black")]
+    messages = read_warnings(owner.send(recipients=people, custom_background_image=art.picture("~CUSTOM1~")))
+    assert [each.partition(":")[0] for each in messages if HARD_TO_READ in each] == [
+        f"{HARD_TO_READ} on custom_background_image (for recipient 1)"
+    ]
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_ink_that_is_nearly_invisible_holds_its_order(
+    owner: Account, operator: Account, container: Container, clock: Clock, art: ImageServer
+) -> None:
+    cases: list[tuple[str, str | None, str, bool]] = [
+        ("#fdfdfd", None, "Hi!", True),
+        ("rgba(0,0,0,0.2)", None, "Hi!", True),
+        ("#e08030", None, "Hi!", False),  # warned of, and yet to be seen
+        ("blue", None, "Hi!", False),
+        ("blue", "black", "Hi!", True),
+        ("#ffffff", "black", "Hi!", False),
+        ("#fdfdfd", "white", "Hi!", True),
+        ("blue", "black", "", False),  # there is no ink to read
+    ]
+    sent = [
+        owner.send(handwriting_color=color, message=message, custom_background_image=url and art.picture(url))
+        for color, url, message, _ in cases
+    ]
+    assert not any(HARD_TO_READ in each for each in read_warnings(sent[-1]))
+    later = owner.send(message="", custom_background_image=art.picture("black")).json()["id"]
+    assert owner.put(f"/orders/{later}", {"message": "Hello!"}).status_code == 200
+    run_jobs_for(container, clock, seconds=11)
+    for case, order in zip(cases, [each.json()["id"] for each in sent], strict=True):
+        is_held, read = case[-1], owner.get(f"/orders/{order}").json()
+        assert (read["status"] == "Paused") is is_held, case
+        assert not is_held or "nearly invisible: its contrast is 1" in read["warnings"][-1], case
+        assert operator.post(f"/orders/{order}/release").status_code == (200 if is_held else 409), case
+    assert owner.get(f"/orders/{later}").json()["status"] == "Paused", "words that come later are looked at"
+
+
+def test_a_pdf_letter_is_written_on_its_envelope(owner: Account, container: Container, art: ImageServer) -> None:
+    faint = {"pdf_only_url": art.letter(), "handwriting_color": "#fdfdfd"}
+    closed, windowed = (owner.send(piece, **faint).json()["id"] for piece in ("windowless-letter", "letter"))
+    with container.db.system_transaction() as tx:
+        rows = tx.execute(sa.select(orders.c.id, orders.c.lowest_contrast))
+        found = {row.id: row.lowest_contrast for row in rows}
+    assert found[closed] == pytest.approx(1.0, abs=0.1)
+    assert found[windowed] is None
+
+
+def test_the_header_is_a_short_json_array_in_ascii_without_secrets() -> None:
+    header = build_warning_header(["Grüße an Жук", 'a "quote"\nand a line', "Grüße an Жук"])["X-Warnings"]
+    assert header.isascii()
+    assert header.isprintable()
+    assert json.loads(header) == ["Grüße an Жук", 'a "quote"\nand a line']
+    assert build_warning_header([]) == {}
+    token = "qp_live_" + "a" * 43
+    assert token not in build_warning_header([f"The field {token} is odd."])["X-Warnings"]
+    for warnings in (["x" * 5_000], ["Ж" * 900], [f"{n} " + "Ж" * 60 for n in range(99)]):
+        header = build_warning_header(warnings)["X-Warnings"]
+        assert len(header) <= MAX_HEADER_LENGTH
+        messages = json.loads(header)
+        assert messages[0][:20] == warnings[0][:20]
+        left_out = len(warnings) - len(messages)
+        assert not left_out or messages[-1] == f"{left_out + 1} more warnings have no room here."

@@ -1,16 +1,24 @@
 """The answer to a send, key for key, and where each of its values comes from."""
 
 import re
+from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
+from httpx2 import Response
 
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts
 from quillpost.orders.models import Order
 from quillpost.orders.queries import read_order
+from quillpost.rendering.handwriting.models import STYLES
+from quillpost.web.api.responses import IGNORED_HEADER
 from quillpost.web.api.send.requests import SendPostcard
-from support.factories import Account, Clock, make_account, make_sub_account, people, person, postcard
+from quillpost.web.application import create_app
+from support import factories
+from support.factories import Account, Build, Clock, make_account, make_sub_account, people, person, postcard
+from support.mailing_lists import ListOwner
 from support.test_client import TestClient
 from support.traces import unchanged
 
@@ -43,8 +51,7 @@ def test_the_answer_has_exactly_the_keys_of_the_interface_and_a_new_order_is_und
     kinds = {name: kind for kind, names in KINDS.items() for name in names.split()}
     assert set(answer) == set(kinds)
     assert {name for name, kind in kinds.items() if not isinstance(answer[name], kind)} == set()
-    assert answer["user_id"] == owner.id
-    assert (answer["status"], answer["display_status"]) == ("reviewing", "Reviewing")
+    assert (answer["user_id"], answer["status"], answer["display_status"]) == (owner.id, "reviewing", "Reviewing")
     assert (answer["method"], answer["display_trigger"]) == ("api", "API")
     assert (answer["mailing_list_ids_used"], answer["giftcard_brand_longname"]) == ("", "")
     assert answer["created_at"] == answer["updated_at"] == "2026-05-04 12:00:00"
@@ -142,8 +149,7 @@ def test_null_is_as_good_as_left_out(owner: Account) -> None:
 
 def test_what_means_nothing_is_named_in_answers_and_refusals(owner: Account, container: Container) -> None:
     sent = owner.send(mesage="typo", pdf_only_url="https://example.com/x.pdf", recipients=[person(zip="1")])
-    assert sent.status_code == 200
-    assert sent.headers["X-Ignored-Fields"] == "mesage, pdf_only_url, recipients.*.zip"
+    assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, "mesage, pdf_only_url, recipients.*.zip")
     assert "X-Ignored-Fields" not in owner.send().headers
     branch = make_sub_account(container, owner)
     twice = owner.send(sub_account_id=branch, sub_account=branch + 1)
@@ -182,9 +188,6 @@ def test_a_scheduled_order_can_be_cancelled_until_its_day(owner: Account, contai
     assert owner.get(f"/orders/{later}").json()["cancellable"] is True
 
 
-# Estimates
-
-
 def test_an_estimate_is_refused_as_the_send_is_and_leaves_nothing_behind(owner: Account, container: Container) -> None:
     with unchanged(container):
         assert owner.post("/estimate/postcard", postcard()).status_code == 200
@@ -206,3 +209,95 @@ def test_an_estimate_averages_prices_and_names_its_mode(owner: Account, containe
         body = postcard(recipients=audience, return_address=home)
         data = caller.post("/estimate/postcard", body).json()["data"]
         assert (data["authorization_total"], data["unit_price"], data["test_mode"]) == expected
+
+
+THEIRS = {"name": "Jane Doe", "address": "12 Main St", "city": "Austin", "state": "TX", "zip": "78701"}
+OURS = {"province": "TX", "postal_code": "78701"}
+BOTH = THEIRS | OURS | {"state": "CA", "zip": "90210"}
+NULLS = THEIRS | {"province": None, "postal_code": None}
+
+
+def taken(answer: Response, *path: str | int) -> tuple[dict[str, str], str | None]:
+    """The recipient's place as we call it, and what the answer says was not needed."""
+    row = answer.json()
+    for step in path:
+        row = row[step]
+    return {name: row[name] for name in OURS}, answer.headers.get(IGNORED_HEADER)
+
+
+def test_sends_take_them_unless_the_specified_names_are_there(owner: Account) -> None:
+    """Null beside another name is as good as left out."""
+    both = "recipients.*.state, recipients.*.zip"
+    for whom, ignored in ((THEIRS, None), (NULLS, None), (BOTH, both)):
+        sent = owner.send(recipients=[whom])
+        assert (sent.status_code, taken(sent, "recipients", 0)) == (200, (OURS, ignored))
+        items = owner.get(f"/orders/{sent.json()['id']}/items")
+        assert taken(items, "data", 0, "recipient") == (OURS, None)
+    assert owner.post("/estimate/postcard", postcard(recipients=[THEIRS])).json()["data"]["total_recipients"] == 1
+    assert "recipients.0.postal_code" in owner.send(recipients=[THEIRS | {"zip": "7870"}]).json()["errors"]
+
+
+def test_recipients_are_made_changed_and_removed_with_them(owner: Account, lists: ListOwner) -> None:
+    here = {"mailing_list_id": lists.make()}
+    assert taken(owner.post("/recipients", BOTH | {"mailing_list_id": lists.make()})) == (OURS, "state, zip")
+    made = owner.post("/recipients", THEIRS | here)
+    assert (made.status_code, taken(made)) == (201, (OURS, None))
+    path = f"/recipients/{made.json()['id']}"
+    dallas = {"address": "9 Oak Ave", "city": "Dallas", "state": "TX", "zip": "75201"}
+    assert taken(owner.put(path, dallas))[0] == {"province": "TX", "postal_code": "75201"}
+    moved = owner.put(path, {"province": None, "state": "CA"})
+    assert (moved.status_code, moved.json()["province"]) == (200, "CA")
+    assert owner.put(path, {"province": None}).json()["province"] is None
+    assert taken(owner.post("/recipients", NULLS | here)) == (OURS, None)
+    elsewhere = {"mailing_list_id": None, "mailing_list": here["mailing_list_id"], "address": "11 Oak Ave"}
+    many = owner.post("/recipients_multi", [NULLS | elsewhere, THEIRS | here | {"zip": "1"}])
+    assert taken(many, 0) == (OURS, None)
+    assert (many.json()[1]["zip"], "error" in many.json()[1]) == ("1", True)
+    gone = owner.post("/recipients-utils/delete-by-address", THEIRS | here)
+    assert (gone.status_code, gone.headers.get(IGNORED_HEADER)) == (200, "name")
+    erased = owner.post("/recipients/erase", {name: THEIRS[name] for name in THEIRS if name != "name"})
+    assert (erased.status_code, erased.headers.get(IGNORED_HEADER)) == (200, None)
+
+
+def test_a_hook_prefers_the_specified_names(owner: Account, lists: ListOwner) -> None:
+    hook = f"/hooks/lists/{lists.read(lists.make())['api_key']}"
+    for whom in (BOTH, THEIRS | {"address": "14 Main St"}):
+        assert taken(owner.http.post(hook, json=whom), 0)[0] == OURS
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_a_replay_takes_them(owner: Account, container: Container, clock: Clock) -> None:
+    order = owner.send().json()["id"]
+    factories.run_jobs_for(container, clock, seconds=45)
+    again = owner.post(f"/orders/{order}/replay", {"recipients": [THEIRS | {"address": "3 Elm St"}]})
+    assert (again.status_code, taken(again, "recipients", 0)[0]) == (200, OURS)
+
+
+def test_every_installed_hand_is_listed_for_everybody_with_a_sample_that_opens_and_can_be_sent(
+    owner: Account, stranger: Account, container: Container, http: TestClient
+) -> None:
+    answer = owner.get("/handwriting-styles")
+    assert (answer.status_code, list(answer.json())) == (200, ["data"])
+    assert stranger.get("/handwriting-styles").json() == answer.json()
+    listed = answer.json()["data"]
+    assert [(row["handwriting_style_id"], row["name"], row["type"]) for row in listed] == [
+        (style.number, style.name, style.kind) for style in container.renderer.hands.styles.values()
+    ]
+    assert listed[0] == {"handwriting_style_id": 1, "name": "Zeyada", "sample": listed[0]["sample"], "type": "AI"}
+    assert {row["type"] for row in listed} == {"Realistic", "Bold", "International", "AI"}
+    assert len({row["sample"] for row in listed}) == len(listed)
+    assert listed[0]["sample"].startswith("http://quillpost.test/hands/1.png?v=")
+    assert http.get(listed[0]["sample"]).content.startswith(b"\x89PNG"), "without a token"
+    bold = next(row["handwriting_style_id"] for row in listed if row["type"] == "Bold")
+    assert owner.send(handwriting_style_id=bold).json()["style"] == bold
+    refused = owner.send(handwriting_style_id=len(STYLES) + 1)
+    assert (refused.status_code, list(refused.json()["errors"])) == (422, ["handwriting_style"])
+
+
+def test_hands_whose_fonts_are_not_installed_are_not_listed(build: Build, tmp_path: Path) -> None:
+    container = build(font_packages=tmp_path / "nothing here")
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        listed = make_account(container, http, "owner@example.com").get("/handwriting-styles").json()["data"]
+        absent = next(style for style in STYLES if style.source.is_from_npm)
+        assert http.get(f"/hands/{absent.number}.png").status_code == 404
+    assert {row["name"] for row in listed} == {style.name for style in STYLES if not style.source.is_from_npm}

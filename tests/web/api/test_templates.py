@@ -88,9 +88,7 @@ def test_the_list_is_filtered_and_newest_first(owner: Account, container: Contai
 
 
 @of_both_kinds
-def test_a_strangers_template_looks_like_none(
-    owner: Account, stranger: Account, container: Container, kind: Kind
-) -> None:
+def test_a_strangers_template_is_unknown(owner: Account, stranger: Account, container: Container, kind: Kind) -> None:
     template = kind.make(owner).json()["id"]
     for method in ("GET", "PUT", "DELETE"):
         for n in (template, 10**9, "x", 2**63):
@@ -116,9 +114,6 @@ def test_a_limited_token_leaves_a_template_in_its_sub_account(owner: Account, co
     assert owner.put(path, {"sub_account_id": None}).json()["sub_account_id"] is None
 
 
-# Images
-
-
 def color_of(http: TestClient, url: str) -> tuple[int, ...]:
     """What the picture behind a link shows to someone without a token."""
     shown = http.get(url)
@@ -128,9 +123,7 @@ def color_of(http: TestClient, url: str) -> tuple[int, ...]:
     return pixel
 
 
-def test_an_uploaded_image_is_shown_at_a_link_that_stays(
-    owner: Account, http: TestClient, container: Container, clock: Clock
-) -> None:
+def test_an_uploaded_images_link_stays(owner: Account, http: TestClient, container: Container, clock: Clock) -> None:
     stored = set(container.storage.store.keys("creative/"))
     made = upload(owner, design_tool_id="design-7")
     assert made.status_code == 201, made.text
@@ -228,9 +221,6 @@ def test_a_repeated_upload_is_saved_once(owner: Account) -> None:
     assert (first.status_code, again.content) == (201, first.content)
     assert post("cccc", ('name="design_tool_id"', b"7")).status_code == 409
     assert owner.get("/image-templates").json()["meta"]["total"] == 1
-
-
-# Messages
 
 
 def test_a_message_reads_as_it_was_saved(owner: Account, clock: Clock) -> None:

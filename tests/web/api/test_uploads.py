@@ -27,20 +27,17 @@ IMAGE = ('name="image"; filename="a.png"', png())
 WHOLE = form_of("b", TYPE, NAME, IMAGE)
 FORM = "multipart/form-data; boundary=b"
 UNREADABLE: dict[str, tuple[bytes, str]] = {
-    "no boundary": (WHOLE, "multipart/form-data"),
-    "an empty boundary": (WHOLE, "multipart/form-data; boundary="),
+    "no boundary": (WHOLE, "multipart/form-data"), "an empty boundary": (WHOLE, "multipart/form-data; boundary="),
     "a long boundary": (WHOLE, "multipart/form-data; boundary=" + "b" * 71),
     "an odd boundary": (WHOLE, 'multipart/form-data; boundary="b\\"c"'),
-    "another boundary": (WHOLE, "multipart/form-data; boundary=other"),
-    "cut off": (WHOLE[:-30], FORM),
-    "no form": (b"nothing of the kind", FORM),
-    "a long header": (b"--b\r\n" + b"x" * 9_000 + b"\r\n--b--", FORM),
+    "another boundary": (WHOLE, "multipart/form-data; boundary=other"), "cut off": (WHOLE[:-30], FORM),
+    "no form": (b"nothing of the kind", FORM), "a long header": (b"--b\r\n" + b"x" * 9_000 + b"\r\n--b--", FORM),
     "no name": (form_of("b", ("filename=x", b"")), FORM),
     "no utf-8": (form_of("b", ('name="name"', b"\xff\xfe")), FORM),
     "a long field": (form_of("b", ('name="name"', b"x" * (MAX_FIELD_BYTES + 1))), FORM),
     "many fields": (form_of("b", *((f'name="f{n}"', b"") for n in range(MAX_FIELDS + 1))), FORM),
     "many files": (form_of("b", *((f'name="f{n}"; filename="f"', b"") for n in range(MAX_FILES + 1))), FORM),
-}
+}  # fmt: skip
 WRONG_PARTS: list[tuple[str, list[tuple[str, bytes]]]] = [
     ("image", [TYPE, NAME]), ("image", [TYPE, NAME, ('name="image"', b"")]),
     ("image", [TYPE, NAME, ('name="image"; filename=""', b"")]), ("name", [TYPE, NAME, NAME, IMAGE]),
@@ -53,9 +50,7 @@ def post(account: Account, body: bytes, kind: str = FORM, *, path: str = "/image
     return account.call("POST", path, content=body, headers={"Content-Type": kind})
 
 
-def test_a_form_that_cannot_be_read_or_is_not_taken_is_refused(
-    subtests: pytest.Subtests, owner: Account, container: Container
-) -> None:
+def test_an_unreadable_form_is_refused(subtests: pytest.Subtests, owner: Account, container: Container) -> None:
     cases = [(name, "body", body, kind) for name, (body, kind) in UNREADABLE.items()]
     cases += [(str(parts)[:99], field, form_of("b", *parts), FORM) for field, parts in WRONG_PARTS]
     with unchanged(container):
@@ -74,8 +69,6 @@ def test_whatever_its_letters_a_form_s_words_are_utf_8(owner: Account) -> None:
         made = post(owner, body, kind)
         assert (made.status_code, made.json()["name"]) == (201, "Frühling 漢"), made.text
 
-
-# Many at once
 
 FILE = "/api/v2/imports/preview"
 

@@ -11,15 +11,8 @@ import pytest
 
 from quillpost.core.errors import Overloaded, Unavailable
 from quillpost.core.requests import ClientConnection, ClientDisconnected, FairQueue, client_context
-from quillpost.web.middleware.admission import (
-    HIGH_LOAD_SECONDS,
-    LONG_QUEUE_LENGTH,
-    MEASURE_SECONDS,
-    Admission,
-    AdmissionTicket,
-    ProcessorLoad,
-    read_machine_ticks,
-)
+from quillpost.web.middleware import admission as load_admission
+from quillpost.web.middleware.admission import MEASURE_SECONDS, Admission, AdmissionTicket, ProcessorLoad
 from support.waiting import in_time
 
 LONG = 3_600.0
@@ -78,7 +71,7 @@ async def flooded(machine: BusyMachine) -> tuple[Admission, list[AdmissionTicket
     """All that A may have inside, and a long line, while the processor is what they wait for."""
     admission = admit(4, 16, load=machine.load)
     inside = [await entered(admission, "A") for _ in range(4)]
-    return admission, inside, [await lined_up(admission, "A") for _ in range(LONG_QUEUE_LENGTH + 6)]
+    return admission, inside, [await lined_up(admission, "A") for _ in range(load_admission.LONG_QUEUE_LENGTH + 6)]
 
 
 @in_time
@@ -259,8 +252,8 @@ def test_it_is_looked_at_now_and_then_and_lasts_for_a_while() -> None:
     machine = Machine()
     load, seen = machine.load(), []
     for seconds, is_busy in (
-        (MEASURE_SECONDS / 2, True), (MEASURE_SECONDS / 2, True), (HIGH_LOAD_SECONDS / 2, False),
-        (HIGH_LOAD_SECONDS, False),
+        (MEASURE_SECONDS / 2, True), (MEASURE_SECONDS / 2, True), (load_admission.HIGH_LOAD_SECONDS / 2, False),
+        (load_admission.HIGH_LOAD_SECONDS, False),
     ):  # fmt: skip
         machine.go_on(seconds, spent=seconds * is_busy, idle=not is_busy)
         seen.append(load.is_high)
@@ -272,7 +265,7 @@ def test_where_nobody_counts_the_machines_ticks_the_process_is_what_counts() -> 
     load = ProcessorLoad(lambda: machine.now, lambda: machine.spent, lambda: (0, 0))
     machine.go_on(1, spent=0.1, idle=0)
     assert not load.is_high
-    total, idle = read_machine_ticks()
+    total, idle = load_admission.read_machine_ticks()
     assert 0 <= idle <= total
 
 

@@ -21,17 +21,9 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import oauth_clients
 from quillpost.core.database.tables.base import accounts, tokens
 from quillpost.web.application import create_app
+from support import oauth_app
 from support.factories import Account, make_operator, make_sub_account
-from support.oauth_app import (
-    CHALLENGE,
-    REDIRECT_URI,
-    STATE,
-    OAuthApp,
-    connect_app,
-    hidden_fields,
-    parse_query,
-    register_client,
-)
+from support.oauth_app import CHALLENGE, REDIRECT_URI, STATE, OAuthApp, connect_app, parse_query, register_client
 from support.pages import assert_hides, assert_shows, page_text
 from support.raw_http import real_server
 from support.sign_in import PASSWORD, Browser, make_user, sign_in_browser
@@ -88,9 +80,7 @@ def test_the_page_names_the_app_its_scopes_and_where_it_leads(app_: OAuthApp, co
         app_.tokens()
 
 
-def test_it_leads_back_with_a_code_the_state_and_the_issuer_or_with_a_refusal(
-    app_: OAuthApp, container: Container, owner: Account
-) -> None:
+def test_it_leads_back_with_a_code_or_with_a_refusal(app_: OAuthApp, container: Container, owner: Account) -> None:
     answer = app_.consent()
     params = parse_query(answer)
     assert answer.headers["location"].startswith(f"{REDIRECT_URI}?")
@@ -119,8 +109,7 @@ def test_whoever_is_not_signed_in_signs_in_and_comes_back(http: TestClient, app_
     sent_away = browser.get(app_.link(), follow=False)
     assert sent_away.status_code == 303
     assert sent_away.headers["location"].startswith("/sign-in?next=")
-    page = browser.get(sent_away.headers["location"])
-    next_field = re.search(r'name="next" value="([^"]+)"', page.text)
+    next_field = re.search(r'name="next" value="([^"]+)"', browser.get(sent_away.headers["location"]).text)
     assert next_field is not None
     back = browser.post("/sign-in", email="dana@example.com", password=PASSWORD, next=unescape(next_field[1]))
     assert "Let Letterhead act for" in page_text(back)
@@ -161,9 +150,7 @@ def test_other_errors_go_back_to_the_app(app_: OAuthApp, container: Container, s
         assert (params["error"], "state" in params) == ("invalid_request", name != "state")
 
 
-def test_a_program_gets_an_error_without_signing_in_and_a_person_no_redirect_to_another_site(
-    app_: OAuthApp, http: TestClient
-) -> None:
+def test_a_program_gets_an_error_and_a_person_no_redirect_to_another_site(app_: OAuthApp, http: TestClient) -> None:
     link = app_.link(scope="everything")
     assert parse_query(http.get(link, follow_redirects=False))["error"] == "invalid_scope"
     answer = sign_in_browser(http).get(link, follow=False)
@@ -178,9 +165,7 @@ def test_a_program_gets_an_error_without_signing_in_and_a_person_no_redirect_to_
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, POST, OPTIONS")
 
 
-def test_an_owner_may_lend_one_sub_account(
-    app_: OAuthApp, container: Container, owner: Account, stranger: Account
-) -> None:
+def test_an_owner_lends_a_sub_account(app_: OAuthApp, container: Container, owner: Account, stranger: Account) -> None:
     branch = make_sub_account(container, owner, "North")
     assert "North alone" in read(app_)
     header = {"Authorization": f"Bearer {app_.tokens(sub_account_id=str(branch))['access_token']}"}
@@ -229,9 +214,7 @@ def test_a_member_lends_no_more_than_they_may(container: Container, owner: Accou
     assert newest_token(container).sub_account_id == north
 
 
-def test_somebody_in_several_accounts_chooses_one_of_their_own(
-    container: Container, stranger: Account, app_: OAuthApp
-) -> None:
+def test_people_in_several_accounts_choose_their_own(container: Container, stranger: Account, app_: OAuthApp) -> None:
     make_user(container, stranger.id, "stranger@example.com")
     for membership in range(1, 5):
         assert "act for Dana Whitfield?" in read(app_, app_.link(account=str(membership)))
@@ -287,7 +270,7 @@ class Service:
         path = link.removeprefix(self.home)
         page = self.browser.get(path)
         assert page.status_code == 200
-        answer = self.browser.post(path, follow=False, decision="allow", mode="test", **hidden_fields(page))
+        answer = self.browser.post(path, follow=False, decision="allow", mode="test", **oauth_app.hidden_fields(page))
         place: str = answer.headers["location"]
         assert place.startswith(f"{REDIRECT_URI}?")
         return place

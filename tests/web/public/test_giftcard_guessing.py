@@ -1,4 +1,4 @@
-"""Thousands of guesses: nearly all are refused unlooked at, none finds anything, and holders come in."""
+"""Guessers of gift cards wait, and those who hold one come in; the whole way of a card."""
 
 import random
 from collections.abc import Iterator
@@ -9,23 +9,22 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from playwright.sync_api import Page, Request, expect
 
 from quillpost.accounts.models import RateLimitStatus, get_network
 from quillpost.app.container import Container
+from quillpost.core.database.tables.base import orders
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards.rules import format_claim
 from quillpost.web.application import create_app
+from quillpost.web.public.giftcards import pages
 from quillpost.web.public.giftcards import pages as giftcard_pages
-from quillpost.web.public.giftcards.pages import (
-    EXTRA_LOOKUPS_PER_SECOND,
-    MAX_PER_NETWORK,
-    MAX_SAVED_SECONDS,
-    RETRY_SECONDS,
-    ClaimRateLimit,
-)
+from quillpost.web.public.giftcards.pages import EXTRA_LOOKUPS_PER_SECOND, MAX_PER_NETWORK, ClaimRateLimit
+from support.chromium import new_page
 from support.factories import Account, snapshot_rows
-from support.giftcard_orders import issue_order_cards, read_claim, send_giftcards
+from support.giftcard_orders import card_row, issue_order_cards, read_claim, send_giftcards
+from support.raw_http import real_server
 from support.test_client import TestClient
 
 GUESSER, ELSEWHERE = "203.0.113.7", "198.51.100.9"
@@ -117,9 +116,7 @@ def visitor(container: Container, address: str, ticks: Ticks) -> TestClient:
     return TestClient(app, client=(address, 50_000))
 
 
-def test_of_the_guesses_of_a_network_a_few_are_looked_at_and_no_more_are_counted(
-    container: Container, ticks: Ticks, claim: str
-) -> None:
+def test_a_few_guesses_of_a_network_are_read_and_counted(container: Container, ticks: Ticks, claim: str) -> None:
     limit = ClaimRateLimit(container.db, monotonic=ticks)
     before, found = snapshot_rows(container), []
     with statements(container) as queries:
@@ -128,7 +125,7 @@ def test_of_the_guesses_of_a_network_a_few_are_looked_at_and_no_more_are_counted
             ticks.now += 0.001
     looks = sum("claim_digest" in each for each in queries)
     # The minute's allowance and the one too many, what was saved up, and one in each fiftieth of a second.
-    spare = EXTRA_LOOKUPS_PER_SECOND * (MAX_SAVED_SECONDS + 1)
+    spare = EXTRA_LOOKUPS_PER_SECOND * (pages.MAX_SAVED_SECONDS + 1)
     assert MAX_PER_NETWORK + EXTRA_LOOKUPS_PER_SECOND <= looks == found.count(False) <= MAX_PER_NETWORK + 1 + spare
     assert found.count(None) == 1_000 - looks
     assert sum("count_call" in each for each in queries) == 2 * (MAX_PER_NETWORK + 1)
@@ -146,21 +143,19 @@ def test_guesses_cost_so_many_looks_a_second_from_however_many_networks(
         looks += guesses.guess(f"{n:026}", f"2001:{n % networks:x}::1")
         ticks.now += 1 / 500
     limit = MAX_PER_NETWORK if networks == 1 else 100
-    assert looks <= limit + 1 + EXTRA_LOOKUPS_PER_SECOND * (MAX_SAVED_SECONDS + seconds)
+    assert looks <= limit + 1 + EXTRA_LOOKUPS_PER_SECOND * (pages.MAX_SAVED_SECONDS + seconds)
     assert guesses.used["all"] == limit + 1
 
 
 def test_all_networks_of_a_site_are_one(guesses: Guesses) -> None:
     looks = sum(guesses.guess(f"{n:026}", f"2001:db8:7:{n:x}::1") for n in range(200))
-    assert looks <= MAX_PER_NETWORK + 1 + EXTRA_LOOKUPS_PER_SECOND * MAX_SAVED_SECONDS
+    assert looks <= MAX_PER_NETWORK + 1 + EXTRA_LOOKUPS_PER_SECOND * pages.MAX_SAVED_SECONDS
     assert guesses.seconds_to_wait(issuance.new_claim(), "2001:db8:8::1") == 0
     assert guesses.seconds_to_wait(issuance.new_claim(), "no/address") == 0
 
 
 @pytest.mark.parametrize(("a_second", "half_in", "all_in"), [(2, 0, 0), (20, 0, 0), (100, 5, 20), (300, 15, 90)])
-def test_holders_behind_a_guessers_address_come_in_soon(
-    ticks: Ticks, guesses: Guesses, a_second: int, half_in: int, all_in: int
-) -> None:
+def test_holders_beside_guessers_come(ticks: Ticks, guesses: Guesses, a_second: int, half_in: int, all_in: int) -> None:
     """Twenty of them, who try again when they are told to, or a little later, as people do."""
     chance, numbers = random.Random(9), count()
     for _ in range(MAX_PER_NETWORK + 1 + 2 * a_second):
@@ -172,7 +167,7 @@ def test_holders_behind_a_guessers_address_come_in_soon(
         due = began + chance.random()
         while ticks.now < due or guesses.seconds_to_wait(holder, GUESSER):
             if ticks.now >= due:
-                due = ticks.now + RETRY_SECONDS + 2 * chance.random()
+                due = ticks.now + pages.RETRY_SECONDS + 2 * chance.random()
             guesses.guess(f"{next(numbers):026}")
             ticks.now += chance.expovariate(a_second)
         guesses.record_valid(holder)
@@ -193,18 +188,16 @@ def test_every_wrong_claim_is_answered_alike_and_costs_the_same_until_the_limit_
             answer = http.get(f"/gift/{code}")
         headers = {name: value for name, value in answer.headers.items() if name != "x-request-id"}
         seen.append((answer.status_code, headers, answer.text.replace(format_claim(code), ""), tuple(queries)))
-    assert seen.count(seen[0]) == len(seen)
-    assert seen[0][0] == 404
+    assert (seen.count(seen[0]), seen[0][0]) == (len(seen), 404)
     app: Any = http.app
     limit: ClaimRateLimit = app.state.claim_rate_limit
     limit._limited_until[None] = ticks.now + 60
-    for _ in range(int(EXTRA_LOOKUPS_PER_SECOND * MAX_SAVED_SECONDS) + 1):
+    for _ in range(int(EXTRA_LOOKUPS_PER_SECOND * pages.MAX_SAVED_SECONDS) + 1):
         limit.seconds_to_wait(issuance.new_claim(), GUESSER)
     for method, path in (("GET", ""), ("POST", "/claim"), ("GET", "/visit"), ("POST", "/report")):
         with statements(container) as queries:
             refused = http.request(method, f"/gift/{issuance.new_claim()}{path}", data={"what": "lost"})
-        assert (refused.status_code, queries) == (429, [])
-        assert int(refused.headers["Retry-After"]) == RETRY_SECONDS
+        assert (refused.status_code, queries, int(refused.headers["Retry-After"])) == (429, [], pages.RETRY_SECONDS)
         assert "One moment, please." in refused.text
     assert visitor(container, ELSEWHERE, ticks).post(f"/gift/{claim}/claim").status_code == 200
 
@@ -256,3 +249,54 @@ def test_a_claim_that_is_right_no_more_counts_as_any_other(guesses: Guesses) -> 
     while guesses.guess(issuance.new_claim()):
         pass
     assert (guesses.guess(gone), guesses.guess(gone)) == (True, False)
+
+
+pytestmark = pytest.mark.costly
+WIDTH = 390
+
+
+def fits(page: Page) -> None:
+    assert page.evaluate("document.documentElement.scrollWidth") <= WIDTH
+    expect(page.locator("h1")).to_have_count(1)
+    unnamed = "fields => fields.filter(each => each.labels.length === 0).map(each => each.name)"
+    assert page.locator("input:not([type=hidden])").evaluate_all(unnamed) == []
+
+
+@pytest.mark.costly
+def test_from_the_typed_code_by_way_of_the_senders_page_to_the_card(container: Container, owner: Account) -> None:
+    [item_id] = issue_order_cards(container, send_giftcards(owner))
+    row, claim = card_row(container, item_id), read_claim(container, item_id)
+    card = issuance.decrypt_card(container.encryptor, issuance.card_context(item_id), bytes(row.card_sealed))
+    left: list[Request] = []
+    with real_server(create_app(container)) as port, new_page(width=WIDTH) as page:
+        # Another name of this machine is another site to the browser.
+        landing_page = f"http://localhost:{port}/health"
+        with container.db.system_transaction() as tx:
+            tx.execute(sa.update(orders).where(orders.c.id == row.order_id).values(landing_page_url=landing_page))
+        page.context.on("request", lambda each: left.append(each) if "localhost" in each.url else None)
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.goto(f"http://127.0.0.1:{port}/gift")
+        fits(page)
+        page.get_by_label("The code on the card").fill(format_claim(claim).lower())
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("First, visit localhost.")).to_be_visible()
+        expect(page.get_by_role("button", name="Show my gift card")).to_have_count(0)
+        fits(page)
+        with page.context.expect_page() as opened:
+            page.get_by_role("link", name="Visit localhost").click()
+        shop = opened.value
+        shop.wait_for_load_state()
+        assert shop.url == landing_page
+        assert shop.evaluate("[document.referrer, window.opener]") == ["", None]
+        shop.close()
+        page.bring_to_front()
+        page.evaluate("window.dispatchEvent(new Event('focus'))")  # nobody sits before this one
+        page.get_by_role("button", name="Show my gift card").click()
+        expect(page.locator(".secret code").first).to_have_text(str(card.code))
+        fits(page)
+        page.get_by_role("button", name="Copy").first.click()
+        expect(page.get_by_text("Copied.")).to_be_visible()
+        assert page.evaluate("navigator.clipboard.readText()") == card.code
+    assert left
+    for each in left:
+        assert claim not in each.url + str(each.headers)

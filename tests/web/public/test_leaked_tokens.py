@@ -36,9 +36,7 @@ def log_lines(container: Container, account_id: int) -> list[Any]:
         return list(tx.execute(sa.select(audit_log).where(audit_log.c.account_id == account_id)))
 
 
-def test_a_token_that_is_reported_is_unknown_from_the_next_call_on(
-    http: TestClient, container: Container, owner: Account, stranger: Account
-) -> None:
+def test_a_reported_token_is_unknown(http: TestClient, container: Container, owner: Account, stranger: Account) -> None:
     """It is enough to show it: a wrong credential changes nothing, and nobody learns whether it was good."""
     unknown = mint_secret("live", secrets.token_bytes(24))
     for shown in ([unknown], ["nonsense", "", "qp_live_"], [], ["\ud800", "ü"]):
@@ -97,9 +95,7 @@ def test_an_invalid_report_is_refused(http: TestClient) -> None:
     assert http.post("/tokens/leaked", content=endless).status_code == 413
 
 
-def test_a_network_that_reports_too_often_waits(
-    http: TestClient, owner: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_reports_too_often_waits(http: TestClient, owner: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaked_token_endpoints, "MAX_PER_NETWORK", 2)
     assert [report(http, "x").status_code for _ in range(2)] == [202, 202]
     response = report(http, owner.token)

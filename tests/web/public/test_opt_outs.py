@@ -15,16 +15,8 @@ from quillpost.notifications.messages import NotificationReader
 from quillpost.notifications.service import encode_token
 from quillpost.recipients.rules import SUPPRESSED
 from quillpost.web.public.opt_outs import pages as opt_out_pages
-from support.factories import (
-    Account,
-    Clock,
-    make_sub_account,
-    person,
-    postcard,
-    run_due_jobs,
-    run_jobs_for,
-    snapshot_rows,
-)
+from support import factories
+from support.factories import Account, Clock, make_sub_account, person, postcard, run_jobs_for, snapshot_rows
 from support.notifications import DANA, enqueue_notification, notification_rows
 from support.test_client import TestClient
 
@@ -38,8 +30,7 @@ NOBODYS = "ZZZZZZZZ"
 
 def code_of(container: Container, order_id: int) -> str:
     with container.db.system_transaction() as tx:
-        found = tx.execute(sa.select(items.c.code).where(items.c.order_id == order_id))
-        return str(found.scalar_one())
+        return str(tx.execute(sa.select(items.c.code).where(items.c.order_id == order_id)).scalar_one())
 
 
 def sent(container: Container, account: Account, **fields: Any) -> str:
@@ -80,7 +71,7 @@ def is_suppressed(container: Container, account: Account) -> tuple[bool, bool]:
 def stop(http: TestClient, container: Container, clock: Clock, *codes: str) -> list[Response]:
     answers = [http.post(f"/stop/{code}", headers=HTML) for code in codes]
     clock.advance(seconds=1)
-    run_due_jobs(container)
+    factories.run_due_jobs(container)
     return answers
 
 
@@ -129,9 +120,7 @@ def test_the_address_of_the_piece_is_suppressed_without_a_name(
         assert data["suppressed"] == suppressed
 
 
-def test_known_and_unknown_codes_are_answered_alike(
-    http: TestClient, container: Container, clock: Clock, owner: Account
-) -> None:
+def test_all_codes_are_answered_alike(http: TestClient, container: Container, clock: Clock, owner: Account) -> None:
     code = sent(container, owner)
     for method in ("GET", "POST"):
         for headers in (HTML, {"Accept": "application/json"}):
@@ -150,9 +139,7 @@ def test_known_and_unknown_codes_are_answered_alike(
         assert tx.execute(sa.select(do_not_mail_inbox)).all() == []
 
 
-def test_one_list_serves_the_whole_account_in_each_mode(
-    http: TestClient, container: Container, clock: Clock, owner: Account
-) -> None:
+def test_an_account_has_a_list_per_mode(http: TestClient, container: Container, clock: Clock, owner: Account) -> None:
     """A piece that was never mailed bars nobody from mail that is; who asks again is on it once."""
     branch = make_sub_account(container, owner)
     tried, mailed = (code_of(container, owner.send(sub_account_id=branch).json()["id"]) for _ in range(2))
@@ -173,9 +160,7 @@ def test_one_list_serves_the_whole_account_in_each_mode(
     ]
 
 
-def test_the_sender_reads_the_list_and_mends_mistakes_and_nothing_else(
-    http: TestClient, container: Container, clock: Clock, owner: Account
-) -> None:
+def test_the_sender_corrects_its_mistakes(http: TestClient, container: Container, clock: Clock, owner: Account) -> None:
     stop(http, container, clock, sent(container, owner))
     [made] = owner.get("/mailing-lists").json()["data"]
     assert (made["is_suppression_list"], made["suppress_by"], made["type"]) == (True, "address", "manual")
@@ -220,9 +205,7 @@ def test_the_error_for_a_wrong_code_says_how_codes_look(http: TestClient, contai
     assert snapshot_rows(container) == before
 
 
-def test_a_code_mistyped_from_paper_is_understood(
-    http: TestClient, container: Container, clock: Clock, owner: Account
-) -> None:
+def test_a_mistyped_code_is_understood(http: TestClient, container: Container, clock: Clock, owner: Account) -> None:
     """Capitals, an 0 for an o, one stroke for another, and signs between them."""
     codes = [("aBoiLXy2", "aboiLxy2"), ("aBoiLXy3", "ABOILXY3"), ("aBoiLXy4", "AB01-1xy4")]
     codes += [("aBoiLXy5", "%20abo%20Il%20xy5"), ("aBCDEFGH", "-"), ("abCDEFGH", "abCDEFGH")]
@@ -279,9 +262,7 @@ def unsubscribed(container: Container) -> set[tuple[int, str]]:
         return {(row.account_id, row.address) for row in rows}
 
 
-def test_the_button_unsubscribes_and_another_one_resumes(
-    http: TestClient, container: Container, owner: Account, stranger: Account
-) -> None:
+def test_buttons_end_and_resume_mail(http: TestClient, container: Container, owner: Account, stranger: Account) -> None:
     """What waits is not sent any more, but an owner's notice is; a stranger's link does not touch mine."""
     enqueue_notification(container, owner.id)
     enqueue_notification(container, owner.id, key="other address", address="bob@example.com")

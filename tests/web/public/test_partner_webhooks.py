@@ -22,18 +22,10 @@ from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.orders.models import Order
 from quillpost.web.application import create_app
 from quillpost.web.public.webhooks import endpoints as webhook_endpoints
+from support import production
 from support.factories import Build, Clock, people, run_due_jobs
 from support.orders import balances, create_order, item_rows, open_account
-from support.production import (
-    LIVE_SETTINGS,
-    batch_rows,
-    mailed_order,
-    print_rows,
-    scan_journey,
-    statuses,
-    sweep_due_orders,
-    tracking_codes,
-)
+from support.production import LIVE_SETTINGS, batch_rows, mailed_order, print_rows, scan_journey, statuses
 from support.test_client import TestClient
 
 CARRIER = "/hooks/carrier/iv-mtr"
@@ -84,7 +76,7 @@ def basic(password: str, name: str = "usps") -> str:
 def test_scans_that_are_pushed_move_their_pieces(carrier: Carrier, clock: Clock) -> None:
     container = carrier.container
     order = mailed_order(container, open_account(container))
-    scans = [json.loads(scan.raw) for scan in scan_journey(container, *tracking_codes(container, order))]
+    scans = [json.loads(scan.raw) for scan in scan_journey(container, *production.tracking_codes(container, order))]
     for _ in range(2):  # the same push twice is one file and one poll
         answer = carrier.push({"events": scans})
         assert (answer.status_code, answer.json()) == (202, {"message": "Accepted"})
@@ -122,8 +114,7 @@ def test_too_many_wrong_tokens_are_rate_limited(build: Build) -> None:
     container = build(carrier_token=TOKEN, calls_a_minute=3)
     with served(container) as http:
         carrier = Carrier(http, container)
-        answers = [carrier.push([EVENT], "Bearer guess").status_code for _ in range(5)]
-        assert answers == [401, 401, 401, 429, 429]
+        assert [carrier.push([EVENT], "Bearer guess").status_code for _ in range(5)] == [401, 401, 401, 429, 429]
         assert carrier.push([EVENT]).status_code == 202
 
 
@@ -191,7 +182,7 @@ def early(build: Build, clock: Clock) -> Iterator[Partner]:
     """Before the handover."""
     container = build(**SETTINGS)
     order = create_order(container, open_account(container, mode="live"), people(3))
-    sweep_due_orders(container, clock)
+    production.sweep_due_orders(container, clock)
     with container.db.system_transaction() as tx:
         batch_id = int(batch_rows(tx)[-1].id)
     batch_tasks.compose_batch(container.production, batch_id, now=container.clock())
@@ -292,21 +283,12 @@ def test_what_is_not_this_partner_s_is_not_found(partner: Partner, build: Build)
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"reference": None}, "reference"),
-    ({"reference": "batch-7"}, "reference"),
-    ({"reference": "batch-٠٠٠٠٠٧"}, "reference"),
-    ({"reference": 7}, "reference"),
-    ({"event": "eaten"}, "event"),
-    ({"event": None}, "event"),
-    ({"at": "yesterday"}, "at"),
-    ({"at": 7}, "at"),
-    ({"at": "0001-01-01T00:00:00+14:00"}, "at"),
-    ({"at": "2926-01-01T00:00:00Z"}, "at"),
-    ({"spoiled": {}}, "spoiled"),
-    ({"event": "spoiled"}, "spoiled"),
-    ({"spoiled": [{"reason": "Torn"}]}, "spoiled.0"),
-    ({"spoiled": [{"position": 1, "item_id": 1}]}, "spoiled.0"),
-    ({"spoiled": [{"position": 4}]}, "spoiled.0.position"),
+    ({"reference": None}, "reference"), ({"reference": "batch-7"}, "reference"),
+    ({"reference": "batch-٠٠٠٠٠٧"}, "reference"), ({"reference": 7}, "reference"), ({"event": "eaten"}, "event"),
+    ({"event": None}, "event"), ({"at": "yesterday"}, "at"), ({"at": 7}, "at"),
+    ({"at": "0001-01-01T00:00:00+14:00"}, "at"), ({"at": "2926-01-01T00:00:00Z"}, "at"), ({"spoiled": {}}, "spoiled"),
+    ({"event": "spoiled"}, "spoiled"), ({"spoiled": [{"reason": "Torn"}]}, "spoiled.0"),
+    ({"spoiled": [{"position": 1, "item_id": 1}]}, "spoiled.0"), ({"spoiled": [{"position": 4}]}, "spoiled.0.position"),
     ({"spoiled": [{"position": 2**40}]}, "spoiled.0.position"),
     ({"spoiled": [{"item_id": 2**63 - 1}]}, "spoiled.0.item_id"),
     ({"spoiled": [{"item_id": 2**63}]}, "spoiled.0.item_id"),
@@ -314,7 +296,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"spoiled": [{"position": 1}, {"position": 1, "reason": "x" * 201}]}, "spoiled.1.reason"),
     ({"spoiled": [{"position": 1, "reason": "a\0b"}]}, "spoiled.0.reason"),
     ({"spoiled": [{"position": 1}] * 5_001}, "spoiled"),
-]
+]  # fmt: skip
 
 
 def test_what_is_wrong_is_named_and_nothing_happens(partner: Partner) -> None:

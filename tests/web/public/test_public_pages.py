@@ -79,9 +79,7 @@ def safe_page(browser: Browser, path: str, status: int) -> set[str]:
     return {address for address in seen.addresses if not address.startswith("#")}
 
 
-def test_every_page_is_safe_and_complete_and_what_it_points_to_is_there(
-    with_receiver: Container, local: TestClient
-) -> None:
+def test_every_page_is_safe_and_complete_and_its_links_lead_on(with_receiver: Container, local: TestClient) -> None:
     receiver = f"/receiver/{with_receiver.receiver_key}"
     nobody, dana = (sign_in_browser(local, address=HERE) for _ in range(2))
     of_nobody, of_dana = set[str](), set[str]()
@@ -146,9 +144,7 @@ def test_the_policy_lets_pages_reach_this_service_and_a_form_the_place_that_it_l
     assert {address: form_action_source(address) for address in sources} == sources
 
 
-def test_a_failure_is_a_page_for_people_and_our_shape_for_programs(
-    browser: Browser, http: TestClient, owner: Account
-) -> None:
+def test_a_failure_is_a_page_for_people_or_our_error_shape(browser: Browser, http: TestClient, owner: Account) -> None:
     page = browser.post("/settings/name", csrf="wrong", headers={"Referer": f"{browser.origin}/settings"})
     assert (page.status_code, page.headers["Content-Type"]) == (403, "text/html; charset=utf-8")
     assert_shows(page, 'href="/settings">Open the page')
@@ -183,9 +179,7 @@ def test_home_says_the_release_and_leads_to_the_docs(app: FastAPI, http: TestCli
     assert "Event receiver" not in seen.words
 
 
-def test_the_receivers_address_is_shown_to_whom_it_concerns_on_this_machine(
-    with_receiver: Container, local: TestClient
-) -> None:
+def test_the_receivers_address_is_shown_on_this_machine_only(with_receiver: Container, local: TestClient) -> None:
     """Nobody who has signed in but the owner of its account, and nobody from elsewhere."""
     key = str(with_receiver.receiver_key)
     for host, client in (("http://localhost", ("203.0.113.9", 50_000)), ("http://rebound.example", (HERE, 50_000))):
@@ -239,9 +233,7 @@ SCHEMA: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_every_operation_and_event_is_on_the_page_with_its_fields(
-    app: FastAPI, http: TestClient, owner: Account
-) -> None:
+def test_each_operation_and_event_is_on_the_page_with_fields(app: FastAPI, http: TestClient, owner: Account) -> None:
     page, description = http.get("/docs").text, app.openapi()
     assert owner.get("/docs").text == page
     seen = ParsedPage.of(page)

@@ -66,9 +66,7 @@ def codes_of_pdf(content: bytes) -> list[str]:
     return codes_in(pictures)
 
 
-def test_a_scan_leads_to_the_senders_page_in_the_recipients_words(
-    owner: Account, http: TestClient, container: Container
-) -> None:
+def test_a_scan_leads_to_the_page_for_its_recipient(owner: Account, http: TestClient, container: Container) -> None:
     url = "https://shop.example.com/hi?n=~FIRST_NAME|you~&c=%CITY%&x=~CUSTOM1|none~#top"
     code = sent(owner, container, url, name="JOSÉ O'BRIEN", city="Port & Quay")
     for method in ("GET", "GET", "HEAD"):  # looked up, and remembered
@@ -83,9 +81,7 @@ def test_a_scan_leads_to_the_senders_page_in_the_recipients_words(
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_each_scan_is_stored_by_kind_and_a_look_at_the_head_is_not(
-    owner: Account, http: TestClient, container: Container
-) -> None:
+def test_each_scan_but_a_head_request_is_stored_by_kind(owner: Account, http: TestClient, container: Container) -> None:
     code = sent(owner, container)
     for method in ("HEAD", "GET", "HEAD", "GET"):
         lead(http, code, method)
@@ -193,8 +189,7 @@ def test_whoever_guesses_is_stopped_and_whoever_scans_a_card_is_not(build: Build
         other = sent(make_account(container, http, "other@example.com"), container)
         lead(http, code)
         rows = count_rows(container)
-        statuses = [scan(http, f"Guess{n:03}").status_code for n in range(8)]
-        assert statuses == [404] * 5 + [429] * 3
+        assert [scan(http, f"Guess{n:03}").status_code for n in range(8)] == [404] * 5 + [429] * 3
         refused = scan(http, "Guess100")
         assert (refused.status_code, int(refused.headers["Retry-After"]) <= 60) == (429, True)
         assert "Wait" in refused.json()["message"]
@@ -209,9 +204,7 @@ def test_whoever_guesses_is_stopped_and_whoever_scans_a_card_is_not(build: Build
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_a_previews_code_counts_nowhere_and_a_proof_carries_the_pieces_own(
-    owner: Account, http: TestClient, container: Container
-) -> None:
+def test_a_previews_code_counts_nowhere_a_proofs_does(owner: Account, http: TestClient, container: Container) -> None:
     shown = owner.send(qrcode_url=PAGE, preview=True).json()["data"]["previews"]
     [code] = codes_in([Image.open(io.BytesIO(http.get(urlsplit(url).path).content)) for url in shown])
     assert code.rpartition("/q/")[2] == PREVIEW_CODE
