@@ -17,25 +17,12 @@ from quillpost.core.outbox import encryption_context
 from quillpost.core.tokens import mint_secret
 from quillpost.notifications import service as notification_service
 from quillpost.notifications.messages import NotificationReader
+from support import sign_in
 from support.factories import Clock
 from support.notifications import message_sender, notification_rows, send_all_due, smtp_notifier
 from support.orders import open_account
 from support.rows import execute, run
-from support.sign_in import (
-    DANA,
-    HOME,
-    PASSWORD,
-    actor_of,
-    audited_acts,
-    count_hashes,
-    count_statements,
-    find_user,
-    make_user,
-    run_twice_at_once,
-    shift_rate_windows,
-    sign_in_as,
-    sign_in_user,
-)
+from support.sign_in import DANA, PASSWORD, make_user
 from support.smtp_server import ReceivedMail, SmtpServer
 
 pytestmark = pytest.mark.usefixtures("clean_database")
@@ -66,47 +53,45 @@ def whose(container: Container, token: str) -> str | None:
 
 
 def test_a_link_sets_another_password_once(container: Container, account: int, dana: int) -> None:
-    cookies = [sign_in_as(container).cookie for _ in range(2)]
+    cookies = [sign_in.sign_in_as(container).cookie for _ in range(2)]
     other, token = request_token(container), request_token(container)
     assert (whose(container, other), whose(container, token)) == (DANA, DANA), "the first is on its way as well"
     for _ in range(12):
-        sign_in_as(container, DANA, "a guess")
-    assert sign_in_as(container).outcome == "throttled"
+        sign_in.sign_in_as(container, DANA, "a guess")
+    assert sign_in.sign_in_as(container).outcome == "throttled"
     with pytest.raises(Invalid):
         reset(container, token, DANA)
     assert reset(container, token)
-    assert sign_in_as(container, DANA, NEW).outcome == "in", "nor do guessers shut out whoever has the link"
-    assert sign_in_as(container, DANA, PASSWORD).outcome == "wrong"
-    assert [find_user(container, cookie) for cookie in cookies] == [None, None]
+    assert sign_in.sign_in_as(container, DANA, NEW).outcome == "in", "nor do guessers shut out whoever has the link"
+    assert sign_in.sign_in_as(container, DANA, PASSWORD).outcome == "wrong"
+    assert [sign_in.find_user(container, cookie) for cookie in cookies] == [None, None]
     assert (whose(container, token), whose(container, other)) == (None, None)
     assert not reset(container, token, "yet another good password")
-    acts = audited_acts(container, account)
+    acts = sign_in.audited_acts(container, account)
     assert [act for act in acts if act.startswith("password")] == ["password.reset_asked"] * 2 + ["password.reset"]
     subjects = [mail.subject for mail in notification_rows(container)]
     assert subjects == ["Set another password"] * 2 + ["Your password was changed"]
 
 
-def test_a_link_is_good_for_an_hour_and_no_other_is(
-    container: Container, clock: Clock, dana: int, subtests: pytest.Subtests
-) -> None:
+def test_a_link_is_good_for_an_hour(container: Container, clock: Clock, dana: int, subtests: pytest.Subtests) -> None:
     token = request_token(container)
     for other in ("", "x", mint_secret("reset", b"\x01" * 32), mint_secret("invitation", b"\x01" * 32), "\x00"):
-        with subtests.test(other), count_hashes() as hashes:
+        with subtests.test(other), sign_in.count_hashes() as hashes:
             assert (whose(container, other), reset(container, other)) == (None, False)
             assert hashes == [], "whoever makes up links costs us nothing"
     clock.advance(minutes=59)
     assert whose(container, token) == DANA
     clock.advance(minutes=1)
     assert (whose(container, token), reset(container, token)) == (None, False)
-    assert sign_in_as(container).outcome == "in"
+    assert sign_in.sign_in_as(container).outcome == "in"
 
 
 def test_only_one_of_two_simultaneous_resets_by_one_link_succeeds(container: Container, dana: int) -> None:
     token = request_token(container)
     words = ["first of the two words", "second of the two words"]
     left = list(words)
-    assert sorted(run_twice_at_once(lambda: reset(container, token, left.pop()))) == [False, True]
-    assert sorted(sign_in_as(container, DANA, each).outcome for each in words) == ["in", "wrong"]
+    assert sorted(sign_in.run_twice_at_once(lambda: reset(container, token, left.pop()))) == [False, True]
+    assert sorted(sign_in.sign_in_as(container, DANA, each).outcome for each in words) == ["in", "wrong"]
 
 
 def test_asking_for_nobody_looks_and_costs_the_same(container: Container, account: int, dana: int) -> None:
@@ -114,22 +99,22 @@ def test_asking_for_nobody_looks_and_costs_the_same(container: Container, accoun
     execute(container, sa.delete(memberships).where(memberships.c.person_id == gone))
     seen = []
     for email in (DANA, "nobody@example.com", "gone@example.com", "\x00", "x" * 9_000):
-        with count_statements(container) as statements:
+        with sign_in.count_statements(container) as statements:
             ask(container, email)
         seen.append(statements)
     assert all(each == seen[0] for each in seen)
     assert [mail.address for mail in notification_rows(container)] == [DANA]
-    assert audited_acts(container, account) == ["password.reset_asked"]
+    assert sign_in.audited_acts(container, account) == ["password.reset_asked"]
 
 
 def test_an_e_mail_gets_three_links_an_hour_and_a_network_twenty(container: Container, account: int, dana: int) -> None:
     for number in range(5):
         ask(container, DANA.upper() if number % 2 else DANA, f"203.0.113.{number}")
     assert len(notification_rows(container)) == 3
-    shift_rate_windows(container, hours=1)
+    sign_in.shift_rate_windows(container, hours=1)
     ask(container)
     assert len(notification_rows(container)) == 4
-    shift_rate_windows(container, hours=1)
+    sign_in.shift_rate_windows(container, hours=1)
     for number in range(22):
         make_user(container, account, f"{number}@example.com")
         ask(container, f"{number}@example.com")
@@ -143,18 +128,16 @@ def test_a_link_is_kept_sealed_and_as_a_digest_alone(container: Container, dana:
 
 
 def test_another_password_ends_the_links_to_set_one_and_is_announced(container: Container, dana: int) -> None:
-    mailed, user = request_token(container), sign_in_user(container)
+    mailed, user = request_token(container), sign_in.sign_in_user(container)
     how = {"session_id": user.session_id, "now": container.clock()}
     passwords.change_password(container.sign_in_context, dana, NEW, user.actor, **how)  # type: ignore[arg-type]
     assert whose(container, mailed) is None
     assert notification_rows(container)[-1].subject == "Your password was changed"
 
 
-def test_a_session_that_the_old_password_opens_meanwhile_is_none(
-    container: Container, dana: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_old_password_opens_none_meanwhile(container: Container, dana: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody else's sign-in with the old password, which is looked at while it is changed."""
-    user, context = sign_in_user(container), container.sign_in_context
+    user, context = sign_in.sign_in_user(container), container.sign_in_context
     matches = type(context.hasher).matches
 
     def changed_meanwhile(self: object, kept: str | None, password: str) -> bool:
@@ -165,7 +148,7 @@ def test_a_session_that_the_old_password_opens_meanwhile_is_none(
         return is_right
 
     monkeypatch.setattr(type(context.hasher), "matches", changed_meanwhile)
-    assert sign_in_as(container, visitor=HOME).outcome == "wrong"
+    assert sign_in.sign_in_as(container, visitor=sign_in.HOME).outcome == "wrong"
 
 
 def test_the_notice_is_of_an_account_that_they_are_in(container: Container, account: int, dana: int) -> None:
@@ -194,7 +177,7 @@ RESET = re.compile(rf"{re.escape(BASE)}/reset/qp_reset_[0-9A-Za-z]+")
 def invite(tx: sa.Connection, container: Container, account: int, person_id: int, inviter: str = DANA) -> str:
     return invitations.invite(
         tx, container.encryptor, account, email=LEE, role="member", sub_account_id=None,
-        actor=actor_of(person_id, inviter), base_url=BASE, now=container.clock(),
+        actor=sign_in.actor_of(person_id, inviter), base_url=BASE, now=container.clock(),
     )  # fmt: skip
 
 
@@ -253,8 +236,7 @@ def test_what_is_refused_for_good_or_given_up_forgets_its_link(container: Contai
     ask(container)
     send_to(container, answers={DANA: "550 Nobody here"})
     assert state(container) == ("failed", False)
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.delete(notices))
+    execute(container, sa.delete(notices))
     ask(container)
     clock.advance(days=4)
     notification_service.delete_expired_notifications(container.db, now=container.clock())

@@ -20,13 +20,7 @@ from quillpost.accounts.oauth.service import AppConnection, AppGrant
 from quillpost.accounts.oauth.tokens import AuthorizationCode, TokenFamily, TokenPair, TokenReuse
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
-from quillpost.core.database.tables.accounts import (
-    memberships,
-    oauth_clients,
-    oauth_codes,
-    oauth_grants,
-    refresh_tokens,
-)
+from quillpost.core.database.tables import accounts
 from quillpost.core.database.tables.base import sub_accounts, tokens
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.core.tokens import hash_token, is_of_kind, mint_secret
@@ -78,7 +72,7 @@ def test_a_client_gets_a_secret_that_is_readable_once(container: Container, owne
     assert secret is not None
     assert is_of_kind(secret, "secret")
     assert client.secret_hint == secret[-4:]
-    [row] = execute(container, sa.select(oauth_clients).where(oauth_clients.c.id == client.id))
+    [row] = execute(container, sa.select(accounts.oauth_clients).where(accounts.oauth_clients.c.id == client.id))
     assert bytes(row.secret_digest) == hash_token(secret)
     assert secret not in str(row)
     with container.db.system_transaction() as tx:
@@ -89,7 +83,7 @@ def test_a_client_gets_a_secret_that_is_readable_once(container: Container, owne
     with container.db.transaction(Tenant(owner.id)) as tx:
         second = clients.rotate_client_secret(tx, owner.id, client.id, ACTOR, now=container.clock())
         with pytest.raises(sa.exc.ProgrammingError, match="permission denied"), tx.begin_nested():
-            tx.execute(sa.select(oauth_clients.c.secret_digest))
+            tx.execute(sa.select(accounts.oauth_clients.c.secret_digest))
     assert [run(container, clients.is_client_secret, client, each) for each in (secret, second)] == [False, True]
 
 
@@ -120,14 +114,11 @@ def test_a_change_writes_over_all_that_was_filled_in(container: Container, owner
     assert changed.redirect_uris == ["https://app.example/a"]
 
 
-def test_a_strangers_client_cannot_be_seen_changed_or_deleted(
-    container: Container, owner: Account, stranger: Account
-) -> None:
+def test_a_stranger_sees_changes_and_deletes_no_client(container: Container, owner: Account, stranger: Account) -> None:
     client, _ = register_client(container, owner.id)
     now, registration = container.clock(), ClientRegistration("Mine", [REDIRECT_URI])
     with container.db.transaction(Tenant(stranger.id)) as tx:
-        assert clients.list_clients(tx, stranger.id) == []
-        assert clients.list_clients(tx, owner.id) == []
+        assert (clients.list_clients(tx, stranger.id), clients.list_clients(tx, owner.id)) == ([], [])
         for account_id in (stranger.id, owner.id):
             with pytest.raises(NotFound):
                 clients.find_client(tx, account_id, client.id)
@@ -223,8 +214,8 @@ class Apps:
             oauth_service.disconnect_app(tx, account_id or self.id, grant_id, ACTOR, now=self.container.clock())
 
     def _read_refresh_token(self, pair: TokenPair, client: OAuthClient) -> TokenFamily | TokenReuse | None:
-        with self.db.system_transaction() as tx:
-            return app_tokens.read_refresh_token(tx, pair.refresh_token, client, now=self.container.clock())
+        token, now = pair.refresh_token, self.container.clock()
+        return run(self.container, app_tokens.read_refresh_token, token, client, now=now)
 
 
 @pytest.fixture
@@ -245,7 +236,8 @@ def test_a_leave_is_a_connected_app_once_its_code_was_exchanged(apps: Apps, owne
     assert app.scopes == ["orders:read", "lists:read"]
     assert (app.connected_at, app.last_used_at) == (clock.now(), clock.now())
     with apps.db.system_transaction() as tx:
-        kept = "".join(str(tx.execute(sa.select(table)).all()) for table in (oauth_codes, refresh_tokens, tokens))
+        tables = (accounts.oauth_codes, accounts.refresh_tokens, tokens)
+        kept = "".join(str(tx.execute(sa.select(table)).all()) for table in tables)
         [noted] = [entry for entry in list_audit_entries(tx, owner.id) if entry.act == "app.allowed"]
     assert not any(secret in kept for secret in (code, pair.access_token, pair.refresh_token))
     assert (noted.actor, noted.network, noted.about["name"]) == ("owner@example.com", "192.0.2.7", "Letterhead")
@@ -304,19 +296,17 @@ def test_removing_a_member_ends_all_of_their_apps(apps: Apps, owner: Account) ->
     with apps.db.system_transaction() as tx:
         ended = [oauth_service.end_person_grants(tx, owner.id, apps.dana, now=apps.container.clock()) for _ in "ab"]
     assert ended == [1, 0]
-    assert execute(apps.container, sa.select(oauth_grants.c.ended_by).order_by(oauth_grants.c.id)) == [
-        ("membership",),
-        (None,),
-    ]
+    grants = accounts.oauth_grants.c
+    assert execute(apps.container, sa.select(grants.ended_by).order_by(grants.id)) == [("membership",), (None,)]
     assert [is_good(apps.container, each.access_token) for each in (pair, kept)] == [False, True]
 
 
 def test_a_leave_holds_no_longer_than_what_it_rests_on(apps: Apps, owner: Account) -> None:
     north, south = (make_sub_account(apps.container, owner) for _ in range(2))
     whole, branch = apps.connect(), apps.connect(sub_account_id=north)
-    execute(apps.container, sa.update(memberships).values(role="member", sub_account_id=south))
+    execute(apps.container, sa.update(accounts.memberships).values(role="member", sub_account_id=south))
     assert (apps.is_over(whole), apps.is_over(branch)) == (True, True)
-    execute(apps.container, sa.update(memberships).values(sub_account_id=north))
+    execute(apps.container, sa.update(accounts.memberships).values(sub_account_id=north))
     assert apps.is_over(whole)
     apps.family(branch)
     execute(apps.container, sa.update(sub_accounts).values(deleted_at=apps.container.clock()))
@@ -325,7 +315,7 @@ def test_a_leave_holds_no_longer_than_what_it_rests_on(apps: Apps, owner: Accoun
 
 def test_a_refresh_is_held_to_what_role_and_registration_allow_by_then(apps: Apps, stranger: Account) -> None:
     everything = apps.connect(scopes=None)
-    execute(apps.container, sa.update(memberships).values(role="member"))
+    execute(apps.container, sa.update(accounts.memberships).values(role="member"))
     scopes = apps.family(everything).grant.scopes
     assert scopes is not None
     assert "account:write" not in scopes

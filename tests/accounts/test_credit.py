@@ -35,7 +35,7 @@ OLD, NEW, LATER = date(2026, 1, 1), date(2026, 7, 1), date(2027, 1, 1)
 LIST = [price("US", 109, OLD), price("US", 115, NEW), price("US", 120, LATER), price("*", 219, OLD)]
 
 
-def test_a_price_holds_from_its_day_until_the_next(subtests: pytest.Subtests) -> None:
+def test_a_price_holds_from_its_day_in_its_country_until_the_next(subtests: pytest.Subtests) -> None:
     cases = [
         (date(2026, 1, 1), 109), (date(2026, 6, 30), 109), (date(2026, 7, 1), 115), (date(2026, 12, 31), 115),
         (date(2027, 1, 1), 120), (date(2099, 1, 1), 120), (date(2025, 12, 31), None),
@@ -44,9 +44,6 @@ def test_a_price_holds_from_its_day_until_the_next(subtests: pytest.Subtests) ->
         with subtests.test(str(day)):
             assert build_tariff(LIST, day).unit_cents("US") == cents
     assert build_tariff(LIST, date(2025, 12, 31)) == Tariff({}), "before the first price nothing is offered"
-
-
-def test_every_other_country_has_the_price_of_the_rest_unless_it_has_its_own() -> None:
     assert build_tariff(LIST, OLD).unit_cents("CA") == 219
     prices = [price("CA", 150, OLD), price("*", 219, NEW)]
     assert build_tariff(prices, NEW).unit_cents("CA") == 150, "even when the rest is newer"
@@ -94,8 +91,7 @@ def test_what_is_paid_in_once_is_credit_and_no_more_is_taken_out(container: Cont
     with pytest.raises(Conflict, match=r"invoice 7 was used for a deposit of \$10\.00"):
         pay_in(container, owner, 1_001, "invoice 7")
     stranger = open_account(container, "stranger@example.com", mode="live")
-    assert pay_in(container, stranger, 700, "invoice 7") == 700
-    assert credit(container, owner) == 1_000
+    assert (pay_in(container, stranger, 700, "invoice 7"), credit(container, owner)) == (700, 1_000)
 
     def take_out(cents: int, key: str) -> int:
         how = {"cents": cents, "key": key, "note": "closed", "now": container.clock()}
@@ -103,8 +99,7 @@ def test_what_is_paid_in_once_is_credit_and_no_more_is_taken_out(container: Cont
 
     with pytest.raises(Refused, match=r"credit of \$10\.00 does not cover a withdrawal of \$10\.01"):
         take_out(1_001, "a")
-    assert [take_out(900, "b"), take_out(900, "b")] == [100, 100]
-    assert credit(container, owner) == 100
+    assert ([take_out(900, "b"), take_out(900, "b")], credit(container, owner)) == ([100, 100], 100)
     kinds = [(move.kind, move.note) for move in moves_of(container, owner)]
     assert kinds == [("deposit", None), ("withdrawal", "closed")]
 
@@ -134,9 +129,7 @@ def test_senders_at_the_same_moment_never_spend_more_than_there_is(container: Co
     assert credit(container, owner) == CENTS // 2
 
 
-def test_whoever_is_limited_to_a_sub_account_spends_the_whole_account_s_credit(
-    container: Container, owner: Caller
-) -> None:
+def test_whoever_is_limited_to_a_sub_account_spends_the_account_s_credit(container: Container, owner: Caller) -> None:
     branch = make_sub_account(container, owner)
     limited = Caller(owner.account_id, "live", sub_account_id=branch)
     pay_in(container, owner, CENTS)

@@ -16,21 +16,12 @@ from quillpost.core.database.tables.accounts import memberships, oauth_grants, p
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.core.outbox import encryption_context
 from quillpost.core.tokens import mint_secret
+from support import sign_in
 from support.factories import Account, Clock, make_operator, make_sub_account
 from support.notifications import notification_rows
 from support.oauth_app import insert_grant
 from support.rows import execute, run, run_as
-from support.sign_in import (
-    DANA,
-    PASSWORD,
-    actor_of,
-    audit_log,
-    audited_acts,
-    make_user,
-    run_twice_at_once,
-    sign_in_as,
-    sign_in_user,
-)
+from support.sign_in import DANA, actor_of, audited_acts, run_twice_at_once
 from support.test_client import TestClient
 
 pytestmark = pytest.mark.usefixtures("clean_database")
@@ -48,10 +39,8 @@ class Inviter:
     def invite(self, account_id: int | None = None, **changes: Any) -> str:
         """The token of the link."""
         values = {"email": LEE, "role": "member", "sub_account_id": None, "actor": actor_of(self.dana)} | changes
-        with self.container.db.system_transaction() as tx:
-            link = invitations.invite(
-                tx, self.container.encryptor, account_id or self.id, base_url=BASE, now=self.container.clock(), **values
-            )
+        parts, values["now"], whose = self.container, self.container.clock(), account_id or self.id
+        link = run(parts, invitations.invite, parts.encryptor, whose, base_url=BASE, **values)
         return link.removeprefix(f"{BASE}/join/")
 
     def find(self, token: str) -> invitations.Invitation | None:
@@ -63,7 +52,7 @@ class Inviter:
         return invitations.join_as_new_person(context, token, now=now, **values)
 
     def accept(self, token: str, email: str) -> int | None:
-        user = sign_in_user(self.container, email)
+        user = sign_in.sign_in_user(self.container, email)
         return run(self.container, invitations.accept_invitation, token, user, now=self.container.clock())
 
     def withdraw(self, invitation_id: int, account_id: int) -> None:
@@ -93,7 +82,7 @@ class Inviter:
 
 @pytest.fixture
 def office(container: Container, owner: Account) -> Inviter:
-    return Inviter(container, owner, make_user(container, owner.id, DANA))
+    return Inviter(container, owner, sign_in.make_user(container, owner.id, DANA))
 
 
 def test_somebody_new_joins_by_the_link_once(office: Inviter) -> None:
@@ -105,36 +94,34 @@ def test_somebody_new_joins_by_the_link_once(office: Inviter) -> None:
     assert invitation.account_name == "Dana Whitfield"
     person = office.join(token, name="  Lee \n Park ")
     assert person is not None
-    assert sign_in_as(container, LEE, NEW).outcome == "in"
+    assert sign_in.sign_in_as(container, LEE, NEW).outcome == "in"
     [row] = office.rows(sa.select(memberships).where(memberships.c.person_id == person))
     assert (row.account_id, row.sub_account_id, row.role) == (office.id, branch, "member")
     assert office.rows(sa.select(people.c.name).where(people.c.id == person)) == [("Lee Park",)]
     assert audited_acts(container, office.id)[:2] == ["person.invited", "person.joined"]
-    line = audit_log(container, office.id)[0]
+    line = sign_in.audit_log(container, office.id)[0]
     assert (line.actor, line.about["email"], line.about["role"]) == (DANA, LEE, "member")
     assert (office.pending(), office.find(token), office.join(token)) == ([], None, None)
 
 
 def test_only_one_of_two_simultaneous_joins_by_one_link_succeeds(office: Inviter) -> None:
     token = office.invite()
-    joined = run_twice_at_once(lambda: office.join(token))
-    assert sum(each is not None for each in joined) == 1
+    assert sum(each is not None for each in run_twice_at_once(lambda: office.join(token))) == 1
     assert [len(office.rows(sa.select(each.c.id))) for each in (people, memberships)] == [2, 2]
 
 
 def test_two_accounts_may_invite_the_same_person(office: Inviter, stranger: Account) -> None:
     container = office.container
-    boss = make_user(container, stranger.id, "boss@example.com")
+    boss = sign_in.make_user(container, stranger.id, "boss@example.com")
     first, second = office.invite(), office.invite(stranger.id, actor=actor_of(boss))
     tokens = [first, second]
-    joined = run_twice_at_once(lambda: office.join(tokens.pop()))
-    assert sum(each is not None for each in joined) == 1
+    assert sum(each is not None for each in run_twice_at_once(lambda: office.join(tokens.pop()))) == 1
     late = first if office.find(first) is not None else second
     invitation = office.find(late)
     assert invitation is not None, "the other one can still be accepted, by whoever has joined"
     assert invitation.has_person
     assert office.join(late) is None, "with their own password"
-    execute(container, sa.update(people).values(password_hash=container.sign_in_context.hasher.hash(PASSWORD)))
+    execute(container, sa.update(people).values(password_hash=container.sign_in_context.hasher.hash(sign_in.PASSWORD)))
     assert office.accept(late, LEE) is not None
     assert office.find(late) is None
 
@@ -142,10 +129,10 @@ def test_two_accounts_may_invite_the_same_person(office: Inviter, stranger: Acco
 def test_only_whoever_was_invited_accepts(office: Inviter, stranger: Account) -> None:
     container = office.container
     for email in (LEE, "mallory@example.com"):
-        make_user(container, stranger.id, email)
+        sign_in.make_user(container, stranger.id, email)
     token = office.invite()
     assert office.accept(token, "mallory@example.com") is None
-    claims_to_be_lee = replace(sign_in_user(container), email="lee@example.org")
+    claims_to_be_lee = replace(sign_in.sign_in_user(container), email="lee@example.org")
     assert run(container, invitations.accept_invitation, token, claims_to_be_lee, now=container.clock()) is None
     assert office.find(token) is not None
     assert run_twice_at_once(lambda: office.accept(token, LEE)).count(None) == 1
@@ -262,7 +249,7 @@ def test_the_command_line_may_hand_over_the_link_itself_and_invite_operators(off
     token = office.invite(role="owner", actor=by_command, send_email=False)
     assert notification_rows(container) == []
     assert office.join(token) is not None
-    assert audit_log(container, office.id)[0].actor == "the command line"
+    assert sign_in.audit_log(container, office.id)[0].actor == "the command line"
     operator = make_operator(container, http)
     token = office.invite(operator.id, role="operator", actor=by_command, email="kim@example.com")
     assert office.join(token) is not None
@@ -277,7 +264,7 @@ def test_nobody_joins_a_sub_account_that_is_gone_and_its_apps_end(office: Invite
         insert_grant(office.container, office.id, office.dana, sub_account_id=sub_account_id)
     office.remove_branch(branch, has_history=has_history)
     assert (office.find(token), office.join(token)) == (None, None)
-    kim = sign_in_as(office.container, "kim@example.com", NEW)
+    kim = sign_in.sign_in_as(office.container, "kim@example.com", NEW)
     assert kim.outcome == "wrong", "whoever was limited to it is in no account"
     assert office.rows(sa.select(table.c.id).where(table.c.accepted_at.is_(None))) == []
     left = office.rows(sa.select(oauth_grants.c.sub_account_id, oauth_grants.c.ended_by))

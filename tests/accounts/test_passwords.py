@@ -52,17 +52,13 @@ ONES_OWN_NAME = [
 ]  # fmt: skip
 
 
-def test_a_password_is_refused_if_others_guess_it_first(subtests: pytest.Subtests) -> None:
+def test_a_password_has_a_length_and_is_none_that_others_guess_first(subtests: pytest.Subtests) -> None:
     for why, those in (("", GOOD), (COMMON, GUESSED_FIRST), (OWN, ONES_OWN_NAME)):
         for password in those:
             with subtests.test(password):
                 found = errors_of(password)
                 assert why in found if why else found == ""
-
-
-def test_a_password_has_a_length() -> None:
-    assert errors_of("nine char") == "A password has at least 10 characters."
-    assert errors_of("ten chars ") == ""
+    assert (errors_of("nine char"), errors_of("ten chars ")) == ("A password has at least 10 characters.", "")
     assert errors_of("x" * 500 + "plum orchard" * 100) == "A password has at most 1,000 characters."
     assert errors_of("plum trees " * 90 + "plum trees") == ""
     decomposed = unicodedata.normalize("NFD", "éàèùâêîô")
@@ -111,16 +107,13 @@ def as_shipped() -> ModuleType:
     return module
 
 
-def test_a_password_costs_64_mebibytes_and_three_passes() -> None:
+def test_only_the_password_fits_and_costs_64_mebibytes_and_three_passes() -> None:
     hasher = as_shipped().Hasher()
     kept = hasher.hash(PASSWORD)
     assert kept.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
     assert hasher.matches(kept, PASSWORD)
     assert hasher._dummy_hash.startswith("$argon2id$v=19$m=65536,t=3,p=4$"), "nobody's costs the same"
     assert len(hasher._dummy_hash) == len(kept)
-
-
-def test_only_the_password_fits() -> None:
     hasher = Hasher()
     kept = hasher.hash(PASSWORD)
     fits = [hasher.matches(kept, each) for each in (PASSWORD, PASSWORD + " ", PASSWORD.upper())]
@@ -186,9 +179,7 @@ def test_two_are_made_at_a_time_and_a_crowd_is_sent_away(monkeypatch: pytest.Mon
 GUESSES = 10_000
 
 
-def test_ten_thousand_guesses_cost_ten_hashes_and_shut_nobody_out(
-    container: Container, account: int, dana: int
-) -> None:
+def test_10_000_guesses_cost_ten_hashes_and_shut_nobody_out(container: Container, account: int, dana: int) -> None:
     known = replace(HOME, browser_token=sign_in_as(container).browser_token)
 
     def guess(number: int) -> str:
@@ -198,8 +189,7 @@ def test_ten_thousand_guesses_cost_ten_hashes_and_shut_nobody_out(
 
     with count_hashes() as hashes, ThreadPoolExecutor(4) as guessers:
         outcomes = Counter(guessers.map(guess, range(GUESSES)))
-    assert outcomes == {"wrong": 10, "throttled": GUESSES - 10}
-    assert len(hashes) == 10
+    assert (outcomes, len(hashes)) == ({"wrong": 10, "throttled": GUESSES - 10}, 10)
 
     right = sign_in_as(container, visitor=SignInVisitor("198.51.100.9"))
     assert right.outcome == "throttled", "and be it the right one"
@@ -216,8 +206,7 @@ def test_several_servers_count_together(container: Container, dana: int) -> None
 
     with count_hashes() as hashes, ThreadPoolExecutor(6) as guessers:
         outcomes = Counter(guessers.map(guess, range(150)))
-    assert outcomes == {"wrong": 10, "throttled": 140}
-    assert len(hashes) == 10
+    assert (outcomes, len(hashes)) == ({"wrong": 10, "throttled": 140}, 10)
 
 
 def test_cached_full_buckets_are_rechecked_after_a_while() -> None:
@@ -225,8 +214,7 @@ def test_cached_full_buckets_are_rechecked_after_a_while() -> None:
     hasty, patient = FullBucketCache(recheck_seconds=0), FullBucketCache(recheck_seconds=60, max_entries=2)
     for spent in (hasty, patient):
         spent.add(bucket, 900)
-    assert hasty.get_wait_seconds(bucket) == 0
-    assert patient.get_wait_seconds(bucket) == 900
+    assert (hasty.get_wait_seconds(bucket), patient.get_wait_seconds(bucket)) == (0, 900)
     assert patient.get_wait_seconds([RateLimitBucket("y", 10, 900)]) == 0
     for key in "ab":
         patient.add([RateLimitBucket(key, 10, 900)], 900)

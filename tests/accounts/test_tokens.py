@@ -18,15 +18,8 @@ from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.queries import insert_token
+from quillpost.accounts.tokens import rules
 from quillpost.accounts.tokens import service as personal
-from quillpost.accounts.tokens.rules import (
-    ALL_SCOPES_LABEL,
-    SCOPE_LABELS,
-    SCOPES,
-    describe_scopes,
-    format_scopes,
-    sort_scopes,
-)
 from quillpost.accounts.tokens.service import revoke_leaked_tokens
 from quillpost.app.container import Container
 from quillpost.core import tokens as token_format
@@ -61,16 +54,13 @@ def test_different_randomness_gives_different_tokens(one: bytes, other: bytes) -
     assert (mint_secret("test", one) == mint_secret("test", other)) == (one == other)
 
 
-def test_every_token_has_the_same_length_and_is_kept_as_a_sha256() -> None:
+def test_every_token_has_the_same_length_and_mistyped_ones_are_none() -> None:
     for random_bytes in (bytes(24), b"\xff" * 24, b"\0" * 23 + b"\1"):
         assert re.fullmatch(r"qp_live_[0-9A-Za-z]{39}", mint_secret("live", random_bytes))
     for size in (0, 23, 65):
         with pytest.raises(ValueError, match="24 to 64"):
             mint_secret("test", bytes(size))
     assert hash_token(TOKEN) == hashlib.sha256(TOKEN.encode()).digest()
-
-
-def test_garbage_and_mistyped_tokens_are_none() -> None:
     for position, letter in enumerate(TOKEN):
         other = "a" if letter != "a" else "b"
         assert not token_format.is_wellformed_token(TOKEN[:position] + other + TOKEN[position + 1 :])
@@ -92,23 +82,22 @@ def test_a_short_code_has_eight_letters_that_are_not_mistaken(monkeypatch: pytes
         assert unevenness < 110  # chi-squared, 56 degrees of freedom: above in 1 of 40,000
 
 
-def test_every_scope_has_a_short_sentence_of_its_own() -> None:
-    assert tuple(SCOPE_LABELS) == SCOPES
-    assert len(set(SCOPE_LABELS.values())) == len(SCOPES)
-    for words in (*SCOPE_LABELS.values(), ALL_SCOPES_LABEL):
+def test_scopes_have_a_short_sentence_each_and_one_order() -> None:
+    assert (tuple(rules.SCOPE_LABELS), len(set(rules.SCOPE_LABELS.values()))) == (rules.SCOPES, len(rules.SCOPES))
+    for words in (*rules.SCOPE_LABELS.values(), rules.ALL_SCOPES_LABEL):
         assert words[0].isupper()
         assert words[-1].isalpha(), "a list goes on after it"
         assert len(words) < 80
-    for scope, words in SCOPE_LABELS.items():
+    for scope, words in rules.SCOPE_LABELS.items():
         assert words.startswith("See ") == scope.endswith(":read")
-
-
-def test_scopes_are_listed_in_one_order_whatever_the_input() -> None:
-    assert describe_scopes(["orders:read", "send:write"]) == [SCOPE_LABELS["send:write"], SCOPE_LABELS["orders:read"]]
-    assert sort_scopes({"account:write", "send:read", "nonsense"}) == ["send:read", "account:write"]
-    assert format_scopes(["orders:read", "send:write"]) == "send:write, orders:read"
-    assert (describe_scopes(None), format_scopes(None)) == ([ALL_SCOPES_LABEL], "everything")
-    assert describe_scopes([]) == []
+    assert rules.describe_scopes(["orders:read", "send:write"]) == [
+        rules.SCOPE_LABELS["send:write"],
+        rules.SCOPE_LABELS["orders:read"],
+    ]
+    assert rules.sort_scopes({"account:write", "send:read", "nonsense"}) == ["send:read", "account:write"]
+    assert rules.format_scopes(["orders:read", "send:write"]) == "send:write, orders:read"
+    assert (rules.describe_scopes(None), rules.format_scopes(None)) == ([rules.ALL_SCOPES_LABEL], "everything")
+    assert rules.describe_scopes([]) == []
 
 
 def test_a_scope_is_named_if_it_is_a_short_plain_word_and_no_secret(subtests: pytest.Subtests) -> None:
@@ -156,9 +145,7 @@ def reported(name: str, actor: str = "somebody who found it") -> str:
     return f"{actor} reported a token as leaked: {name}"
 
 
-def test_a_report_is_audited_by_network_and_never_with_a_person_or_the_token(
-    container: Container, owner: Account, stranger: Account
-) -> None:
+def test_a_report_is_audited_without_person_or_token(container: Container, owner: Account, stranger: Account) -> None:
     report(container, owner.token, address="2001:db8:1:2:3:4:5:6")
     (entry,) = run(container, audit_service.list_audit_entries, owner.id)
     assert (entry.act, entry.network) == ("token.leaked", "2001:db8:1:2::/64")
@@ -186,19 +173,15 @@ def test_what_is_worth_nothing_any_more_changes_nothing(container: Container, ow
     _, refresh, _ = connect(container, owner)
     report(container, owner.token, refresh)
     clock.advance(hours=1)
-    assert report(container, owner.token, refresh, short) == []
-    assert len(lines(container, owner)) == 2
+    assert (report(container, owner.token, refresh, short), len(lines(container, owner))) == ([], 2)
     assert scalar(container, sa.select(tokens.c.revoked_at).where(tokens.c.digest == hash_token(owner.token))) == now
 
 
-def test_of_two_that_report_the_same_at_once_one_is_first_and_both_are_answered(
-    container: Container, owner: Account, stranger: Account
-) -> None:
+def test_of_two_reports_at_once_both_are_answered(container: Container, owner: Account, stranger: Account) -> None:
     _, refresh, _ = connect(container, owner)
     shown = [owner.token, stranger.token, refresh]
     orders = [shown, shown[::-1]]
-    answers = run_twice_at_once(lambda: report(container, *orders.pop()))
-    assert len(answers) == 2
+    assert len(run_twice_at_once(lambda: report(container, *orders.pop()))) == 2
     assert sorted(lines(container, owner)) == [reported("Zapier (live)"), reported("test (test)")]
     assert len(lines(container, stranger)) == 1
 
@@ -240,9 +223,7 @@ def log_of(container: Container, account: Account) -> list[audit_service.AuditEn
     return list(run(container, audit_service.list_audit_entries, account.id))
 
 
-def test_a_token_opens_the_account_in_its_mode_and_only_its_digest_is_kept(
-    container: Container, owner: Account
-) -> None:
+def test_a_token_opens_the_account_in_its_mode_and_its_digest_is_kept(container: Container, owner: Account) -> None:
     token = create(container, owner, mode="live")
     assert token_format.token_mode(token) == "live"
     caller, _ = service.authenticate(container.db, token, limit=10, now=container.clock())
@@ -296,7 +277,7 @@ def test_an_invalid_token_request_is_refused_by_its_fields(
     cases: list[tuple[str, Any, str]] = [
         ("name", "two\nlines", "The name is one line of plain text."),
         ("name", "qp_live_" + "x" * 39, leaked),
-        ("scopes", ["send"], f"Unknown scope send. Known scopes: {', '.join(SCOPES)}."),
+        ("scopes", ["send"], f"Unknown scope send. Known scopes: {', '.join(rules.SCOPES)}."),
         *(("sub_account_id", branch, "There is no such sub account.") for branch in (10**9, gone, theirs)),
     ]
     for field, value, sentence in cases:
@@ -313,9 +294,7 @@ def test_an_invalid_token_request_is_refused_by_its_fields(
     assert (listed(container, owner), log_of(container, owner)) == ([], [])
 
 
-def test_only_a_token_of_ones_own_that_is_in_force_can_be_revoked(
-    container: Container, owner: Account, stranger: Account
-) -> None:
+def test_only_ones_own_token_in_force_can_be_revoked(container: Container, owner: Account, stranger: Account) -> None:
     token = create(container, owner)
     (seen,) = listed(container, owner)
     with pytest.raises(NotFound):
