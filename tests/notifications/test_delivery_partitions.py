@@ -80,8 +80,7 @@ def test_what_waits_lies_together_for_a_month_and_what_is_settled_by_its_day(log
     assert log.tables() == ["deliveries_pending"]
     complete_deliveries(log.container, claim_deliveries(log.container))
     today, before = [*log.days(1)], log.open_days()
-    assert log.tables() == today
-    assert [row.status for row in delivery_rows(log.container, hook)] == ["delivered"]
+    assert (log.tables(), [row.status for row in delivery_rows(log.container, hook)]) == (today, ["delivered"])
     log.maintain()
     assert log.open_days() == before, "keeping them twice changes nothing"
     fan_out_order(log.container, log.owner)
@@ -121,9 +120,7 @@ def test_a_day_that_nobody_opened_in_time_keeps_its_rows_where_they_are(log: Log
     assert log.tables() == []
 
 
-def test_deliveries_of_a_deleted_subscription_go_in_small_steps_and_all_else_stays(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deliveries_of_a_deleted_subscription_go_in_steps_alone(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliveries, "ORPHANED_PER_TRANSACTION", 2)
     hook, other = log.subscribe(), log.subscribe()
     for _ in range(3):
@@ -207,9 +204,7 @@ def test_what_somebody_reads_is_dropped_later_and_new_days_are_opened_all_the_sa
     assert not old & log.open_days()
 
 
-def test_a_stranger_sees_no_day_s_rows_and_no_tenant_reads_opens_or_drops_a_day(
-    log: Log, subtests: pytest.Subtests
-) -> None:
+def test_a_stranger_sees_no_rows_and_no_tenant_reads_opens_or_drops_a_day(log: Log, subtests: pytest.Subtests) -> None:
     log.subscribe()
     log.maintain()
     log.tell()

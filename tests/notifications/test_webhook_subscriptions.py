@@ -22,30 +22,13 @@ from quillpost.notifications.webhooks.queries import HEALTHY_ENDPOINT, EndpointH
 from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT, RETRY_DELAYS
 from quillpost.orders.items import queries as item_queries
 from quillpost.recipients.lists.service import change_list, merge_lists
+from support import webhooks as outbox
 from support.factories import Clock, people
 from support.mailing_lists import make_list, make_order, make_sub_account
 from support.notifications import notification_rows
 from support.orders import create_order, end_review
 from support.rows import run_as
-from support.webhooks import (
-    LEASE,
-    claim_deliveries,
-    complete_deliveries,
-    deliver,
-    delivery_rows,
-    event_types,
-    fan_out,
-    fan_out_order,
-    health,
-    move_pieces,
-    payload_data,
-    queue_row,
-    set_columns,
-    set_queue,
-    subscribe,
-    subscribe_with_delivery,
-    webhook_row,
-)
+from support.webhooks import deliver
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -71,17 +54,17 @@ class Town:
         return run_as(self.container, self.owner, merge_lists, self.list_id, into, clock=self.container.clock).id
 
     def ship(self, order_id: int, status: str) -> None:
-        set_columns(self.container, orders, order_id, status=status)
+        outbox.set_columns(self.container, orders, order_id, status=status)
         with self.container.db.system_transaction() as tx:
             item_queries.record_order_status_change(tx, [order_id], previous="reviewing", now=self.container.clock())
-        fan_out(self.container)
+        outbox.fan_out(self.container)
 
 
 @pytest.fixture
 def town(container: Container, owner: Caller) -> Town:
     here, there = (replace(owner, sub_account_id=make_sub_account(container, owner)) for _ in "ab")
     list_id = make_list(container, owner, sub_account_id=here.sub_account_id)
-    return Town(container, owner, here, there, list_id, subscribe(container, here, mailing_list_id=list_id))
+    return Town(container, owner, here, there, list_id, outbox.subscribe(container, here, mailing_list_id=list_id))
 
 
 Going = Callable[[Town, Caller], int]
@@ -91,20 +74,18 @@ Going = Callable[[Town, Caller], int]
 def test_events_of_mail_under_way_are_sent_to_the_end(town: Town, goes: Going) -> None:
     order_id = make_order(town.container, town.here, town.list_id)
     town.ship(order_id, "processing")
-    before = len(event_types(town.container, town.hook))
+    before = len(outbox.event_types(town.container, town.hook))
     goes(town, town.there)
     town.ship(order_id, "printing")
-    assert len(event_types(town.container, town.hook)) == before + 1
+    assert len(outbox.event_types(town.container, town.hook)) == before + 1
 
 
 @pytest.mark.parametrize("goes", [Town.move, Town.merge])
 @pytest.mark.parametrize("home", ["here", "there", "owner"])
-def test_one_hears_of_the_list_s_mail_elsewhere_only_in_ones_own_sub_account(
-    town: Town, goes: Going, home: str
-) -> None:
+def test_one_hears_of_a_list_s_mail_only_in_ones_own_sub_account(town: Town, goes: Going, home: str) -> None:
     list_id, caller = goes(town, getattr(town, home)), town.here if home == "here" else town.there
     town.ship(make_order(town.container, caller, list_id), "processing")
-    assert (event_types(town.container, town.hook) != []) == (home == "here")
+    assert (outbox.event_types(town.container, town.hook) != []) == (home == "here")
 
 
 def pause(container: Container, caller: Caller, hook: WebhookSubscription) -> WebhookSubscription:
@@ -119,57 +100,51 @@ def change(container: Container, caller: Caller, hook: WebhookSubscription, **ch
     return run_as(container, caller, webhook_service.update_webhook, caller, hook.id, changes, now=container.clock())
 
 
-def test_what_happens_before_and_during_a_pause_goes_out_on_resume_in_its_order(
-    container: Container, clock: Clock, owner: Caller
-) -> None:
-    hook, other = (subscribe(container, owner, type=ITEM_STATUS_EVENT) for _ in range(2))
-    order = fan_out_order(container, owner)
+def test_what_a_pause_holds_up_goes_out_on_resume_in_order(container: Container, clock: Clock, owner: Caller) -> None:
+    hook, other = (outbox.subscribe(container, owner, type=ITEM_STATUS_EVENT) for _ in range(2))
+    order = outbox.fan_out_order(container, owner)
     pause(container, owner, hook)
     clock.advance(minutes=5)
     end_review(container, order)
-    move_pieces(container, order)
-    fan_out(container)
-    assert {due.webhook_id for due in claim_deliveries(container)} == {other.id}
-    assert event_types(container, hook) == [ITEM_STATUS_EVENT, ITEM_STATUS_EVENT]
+    outbox.move_pieces(container, order)
+    outbox.fan_out(container)
+    assert {due.webhook_id for due in outbox.claim_deliveries(container)} == {other.id}
+    assert outbox.event_types(container, hook) == [ITEM_STATUS_EVENT, ITEM_STATUS_EVENT]
     resume(container, owner, hook)
     statuses = []
-    while dues := [due for due in claim_deliveries(container) if due.webhook_id == hook.id]:
-        statuses += [payload_data(due)["order_item.current_status"] for due in dues]
-        complete_deliveries(container, dues)
+    while dues := [due for due in outbox.claim_deliveries(container) if due.webhook_id == hook.id]:
+        statuses += [outbox.payload_data(due)["order_item.current_status"] for due in dues]
+        outbox.complete_deliveries(container, dues)
     assert statuses == ["Processing", "Printed"]
 
 
-def test_deliveries_in_flight_are_not_sent_again_by_a_pause_and_a_resume(
-    container: Container, clock: Clock, owner: Caller
-) -> None:
-    hook = subscribe_with_delivery(container, owner)
-    [in_flight] = claim_deliveries(container)
+def test_a_pause_and_a_resume_send_nothing_in_flight_again(container: Container, clock: Clock, owner: Caller) -> None:
+    hook = outbox.subscribe_with_delivery(container, owner)
+    [in_flight] = outbox.claim_deliveries(container)
     pause(container, owner, hook)
     resume(container, owner, hook)
-    assert claim_deliveries(container) == []
-    clock.advance(seconds=LEASE.seconds)
-    assert [due.id for due in claim_deliveries(container)] == [in_flight.id]
+    assert outbox.claim_deliveries(container) == []
+    clock.advance(seconds=outbox.LEASE.seconds)
+    assert [due.id for due in outbox.claim_deliveries(container)] == [in_flight.id]
 
 
 def test_another_try_comes_with_a_resume_and_beside_its_schedule(container: Container, owner: Caller) -> None:
-    hook, now = subscribe_with_delivery(container, owner), container.clock()
-    complete_deliveries(container, claim_deliveries(container), "pending", next_at=now + timedelta(hours=1))
+    hook, now = outbox.subscribe_with_delivery(container, owner), container.clock()
+    outbox.complete_deliveries(container, outbox.claim_deliveries(container), "pending", next_at=now + RETRY_DELAYS[-1])
     pause(container, owner, hook)
-    assert claim_deliveries(container) == []
+    assert outbox.claim_deliveries(container) == []
     resume(container, owner, hook)
-    [due] = claim_deliveries(container)
+    [due] = outbox.claim_deliveries(container)
     assert (due.attempts, due.extra_tries) == (1, 1)
     failed = decide_outcome(due, PostResult(500), jitter=0, now=now)
     assert failed.next_at == now + RETRY_DELAYS[0], "the schedule has moved on"
 
 
-def test_each_status_has_its_rest_and_its_return(
-    container: Container, clock: Clock, owner: Caller, subtests: pytest.Subtests
-) -> None:
+def test_each_status_has_its_rest(container: Container, clock: Clock, owner: Caller, subtests: pytest.Subtests) -> None:
     for status in ("active", "failing", "paused", "disabled"):
         with subtests.test(status):
-            hook = subscribe(container, owner)
-            set_columns(container, webhooks, hook.id, status=status)
+            hook = outbox.subscribe(container, owner)
+            outbox.set_columns(container, webhooks, hook.id, status=status)
             paused = "disabled" if status == "disabled" else "paused"
             assert [pause(container, owner, hook).status for _ in range(2)] == [paused, paused]
             clock.advance(seconds=5)
@@ -180,12 +155,12 @@ def test_each_status_has_its_rest_and_its_return(
 
 
 def test_one_that_was_gone_hears_of_what_happens_after_its_return_alone(container: Container, owner: Caller) -> None:
-    hook = subscribe_with_delivery(container, owner)
+    hook = outbox.subscribe_with_delivery(container, owner)
     deliver(container, 410)
-    fan_out_order(container, owner)
+    outbox.fan_out_order(container, owner)
     resume(container, owner, hook)
-    last = fan_out_order(container, owner)
-    assert [payload_data(due)["order.id"] for due in claim_deliveries(container)] == [last.id]
+    last = outbox.fan_out_order(container, owner)
+    assert [outbox.payload_data(due)["order.id"] for due in outbox.claim_deliveries(container)] == [last.id]
 
 
 def test_what_still_waits_goes_out_to_where_the_subscription_leads_now(
@@ -194,7 +169,7 @@ def test_what_still_waits_goes_out_to_where_the_subscription_leads_now(
     moves = [("get", {"url": "https://new.example.com/"}), ("post", {"url": "https://new.example.com/"})]
     for verb, becomes in (*moves, ("get", {"verb": "post"}), ("post", {"verb": "get"})):
         with subtests.test(f"from {verb} to {becomes}"):
-            hook = subscribe_with_delivery(container, owner, verb=verb)
+            hook = outbox.subscribe_with_delivery(container, owner, verb=verb)
             deliver(container, 500)
             moved = change(container, owner, hook, **becomes)
             clock.advance(seconds=10)
@@ -204,16 +179,14 @@ def test_what_still_waits_goes_out_to_where_the_subscription_leads_now(
             pause(container, owner, hook)
 
 
-def test_an_attempt_that_fails_while_the_subscription_moves_leaves_no_words_behind(
-    container: Container, owner: Caller
-) -> None:
-    hook = subscribe_with_delivery(container, owner)
-    in_flight = claim_deliveries(container)
+def test_a_failure_while_the_subscription_moves_leaves_no_words_behind(container: Container, owner: Caller) -> None:
+    hook = outbox.subscribe_with_delivery(container, owner)
+    in_flight = outbox.claim_deliveries(container)
     change(container, owner, hook, verb="get")
-    complete_deliveries(container, in_flight, "pending", next_at=container.clock())
-    [row] = delivery_rows(container, hook)
+    outbox.complete_deliveries(container, in_flight, "pending", next_at=container.clock())
+    [row] = outbox.delivery_rows(container, hook)
     assert row.body is None
-    [again] = claim_deliveries(container)
+    [again] = outbox.claim_deliveries(container)
     assert again.payload.startswith("https://example.com/hook?event_type=")
 
 
@@ -221,7 +194,7 @@ URL = "https://example.com/hook"
 
 
 def mark_failing(container: Container, hook: WebhookSubscription, **since: float) -> None:
-    set_queue(container, hook, failures=9, troubled_since=container.clock() - timedelta(**since))
+    outbox.set_queue(container, hook, failures=9, troubled_since=container.clock() - timedelta(**since))
 
 
 def give_up_failing(container: Container) -> None:
@@ -229,12 +202,12 @@ def give_up_failing(container: Container) -> None:
 
 
 def delivery_statuses(container: Container, hook: WebhookSubscription) -> set[str]:
-    return {row.status for row in delivery_rows(container, hook)}
+    return {row.status for row in outbox.delivery_rows(container, hook)}
 
 
 def state(container: Container, hook: WebhookSubscription) -> tuple[Any, ...]:
     """Its status, since when it fails, and with what."""
-    row = webhook_row(container, hook)
+    row = outbox.webhook_row(container, hook)
     return row.status, row.failing_since, row.last_error
 
 
@@ -246,88 +219,78 @@ def notice_of(container: Container, owner: Caller, *words: str) -> sa.Row[Any]:
     return notice
 
 
-def test_after_the_last_attempt_the_subscription_is_failing_and_its_owner_is_notified(
-    container: Container, clock: Clock, owner: Caller
-) -> None:
-    hook, begun = subscribe_with_delivery(container, owner, url=URL), clock.now()
+def test_after_the_last_attempt_it_fails_and_its_owner_knows(container: Container, clock: Clock, owner: Caller) -> None:
+    hook, begun = outbox.subscribe_with_delivery(container, owner, url=URL), clock.now()
     for wait in webhook_rules.RETRY_DELAYS:
         assert len(deliver(container, 500).requests) == 1
-        assert (webhook_row(container, hook).status, notification_rows(container)) == ("active", [])
+        assert (outbox.webhook_row(container, hook).status, notification_rows(container)) == ("active", [])
         clock.advance(seconds=wait.total_seconds() * 1.2)
     deliver(container, 500)
-    [delivery] = delivery_rows(container, hook)
+    [delivery] = outbox.delivery_rows(container, hook)
     assert (delivery.status, delivery.attempts, delivery.next_at) == ("failed", 10, None)
     assert state(container, hook) == ("failing", begun, "The receiver answered 500.")
     notice_of(container, owner, URL, "2026-05-04 12:00:00 UTC", "The receiver answered 500.", "replay", "retry")
 
 
 def fail_for_good(container: Container, owner: Caller) -> None:
-    fan_out_order(container, owner)
+    outbox.fan_out_order(container, owner)
     how = {"response_status": 500, "response_body": "no\n\n  idea"}
-    complete_deliveries(container, claim_deliveries(container), "failed", **how)
+    outbox.complete_deliveries(container, outbox.claim_deliveries(container), "failed", **how)
 
 
-def test_an_owner_is_notified_once_until_the_receiver_answers_again(
-    container: Container, clock: Clock, owner: Caller
-) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
+def test_an_owner_is_notified_once_until_it_answers_again(container: Container, clock: Clock, owner: Caller) -> None:
+    hook = outbox.subscribe(container, owner, type=ORDER_STATUS_EVENT)
     for _ in range(2):
         fail_for_good(container, owner)
         clock.advance(days=1)
-    assert webhook_row(container, hook).last_error == "The receiver answered 500: no idea"
+    assert outbox.webhook_row(container, hook).last_error == "The receiver answered 500: no idea"
     assert len(notification_rows(container)) == 1
-    fan_out_order(container, owner)
-    complete_deliveries(container, claim_deliveries(container))
+    outbox.fan_out_order(container, owner)
+    outbox.complete_deliveries(container, outbox.claim_deliveries(container))
     assert state(container, hook) == ("active", None, None)
     for _ in range(3):  # an unstable receiver is reported once a day
         fail_for_good(container, owner)
-        set_columns(container, webhooks, hook.id, status="active")
+        outbox.set_columns(container, webhooks, hook.id, status="active")
         clock.advance(minutes=5)
     assert len(notification_rows(container)) == 2
 
 
-def test_a_failure_is_shown_while_it_is_tried_again_and_a_success_takes_it_away(
-    container: Container, clock: Clock, owner: Caller
-) -> None:
-    hook = subscribe_with_delivery(container, owner)
+def test_a_failure_is_shown_until_a_success_takes_it_away(container: Container, clock: Clock, owner: Caller) -> None:
+    hook = outbox.subscribe_with_delivery(container, owner)
     deliver(container, 503)
-    row = webhook_row(container, hook)
+    row = outbox.webhook_row(container, hook)
     assert (row.status, row.last_error) == ("active", "The receiver answered 503.")
-    assert health(container, hook) == EndpointHealth(1, clock.now())
+    assert outbox.health(container, hook) == EndpointHealth(1, clock.now())
     clock.advance(seconds=6)
     deliver(container, 200)
-    assert webhook_row(container, hook).last_error is None
-    assert health(container, hook) == HEALTHY_ENDPOINT
+    assert outbox.webhook_row(container, hook).last_error is None
+    assert outbox.health(container, hook) == HEALTHY_ENDPOINT
 
 
 def test_the_owner_is_notified_of_a_receiver_that_is_gone(container: Container, owner: Caller) -> None:
-    hook = subscribe_with_delivery(container, owner, url=URL)
+    hook = outbox.subscribe_with_delivery(container, owner, url=URL)
     deliver(container, 410)
     assert state(container, hook) == ("disabled", container.clock(), webhook_service.GONE_ERROR)
     assert "switched off" in notice_of(container, owner, URL, "gone", "resume", "replay").subject
 
 
-def test_what_waits_for_a_disabled_one_fails_bit_by_bit(
-    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disabled_one_fails_bit_by_bit(container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook_service, "DELIVERIES_PER_TRANSACTION", 2)
-    hook = subscribe(container, owner, type=ITEM_STATUS_EVENT)
-    fan_out_order(container, owner, people(6))
+    hook = outbox.subscribe(container, owner, type=ITEM_STATUS_EVENT)
+    outbox.fan_out_order(container, owner, people(6))
     with container.db.system_transaction() as tx:
         webhook_service.disable_webhook(tx, hook.id, reason="gone", now=container.clock())
         assert [webhook_service.fail_disabled_deliveries(tx, hook.id) for _ in range(3)] == [True, True, False]
     assert delivery_statuses(container, hook) == {"failed"}
 
 
-def test_after_failures_in_a_row_the_receiver_is_left_alone_and_then_tried_with_one(
-    container: Container, clock: Clock, owner: Caller
-) -> None:
-    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
+def test_after_failures_a_receiver_rests_and_is_tried_once(container: Container, clock: Clock, owner: Caller) -> None:
+    hook = outbox.subscribe(container, owner, type=ORDER_STATUS_EVENT)
     for _ in range(10):
         create_order(container, owner)
     for answers, failures, wait in ((5, 5, webhook_rules.MIN_BACKOFF), (1, 6, 2 * webhook_rules.MIN_BACKOFF)):
         deliver(container, *[500] * answers)
-        queue = queue_row(container, hook)
+        queue = outbox.queue_row(container, hook)
         assert (queue.failures, queue.resting_until) == (failures, clock.now() + wait)
         clock.advance(seconds=wait.total_seconds())
     assert len(deliver(container, *[200] * 10).requests) == 10
@@ -339,12 +302,12 @@ def test_deliveries_past_the_retry_time_are_given_up_and_the_owner_is_notified(
 ) -> None:
     monkeypatch.setattr(webhook_service, "DELIVERIES_PER_TRANSACTION", 2)
     too_long = webhook_rules.MAX_RETRY_TIME.total_seconds() + 1
-    hook, fine, paused = (subscribe(container, owner, type=ITEM_STATUS_EVENT) for _ in range(3))
-    set_columns(container, webhooks, paused.id, status="paused")
-    fan_out_order(container, owner, people(5))
+    hook, fine, paused = (outbox.subscribe(container, owner, type=ITEM_STATUS_EVENT) for _ in range(3))
+    outbox.set_columns(container, webhooks, paused.id, status="paused")
+    outbox.fan_out_order(container, owner, people(5))
     clock.advance(seconds=too_long)
     mark_failing(container, paused, seconds=too_long)
-    fan_out_order(container, owner, people(5)[:1], message="Something else")
+    outbox.fan_out_order(container, owner, people(5)[:1], message="Something else")
     give_up_failing(container)
     assert delivery_statuses(container, hook) == {"pending"}
     mark_failing(container, hook, days=3)  # not for as long
@@ -353,7 +316,7 @@ def test_deliveries_past_the_retry_time_are_given_up_and_the_owner_is_notified(
     assert [notice.subject for notice in notification_rows(container)] == ["A webhook of yours cannot be reached"]
     mark_failing(container, hook, seconds=too_long)
     give_up_failing(container)
-    *old, new = delivery_rows(container, hook)
+    *old, new = outbox.delivery_rows(container, hook)
     given_up = ("failed", webhook_service.RETRIES_EXHAUSTED_ERROR, None)
     assert {(row.status, row.error, row.next_at) for row in old} == {given_up}
     assert (len(old), new.status) == (5, "pending")
@@ -364,35 +327,33 @@ def test_deliveries_past_the_retry_time_are_given_up_and_the_owner_is_notified(
     assert notice.subject == "Events for a webhook of yours were given up"
 
 
-def test_an_owner_is_notified_once_after_an_hour_of_failures_and_a_success_ends_them(
-    container: Container, clock: Clock, owner: Caller
-) -> None:
-    hook, paused = (subscribe(container, owner, type=ORDER_STATUS_EVENT, url=URL) for _ in range(2))
-    set_columns(container, webhooks, paused.id, status="paused")
+def test_an_owner_is_notified_once_after_an_hour_of_failures(container: Container, clock: Clock, owner: Caller) -> None:
+    hook, paused = (outbox.subscribe(container, owner, type=ORDER_STATUS_EVENT, url=URL) for _ in range(2))
+    outbox.set_columns(container, webhooks, paused.id, status="paused")
     create_order(container, owner)
     begun, error = clock.now(), "The receiver answered 500."
     deliver(container, 500)
     mark_failing(container, paused, hours=9)
     clock.advance(seconds=webhook_rules.FAILING_NOTICE_AFTER.total_seconds())
     give_up_failing(container)
-    assert (webhook_row(container, hook).status, notification_rows(container)) == ("active", [])
+    assert (outbox.webhook_row(container, hook).status, notification_rows(container)) == ("active", [])
     clock.advance(seconds=1)
     for _ in range(2):
         give_up_failing(container)
         assert state(container, hook) == ("failing", begun, error)
         notice_of(container, owner, URL, "2026-05-04 12:00:00 UTC", error, "Nothing is lost yet", "resume")
-    assert webhook_row(container, paused).status == "paused"
+    assert outbox.webhook_row(container, paused).status == "paused"
     deliver(container, 200)
     assert state(container, hook) == ("active", None, None)
 
 
 def test_a_locked_subscription_is_reported_the_next_time(container: Container, owner: Caller) -> None:
-    slow, hook = (subscribe(container, owner) for _ in range(2))
+    slow, hook = (outbox.subscribe(container, owner) for _ in range(2))
     for each in (slow, hook):
         mark_failing(container, each, hours=2)
     with container.db.system_transaction() as changing:
         webhook_queries.read_webhook(changing, slow.id, locked=True)
         give_up_failing(container)
-    assert [webhook_row(container, each).status for each in (slow, hook)] == ["active", "failing"]
+    assert [outbox.webhook_row(container, each).status for each in (slow, hook)] == ["active", "failing"]
     give_up_failing(container)
-    assert webhook_row(container, slow).status == "failing"
+    assert outbox.webhook_row(container, slow).status == "failing"
