@@ -133,7 +133,7 @@ def test_a_zero_that_a_spreadsheet_ate_is_put_back_where_the_city_confirms_it() 
         assert errors == ({} if kept else {"postal_code": ["A ZIP code has 5 digits, or 5-4."]})
 
 
-def test_a_zip_code_has_a_state_a_city_and_a_middle() -> None:
+def test_a_zip_code_has_a_state_a_city_and_a_middle_in_a_small_table() -> None:
     place, forces = find_zip_area("02134"), find_zip_area("09021")
     assert place is not None
     assert (place.state, place.city, place.cities) == ("MA", "Allston", ("Allston", "Boston"))
@@ -144,9 +144,6 @@ def test_a_zip_code_has_a_state_a_city_and_a_middle() -> None:
         assert find_zip_area(text) is None, text
     forms = {"78701": "78701", "787011234": "78701-1234", "78701-1234": "78701-1234", "k1a 0b1": "K1A0B1"}
     assert {given: format_zip(given) for given in forms} == forms
-
-
-def test_the_table_of_zip_codes_is_whole_and_small() -> None:
     assert len(list_zip_codes()) > 42_000
     assert all(find_zip_area(code) for code in list_zip_codes()[::500])
     packed = cities._ZIP_TABLE.load()
@@ -255,15 +252,12 @@ SHARED = {
 }  # fmt: skip
 
 
-def test_a_shared_address_has_an_ambiguous_key() -> None:
+def test_addresses_that_many_share_or_lack_a_place_are_known_by_the_rest() -> None:
     for address, reason in SHARED.items():
         found = standardized(address)
         assert (found.key or "").endswith(rules.AMBIGUOUS_KEY_SUFFIX), address
         assert found.deliverability == (DOUBTFUL if reason else DELIVERABLE)
         assert found.reasons == ((reason,) if reason else ())
-
-
-def test_general_delivery_recipients_differ_by_name_and_email() -> None:
     jane = {"name": "Jane Doe", "address": "General Delivery", **TOWN}
     others = {"name": "Joe Doe"}, {"email": "jane@example.com"}, {"city": "Dallas", "postal_code": "75201"}
     people = [jane, *(jane | apart for apart in others)]
@@ -272,20 +266,17 @@ def test_general_delivery_recipients_differ_by_name_and_email() -> None:
     assert [person.refusal for person in validate_recipients(people)] == [None] * len(people)
     assert not validate_recipient(jane).can_be_suppressed
     assert parse_partial_address({"address": "General Delivery", "postal_code": "78701"}).address_key is None
+    street = {"address": "12 Main St", "city": "Austin", "province": "TX", "email": "jane@example.com"}
+    key = validate_recipient(street).address_key
+    assert key == validate_recipient(street | {"address": "12 MAIN ST.", "email": "Jane@Example.com"}).address_key
+    for apart in ELSEWHERE:
+        assert key != validate_recipient(street | apart).address_key, apart
 
 
 ELSEWHERE: tuple[dict[str, str], ...] = (
     {"city": "Waco"}, {"province": "CA"}, {"email": "joe@example.com"}, {"address2": "Apt 2"},
     {"address": "13 Main St"}, {"postal_code": "78701"}, {"country": "CA", "city": "Toronto"},
 )  # fmt: skip
-
-
-def test_a_street_whose_place_is_not_known_is_known_by_all_the_rest() -> None:
-    street = {"address": "12 Main St", "city": "Austin", "province": "TX", "email": "jane@example.com"}
-    key = validate_recipient(street).address_key
-    assert key == validate_recipient(street | {"address": "12 MAIN ST.", "email": "Jane@Example.com"}).address_key
-    for apart in ELSEWHERE:
-        assert key != validate_recipient(street | apart).address_key, apart
 
 
 SUPPRESSIBLE: tuple[tuple[dict[str, str], bool], ...] = (
@@ -339,9 +330,6 @@ def test_a_partial_address_is_matched_with_its_unit_and_a_whole_one_by_its_key()
     where = parse_partial_address({"address": "12 Main St.", "province": "Texas", "country": "us"})
     assert (where.street, where.address_key) == ("12MAIN ST", None)
     assert where.parts == {"province": "TX", "country": "US"}
-
-
-def test_half_an_address_may_be_another_with_the_same_unit() -> None:
     for known, other, is_one in (
         ("12 Main St Apt 4", "12 Main Street #4", True),
         ("12 Main St", "12 Main Street Apt 4", True),

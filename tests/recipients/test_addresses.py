@@ -102,10 +102,15 @@ IN_PUERTO_RICO = {
     "Bo Obrero 615 Calle 10": "615 CALLE 10 / BO OBRERO", "Barrio Obrero, 615 Calle 10": "615 CALLE 10 / BO OBRERO",
     "150 Calle A Urb Las Gladiolas": "150 CALLE A / URB LAS GLADIOLAS",
 }  # fmt: skip
+CITIES = {
+    "St. Louis, MO 63101": "SAINT LOUIS", "Ft Worth, TX 76102": "FORT WORTH", "mt. vernon, NY 10550": "MOUNT VERNON",
+    "De Soto, TX 75115": "DESOTO", "Boston, MA 02134": "BOSTON", "NYC, NY 10001": "NYC",
+    "Elsewhere, TX 78701": "ELSEWHERE",
+}  # fmt: skip
 SAYING_NOTHING = ("N/A", "n.a.", "none", "NULL", "-", "nan", "Not applicable")
 
 
-def test_an_address_is_written_in_its_standard_form(subtests: pytest.Subtests) -> None:
+def test_an_address_and_its_city_are_written_in_their_standard_form(subtests: pytest.Subtests) -> None:
     nothing_more = {f"12 Main St / {words}": "12 MAIN ST" for words in SAYING_NOTHING}
     for place, table in ((AUSTIN, WRITTEN | nothing_more), (SAN_JUAN, IN_PUERTO_RICO)):
         for spelled, written in table.items():
@@ -116,19 +121,9 @@ def test_an_address_is_written_in_its_standard_form(subtests: pytest.Subtests) -
                 line, _, second = written.partition(" / ")
                 assert found.standard[:2] == (line, second or None)
                 assert place == AUSTIN or found.deliverability == DELIVERABLE
-
-
-CITIES = {
-    "St. Louis, MO 63101": "SAINT LOUIS", "Ft Worth, TX 76102": "FORT WORTH", "mt. vernon, NY 10550": "MOUNT VERNON",
-    "De Soto, TX 75115": "DESOTO", "Boston, MA 02134": "BOSTON", "NYC, NY 10001": "NYC",
-    "Elsewhere, TX 78701": "ELSEWHERE",
-}  # fmt: skip
-
-
-def test_a_city_changes_only_its_form(subtests: pytest.Subtests) -> None:
-    for place, written in CITIES.items():
-        with subtests.test(place):
-            city, state, code = re.split(r",? (?=[A-Z]{2} |\d)", place)
+    for spelled, written in CITIES.items():
+        with subtests.test(spelled):
+            city, state, code = re.split(r",? (?=[A-Z]{2} |\d)", spelled)
             standard = standardized(city=city, province=state, postal_code=code).standard
             assert standard is not None
             assert standard[2:] == (written, state, code)

@@ -25,6 +25,7 @@ from quillpost.recipients.imports.tasks import IMPORTS_FOLDER
 from quillpost.recipients.service import ALREADY_ON_LIST
 from support.factories import Account, Clock
 from support.mailing_lists import HEAD, JANE, JOHN, Importer, ListOwner, counts, import_context
+from support.rows import execute, run
 from support.tenant_rows import least_row
 
 ROWS = 40
@@ -91,8 +92,7 @@ def test_whoever_goes_on_begins_where_the_last_chunk_was(importer: Importer, mon
 
 def truncate_staging(importer: Importer, import_id: int) -> None:
     """The database comes back with what it had on disk: nothing of a table that is not logged."""
-    with importer.container.db.system_transaction() as tx:
-        import_queries.truncate_staging(tx, import_id)
+    run(importer.container, import_queries.truncate_staging, import_id)
 
 
 def test_after_a_crash_of_the_server_a_file_is_read_anew(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,8 +138,7 @@ def test_a_job_whose_last_chunks_are_forgotten_tries_again(importer: Importer, m
 
     def forget() -> None:
         truncate_staging(importer, begun["id"])
-        with importer.container.db.system_transaction() as tx:
-            tx.execute(sa.update(imports).where(imports.c.id == begun["id"]).values(rows_read=10))
+        execute(importer.container, sa.update(imports).where(imports.c.id == begun["id"]).values(rows_read=10))
 
     broken_after(monkeypatch, 3, forget)
     with pytest.raises(import_tasks.ImportTakenOver):
@@ -164,8 +163,7 @@ def test_two_workers_on_one_import_add_nobody_twice(importer: Importer, monkeypa
     monkeypatch.setattr(import_tasks, "_lock_import", lambda *_: nullcontext(True))
     broken_after(monkeypatch, 2, lambda: import_tasks.run_import(import_context(importer.container), begun["id"]))
     done = importer.fill(begun["id"])
-    assert (done["status"], counts(done)) == ("done", (40, 40, 0, 0))
-    assert importer.names(list_id) == EVERYBODY
+    assert (done["status"], counts(done), importer.names(list_id)) == ("done", (40, 40, 0, 0), EVERYBODY)
 
 
 def test_one_worker_works_at_an_import_and_may_break_off(importer: Importer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,8 +234,7 @@ def test_files_and_reports_are_removed_after_their_time(importer: Importer, dele
     shown = importer.read(done["id"])
     assert (shown["rejected_url"], shown["columns"], counts(shown)) == (None, [], (2, 1, 1, 1))
     assert importer.lists.account.get(f"/imports/{done['id']}/rejected.csv").status_code == 400
-    with importer.container.db.system_transaction() as tx:
-        assert tx.execute(sa.select(import_rejects).where(import_rejects.c.import_id == done["id"])).all() == []
+    assert execute(importer.container, sa.select(import_rejects).where(import_rejects.c.import_id == done["id"])) == []
 
 
 def test_what_a_deleted_list_and_a_failed_call_left_is_removed_but_not_at_midnight(
@@ -260,9 +257,8 @@ def test_of_two_at_one_address_the_one_stays_to_whom_mail_can_come(importer: Imp
     done = importer.run(list_id, HEAD + half + whole + JANE + half)
     assert (importer.names(list_id), counts(done)) == (["Whole"], (4, 1, 3, 3))
     rejected = importer.rejected(done["id"])[1:]
-    assert [row[:3] for row in rejected] == [
-        [line, SAME_ADDRESS % 3, name] for line, name in (("2", "Half"), ("4", "Jane Doe"), ("5", "Half"))
-    ]
+    names = (("2", "Half"), ("4", "Jane Doe"), ("5", "Half"))
+    assert [row[:3] for row in rejected] == [[line, SAME_ADDRESS % 3, name] for line, name in names]
 
 
 def test_a_full_address_of_a_person_listed_as_undeliverable_is_refused_with_their_id(importer: Importer) -> None:

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import recipients
 from quillpost.recipients import field_names
@@ -26,6 +25,7 @@ from quillpost.recipients.webhooks.service import ListKeyOwner, find_key_owner, 
 from quillpost.rendering.text import addresses
 from quillpost.rendering.text.addresses import COUNTRY_CODES, country_code_by_name
 from support.list_webhooks import PAYLOADS
+from support.rows import run_as
 
 OURS = {*TEXT_FIELDS, "dob", "anniversary"}
 ANYTHING = st.recursive(
@@ -42,8 +42,7 @@ SEPARATORS = st.sampled_from(["", " ", "_", "-", ".", " / "])
 
 
 def test_every_name_of_the_tables_is_known_and_our_own_mean_themselves() -> None:
-    unknown = {name for name in KNOWN_NAMES if find_field_meaning(name) is None}
-    assert unknown <= {"full", "formatted"}
+    assert {name for name in KNOWN_NAMES if find_field_meaning(name) is None} <= {"full", "formatted"}
     for field in sorted(OURS):
         what = find_field_meaning(normalize_name(field))
         assert what is not None, field
@@ -193,13 +192,18 @@ def test_people_are_found_in_arrays_wrappers_and_alone_and_the_unused_reported(s
         assert read_payload({"source": source, "email": "a@b.co"}).source == taken
 
 
-def test_what_is_no_object_or_cannot_be_stored_is_refused() -> None:
+def test_what_is_no_object_is_refused_and_events_of_leaving_and_countries_are_known() -> None:
     for row in (None, 1, "jane@example.com", [{"email": "a@b.co"}]):
         assert read_person(row) == InboundPerson(error=rules.NOT_AN_OBJECT)
     for text in ("Ja\x00ne", "Ja\ud800ne"):
         error = read_person({"First Name": text}).error
         assert error is not None
         assert error.startswith("First Name: This text holds ")
+    assert [body for body in LEAVING if not is_leaving_event(body)] == []
+    assert [body for body in STAYING if is_leaving_event(body)] == []
+    assert set(addresses.CODES_BY_NAME.values()) <= COUNTRY_CODES
+    known = {"U.S.A.": "US", "Côte d’Ivoire": "CI", "Trinidad & Tobago": "TT", "uk": "GB", "de": "de"}
+    assert {name: country_code_by_name(name) for name in known} == known
 
 
 LEAVING: tuple[dict[str, Any], ...] = (
@@ -210,17 +214,6 @@ STAYING: tuple[Any, ...] = (
     {"type": "subscribe"}, {"type": "ContactUpdate"}, {"meta": {"action": "change"}}, {"name": "delete"},
     [{"type": "unsubscribe"}],
 )  # fmt: skip
-
-
-def test_an_event_of_a_person_that_left_is_recognized() -> None:
-    assert [body for body in LEAVING if not is_leaving_event(body)] == []
-    assert [body for body in STAYING if is_leaving_event(body)] == []
-
-
-def test_every_country_that_has_a_name_has_its_letters() -> None:
-    assert set(addresses.CODES_BY_NAME.values()) <= COUNTRY_CODES
-    known = {"U.S.A.": "US", "Côte d’Ivoire": "CI", "Trinidad & Tobago": "TT", "uk": "GB", "de": "de"}
-    assert {name: country_code_by_name(name) for name in known} == known
 
 
 MAYBE = {"phone": ["1", "2"], "name": ["Jane", "John"], "first_name": ["Sho"], "custom1": ["x"]}
@@ -251,8 +244,7 @@ HOME, FAR = STREET | {"zip": "78701"}, {"street": "9 Elm St", "zip": "89501"}
 def new_list(container: Container, account: int, *, is_suppression_list: bool = False) -> ListKeyOwner:
     caller = Caller(account, "test")
     named = {"type": "manual", "description": f"List {next(_number)}", "is_suppression_list": is_suppression_list}
-    with container.db.transaction(build_tenant(caller)) as tx:
-        made = create_list(tx, caller, container.encryptor, named, now=container.clock())
+    made = run_as(container, caller, create_list, caller, container.encryptor, named, now=container.clock())
     holder = find_key_owner(container.db, decrypt_list_key(container.encryptor, made))
     assert holder is not None
     return holder
