@@ -1,7 +1,9 @@
-"""The clients against the service itself."""
+"""The clients against the service itself, and the events that it sends them."""
 
 import asyncio
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 from PIL import Image
+from standardwebhooks import Webhook
 
 from quillpost.app.container import Container
 from quillpost.client import (
@@ -18,11 +21,14 @@ from quillpost.client import (
     ConflictError,
     NotFoundError,
     Quillpost,
+    SignatureError,
     ValidationError,
     about,
+    verify_webhook,
 )
 from quillpost.client.recipients import ListedRecipient
 from quillpost.client.send import GiftcardSend
+from quillpost.client.signatures import new_secret, sign
 from support.client_transports import BASE, InProcessTransport, LossyTransport
 from support.factories import (
     Account,
@@ -36,6 +42,7 @@ from support.factories import (
     run_jobs_for,
 )
 from support.test_client import TestClient
+from support.webhooks import deliver
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -72,9 +79,7 @@ def test_an_order_from_its_preview_to_its_end(client: Quillpost) -> None:
     assert same(cancelled["metadata"], METADATA)
 
 
-def test_a_gift_card_is_chosen_sent_and_taken_back(
-    client: Quillpost, http: TestClient, container: Container, clock: Clock
-) -> None:
+def test_a_gift_card_comes_and_goes(client: Quillpost, http: TestClient, container: Container, clock: Clock) -> None:
     brand = client.giftcards.brands()["main"]["brands"][1]
     assert {**brand, "group": "Favorites"} in client.giftcards.brand_list()["brands"]
     card: GiftcardSend = {
@@ -109,9 +114,7 @@ def test_what_the_headers_say_is_with_the_answer(client: Quillpost) -> None:
         about(sent["recipients"])
 
 
-def test_a_list_is_read_page_by_page_and_no_further_than_needed(
-    client: Quillpost, http: TestClient, owner: Account
-) -> None:
+def test_a_list_is_read_no_further_than_needed(client: Quillpost, http: TestClient, owner: Account) -> None:
     sent = client.send.postcard(recipients=make_inline_recipients(5), message="Hi!")
     items = client.orders.items(sent["id"], items_per_page=2)
     assert [item["recipient"]["name"] for item in items] == [f"Person {n}" for n in range(1, 6)]
@@ -130,9 +133,7 @@ def test_a_list_is_read_page_by_page_and_no_further_than_needed(
     assert len(requests) == 1
 
 
-def test_an_answer_that_is_lost_makes_no_second_order_and_a_cancellation_is_one(
-    owner: Account, http: TestClient, container: Container
-) -> None:
+def test_a_lost_answer_makes_no_second_order(owner: Account, http: TestClient, container: Container) -> None:
     slept: list[float] = []
     with Quillpost(owner.token, BASE, transport=LossyTransport(http, 2), sleep=slept.append) as client:
         sent = client.send.postcard(recipients=[make_inline_recipient()], message="Hi!")
@@ -178,17 +179,14 @@ def test_failures_say_what_is_wrong(client: Quillpost, http: TestClient) -> None
         client.orders.read("1/track")
 
 
-def test_a_subscription_comes_and_goes_and_its_deliveries_can_be_listed_and_replayed(
-    client: Quillpost, container: Container, clock: Clock
-) -> None:
+def test_a_subscription_comes_goes_and_is_replayed(client: Quillpost, container: Container, clock: Clock) -> None:
     made = client.webhooks.create("https://example.com/hook", "order_item.delivered", description="Ours")
     assert made["secret"].startswith("whsec_")
     assert [hook["id"] for hook in client.webhooks.list()] == [made["id"]]
     assert client.webhooks.delete(made["id"]) == {"message": "success"}
     assert list(client.webhooks.list()) == []
     hook = client.webhooks.create("https://example.com/hook")
-    rotated = client.webhooks.rotate_secret(hook["id"])
-    assert rotated["secret"] != hook["secret"]
+    assert client.webhooks.rotate_secret(hook["id"])["secret"] != hook["secret"]
     event = client.webhooks.test(hook["id"])["event_id"]
     [delivery] = client.webhooks.deliveries(hook["id"], status="pending")
     assert delivery["event_id"] == event
@@ -236,9 +234,7 @@ def test_a_front_is_uploaded_from_memory_and_from_a_file(client: Quillpost, tmp_
     assert (changed["id"], changed["name"]) == (first["id"], "Summer")
 
 
-def test_an_operator_walks_what_is_held_and_decides(
-    client: Quillpost, http: TestClient, container: Container, clock: Clock
-) -> None:
+def test_an_operator_decides_on_held(client: Quillpost, http: TestClient, container: Container, clock: Clock) -> None:
     sent = [
         client.send.postcard(recipients=[one], message="Hello %COMPANY%!")["id"] for one in make_inline_recipients(3)
     ]
@@ -271,3 +267,79 @@ def test_the_awaited_client_does_the_same(app: FastAPI, owner: Account) -> None:
             assert same(order["metadata"], METADATA)
 
     asyncio.run(journey())
+
+
+SECRET, OTHER = new_secret(bytes(range(32))), new_secret(bytes(range(32, 64)))
+NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+BODY = '{"event_type": "order.status_update", "data": {"order.metadata": {"ü": 1.0}}}'
+
+
+def signed_elsewhere(secret: str = SECRET, *, at: datetime = NOW, body: str = BODY) -> dict[str, str]:
+    """By a package that is not ours."""
+    headers = {"Webhook-Id": "msg_1", "Webhook-Timestamp": str(int(at.timestamp()))}
+    return headers | {"Webhook-Signature": Webhook(secret).sign("msg_1", at, body)}
+
+
+def test_a_genuine_delivery_of_just_now_gives_its_event() -> None:
+    for body in (BODY, BODY.encode()):
+        assert verify_webhook(body, signed_elsewhere(), SECRET, now=NOW) == json.loads(BODY)
+    assert verify_webhook(BODY, signed_elsewhere(at=datetime.now(UTC)), SECRET)["event_type"] == "order.status_update"
+    with pytest.raises(SignatureError):
+        verify_webhook(BODY, signed_elsewhere(at=NOW), SECRET)
+
+
+def test_during_a_rotation_either_secret_will_do() -> None:
+    for signer in (SECRET, OTHER):
+        assert verify_webhook(BODY, signed_elsewhere(signer), [OTHER, SECRET], now=NOW)
+    both = sign([OTHER, SECRET], message_id="msg_1", at=NOW, body=BODY.encode())
+    assert verify_webhook(BODY, both, SECRET, now=NOW)
+
+
+def test_how_old_a_delivery_may_be() -> None:
+    def verify(age: int, tolerance: float) -> object:
+        headers = signed_elsewhere(at=NOW - timedelta(seconds=age))
+        return verify_webhook(BODY, headers, SECRET, tolerance=tolerance, now=NOW)
+
+    assert verify(299, 300)
+    assert verify(301, 600)
+    for age, tolerance in ((301, 300), (-301, 300), (5, 1)):
+        with pytest.raises(SignatureError, match="too old"):
+            verify(age, tolerance)
+
+
+def test_what_is_not_genuine_is_refused(subtests: pytest.Subtests) -> None:
+    good = signed_elsewhere()
+    cases = [
+        ({"Webhook-Signature": "v1,bm9uc2Vuc2U="}, "not of this body"),
+        ({"Webhook-Signature": good["Webhook-Signature"].replace("v1,", "v2,")}, "not of this"),
+        ({"Webhook-Signature": "é"}, "not of this body"),
+        ({"Webhook-Signature": ""}, "no webhook-signature"),
+        ({"Webhook-Id": "msg_2"}, "not of this body"),
+        ({"Webhook-Id": ""}, "no webhook-id"),
+        ({"Webhook-Timestamp": str(int(NOW.timestamp()) + 1)}, "not of this body"),
+        ({"Webhook-Timestamp": "yesterday"}, "is no time"),
+        ({"Webhook-Timestamp": "9" * 40}, "is no time"),
+    ]
+    for changes, reason in cases:
+        with subtests.test(**changes), pytest.raises(SignatureError, match=reason):
+            verify_webhook(BODY, good | changes, SECRET, now=NOW)
+    others: list[tuple[str, str | list[str]]] = [(BODY, OTHER), (f"{BODY} ", SECRET), (BODY, [])]
+    for body, secret in others:
+        with pytest.raises(SignatureError):
+            verify_webhook(body, good, secret, now=NOW)
+    with pytest.raises(SignatureError, match="no event"):
+        verify_webhook(b"", signed_elsewhere(body=""), SECRET, now=NOW)
+
+
+@pytest.mark.usefixtures("clean_database")
+def test_events_of_our_own_are_genuine(owner: Account, http: TestClient, container: Container, clock: Clock) -> None:
+    with Quillpost(owner.token, BASE, transport=InProcessTransport(http)) as client:
+        secret = client.webhooks.create("https://example.com/hook")["secret"]
+    metadata = {"big": 123456789012345678901234567890}
+    order_id = owner.send(metadata=metadata).json()["id"]
+    sent = deliver(container, 200, 200)
+    bodies = zip(sent.headers, [body for _, body in sent.requests], strict=True)
+    events = [verify_webhook(body, headers, secret, now=clock.now()) for headers, body in bodies]
+    assert {event["event_type"] for event in events} == {"order.status_update", "order_item.status_update"}
+    for event in events:
+        assert (event["data"]["order.id"], event["data"]["order.metadata"]) == (order_id, metadata)

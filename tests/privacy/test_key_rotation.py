@@ -29,6 +29,7 @@ from support import giftcard_orders
 from support.encrypted_data import code_of, encrypted_file, make_many
 from support.factories import Account, make_inline_recipients
 from support.giftcard_orders import claim_card, issue_cards, issue_order_cards, item_ids_of, send_giftcards
+from support.rows import execute, run, scalar, scalars
 from support.sign_in import DANA, enroll_second_factor, make_user
 
 WAITING = """select count(*) from pg_stat_activity
@@ -62,8 +63,7 @@ def sealed_by(column: EncryptedColumn, container: Container) -> dict[tuple[objec
     """Every value of the column with its context, by its row."""
     keys, bound = len(column.primary_key), [column.table.c[name] for name in column.context_columns]
     query = sa.select(*(each.label(None) for each in (*column.primary_key, *bound, column.column)))
-    with container.db.system_transaction() as tx:
-        rows = [tuple(row) for row in tx.execute(query.where(column.is_encrypted))]
+    rows = [tuple(row) for row in execute(container, query.where(column.is_encrypted))]
     return {row[:keys]: (column.context(*row[keys:-1]), bytes(row[-1])) for row in rows}
 
 
@@ -92,13 +92,11 @@ def encryptor_that_first(act: Callable[[], object], keys: Sequence[bytes]) -> En
 def encrypt_in_every_place(container: Container, owner: Account) -> int:
     """The batch that has an encrypted print file."""
     hook = subscribe(owner)
-    again = {"Idempotency-Key": "once"}
-    assert owner.post(f"/webhooks/{hook}/rotate-secret", headers=again).status_code == 200
+    assert owner.post(f"/webhooks/{hook}/rotate-secret", headers={"Idempotency-Key": "once"}).status_code == 200
     assert owner.post("/mailing-lists", {"name": "Neighbors"}).status_code in (200, 201)
     enroll_second_factor(container, request_reset(container, owner))
     whom = parse_subject({"email": "jane@example.com", "address": None})
-    with container.db.system_transaction() as tx:
-        erasure_service.erase_subject(tx, container.encryptor, Tenant(owner.id), whom, now=container.clock())
+    run(container, erasure_service.erase_subject, container.encryptor, Tenant(owner.id), whom, now=container.clock())
     issue_order_cards(container, send_giftcards(owner))
     return encrypted_file(container)
 
@@ -130,8 +128,7 @@ def test_everything_opens_under_the_new_key_alone(container: Container, owner: A
     }
     new = key_file.add_key()
     done = reseal_everything(container)
-    how_many = sum(found[key_fingerprint(old)] for found in before.values())
-    assert (done.reencrypted, done.failed) == (how_many, 0)
+    assert (done.reencrypted, done.failed) == (sum(found[key_fingerprint(old)] for found in before.values()), 0)
     assert counts(container) == {place: {new: found[key_fingerprint(old)]} for place, found in before.items()}
     alone = Encryptor.from_keys([key_file.read_keys()[0]])
     for column in ENCRYPTED_COLUMNS:
@@ -139,8 +136,7 @@ def test_everything_opens_under_the_new_key_alone(container: Container, owner: A
             assert alone.decrypt(value, context=where) == plain[str(column)][key]
             with pytest.raises(DecryptionFailed):
                 Encryptor.from_keys([old]).decrypt(value, context=where)
-    files = BatchFileStorage(container.storage.store, alone)
-    assert files.read_file(batch, "print.pdf", is_secret=True) == b"%PDF"
+    assert BatchFileStorage(container.storage.store, alone).read_file(batch, "print.pdf", is_secret=True) == b"%PDF"
     assert reseal_everything(container) == RotationCount(), "what was done is done again"
 
 
@@ -149,14 +145,11 @@ def test_a_value_changed_meanwhile_is_left_alone(container: Container, owner: Ac
     key_file.add_key()
 
     def change() -> None:
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.update(webhooks).values(secret_sealed=b"changed meanwhile"))
+        execute(container, sa.update(webhooks).values(secret_sealed=b"changed meanwhile"))
 
-    encryptor = encryptor_that_first(change, key_file.read_keys())
-    [done] = encrypted_columns.reencrypt(container.db, encryptor, HOOK)
+    [done] = encrypted_columns.reencrypt(container.db, encryptor_that_first(change, key_file.read_keys()), HOOK)
     assert (done.reencrypted, done.skipped) == (0, 1)
-    with container.db.system_transaction() as tx:
-        assert bytes(tx.execute(sa.select(webhooks.c.secret_sealed)).scalar_one()) == b"changed meanwhile"
+    assert bytes(scalar(container, sa.select(webhooks.c.secret_sealed))) == b"changed meanwhile"
 
 
 def test_nobody_is_waited_for_but_at_the_end_and_not_for_ever(
@@ -173,8 +166,7 @@ def test_nobody_is_waited_for_but_at_the_end_and_not_for_ever(
             tx.execute(sa.update(webhooks).where(webhooks.c.id == held).values(description="mine"))
             tx.commit()
             assert waits.result().reencrypted == 1
-    with container.db.system_transaction() as tx:
-        assert not has_outdated_values(tx, HOOK, container.encryptor.current_header)
+    assert not run(container, has_outdated_values, HOOK, container.encryptor.current_header)
     monkeypatch.setattr(encrypted_columns, "LOCK_TIMEOUT", "50ms")
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(webhooks).values(description="being written"))
@@ -185,8 +177,7 @@ def test_nobody_is_waited_for_but_at_the_end_and_not_for_ever(
 def test_what_no_key_opens_stays_and_is_counted(container: Container, owner: Account, key_file: KeyFile) -> None:
     first, second = subscribe(owner), subscribe(owner)
     strange = Encryptor.from_keys([b"?" * 32]).encrypt(b"x", context=secret_context(first))
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(webhooks).where(webhooks.c.id == first).values(secret_sealed=strange))
+    execute(container, sa.update(webhooks).where(webhooks.c.id == first).values(secret_sealed=strange))
     key_file.add_key()
     assert reseal_everything(container) == RotationCount(reencrypted=1, failed=1)
     assert sealed_by(HOOK, container)[(first,)][1] == strange
@@ -230,19 +221,16 @@ def test_a_print_file_that_expired_while_it_was_sealed_is_removed(container: Con
     key_file.add_key()
 
     def remove() -> None:
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.text("delete from batch_files"))
+        execute(container, "delete from batch_files")
         container.storage.store.delete(f"batches/{batch}/print.pdf")
 
     files = BatchFileStorage(container.storage.store, encryptor_that_first(remove, key_file.read_keys()))
     assert [place for place, _ in reencrypt_all(container.db, files, now=container.clock())] == [PRINT_FILES]
-    with container.db.system_transaction() as tx:
-        queued = list(tx.execute(sa.select(erasing_files.c.key)).scalars())
-    assert queued == [f"batches/{batch}/print.pdf"]
+    assert scalars(container, sa.select(erasing_files.c.key)) == [f"batches/{batch}/print.pdf"]
 
 
 CARDS = 60
-"""`test_key_rotation.py` does the same over a hundred thousand."""
+"""`end_to_end/test_process_deaths.py` does the same over a hundred thousand."""
 
 
 def test_cards_are_sent_issued_and_claimed_while_the_key_is_changed(
@@ -269,8 +257,7 @@ def test_cards_are_sent_issued_and_claimed_while_the_key_is_changed(
         going = pool.submit(go_on)
         assert begun.wait(30)
         new = key_file.add_key()
-        at_once = [pool.submit(reseal_everything, container) for _ in range(2)]
-        for each in at_once:
+        for each in [pool.submit(reseal_everything, container) for _ in range(2)]:
             assert each.result().failed == 0
         going.result()
     reseal_everything(container)  # what was sealed before the change, and written after its turn
@@ -301,10 +288,8 @@ def test_cards_are_sent_issued_and_claimed_while_the_key_is_changed(
 def test_a_letter_tried_again_brings_no_old_seal_back(container: Container, owner: Account, key_file: KeyFile) -> None:
     request_reset(container, owner)
     now = container.clock()
-    with container.db.system_transaction() as tx:
-        [notice] = outbox.claim_due_notifications(tx, "mail", limit=1, leased_until=now, now=now)
+    [notice] = run(container, outbox.claim_due_notifications, "mail", limit=1, leased_until=now, now=now)
     new = key_file.add_key()
     reseal_everything(container)
-    with container.db.system_transaction() as tx:
-        outbox.record_failure(tx, notice, error="nobody there", next_at=now)
+    run(container, outbox.record_failure, notice, error="nobody there", next_at=now)
     assert counts(container)["notices.secret_sealed"] == {new: 1}

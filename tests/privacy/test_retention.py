@@ -24,6 +24,7 @@ from quillpost.privacy.tasks import RETENTION_RULES, RetentionStep
 from support.factories import Build, Clock
 from support.orders import balances, fact_rows, item_rows, open_account, order_row
 from support.production import ingest, mailed_order, scan_journey
+from support.rows import execute, run, scalar, scalars
 from support.tenant_rows import insert_least, metadata
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -42,8 +43,7 @@ def owner(container: Container) -> Caller:
 def order(container: Container, clock: Clock, owner: Caller) -> Order:
     """One piece, which was delivered."""
     made = mailed_order(container, owner)
-    with container.db.system_transaction() as tx:
-        [code] = tx.execute(sa.text("select tracking from prints")).scalars()
+    [code] = scalars(container, "select tracking from prints")
     clock.advance(days=5)
     ingest(container, *[seen for seen in scan_journey(container, code) if seen.at < clock.now() + timedelta(days=9)])
     return made
@@ -61,13 +61,11 @@ def replay(container: Container, order: Order) -> None:
 
 
 def count(container: Container, table: str) -> int:
-    with container.db.system_transaction() as tx:
-        return int(tx.execute(sa.text(f"select count(*) from {table}")).scalar_one())
+    return int(scalar(container, f"select count(*) from {table}"))
 
 
 def piece(container: Container, order: Order) -> sa.Row[Any]:
-    with container.db.system_transaction() as tx:
-        [row] = item_rows(tx, order)
+    [row] = run(container, item_rows, order)
     return row
 
 
@@ -75,8 +73,7 @@ def test_every_table_has_a_rule_that_is_documented_or_a_reason(container: Contai
     """A new table needs a rule, or a line in the documentation that says why its rows stay."""
     ours = """select relname from pg_class where relnamespace = 'public'::regnamespace
                and relkind in ('r', 'p') and not relispartition"""
-    with container.db.system_transaction() as tx:
-        found = set(tx.execute(sa.text(ours)).scalars())
+    found = set(scalars(container, ours))
     page = (DOCS / "privacy.md").read_text()
     ruled = {rule.table for rule in RETENTION_RULES}
     documented = set(re.findall(r"^\| `(\w+)` \| [^|]+ \|$", page, re.MULTILINE))
@@ -119,8 +116,7 @@ def test_facts_go_once_everybody_has_heard(container: Container, clock: Clock, o
         tx.execute(sa.text("delete from fact_queue where fact_id <> :id"), {"id": first.id})
         insert_least(tx, metadata.tables["deliveries"], {**values, "created_at": clock.now()})
     under_way = mailed_order(container, owner)
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.text("delete from fact_queue where fact_id > :id"), {"id": first.id})
+    execute(container, "delete from fact_queue where fact_id > :id", id=first.id)
     clock.advance(days=91)
     delete_expired(container, keep_facts_days=90)
     with container.db.system_transaction() as tx:
@@ -175,12 +171,10 @@ def test_pictures_and_print_files_go_as_well(container: Container, clock: Clock,
     delete_expired(container, keep_pictures_days=30, keep_print_files_days=30)
     erasure_service.finish_erasures(container.db, container.encryptor, kept, now=clock.now())
     assert [*kept.keys("creative/"), *kept.keys("batches/")] == [shared, f"batches/{batch}/statement.json"]
-    with container.db.system_transaction() as tx:
-        assert order_row(tx, order).front_file_id is None
+    assert run(container, order_row, order).front_file_id is None
     with pytest.raises(Refused, match="pictures of this order are no longer kept"):
         replay(container, order)
-    with container.db.system_transaction() as tx:
-        assert tx.execute(sa.select(sa.func.count()).select_from(items)).scalar_one() == 1
+    assert scalar(container, sa.select(sa.func.count()).select_from(items)) == 1
 
 
 def test_a_step_goes_on_after_what_the_last_one_left(container: Container, clock: Clock, order: Order) -> None:

@@ -23,15 +23,12 @@ EMAIL = "dana@example.com"
 
 
 @pytest.mark.long
-def test_an_owner_does_everything_by_hand_and_the_policy_refuses_nothing(
-    container: Container, http: TestClient
-) -> None:
+def test_an_owner_does_all_by_hand_and_the_policy_refuses_nothing(container: Container, http: TestClient) -> None:
     house = AccountPages(container, http)
     house.member  # noqa: B018 (is there by now)
     with real_server(create_app(container)) as port, new_page(width=390) as page:
         settings = f"http://127.0.0.1:{port}/settings"
-        cookie = house.owner.cookie(SESSION)
-        page.context.add_cookies([{"name": SESSION, "value": str(cookie), "url": settings}])
+        page.context.add_cookies([{"name": SESSION, "value": str(house.owner.cookie(SESSION)), "url": settings}])
         page.goto(settings)
         the_menu_closes(page)
         token = make_token(page, settings)
@@ -180,9 +177,7 @@ def begin(page: Page, file: Path) -> None:
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_a_file_becomes_a_list_on_the_page(
-    container: Container, owner: Account, address: str, people_file: Path
-) -> None:
+def test_a_file_becomes_a_list_on_a_page(container: Container, owner: Account, address: str, people_file: Path) -> None:
     with new_page() as page:
         page.goto(address)
         page.get_by_role("link", name="Import people").click()

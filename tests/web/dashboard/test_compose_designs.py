@@ -142,9 +142,7 @@ ERRORS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_errors_are_shown_beside_their_fields_and_the_last_preview_stays(
-    house: AccountPages, subtests: pytest.Subtests
-) -> None:
+def test_errors_are_beside_their_fields_and_the_preview_stays(house: AccountPages, subtests: pytest.Subtests) -> None:
     with house.unchanged():
         for field, typed in ERRORS.items():
             with subtests.test(field):
@@ -183,8 +181,7 @@ def test_a_warning_that_would_hold_the_order_is_in_plain_words(house: AccountPag
     typed = filled(image="template", image_template_id=str(image))
     pages = [preview(house.owner, **typed), *(house.owner.post(f"/compose/{to}", **typed) for to in ("price", "send"))]
     for page in pages:
-        assert_shows(page, "The picture on the front is 100 x 80 pixels")
-        assert_hides(page, "image_template is")
+        assert_shows(page, "The picture on the front is 100 x 80 pixels", hides=["image_template is"])
     for page in pages[:2]:
         assert_shows(page, "held until somebody has looked")
     soft = upload(house.account, image=make_picture(size=(900, 600))).json()["id"]
@@ -227,9 +224,7 @@ def test_it_starts_from_what_is_there_and_never_from_a_stranger_s(house: Account
     assert_hides(house.limited.get("/compose"), "Theirs")
 
 
-def test_while_somebody_types_a_picture_is_fetched_once_and_for_them_alone(
-    build: Build, art: ImageServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_is_fetched_once_per_reader(build: Build, art: ImageServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(previews, "_fetch_cache", PreviewFetchCache(clock=lambda: 0.0))  # its time stands still
     container = build(allow_private_urls=True)
     with TestClient(create_app(container), base_url="http://quillpost.test") as http:
@@ -284,9 +279,7 @@ def test_of_previews_that_wait_the_newest_waits_on_and_those_before_it_are_let_g
     assert line._queues == {}
 
 
-def test_a_preview_that_was_overtaken_changes_nothing_that_is_shown(
-    house: AccountPages, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_overtaken_preview_changes_nothing_shown(house: AccountPages, monkeypatch: pytest.MonkeyPatch) -> None:
     callers = list[Hashable]()
 
     def overtaken(caller: Hashable) -> None:

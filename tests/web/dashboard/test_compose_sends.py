@@ -17,7 +17,7 @@ from quillpost.web.dashboard.compose.people import PastedPeople, draw_radius_map
 from quillpost.web.security import ZONE_COOKIE, create_one_time_key
 from support.factories import Build, person
 from support.giftcard_orders import item_ids_of, move_items
-from support.pages import ADDRESS, OWNER, AccountPages, WrongForm, assert_hides, assert_shows, form_errors
+from support.pages import ADDRESS, OWNER, AccountPages, WrongForm, assert_shows, form_errors
 from support.test_client import TestClient
 
 LOOK: dict[str, Any] = {
@@ -97,23 +97,17 @@ WRONG: list[WrongForm] = [
 ]
 
 
-def test_errors_are_shown_beside_their_fields_and_nothing_is_sent(
-    house: AccountPages, subtests: pytest.Subtests
-) -> None:
+def test_errors_are_beside_their_fields_and_nothing_is_sent(house: AccountPages, subtests: pytest.Subtests) -> None:
     house.refuses_forms(subtests, SEND, pasted(JANE), WRONG)
     assert_shows(house.owner.post(SEND, **pasted(f"{JANE}\n\nno address here")), JANE)  # what was typed is still there
     assert house.owner.post(SEND, **pasted(JANE) | {"message": " "}).status_code == 422
     for path in (SEND, "/compose/people"):
         page = house.owner.post(path, **pasted(f"{JANE}\nBob, 1 Nowhere, XX\nname;street\n{BOB}"))
         assert re.findall(r'class="fault"[^>]*>Line (\d+)', page.text) == ["2", "3"], path
-    good = house.owner.post("/compose/people", **pasted(f"{JANE}\n{BOB}"))
-    assert_shows(good, "2 people")
-    assert_hides(good, "fault")
+    assert_shows(house.owner.post("/compose/people", **pasted(f"{JANE}\n{BOB}")), "2 people", hides=["fault"])
 
 
-def test_what_is_pasted_is_read_once_and_not_far_beyond_what_may_be(
-    house: AccountPages, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_pasted_is_read_once_and_not_too_far(house: AccountPages, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
     def noted(text: str, *, limit: int) -> PastedPeople:

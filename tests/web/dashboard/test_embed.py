@@ -17,7 +17,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, stored_sends, tokens
 from quillpost.web.dashboard.embed import pages as embed_pages
 from support.factories import Clock, make_live, make_sub_account
-from support.pages import ADDRESS, AccountPages, WrongForm, assert_hides, assert_shows
+from support.pages import ADDRESS, AccountPages, WrongForm, assert_shows
 from support.test_client import TestClient
 
 SITE, LOCAL, SETTINGS = "https://app.example.com", "http://localhost:3000", "/settings/embed"
@@ -83,8 +83,7 @@ def test_it_is_framed_by_its_site_alone(house: AccountPages) -> None:
     assert status_and_frames(page) == (200, SITE)
     assert "X-Frame-Options" not in page.headers
     assert (page.headers["Referrer-Policy"], page.headers["Cache-Control"]) == ("no-referrer", "no-store")
-    assert_shows(page, "Hello &lt;there&gt;")
-    assert_hides(page, "csrf")
+    assert_shows(page, "Hello &lt;there&gt;", hides=["csrf"])
     for pattern in (r'value="letter"[^>]* checked', r'<form id="composer"[^>]* novalidate'):
         assert re.search(pattern, page.text)
     assert house.owner.get(SETTINGS).headers["X-Frame-Options"] == "DENY"
@@ -116,9 +115,7 @@ def test_a_guest_may_choose_no_more_than_the_host_allows(house: AccountPages) ->
         for name in ("For frames", "Not for frames")
     )
     path = embed(house, mailing_list_ids=[mine])
-    page = opened(house, path)
-    assert_shows(page, "For frames")
-    assert_hides(page, "Not for frames")
+    assert_shows(opened(house, path), "For frames", hides=["Not for frames"])
     with house.unchanged():
         for form in (
             {"audience": "lists", "mailing_list_ids": str(other)},
@@ -152,9 +149,7 @@ def test_a_pass_opens_nothing_once_it_is_over(house: AccountPages, clock: Clock)
     assert stored(house) == []
 
 
-def test_nothing_is_read_of_whoever_is_not_let_in(
-    app: FastAPI, house: AccountPages, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_read_of_strangers(app: FastAPI, house: AccountPages, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[str] = []
 
     async def receive() -> Any:
@@ -182,9 +177,7 @@ def test_nothing_is_read_of_whoever_is_not_let_in(
     assert (asyncio.run(post(path)), reads) == (429, [])
 
 
-def test_a_guest_calls_and_stores_so_often_and_shuts_no_other_s_frame(
-    house: AccountPages, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_guest_is_limited_and_shuts_no_other_s_frame(house: AccountPages, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embed_pages, "MAX_STORED_SENDS_PER_FRAME", 1)
     path = embed(house)
     sends = [opened(house, f"{path}/send", FORM | {"once": letter * 22}).status_code for letter in "abc"]

@@ -320,8 +320,7 @@ def with_codes(house: AccountPages) -> str:
 
 def with_guest(house: AccountPages) -> str:
     house.owner.post("/settings/people/invite", **GUEST | {"email": "guest@example.com"})
-    found = re.findall(r"/settings/people/invitations/\d+/again", house.owner.get("/settings/people").text)
-    return str(found[-1])
+    return str(re.findall(r"/settings/people/invitations/\d+/again", house.owner.get("/settings/people").text)[-1])
 
 
 ACTS: dict[str, tuple[Callable[[AccountPages], str], str, dict[str, Any], str]] = {
@@ -342,9 +341,7 @@ def read_key(browser: Browser, page: str) -> str:
     return unescape(found[-1])
 
 
-def test_what_shows_a_secret_is_done_once_however_often_its_form_is_sent(
-    house: AccountPages, subtests: pytest.Subtests
-) -> None:
+def test_what_shows_a_secret_is_done_once_per_form(house: AccountPages, subtests: pytest.Subtests) -> None:
     for act, (begin, page, fields, leads_to) in ACTS.items():
         with subtests.test(act):
             path = begin(house)

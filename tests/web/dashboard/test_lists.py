@@ -1,10 +1,15 @@
-"""Lists on pages: seen, searched, made, filled, changed, merged and ended."""
+"""Lists on pages: seen, searched, made, filled, changed, merged and ended; and the automations that mail to them."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from quillpost.core.database import Tenant
+from quillpost.orders.automations import queries as automation_queries
+from quillpost.web.dashboard.automations.forms import describe_automation
+from quillpost.web.security import create_one_time_key
 from support.factories import people, person, run_due_jobs
 from support.pages import AccountPages, assert_hides, assert_shows, form_errors
 
@@ -48,13 +53,10 @@ def test_the_page_shows_all_lists_and_teaches_whoever_has_none(house: AccountPag
         ("/lists?query=%25", "No list is called so", "Autumn"),
         ("/lists/suppression", "Never again", "Autumn"),
     ):
-        assert_shows(house.owner.get(path), words)
-        assert_hides(house.owner.get(path), not_there)
+        assert_shows(house.owner.get(path), words, hides=[not_there])
 
 
-def test_a_list_is_created_once_and_errors_are_shown_beside_their_fields(
-    house: AccountPages, subtests: pytest.Subtests
-) -> None:
+def test_a_list_is_created_once_and_errors_are_shown(house: AccountPages, subtests: pytest.Subtests) -> None:
     good = {"description": "Barred", "is_suppression_list": "on", "suppress_by": "household", "once": "k" * 22}
     wrong = {"is_suppression_list": "", "qrcode_url": "nowhere"}
     house.refuses_forms(
@@ -71,13 +73,10 @@ def test_a_list_is_created_once_and_errors_are_shown_beside_their_fields(
     assert_shows(house.owner.get(made.headers["Location"]), "The list is made.", "Nobody on this list is mailed to.")
 
 
-def test_people_are_found_by_any_part_on_a_short_list_and_by_beginnings_on_a_long_one(
-    house: AccountPages, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_people_are_found_by_any_part_or_by_beginnings(house: AccountPages, monkeypatch: pytest.MonkeyPatch) -> None:
     list_id = make_list(house, how_many=2)
     add(house, list_id, name="Zoë O'Hara", address="7 North-Gate Rd", email="Zoe@Example.com")
-    elsewhere = make_list(house, "Elsewhere")
-    add(house, elsewhere, name="Zoltan", address="9 North-Gate Rd", email="zoe@example.com")
+    add(house, make_list(house, "Elsewhere"), name="Zoltan", address="9 North-Gate Rd", email="zoe@example.com")
 
     def found(query: str) -> set[str]:
         shown = house.owner.get(f"/lists/{list_id}", params={"query": query}).text
@@ -167,9 +166,7 @@ def test_a_list_is_changed_exported_merged_and_ended(house: AccountPages) -> Non
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_rows_are_pasted_looked_at_and_imported_with_a_page_that_says_how_it_went(
-    house: AccountPages, subtests: pytest.Subtests
-) -> None:
+def test_pasted_rows_are_imported_and_a_page_says_how_it_went(house: AccountPages, subtests: pytest.Subtests) -> None:
     assert house.owner.post("/lists/paste", rows=" ").status_code == 422
     looked = house.owner.post("/lists/paste", description="Pasted", rows=PASTED, step="look")
     assert looked.status_code == 200
@@ -188,9 +185,7 @@ def test_rows_are_pasted_looked_at_and_imported_with_a_page_that_says_how_it_wen
     assert_shows(house.owner.get(page), "Waiting for its turn", f'data-live="{page}/live"')
     assert_hides(house.owner.get(f"{page}/live"), "event: over")
     run_due_jobs(house.parts)
-    done = house.owner.get(page)
-    assert_shows(done, "Give an address, or at least an email.")
-    assert_hides(done, "data-live")
+    assert_shows(house.owner.get(page), "Give an address, or at least an email.", hides=["data-live"])
     assert_shows(house.owner.get(f"{page}/live"), "event: state", "event: over\ndata: done")
     assert_shows(house.owner.get(f"{page}/rejected.csv"), "Nobody")
     assert house.owner.get(f"{page}/cancel", follow=False).headers["Location"] == page
@@ -215,8 +210,7 @@ def test_an_import_without_streets_warns_that_nobody_can_be_mailed(house: Accoun
     begun = house.owner.post("/lists/paste", **form, step="import", follow=False)
     run_due_jobs(house.parts)
     done = house.owner.get(begun.headers["Location"])
-    assert_shows(done, "None of these 2 people can be mailed to")
-    assert_hides(done, "Write to this list")
+    assert_shows(done, "None of these 2 people can be mailed to", hides=["Write to this list"])
 
 
 def test_the_page_says_whether_somebody_is_suppressed(house: AccountPages) -> None:
@@ -252,3 +246,118 @@ def test_addresses_nearby_are_counted_and_bought_once_for_the_price_that_was_sho
     assert house.owner.post("/lists/radius/buy", **order).status_code == 409
     [made] = house.account.get("/mailing-lists").json()["data"]
     assert (made["type"], made["total_recipients"]) == ("map", 3)
+
+
+FORM: dict[str, Any] = {
+    "name": "Birthdays", "trigger": "date", "date_field": "dob", "days": "7", "side": "before", "daily_limit": "500",
+    "piece": "postcard-6x9", "message": "Happy birthday, %FIRST_NAME%!\r\nYours", "style": "1", "realism": "on",
+    "image": "",
+}  # fmt: skip
+MADE = {"message": "Happy birthday, %FIRST_NAME%!\nYours", "handwriting_style": 1, "handwriting_realism": True}
+
+
+def make_birthday_list(house: AccountPages) -> int:
+    made = int(house.account.post("/mailing-lists", {"description": "Customers"}).json()["id"])
+    house.account.post("/recipients", person(dob="1980-05-20") | {"mailing_list_id": made})
+    return made
+
+
+def make_automation(house: AccountPages, list_id: int, **fields: Any) -> int:
+    send = {"piece": "postcard", "message": "Hi %FIRST_NAME%!"}
+    body = {"name": "Welcome", "trigger": "list_entry", "mailing_list_id": list_id, "send": send} | fields
+    made = house.account.post("/automations", body)
+    assert made.status_code == 201, made.text
+    return int(made.json()["id"])
+
+
+def read_automation(house: AccountPages, automation: int) -> dict[str, Any]:
+    found: dict[str, Any] = house.account.get(f"/automations/{automation}").json()
+    return found
+
+
+def test_one_is_made_by_the_form_and_once(house: AccountPages) -> None:
+    assert_shows(house.owner.get("/automations"), "Mail that sends itself")
+    assert re.search(r'<form class="form automation-form"[^>]* novalidate', house.owner.get("/automations/new").text)
+    customers = make_birthday_list(house)
+    typed = FORM | {"mailing_list_id": customers, "once": create_one_time_key()}
+    assert_shows(house.member.post("/automations/new", **typed), "The automation is made.")
+    assert house.member.post("/automations/new", **typed).status_code == 409
+    [found] = house.account.get("/automations").json()["data"]
+    assert (found["trigger"], found["date_field"], found["days_offset"]) == ("date", "dob", -7)
+    assert (found["mailing_list_id"], found["daily_limit"], found["enabled"]) == (customers, 500, False)
+    assert found["send"] == {"piece": "postcard", "size": "6x9"} | MADE
+    assert_shows(house.owner.get("/automations"), "7 days before somebody on Customers has their birthday: a postcard.")
+
+
+def test_errors_are_beside_their_fields_and_nothing_is_stored(house: AccountPages, subtests: pytest.Subtests) -> None:
+    unlisted = "Choose the list whose people"
+    wrong: dict[str, Any] = {"message": "Hi %FISRT_NAME%", "qrcode_url": "nonsense"}
+    house.refuses_forms(
+        subtests, "/automations/new", FORM,
+        [
+            (wrong | {"name": " ", "daily_limit": "0"}, "name", "Give the automation a name"),
+            (wrong | {"name": " ", "daily_limit": "0"}, "daily_limit", ""),
+            (wrong, "mailing_list_id", unlisted), (wrong, "message", ""), (wrong, "qrcode_url", ""),
+            ({"message": ""}, "message", "Write a message"),
+            ({"days": "a week"}, "days", "Give a whole number of days"),
+            ({"mailing_list_id": 999_999}, "mailing_list_id", ""),
+        ],
+    )  # fmt: skip
+    assert_shows(house.owner.post("/automations/new", **FORM | wrong), "Hi %FISRT_NAME%</textarea>")
+    silent = house.owner.post("/automations/new", **FORM | {"message": ""})
+    assert list(form_errors(silent)) == ["mailing_list_id", "message"]
+    assert (
+        house.stranger.post("/automations/new", **FORM | {"mailing_list_id": make_birthday_list(house)}).status_code
+        == 422
+    )
+
+
+def test_a_change_keeps_what_the_form_does_not_show(house: AccountPages) -> None:
+    customers = make_birthday_list(house)
+    send = {"piece": "postcard", "message": "Hi!", "handwriting_style_id": 2, "handwriting_realism": False,
+            "metadata": {"flow": 1.5}}  # fmt: skip
+    automation = make_automation(house, customers, send=send)
+    page = f"/automations/{automation}/change"
+    shown = house.owner.get(page).text
+    assert_shows(shown, '<option value="2" selected>')
+    assert not re.search(r'name="realism" value="on" checked', shown)
+    assert re.search(r'id="trigger-list_entry"[^>]* checked', shown)
+    typed = FORM | {"trigger": "list_entry", "mailing_list_id": customers, "piece": "notecard", "style": "1"}
+    assert_shows(house.owner.post(page, **typed), "The automation is changed.")
+    found = read_automation(house, automation)
+    assert (found["name"], found["date_field"], found["days_offset"]) == ("Birthdays", None, 0)
+    assert found["send"] == {"piece": "notecard", "metadata": {"flow": 1.5}} | MADE
+
+
+def test_it_is_looked_at_switched_and_ended(house: AccountPages) -> None:
+    automation = make_automation(house, make_birthday_list(house))
+    page = f"/automations/{automation}"
+    assert_shows(house.owner.get(page), "When somebody joins Customers: a postcard.")
+    with house.unchanged():
+        part = house.owner.post(f"{page}/preview", headers={"HX-Request": "true"}).text
+        whole = house.owner.post(f"{page}/preview")
+    assert_shows(part, "As Jane Doe would get it")
+    assert part.count("data:image/png;base64,") == 2
+    assert "img-src 'self' data:" in whole.headers["Content-Security-Policy"]
+    assert_shows(whole, "data:image/png")
+    assert_shows(house.owner.get(f"{page}/on"), "Switch on “Welcome”?")
+    assert not read_automation(house, automation)["enabled"]
+    for act, is_enabled in (("on", True), ("off", False)):
+        house.owner.post(f"{page}/{act}")
+        assert read_automation(house, automation)["enabled"] is is_enabled
+    assert_shows(house.owner.get(f"{page}/delete"), "Whoever is due gets nothing.")
+    house.owner.post(f"{page}/delete")
+    assert house.account.get(page).status_code == 404
+
+
+def test_every_trigger_is_described_in_a_sentence(house: AccountPages) -> None:
+    automation = make_automation(house, make_birthday_list(house))
+    with house.parts.db.transaction(Tenant(house.account.id, None)) as tx:
+        plain = automation_queries.read_automation(tx, automation)
+    date = replace(plain, trigger="date", date_field="anniversary")
+    for which, list_name, sentence in (
+        (replace(plain, trigger="scan"), None, "When somebody scans the QR code of any of your mail: a postcard."),
+        (replace(date, days_offset=1), "Friends", "1 day after somebody on Friends has their anniversary: a postcard."),
+        (date, "Friends", "On the day that somebody on Friends has their anniversary: a postcard."),
+    ):
+        assert describe_automation(which, list_name) == sentence

@@ -87,9 +87,7 @@ async def listening(app: FastAPI, house: AccountPages, path: str) -> AsyncIterat
         await asyncio.wait_for(task, 20)
 
 
-def test_an_event_arrives_once_something_has_changed_and_only_what_has(
-    app: FastAPI, house: AccountPages, order: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_event_has_news(app: FastAPI, house: AccountPages, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
     hub: LiveUpdates = app.state.live_updates
     reads: list[int] = []
     ask = hub._read_versions
@@ -123,9 +121,7 @@ def test_an_event_arrives_once_something_has_changed_and_only_what_has(
     asyncio.run(watch())
 
 
-def test_a_stream_ends_with_its_session_or_when_its_reader_looks_elsewhere(
-    app: FastAPI, house: AccountPages, order: int
-) -> None:
+def test_a_stream_ends_with_its_session_or_its_mode(app: FastAPI, house: AccountPages, order: int) -> None:
     own = sessions.c.person_id == house.person(OWNER)
 
     async def watch(statement: Any) -> None:
@@ -177,8 +173,7 @@ def test_nobody_takes_the_places_of_all_however_fast_they_ask(container: Contain
 
 def reader(session: int, *, person: int = 1, account: int = 1) -> SignedInUser:
     here = UserMembership(person, account, "Acme", "owner", None, None, False, False)
-    now = datetime(2026, 7, 1, tzinfo=UTC)
-    return SignedInUser(session, person, OWNER, "Dana", here, (), "test", False, now)
+    return SignedInUser(session, person, OWNER, "Dana", here, (), "test", False, datetime(2026, 7, 1, tzinfo=UTC))
 
 
 @pytest.mark.usefixtures("conninfo")  # the application is stopped
@@ -193,8 +188,7 @@ def test_a_server_that_stops_waits_for_no_stream(container: Container, house: Ac
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server._serve(None))
         await until(lambda: server.started)
-        port = server.servers[0].sockets[0].getsockname()[1]
-        lines, writer = await asyncio.open_connection("127.0.0.1", port)
+        lines, writer = await asyncio.open_connection("127.0.0.1", server.servers[0].sockets[0].getsockname()[1])
         writer.write(
             f"GET /orders/{order}/live HTTP/1.1\r\nHost: quillpost.test\r\nCookie: {SESSION}="
             f"{house.owner.cookie(SESSION)}\r\nAccept: text/event-stream\r\n\r\n".encode()

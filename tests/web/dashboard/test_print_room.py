@@ -22,6 +22,7 @@ from support.factories import Build, Clock, make_live, people, run_jobs_for
 from support.orders import HOME, create_held_order
 from support.pages import PrintRoomPages, assert_hides, assert_shows, form_errors, page_text
 from support.production import LIVE_SETTINGS
+from support.rows import run
 from support.test_client import TestClient
 
 FAIL = sa.text("update procrastinate_jobs set status = 'failed', attempts = 20 where task_name = :task")
@@ -93,8 +94,7 @@ def test_failed_jobs_run_again_one_or_all_of_a_kind(house: PrintRoomPages) -> No
     assert_shows(house.words("/print-room"), "5 jobs failed for good.")
     assert_shows(house.words("/print-room/jobs"), f"{POOL} 3", "batch-000007", "1 to 5 of 5 jobs")
     assert_shows(house.words(f"/print-room/jobs?task={POLL}"), "1 to 2 of 2 jobs")
-    with house.parts.db.system_transaction() as tx:
-        newest, oldest = jobs.list_failed_jobs(tx, PageRequest(), task=POLL).rows
+    newest, oldest = run(house.parts, jobs.list_failed_jobs, PageRequest(), task=POLL).rows
     assert_shows(house.ops.post(f"/print-room/jobs/{oldest.id}/retry"), "They run again.")
     assert house.ops.post(f"/print-room/jobs/{oldest.id}/retry").status_code == 404
     house.ops.post(f"/print-room/jobs/{newest.id}/retry")
@@ -107,9 +107,7 @@ def test_failed_jobs_run_again_one_or_all_of_a_kind(house: PrintRoomPages) -> No
     assert house.operator_acts() == ["jobs.retried"] * 3
 
 
-def test_accounts_are_found_and_credit_is_moved_once(
-    house: PrintRoomPages, clock: Clock, subtests: pytest.Subtests
-) -> None:
+def test_accounts_are_found_and_credited_once(house: PrintRoomPages, clock: Clock, subtests: pytest.Subtests) -> None:
     assert house.account.send().status_code == 200
     found = "/print-room/accounts"
     assert_shows(house.words(found), "owner@example.com", "stranger@example.com", "1 to 3 of 3 accounts")
@@ -178,9 +176,7 @@ def test_brands_are_made_changed_and_withdrawn(house: PrintRoomPages, subtests: 
     assert house.ops.get(f"{brands}/nothing/change").status_code == 404
 
 
-def test_a_price_is_looked_at_set_and_taken_back_and_the_past_stays(
-    house: PrintRoomPages, clock: Clock, subtests: pytest.Subtests
-) -> None:
+def test_a_price_is_set_and_taken_back(house: PrintRoomPages, clock: Clock, subtests: pytest.Subtests) -> None:
     page = "/print-room/prices/new"
     assert house.ops.get(page).status_code == 403
     house.look_at("live")
@@ -206,8 +202,7 @@ def test_a_price_is_looked_at_set_and_taken_back_and_the_past_stays(
     assert_shows(house.ops.post(page, **good, sure="yes"), "There is a price from that day on already", status=422)
     assert_shows(page_text(house.ops.post(page, **good | {"country": "CA"})), "Until then it costs $2.19.")
     product = {"type": "postcard", "size": "4x6", "mail_class": "first"}
-    with house.parts.db.system_transaction() as tx:
-        tariffs = [read_tariff(tx, **product, on=day).unit_cents("US") for day in (today, tomorrow)]
+    tariffs = [run(house.parts, read_tariff, **product, on=day).unit_cents("US") for day in (today, tomorrow)]
     assert tariffs == [109, 119]
     first, newest = (house.value(sa.select(of(prices.c.id))) for of in (sa.func.min, sa.func.max))
     assert_shows(house.words("/print-room/prices"), "$1.19 from 5 May 2026")
@@ -281,9 +276,7 @@ def test_batches_are_found_taken_along_and_marked(live: PrintRoomPages, clock: C
     assert live.operator_acts()[:2] == ["batch.marked", "batch.marked"]
 
 
-def test_spoiled_pieces_are_given_up_or_printed_again_after_their_number_is_confirmed(
-    live: PrintRoomPages, clock: Clock, subtests: pytest.Subtests
-) -> None:
+def test_spoiled_pieces_fail_or_are_printed_anew(live: PrintRoomPages, clock: Clock, subtests: pytest.Subtests) -> None:
     number = hand_over(live, clock)
     page, name = f"/print-room/batches/{number}", batch_reference(number)
     assert_shows(live.words(f"{page}/spoiled"), "is given up")

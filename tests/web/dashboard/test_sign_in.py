@@ -1,19 +1,25 @@
-"""Signing in on the page and setting a forgotten password: what it says, where it leads, what it does not tell."""
+"""Signing in on the page and setting a forgotten password: what it says, where it leads, what it does not tell. And the
+cookie of a session and the token of a page: who can set or get one, and how long it is good."""
 
+import re
+import secrets
 from urllib.parse import urlencode, urljoin, urlsplit
 
+import pytest
 import sqlalchemy as sa
+from httpx2 import Response
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.models import Role
 from quillpost.accounts.users import passwords
 from quillpost.accounts.users import rules as user_rules
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import people
 from quillpost.core.tokens import mint_secret
 from quillpost.web.rendering import MAX_NEXT_LENGTH, path_with_next, safe_next
-from support.factories import Account, Clock, count_rows
+from support.factories import Account, Clock, count_rows, make_operator, make_sub_account
 from support.oauth_app import connect_app, register_client
 from support.pages import OWNER, assert_hides, assert_shows, form_errors
 from support.sign_in import PASSWORD, Browser, make_user, send_emails, sign_in_browser, turn_on_second_factor
@@ -88,8 +94,7 @@ def test_whoever_comes_from_an_app_reads_which(container: Container, http: TestC
         "/oauth/authorize?client_id={id}&client_id={id}", "/oauth/authorize?" + "a=b&" * 101,
         "/settings?client_id={id}",
     ):  # fmt: skip
-        path = f"/sign-in?{urlencode({'next': next_path.format(id=known.client_id)})}"
-        response = browser.get(path)
+        response = browser.get(f"/sign-in?{urlencode({'next': next_path.format(id=known.client_id)})}")
         assert (response.status_code, "The app" in response.text) == (200, False), next_path
 
 
@@ -120,9 +125,7 @@ def test_after_many_wrong_passwords_the_page_says_how_long_to_wait(visitor: Brow
     assert visitor.cookie(SESSION) is None
 
 
-def test_the_second_factor_is_required_before_anything_opens(
-    container: Container, visitor: Browser, clock: Clock
-) -> None:
+def test_the_second_factor_is_required_before_all(container: Container, visitor: Browser, clock: Clock) -> None:
     assert location(visitor, "/sign-in/code?next=/settings") == "/sign-in?next=%2Fsettings"
     assert visitor.post("/sign-in/code", code="123456", follow=False).headers["Location"] == "/sign-in"
     totp = turn_on_second_factor(container, OWNER)
@@ -131,8 +134,7 @@ def test_the_second_factor_is_required_before_anything_opens(
     half_open = visitor.cookie(SESSION)
     assert location(visitor, "/settings").startswith("/sign-in")
     assert visitor.get("/sign-in/code?next=/settings").status_code == 200
-    wrong = visitor.post("/sign-in/code", code="000000", next="/settings")
-    assert_shows(wrong, "That is not the code", status=422)
+    assert_shows(visitor.post("/sign-in/code", code="000000", next="/settings"), "That is not the code", status=422)
     clock.advance(seconds=60)
     right = visitor.post("/sign-in/code", code=totp.at(clock.now()), next="/settings", follow=False)
     assert (right.status_code, right.headers["Location"]) == (303, "/settings")
@@ -182,9 +184,7 @@ def test_signing_out_ends_the_session_itself(container: Container, owner: Accoun
     assert location(thief, "/settings") == "/sign-in?next=%2Fsettings"
 
 
-def test_the_longest_e_mail_that_can_be_invited_can_sign_in(
-    container: Container, owner: Account, visitor: Browser
-) -> None:
+def test_the_longest_e_mail_can_sign_in(container: Container, owner: Account, visitor: Browser) -> None:
     email = "d" * 64 + "@" + ("e" * 61 + ".") * 4 + "example"
     assert (len(email), user_rules.find_email_error(email)) == (320, None)
     make_user(container, owner.id, email)
@@ -200,9 +200,7 @@ def reset_link(container: Container) -> str:
         return passwords.create_reset_link(tx, person_id, base_url="", now=container.clock())
 
 
-def test_asking_for_a_new_password_says_the_same_whether_or_not_somebody_has_the_email(
-    container: Container, http: TestClient, visitor: Browser
-) -> None:
+def test_no_forgotten_password_tells_of_an_email(container: Container, http: TestClient, visitor: Browser) -> None:
     send_emails(http, container)
     before = count_rows(container)
     known = visitor.post("/forgot", email=OWNER)
@@ -212,14 +210,11 @@ def test_asking_for_a_new_password_says_the_same_whether_or_not_somebody_has_the
     assert [written[table] - before[table] for table in ("password_resets", "notices")] == [1, 1]
     assert known.status_code == unknown.status_code == 200
     assert known.text == unknown.text
-    assert_shows(known, "Look into your mailbox")
-    assert_hides(known, "dana")
+    assert_shows(known, "Look into your mailbox", hides=["dana"])
     assert_shows(visitor.post("/forgot", email="dana"), "Type your e-mail.", 'value="dana"', status=422)
 
 
-def test_the_link_sets_another_password_once_and_ends_every_session(
-    container: Container, http: TestClient, visitor: Browser
-) -> None:
+def test_the_link_sets_another_password_once(container: Container, http: TestClient, visitor: Browser) -> None:
     elsewhere = sign_in_browser(http)
     elsewhere.sign_in(OWNER)
     earlier, path = reset_link(container), reset_link(container)
@@ -253,3 +248,135 @@ def test_old_unknown_and_broken_links_look_alike(container: Container, visitor: 
     assert len({each.text for each in responses}) == 1
     assert_shows(responses[0], "This link is over.")
     assert visitor.post("/reset/nonsense", password=NEW, again=NEW).status_code == 404
+
+
+KNOWN, VISITOR = "quillpost_known", "quillpost_visitor"
+JSON = {"Accept": "application/json"}
+
+
+def is_in(browser: Browser) -> bool:
+    return browser.get("/settings", follow=False).status_code == 200
+
+
+def with_cookie(http: TestClient, value: str | None, base_url: str | None = None) -> Browser:
+    assert value is not None
+    browser = sign_in_browser(http, base_url=base_url)
+    browser.client.cookies.set(SESSION, value)
+    return browser
+
+
+def cookies_set(browser: Browser) -> dict[str, set[str]]:
+    """By name, the attributes of each cookie that signing in sets or drops."""
+    answer = browser.sign_in(OWNER, follow=False)
+    assert answer.status_code == 303
+    found = {}
+    for line in answer.headers.get_list("set-cookie"):
+        pair, *attributes = (each.strip() for each in line.split(";"))
+        name, _, _ = pair.partition("=")
+        found[name] = {each.partition("=")[0].lower() if "expires" in each else each for each in attributes}
+    return found
+
+
+@pytest.mark.parametrize(("base_url", "prefix"), [("http://quillpost.test", ""), ("https://quillpost.test", "__Host-")])
+def test_cookies_are_closed_to_other_sites(http: TestClient, visitor: Browser, base_url: str, prefix: str) -> None:
+    here = sign_in_browser(http, base_url=base_url)
+    found = cookies_set(here)
+    assert set(found) == {f"{prefix}{name}" for name in (SESSION, KNOWN, VISITOR)}
+    for attributes in found.values():
+        assert {"HttpOnly", "Path=/", "SameSite=lax"} <= attributes
+        assert ("Secure" in attributes) == bool(prefix)
+        assert not [each for each in attributes if each.lower().startswith("domain")]
+    assert is_in(here)
+
+
+def test_no_planted_session_stays(container: Container, http: TestClient, stranger: Account, visitor: Browser) -> None:
+    make_user(container, stranger.id, "eve@example.com")
+    eve = sign_in_browser(http)
+    eve.sign_in("eve@example.com")
+    planted = eve.cookie(SESSION)
+    assert planted is not None
+    # Over https a cookie without the prefix is not looked at.
+    assert (is_in(with_cookie(http, planted)), is_in(with_cookie(http, planted, "https://quillpost.test"))) == (
+        True, False,
+    )  # fmt: skip
+    for value in (planted, mint_secret("session", secrets.token_bytes(32))):
+        visitor.client.cookies.clear()
+        visitor.client.cookies.set(SESSION, value, domain="quillpost.test", path="/")
+        visitor.sign_in(OWNER)
+        mine = visitor.cookie(SESSION)
+        assert mine not in (None, value)
+        assert_shows(visitor.get("/settings"), OWNER)
+        eve.client.cookies.set(SESSION, value, domain="quillpost.test", path="/")
+        assert not is_in(eve)
+    visitor.sign_in(OWNER)  # again: the session before ends
+    assert visitor.cookie(SESSION) != mine
+    assert not is_in(with_cookie(http, mine))
+
+
+def test_a_cookie_that_is_none_of_ours_is_nobodys(http: TestClient, visitor: Browser) -> None:
+    others = (mint_secret("visitor", bytes(32)), mint_secret("live", bytes(32)))
+    for value in ("", "nonsense", "qp_session_short", *others, "x" * 5_000):
+        assert not is_in(with_cookie(http, value)), value
+    for value in ("nonsense", mint_secret("session", bytes(32))):  # no form is bound to one that somebody made up
+        browser = sign_in_browser(http)
+        browser.client.cookies.set(VISITOR, value, domain="quillpost.test", path="/")
+        browser.get("/sign-in")
+        assert str(browser.cookie(VISITOR)).startswith("qp_visitor_")
+
+
+def token_of(browser: Browser) -> str:
+    return str(browser.post("/session/token", headers=JSON).json()["token"])
+
+
+def call(http: TestClient, token: str, path: str = "/ping") -> Response:
+    return http.request("GET", f"/api/v2{path}", headers={"Authorization": f"Bearer {token}"})
+
+
+def test_a_page_s_token_ends_with_its_session(http: TestClient, browser: Browser, clock: Clock) -> None:
+    answer = browser.post("/session/token", headers=JSON)
+    payload = answer.json()
+    assert (set(payload), payload["expires_in"], payload["mode"]) == ({"token", "expires_in", "mode"}, 900, "test")
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert call(http, payload["token"]).json() == {"message": "pong", "test_mode": True}
+    clock.advance(minutes=14, seconds=59)
+    assert call(http, payload["token"]).status_code == 200
+    clock.advance(seconds=1)
+    assert call(http, payload["token"]).status_code == 401
+    token = token_of(browser)
+    assert call(http, token).status_code == 200
+    browser.post("/sign-out")
+    assert call(http, token).status_code == 401
+
+
+def test_a_page_s_token_has_a_mode(container: Container, http: TestClient, stranger: Account, browser: Browser) -> None:
+    theirs = make_user(container, stranger.id, "eve@example.com")  # whose membership has about this number
+    for membership in (*range(theirs - 3, theirs + 4), 0):
+        browser.post("/session/switch", membership=membership)
+        assert_shows(browser.get("/"), OWNER)
+    assert browser.get("/session/token").status_code == 405
+    for mode, looked_at in (("live", "live"), ("nonsense", "live"), ("test", "test")):
+        browser.post("/session/switch", mode=mode)
+        assert re.findall(r'name="mode" value="(\w+)" aria-pressed="true"', browser.get("/").text) == [looked_at]
+        assert call(http, token_of(browser)).json()["test_mode"] is (looked_at == "test")
+    assert browser.post("/session/token", mode="test", headers=JSON).status_code == 200
+    for given_mode, membership in (("live", None), (None, 999_999)):
+        refused = browser.post("/session/token", headers=JSON, mode=given_mode, membership=membership)
+        assert refused.status_code == 409
+        assert "Load this page again" in refused.json()["message"]
+
+
+def test_a_page_s_token_may_what_its_reader_may(container: Container, http: TestClient, owner: Account) -> None:
+    branch, other = make_sub_account(container, owner, "Branch"), make_sub_account(container, owner, "Other")
+    make_user(container, owner.id, "mel@example.com", role="member", sub_account_id=branch)
+    mel = sign_in_browser(http)
+    assert_shows(mel.sign_in("mel@example.com"), "Branch")
+    token = token_of(mel)
+    assert [each["id"] for each in call(http, token, "/sub-accounts").json()["data"]] == [branch]
+    assert call(http, token, f"/sub-accounts/{other}").status_code == 404
+    operator = make_operator(container, http)
+    roles: tuple[tuple[Role, int], ...] = (("owner", 200), ("operator", 200), ("member", 403))
+    for role, status in roles:
+        make_user(container, operator.id, f"{role}@example.com", role=role)
+        browser = sign_in_browser(http)
+        browser.sign_in(f"{role}@example.com")
+        assert call(http, token_of(browser), "/print/batches").status_code == status, role

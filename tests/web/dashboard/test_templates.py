@@ -64,9 +64,7 @@ def test_a_message_is_written_once_found_changed_and_deleted(house: AccountPages
     assert [name for name, *_ in saved(house)] == ["Autumn"]
 
 
-def test_what_is_wrong_stands_beside_its_field_and_nothing_is_kept(
-    house: AccountPages, subtests: pytest.Subtests
-) -> None:
+def test_what_is_wrong_is_beside_its_field_and_not_kept(house: AccountPages, subtests: pytest.Subtests) -> None:
     wrong: dict[str, Any] = {"content": "Hi %NOBODY%", "font_color": "own", "qrcode_url": "ftp://example.com"}
     colored = wrong | {"font_color_own": "mauve-ish"}
     house.refuses_forms(
@@ -180,9 +178,7 @@ def test_a_sub_account_is_made_looked_at_changed_and_deleted(house: AccountPages
     assert house.account.get(f"/sub-accounts/{house.branch}").status_code == 200
 
 
-def test_what_is_wrong_with_a_sub_account_stands_beside_its_field(
-    house: AccountPages, subtests: pytest.Subtests
-) -> None:
+def test_what_is_wrong_with_one_is_beside_its_field(house: AccountPages, subtests: pytest.Subtests) -> None:
     odd: dict[str, Any] = {"title": " ", "accentColor": "mauve-ish", "return_city": "Austin", "logo": "ftp://x.example"}
     known: dict[str, Any] = {"title": "Dallas", "return_city": "Austin", "logo": "ftp://x.example"}
     house.refuses_forms(
@@ -226,8 +222,7 @@ def test_the_list_of_sub_accounts_tells_what_each_has_sent(house: AccountPages) 
     for _ in range(3):
         assert house.account.send(sub_account_id=house.branch).status_code == 200
     page = house.owner.get("/sub-accounts?q=dALL")
-    assert_shows(page, f'<a href="/orders?sub_account={house.branch}">3</a>')
-    assert_hides(page, "Branch 07")
+    assert_shows(page, f'<a href="/orders?sub_account={house.branch}">3</a>', hides=["Branch 07"])
     assert_shows(house.owner.get("/sub-accounts?page=2"), "Branch 59")
     assert_hides(house.limited.get("/sub-accounts"), "Branch 07")
     assert_hides(house.member.get("/sub-accounts"), "/sub-accounts/new")

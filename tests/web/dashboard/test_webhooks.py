@@ -40,8 +40,7 @@ def test_the_secret_of_a_new_one_is_shown_once_and_signs(house: AccountPages, co
         "url": URL, "type": "order_item.delivered", "verb": "post", "description": "CRM",
         "once": create_one_time_key(),
     }  # fmt: skip
-    made = house.member.post("/webhooks/new", **typed)
-    [shown] = SECRET.findall(unescape(made.text))
+    [shown] = SECRET.findall(unescape(house.member.post("/webhooks/new", **typed).text))
     [webhook] = house.account.get("/webhooks").json()["data"]
     assert (webhook["url"], webhook["type"], webhook["description"]) == (URL, "order_item.delivered", "CRM")
     sealed = house.value(sa.select(webhooks.c.secret_sealed).where(webhooks.c.id == webhook["id"]))
@@ -58,9 +57,7 @@ def test_the_secret_of_a_new_one_is_shown_once_and_signs(house: AccountPages, co
     assert noted == [("webhook.secret", OWNER), ("webhook.created", MEMBER)]
 
 
-def test_what_is_wrong_stands_beside_its_field_and_nothing_is_made(
-    house: AccountPages, subtests: pytest.Subtests
-) -> None:
+def test_what_is_wrong_is_beside_its_field_and_not_made(house: AccountPages, subtests: pytest.Subtests) -> None:
     good = {"url": URL, "type": "*", "verb": "post"}
     private, octal = "http://10.0.0.1/x", "http://0177.0.0.1/x"
     house.refuses_forms(
@@ -110,9 +107,7 @@ def test_a_test_is_followed_until_its_outcome(house: AccountPages, container: Co
         container, delivery, status="delivered", attempts=1, body=BODY, response_status=200,
         response_body="<b>Thanks</b>", next_at=None, delivered_at=container.clock(),
     )  # fmt: skip
-    done = house.owner.get(asks)
-    assert_shows(done, "200 OK in 1 ms")
-    assert_hides(done, "hx-get")
+    assert_shows(house.owner.get(asks), "200 OK in 1 ms", hides=["hx-get"])
     assert_shows(
         house.owner.get(f"/webhooks/{hook}/deliveries/{delivery}"), "&lt;b&gt;Thanks&lt;/b&gt;",
         "    &#34;order.metadata&#34;: {\n      &#34;n&#34;: 1.50\n    }",
