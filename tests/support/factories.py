@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from httpx2 import Response
 
 from quillpost.accounts import service
+from quillpost.accounts.models import Caller
 from quillpost.accounts.queries import insert_token
 from quillpost.app import tasks as app_tasks
 from quillpost.app.container import Container
@@ -17,6 +18,7 @@ from quillpost.client.recipients import InlineRecipient
 from quillpost.core.database.engine import Tx
 from quillpost.core.database.tables.base import accounts, metadata, sub_accounts
 from quillpost.fulfillment.review.service import PAUSE_WARNING
+from support.rows import execute, scalar
 from support.test_client import TestClient
 
 Build = Callable[..., Container]
@@ -86,17 +88,15 @@ def make_account(
 def make_operator(container: Container, http: TestClient, email: str = "operator@example.com", **how: Any) -> Account:
     """Someone who runs the service."""
     made = make_account(container, http, email, **how)
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(accounts).where(accounts.c.id == made.id).values(is_operator=True))
+    execute(container, sa.update(accounts).where(accounts.c.id == made.id).values(is_operator=True))
     return made
 
 
-def make_sub_account(container: Container, owner: Account, title: str = "Branch", **columns: Any) -> int:
-    now = container.clock()
+def make_sub_account(container: Container, owner: Account | Caller, title: str = "Branch", **columns: Any) -> int:
+    now, account_id = container.clock(), owner.id if isinstance(owner, Account) else owner.account_id
     usual = {"branding": {}, "backgrounds": {}, "created_at": now, "updated_at": now}
-    made = sa.insert(sub_accounts).values(account_id=owner.id, title=title, **usual | columns)
-    with container.db.system_transaction() as tx:
-        return int(tx.execute(made.returning(sub_accounts.c.id)).scalar_one())
+    made = sa.insert(sub_accounts).values(account_id=account_id, title=title, **usual | columns)
+    return int(scalar(container, made.returning(sub_accounts.c.id)))
 
 
 def make_teammate(container: Container, owner: Account, sub_account_id: int | None, mode: str = "test") -> Account:
@@ -176,8 +176,7 @@ def run_due_jobs(container: Container) -> None:
         if job is None:
             return
         tasks[job.task_name].run(**job.args)
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.text("update procrastinate_jobs set status = 'succeeded' where id = :id"), {"id": job.id})
+        execute(container, "update procrastinate_jobs set status = 'succeeded' where id = :id", id=job.id)
 
 
 def snapshot_rows(container: Container) -> dict[str, tuple[int, int]]:

@@ -15,7 +15,6 @@ import zxingcpp
 
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
-from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.orders import giftcard_stock, giftcards
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.batches.files import PRINT_FILE, BatchFileStorage
@@ -28,10 +27,11 @@ from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSec
 from quillpost.orders.giftcards.rules import claim_digest
 from quillpost.orders.giftcards.tasks import CardReturns
 from quillpost.orders.items.service import StatusChange, change_item_statuses
-from quillpost.orders.queries import change_status
-from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.orders.rules import ItemStatus
 from support.factories import GIFT, Account, Clock
+from support.orders import end_review, item_ids
 from support.production import batch_rows
+from support.rows import run, scalar, scalars
 
 BRAND, VALUE = str(GIFT["giftcard_brand"]), int(GIFT["giftcard_amount"])
 
@@ -43,23 +43,11 @@ def send_giftcards(sender: Account, **changes: Any) -> int:
     return int(sent.json()["id"])
 
 
-def item_ids_of(container: Container, order_id: int) -> list[int]:
-    with container.db.system_transaction() as tx:
-        found = sa.select(items.c.id).where(items.c.order_id == order_id).order_by(items.c.id)
-        return list(tx.execute(found).scalars())
-
-
-def end_review_of(container: Container, order_id: int) -> None:
-    ends = {"expected": [OrderStatus.REVIEWING], "new_status": OrderStatus.PROCESSING}
-    with container.db.system_transaction() as tx:
-        change_status(tx, [order_id], now=container.clock(), **ends)  # type: ignore[arg-type]
-
-
-def issue_cards(container: Container, item_ids: Sequence[int]) -> None:
+def issue_cards(container: Container, whose: Sequence[int]) -> None:
     """Each piece that waits for a card has one, of those that testing mode makes up."""
     issuer, now = container.production.giftcard_issuers["test"], container.clock()
     with container.db.system_transaction() as tx:
-        pending = issuance.request_cards(tx, item_ids, issuer=issuer.name, now=now)
+        pending = issuance.request_cards(tx, whose, issuer=issuer.name, now=now)
     given = issuer.issue([each.card_request for each in pending], now=now)
     cards = {each.item_id: given[each.card_request.reference] for each in pending}
     sealed = issuance.encrypt_cards(
@@ -69,18 +57,16 @@ def issue_cards(container: Container, item_ids: Sequence[int]) -> None:
         issuance.store_cards(tx, sealed, issuer=issuer.name, now=now)
 
 
-def move_items(container: Container, item_ids: Sequence[int], *way: ItemStatus) -> None:
+def move_items(container: Container, whose: Sequence[int], *way: ItemStatus) -> None:
     for to in way:
-        with container.db.system_transaction() as tx:
-            change_item_statuses(
-                tx, [StatusChange(each, to, reason="so it went") for each in item_ids], now=container.clock()
-            )
+        changes = [StatusChange(each, to, reason="so it went") for each in whose]
+        run(container, change_item_statuses, changes, now=container.clock())
 
 
 def issue_order_cards(container: Container, order_id: int) -> list[int]:
     """The order is being made, and all its cards are issued; its pieces."""
-    end_review_of(container, order_id)
-    pieces = item_ids_of(container, order_id)
+    end_review(container, order_id)
+    pieces = item_ids(container, order_id)
     issue_cards(container, pieces)
     return pieces
 
@@ -94,15 +80,14 @@ def mail_giftcard(container: Container, sender: Account, **changes: Any) -> int:
 
 def read_claim(container: Container, item_id: int) -> str:
     """What is printed on the piece."""
-    with container.db.system_transaction() as tx:
-        found = sa.select(giftcards.c.claim_sealed).where(giftcards.c.item_id == item_id)
-        return issuance.decrypt_claim(container.encryptor, item_id, bytes(tx.execute(found).scalar_one()))
+    found = scalar(container, sa.select(giftcards.c.claim_sealed).where(giftcards.c.item_id == item_id))
+    return issuance.decrypt_claim(container.encryptor, item_id, bytes(found))
 
 
 def claim_card(container: Container, item_id: int) -> None:
     """Whoever has the piece has its code shown, if that may be."""
-    with container.db.system_transaction() as tx:
-        giftcard_service.claim_card(tx, container.encryptor, read_claim(container, item_id), now=container.clock())
+    claim = read_claim(container, item_id)
+    run(container, giftcard_service.claim_card, container.encryptor, claim, now=container.clock())
 
 
 def card_row(container: Container, item_id: int) -> sa.Row[Any]:
@@ -182,15 +167,12 @@ def end_reviews(production: ProductionContext, container: Container, clock: Cloc
     """Every order that there is has been looked at, and what may be is in a batch; the batches."""
     clock.advance(days=1)
     review_service.sweep_due_orders(production, now=container.clock())
-    with container.db.system_transaction() as tx:
-        return [batch.id for batch in batch_rows(tx)]
+    return [batch.id for batch in batch_rows(container)]
 
 
 def compose_all(production: ProductionContext, container: Container) -> None:
     """Compose every batch that is new, whenever its time is."""
-    with container.db.system_transaction() as tx:
-        new = [batch.id for batch in batch_rows(tx) if batch.status == "new"]
-    for batch in new:
+    for batch in [row.id for row in batch_rows(container) if row.status == "new"]:
         batch_tasks.compose_batch(production, batch, now=container.clock())
 
 
@@ -222,19 +204,15 @@ def _codes(page: pdfium.PdfPage) -> list[str]:
 
 
 def statuses(container: Container) -> list[str]:
-    with container.db.system_transaction() as tx:
-        return list(tx.execute(sa.select(giftcards.c.status).order_by(giftcards.c.item_id)).scalars())
+    return scalars(container, sa.select(giftcards.c.status).order_by(giftcards.c.item_id))
 
 
 def free_in_stock(container: Container) -> int:
-    with container.db.system_transaction() as tx:
-        free = sa.select(sa.func.count()).where(giftcard_stock.c.taken_by.is_(None))
-        return int(tx.execute(free).scalar_one())
+    return int(scalar(container, sa.select(sa.func.count()).where(giftcard_stock.c.taken_by.is_(None))))
 
 
 def batches_of(container: Container) -> list[tuple[str, int, str | None]]:
-    with container.db.system_transaction() as tx:
-        return [(row.status, row.item_count, row.trouble) for row in batch_rows(tx)]
+    return [(row.status, row.item_count, row.trouble) for row in batch_rows(container)]
 
 
 def warnings(sender: Account, order_id: int) -> list[str]:

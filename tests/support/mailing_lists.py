@@ -18,7 +18,7 @@ from quillpost.app.container import Container
 from quillpost.core import jobs
 from quillpost.core.database import Tx
 from quillpost.core.database.engine import insert_rows
-from quillpost.core.database.tables.base import items, ledger_moves, mailing_lists, orders, recipients, sub_accounts
+from quillpost.core.database.tables.base import items, ledger_moves, mailing_lists, orders, recipients
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.orders.audience.queries import PERSON_COLUMNS, AudienceCriteria
 from quillpost.orders.items import queries as item_queries
@@ -28,6 +28,7 @@ from quillpost.recipients.models import DERIVED_COLUMNS
 from quillpost.recipients.rules import validate_recipient
 from support.factories import Account, make_live, person
 from support.orders import CENTS, REVIEW
+from support.rows import execute, scalar
 
 TAKEN = "This address is already on this mailing list."
 NO_LIST = "Mailing List Does Not Exist"
@@ -92,12 +93,10 @@ def recipients_of_order(
 ) -> int:
     """An order that was sent to this list and stands there."""
     order_id = int(account.send().json()["id"])
-    with container.db.system_transaction() as tx:
-        tx.execute(
-            sa.update(orders)
-            .where(orders.c.id == order_id)
-            .values(mailing_list_ids=[list_id], status=status, mode=mode)
-        )
+    execute(
+        container,
+        sa.update(orders).where(orders.c.id == order_id).values(mailing_list_ids=[list_id], status=status, mode=mode),
+    )
     return order_id
 
 
@@ -200,20 +199,9 @@ def make_list(
         account_id=caller.account_id, sub_account_id=sub_account_id, type="manual", description="People",
         is_suppression_list=suppresses, created_at=now, updated_at=now,
     )  # fmt: skip
-    with container.db.system_transaction() as tx:
-        list_id = int(tx.execute(made.returning(mailing_lists.c.id)).scalar_one())
+    list_id = int(scalar(container, made.returning(mailing_lists.c.id)))
     add_people(container, list_id, whom)
     return list_id
-
-
-def make_sub_account(container: Container, caller: Caller) -> int:
-    """A sub account of theirs."""
-    now = container.clock()
-    made = sa.insert(sub_accounts).values(
-        account_id=caller.account_id, title="Branch", branding={}, backgrounds={}, created_at=now, updated_at=now
-    )
-    with container.db.system_transaction() as tx:
-        return int(tx.execute(made.returning(sub_accounts.c.id)).scalar_one())
 
 
 def add_people(container: Container, list_id: int, whom: Sequence[dict[str, Any]]) -> None:

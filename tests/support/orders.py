@@ -25,7 +25,7 @@ from quillpost.orders.service import NewItem
 from quillpost.recipients.rules import validate_recipients
 from quillpost.rendering.models import ReturnAddress, SenderName
 from support.factories import Account, Clock, people, person, run_jobs_for
-from support.rows import Where, execute
+from support.rows import Where, execute, run
 
 REVIEW = timedelta(seconds=10)
 CENTS = 109
@@ -89,12 +89,10 @@ def create_order(
         )
 
 
-def end_review(container: Container, order: Order) -> None:
+def end_review(container: Container, order: Order | int) -> None:
     """The order's status alone: no batch is made."""
-    with container.db.system_transaction() as tx:
-        change_status(
-            tx, [order.id], expected=[OrderStatus.REVIEWING], new_status=OrderStatus.PROCESSING, now=container.clock()
-        )
+    ends: dict[str, Any] = {"expected": [OrderStatus.REVIEWING], "new_status": OrderStatus.PROCESSING}
+    run(container, change_status, [id_of(order)], now=container.clock(), **ends)
 
 
 def item_ids(where: Where, order: Order | int) -> list[int]:

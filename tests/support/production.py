@@ -31,7 +31,7 @@ from quillpost.orders.rules import ItemStatus
 from quillpost.rendering.files import PrintFiles
 from support.factories import Clock, people
 from support.orders import REVIEW, create_order, end_review, fact_rows, id_of, item_rows
-from support.rows import Where, execute
+from support.rows import Where, execute, run
 
 LIVE_SETTINGS = {
     "base_url": "https://mail.example.com",
@@ -58,14 +58,12 @@ def only_batch(where: Where) -> sa.Row[Any]:
 
 
 def read_batch(container: Container, batch_id: int) -> ProductionBatch:
-    with container.db.system_transaction() as tx:
-        return queries.read_batch(tx, batch_id)
+    return run(container, queries.read_batch, batch_id)
 
 
 def batch_items(container: Container, batch_id: int) -> dict[int, Item]:
     """By their positions."""
-    with container.db.system_transaction() as tx:
-        return queries.read_batch_items(tx, batch_id)
+    return run(container, queries.read_batch_items, batch_id)
 
 
 def enqueued_steps(where: Where) -> list[tuple[str, dict[str, int]]]:
@@ -179,8 +177,7 @@ def mail_order(container: Container, order: Order) -> list[int]:
 
 
 def tracking_codes(container: Container, order: Order) -> list[str]:
-    with container.db.system_transaction() as tx:
-        return [piece.tracking for piece in print_rows(tx, order)]
+    return [piece.tracking for piece in print_rows(container, order)]
 
 
 def scan(
@@ -201,15 +198,12 @@ def ingest(container: Container, *scans: Scan) -> int:
 
 
 def statuses(container: Container, order: Order) -> list[str]:
-    with container.db.system_transaction() as tx:
-        return [piece.status for piece in item_rows(tx, order)]
+    return [piece.status for piece in item_rows(container, order)]
 
 
 def item_statuses_recorded(container: Container, order: Order) -> list[str]:
-    with container.db.system_transaction() as tx:
-        return [fact.current for fact in fact_rows(tx, order) if fact.item_id is not None]
+    return [fact.current for fact in fact_rows(container, order) if fact.item_id is not None]
 
 
 def carrier_scan_rows(container: Container) -> list[sa.Row[Any]]:
-    with container.db.system_transaction() as tx:
-        return list(tx.execute(sa.select(carrier_scans).order_by(carrier_scans.c.id)).all())
+    return execute(container, sa.select(carrier_scans).order_by(carrier_scans.c.id))

@@ -18,7 +18,8 @@ from quillpost.fulfillment.qr_scans.queries import NewScan, insert_scans
 from quillpost.fulfillment.qr_scans.rules import VisitorKind
 from quillpost.orders.models import Order
 from support.factories import people
-from support.orders import create_order, item_ids
+from support.orders import create_order
+from support.rows import execute, scalars
 from support.test_client import TestClient
 from support.waiting import is_lock_awaited, wait_until
 
@@ -44,19 +45,13 @@ def order_with_codes(
 ) -> Order:
     """An order whose pieces carry codes: the letters of their ids."""
     order = create_order(container, caller, people(pieces), qrcode_url=PAGE, **order_request)
-    with container.db.system_transaction() as tx:
-        tx.execute(
-            sa.update(items)
-            .where(items.c.order_id == order.id)
-            .values(code=sa.func.lpad(sa.cast(items.c.id, sa.Text), 8, "A"), mailing_list_id=list_id)
-        )
+    codes = {"code": sa.func.lpad(sa.cast(items.c.id, sa.Text), 8, "A"), "mailing_list_id": list_id}
+    execute(container, sa.update(items).where(items.c.order_id == order.id).values(codes))
     return order
 
 
 def codes_of(container: Container, order_id: int) -> list[str]:
-    with container.db.system_transaction() as tx:
-        found = tx.execute(sa.select(items.c.code).where(items.c.order_id == order_id).order_by(items.c.id))
-        return list(found.scalars())
+    return scalars(container, sa.select(items.c.code).where(items.c.order_id == order_id).order_by(items.c.id))
 
 
 def scan(http: TestClient, code: str, method: str = "GET", agent: str = PHONE, **headers: str) -> Response:
@@ -75,21 +70,11 @@ def count_scans(container: Container, *, most: int = 1_000) -> int:
 
 
 def inbox_rows(container: Container) -> list[sa.Row[Any]]:
-    return rows(container, sa.select(visit_inbox).order_by(visit_inbox.c.id))
+    return execute(container, sa.select(visit_inbox).order_by(visit_inbox.c.id))
 
 
 def visit_rows(container: Container) -> list[sa.Row[Any]]:
-    return rows(container, sa.select(visits).order_by(visits.c.id))
-
-
-def rows(container: Container, query: sa.Select[Any]) -> list[sa.Row[Any]]:
-    with container.db.system_transaction() as tx:
-        return list(tx.execute(query).all())
-
-
-def ids_of(container: Container, order: Order) -> list[int]:
-    with container.db.system_transaction() as tx:
-        return item_ids(tx, order)
+    return execute(container, sa.select(visits).order_by(visits.c.id))
 
 
 @contextmanager
@@ -111,4 +96,4 @@ def count_during_transaction(container: Container) -> Iterator[tuple[Tx, Callabl
 def scanner_lists(container: Container) -> list[sa.Row[Any]]:
     names = ("account_id", "sub_account_id", "kept_for", "type", "total_recipients")
     kept = mailing_lists.c.kept_for.is_not(None)
-    return rows(container, sa.select(*(mailing_lists.c[n] for n in names)).where(kept).order_by(mailing_lists.c.id))
+    return execute(container, sa.select(*(mailing_lists.c[n] for n in names)).where(kept).order_by(mailing_lists.c.id))

@@ -26,6 +26,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import memberships, people
 from quillpost.core.errors import Unauthenticated
 from quillpost.web.security import create_one_time_key
+from support.rows import scalar
 from support.test_client import TestClient
 
 PASSWORD = "plum orchard weather vane"
@@ -136,14 +137,8 @@ def send_emails(http: TestClient, container: Container) -> None:
 
 def turn_on_second_factor(container: Container, email: str) -> pyotp.TOTP:
     """Turn somebody's second factor on; what their app would hold."""
-    now = container.clock()
-    with container.db.system_transaction() as tx:
-        person_id = tx.execute(sa.select(people.c.id).where(people.c.email == email)).scalar_one()
-        enrolment = second_factor.begin_enrollment(tx, container.encryptor, person_id, issuer="Quillpost", now=now)
-        app = pyotp.TOTP(enrolment.secret)
-        actor = Actor(email, person_id=person_id)
-        assert second_factor.enable_second_factor(tx, container.encryptor, person_id, app.at(now), actor, now=now)
-    return app
+    person_id = scalar(container, sa.select(people.c.id).where(people.c.email == email))
+    return pyotp.TOTP(enroll_second_factor(container, person_id, email)[0])
 
 
 DANA = "dana@example.com"

@@ -230,15 +230,13 @@ def set_delivery(container: Container, delivery_id: int, **columns: object) -> N
 def empty_queue(container: Container, hook: int) -> None:
     """Nothing is due."""
     change = sa.update(webhook_lanes).where(webhook_lanes.c.webhook_id == hook)
-    with container.db.system_transaction() as tx:
-        tx.execute(change.values(due_at=None))
+    execute(container, change.values(due_at=None))
 
 
 def back_off(container: Container, hook: int) -> None:
     """The receiver failed so often that its lane rests, and nothing is due there."""
     change = sa.update(webhook_lanes).where(webhook_lanes.c.webhook_id == hook)
-    with container.db.system_transaction() as tx:
-        tx.execute(change.values(failures=7, resting_until=container.clock().replace(year=2030), due_at=None))
+    execute(container, change.values(failures=7, resting_until=container.clock().replace(year=2030), due_at=None))
 
 
 def is_due_now(container: Container, hook: int) -> bool:
@@ -249,8 +247,7 @@ def is_due_now(container: Container, hook: int) -> bool:
 
 
 def set_status(container: Container, hook: int, status: str, **more: object) -> None:
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(webhooks).where(webhooks.c.id == hook).values(status=status, **more))
+    execute(container, sa.update(webhooks).where(webhooks.c.id == hook).values(status=status, **more))
 
 
 Answer = Callable[[str], Awaitable[PostResult]]
