@@ -21,8 +21,8 @@ from quillpost.core.errors import Conflict, Refused, Unpaid
 from quillpost.orders import changes
 from quillpost.orders.queries import read_order
 from quillpost.orders.tasks import materialize_order
-from support.factories import people, person
-from support.mailing_lists import add_people, make_list, make_order, make_sub_account
+from support.factories import make_sub_account, people, person
+from support.mailing_lists import add_people, make_list, make_order
 from support.orders import CENTS, balances, create_order, open_account, order_row
 from support.rows import execute, run, run_as
 

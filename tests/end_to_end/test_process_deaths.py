@@ -22,7 +22,8 @@ from quillpost.recipients.imports import tasks as import_tasks
 from support.automations import plan
 from support.factories import people, postcard
 from support.images import ImageServer
-from support.mailing_lists import CENTS, ListOwner, make_list, make_order
+from support.mailing_lists import ListOwner, make_list, make_order
+from support.orders import CENTS
 from support.process_deaths import Death, MortalService
 from support.sender_service import ITEM_WAY, ORDER_WAY, assert_all_ended_once
 

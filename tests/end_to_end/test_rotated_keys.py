@@ -17,7 +17,8 @@ from quillpost.orders.giftcards import issuance
 from support.encrypted_data import code_of, make_many
 from support.event_receiver import EventReceiver
 from support.factories import make_inline_recipients
-from support.giftcard_orders import item_ids_of, mail_giftcard, read_claim, send_giftcards
+from support.giftcard_orders import mail_giftcard, read_claim, send_giftcards
+from support.orders import item_ids
 from support.processes import Command, CommandRunner, CrashPoint, until
 from support.sender_service import SenderService, open_sender_service
 
@@ -35,7 +36,7 @@ def send_and_claim(sender_service: SenderService) -> None:
     """An order whose cards are issued by the worker, and claimed."""
     order_id = send_giftcards(sender_service.sender, recipients=make_inline_recipients(PIECES))
     until(lambda: sender_service.value(ISSUED, order_id=order_id) == PIECES, what="cards issued", seconds=LONG)
-    for item_id in item_ids_of(sender_service.container, order_id):
+    for item_id in item_ids(sender_service.container, order_id):
         claim_card(sender_service, read_claim(sender_service.container, item_id))
 
 

@@ -40,10 +40,9 @@ from support.giftcard_orders import (
     compose_all,
     end_reviews,
     issue_order_cards,
-    item_ids_of,
     send_giftcards,
 )
-from support.orders import REVIEW, balances, create_order, fact_rows, item_rows, open_account, order_row
+from support.orders import REVIEW, balances, create_order, fact_rows, item_ids, item_rows, open_account, order_row
 from support.production import (
     LIVE_SETTINGS,
     batch_items,
@@ -347,7 +346,7 @@ def test_a_claim_that_does_not_open_waits_and_others_go_on(container: Container,
 def test_a_gift_is_never_drawn_without_its_claim(container: Container, clock: Clock, owner: Account) -> None:
     order = send_giftcards(owner, recipients=people(2))
     [batch] = end_reviews(container.production, container, clock)
-    [bare, good] = item_ids_of(container, order)
+    [bare, good] = item_ids(container, order)
     execute(container, sa.update(items).where(items.c.id == bare).values(gift_cents=0))
     compose(container, batch)
     [(_, left, _), (waits, _, error)] = batches_of(container)
@@ -361,7 +360,7 @@ def test_a_gift_is_never_drawn_without_its_claim(container: Container, clock: Cl
 
 def test_a_claim_is_not_forgotten_while_it_is_printed_again(container: Container, clock: Clock, owner: Account) -> None:
     """Retention comes while the reprint is not committed yet: it waits for the card, and passes it by."""
-    [piece] = item_ids_of(container, send_giftcards(owner))
+    [piece] = item_ids(container, send_giftcards(owner))
     [batch] = end_reviews(container.production, container, clock)
     compose(container, batch)
     in_the_mail = sa.text("update batches set status = 'mailed', handed_at = :at, mailed_at = :at")
@@ -388,7 +387,7 @@ def test_a_claim_is_not_forgotten_while_it_is_printed_again(container: Container
 
 
 def test_whoever_tells_of_a_batch_tells_no_claim(container: Container, clock: Clock, owner: Account) -> None:
-    [piece] = item_ids_of(container, send_giftcards(owner))
+    [piece] = item_ids(container, send_giftcards(owner))
     [batch] = end_reviews(container.production, container, clock)
     compose(container, batch)
     hand_over(container, batch)

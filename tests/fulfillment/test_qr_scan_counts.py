@@ -20,11 +20,10 @@ from quillpost.recipients.lists.queries import read_list
 from quillpost.recipients.webhooks.service import find_key_owner
 from support.factories import Clock, people
 from support.mailing_lists import make_list
-from support.orders import create_order, fact_rows, item_rows, open_account, order_row
+from support.orders import create_order, fact_rows, item_ids, item_rows, open_account, order_row
 from support.qr_scans import (
     count_during_transaction,
     count_scans,
-    ids_of,
     inbox_rows,
     order_with_codes,
     record_scans,
@@ -62,7 +61,7 @@ def count_of(container: Container, *item_ids: int) -> None:
 def test_every_count_follows_from_the_scans(container: Container, caller: Caller, clock: Clock) -> None:
     list_id = make_list(container, caller, people(3))
     order = order_with_codes(container, caller, 3, list_id=list_id)
-    a, b, c = ids_of(container, order)
+    a, b, c = item_ids(container, order)
     first = container.clock()
     record_scans(container, a)
     clock.advance(minutes=1)
@@ -82,7 +81,7 @@ def test_every_count_follows_from_the_scans(container: Container, caller: Caller
 
 def test_each_scan_is_a_fact_that_says_how_many_there_were(container: Container, caller: Caller, clock: Clock) -> None:
     order = order_with_codes(container, caller, 2)
-    a, b = ids_of(container, order)
+    a, b = item_ids(container, order)
     record_scans(container, a, b, a)
     scanned_at = container.clock()
     clock.advance(hours=1)
@@ -101,7 +100,7 @@ def test_each_scan_is_a_fact_that_says_how_many_there_were(container: Container,
 def test_machines_count_for_nothing(container: Container, caller: Caller, kind: VisitorKind) -> None:
     list_id = make_list(container, caller, people(1))
     order = order_with_codes(container, caller, list_id=list_id)
-    [piece] = ids_of(container, order)
+    [piece] = item_ids(container, order)
     known = (order_row, item_rows, fact_rows)
     before = [look(container, order) for look in known]
     record_scans(container, piece, piece, kind=kind)
@@ -119,7 +118,7 @@ def test_machines_count_for_nothing(container: Container, caller: Caller, kind: 
 
 def test_a_crashed_count_is_repeated(container: Container, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     order = order_with_codes(container, caller)
-    record_scans(container, *ids_of(container, order))
+    record_scans(container, *item_ids(container, order))
 
     def die(*_given: object, **_more: object) -> None:
         raise KeyboardInterrupt
@@ -134,7 +133,7 @@ def test_a_crashed_count_is_repeated(container: Container, caller: Caller, monke
 
 
 def test_of_two_that_count_one_does(container: Container, caller: Caller) -> None:
-    record_scans(container, *ids_of(container, order_with_codes(container, caller)))
+    record_scans(container, *item_ids(container, order_with_codes(container, caller)))
     with container.db.system_transaction() as tx:
         assert scan_tasks.count_scans(tx, container.encryptor, container.clock, limit=10) == 1
         assert count_scans(container) == 0
@@ -143,14 +142,14 @@ def test_of_two_that_count_one_does(container: Container, caller: Caller) -> Non
 
 def test_much_is_counted_in_parts(container: Container, caller: Caller) -> None:
     order = order_with_codes(container, caller, 3)
-    record_scans(container, *ids_of(container, order) * 3)
+    record_scans(container, *item_ids(container, order) * 3)
     assert [count_scans(container, most=4) for _ in range(4)] == [4, 4, 1, 0]
     assert order_counts(container, order) == ([3, 3, 3], 9, 3)
 
 
 def test_scans_of_what_is_gone_are_dropped(container: Container, caller: Caller) -> None:
     gone, here = order_with_codes(container, caller), order_with_codes(container, caller, list_id=4_711)
-    record_scans(container, *ids_of(container, gone), *ids_of(container, here), 4_711)
+    record_scans(container, *item_ids(container, gone), *item_ids(container, here), 4_711)
     execute(container, "delete from orders where id = :id", id=gone.id)
     assert (count_scans(container), inbox_rows(container)) == (3, [])
     assert [visit.order_id for visit in visit_rows(container)] == [here.id]
@@ -161,7 +160,7 @@ def test_whoever_merges_a_list_meanwhile_waits_in_no_circle(container: Container
     """Lists before orders: the merge has the list and goes on to the order while the count waits."""
     list_id = make_list(container, caller, people(1))
     order = order_with_codes(container, caller, list_id=list_id)
-    record_scans(container, *ids_of(container, order))
+    record_scans(container, *item_ids(container, order))
     with count_during_transaction(container) as (tx, begin):
         tx.execute(sa.select(mailing_lists.c.id).where(mailing_lists.c.id == list_id).with_for_update())
         begin()
@@ -171,7 +170,7 @@ def test_whoever_merges_a_list_meanwhile_waits_in_no_circle(container: Container
 
 def test_orders_are_taken_in_the_order_of_their_ids(container: Container, caller: Caller) -> None:
     lower, higher = order_with_codes(container, caller), order_with_codes(container, caller)
-    record_scans(container, *ids_of(container, higher), *ids_of(container, lower))
+    record_scans(container, *item_ids(container, higher), *item_ids(container, lower))
     hold = sa.text("select id from orders where id = :id for no key update nowait")
     with count_during_transaction(container) as (tx, begin):
         tx.execute(hold, {"id": lower.id})
@@ -182,7 +181,7 @@ def test_orders_are_taken_in_the_order_of_their_ids(container: Container, caller
 
 def test_a_scan_hides_neither_where_a_piece_was_nor_that_it_ended(container: Container, caller: Caller) -> None:
     order, now = order_with_codes(container, caller), container.clock()
-    [piece] = ids_of(container, order)
+    [piece] = item_ids(container, order)
 
     def steps() -> list[HistoryStep]:
         with container.db.system_transaction() as tx:
@@ -207,8 +206,8 @@ def test_whoever_scanned_is_on_the_list_that_we_keep_once(container: Container, 
     everyone = [people(1)[0] | {"email": "one@example.com", "custom1": "blue"}, *people(3)[1:]]
     order = create_order(container, caller, everyone, qrcode_url="https://shop.example.com/")
     again = order_with_codes(container, caller, 1)
-    a, b, _ = ids_of(container, order)
-    count_of(container, a, b, a, *ids_of(container, again))
+    a, b, _ = item_ids(container, order)
+    count_of(container, a, b, a, *item_ids(container, again))
     assert [tuple(row) for row in scanner_lists(container)] == [(caller.account_id, None, "test", "qrscans", 2)]
     found = execute(container, sa.select(recipients).order_by(recipients.c.id))
     assert [(p.name, p.email, p.custom1) for p in found] == [
@@ -236,7 +235,7 @@ def test_each_home_and_mode_has_its_own_list(container: Container, caller: Calle
         order = order_with_codes(container, sender, sub_account_id=home)
         if home == closed:
             execute(container, "update sub_accounts set deleted_at = created_at where id = :id", id=closed)
-        count_of(container, *ids_of(container, order))
+        count_of(container, *item_ids(container, order))
     assert {tuple(row)[:3] for row in scanner_lists(container)} == {
         (caller.account_id, None, "test"), (caller.account_id, None, "live"),
         (other.account_id, None, "test"), (caller.account_id, branch, "test"),
@@ -246,7 +245,7 @@ def test_each_home_and_mode_has_its_own_list(container: Container, caller: Calle
 
 def test_every_list_that_we_keep_has_a_key_that_opens_it_alone(container: Container, caller: Caller) -> None:
     for sender in (caller, Caller(caller.account_id, "live"), open_account(container, "other@example.com")):
-        count_of(container, *ids_of(container, order_with_codes(container, sender)))
+        count_of(container, *item_ids(container, order_with_codes(container, sender)))
     ids = scalars(container, sa.select(mailing_lists.c.id))
     assert len(ids) == 3
 
@@ -255,7 +254,7 @@ def test_every_list_that_we_keep_has_a_key_that_opens_it_alone(container: Contai
             return {key: list_service.decrypt_list_key(container.encryptor, read_list(tx, key)) for key in ids}
 
     before = keys()
-    count_of(container, *ids_of(container, order_with_codes(container, caller)))
+    count_of(container, *item_ids(container, order_with_codes(container, caller)))
     assert keys() == before, "a later count leaves them as they are"
     for list_id, key in before.items():
         holder = find_key_owner(container.db, key)
@@ -265,8 +264,8 @@ def test_every_list_that_we_keep_has_a_key_that_opens_it_alone(container: Contai
 
 def test_a_list_that_is_deleted_at_this_moment_is_made_again(container: Container, caller: Caller) -> None:
     order = order_with_codes(container, caller)
-    count_of(container, *ids_of(container, order))
-    record_scans(container, *ids_of(container, order))
+    count_of(container, *item_ids(container, order))
+    record_scans(container, *item_ids(container, order))
     with count_during_transaction(container) as (tx, begin):
         tx.execute(sa.delete(mailing_lists).where(mailing_lists.c.kept_for == "test"))
         begin()

@@ -32,7 +32,7 @@ from quillpost.fulfillment.qr_scans.service import (
 from quillpost.fulfillment.qr_scans.tasks import ScanCounter
 from support.factories import Build
 from support.orders import item_ids, order_row
-from support.qr_scans import PAGE, ManualTimer, codes_of, ids_of, inbox_rows, order_with_codes, record_scans, visit_rows
+from support.qr_scans import PAGE, ManualTimer, codes_of, inbox_rows, order_with_codes, record_scans, visit_rows
 from support.rows import execute, scalars
 from support.waiting import is_lock_awaited, wait_until
 
@@ -305,7 +305,7 @@ def test_the_counter_is_notified_of_scans(code: str, recorder: ScanRecorder) -> 
 @pytest.mark.usefixtures("clean_database")
 def test_the_counter_counts_incoming_scans_until_it_is_stopped(container: Container, caller: Caller) -> None:
     order, recorder = order_with_codes(container, caller), container.scan_recorder
-    record_scans(container, *ids_of(container, order))  # taken in by another process
+    record_scans(container, *item_ids(container, order))  # taken in by another process
 
     async def live() -> None:
         stop, counter = asyncio.Event(), ScanCounter(container.db, container.encryptor, recorder, container.clock)
@@ -325,7 +325,7 @@ def test_the_counter_survives_a_lost_database(
     container: Container, caller: Caller, conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counting_tasks, "ERROR_PAUSE_SECONDS", 0.01)
-    record_scans(container, *ids_of(container, order_with_codes(container, caller)))
+    record_scans(container, *item_ids(container, order_with_codes(container, caller)))
     nowhere = Database(psycopg.conninfo.make_conninfo(conninfo, dbname="nowhere"))
     lost = "qr_scans.database_unavailable"
 

@@ -23,8 +23,8 @@ from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STAT
 from quillpost.orders.items import queries as item_queries
 from quillpost.recipients.lists.service import change_list, merge_lists
 from support import webhooks as outbox
-from support.factories import Clock, people
-from support.mailing_lists import make_list, make_order, make_sub_account
+from support.factories import Clock, make_sub_account, people
+from support.mailing_lists import make_list, make_order
 from support.notifications import notification_rows
 from support.orders import create_order, end_review
 from support.rows import run_as

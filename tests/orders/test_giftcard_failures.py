@@ -33,7 +33,6 @@ from support.giftcard_orders import (
     end_reviews,
     free_in_stock,
     give_back,
-    item_ids_of,
     load_stock,
     move_items,
     send_giftcards,
@@ -42,7 +41,7 @@ from support.giftcard_orders import (
     stocked,
     warnings,
 )
-from support.orders import item_rows, order_row
+from support.orders import item_ids, item_rows, order_row
 from support.production import delete_jobs, enqueued_steps
 from support.rows import execute, scalars
 
@@ -96,7 +95,7 @@ def test_an_order_whose_last_pieces_end_waits_no_more(container: Container, cloc
     compose_all(production, container)
     assert is_warned(owner, half)
     assert is_warned(owner, none)
-    fail(container, item_ids_of(container, half)[1], *item_ids_of(container, none))
+    fail(container, item_ids(container, half)[1], *item_ids(container, none))
     assert not is_warned(owner, none)
     compose_all(production, container)
     assert not is_warned(owner, half)
@@ -158,7 +157,7 @@ def test_a_card_that_is_ordered_stays_with_its_issuer(container: Container, cloc
         return {card.reference: CardNotIssued("It waits to be approved.", "ordered") for card in requests}
 
     order, production = send_giftcards(owner), stocked(container, 2)
-    [piece] = item_ids_of(container, order)
+    [piece] = item_ids(container, order)
     end_reviews(production, container, clock)
     compose_all(stocked(container, 0, not_yet), container)
     assert batches_of(container) == [("new", 1, "1 piece waits for its gift card. It waits to be approved.")]
@@ -175,7 +174,7 @@ def test_a_card_that_is_ordered_stays_with_its_issuer(container: Container, cloc
 
 
 def test_an_issuer_without_stock_is_replaced_by_another(container: Container, clock: Clock, owner: Account) -> None:
-    [piece], production = item_ids_of(container, send_giftcards(owner)), stocked(container, 1)
+    [piece], production = item_ids(container, send_giftcards(owner)), stocked(container, 1)
     end_reviews(production, container, clock)
     execute(container, sa.delete(giftcard_stock))
     compose_all(production, container)
@@ -208,7 +207,7 @@ def test_an_order_for_which_there_are_too_few_cards_is_held(container: Container
 
 
 def test_a_card_that_comes_too_late_is_void_and_goes_back(container: Container, clock: Clock, owner: Account) -> None:
-    first, _ = item_ids_of(container, send_giftcards(owner, recipients=people(2)))
+    first, _ = item_ids(container, send_giftcards(owner, recipients=people(2)))
 
     def first_fails(_requests: Sequence[CardRequest], answers: Answers) -> Answers:
         fail(container, first)
@@ -234,7 +233,7 @@ def test_a_card_that_comes_after_a_refusal_goes_back(container: Container, clock
         assert statuses(container) == ["refused"]
         return answers
 
-    [piece], production = item_ids_of(container, send_giftcards(owner)), stocked(container, 1, another_is_refused)
+    [piece], production = item_ids(container, send_giftcards(owner)), stocked(container, 1, another_is_refused)
     end_reviews(production, container, clock)
     compose_all(production, container)
     assert (statuses(container), card_row(container, piece).card_sealed) == (["void"], None)
@@ -244,7 +243,7 @@ def test_a_card_that_comes_after_a_refusal_goes_back(container: Container, clock
 
 
 def test_a_card_whose_answer_and_piece_are_lost_goes_back(container: Container, clock: Clock, owner: Account) -> None:
-    [piece], production = item_ids_of(container, send_giftcards(owner)), stocked(container, 1, dies)
+    [piece], production = item_ids(container, send_giftcards(owner)), stocked(container, 1, dies)
     [batch] = end_reviews(production, container, clock)
     with pytest.raises(ConnectionResetError):
         compose_all(production, container)
@@ -273,7 +272,7 @@ class OddIssuer(Issuer):
 
 def void_cards(container: Container, clock: Clock, sender: Account, how_many: int) -> list[str]:
     """Cards of pieces that have ended since, by their references."""
-    pieces = item_ids_of(container, send_giftcards(sender, recipients=people(how_many)))
+    pieces = item_ids(container, send_giftcards(sender, recipients=people(how_many)))
     production = stocked(container, how_many)
     end_reviews(production, container, clock)
     compose_all(production, container)

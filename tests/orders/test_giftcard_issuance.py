@@ -43,7 +43,6 @@ from support.giftcard_orders import (
     free_in_stock,
     give_back,
     is_issued,
-    item_ids_of,
     load_stock,
     move_items,
     print_file,
@@ -53,6 +52,7 @@ from support.giftcard_orders import (
     stock_of,
     stocked,
 )
+from support.orders import item_ids
 from support.production import compose, hand_over, read_batch, reprint, stumble_over
 from support.rows import execute
 from support.waiting import is_lock_awaited, wait_until
@@ -112,7 +112,7 @@ def test_a_batch_is_made_again_to_the_byte_when_a_card_is_void_or_the_keys_have_
     order = send_giftcards(owner, recipients=people(2))
     batch = printed_batch(container, clock)
     printed = print_file(container, batch)
-    move_items(container, item_ids_of(container, order)[:1], ItemStatus.FAILED)
+    move_items(container, item_ids(container, order)[:1], ItemStatus.FAILED)
     assert statuses(container) == ["void", "issued"]
     known, newer = read_batch(container, batch), Encryptor({"2": b"2" * 32}, "2")
     assert redraw_batch_files(container.production, known)["print.pdf"] == printed
@@ -160,7 +160,7 @@ def test_cards_are_sealed_once_it_is_their_turn(
     monkeypatch.setattr(issuance, "encrypt_cards", looks)
     order = send_giftcards(owner)
     printed_batch(container, clock)
-    assert sealed == item_ids_of(container, order)
+    assert sealed == item_ids(container, order)
 
 
 def test_words_that_do_not_fit_give_the_card_back(
@@ -169,7 +169,7 @@ def test_words_that_do_not_fit_give_the_card_back(
     sent = [send_giftcards(owner, recipients=people(1), message=message) for message in ("Fine", "Unlucky")]
     stumble_over(container, monkeypatch, ValueError("no such thing can be drawn"), "Unlucky")
     printed_batch(container, clock)
-    assert [card_row(container, item_ids_of(container, order)[0]).status for order in sent] == ["issued", "void"]
+    assert [card_row(container, item_ids(container, order)[0]).status for order in sent] == ["issued", "void"]
     give_back(container, container.production)
     assert_all_is_printed(container)
 
@@ -219,7 +219,7 @@ def test_whatever_happens_meanwhile_each_piece_has_one_card_or_none(
 ) -> None:
     chance = Random(seed)
     sent = [send_giftcards(owner, recipients=people(4)) for _ in range(2)]
-    failures = RandomFailures(container, chance, [piece for order in sent for piece in item_ids_of(container, order)])
+    failures = RandomFailures(container, chance, [piece for order in sent for piece in item_ids(container, order)])
     production = production_with(container, Issuer(stock_of(container), failures))
     end_reviews(container.production, container, clock)
     returns = CardReturns(container.db, production.giftcard_issuers)

@@ -20,9 +20,9 @@ from quillpost.orders.tasks import materialize_order
 from quillpost.recipients.rules import SUPPRESSED
 from quillpost.rendering.files import PrintFiles
 from quillpost.rendering.images.rules import UnprintableImage
-from support.factories import Clock, people, person
-from support.mailing_lists import CENTS, CREATIVE, add_people, ledger_entries, make_list, make_order, make_sub_account
-from support.orders import balances, create_order, item_ids, item_rows, open_account, order_row
+from support.factories import Clock, make_sub_account, people, person
+from support.mailing_lists import CREATIVE, add_people, ledger_entries, make_list, make_order
+from support.orders import CENTS, balances, create_order, item_ids, item_rows, open_account, order_row
 from support.production import (
     compose,
     only_batch,

@@ -18,8 +18,7 @@ from quillpost.core.database.tables.orders import hourly_counts
 from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room.reports import SpoiledItem
 from quillpost.orders.queries import DailyActivity, DayActivity, read_daily_activity
-from support.factories import Clock, people, person
-from support.mailing_lists import make_sub_account
+from support.factories import Clock, make_sub_account, people, person
 from support.orders import create_order, fact_rows, item_rows, open_account, order_row
 from support.production import (
     batch_rows,

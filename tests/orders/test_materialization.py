@@ -21,8 +21,8 @@ from quillpost.recipients.addresses.rules import NO_ADDRESS
 from quillpost.recipients.lists.queries import lock_lists
 from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED
 from support.factories import Clock, people, person, run_jobs_for
-from support.mailing_lists import CENTS, CREATIVE, REVIEW, ledger_entries, make_list, make_order
-from support.orders import fact_rows, item_ids, item_rows, order_row
+from support.mailing_lists import CREATIVE, ledger_entries, make_list, make_order
+from support.orders import CENTS, REVIEW, fact_rows, item_ids, item_rows, order_row
 from support.production import batch_rows, compose, hand_over, print_rows
 from support.rows import execute, scalar, scalars
 

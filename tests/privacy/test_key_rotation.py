@@ -25,10 +25,10 @@ from quillpost.orders.giftcards import issuance
 from quillpost.privacy.erasure import service as erasure_service
 from quillpost.privacy.erasure.queries import parse_subject
 from quillpost.privacy.service import ENCRYPTED_COLUMNS, PRINT_FILES, count_all_by_key, reencrypt_all
-from support import giftcard_orders
 from support.encrypted_data import code_of, encrypted_file, make_many
 from support.factories import Account, make_inline_recipients
-from support.giftcard_orders import claim_card, issue_cards, issue_order_cards, item_ids_of, send_giftcards
+from support.giftcard_orders import claim_card, issue_cards, issue_order_cards, send_giftcards
+from support.orders import end_review, item_ids
 from support.rows import execute, run, scalar, scalars
 from support.sign_in import DANA, enroll_second_factor, make_user
 
@@ -238,8 +238,8 @@ def test_cards_are_sent_issued_and_claimed_while_the_key_is_changed(
 ) -> None:
     monkeypatch.setattr(encrypted_columns, "BATCH_SIZE", 15)
     order_id = send_giftcards(owner, recipients=make_inline_recipients(7))
-    giftcard_orders.end_review_of(container, order_id)
-    first, *others = item_ids_of(container, order_id)
+    end_review(container, order_id)
+    first, *others = item_ids(container, order_id)
     issue_cards(container, [first])
     [old] = key_file.read_keys()
     claims = make_many(conninfo, container.encryptor, first, CARDS)

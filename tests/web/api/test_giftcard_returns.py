@@ -24,8 +24,9 @@ from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.rules import ItemStatus
 from support import giftcard_orders
 from support.factories import Account, Clock, make_live, make_sub_account, make_teammate, people, person
-from support.giftcard_orders import VALUE, card_row, item_ids_of, mail_giftcard, move_items, read_claim, send_giftcards
+from support.giftcard_orders import VALUE, card_row, mail_giftcard, move_items, read_claim, send_giftcards
 from support.mailing_lists import ListOwner
+from support.orders import end_review, item_ids
 from support.test_client import TestClient
 from support.traces import unchanged
 
@@ -60,8 +61,8 @@ def count_orders(owner: Account) -> int:
 def test_an_item_tells_its_cards_life_among_its_own(owner: Account, container: Container, clock: Clock) -> None:
     begun = clock.now()
     order_id = send_giftcards(owner, landing_page_url="https://shop.example.com/hello")
-    giftcard_orders.end_review_of(container, order_id)
-    pieces = item_ids_of(container, order_id)
+    end_review(container, order_id)
+    pieces = item_ids(container, order_id)
 
     def later(act: Callable[..., object], *args: Any, **how: Any) -> None:
         """A minute later, as whoever has the piece."""
@@ -132,12 +133,12 @@ def test_only_the_card_of_a_failed_or_returned_piece_is_void(owner: Account, con
 
 
 def test_what_cannot_be_taken_back_says_why(subtests: pytest.Subtests, owner: Account, container: Container) -> None:
-    [plain] = item_ids_of(container, int(owner.send().json()["id"]))
+    [plain] = item_ids(container, int(owner.send().json()["id"]))
     waiting = send_giftcards(owner, recipients=[person(), person(name="Jan")], allow_duplicates=False)
-    not_issued, twice = item_ids_of(container, waiting)
+    not_issued, twice = item_ids(container, waiting)
     order_id, claimed = send_giftcards(owner), mail_giftcard(container, owner)
-    [never] = item_ids_of(container, order_id)
-    giftcard_orders.end_review_of(container, order_id)
+    [never] = item_ids(container, order_id)
+    end_review(container, order_id)
     move_items(container, [never], S.FAILED)
     giftcard_orders.claim_card(container, claimed)
     unpaid = "This piece has no gift card: it was not mailed, and nothing is charged for it."

@@ -13,11 +13,11 @@ from quillpost.orders.queries import read_order
 from support import factories
 from support.automations import AutomationDriver, plan
 from support.factories import GIFT, Account, Clock, people, person, postcard, read_warnings, without_readiness_warning
-from support.giftcard_orders import end_review_of, load_stock, send_giftcards
+from support.giftcard_orders import load_stock, send_giftcards
 from support.images import ImageServer
 from support.leads import make_address, radius_search, store_addresses
 from support.mailing_lists import ListOwner
-from support.orders import balances
+from support.orders import balances, end_review
 from support.traces import assert_refused
 
 CENTS, VALUE = 349, 2_500
@@ -327,6 +327,6 @@ def test_senders_are_warned_before_sending_more_cards_than_are_free(owner: Accou
     opened = live.post(stored.json()["stored_send_url"].partition("/api/v2")[2])
     assert without_readiness_warning(read_warnings(opened)) == [needs_3]
     # Cards that others wait for are not free.
-    end_review_of(container, send_giftcards(live, recipients=people(2), **HOME))
+    end_review(container, send_giftcards(live, recipients=people(2), **HOME))
     [message] = estimated(live, 1)
     assert message.startswith("It needs 1 gift card of Brindlewick Coffee over $25.00, and 0 are free:")

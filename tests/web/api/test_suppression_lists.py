@@ -14,7 +14,8 @@ from support import factories
 from support.factories import Account, Clock, make_live, make_sub_account, make_teammate, people, person, postcard
 from support.list_webhooks import create_list_webhook
 from support.mailing_lists import TAKEN, ListOwner, field_errors, ids
-from support.qr_scans import PAGE, codes_of, count_scans, rows, scan
+from support.qr_scans import PAGE, codes_of, count_scans, scan
+from support.rows import execute
 from support.test_client import TestClient
 from support.traces import unchanged
 
@@ -412,4 +413,4 @@ def test_nobody_else_sees_scans(container: Container, owner: Account, stranger: 
             seen.append(len(tx.execute(visits.select()).all()))
     with container.db.transaction(Tenant(stranger.id, None, "test")) as tx:
         seen.append(len(tx.execute(visits.select()).all()))
-    assert (seen, len(rows(container, visits.select()))) == ([1, 0, 0, 0], 1)
+    assert (seen, len(execute(container, visits.select()))) == ([1, 0, 0, 0], 1)

@@ -16,7 +16,8 @@ from quillpost.web.dashboard.compose import estimates, recipients
 from quillpost.web.dashboard.compose.people import PastedPeople, draw_radius_map, parse_people
 from quillpost.web.security import ZONE_COOKIE, create_one_time_key
 from support.factories import Build, person
-from support.giftcard_orders import item_ids_of, move_items
+from support.giftcard_orders import move_items
+from support.orders import item_ids
 from support.pages import ADDRESS, OWNER, AccountPages, WrongForm, assert_shows, form_errors
 from support.test_client import TestClient
 
@@ -234,7 +235,7 @@ def test_what_is_typed_as_a_time_is_in_the_zone_that_the_page_names(house: Accou
     if form != "/compose":
         order = int(house.account.send(recipients=[person()]).json()["id"])
         if form.endswith("again"):
-            move_items(house.parts, item_ids_of(house.parts, order), ItemStatus.PRINTED)
+            move_items(house.parts, item_ids(house.parts, order), ItemStatus.PRINTED)
         path = to = form.format(order)
         [agreed] = re.findall(r'name="agreed" value="([^"]*)"', house.owner.get(path).text) or [""]
         typed = {"message": "Hello again", "repeats": "on", "agreed": agreed}

@@ -21,7 +21,8 @@ from quillpost.web import live_updates
 from quillpost.web.application import create_app
 from quillpost.web.live_updates import LiveUpdates, StreamTiming, Topic
 from quillpost.web.security import SESSION
-from support.giftcard_orders import item_ids_of, move_items
+from support.giftcard_orders import move_items
+from support.orders import item_ids
 from support.pages import OWNER, AccountPages
 
 ABOUT: Topic = ("order", 1)
@@ -97,7 +98,7 @@ def test_an_event_has_news(app: FastAPI, house: AccountPages, order: int, monkey
         return ask(topics)
 
     monkeypatch.setattr(hub, "_read_versions", noted)
-    [item] = item_ids_of(house.parts, order)
+    [item] = item_ids(house.parts, order)
 
     async def watch() -> None:
         async with listening(app, house, f"/orders/{order}/live") as stream:

@@ -18,8 +18,8 @@ from quillpost.web.dashboard.orders import actions, maps
 from quillpost.web.live_updates import read_versions
 from quillpost.web.security import ZONE_COOKIE
 from support.factories import make_live, make_teammate, people, person
-from support.giftcard_orders import claim_card, item_ids_of, mail_giftcard, move_items
-from support.orders import HOME
+from support.giftcard_orders import claim_card, mail_giftcard, move_items
+from support.orders import HOME, item_ids
 from support.pages import OWNER, AccountPages, assert_hides, assert_shows, form_errors
 
 S = ItemStatus
@@ -56,7 +56,7 @@ def test_all_orders_are_listed_newest_first_and_found_by_what_is_known_of_them(h
     third = int(make_teammate(house.parts, house.account, house.branch).send().json()["id"])
     make_live(house.parts, house.account).send()
     house.others.send()
-    of_first = item_ids_of(house.parts, first)[1]
+    of_first = item_ids(house.parts, first)[1]
     for query, found in {
         "": [third, second, first], "?page=what&status=odd&type=odd&from=odd&sub_account=odd": [third, second, first],
         "?type=notecard": [second], "?status=Reviewing": [third, second, first], "?status=fulfilled": [],
@@ -84,7 +84,7 @@ def test_an_order_shows_what_was_agreed_and_reached(house: AccountPages, monkeyp
         schedule_for="2026-05-20T15:00:00Z", qrcode_url="https://example.com/hi",
         handwriting_color="green", font_size="large", **HOME,
     )  # fmt: skip
-    pieces = item_ids_of(house.parts, order)
+    pieces = item_ids(house.parts, order)
     move(house, pieces[:3], S.PRINTED, S.IN_TRANSIT, S.DELIVERED)
     shown = house.owner.get(f"/orders/{order}").text
     assert_shows(
@@ -107,7 +107,7 @@ def test_an_order_shows_what_was_agreed_and_reached(house: AccountPages, monkeyp
 
 def test_what_is_lost_in_the_mail_was_mailed_and_what_is_spoiled_was_not(house: AccountPages) -> None:
     order = send(house, recipients=people(4))
-    delivered, lost, spoiled, stopped = item_ids_of(house.parts, order)
+    delivered, lost, spoiled, stopped = item_ids(house.parts, order)
     for piece, way in (
         (delivered, (S.PRINTED, S.DELIVERED)), (lost, (S.PRINTED, S.IN_TRANSIT, S.FAILED)),
         (spoiled, (S.PRINTED, S.FAILED)), (stopped, (S.FAILED,)),
@@ -135,7 +135,7 @@ def test_why_an_order_waits_and_where_its_pieces_are_is_shown_as_it_changes(hous
 
 def test_pictures_of_a_piece_are_drawn_and_known_again(house: AccountPages) -> None:
     order = send(house, "notecard", recipients=people(2))
-    first, second = item_ids_of(house.parts, order)
+    first, second = item_ids(house.parts, order)
     part = house.owner.get(f"/orders/{order}/looks").text
     pictures = re.findall(r'src="(/orders/[^"]+\.png\?v=\w+)"', part)
     assert_shows(part, f"looks?item={second}", "Envelope")
@@ -178,7 +178,7 @@ def test_what_canceling_costs_is_the_same_everywhere_and_what_is_called_off_has_
     )  # fmt: skip
     ended = house.owner.post(f"/orders/{test}/cancel")
     assert_shows(ended, "Nothing is billed.", "$1.00<small>a test: nothing is billed<")
-    piece = f"/orders/{test}/items/{item_ids_of(house.parts, test)[0]}"
+    piece = f"/orders/{test}/items/{item_ids(house.parts, test)[0]}"
     for path in (f"/orders/{test}", f"/orders/{test}/items", piece, "/orders", "/"):
         assert_shows(house.owner.get(path), 'data-status="cancelled"', hides=['data-status="failed"'])
     assert_shows(house.owner.get("/"), "Cancelled</span> <strong>2<")
@@ -222,7 +222,7 @@ def test_an_order_is_sent_again_at_the_price_shown(house: AccountPages, monkeypa
     order = send(house, recipients=people(3), metadata={"a": 1})
     path = f"/orders/{order}/again"
     assert_shows(house.owner.get(path), "has mailed nothing", status=422)
-    move(house, item_ids_of(house.parts, order), S.PRINTED)
+    move(house, item_ids(house.parts, order), S.PRINTED)
     shown = house.owner.get(path).text
     assert_shows(shown, "3 pieces at $1.09")
     [[agreed], [once]] = (re.findall(rf'name="{name}" value="([^"]+)"', shown) for name in ("agreed", "once"))
@@ -242,7 +242,7 @@ def test_an_order_is_sent_again_at_the_price_shown(house: AccountPages, monkeypa
 
 def test_pieces_are_listed_filtered_and_shown_one_by_one(house: AccountPages) -> None:
     order = send(house, recipients=[*people(3), person(name="Zoë Quill", custom1="gold")])
-    pieces = item_ids_of(house.parts, order)
+    pieces = item_ids(house.parts, order)
     move(house, pieces[:1], S.PRINTED, S.IN_TRANSIT, S.RETURNED_TO_SENDER)
     standard = ["12 MAIN ST", None, "AUSTIN", "TX", "78701-1234"]
     house.execute(sa.update(items).where(items.c.id == pieces[3]).values(standard=standard))
@@ -282,7 +282,7 @@ DELIVERIES = (
 
 def test_a_piece_was_delivered_on_the_day_that_its_way_tells(house: AccountPages) -> None:
     order = send(house, recipients=people(4))
-    pieces = item_ids_of(house.parts, order)
+    pieces = item_ids(house.parts, order)
     move(house, pieces, S.PRINTED)
     house.owner.client.cookies.set(ZONE_COOKIE, "America/Chicago")
     for piece, (day, seen_at, now, state, way) in zip(pieces, DELIVERIES, strict=True):
@@ -303,7 +303,7 @@ def version(container: Container, item: int) -> str:
 
 def test_a_piece_is_followed_to_its_end(house: AccountPages, container: Container) -> None:
     order = send(house, recipients=people(2))
-    piece, other = item_ids_of(container, order)
+    piece, other = item_ids(container, order)
     path = f"/orders/{order}/items/{piece}/live"
     assert_shows(house.owner.get(path.removesuffix("/live")), f'sse-connect="{path}"')
     before = house.owner.get(path).text

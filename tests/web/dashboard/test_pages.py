@@ -24,8 +24,7 @@ from quillpost.orders.templates.rules import GIFT_REQUIRED, unknown_variables_er
 from quillpost.recipients.leads.search import UNKNOWN_ADDRESS
 from quillpost.web import messages
 from support.factories import make_live, make_teammate, person
-from support.giftcard_orders import item_ids_of
-from support.orders import HOME
+from support.orders import HOME, item_ids
 from support.pages import MEMBER, OWNER, AccountPages, assert_hides, assert_shows, page_text
 from support.route_access import PAGE_NEEDS
 from support.sign_in import Browser
@@ -77,7 +76,7 @@ def fill(house: AccountPages) -> dict[str, int]:
     newest = {"delivery_id": deliveries.c.id, "client": oauth_clients.c.id, "invitation_id": invitations.c.id}
     own_token = (tokens.c.account_id == house.account.id) & tokens.c.grant_id.is_(None)
     return {
-        "order_id": order, "item_id": item_ids_of(house.parts, order)[0], "place": 1, "list_id": mailing_list,
+        "order_id": order, "item_id": item_ids(house.parts, order)[0], "place": 1, "list_id": mailing_list,
         "recipient_id": recipient, "import_id": begun, "webhook_id": hook, "automation_id": automation_id,
         "messages": made(house, "/message-templates", template), "grant_id": grant,
         "images": int(upload(house.account, type="postcard", name=f"{MARK} sea").json()["id"]),
@@ -180,7 +179,7 @@ def test_a_teammate_of_one_sub_account_finds_what_is_its_own(house: AccountPages
 def test_what_is_in_the_other_mode_says_so_and_offers_the_switch(house: AccountPages) -> None:
     live = make_live(house.parts, house.account)
     order = int(live.send(**HOME).json()["id"])
-    item = item_ids_of(house.parts, order)[0]
+    item = item_ids(house.parts, order)[0]
     for page in ("", "/items", f"/items/{item}", "/change", "/cancel"):
         shown = house.owner.get(f"/orders/{order}{page}")
         words = f"This order is in live mode You're in test mode. Switch to live mode to see order {order}."
