@@ -24,7 +24,7 @@ from quillpost.recipients.models import Person
 from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED, validate_recipients
 from quillpost.rendering.text.variables import VARIABLE_NAMES
 from support import mailing_lists
-from support.factories import people, person
+from support.factories import make_sub_account, people, person
 from support.orders import open_account
 from support.rows import execute
 from support.waiting import is_lock_awaited, wait_until
@@ -99,7 +99,7 @@ def stranger(container: Container) -> Sender:
 
 @pytest.fixture
 def branch(container: Container, caller: Caller) -> int:
-    return mailing_lists.make_sub_account(container, caller)
+    return make_sub_account(container, caller)
 
 
 NOBODY = AudienceCount(mailed_items=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
@@ -149,7 +149,7 @@ def test_a_strangers_list_reaches_nobody(container: Container, sender: Sender, s
 
 def test_another_branchs_suppressions_do_not_hold(container: Container, sender: Sender, branch: int) -> None:
     """And a limited caller learns nothing of them."""
-    other = mailing_lists.make_sub_account(container, sender.caller)
+    other = make_sub_account(container, sender.caller)
     sender.suppress(person(), sub_account_id=other)
     assert sender.limited_to(other).refusals(person()) == [SUPPRESSED]
     assert sender.refusals(person(), sub_account_id=branch) == [None]
