@@ -39,6 +39,7 @@ SHAPE = """
            (select sum(hashname(attname)::bigint * (attrelid::bigint * 2048 + attnum)
                        + atttypid::bigint * (1 + attnotnull::integer))
               from pg_attribute where attrelid >= 16384 and not attisdropped),
+           (select sum(hashtextextended(adbin::text, 0)) from pg_attrdef),
            (select count(*) from pg_proc where pronamespace = 'public'::regnamespace),
            (select count(*) from pg_policy),
            (select array[count(*) filter (where not tgisinternal), count(*) filter (where tgenabled <> 'O')]
