@@ -36,6 +36,7 @@ from quillpost.web.application import create_app
 from support.cli_results import Quillpost
 from support.factories import Account, Clock, run_jobs_for, snapshot_rows
 from support.restored_giftcards import assert_no_card_is_given_before_it_is_released, have_two_cards_and_give_one
+from support.rows import execute, run, scalar
 from support.sign_in import make_user, sign_in_browser
 from support.test_client import TestClient
 from support.webhooks import claim_deliveries, complete_deliveries, fan_out
@@ -106,8 +107,7 @@ def _settle_two_deliveries(container: Container, clock: Clock) -> Places:
 
 
 def _places(container: Container) -> Places:
-    with container.db.system_transaction() as tx:
-        return [(table, status, count) for table, status, count in tx.execute(sa.text(PLACES))]
+    return [(table, status, count) for table, status, count in execute(container, PLACES)]
 
 
 def _orders(account: Account) -> list[dict[str, object]]:
@@ -127,9 +127,7 @@ def _kept(rows: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     return {name: content for name, content in rows.items() if name not in CHANGED_BY_A_RESTORE}
 
 
-def test_everything_comes_back_into_an_empty_home_and_everyone_signs_in_anew(
-    saved: Saved, owner: Account, clock: Clock, folder: Path, quillpost: Quillpost
-) -> None:
+def test_all_comes_back(saved: Saved, owner: Account, clock: Clock, folder: Path, quillpost: Quillpost) -> None:
     outcome = quillpost("restore", saved.file, home=folder / "home")
     assert (outcome.code, "Everyone signs in anew." in outcome.out) == (0, True), outcome.err
     settings = Settings(home=folder / "home")
@@ -157,8 +155,7 @@ def test_everything_comes_back_into_an_empty_home_and_everyone_signs_in_anew(
 def _given_out(container: Container) -> set[tuple[str, str]]:
     query = """select 'batch', id::text from batches
                union all select 'barcode', tracking from prints where tracking is not null"""
-    with container.db.system_transaction() as tx:
-        return {(kind, what) for kind, what in tx.execute(sa.text(query))}
+    return {(kind, what) for kind, what in execute(container, query)}
 
 
 def test_what_was_given_out_since_the_backup_is_not_given_out_again_and_deliveries_go_on(
@@ -209,21 +206,18 @@ def test_a_day_that_is_too_old_while_a_backup_runs_is_in_it_and_dropped_afterwar
         assert connection.execute("select count(*) from orders").fetchone() == (2,), "as at the snapshot's moment"
     deliveries.maintain_partitions(container.db, now=later)
     assert _places(container) == []
-    with container.db.system_transaction() as tx:
-        assert tx.execute(sa.text("select to_regclass(:name)"), {"name": saved.places[0][0]}).scalar_one() is None
+    assert scalar(container, "select to_regclass(:name)", name=saved.places[0][0]) is None
 
 
 def test_every_mailers_count_goes_on_as_far_as_it_may_have_come(container: Container, conninfo: str) -> None:
     known, unknown = ["123456", "901234567"], ["234567", "902345678"]
 
     def counts(mailers: list[str]) -> list[int]:
-        with container.db.system_transaction() as tx:
-            return [lock_serials(tx, mailer, count=1, now=container.clock()).next for mailer in mailers]
+        return [run(container, lock_serials, mailer, count=1, now=container.clock()).next for mailer in mailers]
 
     before = counts(known)
     archive.skip_issued_numbers(conninfo)
-    after = counts(known)
-    assert [now - then for now, then in zip(after, before, strict=True)] == [10_000_000, 100_000]
+    assert [now - then for now, then in zip(counts(known), before, strict=True)] == [10_000_000, 100_000]
     # Mailers that came after the backup: as far, in the six or the nine digits that they have for it.
     assert [count % serials - then for count, serials, then in zip(
         counts(unknown), [10**9, 10**6], before, strict=True)] == [10_100_000, 100_000]  # fmt: skip

@@ -50,9 +50,7 @@ def row(outcome: CommandResult, subject: str) -> str:
     return " ".join("\n".join(rows).split())
 
 
-def test_an_empty_database_is_filled_and_another_schema_asks_for_what_it_needs(
-    blank: str, tmp_path: Path, quillpost: Quillpost, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_schemas_are_known(blank: str, tmp_path: Path, quillpost: Quillpost, monkeypatch: pytest.MonkeyPatch) -> None:
     place = {"home": tmp_path, "database_url": blank}
     empty = quillpost("doctor", **place, port=free_port())
     assert (empty.code, "empty" in row(empty, "schema")) == (0, True), empty.out
@@ -88,9 +86,7 @@ def test_a_service_that_is_well_is_called_well(beside: Quillpost, owner: Account
     assert "QUILLPOST_LEGACY_FIELDS=true" in row(outcome, "old fields")
 
 
-def test_all_that_is_wrong_is_reported_at_once(
-    beside: Quillpost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_that_is_wrong_is_named_at_once(beside: Quillpost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "HTTP_SECONDS", 0.2)
     blocked, database = tmp_path / "other", f"postgresql://someone:hush@127.0.0.1:{free_port()}/quillpost"
     blocked.mkdir()
@@ -196,8 +192,7 @@ SETTINGS: dict[Any, list[tuple[str, dict[str, Any], str, str]]] = {
 def test_each_setting_is_checked(tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "half").write_text("[postcard")
     (tmp_path / "small").write_text(SMALL_INDICIA)
-    rows = [(check, *row) for check, each in SETTINGS.items() for row in each]
-    for check, subject, given, status, words in rows:
+    for check, subject, given, status, words in [(check, *row) for check, each in SETTINGS.items() for row in each]:
         with subtests.test(subject, **given):
             files = {name: tmp_path / str(given[name]) for name in ("templates", "output_profile") if name in given}
             usual = {"home": tmp_path, "mail_from": "mail@example.com"}

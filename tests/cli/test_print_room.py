@@ -23,6 +23,7 @@ from support.cli_results import CommandResult, Quillpost
 from support.factories import Build, Clock, people, run_jobs_for
 from support.orders import create_order, open_account, order_row
 from support.production import LIVE_SETTINGS, files_of
+from support.rows import execute, run, scalars
 
 PIECES = 6
 
@@ -42,12 +43,10 @@ class PrintRoom:
         return json.loads(outcome.out)
 
     def column(self, column: sa.ColumnElement[Any]) -> list[Any]:
-        with self.parts.db.system_transaction() as tx:
-            return list(tx.execute(sa.select(column).order_by(column.table.c[0])).scalars())
+        return scalars(self.parts, sa.select(column).order_by(column.table.c[0]))
 
     def update(self, table: sa.Table, *where: sa.ColumnElement[bool], **values: object) -> None:
-        with self.parts.db.system_transaction() as tx:
-            tx.execute(sa.update(table).where(*where).values(values))
+        execute(self.parts, sa.update(table).where(*where).values(values))
 
     def log_of_operator(self) -> list[str]:
         with self.parts.db.system_transaction() as tx:
@@ -65,15 +64,13 @@ class PrintRoom:
 
     def create_held_order(self, mode: str = "live", email: str = "owner@example.com") -> Order:
         """It waits for an operator."""
-        sender = open_account(self.parts, email, mode)
-        order = create_order(self.parts, sender, people(2), message="Hello %COMPANY%!")
+        order = create_order(self.parts, open_account(self.parts, email, mode), people(2), message="Hello %COMPANY%!")
         run_jobs_for(self.parts, self.clock, seconds=11)
         assert self.status_of(order) == "paused"
         return order
 
     def status_of(self, order: Order) -> str:
-        with self.parts.db.system_transaction() as tx:
-            return str(order_row(tx, order).status)
+        return str(run(self.parts, order_row, order).status)
 
     def decisions(self) -> list[tuple[Any, ...]]:
         with self.parts.db.system_transaction() as tx:
@@ -152,8 +149,7 @@ def test_orders_waiting_for_the_cutoff_are_summed_up_below_the_list(room: PrintR
     # As where a mailer had too few barcodes: some pieces are printed, and the order waits for the rest.
     room.update(orders, pool_at=None)
     room.update(orders, orders.c.id == 1, pool_at=sa.text("'2099-05-06 20:00Z'"))
-    with room.parts.db.system_transaction() as tx:
-        tx.execute(sa.delete(prints).where(prints.c.position == 3))
+    execute(room.parts, sa.delete(prints).where(prints.c.position == 3))
     assert room("list").out.endswith("\n1 piece of 1 order waits until 2099-05-06 20:00 (UTC).\n")
 
 
@@ -352,8 +348,7 @@ def test_files_are_downloaded_for_their_owner_alone_and_that_is_noted(commands: 
     for name in ("batch-000001", "batch-000002"):
         result = commands("download", name, "--to", there)
         assert (result.code, result.out) == (0, f"4 files of {name}: {there}\n"), result.err
-    with container.db.system_transaction() as tx:
-        rows = tx.execute(sa.select(batch_files)).all()
+    rows = execute(container, sa.select(batch_files))
     known = {f"batch-{row.batch_id:06d}-{row.name}": bytes(row.sha256) for row in rows}
     assert len(known) == 8
     assert {file.name: hashlib.sha256(file.read_bytes()).digest() for file in there.iterdir()} == known

@@ -1,4 +1,5 @@
-"""How commands start, how a server greets its first user and gives each call its turn, and how it stops."""
+"""How commands start, how a server greets its first user and gives each call its turn, and how it stops; and the
+demonstration, on a service of its own with everything else as a newcomer finds it."""
 
 import asyncio
 import json
@@ -8,12 +9,14 @@ from collections.abc import Callable
 from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import Mock
 
+import pypdfium2
 import pytest
 import sqlalchemy as sa
 import typer
+from PIL import Image
 from starlette.types import Message, Receive, Scope, Send
 
 from quillpost.accounts.audit.service import list_audit_entries
@@ -22,7 +25,7 @@ from quillpost.accounts.users.service import list_members
 from quillpost.app import bootstrap, runtime
 from quillpost.app.bootstrap import build_outbound_guard, publish_receiver_address, read_receiver_addresses
 from quillpost.app.container import Container
-from quillpost.cli import COMMANDS, app, build_full_app, server
+from quillpost.cli import COMMANDS, app, build_full_app, demo, server
 from quillpost.cli.welcome import ACCOUNT_EMAIL, Welcome, prepare_welcome
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.database.tables.notifications import deliveries, webhooks
@@ -34,6 +37,7 @@ from quillpost.notifications.webhooks.service import decrypt_secret, send_sample
 from quillpost.web.middleware.admission import Admission
 from quillpost.web.middleware.requests import RequestMiddleware
 from support.cli_results import Quillpost
+from support.rows import execute, scalar
 from support.sign_in import sign_in_browser
 from support.test_client import TestClient
 from support.webhooks import back_off
@@ -133,13 +137,11 @@ def settings_of(home: Path, **changes: object) -> Settings:
 
 
 def subscriptions(container: Container) -> list[Any]:
-    with container.db.system_transaction() as tx:
-        return list(tx.execute(sa.select(webhooks).order_by(webhooks.c.id)))
+    return execute(container, sa.select(webhooks).order_by(webhooks.c.id))
 
 
 def first_account(container: Container) -> int:
-    with container.db.system_transaction() as tx:
-        return int(tx.execute(sa.select(accounts.c.id)).scalar_one())
+    return int(scalar(container, sa.select(accounts.c.id)))
 
 
 def test_the_greeting_has_a_link_until_somebody_has_joined(
@@ -204,8 +206,7 @@ def test_the_receiver_page_is_subscribed_once_wherever_it_moves(greet: Greet, co
 def test_several_that_were_left_behind_become_one(greet: Greet, container: Container) -> None:
     greet()
     [first] = subscriptions(container)
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(webhooks).values(description="mine"))
+    execute(container, sa.update(webhooks).values(description="mine"))
     greet(port=9002)
     same = {name: value for name, value in first._mapping.items() if name != "id"}
     with container.db.system_transaction() as tx:
@@ -250,8 +251,7 @@ def test_late_requests_do_not_commit(container: Container, account: int, monkeyp
     mine = accounts.c.id == account
 
     def rename(name: str) -> None:
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.update(accounts).where(mine).values(name=name))
+        execute(container, sa.update(accounts).where(mine).values(name=name))
 
     async def request() -> Shutdown:
         shutdown = Shutdown()
@@ -263,8 +263,7 @@ def test_late_requests_do_not_commit(container: Container, account: int, monkeyp
         return shutdown
 
     def name() -> str:
-        with container.db.system_transaction() as tx:
-            return str(tx.execute(sa.select(accounts.c.name).where(mine)).scalar_one())
+        return str(scalar(container, sa.select(accounts.c.name).where(mine)))
 
     rename("Dana")
     assert asyncio.run(request()).has_begun
@@ -328,3 +327,61 @@ def test_abandoned_requests_are_answered_with_503() -> None:
     start, body = asyncio.run(story())
     assert (start["status"], dict(start["headers"])[b"retry-after"]) == (503, b"5")
     assert STOPPING_MESSAGE.encode() in body["body"]
+
+
+class Looks(NamedTuple):
+    width: float
+    height: float
+    sides: tuple[str, ...] = ("front", "back")
+    has_envelope: bool = False
+    is_secret: bool = False
+
+
+LOOKS = {
+    "postcard-4x6": Looks(6, 4), "postcard-6x11": Looks(11, 6),
+    "letter": Looks(8.5, 11, ("cover",), has_envelope=True),
+    "windowlessletter": Looks(8.5, 11, ("cover",), has_envelope=True), "notecard": Looks(4.25, 5.5, has_envelope=True),
+    "giftcard": Looks(4.25, 5.5, has_envelope=True, is_secret=True), "magnacard": Looks(6, 4),
+}  # fmt: skip
+
+
+@pytest.mark.costly
+def test_every_piece_ends_as_it_should(folder: Path, monkeypatch: pytest.MonkeyPatch, quillpost: Quillpost) -> None:
+    monkeypatch.setattr(demo, "POLL_SECONDS", 0.3)
+    # A demonstration keeps away from the operator's own database.
+    elsewhere = "postgresql://nobody@127.0.0.1:1/none"
+    outcome = quillpost("demo", "--out", folder, database_url=elsewhere, test_review_seconds=0, test_journey_seconds=2)
+    assert outcome.code == 0, outcome.out + outcome.err
+    assert outcome.out.count(" ✓ ") == len(demo.DEMO_PRODUCTS) * len(demo.DEMO_RECIPIENTS) + 1
+    for piece in demo.DEMO_PRODUCTS:
+        place, looks = folder / piece.name, LOOKS[piece.name]
+        for side in looks.sides:
+            with Image.open(place / f"{side}.png") as picture:
+                assert picture.width / picture.height == pytest.approx(looks.width / looks.height, rel=0.02)
+        mailed = len(demo.DEMO_RECIPIENTS) - 1  # all but the undeliverable one
+        assert (place / "print.pdf").exists() == (not looks.is_secret)
+        if not looks.is_secret:
+            with pypdfium2.PdfDocument(place / "print.pdf") as printed:
+                assert len(printed) == len(looks.sides) * mailed
+        assert (place / "envelope.png").exists() == (place / "envelopes.pdf").exists() == looks.has_envelope
+        assert (place / "proof.pdf").read_bytes().startswith(b"%PDF")
+        assert "Jane Doe" in (place / "manifest.csv").read_text()
+
+
+def test_a_piece_that_ends_elsewhere_is_a_failure(tmp_path: Path) -> None:
+    sent = demo.DemoOrder(demo.DEMO_PRODUCTS[0], 1, tmp_path)
+    sent.items = [
+        # No more of an item than is looked at.
+        {"status": "Delivered", "recipient": {"name": guest.name}, "failure": None}  # type: ignore[typeddict-item]
+        for guest in demo.DEMO_RECIPIENTS
+    ]
+    found = " ".join(demo.find_unexpected_endings([sent]))
+    for guest in demo.DEMO_RECIPIENTS:
+        assert (guest.name in found) == (guest.expected_status != "Delivered")
+
+
+def test_another_service_needs_a_token(tmp_path: Path, quillpost: Quillpost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quillpost.client.transport.backoff", lambda _: 0.0)
+    for words, why in (((), "--token"), (("--token", "x", "--out", tmp_path), "cannot be reached")):
+        outcome = quillpost("demo", "--url", "http://127.0.0.1:1", *words)
+        assert (outcome.is_one_sentence(), why in outcome.err) == (True, True)
