@@ -165,11 +165,9 @@ def test_the_table_has_every_route_and_no_other(http: TestClient) -> None:
     assert sorted(there - known.keys()) == [], "routes without a row"
     assert sorted(known.keys() - there) == [], "rows without a route"
     for hidden in (
-        Mount("/admin", routes=[Served("/", print)]),
-        Host("admin.example.com", Router()),
-        WebSocketRoute("/live", print),
-        Served("/everything", endpoint=type("Endpoint", (), {})),
-    ):
+        Mount("/admin", routes=[Served("/", print)]), Host("admin.example.com", Router()),
+        WebSocketRoute("/live", print), Served("/everything", endpoint=type("Endpoint", (), {})),
+    ):  # fmt: skip
         with pytest.raises(AssertionError, match=r"cannot go there|every method"):
             served([hidden])
 
@@ -185,12 +183,10 @@ def test_nobody_calls_the_api_without_a_good_token(walk: Walk, turn: int) -> Non
     bad = {
         "unknown": mint_secret("live", secrets.token_bytes(24)),
         "one letter changed": good[:-1] + ("a" if good[-1] != "a" else "b"),
-        "expired": walk.token("expired", walk.operator, expires_at=now),
-        "revoked": revoked,
-        "a session's cookie": session,
-        "a refresh token": mint_secret("refresh", secrets.token_bytes(24)),
+        "expired": walk.token("expired", walk.operator, expires_at=now), "revoked": revoked,
+        "a session's cookie": session, "a refresh token": mint_secret("refresh", secrets.token_bytes(24)),
         "none, beside a cookie": None,
-    }
+    }  # fmt: skip
     for number, route in enumerate(API_NEEDS, start=turn):
         other = [*bad][number % len(bad)]
         walk.http.cookies.clear()
@@ -295,7 +291,8 @@ def test_a_page_leads_whoever_is_not_signed_in_to_the_sign_in(walk: Walk, turn: 
         assert (refused.status_code, refused.json()) == (401, {"message": "Sign in first."}), (route, token)
 
 
-def test_a_teammate_may_what_everybody_may_and_nothing_else(walk: Walk) -> None:
+def test_teammates_may_what_everybody_may_and_owners_and_operators_everything_within_our_pages(walk: Walk) -> None:
+    """No page is kept by a browser, or shown within another site."""
     for route, answer in walk.visit_all(pages("reader", "confirmed reader"), "member"):
         assert answer.status_code not in (401, 403), route
         assert not leads_to_sign_in(answer), route
@@ -306,10 +303,6 @@ def test_a_teammate_may_what_everybody_may_and_nothing_else(walk: Walk) -> None:
     for browser in (walk.reader("owner"), walk.reader("member", runs_it=True)):
         for route in pages("operator", "confirmed operator"):
             assert walk.visit(route, browser).status_code == 404, route
-
-
-def test_an_owner_and_operator_may_everything_within_our_own_pages(walk: Walk) -> None:
-    """No page is kept by a browser, or shown within another site."""
     for route, answer in walk.visit_all(pages(), "owner", runs_it=True, mode="live"):
         assert answer.status_code not in (401, 403), route
         assert not answer.headers.get("Location", "").startswith("/sign-in"), route

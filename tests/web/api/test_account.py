@@ -30,11 +30,9 @@ from support.traces import unchanged
 IN_APRIL, IN_MAY = datetime(2026, 4, 30, 23, 59, 59, tzinfo=UTC), datetime(2026, 5, 1, tzinfo=UTC)
 NOTHING = {"month": "2026-05", "orders": 0, "pieces": 0, "spent": 0}
 BOOKS = {
-    "authorise": ("credit", "held"),
-    "capture": ("held", "earned"),
-    "release": ("held", "credit"),
+    "authorise": ("credit", "held"), "capture": ("held", "earned"), "release": ("held", "credit"),
     "refund": ("earned", "credit"),
-}
+}  # fmt: skip
 PAUSES = "Live mail isn't ready yet, so this order will be paused when its review ends."
 NO_ADDRESS = "Your account has no return address. Add one, or give one with each order."
 NO_PARTNER = "No print partner is connected."

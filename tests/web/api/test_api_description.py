@@ -208,7 +208,7 @@ def test_what_a_send_requires_is_described(owner: Account, piece: str) -> None:
         assert outcomes(owner, path, refused) == [(False, False)] * len(refused), path
 
 
-def test_where_a_message_may_be_blank_or_left_out_is_described(owner: Account, container: Container) -> None:
+def test_what_bodies_need_and_may_leave_blank_is_described(owner: Account, container: Container) -> None:
     blank = AUDIENCE | {"message": ""}
     may_be = accepts("/send/postcard")
     assert not may_be(blank)
@@ -218,6 +218,11 @@ def test_where_a_message_may_be_blank_or_left_out_is_described(owner: Account, c
     for piece in LETTERS:
         assert accepts(f"/send/{piece}")(AUDIENCE | {"pdf_only_url": "https://example.com/a.pdf"})
         assert accepts(f"/send/{piece}")(AUDIENCE | {"message_template": 12})
+    list_id = owner.post("/mailing-lists", {"description": "Friends"}).json()["id"]
+    common: Json = {"mailing_list_id": list_id, "name": "Saved", "trigger": "list_entry"}
+    for path, good, bad in BODIES:
+        good_outcome, bad_outcome = outcomes(owner, path, [common | good, common | bad])
+        assert (good_outcome[0], bad_outcome) == (True, (False, False)), (path, bad)
 
 
 BODIES: list[tuple[str, Json, Json]] = [
@@ -235,15 +240,7 @@ BODIES: list[tuple[str, Json, Json]] = [
 ]  # fmt: skip
 
 
-def test_other_bodies_say_what_they_need(owner: Account) -> None:
-    list_id = owner.post("/mailing-lists", {"description": "Friends"}).json()["id"]
-    common: Json = {"mailing_list_id": list_id, "name": "Saved", "trigger": "list_entry"}
-    for path, good, bad in BODIES:
-        good_outcome, bad_outcome = outcomes(owner, path, [common | good, common | bad])
-        assert (good_outcome[0], bad_outcome) == (True, (False, False)), (path, bad)
-
-
-def test_files_have_the_types_that_are_described(owner: Account) -> None:
+def test_files_have_the_types_that_are_described_and_an_empty_one_has_no_preview(owner: Account) -> None:
     for name in ("print.pdf", "manifest.csv", "manifest.json", "ticket.xjdf"):
         assert BatchFileInfo(name, 1, "").content_type.partition(";")[0] in FILE_CONTENT
     order = owner.send().json()["id"]
@@ -257,14 +254,11 @@ def test_files_have_the_types_that_are_described(owner: Account) -> None:
         assert answer.status_code == 200
         content_type = answer.headers["Content-Type"].partition(";")[0]
         assert [content_type] == list(described.described["responses"]["200"]["content"])
-
-
-EMPTY = (b"", b" \n", b",", b",,\n,,\n", b'""', b'"",""\n"",""', b";;", b"\xef\xbb\xbf,,", b"\0", b"\xff\xfe\n\0")
-
-
-def test_an_empty_file_has_no_preview(owner: Account) -> None:
     for empty in EMPTY:
         whole = owner.call("POST", "/imports/preview", content=empty, headers={"Content-Type": "text/csv"})
         form = owner.call("POST", "/imports/preview", files={"file": ("a.csv", empty, "text/csv")})
         for refused in (whole, form):
             assert (refused.status_code, list(refused.json()["errors"])) == (422, ["file"]), (empty, refused.text)
+
+
+EMPTY = (b"", b" \n", b",", b",,\n,,\n", b'""', b'"",""\n"",""', b";;", b"\xef\xbb\xbf,,", b"\0", b"\xff\xfe\n\0")

@@ -69,24 +69,19 @@ def test_a_call_that_breaks_off_leaves_nothing_and_can_be_made_again(
         assert traces(container) != before
 
 
-def test_a_body_shorter_than_it_says_is_refused(owner: Account, container: Container) -> None:
+def test_a_short_body_is_refused_one_that_never_comes_left_and_a_slow_one_read(
+    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given: Message = {"type": "http.request", "body": b"name=An"}
     answer = asyncio.run(_called(build_guarded_app(answering, container), owner, [given], length=20))
     errors = ["The body ends before its Content-Length: send it whole."]
     assert (answer.status, answer.body) == (422, {"message": errors[0], "errors": {"body": errors}})
-
-
-def test_a_body_that_never_comes_is_left(owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrival, "BODY_TIMEOUT_SECONDS", 0.2)
     before = traces(container)
     with real_server(create_app(container)) as port:
-        answer = send_request(port, request_of(owner, "/webhooks", JSON, 20) + b"{")
-    assert (answer.status, answer.headers["connection"]) == (408, "close")
-    assert list(json.loads(answer.body)) == ["message"]
+        left = send_request(port, request_of(owner, "/webhooks", JSON, 20) + b"{")
+    assert (left.status, left.headers["connection"], list(json.loads(left.body))) == (408, "close", ["message"])
     assert traces(container) == before
-
-
-def test_a_slow_body_that_comes_is_read(owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrival, "BODY_TIMEOUT_SECONDS", 0.5)
     monkeypatch.setattr(arrival, "MIN_BYTES_PER_SECOND", 10_000)
 

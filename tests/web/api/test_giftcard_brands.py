@@ -33,12 +33,10 @@ def test_brands_are_shown_in_their_groups_and_in_one_list(owner: Account, contai
     teammate = make_teammate(container, owner, make_sub_account(container, owner))
     assert flat(owner) == flat(teammate) == owner.get("/giftcard-brands/flat").json()["brands"]
     assert flat(owner)[1] == {
-        "brand_code": "brindlewick",
-        "title": "Brindlewick Coffee",
+        "brand_code": "brindlewick", "title": "Brindlewick Coffee",
         "image": "http://quillpost.test/giftcards/brindlewick.png",
-        "available_amounts": [500, 1_000, 1_500, 2_500, 5_000],
-        "group": "Favorites",
-    }
+        "available_amounts": [500, 1_000, 1_500, 2_500, 5_000], "group": "Favorites",
+    }  # fmt: skip
 
 
 def test_an_operator_makes_and_changes_a_brand_that_can_be_sent(owner: Account, operator: Account) -> None:

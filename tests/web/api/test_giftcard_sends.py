@@ -59,11 +59,9 @@ def test_an_issued_card_is_shown_and_sent_while_offered(owner: Account, containe
     sent = owner.send("giftcard", recipients=[*people(2), {"email": "e@example.com"}], landing_page_url=PAGE).json()
     order, total = sent["id"], 2 * (CENTS + VALUE)
     assert {name: sent[name] for name in sent if name.startswith("giftcard")} == {
-        "giftcard_brand": "brindlewick",
-        "giftcard_image": "http://quillpost.test/giftcards/brindlewick.png",
-        "giftcard_amount": VALUE,
-        "giftcard_brand_longname": "Brindlewick Coffee",
-    }
+        "giftcard_brand": "brindlewick", "giftcard_image": "http://quillpost.test/giftcards/brindlewick.png",
+        "giftcard_amount": VALUE, "giftcard_brand_longname": "Brindlewick Coffee",
+    }  # fmt: skip
     assert sent["authorization_total"] == total
     [found] = owner.get("/orders?type=giftcard").json()["data"]
     assert (found["id"], found["type"], found["order_total"]) == (order, "giftcard", 2 * CENTS)
@@ -115,11 +113,9 @@ def test_the_card_of_an_order_may_be_named_but_not_changed(owner: Account) -> No
     order = send_giftcards(owner)
     message = "The gift card that was chosen stays: cancel the order, and send another."
     for field, value in {
-        "giftcard_brand": "pomberry",
-        "giftcard_brand_code": "pomberry",
-        "giftcard_amount": 5_000,
+        "giftcard_brand": "pomberry", "giftcard_brand_code": "pomberry", "giftcard_amount": 5_000,
         "landing_page_url": "https://example.com/other",
-    }.items():
+    }.items():  # fmt: skip
         refused = owner.put(f"/orders/{order}", {"message": "Other words", field: value})
         assert (refused.status_code, refused.json().get("errors")) == (422, {field: [message]})
     assert owner.get(f"/orders/{order}").json()["message"] != "Other words"

@@ -272,10 +272,8 @@ def test_an_operator_sees_what_its_sender_changed_and_new_words_are_checked_befo
         assert owner.put(f"/orders/{order_id}", change).json()["warnings"] == [why]  # that is no news
     run_jobs_for(container, clock, seconds=70)
     for order_id, status in (
-        (reworded, "Reviewing"),
-        (unfilled, "Reviewing"),
-        *((each, "Processing") for each in same),
-    ):
+        (reworded, "Reviewing"), (unfilled, "Reviewing"), *((each, "Processing") for each in same),
+    ):  # fmt: skip
         assert read(owner, order_id)[0] == "Paused"
         released = operator.post(f"/orders/{order_id}/release").json()
         assert (released["status"], released["warnings"]) == (status, [])

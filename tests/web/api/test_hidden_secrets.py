@@ -264,7 +264,7 @@ def test_no_line_of_a_library_shows_one() -> None:
         assert RANDOM not in written.getvalue(), name
 
 
-def test_each_message_of_a_library_is_one_line_when_the_database_goes_away() -> None:
+def test_each_message_of_a_library_is_one_line_by_our_formatter() -> None:
     """Dozens come within a second, and an operator has to see ours among them."""
     with written_by("psycopg.pool") as (pool, written):
         pool.warning("connection to %s failed\n\tIs the server running?", "/run")
@@ -283,9 +283,6 @@ def test_each_message_of_a_library_is_one_line_when_the_database_goes_away() -> 
         except KeyError:
             engine.exception("Job compose[id=7]() ended with status: Error")
     assert "Traceback" in written.getvalue()
-
-
-def test_libraries_write_through_that_formatter() -> None:
     root = logging.getLogger()
     usual = root.handlers[:]
     root.handlers.clear()

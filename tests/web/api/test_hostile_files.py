@@ -245,7 +245,8 @@ def importer(owner: Account, container: Container) -> Importer:
     return importer
 
 
-def test_a_hostile_table_costs_nothing(importer: Importer, container: Container, subtests: pytest.Subtests) -> None:
+def test_hostile_tables_cost_nothing(importer: Importer, container: Container, subtests: pytest.Subtests) -> None:
+    """In the service and in the worker: cells that are not kept are not held."""
     before = traces(container)
     for case, (name, make, sentence, most) in TABLES.items():
         with subtests.test(case):
@@ -256,10 +257,6 @@ def test_a_hostile_table_costs_nothing(importer: Importer, container: Container,
             assert sentence in refused.json()["errors"]["file"][0]
             assert seen.grown < most
     assert traces(container) == before
-
-
-def test_rows_of_nothing_but_commas_are_rejected_and_take_no_memory(importer: Importer) -> None:
-    """In the service and in the worker: cells that are not kept are not held."""
     data = b"Name,Street,City,State,Zip\nJane Doe,12 Main St,Austin,TX,78701\n" + WIDE_ROW * 10
     with measure_peak() as seen:
         done = importer.run(importer.lists.make(), data)

@@ -117,18 +117,26 @@ def test_a_preview_tells_what_would_be_read_and_keeps_nothing(importer: Importer
         assert (preview["encoding"], preview["delimiter"]) == (None, None)  # which a workbook has not
 
 
-def test_a_workbook_is_read_as_its_reader_sees_it(importer: Importer) -> None:
+def test_a_file_may_be_a_workbook_have_no_header_or_be_the_body_itself(importer: Importer) -> None:
     list_id = importer.lists.make()
     rows: list[list[str | float]] = [
-        ["Name", "Street", "City", "State", "Zip"],
-        ["Jane", "12 Main St", "Boston", "MA", 2108],
-        [],
+        ["Name", "Street", "City", "State", "Zip"], ["Jane", "12 Main St", "Boston", "MA", 2108], [],
         ["Joe", "14 Main St", "Austin", "TX", 7.5],
-    ]
+    ]  # fmt: skip
     done = importer.run(list_id, workbook(rows), name="people.xlsx")
     assert counts(done) == (2, 1, 1, 0)
     assert importer.lists.on(list_id)[0]["postal_code"] == "02108"
     assert importer.rejected(done["id"])[1][0] == "4"
+    list_id = importer.lists.make()
+    importer.run(list_id, JANE + JOHN)
+    assert importer.names(list_id) == ["Jane Doe", "John Roe"]
+    mapped = {"header": "false", "mapping": '{"0": "name", "1": "address"}'}
+    assert counts(importer.run(importer.lists.make(), HEAD + JANE, **mapped))[0] == 2
+    path = f"/mailing-lists/{importer.lists.make()}/import?file_name=crm.csv"
+    whole: dict[str, Any] = {"content": (HEAD + JANE).encode("utf-16"), "headers": {"Content-Type": "text/csv"}}
+    begun = importer.lists.account.call("POST", path, **whole)
+    assert (begun.status_code, begun.json()["file_name"]) == (202, "crm.csv"), begun.text
+    assert counts(importer.fill(begun.json()["id"])) == (1, 1, 0, 0)
 
 
 def test_columns_are_mapped_by_their_names_or_numbers_and_those_left_out_are_named(importer: Importer) -> None:
@@ -153,19 +161,6 @@ def test_columns_are_mapped_by_their_names_or_numbers_and_those_left_out_are_nam
     names = [column["column"] for column in begun["columns"]]
     assert names == ["Na\ufffdme", "St\ufffdreet" + "!" * 93, "City", "State", "Zip"]
     assert counts(importer.fill(begun["id"])) == (5, 1, 4, 4)
-
-
-def test_a_file_may_have_no_header_and_may_be_the_body_itself(importer: Importer) -> None:
-    list_id = importer.lists.make()
-    importer.run(list_id, JANE + JOHN)
-    assert importer.names(list_id) == ["Jane Doe", "John Roe"]
-    mapped = {"header": "false", "mapping": '{"0": "name", "1": "address"}'}
-    assert counts(importer.run(importer.lists.make(), HEAD + JANE, **mapped))[0] == 2
-    path = f"/mailing-lists/{importer.lists.make()}/import?file_name=crm.csv"
-    whole: dict[str, Any] = {"content": (HEAD + JANE).encode("utf-16"), "headers": {"Content-Type": "text/csv"}}
-    begun = importer.lists.account.call("POST", path, **whole)
-    assert (begun.status_code, begun.json()["file_name"]) == (202, "crm.csv"), begun.text
-    assert counts(importer.fill(begun.json()["id"])) == (1, 1, 0, 0)
 
 
 SWELLING = packed({"xl/workbook.xml": "x", "xl/worksheets/sheet1.xml": " " * 1_100_000})

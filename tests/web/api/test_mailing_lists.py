@@ -197,7 +197,7 @@ def exported(lists: ListOwner, list_id: int) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(answer.text, newline="")))
 
 
-def test_an_export_has_a_line_of_names_and_a_line_for_each(lists: ListOwner) -> None:
+def test_an_export_has_a_line_for_each_and_a_long_one_comes_whole(lists: ListOwner, container: Container) -> None:
     list_id, empty = lists.make(), lists.make()
     first = lists.add(list_id, name='Jane "JD" Doe, Dr.', custom3="one\ntwo", dob="02/29/1980", company="Größe").json()
     lists.add_email(list_id, "jane@example.com")
@@ -212,9 +212,6 @@ def test_an_export_has_a_line_of_names_and_a_line_for_each(lists: ListOwner) -> 
     assert (found[1]["address"], found[1]["email"]) == ("", "jane@example.com")
     assert [(row["custom1"], row["phone"]) for row in found[2:]] == [(f"'{each}", f"a{each}") for each in formulas]
     assert lists.account.get(f"/mailing-lists/{empty}/export").text == ",".join(names) + "\n"
-
-
-def test_a_long_list_comes_whole_and_unread_its_file_is_gone(lists: ListOwner, container: Container) -> None:
     list_id = lists.make()
     lists.fill(list_id, *(f"{n} Main St" for n in range(1_500)))
     with container.db.transaction(Tenant(lists.account.id)) as tx:
@@ -273,7 +270,8 @@ def test_a_list_is_not_merged_with_itself_or_others(lists: ListOwner, stranger: 
     assert lists.account.get("/mailing-lists").json()["meta"]["total"] == 2
 
 
-def test_of_each_email_alone_the_oldest_stays_and_other_lists_are_left_as_they_are(lists: ListOwner) -> None:
+def test_of_doubles_the_oldest_stays_and_half_an_address_makes_nobody_one(lists: ListOwner) -> None:
+    """A suppression list stops an e-mail without an address only if it has the e-mail alone."""
     list_id, other = lists.make(), lists.make()
     oldest = lists.add_email(list_id, "jane@example.com", name="Jane")
     for spelling in ("jane@example.com", "JANE@example.com"):
@@ -283,10 +281,6 @@ def test_of_each_email_alone_the_oldest_stays_and_other_lists_are_left_as_they_a
     assert [dedupe(lists, list_id) for _ in range(2)] == [2, 0]
     assert ids(lists.on(list_id)) == [oldest, joe]
     assert [lists.read(each)["total_recipients"] for each in (list_id, other)] == [2, 2]
-
-
-def test_someone_whose_address_is_known_needs_no_email_alone(lists: ListOwner) -> None:
-    """A suppression list stops an e-mail without an address only if it has the e-mail alone."""
     for suppresses, removed in ((False, 1), (True, 0)):
         list_id = lists.make(is_suppression_list=suppresses)
         lists.add(list_id, name="Jane Doe", email="doe@example.com")
@@ -299,9 +293,6 @@ def test_someone_whose_address_is_known_needs_no_email_alone(lists: ListOwner) -
     lists.add(couple, name="Jane Doe", email="doe@example.com")
     lists.add_email(couple, "doe@example.com", name="John Doe")
     assert dedupe(lists, couple) == 0
-
-
-def test_people_with_half_an_address_are_not_taken_for_one(lists: ListOwner) -> None:
     source, target = lists.make(), lists.make()
     here, there = {"mailing_list_id": source}, {"mailing_list_id": target}
     for body in (

@@ -180,12 +180,23 @@ def test_options_names_every_method_of_a_path_and_others_are_refused_in_shape(ow
     assert owner.http.options("/nothing").status_code == 404
 
 
-def test_a_trailing_slash_changes_nothing(owner: Account) -> None:
+def test_a_trailing_slash_changes_nothing_and_odd_or_unknown_paths_are_not_found(owner: Account, port: int) -> None:
     for path in ("/ping", "/orders/list", "/orders", "/webhooks", "/openapi.json", "/docs"):
         plain = owner.get(path).content
         assert [owner.get(path + slashes).content == plain for slashes in ("/", "//")] == [True, True], path
     for path in ("/health/", "/docs/", "/openapi.json/"):
         assert owner.http.get(path).status_code == 200, path
+    for path in ODD_PATHS:
+        status, headers, body = raw(port, owner, f"GET {path}", "Accept: application/json")
+        message = SCAN_FAILURES[InvalidCode.UNKNOWN].message if path.startswith("/q/") else "Not Found"
+        assert (status, body) == (404, f'{{"message":"{message}"}}'.encode()), path
+        assert headers["x-request-id"]
+    for method in ("GET", "POST", "DELETE", "HEAD", "OPTIONS", "BREW"):
+        known, unknown = owner.call(method, "/no/such/path"), owner.http.request(method, "/api/v2/no/such/path")
+        assert (known.status_code, unknown.status_code) == (404, 401), method
+        if method != "HEAD":
+            assert known.json() == {"message": "Not Found"}
+            assert unknown.json() == {"message": "Unauthenticated."}
 
 
 ODD_PATHS = [
@@ -197,23 +208,6 @@ ODD_PATHS = [
     "/art/%00.png", "/assets/%00", "/assets/..%2f..%2fweb.py", "/receiver/%00", "/receiver/%ff/events",
     "/api/v2/ping%3Fx", "/api/v2/ping%23x", "/api/v2/orders/1/2/3", "/api/v2/v1/ping",
 ]  # fmt: skip
-
-
-def test_an_odd_path_is_not_found_and_nothing_worse(owner: Account, port: int) -> None:
-    for path in ODD_PATHS:
-        status, headers, body = raw(port, owner, f"GET {path}", "Accept: application/json")
-        message = SCAN_FAILURES[InvalidCode.UNKNOWN].message if path.startswith("/q/") else "Not Found"
-        assert (status, body) == (404, f'{{"message":"{message}"}}'.encode()), path
-        assert headers["x-request-id"]
-
-
-def test_an_unknown_path_is_404_with_a_token_and_401_without(owner: Account) -> None:
-    for method in ("GET", "POST", "DELETE", "HEAD", "OPTIONS", "BREW"):
-        known, unknown = owner.call(method, "/no/such/path"), owner.http.request(method, "/api/v2/no/such/path")
-        assert (known.status_code, unknown.status_code) == (404, 401), method
-        if method != "HEAD":
-            assert known.json() == {"message": "Not Found"}
-            assert unknown.json() == {"message": "Unauthenticated."}
 
 
 PAGE = {"Origin": "https://shop.example"}
@@ -236,7 +230,7 @@ def assert_readable(headers: Mapping[str, str]) -> None:
     assert {"X-Warnings", "X-Ignored-Fields"} <= set(exposed) == set(EXPOSED_HEADERS)
 
 
-def test_a_preflight_is_answered_without_a_token(http: TestClient) -> None:
+def test_a_preflight_is_answered_without_a_token_or_the_database(http: TestClient) -> None:
     asks = ASKS | {"Access-Control-Request-Headers": "authorization,content-type"}
     for path in ("/api/v2/send/postcard", "/api/v2/orders/1/cancel", "/api/v2", "/api/v2/nowhere"):
         response = http.options(path, headers=asks)
@@ -248,9 +242,6 @@ def test_a_preflight_is_answered_without_a_token(http: TestClient) -> None:
         assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= methods
         assert int(response.headers["Access-Control-Max-Age"]) > 0
         assert response.headers["X-Request-Id"]
-
-
-def test_a_preflight_asks_the_database_nothing(http: TestClient) -> None:
     statements: list[str] = []
     note = lambda *about: statements.append(about[2])  # noqa: E731
     sa.event.listen(sa.Engine, "before_cursor_execute", note)
@@ -263,23 +254,18 @@ def test_a_preflight_asks_the_database_nothing(http: TestClient) -> None:
         sa.event.remove(sa.Engine, "before_cursor_execute", note)
 
 
-def test_options_that_is_no_preflight_still_needs_a_token(http: TestClient, owner: Account) -> None:
+def test_options_answers_and_refusals_are_readable_by_a_page(http: TestClient, owner: Account) -> None:
     for headers in (PAGE, {"Access-Control-Request-Method": "POST"}):
         refused = http.options("/api/v2/send/postcard", headers=headers)
         assert refused.status_code == 401
         assert_readable(refused.headers)
     assert owner.call("OPTIONS", "/send/postcard").headers["Allow"] == "POST, OPTIONS"
-
-
-def test_answers_and_refusals_are_readable_by_a_page(http: TestClient, owner: Account) -> None:
     answers = {
-        200: owner.get("/ping", headers=PAGE),
-        401: http.get("/api/v2/ping", headers=PAGE),
-        404: owner.get("/orders/1", headers=PAGE),
-        405: owner.put("/ping", headers=PAGE),
+        200: owner.get("/ping", headers=PAGE), 401: http.get("/api/v2/ping", headers=PAGE),
+        404: owner.get("/orders/1", headers=PAGE), 405: owner.put("/ping", headers=PAGE),
         415: owner.post("/send/postcard", headers={**PAGE, "Content-Type": "text/csv"}, content="a"),
         422: owner.post("/send/postcard", {}, headers=PAGE),
-    }
+    }  # fmt: skip
     for status, answer in answers.items():
         assert answer.status_code == status, answer.text
         assert_readable(answer.headers)
@@ -319,11 +305,9 @@ def test_health_tells_of_a_database_that_is_away(tmp_path: Path, http: TestClien
     alive = http.get("/health")
     assert (alive.status_code, alive.json()) == (200, {"status": "ok", "database": "ok"})
     for name, url, silent_for, status, word in (
-        ("just now", None, 0, 200, "degraded"),
-        ("while it restarts", None, 60, 200, "degraded"),
-        ("beyond that", None, 61, 503, "failing"),
-        ("another's database", NOWHERE, 3_600, 200, "degraded"),
-    ):
+        ("just now", None, 0, 200, "degraded"), ("while it restarts", None, 60, 200, "degraded"),
+        ("beyond that", None, 61, 503, "failing"), ("another's database", NOWHERE, 3_600, 200, "degraded"),
+    ):  # fmt: skip
         with subtests.test(name):
             settings = Settings.model_validate({"home": tmp_path / name, "database_url": url})
             # Without a database nobody can tell whether a key is lost.

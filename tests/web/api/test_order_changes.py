@@ -207,11 +207,9 @@ def test_a_replay_to_others_is_checked_like_a_send(owner: Account, container: Co
     for body, reached in ((None, 2), ({"allow_duplicates": False}, 0)):
         assert owner.post(path, body).json()["total_estimated_recipients"] == reached
     for wrong, field in (
-        ({"recipients": []}, "recipients"),
-        ({"recipients": [person(postal_code="1")]}, "recipients.0.postal_code"),
-        ({"schedule_for": "soon"}, "schedule_for"),
-        ({"metadata": []}, "metadata"),
-    ):
+        ({"recipients": []}, "recipients"), ({"recipients": [person(postal_code="1")]}, "recipients.0.postal_code"),
+        ({"schedule_for": "soon"}, "schedule_for"), ({"metadata": []}, "metadata"),
+    ):  # fmt: skip
         assert list(owner.post(path, wrong).json()["errors"]) == [field]
     assert owner.call("POST", path, content=b"null", headers=JSON).status_code == 200
     odd = owner.post(path, {"recipients": [person(nick="J")], "x": 1})

@@ -53,7 +53,7 @@ def test_an_order_has_exactly_the_keys_of_the_interface(owner: Account) -> None:
     assert listed["created_at"] == "2026-05-04T12:00:00Z"
 
 
-def test_pages_are_newest_first_and_link_to_each_other(owner: Account, container: Container) -> None:
+def test_pages_link_to_each_other_and_their_size_has_its_limits(owner: Account, container: Container) -> None:
     made = insert_orders(container, owner.id, 5)[::-1]
     middle = owner.get("/orders/list?items_per_page=2&page=2&type=postcard&x=a%26b&x=c&empty=")
     assert ids(middle) == made[2:4]
@@ -69,9 +69,6 @@ def test_pages_are_newest_first_and_link_to_each_other(owner: Account, container
         assert (beyond["data"], meta["from"], meta["to"], meta["total"]) == ([], None, None, 5)
         assert beyond["links"]["prev"] == beyond["links"]["last"] == f"{BASE}?page=1"
         assert beyond["links"]["next"] is None
-
-
-def test_the_page_size_is_clamped_above_and_refused_below(owner: Account) -> None:
     clamped = {"1": 1, "100": 100, "101": 100, "1000000000": 100, "1e9": 100, "7.0": 7, "9" * 5_000: 100, "": 25}
     for given, taken in clamped.items():
         assert owner.get(f"/orders/list?items_per_page={given}").json()["meta"]["per_page"] == taken, given
@@ -152,7 +149,7 @@ NO_BRACKETS = (
 )  # fmt: skip
 
 
-def test_orders_are_found_by_what_is_in_their_metadata(owner: Account) -> None:
+def test_orders_are_found_by_their_metadata_in_up_to_ten_filters_that_make_sense(owner: Account) -> None:
     order_id = send_raw(owner, postcard_with("metadata", ODD)).json()["id"]
     for others in ("null", "{}", '{"a":"\\u0000"}', '{"text":"50"}'):
         send_raw(owner, postcard_with("metadata", others))
@@ -164,9 +161,6 @@ def test_orders_are_found_by_what_is_in_their_metadata(owner: Account) -> None:
     assert ids(owner.get("/orders/list?metadata[text]=5&type=letter")) == []
     assert owner.get("/orders/list?metadata[text]=5&page=2").json()["data"] == []
     assert metadata_text(owner.get("/orders/list?metadata[text]=5"), "data", "0") == ODD
-
-
-def test_brackets_that_make_no_sense_and_more_than_ten_filters_are_refused(owner: Account) -> None:
     for name in NO_BRACKETS:
         refused = owner.get(f"/orders/list?{name}=x&metadata[good]=x")
         assert (refused.status_code, list(refused.json()["errors"])) == (422, [name.replace("%00", "\x00")])

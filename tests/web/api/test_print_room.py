@@ -314,11 +314,9 @@ def test_an_operator_has_the_print_room_of_the_mode_of_the_token(
     batch_id = hand_over_batch(sender, container, clock)
     tester = make_operator(container, http, "tester@example.com", mode="test")
     calls: list[tuple[str, str, Any]] = [
-        ("GET", "", None),
-        ("POST", "/mark", {"status": "printed"}),
-        ("POST", "/reprint", {"positions": [1], "reason": "Torn"}),
-        ("POST", "/retry", None),
-    ]
+        ("GET", "", None), ("POST", "/mark", {"status": "printed"}),
+        ("POST", "/reprint", {"positions": [1], "reason": "Torn"}), ("POST", "/retry", None),
+    ]  # fmt: skip
     with unchanged(container):
         for method, act, body in calls:
             for caller, number in ((tester, batch_id), (operator, 999_999)):

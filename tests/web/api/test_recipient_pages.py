@@ -250,7 +250,9 @@ def test_somebody_is_taken_off_every_list_and_out_of_what_waits(owner: Account, 
     assert [owner.get(url.partition("/api/v2")[2]).status_code for url in urls] == [200, 404]
 
 
-def test_a_repeated_call_is_not_carried_out_again_and_tells_nothing(owner: Account) -> None:
+def test_a_repeated_call_is_not_carried_out_again_and_a_stranger_erases_nobody(
+    owner: Account, stranger: Account
+) -> None:
     made = ListOwner(owner).make()
     key = {"Idempotency-Key": "once"}
     body = {"mailing_list_id": made, **person()}
@@ -259,9 +261,6 @@ def test_a_repeated_call_is_not_carried_out_again_and_tells_nothing(owner: Accou
     again = owner.post("/recipients", body, headers=key)
     assert (again.status_code, "Jane" in again.text, "erased" in again.json()["message"]) == (201, False, True)
     assert ListOwner(owner).read(made)["total_recipients"] == 0
-
-
-def test_erasing_nobody_is_no_error_and_a_stranger_erases_nobody(owner: Account, stranger: Account) -> None:
     made = ListOwner(owner).make()
     ListOwner(owner).add(made, email="jane@example.com")
     status, response = erase(stranger, address=HERE, email="jane@example.com")

@@ -19,7 +19,7 @@ from support.traces import FORM, assert_refused, unchanged
 MANY = ("/recipients-utils/create-multiple", "/recipients_multi")
 
 
-def test_a_recipient_is_stored_and_shown_with_its_list(lists: ListOwner) -> None:
+def test_a_recipient_is_stored_from_every_form_and_shown_with_its_list(lists: ListOwner) -> None:
     list_id = lists.make()
     added = lists.add(list_id, email=" Jane@example.com ", custom10="ten", fax="1", dob="1980-02-29")
     assert (added.status_code, added.headers["X-Ignored-Fields"]) == (201, "fax")
@@ -33,9 +33,6 @@ def test_a_recipient_is_stored_and_shown_with_its_list(lists: ListOwner) -> None
     assert put.headers["X-Ignored-Fields"] == (
         "can_deliver, created_at, deliverability, deliverability_reasons, id, mailing-list, mailing_list, updated_at"
     )
-
-
-def test_a_recipient_is_taken_in_other_forms(lists: ListOwner) -> None:
     list_id = lists.make()
     form = f"mailing_list_id={list_id}&email=jane%40example.com&name=Jane".encode()
     added = lists.account.call("POST", "/recipients", content=form, headers={"Content-Type": FORM})
@@ -80,12 +77,10 @@ def test_an_address_may_lack_what_is_not_known_yet(lists: ListOwner) -> None:
     """A list and an address are all that is required; it is mailed to once it is whole."""
     known: dict[str, str]
     for known in (
-        {"address": "12 Main St"},
-        {"address": "12 Main St", "email": "jane@example.com"},
+        {"address": "12 Main St"}, {"address": "12 Main St", "email": "jane@example.com"},
         {"address": "12 Main St", "city": "Austin", "province": "TX"},
-        {"address": "12 Main St", "city": "Austin", "postal_code": "78701"},
-        {"address": "1 Rue X", "country": "FR"},
-    ):
+        {"address": "12 Main St", "city": "Austin", "postal_code": "78701"}, {"address": "1 Rue X", "country": "FR"},
+    ):  # fmt: skip
         body = known | {"mailing_list_id": (list_id := lists.make())}
         added = lists.account.post("/recipients", body)
         assert added.status_code == 201, added.text
@@ -136,7 +131,7 @@ def test_a_change_leaves_what_it_does_not_name_and_meets_the_addresses_of_the_li
     assert shouted.json()["address"] == "12 MAIN ST"
 
 
-def test_someone_moves_to_another_list_and_is_removed(lists: ListOwner, container: Container) -> None:
+def test_someone_moves_to_another_list_is_removed_and_found_by_email(lists: ListOwner, container: Container) -> None:
     branch = make_sub_account(container, lists.account)
     old, new, full = lists.make(), lists.make(sub_account_id=branch), lists.make()
     path = f"/recipients/{lists.add(old).json()['id']}"
@@ -152,9 +147,6 @@ def test_someone_moves_to_another_list_and_is_removed(lists: ListOwner, containe
     assert lists.delete(path).status_code == lists.account.get(path).status_code == 404
     assert lists.read(new)["total_recipients"] == 0
     assert lists.add(new).status_code == 201
-
-
-def test_someone_is_found_by_email(lists: ListOwner) -> None:
     lists.add_email(lists.make(), "Lookup@example.com")
     newest = lists.add_email(lists.make(), "lookup@example.com")
     found = lists.account.post("/recipients/lookup", {"email": " LOOKUP@example.com"})
@@ -227,10 +219,8 @@ def test_a_refused_row_says_why_and_the_rest_are_stored(lists: ListOwner) -> Non
     list_id, other = lists.make(), lists.make()
     lists.add(list_id, address="5 Elm St")
     here, taken, required = (
-        {"mailing_list_id": list_id},
-        f"address: {TAKEN}",
-        "mailing_list_id: This field is required.",
-    )
+        {"mailing_list_id": list_id}, f"address: {TAKEN}", "mailing_list_id: This field is required.",
+    )  # fmt: skip
     cases: list[tuple[Any, str | None]] = [
         (person(**here, address="1 Elm St"), None),
         (person(**here, address="1 ELM ST.", name="Double"), taken),

@@ -75,7 +75,7 @@ def test_people_are_found_by_the_beginnings_of_their_words(owner: Account, lists
     assert found(owner, "/recipients", "zelda") == []
 
 
-def test_a_blank_search_is_none_and_one_that_is_too_long_is_refused(owner: Account, lists: ListOwner) -> None:
+def test_pages_keep_a_search_that_is_neither_blank_nor_too_long(owner: Account, lists: ListOwner) -> None:
     list_id, ids = fill(lists)
     for path in (
         "/recipients", f"/mailing-lists/{list_id}/recipients", "/orders", "/order-items", "/mailing-lists",
@@ -88,9 +88,6 @@ def test_a_blank_search_is_none_and_one_that_is_too_long_is_refused(owner: Accou
             refused = owner.call("GET", path, params={"search": wrong})
             assert (refused.status_code, list(refused.json()["errors"])) == (422, ["search"]), path
     assert len(owner.get("/recipients").json()["data"]) == len(ids)
-
-
-def test_pages_and_their_links_keep_the_search(owner: Account, lists: ListOwner) -> None:
     list_id = lists.make()
     lists.fill(list_id, *(f"{number} Search St" for number in range(1, 8)), "1 Other St")
     for path, sort in (("/recipients", -1), (f"/mailing-lists/{list_id}/recipients", 1)):
@@ -105,7 +102,9 @@ def test_pages_and_their_links_keep_the_search(owner: Account, lists: ListOwner)
         assert (seen, len(set(seen))) == (sorted(seen)[::sort], 7)
 
 
-def test_a_search_is_one_filter_among_others(owner: Account, lists: ListOwner, container: Container) -> None:
+def test_a_search_is_one_filter_among_others_and_finds_nothing_of_strangers(
+    owner: Account, lists: ListOwner, container: Container, stranger: Account
+) -> None:
     branch = make_sub_account(container, owner)
     _, ids = fill(lists)
     assert found(owner, "/recipients", "jane", sub_account_id=branch) == []
@@ -116,9 +115,6 @@ def test_a_search_is_one_filter_among_others(owner: Account, lists: ListOwner, c
     assert found(owner, "/recipients", "jane", email="bob@acme-mail.com") == [others[2], ids[2]]
     changed = owner.put(f"/recipients/{others[2]}", {"name": "Jane Stone"}).json()["updated_at"]
     assert others[2] in found(owner, f"/mailing-lists/{other}/recipients", "jane", updated_since=changed)
-
-
-def test_nobody_finds_what_is_another_accounts(owner: Account, lists: ListOwner, stranger: Account) -> None:
     list_id, _ = fill(lists)
     owner.send(recipients=[person(name="Jane Doe")])
     for path in ("/recipients", "/orders", "/order-items", "/mailing-lists"):
@@ -265,20 +261,7 @@ NAMES = {
 }  # fmt: skip
 
 
-def test_orders_are_found_by_every_name_of_their_type(owner: Account) -> None:
-    sent = {size: owner.send("postcard", size=size) for size in NAMES["postcard"]}
-    sent |= {name: owner.send(name) for name in ("letter", "notecard", "giftcard", "magnacard")}
-    sent["windowlessletter"] = owner.send("windowless-letter")
-    ids = {name: answer.json()["id"] for name, answer in sent.items()}
-    for name, expected in NAMES.items():
-        page = owner.call("GET", "/orders", params={"type": name}).json()
-        assert {order["id"] for order in page["data"]} == {ids[each] for each in expected}, name
-        assert page["meta"]["total"] == len(expected), name
-    dated = {"type": "postcard6x9", "created_after": "2000-01-01"}
-    assert owner.call("GET", "/orders/list", params=dated).json()["meta"]["total"] == 1
-
-
-def test_a_type_without_a_match_is_an_empty_page_and_an_unknown_one_is_refused(owner: Account) -> None:
+def test_types_are_found_by_every_name_and_one_without_a_match_is_an_empty_page(owner: Account) -> None:
     for path in ("/orders", "/image-templates", "/message-templates"):
         for name in NAMES:
             page = owner.call("GET", path, params={"type": name})
@@ -288,6 +271,16 @@ def test_a_type_without_a_match_is_an_empty_page_and_an_unknown_one_is_refused(o
             [error] = refused.json()["errors"]["type"]
             assert (refused.status_code, "postcard6x9" in error, "windowlessletter" in error) == (422, True, True)
         assert owner.call("GET", path, params={"type": " "}).status_code == 200
+    sent = {size: owner.send("postcard", size=size) for size in NAMES["postcard"]}
+    sent |= {name: owner.send(name) for name in ("letter", "notecard", "giftcard", "magnacard")}
+    sent["windowlessletter"] = owner.send("windowless-letter")
+    ids = {name: answer.json()["id"] for name, answer in sent.items()}
+    for name, expected in NAMES.items():
+        listed = owner.call("GET", "/orders", params={"type": name}).json()
+        assert {order["id"] for order in listed["data"]} == {ids[each] for each in expected}, name
+        assert listed["meta"]["total"] == len(expected), name
+    dated = {"type": "postcard6x9", "created_after": "2000-01-01"}
+    assert owner.call("GET", "/orders/list", params=dated).json()["meta"]["total"] == 1
 
 
 def test_templates_are_found_by_every_name_of_their_type(owner: Account) -> None:

@@ -90,12 +90,10 @@ def test_a_preview_shows_every_side_and_the_envelope(subtests: pytest.Subtests, 
     cases: list[tuple[str, dict[str, str], list[str], tuple[int, int], bool]] = [
         ("postcard", {}, ["front", "back"], (900, 600), False),
         ("postcard", {"size": "6x11"}, ["front", "back"], (1650, 900), False),
-        ("magnacard", {}, ["front", "back"], (900, 600), False),
-        ("notecard", {}, ["front", "back"], (638, 825), True),
-        ("letter", {}, ["cover"], (1275, 1650), True),
-        ("windowless-letter", {}, ["cover"], (1275, 1650), True),
+        ("magnacard", {}, ["front", "back"], (900, 600), False), ("notecard", {}, ["front", "back"], (638, 825), True),
+        ("letter", {}, ["cover"], (1275, 1650), True), ("windowless-letter", {}, ["cover"], (1275, 1650), True),
         ("giftcard", {}, ["front", "back"], (638, 825), True),
-    ]
+    ]  # fmt: skip
     for path, changes, sides, size, has_envelope in cases:
         with subtests.test(f"{path} {changes}"):
             answer = owner.send(path, preview=True, **changes).json()
@@ -128,7 +126,7 @@ def test_a_preview_without_an_audience_names_its_piece_anywhere(subtests: pytest
     assert owner.get("/orders").json()["meta"]["total"] == 0
 
 
-def test_the_size_of_a_preview_comes_from_the_type_unless_given(owner: Account) -> None:
+def test_a_previews_size_comes_from_its_type_and_what_is_wrong_with_it_is_named(owner: Account) -> None:
     fronts = []
     for path, body in (
         ("/preview", {"type": "postcard6x9"}),
@@ -139,11 +137,8 @@ def test_the_size_of_a_preview_comes_from_the_type_unless_given(owner: Account) 
         assert (shown.headers.get(IGNORED_HEADER), shown.json()["data"]["sides"]) == (None, ["front", "back"])
         fronts.append(owner.http.get(shown.json()["data"]["previews"][0]).content)
     assert fronts[0] == fronts[1] == fronts[2]
-
-
-def test_what_is_wrong_with_a_preview_is_named(owner: Account) -> None:
-    for body in ({"message": "Hi!"}, {"type": "poster", "message": "Hi!"}, {"type": None}):
-        refused = owner.post("/preview", body)
+    for wrong in ({"message": "Hi!"}, {"type": "poster", "message": "Hi!"}, {"type": None}):
+        refused = owner.post("/preview", wrong)
         [error] = refused.json()["errors"]["type"]
         assert (refused.status_code, "postcard6x9" in error) == (422, True)
     assert "message" in owner.post("/preview", {"piece": "postcard"}).json()["errors"]
@@ -153,7 +148,7 @@ def test_what_is_wrong_with_a_preview_is_named(owner: Account) -> None:
 
 
 @pytest.mark.usefixtures("loopback_urls")
-def test_the_pages_of_a_letter_follow_its_cover_or_are_all_of_it(owner: Account, art: ImageServer) -> None:
+def test_a_letters_pages_follow_its_cover_or_are_all_and_a_bad_pdf_is_named(owner: Account, art: ImageServer) -> None:
     for path in ("letter", "windowless-letter"):
         for name in ("additional_pages_url", "additional_pages"):
             shown = owner.send(path, preview=True, **{name: art.letter(2)}).json()["data"]
@@ -166,10 +161,6 @@ def test_the_pages_of_a_letter_follow_its_cover_or_are_all_of_it(owner: Account,
     sent = owner.send("letter", pdf_only_url=art.letter())
     assert read_warnings(sent) == ["The PDF is the whole letter: the message is not printed."]
     assert sent.json()["message"] == ""
-
-
-@pytest.mark.usefixtures("loopback_urls")
-def test_a_pdf_that_cannot_be_printed_names_its_field(owner: Account, art: ImageServer) -> None:
     for field in ("additional_pages_url", "pdf_only_url"):
         for url, words in (
             (art.url("/gone"), "status 404"),
@@ -187,10 +178,8 @@ def test_each_piece_is_printed_and_delivered(
 ) -> None:
     pieces: list[tuple[str, dict[str, str], int, int]] = [
         ("letter", {"additional_pages_url": art.letter(2)}, 3, 1),
-        ("windowless-letter", {"pdf_only_url": art.letter(2)}, 2, 1),
-        ("notecard", {}, 2, 1),
-        ("magnacard", {}, 2, 0),
-    ]
+        ("windowless-letter", {"pdf_only_url": art.letter(2)}, 2, 1), ("notecard", {}, 2, 1), ("magnacard", {}, 2, 0),
+    ]  # fmt: skip
     orders = [owner.send(path, **changes).json()["id"] for path, changes, *_ in pieces]
     run_jobs_for(container, clock, seconds=45)
     for (path, _, pages, envelopes), order in zip(pieces, orders, strict=True):
@@ -308,7 +297,7 @@ def test_the_chosen_hand_its_size_its_ink_and_its_realism_are_those_drawn(owner:
     assert all(r >= max(g, b) for _, (r, g, b) in red)  # type: ignore[misc]
 
 
-def test_a_preview_shows_the_very_strokes_that_are_printed(owner: Account, http: TestClient) -> None:
+def test_preview_and_print_have_the_very_strokes_of_the_chosen_hand(owner: Account, http: TestClient) -> None:
     owner.send()  # so that no number agrees by chance
     for url in (None, "https://example.com/hello"):
         order_request = {"message": "Hi %FIRST_NAME%, see you at the fair on Saturday!", "qrcode_url": url}
@@ -319,9 +308,6 @@ def test_a_preview_shows_the_very_strokes_that_are_printed(owner: Account, http:
         for each in (preview, page):  # each piece has a code of its own on its opt-out line
             each.paste((255, 255, 255), (380, 175, 860, 205))
         assert preview.tobytes() == page.tobytes(), url
-
-
-def test_the_print_file_is_in_the_chosen_hand(owner: Account) -> None:
     proof = proof_of(owner, owner.send(handwriting_style=SINGLE_TAKE).json()["id"])
     with pikepdf.open(io.BytesIO(proof)) as document:
         fonts = [str(font.BaseFont) for font in document.pages[1].obj.Resources.Font.values()]

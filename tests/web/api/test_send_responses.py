@@ -1,5 +1,6 @@
 """The answer to a send, key for key, and where each of its values comes from."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from quillpost.web.application import create_app
 from support import factories
 from support.factories import Account, Build, Clock, make_account, make_sub_account, people, person, postcard
 from support.mailing_lists import ListOwner
+from support.orders import HOME
 from support.test_client import TestClient
-from support.traces import unchanged
+from support.traces import assert_refused, metadata_text, postcard_with, send_raw, unchanged
 
 NOTHING = type(None)
 KINDS: dict[type | tuple[type, ...], str] = {
@@ -35,10 +37,6 @@ KINDS: dict[type | tuple[type, ...], str] = {
     bool: "append_or_current_resident",
     list: "recipients",
 }
-HOME = {
-    "return_name": "Dana", "return_address": "PO Box 1", "return_city": "Waco", "return_state": "TX",
-    "return_postal_code": "76701",
-}  # fmt: skip
 
 
 def stored(container: Container, order_id: int) -> Order:
@@ -58,7 +56,7 @@ def test_the_answer_has_exactly_the_keys_of_the_interface_and_a_new_order_is_und
     assert re.fullmatch(r"rgba\(\d+,\d+,\d+,1\)", answer["handwriting_color"])
 
 
-def test_the_recipients_come_back_as_they_will_be_mailed(owner: Account) -> None:
+def test_recipients_of_any_script_and_five_thousand_come_back_as_they_will_be_mailed(owner: Account) -> None:
     given = person(province="texas", postal_code="787011234", country="usa", email="jane@example.com")
     whole = {"name": "Jane Doe", "address": "14 Main St, Austin, TX 78701"}
     jane = {"name": "Jane Doe", "address2": None, "city": "Austin", "province": "TX", "country": "US"}
@@ -66,9 +64,6 @@ def test_the_recipients_come_back_as_they_will_be_mailed(owner: Account) -> None
         jane | {"address": "12 Main St", "postal_code": "78701-1234"},
         jane | {"address": "14 Main St", "postal_code": "78701"},
     ]
-
-
-def test_addresses_in_other_scripts_are_distinguished_and_five_thousand_go_in_one_call(owner: Account) -> None:
     places = (("東京都千代田区1-1", "東京", "JP"), ("東京都港区2-2", "東京", "JP"))
     tokyo = [{"name": "Sato", "address": street, "city": city, "country": code} for street, city, code in places]
     ottawa = [person(country="CA", province="ON", city="Ottawa", postal_code=code) for code in ("K1A 0B1", "K1A 0B2")]
@@ -112,16 +107,13 @@ def test_the_return_address_is_of_the_call_its_sub_account_or_its_account(owner:
         assert [sent[name] for name in names] == place, given
 
 
-def test_the_sub_account_is_named_and_shown(owner: Account, container: Container) -> None:
+def test_the_sub_account_is_shown_and_choices_are_kept_under_each_name(owner: Account, container: Container) -> None:
     branch = make_sub_account(container, owner, title="Branch", return_city="Waco")
     for body in ({"sub_account_id": branch}, {"sub_account": branch}, {"sub_account_id": str(branch)}):
         answer = owner.send(**body).json()
         assert answer["sub_account_id"] == branch
         assert answer["sub_account"] == owner.get(f"/sub-accounts/{branch}").json()
         assert (answer["sub_account"]["id"], answer["sub_account"]["return_city"]) == (branch, "Waco")
-
-
-def test_choices_of_the_call_are_kept_under_each_of_their_names(owner: Account, container: Container) -> None:
     answer = owner.send(
         append_or_current_resident=True, allow_duplicates=True, font_size="small", handwriting_color="#102030",
         qrcode_url="https://example.com/~FIRST_NAME~",
@@ -133,11 +125,11 @@ def test_choices_of_the_call_are_kept_under_each_of_their_names(owner: Account, 
     for style in ({"handwriting_style": 1}, {"handwriting_style_id": "1"}):
         assert owner.send(**style).json()["style"] == 1
     people_to_notify = ["a@example.com", "+15125550100@sms"]
-    for body in ({"notification_emails": people_to_notify}, {"email_additional": ", ".join(people_to_notify)}):
-        assert stored(container, owner.send(**body).json()["id"]).notification_emails == people_to_notify
+    for notified in ({"notification_emails": people_to_notify}, {"email_additional": ", ".join(people_to_notify)}):
+        assert stored(container, owner.send(**notified).json()["id"]).notification_emails == people_to_notify
 
 
-def test_null_is_as_good_as_left_out(owner: Account) -> None:
+def test_null_is_as_good_as_left_out_and_what_means_nothing_is_named(owner: Account, container: Container) -> None:
     """Typed clients write every field of theirs, those that nobody set too."""
     unset = dict.fromkeys(SendPostcard.model_fields.keys() - {"recipients", "message"})
     plain = owner.send(allow_duplicates=False)
@@ -145,9 +137,6 @@ def test_null_is_as_good_as_left_out(owner: Account) -> None:
     assert (explicit.status_code, explicit.headers.get("X-Ignored-Fields")) == (200, None), explicit.text
     differ = {name for name, value in explicit.json().items() if plain.json()[name] != value}
     assert differ <= {"id", "created_at", "updated_at", "recipients"}
-
-
-def test_what_means_nothing_is_named_in_answers_and_refusals(owner: Account, container: Container) -> None:
     sent = owner.send(mesage="typo", pdf_only_url="https://example.com/x.pdf", recipients=[person(zip="1")])
     assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, "mesage, pdf_only_url, recipients.*.zip")
     assert "X-Ignored-Fields" not in owner.send().headers
@@ -188,7 +177,7 @@ def test_a_scheduled_order_can_be_cancelled_until_its_day(owner: Account, contai
     assert owner.get(f"/orders/{later}").json()["cancellable"] is True
 
 
-def test_an_estimate_is_refused_as_the_send_is_and_leaves_nothing_behind(owner: Account, container: Container) -> None:
+def test_estimates_average_prices_and_fail_as_sends_do(owner: Account, container: Container, http: TestClient) -> None:
     with unchanged(container):
         assert owner.post("/estimate/postcard", postcard()).status_code == 200
         assert owner.post("/estimate/postcard", postcard(preview=True)).json()["message"] == "OK"
@@ -196,9 +185,6 @@ def test_an_estimate_is_refused_as_the_send_is_and_leaves_nothing_behind(owner: 
             refused, sent = owner.post("/estimate/postcard", wrong), owner.post("/send/postcard", wrong)
             assert (refused.status_code, refused.json()) == (sent.status_code, sent.json())
             assert refused.status_code == 422
-
-
-def test_an_estimate_averages_prices_and_names_its_mode(owner: Account, container: Container, http: TestClient) -> None:
     live = make_account(container, http, "live@example.com", mode="live")
     abroad, home = person(country="CA", province="ON", postal_code="K1A 0B1"), "1 Elm St, Waco, TX 76701"
     for caller, audience, expected in (
@@ -237,7 +223,7 @@ def test_sends_take_them_unless_the_specified_names_are_there(owner: Account) ->
     assert "recipients.0.postal_code" in owner.send(recipients=[THEIRS | {"zip": "7870"}]).json()["errors"]
 
 
-def test_recipients_are_made_changed_and_removed_with_them(owner: Account, lists: ListOwner) -> None:
+def test_recipients_are_made_by_call_and_hook_changed_and_removed_with_them(owner: Account, lists: ListOwner) -> None:
     here = {"mailing_list_id": lists.make()}
     assert taken(owner.post("/recipients", BOTH | {"mailing_list_id": lists.make()})) == (OURS, "state, zip")
     made = owner.post("/recipients", THEIRS | here)
@@ -257,9 +243,6 @@ def test_recipients_are_made_changed_and_removed_with_them(owner: Account, lists
     assert (gone.status_code, gone.headers.get(IGNORED_HEADER)) == (200, "name")
     erased = owner.post("/recipients/erase", {name: THEIRS[name] for name in THEIRS if name != "name"})
     assert (erased.status_code, erased.headers.get(IGNORED_HEADER)) == (200, None)
-
-
-def test_a_hook_prefers_the_specified_names(owner: Account, lists: ListOwner) -> None:
     hook = f"/hooks/lists/{lists.read(lists.make())['api_key']}"
     for whom in (BOTH, THEIRS | {"address": "14 Main St"}):
         assert taken(owner.http.post(hook, json=whom), 0)[0] == OURS
@@ -301,3 +284,34 @@ def test_hands_whose_fonts_are_not_installed_are_not_listed(build: Build, tmp_pa
         absent = next(style for style in STYLES if style.source.is_from_npm)
         assert http.get(f"/hands/{absent.number}.png").status_code == 404
     assert {row["name"] for row in listed} == {style.name for style in STYLES if not style.source.is_from_npm}
+
+
+NO_OBJECT = "metadata must be a JSON object of key/value pairs."
+LIMIT = 8_192
+
+
+def test_odd_long_or_deep_metadata_is_refused(subtests: pytest.Subtests, owner: Account, container: Container) -> None:
+    def of_bytes(size: int, letter: str) -> str:
+        room, width = size - len('{"k":""}'), len(letter.encode())
+        written = json.dumps({"k": "." * (room % width) + letter * (room // width)}, ensure_ascii=False)
+        assert len(written.replace(": ", ":").encode()) == size
+        return written
+
+    def nested(levels: int, opening: str, closing: str) -> str:
+        return '{"a":' + opening * levels + "1" + closing * levels + "}"
+
+    letters, brackets = ("x", "é", "漢", "🙂"), (('{"a":', "}"), ("[", "]"))
+    longest = [of_bytes(LIMIT, letter) for letter in letters]
+    deepest = [nested(30, *pair) for pair in brackets]
+    for accepted in (*longest, *deepest):
+        order_id = send_raw(owner, postcard_with("metadata", accepted)).json()["id"]
+        assert metadata_text(owner.get(f"/orders/{order_id}")) == accepted.replace(": ", ":")
+    cases: list[tuple[str, ...]] = [
+        *((wrong, "metadata", NO_OBJECT) for wrong in ("[]", '["a"]', '"text"', "5", "true", "1.5")),
+        *((of_bytes(LIMIT + 1, letter), "metadata", "8,193 bytes") for letter in letters),
+    ]
+    assert_refused(subtests, container, lambda text: send_raw(owner, postcard_with("metadata", text)), cases)
+    with unchanged(container):
+        for pair in brackets:
+            for levels in (31, 900, 4_000):
+                assert send_raw(owner, postcard_with("metadata", nested(levels, *pair))).status_code == 422, levels

@@ -123,7 +123,7 @@ def test_a_template_that_is_unknown_or_a_strangers_is_refused(
         assert owner.send(sub_account_id=elsewhere, **{field: ours}).status_code == 200
 
 
-def test_what_is_wrong_with_a_template_names_the_template(owner: Account, art: ImageServer) -> None:
+def test_what_is_wrong_with_a_template_or_gone_is_named_at_once(owner: Account, art: ImageServer) -> None:
     saved = message_template(owner, custom_background_url=art.url("/gone"))
     [error] = owner.send(message_template=saved).json()["errors"]["message_template"]
     assert error.endswith("(its custom_background_url)")
@@ -133,9 +133,6 @@ def test_what_is_wrong_with_a_template_names_the_template(owner: Account, art: I
     wide = message_template(owner, type="postcard6x11", custom_background_url=art.picture())
     sent = owner.send(size="6x11", message_template=wide)
     assert "message_template (its custom_background_url)" in sent.headers["X-Warnings"]
-
-
-def test_every_picture_and_pdf_that_is_gone_is_named_at_once(owner: Account, art: ImageServer) -> None:
     for piece, field in (("postcard", "custom_background_image"), ("letter", "additional_pages_url")):
         refused = owner.send(piece, **dict.fromkeys(("front_image_url", field), art.url("/gone")))
         assert set(refused.json()["errors"]) == {"front_image_url", field}
@@ -163,7 +160,7 @@ def branch(owner: Account, **fields: Any) -> int:
     return int(made.json()["id"])
 
 
-def test_a_front_without_art_shows_the_sub_accounts_branding(owner: Account, art: ImageServer) -> None:
+def test_a_sub_accounts_branding_is_on_the_front_and_signs_the_message(owner: Account, art: ImageServer) -> None:
     plain, branded = branch(owner), branch(owner, branding_fields=BRANDING)
     with_logo = branch(owner, branding_fields=BRANDING | {"logo": art.picture()})
     fronts = [
@@ -180,9 +177,6 @@ def test_a_front_without_art_shows_the_sub_accounts_branding(owner: Account, art
     assert owner.send(sub_account_id=word, preview=True).status_code == 200
     [error] = owner.send(sub_account_id=gone).json()["errors"]["sub_account_id"]
     assert error.endswith("(its logo)")
-
-
-def test_the_branding_signs_the_message(owner: Account) -> None:
     number = branch(owner, branding_fields={"name": "Vera Vale", "company": "Hill & Vale"})
     signed, written = (
         owner.send(message=message, sub_account_id=number, preview=True).json()["data"]["previews"][1]
@@ -234,7 +228,7 @@ def test_a_background_needs_no_message(owner: Account, container: Container, clo
     assert [[item["status"] for item in of_order] for of_order in items] == [["Delivered"]] * 3
 
 
-def test_a_blank_message_needs_a_background_of_the_call_that_the_piece_has(owner: Account, art: ImageServer) -> None:
+def test_a_blank_message_needs_a_background_of_the_call_or_its_template(owner: Account, art: ImageServer) -> None:
     front = {"front_image_url": art.picture()}
     both = front | {"custom_background_image": art.picture()}
     assert outcome(owner.send(message="", **front)) == ["message"]
@@ -243,9 +237,6 @@ def test_a_blank_message_needs_a_background_of_the_call_that_the_piece_has(owner
         assert outcome(owner.send(piece, message="", **both)) == ["message"]
     lost = owner.send(message="%CUSTOM1%", custom_background_image=art.picture())
     assert lost.json()["errors"] == {"message": ["The message is empty (for recipient 0)."]}
-
-
-def test_a_templates_background_may_stand_without_words(owner: Account, art: ImageServer) -> None:
     common: dict[str, Any] = {"message": None, "front_image_url": art.picture()}
     saved = save(owner, custom_background_url=art.picture("gold"))
     assert outcome(owner.send(**common, message_template=saved)) == ""
@@ -256,7 +247,7 @@ def test_a_templates_background_may_stand_without_words(owner: Account, art: Ima
     assert outcome(owner.send("giftcard", **common, message_template=of_a_gift)) == ""
 
 
-def test_a_sub_accounts_background_counts_if_used(owner: Account, container: Container, art: ImageServer) -> None:
+def test_a_background_of_a_sub_account_or_order_counts(owner: Account, container: Container, art: ImageServer) -> None:
     home = make_sub_account(container, owner)
     backgrounds = {BACKGROUND_SETTINGS["notecard"]: art.picture("gold")}
     with container.db.system_transaction() as tx:
@@ -265,9 +256,6 @@ def test_a_sub_accounts_background_counts_if_used(owner: Account, container: Con
     assert outcome(owner.send("notecard", **body)) == ""
     assert outcome(owner.send("postcard", **body)) == ["message"]
     assert outcome(owner.send("notecard", **body, use_custom_background=False)) == ["message"]
-
-
-def test_an_order_with_a_background_may_lose_its_message(owner: Account, art: ImageServer) -> None:
     with_art = owner.send(custom_background_image=art.picture("gold")).json()["id"]
     changed = owner.put(f"/orders/{with_art}", {"message": ""})
     assert outcome(changed) == ""

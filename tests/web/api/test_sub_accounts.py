@@ -256,7 +256,8 @@ def test_one_with_history_is_unknown_from_then_on_and_its_history_stays(
                     require_sub_account(tx, branch)
 
 
-def test_not_while_an_order_of_it_is_held_back_in_either_mode(owner: Account, container: Container) -> None:
+def test_an_order_keeps_its_sub_account_only_while_it_is_held_back(owner: Account, container: Container) -> None:
+    """Also a test token removes what has mailed for real, without its history."""
     for status, mode in (("reviewing", "test"), ("paused", "test"), ("reviewing", "live"), ("paused", "live")):
         branch = make_sub_account(container, owner)
         order = give(container, owner, branch, "orders", status=status, mode=mode)
@@ -265,10 +266,6 @@ def test_not_while_an_order_of_it_is_held_back_in_either_mode(owner: Account, co
         others = [give(container, owner, branch, "orders", status=status, mode=mode) for _ in range(5)]
         named = ", ".join(map(str, [order, *others[:4]]))
         assert refusal(owner, branch).startswith(f"Orders {named} and others are still held back")
-
-
-def test_orders_that_nobody_can_hold_back_do_not_keep_it(owner: Account, container: Container) -> None:
-    """Also a test token removes what has mailed for real, without its history."""
     give(container, owner, None, "orders", status="reviewing")
     for status in ("processing", "printing", "mailed", "fulfilled", "cancelled", "error"):
         branch = make_sub_account(container, owner)

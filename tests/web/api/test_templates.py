@@ -282,7 +282,7 @@ def test_a_pdf_makes_the_whole_letter_until_it_is_taken_away(owner: Account, con
     assert (found.handwriting_style_id, found.handwriting_realism) == (None, None)
 
 
-def test_what_the_type_has_no_use_for_is_ignored_and_named(owner: Account) -> None:
+def test_what_a_type_has_no_use_for_is_ignored_and_another_must_be_right_as_a_whole(owner: Account) -> None:
     letters, gifts = {"additional_pages", "pdf_only_url"}, {"giftcard_amount", "landing_page_url"}
     unused = dict.fromkeys(("postcard", "postcard6x11", "notecard", "magnacard"), letters | gifts) | {
         "letter": {"custom_background_url"} | gifts, "windowlessletter": {"custom_background_url"} | gifts,
@@ -297,9 +297,6 @@ def test_what_the_type_has_no_use_for_is_ignored_and_named(owner: Account) -> No
         kept = {*given, "giftcard_amount"} - {"pdf_only_url"}
         assert {name for name in kept if shown[name] is None} == ignored - {"pdf_only_url"}
         assert shown["skip_creative_generation"] == int("pdf_only_url" not in ignored)
-
-
-def test_another_type_must_be_right_as_a_whole(owner: Account) -> None:
     card = save(owner, custom_background_url=URL + ".png").json()
     refused = change(owner, card["id"], type="giftcard")
     assert set(refused.json()["errors"]) == {"giftcard_brand_code", "giftcard_amount"}

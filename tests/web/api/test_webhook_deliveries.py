@@ -52,8 +52,7 @@ def test_what_waits_is_listed_newest_first_and_read_alike(owner: Account, contai
     nothing = dict.fromkeys(("request_body", "response_status", "response_body", "error", "waits_for", "delivered_at"))
     assert last == nothing | {
         "id": last["id"], "event_id": last["event_id"], "event_type": "order.status_update", "url": URL,
-        "status": "pending", "attempts": 0, "created_at": START,
-        "next_attempt_at": START,
+        "status": "pending", "attempts": 0, "created_at": START, "next_attempt_at": START,
     }  # fmt: skip
     assert read(owner, hook, last["id"]) == last
 
@@ -123,9 +122,7 @@ def test_what_waits_is_tried_now_and_what_failed_once_more(owner: Account, conta
     for delivery, attempts in ((waiting, 4), (lost, 10)):
         clock.advance(minutes=1)
         webhooks.back_off(container, hook)
-        tried = retry(owner, hook, delivery)
-        assert tried.status_code == 200
-        body = tried.json()
+        body = retry(owner, hook, delivery).json()
         assert (body["id"], body["status"], body["attempts"]) == (delivery, "pending", attempts)
         assert body["next_attempt_at"] == clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         assert webhooks.is_due_now(container, hook)
@@ -264,11 +261,7 @@ def replay(account: Account, hook: int, since: str = START, **how: Any) -> Any:
 
 def list_events(container: Container, hook: int, *, before: int = 0) -> list[tuple[str, str]]:
     """The events in the outbox, beyond so many: the type and id of each, in their order."""
-    query = (
-        sa.select(delivery_rows.c.event_type, delivery_rows.c.event_id)
-        .where(delivery_rows.c.webhook_id == hook)
-        .order_by(delivery_rows.c.id)
-    )
+    query = sa.select(delivery_rows).filter_by(webhook_id=hook).order_by(delivery_rows.c.id)
     with container.db.system_transaction() as tx:
         return [(row.event_type, str(row.event_id)) for row in tx.execute(query)][before:]
 
@@ -371,11 +364,10 @@ def test_one_replay_at_a_time(owner: Account, container: Container, hook: int) -
     other, key = subscribe_by_call(owner), {"Idempotency-Key": "k"}
     begun, same = (owner.post(f"/webhooks/{hook}/replay", {"from": START}, headers=key) for _ in range(2))
     assert (begun.status_code, begun.json()) == (202, same.json())
-    with unchanged(container):
-        status, sentence = message(replay(owner, hook))
     period = "2026-05-04T12:00:00Z to 2026-05-04T12:01:00Z"
     under_way = f"A replay from {period} is under way, with 0 events so far: wait until it is done."
-    assert (status, sentence) == (409, under_way)
+    with unchanged(container):
+        assert message(replay(owner, hook)) == (409, under_way)
     assert replay(owner, other).status_code == 202
     run_due_jobs(container)
     assert len(list_events(container, hook)) == 4

@@ -75,7 +75,7 @@ def test_subscriptions_are_listed_until_deleted(owner: Account, stranger: Accoun
     assert [owner.call(method, f"/webhooks/{first}").status_code for method in ("GET", "DELETE")] == [404, 404]
 
 
-def test_names_and_verbs_are_taken_as_clients_write_them(owner: Account) -> None:
+def test_names_and_verbs_are_taken_as_written_and_only_the_tokens_mode(owner: Account, container: Container) -> None:
     event = "order_item.delivered"
     for named in ({"type": event}, {"event": event}, {"events": event}, {"events": [event]}):
         created = owner.post("/webhooks", {"url": URL} | named)
@@ -86,9 +86,6 @@ def test_names_and_verbs_are_taken_as_clients_write_them(owner: Account) -> None
     created = owner.call("POST", "/webhooks", content=form, headers={"Content-Type": FORM})
     assert (created.status_code, created.json()["url"], created.json()["verb"]) == (201, URL, "get")
     assert created.headers["X-Ignored-Fields"] == "x"
-
-
-def test_the_mode_is_the_tokens_own(container: Container, owner: Account) -> None:
     for caller, mode, other in ((owner, "test", "live"), (make_live(container, owner), "live", "test")):
         assert [subscribed(caller, mode=named)["mode"] for named in (None, mode)] == [mode, mode]
         with unchanged(container):
@@ -230,11 +227,9 @@ def test_a_receiver_that_backed_off_is_tried_at_once_when_its_owner_acts(owner: 
         assert (resumed["status"], resumed["failing_since"], resumed["last_error"]) == ("active", None, None)
         assert is_due_now(container, hook)
     for act in (
-        lambda hook: owner.post(f"/webhooks/{hook}/resume"),
-        lambda hook: owner.post(f"/webhooks/{hook}/test"),
-        lambda hook: change(owner, hook, url="https://example.com/new"),
-        lambda hook: change(owner, hook, verb="get"),
-    ):
+        lambda hook: owner.post(f"/webhooks/{hook}/resume"), lambda hook: owner.post(f"/webhooks/{hook}/test"),
+        lambda hook: change(owner, hook, url="https://example.com/new"), lambda hook: change(owner, hook, verb="get"),
+    ):  # fmt: skip
         back_off(container, hook := hook_of(owner))
         assert act(hook).status_code == 200
         assert is_due_now(container, hook)

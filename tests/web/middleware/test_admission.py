@@ -248,7 +248,7 @@ def test_the_process_or_the_machine_is_fully_used() -> None:
         assert load.is_high == is_high, (spent, idle)
 
 
-def test_it_is_looked_at_now_and_then_and_lasts_for_a_while() -> None:
+def test_it_is_looked_at_now_and_then_and_without_ticks_the_process_is_what_counts() -> None:
     machine = Machine()
     load, seen = machine.load(), []
     for seconds, is_busy in (
@@ -258,9 +258,6 @@ def test_it_is_looked_at_now_and_then_and_lasts_for_a_while() -> None:
         machine.go_on(seconds, spent=seconds * is_busy, idle=not is_busy)
         seen.append(load.is_high)
     assert seen == [False, True, True, False]
-
-
-def test_where_nobody_counts_the_machines_ticks_the_process_is_what_counts() -> None:
     machine = Machine(ticks=(0, 0))
     load = ProcessorLoad(lambda: machine.now, lambda: machine.spent, lambda: (0, 0))
     machine.go_on(1, spent=0.1, idle=0)

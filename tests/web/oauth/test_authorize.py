@@ -165,7 +165,9 @@ def test_a_program_gets_an_error_and_a_person_no_redirect_to_another_site(app_: 
     assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, POST, OPTIONS")
 
 
-def test_an_owner_lends_a_sub_account(app_: OAuthApp, container: Container, owner: Account, stranger: Account) -> None:
+def test_an_owner_lends_a_sub_account_and_in_test_mode_testing_alone(
+    app_: OAuthApp, container: Container, owner: Account, stranger: Account
+) -> None:
     branch = make_sub_account(container, owner, "North")
     assert "North alone" in read(app_)
     header = {"Authorization": f"Bearer {app_.tokens(sub_account_id=str(branch))['access_token']}"}
@@ -183,9 +185,6 @@ def test_an_owner_lends_a_sub_account(app_: OAuthApp, container: Container, owne
         refused = app_.consent(**wrong)
         assert (refused.status_code, words in page_text(refused)) == (422, True), wrong
         assert_shows(refused, 'role="alert"')
-
-
-def test_an_account_in_test_mode_lends_testing_alone(app_: OAuthApp, container: Container, owner: Account) -> None:
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == owner.id).values(test_mode=True))
     assert "This account is in testing mode" in read(app_)

@@ -46,7 +46,7 @@ def is_good(app: OAuthApp, token: str) -> bool:
     return app.ping(token).status_code == 200
 
 
-def test_a_code_becomes_tokens_that_call_the_api(app_: OAuthApp) -> None:
+def test_a_code_becomes_tokens_of_a_client_known_by_secret_header_or_verifier(app_: OAuthApp, public: OAuthApp) -> None:
     answer = app_.exchange(app_.code())
     tokens = answer.json()
     assert (answer.status_code, set(tokens)) == (200, PAIR)
@@ -58,9 +58,6 @@ def test_a_code_becomes_tokens_that_call_the_api(app_: OAuthApp) -> None:
     live = app_.tokens(mode="live")["access_token"]
     assert is_of_kind(live, "live")
     assert app_.ping(live).json()["test_mode"] is False
-
-
-def test_a_client_is_known_by_a_header_or_by_its_verifier_as_well(app_: OAuthApp, public: OAuthApp) -> None:
     assert app_.secret is not None
     header = basic_auth(app_.client.client_id, app_.secret)
     answer = app_.exchange(app_.code(), headers=header, client_id=None, client_secret=None)
@@ -237,7 +234,19 @@ def limited(build: Build) -> Iterator[OAuthApp]:
         yield connect_app(container, http, make_account(container, http, "owner@example.com"))
 
 
-def test_how_long_each_is_good_is_a_setting(limited: OAuthApp, clock: Clock) -> None:
+def test_the_metadata_is_true_and_how_long_each_token_is_good_is_a_setting(limited: OAuthApp, clock: Clock) -> None:
+    answer = limited.http.get("/.well-known/oauth-authorization-server")
+    metadata, home = answer.json(), "https://mail.example"
+    assert answer.status_code == 200
+    assert metadata.items() >= {
+        "issuer": home, "authorization_endpoint": f"{home}/oauth/authorize", "token_endpoint": f"{home}/oauth/token",
+        "revocation_endpoint": f"{home}/oauth/revoke", "scopes_supported": list(SCOPES),
+        "response_types_supported": ["code"], "grant_types_supported": ["authorization_code", "refresh_token"],
+        "code_challenge_methods_supported": ["S256"], "authorization_response_iss_parameter_supported": True,
+        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
+    }.items()  # fmt: skip
+    AuthorizationServerMetadata(metadata).validate()
+    assert parse_query(limited.consent())["iss"] == home
     code = limited.code()
     clock.advance(seconds=11)
     assert error_of(limited.exchange(code)) == (400, "invalid_grant")
@@ -265,21 +274,6 @@ def test_neither_a_refresh_nor_another_page_gives_more_calls_a_minute(limited: O
     assert first != second
     assert statuses(first, 4) == [200] * 4
     assert statuses(second, 2) == [200, 429]
-
-
-def test_the_metadata_says_what_the_server_does(limited: OAuthApp) -> None:
-    answer = limited.http.get("/.well-known/oauth-authorization-server")
-    metadata, home = answer.json(), "https://mail.example"
-    assert answer.status_code == 200
-    assert metadata.items() >= {
-        "issuer": home, "authorization_endpoint": f"{home}/oauth/authorize", "token_endpoint": f"{home}/oauth/token",
-        "revocation_endpoint": f"{home}/oauth/revoke", "scopes_supported": list(SCOPES),
-        "response_types_supported": ["code"], "grant_types_supported": ["authorization_code", "refresh_token"],
-        "code_challenge_methods_supported": ["S256"], "authorization_response_iss_parameter_supported": True,
-        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "none"],
-    }.items()  # fmt: skip
-    AuthorizationServerMetadata(metadata).validate()
-    assert parse_query(limited.consent())["iss"] == home
 
 
 def test_no_log_line_of_a_whole_flow_holds_a_secret(

@@ -67,10 +67,8 @@ def test_many_are_ended_at_once_whosever_they_are(http: TestClient, container: C
 @pytest.mark.usefixtures("clean_database")
 def test_every_owner_has_a_letter_and_nobody_else(http: TestClient, container: Container, owner: Account) -> None:
     for email, role in (
-        ("dana@example.com", "owner"),
-        ("second@example.com", "owner"),
-        ("member@example.com", "member"),
-    ):
+        ("dana@example.com", "owner"), ("second@example.com", "owner"), ("member@example.com", "member"),
+    ):  # fmt: skip
         make_user(container, owner.id, email, role=role)  # type: ignore[arg-type]
     report(http, mint_secret("test", secrets.token_bytes(24)))  # nothing that is good
     assert (letters(container), log_lines(container, owner.id)) == ([], [])

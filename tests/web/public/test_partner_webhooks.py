@@ -243,18 +243,26 @@ def test_a_repeated_event_takes_effect_once(partner: Partner) -> None:
     assert partner.batch().status == "mailed"
 
 
-def test_a_stranger_or_an_old_call_changes_nothing(partner: Partner) -> None:
+def test_what_is_wrong_is_named_and_what_is_forged_or_old_changes_nothing(partner: Partner) -> None:
+    for changes, field in WRONG:
+        answer = partner.call(**{"event": "printed"} | changes)
+        assert (answer.status_code, list(answer.json().get("errors", []))) == (422, [field]), changes
+        assert answer.json()["message"].endswith(".")
+    for body in (b"", b"no json", b"[]", b"7", b"\xff", b"[" * 10_000, b'{"a":1,"a":1}'):
+        answer = partner.send(body)
+        assert (answer.status_code, answer.json().keys()) == (422, {"message", "errors"}), body
+    assert partner.send(b"[]").json()["errors"] == {"body": ["This must be an object."]}
+    assert partner.send(b" " * (webhook_endpoints.MAX_PARTNER_BODY_BYTES + 1)).status_code == 413
+    assert partner.statuses() == [("Processing", None)] * 3
     body = partner.body("printed")
     signed = signatures.sign([SECRET], message_id="m", at=partner.clock.now(), body=body)
     answers = [
-        partner.send(body, secret=STRANGERS),
-        partner.send(body, late=timedelta(minutes=6)),
-        partner.send(body, late=-timedelta(minutes=6)),
-        partner.http.post(PATH, content=body),
+        partner.send(body, secret=STRANGERS), partner.send(body, late=timedelta(minutes=6)),
+        partner.send(body, late=-timedelta(minutes=6)), partner.http.post(PATH, content=body),
         partner.http.post(PATH, content=body.replace(b"printed", b"mailed!"), headers=signed),
         partner.http.post(PATH, content=body, headers=signed | {"webhook-id": "another"}),
         partner.http.post(PATH, content=body, headers=signed | {"webhook-signature": ""}),
-    ]
+    ]  # fmt: skip
     assert {answer.status_code for answer in answers} == {401}
     assert answers[0].json() == {"message": "The signature does not fit this body, or is too old."}
     answer = partner.http.get(PATH)
@@ -297,16 +305,3 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"spoiled": [{"position": 1, "reason": "a\0b"}]}, "spoiled.0.reason"),
     ({"spoiled": [{"position": 1}] * 5_001}, "spoiled"),
 ]  # fmt: skip
-
-
-def test_what_is_wrong_is_named_and_nothing_happens(partner: Partner) -> None:
-    for changes, field in WRONG:
-        answer = partner.call(**{"event": "printed"} | changes)
-        assert (answer.status_code, list(answer.json().get("errors", []))) == (422, [field]), changes
-        assert answer.json()["message"].endswith(".")
-    for body in (b"", b"no json", b"[]", b"7", b"\xff", b"[" * 10_000, b'{"a":1,"a":1}'):
-        answer = partner.send(body)
-        assert (answer.status_code, answer.json().keys()) == (422, {"message", "errors"}), body
-    assert partner.send(b"[]").json()["errors"] == {"body": ["This must be an object."]}
-    assert partner.send(b" " * (webhook_endpoints.MAX_PARTNER_BODY_BYTES + 1)).status_code == 413
-    assert partner.statuses() == [("Processing", None)] * 3

@@ -36,7 +36,7 @@ def put(container: Container, **changes: str) -> None:
         giftcard_queries.save_brand(tx, brand, now=container.clock())
 
 
-def test_a_brands_picture_shows_its_name_in_its_color(http: TestClient) -> None:
+def test_a_brand_shows_its_name_in_its_color_and_a_hand_a_line_of_blue_ink(http: TestClient) -> None:
     drawn = pixels(http, COFFEE)
     assert drawn.shape == (403, 640, 3)
     assert tuple(drawn[-1, 0]) == tuple(drawn[0, 0]) == (0x5B, 0x3A, 0x29)
@@ -45,9 +45,6 @@ def test_a_brands_picture_shows_its_name_in_its_color(http: TestClient) -> None:
     assert down[0] > 200, "the name stands under the ribbon"
     assert across[0] > 30, "it is not cut"
     assert across[-1] < 610, "nor at its end"
-
-
-def test_a_hands_sample_is_one_line_of_blue_ink_on_white(http: TestClient) -> None:
     drawn = pixels(http, HAND)
     assert drawn.shape == (120, 700, 3)
     ink = np.any(drawn < 128, axis=2)
@@ -58,6 +55,11 @@ def test_a_hands_sample_is_one_line_of_blue_ink_on_white(http: TestClient) -> No
     assert down[-1] - down[0] < 80, "it is one line"
     red, green, blue = drawn[drawn.sum(axis=2).argmin() // 700, drawn.sum(axis=2).argmin() % 700]
     assert blue > max(red, green)
+    brands = ("no-such-brand", "BRINDLEWICK", "%00", "%ff", "..%2fart", "a" * 500)
+    hands = ("0", "20", "999999999999999999999", "one", "-1", "1.5", "%00")
+    for path in (*(f"/giftcards/{code}.png" for code in brands), *(f"/hands/{name}.png" for name in hands)):
+        answer = http.get(path)
+        assert (answer.status_code, answer.json()) == (404, {"message": "Not Found"}), path
 
 
 def test_each_brand_and_each_hand_has_its_own_picture(owner: Account, http: TestClient, container: Container) -> None:
@@ -66,14 +68,6 @@ def test_each_brand_and_each_hand_has_its_own_picture(owner: Account, http: Test
     drawn = [http.get(path).content for path in (*brands, HAND, *(f"/hands/{number}.png" for number in numbers))]
     assert len(set(drawn)) == len(drawn)
     assert previews.render_sample(container.renderer, 1) == previews.render_sample(container.renderer, 1)
-
-
-def test_what_is_not_there_is_not_found(http: TestClient) -> None:
-    brands = ("no-such-brand", "BRINDLEWICK", "%00", "%ff", "..%2fart", "a" * 500)
-    hands = ("0", "20", "999999999999999999999", "one", "-1", "1.5", "%00")
-    for path in (*(f"/giftcards/{code}.png" for code in brands), *(f"/hands/{name}.png" for name in hands)):
-        answer = http.get(path)
-        assert (answer.status_code, answer.json()) == (404, {"message": "Not Found"}), path
 
 
 def test_a_picture_is_drawn_once_and_spared_to_whoever_has_it(

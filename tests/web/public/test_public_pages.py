@@ -121,7 +121,7 @@ def test_a_form_tells_us_where_it_comes_from_and_tells_other_sites_nothing(http:
         assert safe.get(path).headers[transport] == "max-age=31536000"
 
 
-def test_data_is_under_a_policy_that_allows_nothing(http: TestClient, owner: Account) -> None:
+def test_data_is_under_a_policy_that_allows_nothing_and_pages_under_theirs(http: TestClient, owner: Account) -> None:
     nothing = "default-src 'none'; frame-ancestors 'none'"
     for answer in (owner.get("/ping"), owner.get("/nowhere"), http.get("/health"), http.get("/settings")):
         assert answer.headers["Content-Type"] == "application/json"
@@ -129,9 +129,6 @@ def test_data_is_under_a_policy_that_allows_nothing(http: TestClient, owner: Acc
     picture = http.get("/art/postcard-4x6.png")
     assert picture.headers["Content-Type"] == "image/png"
     assert "Content-Security-Policy" not in picture.headers
-
-
-def test_the_policy_lets_pages_reach_this_service_and_a_form_the_place_that_it_leads_to() -> None:
     assert CONTENT_SECURITY_POLICY == (
         "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -280,7 +277,7 @@ def read_operation(**operation: Any) -> Any:
     return found
 
 
-def test_fields_are_read_with_their_types_choices_and_what_they_hold() -> None:
+def test_fields_forms_with_files_and_answers_of_two_forms_are_shown(app: FastAPI) -> None:
     found = read_operation(requestBody={"content": {"application/json": {"schema": THING}}})
     body = {field.name: field for field in found.body}
     assert list(body) == ["name", "custom1 … custom2", "parts", "colour"]
@@ -292,18 +289,12 @@ def test_fields_are_read_with_their_types_choices_and_what_they_hold() -> None:
     assert found.curl.startswith("curl -X PUT \\\n  http://here/api/v2/things/1001 \\\n")
     assert """"it'"'"'s\"""" in found.curl
     assert "$TOKEN" in found.curl
-
-
-def test_a_form_with_a_file_is_a_line_to_paste(app: FastAPI) -> None:
     sections = doc_pages.read_sections(app.openapi(), base_url="http://here")
     [call] = [one for each in sections for one in each.operations if one.path.endswith("}/import")]
     assert [field.name for field in call.body] == ["file", "mapping", "header", "file_name"]
     assert "-X" not in call.curl
     assert "-F file=@people.csv" in call.curl
     assert "-F 'mapping={" in call.curl
-
-
-def test_an_answer_of_two_forms_shows_both() -> None:
     other = {"title": "Other", "type": "object", "properties": {"id": {"type": "integer"}}}
     answer = {"description": "OK", "content": {"application/json": {"schema": {"anyOf": [THING, other]}}}}
     [found] = read_operation(responses={"200": answer}).responses

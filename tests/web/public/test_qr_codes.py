@@ -66,7 +66,9 @@ def codes_of_pdf(content: bytes) -> list[str]:
     return codes_in(pictures)
 
 
-def test_a_scan_leads_to_the_page_for_its_recipient(owner: Account, http: TestClient, container: Container) -> None:
+def test_a_scan_leads_to_the_page_for_its_recipient_also_of_a_canceled_order(
+    owner: Account, http: TestClient, container: Container
+) -> None:
     url = "https://shop.example.com/hi?n=~FIRST_NAME|you~&c=%CITY%&x=~CUSTOM1|none~#top"
     code = sent(owner, container, url, name="JOSÉ O'BRIEN", city="Port & Quay")
     for method in ("GET", "GET", "HEAD"):  # looked up, and remembered
@@ -78,6 +80,10 @@ def test_a_scan_leads_to_the_page_for_its_recipient(owner: Account, http: TestCl
     code = sent(owner, container, "https://shop.example.com/~CUSTOM1~/end", custom1="/../../@evil.example?x#y\r\nA: b")
     destination = urlsplit(lead(http, code))
     assert (destination.netloc, destination.path.endswith("/end")) == ("shop.example.com", True)
+    order = owner.send(qrcode_url=PAGE).json()["id"]
+    assert owner.post(f"/orders/{order}/cancel").status_code == 200
+    [code] = codes_of(container, order)
+    assert lead(http, code) == PAGE
 
 
 @pytest.mark.usefixtures("clean_database")
@@ -89,13 +95,11 @@ def test_each_scan_but_a_head_request_is_stored_by_kind(owner: Account, http: Te
     assert seen == [("person", PHONE, container.clock())] * 2
     assert lead(http, code + "/") == PAGE, "a slash behind it changes nothing"
     machines: list[tuple[str, dict[str, str], str]] = [
-        ("", {}, "bot"),
-        ("curl/8.5.0", {}, "bot"),
-        ("WhatsApp/2.23.20.0 A", {}, "preview"),
+        ("", {}, "bot"), ("curl/8.5.0", {}, "bot"), ("WhatsApp/2.23.20.0 A", {}, "preview"),
         (PHONE, {"Sec-Purpose": "prefetch"}, "preview"),
         (PHONE, {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, "preview"),
         (PHONE, {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, "person"),
-    ]
+    ]  # fmt: skip
     for agent, headers, _ in machines:
         assert scan(http, code, agent=agent, **headers).headers["location"] == PAGE
     assert [row.kind for row in inbox_rows(container)][3:] == [kind for _, _, kind in machines]
@@ -155,13 +159,6 @@ def test_a_code_expires_only_where_that_is_set(build: Build, clock: Clock) -> No
     clock.advance(days=4_000)
     with served(usual) as http:
         assert lead(http, code) == PAGE
-
-
-def test_a_canceled_orders_code_still_leads_on(owner: Account, http: TestClient, container: Container) -> None:
-    order = owner.send(qrcode_url=PAGE).json()["id"]
-    assert owner.post(f"/orders/{order}/cancel").status_code == 200
-    [code] = codes_of(container, order)
-    assert lead(http, code) == PAGE
 
 
 def test_a_scan_that_cannot_be_stored_asks_to_be_made_again(
