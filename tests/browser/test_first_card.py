@@ -183,8 +183,7 @@ def watch_it_arrive(page: Page) -> None:
         expect(page.get_by_role("link", name="Cancel the order")).to_have_count(0)
         expect(where.get_by_role("row", name="Austin, TX")).to_have_text(re.compile(r"0\s*1\s*0\s*$"))
         expect(where.get_by_role("img", name="Map of the United States")).to_be_visible()
-        looks = page.get_by_role("region", name="How it looks").get_by_role("img")
-        expect(looks.first).to_be_visible()
+        expect(page.get_by_role("region", name="How it looks").get_by_role("img").first).to_be_visible()
     picture(page, "first-card-4-delivered")
 
 
@@ -192,8 +191,7 @@ def read_its_way(page: Page) -> None:
     page.get_by_role("link", name="1 person").click()
     page.get_by_role("link", name="Ada Reed").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("to Ada Reed")
-    way = page.get_by_role("region", name="Its way").get_by_role("listitem")
-    expect(way).to_contain_text(ITS_WAY)
+    expect(page.get_by_role("region", name="Its way").get_by_role("listitem")).to_contain_text(ITS_WAY)
     expect(page.get_by_role("region", name="Whom it goes to")).to_contain_text("1100 Congress Ave")
     picture(page, "first-card-5-its-way")
 

@@ -1,33 +1,108 @@
-"""An account's pages in a real browser: an owner's walk over all settings, and people who are imported from a file."""
+"""Every page by day, by night and on a phone: axe-core has nothing grave to say, nothing is missing, nothing is wider
+than its screen; `KEEP_PICTURES=1` leaves a picture of each in `out/screenshots`. And what an owner does by hand."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
 from quillpost.app.container import Container
+from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.web.application import create_app
 from quillpost.web.security import SESSION
-from support.chromium import new_page
-from support.factories import Account, Clock, run_due_jobs
+from support.chromium import AXE, PHONE, find_overflow, look_at, new_page
+from support.factories import Account, Clock
 from support.pages import MEMBER, AccountPages
 from support.raw_http import real_server
-from support.sign_in import PASSWORD, make_user
+from support.route_access import PAGE_NEEDS
+from support.sample_account import SampleAccount, consent_page, list_public_pages, open_sample_account
+from support.sign_in import ACCEPTS, PASSWORD, make_user
 from support.test_client import TestClient
 
-pytestmark = pytest.mark.costly
+PARAMETER = re.compile(r"\{([^}]+)\}")
+PAGE = b"<!doctype html>"
+NEVER_ENDING = "/live"
+LIVE = re.compile(r"/print-room/(brands/|prices/|accounts/.+/credit)")
+"""What changes live mail is shown to whoever looks at live mail."""
+
+LATER_CHAPTERS = "main > section:nth-of-type(n + 4), .contents > ul > li:nth-child(n + 4)"
+"""Of the documentation: there are a thousand fields, all made alike, and axe-core takes minutes for them."""
+
+WIDER = """() => {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(".uplot { min-width: 1200px !important }");
+    document.adoptedStyleSheets.push(sheet);
+}"""
+
+ROUTES = sorted(path for method, path in PAGE_NEEDS if method == "GET" and not path.endswith(NEVER_ENDING))
+
+
+@dataclass
+class Visit:
+    house: SampleAccount
+    page: Page
+    address: str
+    cookies: Mapping[str, str]
+
+    def sign_in(self, mode: str) -> None:
+        self.page.context.add_cookies([{"name": SESSION, "value": self.cookies[mode], "url": self.address}])
+
+    def look(self, path: str, name: str, *, status: int = 200) -> list[str]:
+        without = LATER_CHAPTERS if path == "/docs" else None
+        return look_at(self.page, self.address + path, name, status=status, without=without)
+
+    def look_at_route(self, route: str) -> list[str]:
+        path = PARAMETER.sub(lambda name: str(self.house.ids_for(route)[name[1]]), route)
+        self.sign_in("live" if LIVE.match(path) else "test")
+        shown = self.page.request.get(self.address + path, headers={"Accept": ACCEPTS})
+        if shown.status != 200:
+            return [f"{path} answers {shown.status}"]
+        is_page = shown.body().startswith(PAGE)  # no picture, no file, and no part of a page
+        return self.look(path, PARAMETER.sub("one", route).strip("/") or "home") if is_page else []
+
+
+@pytest.mark.timeout(900)  # a hundred pages, three looks at each
+def test_every_page_fits(subtests: pytest.Subtests, postgres: EmbeddedPostgres, template: str, tmp_path: Path) -> None:
+    """On a service of its own, in which everything has happened."""
+    with (
+        open_sample_account(postgres, template, tmp_path) as house,
+        real_server(create_app(house.container)) as port,
+        new_page() as page,
+    ):
+        page.context.add_init_script(path=AXE)
+        cookies = {mode: house.cookie(mode) for mode in ("test", "live")}
+        visit = Visit(house, page, f"http://127.0.0.1:{port}", cookies)
+        for route in ROUTES:
+            with subtests.test(route):
+                assert visit.look_at_route(route) == []
+        visit.sign_in("test")
+        for name, path in {"home": "/", "docs": "/docs", "consent": consent_page(house)}.items():
+            with subtests.test(f"{path}, which is public, for somebody who has signed in"):
+                assert visit.look(path, name) == []
+        with subtests.test("a chart that is not redrawn"):
+            page.set_viewport_size(PHONE)
+            page.goto(visit.address)
+            expect(page.locator(".uplot")).to_be_visible()
+            page.evaluate(WIDER)
+            assert find_overflow(page) == []
+        page.context.clear_cookies()
+        for name, (path, status) in list_public_pages(house).items():
+            with subtests.test(f"{path} for nobody"):
+                assert visit.look(path, name, status=status) == []
+
 
 EMAIL = "dana@example.com"
 
 
 @pytest.mark.long
-def test_an_owner_does_all_by_hand_and_the_policy_refuses_nothing(container: Container, http: TestClient) -> None:
+def test_an_owner_does_all_by_hand(address: str, container: Container, http: TestClient) -> None:
     house = AccountPages(container, http)
     house.member  # noqa: B018 (is there by now)
-    with real_server(create_app(container)) as port, new_page(width=390) as page:
-        settings = f"http://127.0.0.1:{port}/settings"
+    with new_page(width=390) as page:
+        settings = f"{address}/settings"
         page.context.add_cookies([{"name": SESSION, "value": str(house.owner.cookie(SESSION)), "url": settings}])
         page.goto(settings)
         the_menu_closes(page)
@@ -130,37 +205,6 @@ SWITCH_ELSEWHERE = """async () => {
   await fetch(button.form.action, { method: "POST", body: filled });
 }"""
 """As another tab would; this page stays as it is."""
-PEOPLE = """Customer,Street,Town,ST,ZIP code,Shoe size
-Jane Doe,12 Main St,Austin,TX,78701,38
-"Roe, Rick","14 Main St
-Apt 2",Austin,TX,78701,44
-Half A Home,,Austin,TX,78701,40
-Jane Again,12 Main Street,Austin,TX,78701,38
-"""
-GUESSED = {"Street": "address", "Town": "city", "ST": "province", "ZIP code": "postal_code", "Shoe size": ""}
-
-
-@pytest.fixture
-def people_file(tmp_path: Path) -> Path:
-    file = tmp_path / "Spring customers.csv"
-    file.write_text(PEOPLE)
-    return file
-
-
-@pytest.fixture
-def shoes_file(tmp_path: Path) -> Path:
-    """With nobody in it."""
-    file = tmp_path / "shoes.csv"
-    file.write_text("Shoe,Size\nred,9\n")
-    return file
-
-
-@pytest.fixture
-def address(container: Container, owner: Account) -> Iterator[str]:
-    """Of the service, to which Dana may sign in."""
-    make_user(container, owner.id, EMAIL)
-    with real_server(create_app(container)) as port:
-        yield f"http://127.0.0.1:{port}"
 
 
 def sign_in(page: Page) -> None:
@@ -169,49 +213,21 @@ def sign_in(page: Page) -> None:
     page.get_by_role("button", name="Sign in").click()
 
 
-def begin(page: Page, file: Path) -> None:
+def choose_file(page: Page, file: Path, text: str) -> None:
+    file.write_text(text)
     page.get_by_label("File", exact=True).set_input_files(file)
-    # A new list is called as the file is.
-    expect(page.get_by_label("Name of the new list")).to_have_value(file.stem)
-    page.get_by_role("button", name="Look at it").click()
 
 
-@pytest.mark.usefixtures("clean_database")
-def test_a_file_becomes_a_list_on_a_page(container: Container, owner: Account, address: str, people_file: Path) -> None:
-    with new_page() as page:
-        page.goto(address)
-        page.get_by_role("link", name="Import people").click()
-        sign_in(page)
-        expect(page.get_by_role("heading", name="Import people")).to_be_visible()
-        expect(page.locator(".place")).to_contain_text("Into Dana Whitfield, Test")
-        begin(page, people_file)
-        for column, field in GUESSED.items():
-            expect(page.get_by_label(f"What {column} is", exact=True)).to_have_value(field)
-        expect(page.get_by_label("The first row names the columns")).to_be_checked()
-        page.get_by_label("What Customer is", exact=True).select_option("name")
-        page.get_by_label("What Shoe size is", exact=True).select_option("custom1")
-        page.get_by_role("button", name="Import", exact=True).click()
-        expect(page.get_by_role("status")).to_have_text("Waiting for its turn")
-        run_due_jobs(container)
-        expect(page.get_by_role("heading", name="Imported")).to_be_focused()
-        counts = r"\s*Added to the list\s*2\s*Rejected\s*2\s*Of these twice\s*1\s*"
-        expect(page.locator(".counts")).to_have_text(re.compile(counts))
-    [made] = owner.get("/mailing-lists").json()["data"]
-    assert (made["description"], made["type"], made["processed"]) == ("Spring customers", "csv", True)
-    people = owner.get(f"/mailing-lists/{made['id']}/recipients").json()["data"]
-    assert sorted((one["name"], one["custom1"]) for one in people) == [("Jane Doe", "38"), ("Roe, Rick", "44")]
-
-
-def test_a_file_chosen_early_names_the_list_and_one_that_cannot_be_imported_leaves_none_behind(
-    owner: Account, address: str, shoes_file: Path
-) -> None:
+def test_a_file_chosen_early_names_a_list(address: str, container: Container, owner: Account, tmp_path: Path) -> None:
+    """One that cannot be imported leaves none behind."""
+    make_user(container, owner.id, EMAIL)
     scripts: list[Route] = []
     with new_page(width=390) as page:
         page.route("**/import*.js*", lambda script: scripts.append(script))
         page.goto(f"{address}/lists/import")
         with page.expect_request("**/import*.js*"):
             sign_in(page)
-        page.get_by_label("File", exact=True).set_input_files(shoes_file)  # before the script has come
+        choose_file(page, tmp_path / "shoes.csv", "Shoe,Size\nred,9\n")  # before the script has come
         for script in scripts:
             script.continue_()
         expect(page.get_by_label("Name of the new list")).to_have_value("shoes")
@@ -226,11 +242,12 @@ def test_a_file_chosen_early_names_the_list_and_one_that_cannot_be_imported_leav
 
 
 def test_an_expired_token_is_renewed_and_an_account_switch_or_sign_out_is_reported(
-    container: Container, owner: Account, stranger: Account, clock: Clock, address: str, people_file: Path
+    address: str, container: Container, owner: Account, stranger: Account, clock: Clock, tmp_path: Path
 ) -> None:
     """The page's clock and the service's go on while the reader looks for their file. Then they go on to
     another account, in another tab."""
-    make_user(container, stranger.id, EMAIL)
+    for account in (owner, stranger):
+        make_user(container, account.id, EMAIL)
     with new_page() as page:
         page.clock.install()
         page.goto(f"{address}/lists/import")
@@ -238,7 +255,8 @@ def test_an_expired_token_is_renewed_and_an_account_switch_or_sign_out_is_report
         expect(page.get_by_label("Mailing list")).to_be_visible()
         clock.advance(minutes=20)
         page.clock.fast_forward("20:00")
-        begin(page, people_file)
+        choose_file(page, tmp_path / "people.csv", "Name,Street\nJane Doe,12 Main St\n")
+        page.get_by_role("button", name="Look at it").click()
         expect(page.get_by_label("What Street is", exact=True)).to_be_visible()
         page.evaluate(SWITCH_ELSEWHERE)
         page.get_by_role("button", name="Import", exact=True).click()
