@@ -248,7 +248,6 @@ def read(owner: Account, order_id: int) -> tuple[str, list[str]]:
     return order["status"], order["warnings"]
 
 
-@pytest.mark.usefixtures("clean_database")
 def test_a_blurred_picture_holds_orders(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
     soft, sharp = (upload(owner, image=picture(size)).json()["id"] for size in (SOFT, SHARP))
     sent = [owner.send(image_template=template).json()["id"] for template in (soft, soft, sharp, None)]
@@ -266,7 +265,6 @@ def test_a_blurred_picture_holds_orders(owner: Account, operator: Account, conta
     assert read(owner, again)[0] == "Paused"
 
 
-@pytest.mark.usefixtures("clean_database")
 def test_lists_with_longer_words_or_without_addresses_hold_their_orders_and_released_only_they_fail(
     owner: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
@@ -321,7 +319,6 @@ def test_a_postage_mark_that_does_not_fit_must_be_fixed_by_the_operator(build: B
         assert read(sender, order_id) == ("Printing", [])
 
 
-@pytest.mark.usefixtures("clean_database")
 def test_an_order_that_is_put_off_while_it_is_held_waits_for_its_day_after_its_release(
     owner: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
@@ -357,7 +354,6 @@ def test_an_order_that_is_put_off_while_it_is_held_waits_for_its_day_after_its_r
     assert (piece.status, piece.failure) == ("Failed", SUPPRESSED)
 
 
-@pytest.mark.usefixtures("clean_database")
 def test_nobody_makes_batches_of_an_order_before_it_is_due(owner: Account, container: Container, clock: Clock) -> None:
     later = clock.now().replace(hour=20)
     order_id = owner.send(schedule_for=later.isoformat()).json()["id"]

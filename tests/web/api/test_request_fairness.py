@@ -144,9 +144,7 @@ async def test_tokens_and_sub_accounts_of_an_account_share_its_share(container: 
 
 
 @in_time
-async def test_a_call_that_would_wait_too_long_gets_503_and_starts_nothing(
-    container: Container, owner: Account
-) -> None:
+async def test_a_call_that_would_wait_long_gets_503_and_starts_nothing(container: Container, owner: Account) -> None:
     """Each is counted, many make one log entry, and none leaves garbage: collecting what hundreds a second leave
     would have everybody wait."""
 
@@ -225,9 +223,7 @@ async def test_a_disconnected_caller_leaves_the_queue(container: Container, owne
 
 
 @in_time
-async def test_made_up_tokens_wait_behind_each_other_and_keep_no_known_caller(
-    container: Container, owner: Account
-) -> None:
+async def test_made_up_tokens_wait_in_turn_and_keep_no_known_caller(container: Container, owner: Account) -> None:
     house = House(container, share=1)
     await Call(house, "/api/v2/ping", by(owner)).done()
     made_up = [Call(house, "/api/v2/ping", by(tokens.mint_secret("test", bytes([n]) * 32))) for n in range(20)]

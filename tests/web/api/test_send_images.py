@@ -315,7 +315,6 @@ def test_only_the_picture_under_the_words_of_each_recipient_counts(owner: Accoun
     ]
 
 
-@pytest.mark.usefixtures("clean_database")
 def test_ink_that_is_nearly_invisible_holds_its_order(
     owner: Account, operator: Account, container: Container, clock: Clock, art: ImageServer
 ) -> None:

@@ -163,7 +163,6 @@ def test_half_an_address_bars_by_its_email(owner: Account, lists: ListOwner) -> 
             assert (found["suppressed"], found["total_recipients"]) == (suppressed, 1 - suppressed)
 
 
-@pytest.mark.usefixtures("clean_database")
 def test_a_later_half_address_stops_mail(owner: Account, lists: ListOwner, container: Container, clock: Clock) -> None:
     order = owner.send(recipients=[JANE]).json()["id"]
     suppression_list = lists.make(is_suppression_list=True)
