@@ -67,15 +67,9 @@ def test_a_session_ends_after_a_week_unused_and_thirty_days(container: Container
     assert find_user(container, cookie) is None
 
 
-def test_a_cookie_is_too_long_to_guess_and_not_in_the_database(container: Container, dana: int) -> None:
-    assert len(token_format.mint_secret("session", secrets.token_bytes(32))) > 50
-    cookie = sign_in_as(container).cookie
-    assert cookie is not None
-    assert cookie.split("_")[2] not in str(execute(container, sa.select(sessions)))
-    assert find_user(container, "qp_session_\x00") is None
-
-
-def test_a_visit_is_noted_at_most_once_a_minute(container: Container, clock: Clock, dana: int) -> None:
+def test_a_visit_is_noted_once_a_minute_and_a_cookie_too_long_to_guess(
+    container: Container, clock: Clock, dana: int
+) -> None:
     cookie, began = sign_in_as(container).cookie, clock.now()
     seen = sa.select(sessions.c.seen_at, sessions.c.network).where(sessions.c.person_id == dana)
     clock.advance(seconds=59)
@@ -84,12 +78,11 @@ def test_a_visit_is_noted_at_most_once_a_minute(container: Container, clock: Clo
     clock.advance(seconds=1)
     user_sessions.find_session(container.db, cookie or "", address="203.0.113.5", now=clock.now())
     assert execute(container, seen) == [(clock.now(), "203.0.113.5")]
-
-
-def test_whoever_is_in_no_account_any_more_is_nobody(container: Container, dana: int) -> None:
+    assert len(token_format.mint_secret("session", secrets.token_bytes(32))) > 50
     cookie = sign_in_as(container).cookie
-    execute(container, sa.delete(memberships).where(memberships.c.person_id == dana))
-    assert find_user(container, cookie) is None
+    assert cookie is not None
+    assert cookie.split("_")[2] not in str(execute(container, sa.select(sessions)))
+    assert find_user(container, "qp_session_\x00") is None
 
 
 def test_sessions_are_listed_and_ended(container: Container, clock: Clock, account: int, dana: int) -> None:
@@ -126,12 +119,17 @@ def test_somebody_looks_at_one_of_their_accounts(container: Container, account: 
     assert (there.here.account_id, there.mode, there.is_owner) == (other, "live", False)
 
 
-def test_an_account_in_testing_mode_is_only_seen_in_it(container: Container, account: int, dana: int) -> None:
+def test_a_testing_account_is_only_seen_in_it_and_whoever_is_in_none_is_nobody(
+    container: Container, account: int, dana: int
+) -> None:
     cookie = sign_in_as(container).cookie
     switch(container, visit(container, cookie), mode="live")
     execute(container, sa.update(base.accounts).where(base.accounts.c.id == account).values(test_mode=True))
     there = visit(container, cookie)
     assert (there.mode, there.here.is_test_account) == ("test", True)
+    cookie = sign_in_as(container).cookie
+    execute(container, sa.delete(memberships).where(memberships.c.person_id == dana))
+    assert find_user(container, cookie) is None
 
 
 def test_a_pages_token_is_its_readers(container: Container, http: TestClient, clock: Clock) -> None:

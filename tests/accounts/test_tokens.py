@@ -103,12 +103,9 @@ def test_scopes_have_a_short_sentence_each_and_one_order() -> None:
 def test_a_scope_is_named_if_it_is_a_short_plain_word_and_no_secret(subtests: pytest.Subtests) -> None:
     unspeakable = [SECRET, "qp_live_mistyped0123", "snow\u2603", "a" * 41, 'quo"te']
     cases = [
-        ({"nope"}, "nope"),
-        ({"orders:delete", "all"}, "all, orders:delete"),
-        (set("abcde"), "a, b, c, 2 more"),
-        ({SECRET, "all"}, "all, 1 more"),
-        *(({each}, "what is no plain word") for each in unspeakable),
-    ]
+        ({"nope"}, "nope"), ({"orders:delete", "all"}, "all, orders:delete"), (set("abcde"), "a, b, c, 2 more"),
+        ({SECRET, "all"}, "all, 1 more"), *(({each}, "what is no plain word") for each in unspeakable),
+    ]  # fmt: skip
     for scopes, words in cases:
         with subtests.test(str(scopes)):
             assert quote_scopes(scopes) == words
