@@ -78,11 +78,9 @@ CANADIAN = "123 Main St, Toronto, ON M5V 2T6"
 TORONTO: dict[str, str | None]
 TORONTO = {"address": "123 Main St", "city": "Toronto", "province": "ON", "postal_code": "M5V 2T6"}
 CANADIAN_LINES: tuple[dict[str, str | None], ...] = (
-    {"address": CANADIAN, "country": "CA"},
-    {"address": CANADIAN, "country": "Canada"},
-    {"address": f"{CANADIAN}, Canada"},
-    {"address": "123 Main St\nToronto, Ontario m5v 2t6\nCANADA"},
-)
+    {"address": CANADIAN, "country": "CA"}, {"address": CANADIAN, "country": "Canada"},
+    {"address": f"{CANADIAN}, Canada"}, {"address": "123 Main St\nToronto, Ontario m5v 2t6\nCANADA"},
+)  # fmt: skip
 
 
 def test_an_address_of_canada_may_come_on_one_line_if_it_names_its_country(subtests: pytest.Subtests) -> None:

@@ -229,12 +229,9 @@ def some(of: dict[str, list[str]]) -> st.SearchStrategy[dict[str, str]]:
 
 
 ROW = st.builds(
-    lambda person, contact, street, place: person | contact | street | (place if street else {}),
-    some(MAYBE),
-    some({"email": EMAILS}),
-    some({"street": STREETS}),
-    some(PLACE),
-)
+    lambda person, contact, street, place: person | contact | street | (place if street else {}), some(MAYBE),
+    some({"email": EMAILS}), some({"street": STREETS}), some(PLACE),
+)  # fmt: skip
 ROWS = st.lists(ROW, min_size=1, max_size=7)
 A, B = ({"email": f"{name}@example.com"} for name in "ab")
 UNIT, STREET = {"address2": "4"}, {"street": "12 Main St"}
