@@ -13,17 +13,10 @@ from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.orders.models import ContentSource, ResolvedRequest
 from quillpost.orders.products import POSTCARD
 from quillpost.orders.requests.rules import validate_request
+from quillpost.recipients import rules
 from quillpost.recipients.addresses.cities import STATE_CODES, find_state_code
 from quillpost.recipients.addresses.text import STATE_CODES_BY_NAME
 from quillpost.recipients.models import CUSTOM_FIELDS, Person
-from quillpost.recipients.rules import (
-    MAX_FIELD_LENGTH,
-    apply_changes,
-    check_recipient,
-    person_to_fields,
-    validate_recipient,
-    validate_recipients,
-)
 from quillpost.rendering.handwriting.models import STYLES
 from support.factories import people, person
 
@@ -32,18 +25,18 @@ HOME = ("Austin", "TX", "78701")
 
 
 def one(**changes: Any) -> Person:
-    [found] = validate_recipients([person(**changes)])
+    [found] = rules.validate_recipients([person(**changes)])
     return found
 
 
 def errors_of(*rows: dict[str, Any]) -> dict[str, list[str]]:
     with pytest.raises(Invalid) as refused:
-        validate_recipients(rows)
+        rules.validate_recipients(rows)
     return refused.value.fields
 
 
 def refusals(*rows: dict[str, Any]) -> list[str | None]:
-    return [found.refusal for found in validate_recipients(rows)]
+    return [found.refusal for found in rules.validate_recipients(rows)]
 
 
 # Addresses
@@ -73,7 +66,7 @@ NOT_WHOLE = (
 def test_an_address_on_one_line_is_taken_apart(subtests: pytest.Subtests) -> None:
     for line, place in LINES.items():
         with subtests.test(line):
-            [found] = validate_recipients([{"name": "Jane", "address": line}])
+            [found] = rules.validate_recipients([{"name": "Jane", "address": line}])
             assert (found.address, found.city, found.province, found.postal_code) == place
             assert found.refusal is None
     line = "12 Main St, Austin, TX 78701"
@@ -85,15 +78,12 @@ def test_an_address_on_one_line_is_taken_apart(subtests: pytest.Subtests) -> Non
             assert "12 Main St, Austin, TX 78701" in found_errors["recipients.0.city"][0]
 
 
-def test_every_state_is_known_by_name_and_letters() -> None:
+def test_states_and_fields_are_kept_in_their_usual_form() -> None:
     for name, letters in STATE_CODES_BY_NAME.items():
         assert find_state_code(name.title()) == find_state_code(letters) == letters
         assert letters in STATE_CODES
     assert (find_state_code("D.C."), find_state_code("new   york")) == ("DC", "NY")
     assert {one(province=text).province for text in ("TX", "tx", "Texas", "TEXAS", " texas ")} == {"TX"}
-
-
-def test_fields_are_kept_in_their_usual_form() -> None:
     for given_code, kept in (("78701", "78701"), ("78701-1234", "78701-1234"), ("787011234", "78701-1234")):
         assert one(postal_code=given_code).postal_code == kept
     for day in ("1980-02-29", "02/29/1980", " 1980-02-29 "):
@@ -104,7 +94,7 @@ def test_fields_are_kept_in_their_usual_form() -> None:
     ottawa = one(country="ca", province="Ontario", postal_code="K1A 0B1", city="Ottawa")
     assert (ottawa.country, ottawa.province, ottawa.postal_code) == ("CA", "Ontario", "K1A 0B1")
     assert one(**{name: name.upper() for name in CUSTOM_FIELDS}).custom == tuple(name.upper() for name in CUSTOM_FIELDS)
-    assert one(name="x" * MAX_FIELD_LENGTH).name == "x" * MAX_FIELD_LENGTH
+    assert one(name="x" * rules.MAX_FIELD_LENGTH).name == "x" * rules.MAX_FIELD_LENGTH
 
 
 REFUSALS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -117,7 +107,7 @@ REFUSALS: dict[str, tuple[str, tuple[str, ...]]] = {
         "This is not an e-mail address.", ("jane", "jane@", "@example.com", "jane@example", "a b@example.com"),
     ),
     "country": ("", ("Atlantis", "C", "C1", "ATL", "XX")),
-    "custom3": (f"At most {MAX_FIELD_LENGTH} characters, please.", ("x" * (MAX_FIELD_LENGTH + 1),)),
+    "custom3": (f"At most {rules.MAX_FIELD_LENGTH} characters, please.", ("x" * (rules.MAX_FIELD_LENGTH + 1),)),
 }  # fmt: skip
 
 
@@ -129,25 +119,18 @@ def test_what_is_no_such_thing_is_refused_by_its_field(subtests: pytest.Subtests
                 assert named == f"recipients.0.{field}"
                 assert reason in error
     found = errors_of(person(postal_code="1", province="??"), person(), {"name": "Jane"}, {"address": "  "})
-    assert set(found) == {
-        "recipients.0.postal_code",
-        "recipients.0.province",
-        *(f"recipients.{n}.address" for n in (2, 3)),
-    }
+    places = ("0.postal_code", "0.province", "2.address", "3.address")
+    assert set(found) == {f"recipients.{place}" for place in places}
     assert found["recipients.3.address"] == ["Give an address, or at least an email."]
-
-
-def test_abroad_only_a_city_is_needed() -> None:
     assert refusals({"address": "1 Rue X", "city": "Paris", "country": "FR"}) == [None]
-    assert errors_of({"address": "1 Rue X", "country": "FR"}) == {
-        "recipients.0.city": ["Outside the US and Canada give city and postal_code apart."]
-    }
+    apart = "Outside the US and Canada give city and postal_code apart."
+    assert errors_of({"address": "1 Rue X", "country": "FR"}) == {"recipients.0.city": [apart]}
 
 
 # Doubles
 
 
-def test_another_spelling_of_an_address_is_a_double() -> None:
+def test_another_spelling_of_an_address_is_a_double_and_another_address_none() -> None:
     spellings: list[dict[str, str]] = [
         {"address": "12 MAIN ST"}, {"address": "12  Main St."}, {"address": "12 Main St,"}, {"province": "Texas"},
         {"postal_code": "78701-1234"}, {"postal_code": "787019999"}, {"name": "Mr. J. Doe"}, {"country": "usa"},
@@ -157,19 +140,13 @@ def test_another_spelling_of_an_address_is_a_double() -> None:
     on_one_line = {"name": person()["name"], "address": "12 main st, Austin, TX 78701-0001"}
     assert refusals(person(), on_one_line) == [None, DOUBLE]
     assert refusals(person(), person(), person(address="9 Elm St"), person()) == [None, DOUBLE, None, DOUBLE]
-
-
-def test_another_address_is_no_duplicate() -> None:
     pairs: list[tuple[dict[str, str], dict[str, str]]] = [
-        ({}, {"address": "13 Main St"}),
-        ({}, {"address2": "Apt 2"}),
-        ({}, {"postal_code": "78702"}),
-        ({"address": "1 22nd St"}, {"address": "12 2nd St"}),
-        ({"address": "1-22 Elm St"}, {"address": "12/2 Elm St"}),
+        ({}, {"address": "13 Main St"}), ({}, {"address2": "Apt 2"}), ({}, {"postal_code": "78702"}),
+        ({"address": "1 22nd St"}, {"address": "12 2nd St"}), ({"address": "1-22 Elm St"}, {"address": "12/2 Elm St"}),
         ({"address2": "Bldg 1 12"}, {"address2": "Bldg 11 2"}),
         ({"address": "12 ถนนดี", "country": "TH"}, {"address": "12 ถนนดุ", "country": "TH"}),
         ({"address": "12 गली", "country": "IN"}, {"address": "12 गला", "country": "IN"}),
-    ]
+    ]  # fmt: skip
     for here, there in pairs:
         assert refusals(person(**here), person(**there)) == [None, None], (here, there)
 
@@ -178,11 +155,9 @@ def test_whom_a_name_or_an_e_mail_may_bar_alone_is_no_sure_double() -> None:
     """Whether the first is mailed is known once suppressions are: where not, the address is the next one's."""
     assert refusals(person(), person(name="Somebody Else"), person()) == [None, None, DOUBLE]
     emails: dict[tuple[str | None, ...], list[str | None]] = {
-        (None, "b@x.org"): [None, DOUBLE],
-        ("a@x.org", "a@x.org"): [None, DOUBLE],
-        ("a@x.org", None): [None, None],
+        (None, "b@x.org"): [None, DOUBLE], ("a@x.org", "a@x.org"): [None, DOUBLE], ("a@x.org", None): [None, None],
         ("a@x.org", "b@x.org", "a@x.org"): [None, None, DOUBLE],
-    }
+    }  # fmt: skip
     assert {given: refusals(*(person(email=email) for email in given)) for given in emails} == emails
     alone = {"email": "jane@example.com"}
     assert refusals(alone, alone) == ["There is no mailing address, only an e-mail."] * 2
@@ -194,7 +169,7 @@ def test_whom_a_name_or_an_e_mail_may_bar_alone_is_no_sure_double() -> None:
 def test_anything_is_either_examined_or_refused_with_its_place(rows: list[dict[str, str]]) -> None:
     named: set[int] = set()
     try:
-        spoken_for = len(validate_recipients(rows))
+        spoken_for = len(rules.validate_recipients(rows))
     except Invalid as refused:
         named = {int(field.split(".")[1]) for field in refused.fields}
         spoken_for = len(rows)
@@ -207,15 +182,15 @@ def test_anything_is_either_examined_or_refused_with_its_place(rows: list[dict[s
 
 def test_someone_alone_is_faulted_by_the_names_of_the_fields_and_written_as_given() -> None:
     with pytest.raises(Invalid) as wrong:
-        validate_recipient(person(postal_code="1", dob="02/30/1980"))
+        rules.validate_recipient(person(postal_code="1", dob="02/30/1980"))
     assert set(wrong.value.fields) == {"postal_code", "dob"}
-    assert validate_recipient({"email": "jane@example.com"}).refusal is None
-    found, errors = check_recipient(person(city=None))
+    assert rules.validate_recipient({"email": "jane@example.com"}).refusal is None
+    found, errors = rules.check_recipient(person(city=None))
     assert (found.address, list(errors)) == ("12 Main St", ["city"])
     whole = person(dob="1980-02-29", custom10="ten", email="jane@example.com", country="US")
-    kept = person_to_fields(one(**whole))
+    kept = rules.person_to_fields(one(**whole))
     assert {name: text for name, text in kept.items() if text is not None} == whole
-    assert validate_recipient(kept) == one(**whole)
+    assert rules.validate_recipient(kept) == one(**whole)
 
 
 DALLAS = "9 Oak Ave, Dallas, TX 75201"
@@ -232,23 +207,20 @@ CHANGES: list[tuple[dict[str, Any], tuple[str | None, ...]]] = [
 ]
 
 
-def test_a_change_keeps_what_it_does_not_name() -> None:
+def test_a_change_keeps_what_it_does_not_name_but_a_whole_address_replaces_one_abroad() -> None:
     for changes, place in CHANGES:
-        found = apply_changes(one(address2="Apt 4"), changes)
+        found = rules.apply_changes(one(address2="Apt 4"), changes)
         assert (found.address, found.address2, found.city, found.province, found.postal_code) == place
-        assert found.address_key == validate_recipient(person_to_fields(found)).address_key
+        assert found.address_key == rules.validate_recipient(rules.person_to_fields(found)).address_key
     with pytest.raises(Invalid):
-        apply_changes(one(), {"address": None})
-    assert apply_changes(one(email="jane@example.com"), {"address": None}).address_key is None
-
-
-def test_a_whole_address_at_home_replaces_one_abroad() -> None:
+        rules.apply_changes(one(), {"address": None})
+    assert rules.apply_changes(one(email="jane@example.com"), {"address": None}).address_key is None
     abroad = one(country="CA", province="ON", postal_code="K1A 0B1", city="Ottawa", address2="Apt 5")
-    at_home = validate_recipient(person(address="9 Oak Ave", city="Dallas", postal_code="75201"))
+    at_home = rules.validate_recipient(person(address="9 Oak Ave", city="Dallas", postal_code="75201"))
     countries: list[dict[str, Any]] = [{}, {"country": None}, {"country": " usa "}]
     for country in countries:
-        assert apply_changes(abroad, {"address": DALLAS} | country) == at_home
-    found = apply_changes(one(), {"address": DALLAS, "country": "CA"})
+        assert rules.apply_changes(abroad, {"address": DALLAS} | country) == at_home
+    found = rules.apply_changes(one(), {"address": DALLAS, "country": "CA"})
     assert (found.address, found.city, found.country) == (DALLAS, "Austin", "CA"), "it is not taken apart"
 
 
@@ -259,22 +231,14 @@ HANDS = {style.number: style for style in STYLES}
 
 def url_errors(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
     """What is wrong with a postcard that is good but for the changes."""
-    sources: dict[str, Any] = {
-        name: ContentSource(FIELDS[name], value) if name in PICTURES else value for name, value in changes.items()
-    }
+    sources: dict[str, Any] = dict(changes)
+    sources |= {name: ContentSource(FIELDS[name], changes[name]) for name in PICTURES if name in changes}
     if "qrcode_url" in sources:
         sources["qr_source"] = ContentSource("qrcode_url", sources["qrcode_url"])
     order_request = ResolvedRequest(
-        product=POSTCARD,
-        size="4x6",
-        recipients=audience or [person()],
-        message="Hi!",
-        style=1,
-        handwriting_color="blue",
-        handwriting_realism=True,
-        font_size="auto",
-        **sources,
-    )
+        product=POSTCARD, size="4x6", recipients=audience or [person()], message="Hi!", style=1,
+        handwriting_color="blue", handwriting_realism=True, font_size="auto", **sources,
+    )  # fmt: skip
     try:
         validate_request(order_request, styles=HANDS, check_url=OutboundGuard().check_url, known_errors={})
     except Invalid as invalid:
@@ -283,14 +247,11 @@ def url_errors(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
 
 
 GOOD = (
-    "https://pictures.example/~FIRST_NAME~.png",
-    "https://pictures.example/%FIRST_NAME|dear friend%.png",
-    "https://pictures.example/~first_name~.png?for=~YOUR_COMPANY~",
-    "https://~CITY~.pictures.example/a.png",
+    "https://pictures.example/~FIRST_NAME~.png", "https://pictures.example/%FIRST_NAME|dear friend%.png",
+    "https://pictures.example/~first_name~.png?for=~YOUR_COMPANY~", "https://~CITY~.pictures.example/a.png",
     "https://~YOUR_COMPANY~.pictures.example/a.png",
-    "https://pictures.example/caf%C3%A9/%E2%82%AC/~FIRST_NAME~%20.png",
-    "https://pictures.example/%DFEN%20.png",
-)
+    "https://pictures.example/caf%C3%A9/%E2%82%AC/~FIRST_NAME~%20.png", "https://pictures.example/%DFEN%20.png",
+)  # fmt: skip
 FILLED = (
     ("https://~CUSTOM1~/a.png", "localhost", "localhost is not a public address."),
     ("https://~CUSTOM1~/a.png", "10.0.0.1", "10.0.0.1 is not a public address."),
@@ -331,10 +292,7 @@ def test_fifty_pictures_are_taken_and_one_more_is_refused(field: str) -> None:
     }
 
 
-def test_qr_codes_may_lead_everyone_to_a_page_of_their_own() -> None:
+def test_qr_codes_may_lead_everyone_on_and_errors_are_reported_together() -> None:
     assert url_errors(people(200), qrcode_url="https://pages.example/~ADDRESS~") == {}
-
-
-def test_errors_of_recipients_and_of_a_plain_url_are_reported_together() -> None:
     found = url_errors([person(postal_code="1")], front="nowhere", qrcode_url="https://x.test/~NAME~")
     assert list(found) == ["recipients.0.postal_code", "front_image_url"]

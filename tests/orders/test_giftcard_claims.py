@@ -1,8 +1,11 @@
-"""A claim opens one card, once and for all: against voiding, reports, and servers that die in between."""
+"""Gift cards are issued once it is their turn, and a claim opens one, once: against voiding, reports and deaths."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 from threading import Barrier
 from typing import Any, TypeVar
 
@@ -14,41 +17,159 @@ from quillpost.core import outbox
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import ledger_moves
 from quillpost.core.database.tables.notifications import notices
-from quillpost.core.database.tables.orders import giftcards
+from quillpost.core.database.tables.orders import giftcard_stock, giftcards
+from quillpost.core.encryption import Encryptor
+from quillpost.core.errors import Conflict, Unavailable
+from quillpost.fulfillment.batches.files import redraw_batch_files
+from quillpost.integrations.giftcards.stock import StockCards
 from quillpost.notifications import service as notification_service
 from quillpost.notifications.messages import NotificationReader, compose_message
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards import tasks as giftcard_tasks
-from quillpost.orders.giftcards.ports import CardSecret
+from quillpost.orders.giftcards.ports import CardNotIssued, CardSecret
 from quillpost.orders.giftcards.service import CardReport, ClaimState, ClaimView, RevealedCard
+from quillpost.orders.rules import ItemStatus
+from support import giftcard_orders as cards
 from support.factories import Account, Clock, people
-from support.giftcard_orders import BRAND, VALUE, card_row, issue_order_cards, read_claim, send_giftcards
-from support.rows import execute
+from support.giftcard_orders import (
+    BRAND,
+    VALUE,
+    add_stock,
+    assert_all_is_printed,
+    card_row,
+    issue_order_cards,
+    read_claim,
+    send_giftcards,
+)
+from support.orders import item_ids
+from support.production import compose, hand_over, read_batch, reprint
+from support.rows import execute, run
 from support.sign_in import make_user
 from support.waiting import is_lock_awaited, wait_until
 
 pytestmark = pytest.mark.usefixtures("clean_database")
+
+
+def test_a_stock_gives_what_expires_first_and_not_too_soon(container: Container, tmp_path: Path, clock: Clock) -> None:
+    today = clock.now().date()
+    add_stock(container, tmp_path, clock, ["NEVER"])
+    add_stock(container, tmp_path, clock, ["LATE"], expires_on=today + timedelta(days=90))
+    add_stock(container, tmp_path, clock, ["SOON"], expires_on=today + timedelta(days=40))
+    stock = StockCards(container.db, container.encryptor, clock=clock.now)
+    assert [each.code for each in cards.is_issued(stock.issue([cards.card()], now=clock.now()))] == ["SOON"]
+    add_stock(container, tmp_path, clock, ["SOONER"], expires_on=today + timedelta(days=35))
+    clock.advance(days=6)
+    assert stock.in_stock(cards.BRAND, "", VALUE) == 2
+    found = stock.issue([cards.card() for _ in range(3)], now=clock.now())
+    codes = [each.code if isinstance(each, CardSecret) else each.reason for each in found.values()]
+    assert codes == ["LATE", "NEVER", "There are no cards of brindlewick over 2500 cents left."]
+    assert {each.issuer_status for each in found.values() if isinstance(each, CardNotIssued)} == {"none"}
+    assert stock.in_stock(cards.BRAND, "", VALUE + 1) == stock.in_stock("another", "", VALUE) == 0
+
+
+def test_a_card_that_is_held_for_a_moment_is_waited_for(container: Container, tmp_path: Path, clock: Clock) -> None:
+    add_stock(container, tmp_path, clock, ["ONLY"])
+    stock = StockCards(container.db, container.encryptor, clock=clock.now)
+    with ThreadPoolExecutor(1) as pool:
+        with container.db.system_transaction() as tx:
+            tx.execute(sa.update(giftcard_stock).values(source="sealed anew"))
+            issuing = pool.submit(stock.issue, [cards.card()], now=clock.now())
+            wait_until(lambda: is_lock_awaited(container) or issuing.done())
+            assert not issuing.done()
+        assert [each.code for each in cards.is_issued(issuing.result())] == ["ONLY"]
+
+
+def printed_batch(container: Container, clock: Clock) -> int:
+    [batch] = cards.end_reviews(container.production, container, clock)
+    return compose(container, batch)
+
+
+def test_every_piece_is_printed_with_its_own_claim(container: Container, clock: Clock, owner: Account) -> None:
+    path = f"/orders/{send_giftcards(owner, recipients=people(3))}/items"
+    assert owner.get(path).json()["data"][0]["giftcard"] is None
+    printed_batch(container, clock)
+    assert cards.batches_of(container) == [("composed", 3, None)]
+    assert_all_is_printed(container)
+    shown = [item["giftcard"] for item in owner.get(path).json()["data"]]
+    assert shown == [{"brand": "brindlewick", "amount": VALUE}] * 3
+    move = sa.select(ledger_moves.c.source, ledger_moves.c.target, ledger_moves.c.cents)
+    assert execute(container, move.where(ledger_moves.c.kind == "issue")) == [("held", "gifts", 3 * VALUE)]
+
+
+def test_a_batch_is_made_again_to_the_byte_when_a_card_is_void_or_the_keys_have_changed(
+    container: Container, clock: Clock, owner: Account
+) -> None:
+    order = send_giftcards(owner, recipients=people(2))
+    batch = printed_batch(container, clock)
+    printed = cards.print_file(container, batch)
+    cards.move_items(container, item_ids(container, order)[:1], ItemStatus.FAILED)
+    assert cards.statuses(container) == ["void", "issued"]
+    known, newer = read_batch(container, batch), Encryptor({"2": b"2" * 32}, "2")
+    assert redraw_batch_files(container.production, known)["print.pdf"] == printed
+    _reencrypt_claims(container, newer)
+    assert redraw_batch_files(replace(container.production, encryptor=newer), known)["print.pdf"] == printed
+
+
+def _reencrypt_claims(container: Container, newer: Encryptor) -> None:
+    for row in execute(container, sa.select(giftcards.c.item_id, giftcards.c.claim_sealed)):
+        context = f"giftcards:{row.item_id}:claim"
+        sealed = newer.encrypt(container.encryptor.decrypt(bytes(row.claim_sealed), context=context), context=context)
+        execute(container, sa.update(giftcards).where(giftcards.c.item_id == row.item_id).values(claim_sealed=sealed))
+
+
+def test_a_reprint_has_the_same_claim_while_it_is_kept(container: Container, clock: Clock, owner: Account) -> None:
+    send_giftcards(owner, recipients=people(2))
+    batch = hand_over(container, printed_batch(container, clock))
+    first = cards.claims_on_paper(container, batch)
+    again = compose(container, reprint(container, batch, 2).batch_id)
+    [(item, claim)] = cards.claims_on_paper(container, again).items()
+    assert first[item] == claim
+    cards.assert_all_is_well(container)
+    execute(container, sa.update(giftcards).values(claim_sealed=None))
+    with pytest.raises(Unavailable, match="claims of its gift cards are forgotten"):
+        redraw_batch_files(container.production, read_batch(container, batch))
+    with pytest.raises(Conflict, match="None of these pieces"):
+        reprint(container, batch, 1)
+
+
+@pytest.mark.parametrize("table", ["orders", "giftcards"])
+def test_cards_are_sealed_once_it_is_their_turn(
+    table: str, container: Container, clock: Clock, owner: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else they could wait for it under a key that is forgotten meanwhile."""
+    seal = issuance.encrypt_cards
+    sealed: list[int] = []
+
+    def looks(encryptor: Encryptor, drawn: Mapping[int, CardSecret]) -> list[issuance.EncryptedCard]:
+        with pytest.raises(Unavailable) as waits, container.db.system_transaction() as tx:
+            tx.execute(sa.text(f"select from {table} for no key update nowait"))
+        assert "could not obtain lock" in str(waits.value.__cause__)
+        sealed.extend(drawn)
+        return seal(encryptor, drawn)
+
+    monkeypatch.setattr(issuance, "encrypt_cards", looks)
+    order = send_giftcards(owner)
+    printed_batch(container, clock)
+    assert sealed == item_ids(container, order)
+
 
 SHOP = "https://shop.example/thanks"
 T = TypeVar("T")
 
 
 def look(container: Container, claim: str, *, notes: bool = True) -> ClaimView:
-    with container.db.system_transaction() as tx:
-        found = giftcard_service.open_claim_page(tx, claim, records_opening=notes, now=container.clock())
+    found = run(container, giftcard_service.open_claim_page, claim, records_opening=notes, now=container.clock())
     assert found is not None
     return found
 
 
 def visit(container: Container, claim: str) -> None:
-    with container.db.system_transaction() as tx:
-        giftcard_service.visit_landing_page(tx, claim, now=container.clock())
+    run(container, giftcard_service.visit_landing_page, claim, now=container.clock())
 
 
 def have_shown(container: Container, claim: str) -> RevealedCard:
-    with container.db.system_transaction() as tx:
-        found = giftcard_service.claim_card(tx, container.encryptor, claim, now=container.clock())
+    found = run(container, giftcard_service.claim_card, container.encryptor, claim, now=container.clock())
     assert found is not None
     return found
 
@@ -63,8 +184,7 @@ def report(container: Container, claim: str, reason: str = "lost") -> CardReport
 
 
 def void(container: Container, item_id: int) -> int:
-    with container.db.system_transaction() as tx:
-        return giftcard_tasks.void_cards(tx, [item_id], reason="Lost", now=container.clock())
+    return run(container, giftcard_tasks.void_cards, [item_id], reason="Lost", now=container.clock())
 
 
 def one_piece(container: Container, sender: Account, **changes: Any) -> tuple[int, str]:

@@ -25,7 +25,7 @@ from quillpost.orders.products import DISPLAY_TYPES, POSTCARD
 from quillpost.orders.rules import FINAL_STATUSES, NEXT_STATUSES, ItemStatus, OrderStatus
 from support.factories import people, person
 from support.orders import CENTS, balances, create_order, end_review, fact_rows, item_ids, item_rows, order_row
-from support.rows import execute
+from support.rows import execute, run, run_as
 from support.waiting import is_lock_awaited, wait_until
 
 BORN = st.dates(date(1900, 1, 1), date(2020, 12, 31))
@@ -54,15 +54,12 @@ def test_every_birthday_is_mailed_for_on_exactly_one_day(born: date, year: int, 
     )
 
 
-def test_a_day_is_one_of_the_place_where_the_service_is_and_downtime_is_looked_back_at() -> None:
+def test_downtime_is_looked_back_at_in_days_of_the_place_and_given_up_after_seven() -> None:
     days = [date(2026, 12, 30), date(2026, 12, 31), date(2027, 1, 1), date(2027, 1, 2)]
     assert automation_rules.list_days_to_check(date(2027, 1, 2)) == days
     zone, new_year = ZoneInfo("America/New_York"), datetime(2027, 1, 1, 2, tzinfo=UTC)
     assert automation_rules.local_date(new_year, zone) == date(2026, 12, 31)
     assert automation_rules.start_of_day(date(2026, 12, 31), zone) == datetime(2026, 12, 31, 5, tzinfo=UTC)
-
-
-def test_it_waits_longer_each_time_up_to_the_longest_and_gives_up_after_seven_days() -> None:
     now, delays = datetime(2026, 5, 4, tzinfo=UTC), automation_rules.RETRY_DELAYS
     waits = [automation_rules.next_attempt_at(tries, now=now) - now for tries in range(1, 51)]
     assert waits == sorted(waits)
@@ -130,8 +127,7 @@ def processing_order(container: Container, caller: Caller, pieces: int = PIECES)
 
 
 def move(container: Container, *moves: StatusChange) -> None:
-    with container.db.system_transaction() as tx:
-        change_item_statuses(tx, moves, now=container.clock())
+    run(container, change_item_statuses, moves, now=container.clock())
 
 
 def check_order(container: Container, order: Order, expected: list[ItemStatus]) -> None:
@@ -164,9 +160,7 @@ def check_history(container: Container, order: Order) -> None:
 
 @given(rounds=ROUNDS)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_pieces_only_ever_take_allowed_steps(
-    container: Container, caller: Caller, rounds: list[dict[int, ItemStatus]]
-) -> None:
+def test_pieces_take_allowed_steps(container: Container, caller: Caller, rounds: list[dict[int, ItemStatus]]) -> None:
     order = processing_order(container, caller)
     ids = item_ids(container, order)
     expected = [S.PROCESSING] * PIECES
@@ -179,7 +173,9 @@ def test_pieces_only_ever_take_allowed_steps(
     check_history(container, order)
 
 
-def test_a_failure_carries_its_reason_and_an_ordinary_step_none(container: Container, caller: Caller) -> None:
+def test_a_failure_carries_its_reason_and_pieces_of_many_orders_move_in_one_go(
+    container: Container, caller: Caller
+) -> None:
     order, under_review = processing_order(container, caller, 1), create_order(container, caller)
     [item_id], [waiting] = item_ids(container, order), item_ids(container, under_review)
     unknown = StatusChange(item_id + 1_000, S.PRINTED)
@@ -188,9 +184,6 @@ def test_a_failure_carries_its_reason_and_an_ordinary_step_none(container: Conta
     assert order_row(container, under_review).status == "reviewing", "its pieces do not end it"
     move(container, StatusChange(item_id, S.RETURNED_TO_SENDER, reason="No such number"))
     assert item_rows(container, order)[0].failure == "No such number"
-
-
-def test_pieces_of_many_orders_move_in_one_go(container: Container, caller: Caller) -> None:
     several = [processing_order(container, caller, 2) for _ in range(3)]
     ids = [item_id for order in several for item_id in item_ids(container, order)]
     move(container, *(StatusChange(item_id, S.PRINTED) for item_id in ids))
@@ -259,8 +252,7 @@ def kinds(container: Container, order: Order) -> list[tuple[str, int]]:
 
 def test_a_cancelled_order_gives_everything_back_once(container: Container, caller: Caller) -> None:
     order = create_order(container, caller, people(3))
-    with container.db.transaction(build_tenant(caller)) as tx:
-        changes.cancel_order(tx, order.id, now=container.clock())
+    run_as(container, caller, changes.cancel_order, order.id, now=container.clock())
     with container.db.transaction(build_tenant(caller)) as tx, pytest.raises(Refused, match="it is Cancelled"):
         changes.cancel_order(tx, order.id, now=container.clock())
     assert kinds(container, order) == [("authorise", 3 * CENTS), ("release", 3 * CENTS)]
@@ -281,14 +273,13 @@ def test_pieces_that_move_together_are_one_entry(container: Container, caller: C
     assert balances(container, order) == {"credit": -CENTS, "held": 0, "earned": CENTS}
 
 
-def test_refused_recipients_and_doubles_are_not_paid_for(container: Container, caller: Caller) -> None:
+def test_refused_recipients_are_not_paid_for_and_no_entry_is_written_twice(
+    container: Container, caller: Caller
+) -> None:
     refused = create_order(container, caller, [{"email": "jane@example.com"}])
     assert (kinds(container, refused), order_row(container, refused).authorization_total) == ([], 0)
     double = create_order(container, caller, [person(), person(company="Same Door")])
     assert kinds(container, double) == [("authorise", CENTS)]
-
-
-def test_an_entry_cannot_be_written_twice(container: Container, caller: Caller) -> None:
     order = create_order(container, caller)
     [entry] = execute(container, sa.select(ledger_moves).where(ledger_moves.c.order_id == order.id))
     again = {name: value for name, value in entry._mapping.items() if name != "id"}

@@ -26,7 +26,7 @@ from quillpost.rendering.text.variables import VARIABLE_NAMES
 from support import mailing_lists
 from support.factories import make_sub_account, people, person
 from support.orders import open_account
-from support.rows import execute
+from support.rows import execute, run_as
 from support.waiting import is_lock_awaited, wait_until
 
 NO_ADDRESS = {"name": "Nobody", "email": "nobody@example.com"}
@@ -51,8 +51,7 @@ class Sender:
         return mailing_lists.audience_criteria(self.container, self.caller, *lists, **changes)
 
     def count(self, *lists: int, **changes: Any) -> AudienceCount:
-        with self.container.db.transaction(build_tenant(self.caller)) as tx:
-            return audience_queries.count_audience(tx, self.criteria(*lists, **changes))
+        return run_as(self.container, self.caller, audience_queries.count_audience, self.criteria(*lists, **changes))
 
     def counted(self, *lists: int, **changes: Any) -> tuple[int, int, int]:
         """How many are mailed, doubles and suppressed."""
@@ -60,25 +59,21 @@ class Sender:
         return found.mailed_items, found.duplicates, found.suppressed
 
     def first_mailed(self, *lists: int) -> Person | None:
-        with self.container.db.transaction(build_tenant(self.caller)) as tx:
-            return audience_queries.find_first_mailed(tx, self.criteria(*lists))
+        return run_as(self.container, self.caller, audience_queries.find_first_mailed, self.criteria(*lists))
 
     def refusals(self, *whom: dict[str, Any], **changes: Any) -> Sequence[str | None]:
         criteria, checked = self.criteria(**changes), validate_recipients(whom)
-        with self.container.db.transaction(build_tenant(self.caller)) as tx:
-            found = audience_queries.refuse_inline_people(tx, checked, criteria, lock=True)
+        found = run_as(self.container, self.caller, audience_queries.refuse_inline_people, checked, criteria, lock=True)
         return [someone.refusal for someone in found]
 
     def longest(self, lists: Sequence[int], *variables: str) -> Sequence[Person]:
-        with self.container.db.transaction(build_tenant(self.caller)) as tx:
-            return longest_on_lists(tx, lists, variables)
+        return run_as(self.container, self.caller, longest_on_lists, lists, variables)
 
     def mail(self, whom: dict[str, Any], *, hours: float = 0, **columns_of_item: Any) -> int:
         """Another order, due so many hours after ours, with one piece on its way."""
         due_at = self.criteria().mails_at + timedelta(hours=hours)
-        order_id = mailing_lists.make_order(
-            self.container, self.caller, inline=[whom], audience_pending=False, due_at=due_at
-        )
+        how: dict[str, Any] = {"inline": [whom], "audience_pending": False, "due_at": due_at}
+        order_id = mailing_lists.make_order(self.container, self.caller, **how)
         if columns_of_item:
             execute(self.container, sa.update(items).where(items.c.order_id == order_id).values(**columns_of_item))
         return order_id
@@ -105,7 +100,7 @@ def branch(container: Container, caller: Caller) -> int:
 NOBODY = AudienceCount(mailed_items=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
 
 
-def test_everyone_with_an_address_and_a_price_is_mailed(sender: Sender) -> None:
+def test_everyone_with_an_address_and_a_price_is_mailed_once(sender: Sender) -> None:
     assert sender.count(sender.list(*people(3))) == replace(NOBODY, mailed_items=3, cents=3 * 109)
     half = person(address="9 Elm St", postal_code=None)
     found = sender.count(sender.list(person(), NO_ADDRESS, ABROAD, half))
@@ -113,9 +108,6 @@ def test_everyone_with_an_address_and_a_price_is_mailed(sender: Sender) -> None:
     canada = person(country="CA", province="ON", postal_code="K1A 0B1")
     tariff = Tariff({"US": 100, "CA": 130, "*": 170})
     assert sender.count(sender.list(person(), ABROAD, canada), tariff=tariff).cents == 400
-
-
-def test_an_address_on_two_lists_or_given_inline_too_is_mailed_once(sender: Sender) -> None:
     first, second = sender.list(*people(2)), sender.list(person(address="2 main st."), ELSEWHERE)
     assert sender.counted(second, first) == (3, 1, 0)
     key = mailing_lists.recipient_columns(person())["address_key"]
@@ -253,22 +245,14 @@ def test_the_longest_values_of_all_mailed_people_come_together(sender: Sender) -
     found = sender.longest([first, second], "CITY", "CUSTOM1", "DOB", "PHONE", "YOUR_NAME")
     custom = ("long enough",) + (None,) * 9
     assert found == [Person(city="Springfield", custom=custom, dob=date(1990, 2, 3))]
-
-
-def test_names_are_long_in_their_own_ways(sender: Sender) -> None:
     names = ["Bartholomew Li", "Al Featherstonehaugh", "Mary Ann de la Cruz Lee", "Bo Ek"]
     whose = [sender.list(*(person(name=name, address=f"{n} Elm St") for n, name in enumerate(names)))]
     expected: dict[tuple[str, ...], list[str]] = {
-        ("FIRST_NAME",): names[:1],
-        ("LAST_NAME",): names[1:2],
-        ("NAME", "FULL_NAME"): names[2:3],
+        ("FIRST_NAME",): names[:1], ("LAST_NAME",): names[1:2], ("NAME", "FULL_NAME"): names[2:3],
         ("FIRST_NAME", "LAST_NAME", "NAME"): names[:3],
-    }
+    }  # fmt: skip
     for variables, longest in expected.items():
         assert [someone.name for someone in sender.longest(whose, *variables)] == longest
-
-
-def test_every_variable_can_be_requested(sender: Sender) -> None:
     [someone] = sender.longest([sender.list(person(company="Acme", address2="Apt 4"))], *VARIABLE_NAMES)
     assert (someone.name, someone.company, someone.address2) == ("Jane Doe", "Acme", "Apt 4")
     assert (someone.province, someone.postal_code) == ("TX", "78701")

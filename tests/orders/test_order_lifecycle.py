@@ -35,24 +35,12 @@ from quillpost.fulfillment.tracking.rules import PHASES
 from quillpost.fulfillment.tracking.service import ingest_scans
 from quillpost.orders import changes
 from quillpost.orders.rules import ItemStatus, OrderStatus
+from support import lifecycle_setup
 from support.lifecycle_model import ModelBatch, ModelItem, ModelOrder
-from support.lifecycle_setup import (
-    ENVIRONMENTS,
-    FOREVER,
-    HELD_BACK,
-    PATIENT,
-    PEOPLE,
-    CrashingPrinter,
-    CrashingStorage,
-    LifecycleSetup,
-    ProcessDied,
-    Rows,
-    check,
-    scan_of,
-    with_own_addresses,
-)
+from support.lifecycle_setup import FOREVER, HELD_BACK, PEOPLE, ProcessDied, Rows, check, scan_of
 from support.orders import REVIEW, create_order, item_rows
 from support.production import delete_jobs, enqueued_steps
+from support.rows import run
 from support.service import Databases
 
 pytestmark = pytest.mark.costly
@@ -61,15 +49,10 @@ S = ItemStatus
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "12"))
 IS_LONG = "FUZZ_EXAMPLES" in os.environ
 LIVES = settings(
-    max_examples=EXAMPLES,
-    stateful_step_count=40,
-    derandomize=not IS_LONG,
-    deadline=None,
-    database=None,
-    phases=(Phase.generate, Phase.shrink) if IS_LONG else (Phase.generate,),
-    print_blob=True,
+    max_examples=EXAMPLES, stateful_step_count=40, derandomize=not IS_LONG, deadline=None, database=None,
+    phases=(Phase.generate, Phase.shrink) if IS_LONG else (Phase.generate,), print_blob=True,
     suppress_health_check=list(HealthCheck),
-)
+)  # fmt: skip
 
 Rule = Callable[..., None]
 
@@ -79,7 +62,7 @@ WHICH = st.integers(0, 11)
 WHOM = st.lists(st.sampled_from([*PEOPLE, *["at home"] * 5]), min_size=1, max_size=4)
 SOME = st.sets(st.integers(1, 6), min_size=1, max_size=4)
 PHASE = st.sampled_from([*PHASES, "unknown"])
-HOW = st.sampled_from(["ready", "ready", *ENVIRONMENTS])
+HOW = st.sampled_from(["ready", "ready", *lifecycle_setup.ENVIRONMENTS])
 
 
 def for_orders(*statuses: OrderStatus) -> Callable[[Rule], Rule]:
@@ -91,7 +74,7 @@ def for_batches(*statuses: str) -> Callable[[Rule], Rule]:
     return precondition(lambda self: any(b.status in statuses for b in self.model.batches.values()))
 
 
-class Life(LifecycleSetup):
+class Life(lifecycle_setup.LifecycleSetup):
     """Steps are taken where they have something to do, and now and then where they have not."""
 
     # The sender
@@ -107,21 +90,14 @@ class Life(LifecycleSetup):
     def send(self, whom: list[str], mail_class: str) -> None:
         if mail_class == "standard":
             whom = [one for one in whom if one != "abroad"] or ["at home"]
-        people = [with_own_addresses(PEOPLE[one], number) for number, one in enumerate(whom, start=1)]
+        people = [lifecycle_setup.with_own_addresses(PEOPLE[one], number) for number, one in enumerate(whom, start=1)]
         placed = create_order(self.parts, self.owner, people, mail_class=mail_class)
-        with self.parts.db.system_transaction() as tx:
-            rows = item_rows(tx, placed)
+        rows = run(self.parts, item_rows, placed)
         pieces = [
-            ModelItem(
-                row.id,
-                row.country,
-                row.price_cents,
-                S.FAILED if one == "nowhere" else S.PROCESSING,
-                is_reserved=one == "undeliverable",
-                fits=one != "too long",
-            )
+            ModelItem(row.id, row.country, row.price_cents, S.FAILED if one == "nowhere" else S.PROCESSING,
+                      is_reserved=one == "undeliverable", fits=one != "too long")
             for row, one in zip(rows, whom, strict=True)
-        ]
+        ]  # fmt: skip
         self.model.orders[placed.id] = ModelOrder(placed.id, mail_class, pieces, placed.due_at)
 
     @for_orders(*HELD_BACK)
@@ -139,10 +115,8 @@ class Life(LifecycleSetup):
     def refuse(self, which: int) -> None:
         order = self.order(which, OrderStatus.PAUSED)
         with _refused(Conflict, order.status not in HELD_BACK), self.parts.db.system_transaction() as tx:
-            operator_id = self.owner.account_id
-            review_service.refuse_order(
-                tx, self.environment(), order.id, operator_id=operator_id, reason="No", now=self.now
-            )
+            how = {"operator_id": self.owner.account_id, "reason": "No", "now": self.now}
+            review_service.refuse_order(tx, self.environment(), order.id, **how)  # type: ignore[arg-type]
             order.stop(OrderStatus.ERROR)
 
     @for_orders(OrderStatus.PAUSED)
@@ -209,7 +183,8 @@ class Life(LifecycleSetup):
     @rule(which=WHICH, writes=st.integers(0, 3))
     def die_composing(self, which: int, writes: int) -> None:
         batch = self.batch(which, "new")
-        dying = FileStorage(CrashingStorage(self.parts.storage.store, writes), LinkSigner(lambda: [b""]))
+        store = lifecycle_setup.CrashingStorage(self.parts.storage.store, writes)
+        dying = FileStorage(store, LinkSigner(lambda: [b""]))
         with suppress(ProcessDied):
             batch_tasks.compose_batch(self.production(storage=dying), batch.id, now=self.now)
         if batch.status == "new":
@@ -234,7 +209,7 @@ class Life(LifecycleSetup):
     @rule(which=WHICH)
     def die_handing_over(self, which: int) -> None:
         batch, environment = self.batch(which, "composed"), self.environment()
-        environments = {"test": replace(environment, printer=CrashingPrinter(environment.printer))}
+        environments = {"test": replace(environment, printer=lifecycle_setup.CrashingPrinter(environment.printer))}
         with suppress(ProcessDied):
             batch_tasks.hand_over_batch(replace(self.production(), environments=environments), batch.id, now=self.now)
 
@@ -244,8 +219,7 @@ class Life(LifecycleSetup):
         """What is to be done is known from the batches themselves."""
         delete_jobs(self.parts)
         batch_tasks.resume_batches(self.production())
-        with self.parts.db.system_transaction() as tx:
-            found = {(step, args["batch_id"]) for step, args in enqueued_steps(tx)}
+        found = {(step, args["batch_id"]) for step, args in run(self.parts, enqueued_steps)}
         open_batches = [b for b in self.model.batches.values() if b.status != "mailed"]
         assert found == {(NEXT_STEP[batch.status], batch.id) for batch in open_batches}
 
@@ -325,7 +299,7 @@ class Life(LifecycleSetup):
     def wait(self, days: int) -> None:
         self.clock.advance(days=days)
         waiting = self.model.in_the_mail()
-        environment = replace(self.environment(), **PATIENT)
+        environment = replace(self.environment(), **lifecycle_setup.PATIENT)
         for _ in range(2):
             tracking_tasks.close_items(self.parts.db, {"test": environment}, now=self.now)
         if days < FOREVER:
