@@ -20,43 +20,33 @@ from quillpost.fulfillment.batches import service as batch_service
 from quillpost.fulfillment.batches.rules import SERIAL_REUSE_AFTER, next_cutoff
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.orders.models import Order
+from support import production
 from support.factories import Build, Clock, people, person
 from support.orders import create_order, item_rows, open_account, order_row
-from support.production import (
-    LIVE_SETTINGS,
-    batch_items,
-    batch_rows,
-    create_batches,
-    enqueued_steps,
-    only_batch,
-    print_rows,
-    sweep_due_orders,
-    with_environment,
-)
-from support.rows import execute, scalar
+from support.production import batch_items, batch_rows, print_rows, sweep_due_orders, with_environment
+from support.rows import execute, run, scalar
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
 
 def pool(container: Container, *several: Order, **how: Any) -> list[int]:
     with container.db.system_transaction() as tx:
-        return create_batches(container, tx, *several, **how)
+        return production.create_batches(container, tx, *several, **how)
 
 
 def orders_in(container: Container, batch_id: int) -> list[Order]:
-    with container.db.system_transaction() as tx:
-        return list(fulfillment_queries.read_batch_orders(tx, batch_id))
+    return list(run(container, fulfillment_queries.read_batch_orders, batch_id))
 
 
 def test_small_orders_of_many_accounts_share_a_batch(container: Container, clock: Clock, caller: Caller) -> None:
     stranger = open_account(container, "stranger@example.com")
     several = [create_order(container, sender) for sender in (caller, stranger, caller)]
     sweep_due_orders(container, clock)
-    batch = only_batch(container)
+    batch = production.only_batch(container)
     assert (batch.piece, batch.mail_class, batch.item_count) == ("postcard-4x6", "first", 3)
     assert batch.stock == container.renderer.products["postcard-4x6"].stock
     assert {order_row(container, order).status for order in several} == {"processing"}
-    assert enqueued_steps(container) == [("fulfillment.compose_batch", {"batch_id": batch.id})]
+    assert production.enqueued_steps(container) == [("fulfillment.compose_batch", {"batch_id": batch.id})]
 
 
 def test_a_batch_is_of_one_product_and_class(container: Container, clock: Clock, caller: Caller) -> None:
@@ -78,7 +68,7 @@ def test_pieces_lie_by_zip_code_and_the_refused_in_no_batch(container: Container
         create_order(container, caller, [person(address=f"{n} Main St", postal_code=code)])
     order = create_order(container, caller, [person(postal_code="99999"), {"email": "jane@example.com"}])
     sweep_due_orders(container, clock)
-    inside = batch_items(container, only_batch(container).id)
+    inside = batch_items(container, production.only_batch(container).id)
     assert [piece.postal_code for piece in inside.values()] == sorted([*zips, "99999"])
     mailed, refused = item_rows(container, order)
     assert [printed.item_id for printed in print_rows(container, order)] == [mailed.id]
@@ -113,9 +103,7 @@ def test_two_poolings_at_once_share_the_orders(container: Container, caller: Cal
 # Barcodes
 
 
-def test_a_barcode_says_class_mailer_and_a_number_of_its_own(
-    container: Container, caller: Caller, subtests: pytest.Subtests
-) -> None:
+def test_barcodes_say_class_mailer_and_serial(container: Container, caller: Caller, subtests: pytest.Subtests) -> None:
     for mail_class, service_type in (("first", "310"), ("standard", "311")):
         for mailer_id in ("999999", "123456789"):
             with subtests.test(mail_class=mail_class, mailer_id=mailer_id):
@@ -128,7 +116,7 @@ def test_a_barcode_says_class_mailer_and_a_number_of_its_own(
 
 
 def test_full_service_has_codes_of_its_own_and_test_mail_batches_of_its_own(build: Build, clock: Clock) -> None:
-    container = build(**LIVE_SETTINGS, full_service=True)
+    container = build(**production.LIVE_SETTINGS, full_service=True)
     caller = open_account(container, mode="live")
     sent = {mail_class: create_order(container, caller, mail_class=mail_class) for mail_class in ("first", "standard")}
     create_order(container, replace(caller, mode="test"))
@@ -139,24 +127,18 @@ def test_full_service_has_codes_of_its_own_and_test_mail_batches_of_its_own(buil
     assert sorted(batch.mode for batch in batch_rows(container)) == ["live", "live", "test"]
 
 
-def test_every_mailer_has_a_count_of_its_own_and_mail_abroad_no_barcode(container: Container, caller: Caller) -> None:
+def test_every_mailer_has_a_count_that_goes_round_and_mail_abroad_no_barcode(
+    container: Container, caller: Caller
+) -> None:
     one, other = create_order(container, caller), create_order(container, caller)
     abroad = create_order(container, caller, [person(country="CA", province="ON", postal_code="K1A 0B1")])
     pool(with_environment(container, mailer_id="111111"), one)
     pool(with_environment(container, mailer_id="222222"), other)
     codes = [print_rows(container, order)[0].tracking for order in (one, other)]
-    assert [code[:11] for code in codes] == ["00310111111", "00310222222"]
-    assert codes[0][11:] == codes[1][11:]
+    assert ([code[:11] for code in codes], codes[0][11:]) == (["00310111111", "00310222222"], codes[1][11:])
     pool(container, abroad)
     assert [printed.tracking for printed in print_rows(container, abroad)] == [None]
     assert batch_rows(container)[-1].first_serial is None
-
-
-LONG = "123456789"
-"""A mailer id that leaves a million serials."""
-
-
-def test_a_count_that_goes_round_starts_again_at_zero(container: Container, caller: Caller) -> None:
     order = create_order(container, caller, people(4))
     execute(container, sa.insert(mailers).values(mailer_id=LONG, next_serial=999_998))
     pool(with_environment(container, mailer_id=LONG), order)
@@ -164,13 +146,15 @@ def test_a_count_that_goes_round_starts_again_at_zero(container: Container, call
     assert codes == ["999998", "999999", "000000", "000001"]
 
 
+LONG = "123456789"
+"""A mailer id that leaves a million serials."""
+
+
 @pytest.mark.parametrize(
     ("mailed_ago", "pooled"),
     [(None, 3), (SERIAL_REUSE_AFTER - timedelta(days=1), 3), (SERIAL_REUSE_AFTER + timedelta(days=1), 5)],
 )
-def test_no_serial_returns_before_its_time(
-    container: Container, caller: Caller, mailed_ago: timedelta | None, pooled: int
-) -> None:
+def test_serials_return_late(container: Container, caller: Caller, mailed_ago: timedelta | None, pooled: int) -> None:
     order, now = create_order(container, caller, people(5)), container.clock()
     in_the_mail = {
         "mode": "test", "piece": "postcard-4x6", "mail_class": "first", "status": "mailed", "item_count": 1,
@@ -212,7 +196,7 @@ def test_orders_of_a_day_are_pooled_together_at_the_cut_off(container: Container
     assert {order_row(container, order).status for order in several} == {"processing"}
     clock.advance(hours=3)
     batch_service.pool_due_orders(here.production, now=clock.now())
-    assert only_batch(container).item_count == 3
+    assert production.only_batch(container).item_count == 3
 
 
 def late(container: Container) -> Container:
@@ -229,7 +213,7 @@ def test_a_rushed_order_waits_for_nothing_and_goes_first(container: Container, c
     patient, hasty = create_order(here, caller), create_order(here, caller)
     assert rush(here, hasty.id) == [hasty.id]
     sweep_due_orders(here, clock)
-    batch = only_batch(container)
+    batch = production.only_batch(container)
     assert batch.rush
     assert [order.id for order in orders_in(container, batch.id)] == [hasty.id]
     assert scalar(container, "select priority from procrastinate_jobs where args ? 'batch_id'") > 0
@@ -258,21 +242,19 @@ def test_the_print_room_need_not_wait_for_the_cut_off(container: Container, cloc
     assert print_room_service.pool_orders_now(here.db, "live", now=clock.now()) == 0
     assert print_room_service.pool_orders_now(here.db, "test", now=clock.now()) == 1
     batch_service.pool_due_orders(here.production, now=clock.now())
-    assert only_batch(container).item_count == 1
+    assert production.only_batch(container).item_count == 1
     assert rush(here, order.id) == [], "all of it is in a batch"
 
 
-def test_more_orders_than_a_statement_has_parameters_are_pooled(container: Container, caller: Caller) -> None:
+def test_more_orders_than_a_statement_takes_are_pooled_and_unknown_products_wait(
+    container: Container, caller: Caller
+) -> None:
     order, now = create_order(container, caller), container.clock()
     execute(container, sa.update(orders).values(status="processing", pool_at=now))
     environment, stock = container.environments["test"], container.production.stock_by_product
     ids = [*range(order.id, order.id + 70_000)]
-    with container.db.system_transaction() as tx:
-        assert len(batch_service.pool_orders(tx, stock, environment, ids, now=now)) == 1
+    assert len(run(container, batch_service.pool_orders, stock, environment, ids, now=now)) == 1
     assert order_row(container, order).pool_at is None
-
-
-def test_pieces_of_a_product_that_is_unknown_here_are_not_forgotten(container: Container, caller: Caller) -> None:
     order, now = create_order(container, caller), container.clock()
     execute(container, sa.update(orders).values(status="processing", pool_at=now, piece="poster"))
     assert pool(container, order) == []
@@ -281,7 +263,7 @@ def test_pieces_of_a_product_that_is_unknown_here_are_not_forgotten(container: C
 
 def test_a_machine_that_is_not_ready_pools_nothing(build: Build, clock: Clock) -> None:
     """Settings may be missing on one of several machines: the others see to it."""
-    container = build(**LIVE_SETTINGS)
+    container = build(**production.LIVE_SETTINGS)
     order = create_order(container, open_account(container, mode="live"))
     here = with_environment(container, "live", cutoff=(clock.now() - timedelta(hours=1)).time())
     sweep_due_orders(here, clock)

@@ -19,15 +19,10 @@ from quillpost.fulfillment.tracking.service import read_scans, read_scans_from_b
 CODE = "00310999999000000017"
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 EVENT = {
-    "eventId": "1",
-    "imb": CODE + "78701123499",
-    "scanDatetime": "2026-05-04T12:00:00Z",
-    "mailPhase": "Phase 2a - Destination MMP Processing",
-    "scanFacilityName": "AUSTIN P&DC",
-    "scanFacilityCity": "AUSTIN",
-    "scanFacilityState": "TX",
-    "scanFacilityZip": "78710",
-}
+    "eventId": "1", "imb": CODE + "78701123499", "scanDatetime": "2026-05-04T12:00:00Z",
+    "mailPhase": "Phase 2a - Destination MMP Processing", "scanFacilityName": "AUSTIN P&DC",
+    "scanFacilityCity": "AUSTIN", "scanFacilityState": "TX", "scanFacilityZip": "78710",
+}  # fmt: skip
 
 
 def scans(data: bytes) -> list[Scan]:
@@ -73,8 +68,7 @@ def test_every_form_of_json_is_read(subtests: pytest.Subtests) -> None:
             for row in found:
                 assert isinstance(row, Scan)
                 assert row[:3] == (CODE, "2a", NOON)
-                assert row.location == "AUSTIN P&DC, Austin, TX 78710"
-                assert json.loads(row.raw) == EVENT
+                assert (row.location, json.loads(row.raw)) == ("AUSTIN P&DC, Austin, TX 78710", EVENT)
 
 
 USUAL = {"imb": CODE, "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "2a"}
@@ -103,8 +97,7 @@ def test_columns_are_found_however_they_are_spelled(subtests: pytest.Subtests) -
     for kind, event in COLUMNS.items():
         with subtests.test(kind):
             [found] = scans(as_json(event).replace(b"Infinity", b"1e999"))
-            code = "4" + CODE[1:] if kind == "a number" else CODE
-            assert found[:3] == (code, "2a", NOON)
+            assert found[:3] == (("4" + CODE[1:] if kind == "a number" else CODE), "2a", NOON)
             assert "\\u0000" not in found.raw
             found.raw.encode()
 
@@ -133,29 +126,19 @@ def test_the_older_lines_without_a_header_are_read() -> None:
 def test_rows_that_cannot_be_read_are_named_and_passed_over() -> None:
     header = "imb,scanDatetime,mailPhase\n"
     rows = [
-        f"{CODE},2026-05-04T12:00:00Z,1",
-        "123,2026-05-04T12:00:00Z,1",
-        f"{CODE},yesterday,1",
-        f"{CODE},02/30/2026 12:00:00,1",
-        f"{CODE},1850-01-01T00:00:00Z,1",
-        f"{CODE},2026-05-04T12:00:00Z,1,and more",
-        ",2026-05-04T12:00:00Z,1",
-        f"{CODE},,1",
-        f"{CODE},05/04/2026 12:00:00 MOON,1",
+        f"{CODE},2026-05-04T12:00:00Z,1", "123,2026-05-04T12:00:00Z,1", f"{CODE},yesterday,1",
+        f"{CODE},02/30/2026 12:00:00,1", f"{CODE},1850-01-01T00:00:00Z,1", f"{CODE},2026-05-04T12:00:00Z,1,and more",
+        ",2026-05-04T12:00:00Z,1", f"{CODE},,1", f"{CODE},05/04/2026 12:00:00 MOON,1",
         f"{CODE},2026-05-05T12:00:00Z,2",
-    ]
+    ]  # fmt: skip
     found = list(read_scans_from_bytes((header + "\n".join(rows)).encode()))
     assert [row.at.day for row in found if isinstance(row, Scan)] == [4, 5]
     assert {row.row: row.reason for row in found if isinstance(row, BadScanRow)} == {
         3: "its barcode is not 20 or 31 digits",
-        4: "its time cannot be read: write 2026-05-04T12:00:00Z or 05/04/2026 12:00:00",
-        5: "its time does not exist",
-        6: "its time is not between 2000 and 2100",
-        7: "it has 4 columns instead of 3",
-        8: "it has no barcode",
-        9: "it has no time",
-        10: "its time is in a zone that nobody knows: MOON",
-    }
+        4: "its time cannot be read: write 2026-05-04T12:00:00Z or 05/04/2026 12:00:00", 5: "its time does not exist",
+        6: "its time is not between 2000 and 2100", 7: "it has 4 columns instead of 3", 8: "it has no barcode",
+        9: "it has no time", 10: "its time is in a zone that nobody knows: MOON",
+    }  # fmt: skip
 
 
 def test_json_that_breaks_off_in_one_row_goes_on_with_the_next(subtests: pytest.Subtests) -> None:
@@ -180,24 +163,15 @@ def test_a_file_that_is_none_is_refused_with_a_sentence(subtests: pytest.Subtest
             list(read_scans_from_bytes(data))
 
 
-def test_what_follows_and_is_no_json_is_named() -> None:
+def test_an_array_may_be_empty_long_or_in_a_row_and_what_follows_it_is_named() -> None:
     first, second = read_scans_from_bytes(as_json([EVENT]) + b" and so on")
     assert isinstance(first, Scan)
     assert second == BadScanRow(2, "what follows is not JSON")
-
-
-def test_an_empty_list_of_events_is_accepted() -> None:
     assert list(read_scans_from_bytes(b'{"events": []}')) == list(read_scans_from_bytes(b"[]")) == []
     assert list(read_scans_from_bytes(b'{"meta": {"tags": []}, "data": {"events": []}}')) == []
-
-
-def test_an_array_in_an_object_may_be_long() -> None:
     data = as_json({"data": {"events": [EVENT] * 3_000, "end": True}, "trailer": {"n": 1}})
     assert len(data) > 2 * source.CHUNK_BYTES
     assert [type(row) for row in read_scans_from_bytes(data)] == [Scan] * 3_000
-
-
-def test_a_row_with_an_array_in_it_is_a_row() -> None:
     rows: list[dict[str, Any]] = [{"flags": []}, {"parts": [{"a": 1}]}, {"of": {"events": [{}]}}]
     for extra in rows:
         assert [type(row) for row in read_scans_from_bytes(as_json(EVENT | extra) * 2)] == [Scan, Scan], extra
@@ -215,9 +189,6 @@ def test_a_barcode_that_lost_its_zeros_as_a_number_has_them_again() -> None:
             assert parsed.tracking == listed.tracking == code
     [found] = scans(f"78710,896,05/04/2026 12:00:00,787011234,{int(CODE)}\n".encode())
     assert found[:3] == (CODE, "3a", NOON)
-
-
-def test_missing_zeros_are_found_by_the_length() -> None:
     whole = {"0" + "1" * 28: "0" + "1" * 19}  # a number does not begin with a zero
     whole |= {"00310" + "9" * 24: "00310" + "9" * 15, "4" * 29: "4" * 20}
     short = {"4" * length: "00" + "4" * 18 for length in (18, 23, 27)}
@@ -260,8 +231,7 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
 @settings(max_examples=200, deadline=None)
 def test_good_rows_are_found_among_any_others(noise: str, before: int, piece: int) -> None:
     lines = [as_json(EVENT | {"eventId": str(n)}) for n in range(before + 1)]
-    junk = as_json({"junk": noise})
-    data = b"[" + b",".join([*lines, junk, as_json(EVENT)]) + b"]"
+    data = b"[" + b",".join([*lines, as_json({"junk": noise}), as_json(EVENT)]) + b"]"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "CHUNK_BYTES", piece)
         found = list(read_scans_from_bytes(data))

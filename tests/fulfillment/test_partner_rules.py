@@ -20,63 +20,32 @@ from quillpost.cli.orders import format_waiting
 from quillpost.core.database.tables.fulfillment import batches
 from quillpost.core.errors import Conflict
 from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import rules
 from quillpost.fulfillment.batches import tasks as batch_tasks
-from quillpost.fulfillment.batches.rules import (
-    MANIFEST_COLUMNS,
-    MAX_BATCH_ITEMS,
-    batch_reference,
-    build_manifest_csv,
-    build_manifest_json,
-    parse_batch_reference,
-)
 from quillpost.fulfillment.batches.service import WaitingOrders
 from quillpost.fulfillment.models import HAND_OVER, POLL_PRINTER
 from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintProgress
+from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.reports import (
-    PartnerReport,
-    is_other_partner,
-    partner_name,
-    record_partner_report,
-)
 from quillpost.orders.models import Order
+from support import production as press
 from support.factories import Build, Clock, people, person
 from support.orders import create_order, item_ids, item_rows, open_account, order_row
 from support.print_partners import LocalPrinter, Printer, printer_of
-from support.production import (
-    LIVE_SETTINGS,
-    compose,
-    compose_batch,
-    delete_jobs,
-    enqueued_steps,
-    files_of,
-    hand_over,
-    only_batch,
-    poll,
-    read_batch,
-    sweep_due_orders,
-    with_environment,
-)
-from support.rows import execute
+from support.rows import execute, run
 from support.waiting import is_lock_awaited, wait_until
 
 SAME = [
-    ("file:///press/in", "file:///press/in/"),
-    ("file:/press/in", "FILE:///press/in"),
+    ("file:///press/in", "file:///press/in/"), ("file:/press/in", "FILE:///press/in"),
     ("sftp://press@print.example.com/in", "sftp://press@Print.Example.COM:22/in//"),
     ("https://print.example.com", "https://print.example.com:443/"),
     ("https://print.example.com/base", "HTTPS://PRINT.example.com/base/"),
     ("http://10.0.0.7/press", "http://10.0.0.7:80/press"),
-    ("https://[2001:DB8::1]:443/in", "https://[2001:db8::1]/in"),
-    ("folder", "folder"),
-    ("sandbox", "sandbox"),
-]
+    ("https://[2001:DB8::1]:443/in", "https://[2001:db8::1]/in"), ("folder", "folder"), ("sandbox", "sandbox"),
+]  # fmt: skip
 DIFFERENT = [
-    ("folder", "sandbox"),
-    ("folder", "file:///folder"),
-    ("file:///press/in", "file:///press/In"),
-    ("file:///press/in", "file:///press"),
-    ("sftp://press@print.example.com/in", "sftp://other@print.example.com/in"),
+    ("folder", "sandbox"), ("folder", "file:///folder"), ("file:///press/in", "file:///press/In"),
+    ("file:///press/in", "file:///press"), ("sftp://press@print.example.com/in", "sftp://other@print.example.com/in"),
     ("sftp://press@print.example.com/in", "sftp://Press@print.example.com/in"),
     ("sftp://press@print.example.com/in", "sftp://press@print.example.com:443/in"),
     ("sftp://press@print.example.com/in", "sftp://press@print.example.com/~/in"),
@@ -84,19 +53,19 @@ DIFFERENT = [
     ("https://print.example.com", "https://print.example.com:80"),
     ("https://print.example.com", "https://print.example.org"),
     ("https://[2001:db8::1]:8443/in", "https://[2001:db8::1]/in"),
-]
+]  # fmt: skip
 
 
 def test_the_same_address_in_other_words_is_the_same_partner() -> None:
     for one, other in SAME:
-        assert not is_other_partner(one, other), (one, other)
-        assert not is_other_partner(other, one), (other, one)
+        assert not reports.is_other_partner(one, other), (one, other)
+        assert not reports.is_other_partner(other, one), (other, one)
     for one, other in DIFFERENT:
-        assert is_other_partner(one, other), (one, other)
-        assert is_other_partner(other, one), (other, one)
+        assert reports.is_other_partner(one, other), (one, other)
+        assert reports.is_other_partner(other, one), (other, one)
     for address in {address for pair in SAME + DIFFERENT for address in pair}:
-        assert partner_name(partner_name(address)) == partner_name(address)
-    assert not is_other_partner(None, "folder"), "a batch that knows no partner may be anybody's"
+        assert reports.partner_name(reports.partner_name(address)) == reports.partner_name(address)
+    assert not reports.is_other_partner(None, "folder"), "a batch that knows no partner may be anybody's"
 
 
 def test_the_cutoff_is_shown_in_its_own_zone_and_with_its_date_when_it_is_not_within_a_day() -> None:
@@ -126,7 +95,7 @@ class PrintShop:
     """A printer who may take a whole job and lose its answer."""
 
     def __init__(self, container: Container, partner: str, *, error: BaseException | None = None) -> None:
-        self.production = with_environment(container, printer=self, partner=partner).production
+        self.production = press.with_environment(container, printer=self, partner=partner).production
         self.error = error
         self.jobs: list[str] = []
 
@@ -144,7 +113,7 @@ class PrintShop:
 
 @pytest.fixture
 def batch_id(container: Container, clock: Clock, clean_database: None) -> int:
-    return compose_batch(container, clock, open_account(container), [person()])
+    return press.compose_batch(container, clock, open_account(container), [person()])
 
 
 def offer(container: Container, clock: Clock, batch_id: int, *, error: BaseException | None = None) -> PrintShop:
@@ -159,29 +128,29 @@ def test_a_batch_whose_answer_was_lost_goes_to_no_other_partner_before_a_person_
 ) -> None:
     former, present = offer(container, clock, batch_id), PrintShop(container, PRESENT)
     step = [(HAND_OVER, {"batch_id": batch_id})]
-    delete_jobs(container)
+    press.delete_jobs(container)
     for _ in range(2):
         present.take(batch_id, clock)
-    batch = read_batch(container, batch_id)
+    batch = press.read_batch(container, batch_id)
     assert (batch.status, batch.partner) == ("composed", FORMER)
     assert batch.trouble == (
-        f"It was offered to {FORMER}, who may have it. If so, set QUILLPOST_PRINT_PARTNER back until it is"
-        f" handed over; if not, `quillpost print retry {batch_reference(batch_id)} --anew` offers it to {PRESENT}."
+        f"It was offered to {FORMER}, who may have it. If so, set QUILLPOST_PRINT_PARTNER back until it is handed"
+        f" over; if not, `quillpost print retry {rules.batch_reference(batch_id)} --anew` offers it to {PRESENT}."
     )
-    assert enqueued_steps(container) == step
+    assert press.enqueued_steps(container) == step
     print_room_service.retry_batch(container.db, batch_id)
     present.take(batch_id, clock)
-    assert (read_batch(container, batch_id).partner, present.jobs) == (FORMER, []), "a retry alone changes nothing"
+    assert (press.read_batch(container, batch_id).partner, present.jobs) == (FORMER, []), "a retry alone does nothing"
 
-    delete_jobs(container)
+    press.delete_jobs(container)
     print_room_service.retry_batch(container.db, batch_id, reoffer=True)
-    batch = read_batch(container, batch_id)
+    batch = press.read_batch(container, batch_id)
     assert (batch.status, batch.partner, batch.trouble, batch.trouble_at) == ("composed", None, None, None)
-    assert enqueued_steps(container) == step
+    assert press.enqueued_steps(container) == step
     present.take(batch_id, clock)
-    batch = read_batch(container, batch_id)
+    batch = press.read_batch(container, batch_id)
     assert (batch.status, batch.partner) == ("handed", PRESENT)
-    assert former.jobs == present.jobs == [batch_reference(batch_id)]
+    assert former.jobs == present.jobs == [rules.batch_reference(batch_id)]
 
 
 def test_a_batch_names_its_printer_before_it_is_offered(container: Container, clock: Clock, batch_id: int) -> None:
@@ -190,13 +159,13 @@ def test_a_batch_names_its_printer_before_it_is_offered(container: Container, cl
         offer(container, clock, batch_id, error=Killed())
     present = PrintShop(container, PRESENT)
     present.take(batch_id, clock)
-    assert (read_batch(container, batch_id).partner, present.jobs) == (FORMER, [])
+    assert (press.read_batch(container, batch_id).partner, present.jobs) == (FORMER, [])
     # The former partner, configured again, takes the batch.
     former = PrintShop(container, FORMER + "/")
     former.take(batch_id, clock)
-    batch = read_batch(container, batch_id)
+    batch = press.read_batch(container, batch_id)
     assert (batch.status, batch.partner, batch.trouble) == ("handed", FORMER + "/", None)
-    assert former.jobs == [batch_reference(batch_id)]
+    assert former.jobs == [rules.batch_reference(batch_id)]
 
 
 def test_only_a_composed_batch_that_waits_is_offered_again(container: Container, clock: Clock, batch_id: int) -> None:
@@ -208,22 +177,21 @@ def test_only_a_composed_batch_that_waits_is_offered_again(container: Container,
     execute(container, "update procrastinate_jobs set status = 'doing' where task_name = :task", task=HAND_OVER)
     for status, message in refusals.items():
         execute(container, sa.update(batches).values(status=status))
-        before = read_batch(container, batch_id)
+        before = press.read_batch(container, batch_id)
         with pytest.raises(Conflict) as refused:
             print_room_service.retry_batch(container.db, batch_id, reoffer=True)
         assert message in refused.value.message
-        assert read_batch(container, batch_id) == before
+        assert press.read_batch(container, batch_id) == before
 
 
 def test_of_two_machines_with_other_settings_one_offers_the_batch(container: Container, batch_id: int) -> None:
     def partner_of_offer(partner: str) -> str | None:
-        with container.db.system_transaction() as tx:
-            return fulfillment_queries.offer_batch(tx, batch_id, partner=partner).partner
+        return run(container, fulfillment_queries.offer_batch, batch_id, partner=partner).partner
 
     assert partner_of_offer(FORMER) == partner_of_offer(PRESENT) == FORMER
     execute(container, sa.update(batches).values(status="handed", partner=None))
     assert partner_of_offer(PRESENT) is None
-    assert read_batch(container, batch_id).partner is None
+    assert press.read_batch(container, batch_id).partner is None
 
 
 def test_a_step_that_begins_while_the_batch_is_taken_back_writes_its_partner_down_again(
@@ -237,63 +205,58 @@ def test_a_step_that_begins_while_the_batch_is_taken_back_writes_its_partner_dow
         step.start()
         wait_until(lambda: is_lock_awaited(container))
     step.join(timeout=30)
-    assert (read_batch(container, batch_id).partner, len(former.jobs)) == (FORMER, 2)
+    assert (press.read_batch(container, batch_id).partner, len(former.jobs)) == (FORMER, 2)
 
 
-def test_a_partner_whose_address_is_written_otherwise_is_the_same(
-    container: Container, clock: Clock, batch_id: int
-) -> None:
+def test_partners_are_the_same_however_they_are_written(container: Container, clock: Clock, batch_id: int) -> None:
     written = {"status": "handed", "handed_at": clock.now(), "partner": "https://OLD.example.com:443/press/"}
     execute(container, sa.update(batches).values(**written))
     production = PrintShop(container, FORMER).production
     batch_tasks.poll_printer(production, batch_id, now=clock.now())
-    assert read_batch(container, batch_id).trouble is None
-    report = PartnerReport(batch_reference(batch_id), "printed", clock.now())
-    record_partner_report(container.db, production.environments["test"], report, now=clock.now())
-    assert read_batch(container, batch_id).status == "printed"
+    assert press.read_batch(container, batch_id).trouble is None
+    report = reports.PartnerReport(rules.batch_reference(batch_id), "printed", clock.now())
+    reports.record_partner_report(container.db, production.environments["test"], report, now=clock.now())
+    assert press.read_batch(container, batch_id).status == "printed"
 
 
 def row(**changes: object) -> dict[str, object]:
-    return dict.fromkeys(MANIFEST_COLUMNS) | {"item_id": 7, "name": "Jane Doe"} | changes
+    return dict.fromkeys(rules.MANIFEST_COLUMNS) | {"item_id": 7, "name": "Jane Doe"} | changes
 
 
 def read_back(data: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
 
 
-def test_a_spreadsheet_takes_no_name_for_a_formula() -> None:
+def test_the_manifest_has_a_line_for_each_piece_with_no_formula_and_nothing_for_what_is_unknown() -> None:
     for start in "=+-@\t\r":
-        [piece] = read_back(build_manifest_csv([row(name=f"{start}HYPERLINK(1)", city=f"{start}x")]))
+        [piece] = read_back(rules.build_manifest_csv([row(name=f"{start}HYPERLINK(1)", city=f"{start}x")]))
         assert (piece["name"], piece["city"]) == (f"'{start}HYPERLINK(1)", f"'{start}x")
+    lines = rules.build_manifest_csv([row(), row(item_id=8)]).decode().split("\r\n")
+    assert lines[0] == ",".join(rules.MANIFEST_COLUMNS)
+    assert [line.split(",")[1:2] for line in lines[1:]] == [["7"], ["8"], []]
+    assert read_back(rules.build_manifest_csv([row(company=None)]))[0]["company"] == ""
+    assert json.loads(rules.build_manifest_json([row(company=None)]))["pieces"][0]["company"] is None
+    assert rules.MAX_BATCH_ITEMS == 5_000
 
 
 @given(name=st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
 def test_a_name_comes_through_whole(name: str) -> None:
-    [piece] = read_back(build_manifest_csv([row(name=name)]))
+    [piece] = read_back(rules.build_manifest_csv([row(name=name)]))
     assert piece["name"].removeprefix("'") == name.removeprefix("'")
     assert piece["name"][0] not in "=+-@\t\r"
-    assert json.loads(build_manifest_json([row(name=name)]))["pieces"][0]["name"] == name
-
-
-def test_the_manifest_has_a_head_and_a_line_for_each_piece_and_says_nothing_for_what_is_unknown() -> None:
-    lines = build_manifest_csv([row(), row(item_id=8)]).decode().split("\r\n")
-    assert lines[0] == ",".join(MANIFEST_COLUMNS)
-    assert [line.split(",")[1:2] for line in lines[1:]] == [["7"], ["8"], []]
-    assert read_back(build_manifest_csv([row(company=None)]))[0]["company"] == ""
-    assert json.loads(build_manifest_json([row(company=None)]))["pieces"][0]["company"] is None
-    assert MAX_BATCH_ITEMS == 5_000
+    assert json.loads(rules.build_manifest_json([row(name=name)]))["pieces"][0]["name"] == name
 
 
 @given(st.integers(1, 10**9))
 def test_a_reference_leads_back_to_its_batch(batch_id: int) -> None:
-    assert parse_batch_reference(batch_reference(batch_id)) == batch_id
+    assert rules.parse_batch_reference(rules.batch_reference(batch_id)) == batch_id
 
 
 def test_a_batch_has_one_reference_and_nothing_else_is_one() -> None:
     references = ["batch-000007", "batch-123456", "batch-1234567"]
-    assert [batch_reference(number) for number in (7, 123_456, 1_234_567)] == references
+    assert [rules.batch_reference(number) for number in (7, 123_456, 1_234_567)] == references
     odd = ("", "batch-7", "batch-0000007", "batch-000007 ", "BATCH-000007", "batch-00000७", "batch--00001", "x")
-    assert [name for name in odd if parse_batch_reference(name) is not None] == []
+    assert [name for name in odd if rules.parse_batch_reference(name) is not None] == []
 
 
 HOME = {"print.pdf", "manifest.csv", "manifest.json", "statement.json"}
@@ -308,10 +271,10 @@ def printer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Printer]
 
 def composed(build: Build, clock: Clock, printer: Printer) -> tuple[Container, Order, int]:
     """A batch of three pieces that is ready for this printer, in the printers' own time: signatures age."""
-    container = build(**LIVE_SETTINGS | printer.settings)
+    container = build(**press.LIVE_SETTINGS | printer.settings)
     order = create_order(container, open_account(container, mode="live"), people(3))
-    sweep_due_orders(container, clock)
-    batch_id = compose(container, only_batch(container).id)
+    press.sweep_due_orders(container, clock)
+    batch_id = press.compose(container, press.only_batch(container).id)
     clock.advance(seconds=(datetime.now(UTC) - clock.now()).total_seconds())
     return container, order, batch_id
 
@@ -319,10 +282,10 @@ def composed(build: Build, clock: Clock, printer: Printer) -> tuple[Container, O
 def test_a_batch_arrives_as_it_was_composed_and_comes_back_mailed(build: Build, clock: Clock, printer: Printer) -> None:
     """Spoiled pieces that are not in the batch are shown, and the rest is taken."""
     parts, order, batch_id = composed(build, clock, printer)
-    hand_over(parts, batch_id)
-    name = batch_reference(batch_id)
+    press.hand_over(parts, batch_id)
+    name = rules.batch_reference(batch_id)
     arrived = printer.files(name)
-    kept = {key.rpartition("/")[2]: data for key, data in files_of(parts, batch_id).items()}
+    kept = {key.rpartition("/")[2]: data for key, data in press.files_of(parts, batch_id).items()}
     assert arrived.keys() == HOME | {"ticket.xjdf"}
     assert {file: arrived[file] for file in HOME} == {file: kept[file] for file in HOME}
     ticket = printer.ticket(name)
@@ -331,11 +294,11 @@ def test_a_batch_arrives_as_it_was_composed_and_comes_back_mailed(build: Build, 
 
     def error_of(spoiled: dict[str, str]) -> str | None:
         printer.says(name, "printed", parts.clock(), spoiled=spoiled)
-        poll(parts, batch_id)
+        press.poll(parts, batch_id)
         statuses = [(item.status, item.failure) for item in item_rows(parts, order)]
         assert statuses == [("Printed", None), ("Failed", "Torn"), ("Printed", None)]
-        assert (order_row(parts, order).status, only_batch(parts).status) == ("printing", "printed")
-        trouble: str | None = only_batch(parts).trouble
+        assert (order_row(parts, order).status, press.only_batch(parts).status) == ("printing", "printed")
+        trouble: str | None = press.only_batch(parts).trouble
         return trouble
 
     torn = str(item_ids(parts, order)[1])
@@ -349,31 +312,31 @@ def test_a_batch_arrives_as_it_was_composed_and_comes_back_mailed(build: Build, 
     assert ", 900010, ..., which are not in this batch." in error
     assert error_of({torn: "Torn"}) is None
     printer.says(name, "mailed", parts.clock())
-    poll(parts, batch_id)
-    assert only_batch(parts).status == "mailed"
+    press.poll(parts, batch_id)
+    assert press.only_batch(parts).status == "mailed"
 
 
 def test_a_partner_that_is_away_or_breaks_off_is_waited_for(build: Build, clock: Clock, printer: Printer) -> None:
     parts, _, batch_id = composed(build, clock, printer)
     if not isinstance(printer, LocalPrinter):
         printer.break_off()
-        hand_over(parts, batch_id)
-        assert (printer.jobs(), only_batch(parts).status) == ([], "composed")
-    delete_jobs(parts)
+        press.hand_over(parts, batch_id)
+        assert (printer.jobs(), press.only_batch(parts).status) == ([], "composed")
+    press.delete_jobs(parts)
     printer.go_away()
-    hand_over(parts, batch_id)
-    batch = only_batch(parts)
+    press.hand_over(parts, batch_id)
+    batch = press.only_batch(parts)
     assert (batch.status, bool(batch.trouble), batch.trouble_at) == ("composed", True, parts.clock())
-    assert enqueued_steps(parts) == [(HAND_OVER, {"batch_id": batch_id})]
+    assert press.enqueued_steps(parts) == [(HAND_OVER, {"batch_id": batch_id})]
     printer.come_back()
     for _ in range(2):
-        hand_over(parts, batch_id)
-    assert (printer.jobs(), only_batch(parts).status) == ([batch_reference(batch_id)], "handed")
-    delete_jobs(parts)
+        press.hand_over(parts, batch_id)
+    assert (printer.jobs(), press.only_batch(parts).status) == ([rules.batch_reference(batch_id)], "handed")
+    press.delete_jobs(parts)
     printer.go_away()
-    poll(parts, batch_id)
-    assert (only_batch(parts).status, bool(only_batch(parts).trouble)) == ("handed", True)
-    assert enqueued_steps(parts) == [(POLL_PRINTER, {"batch_id": batch_id})]
+    press.poll(parts, batch_id)
+    assert (press.only_batch(parts).status, bool(press.only_batch(parts).trouble)) == ("handed", True)
+    assert press.enqueued_steps(parts) == [(POLL_PRINTER, {"batch_id": batch_id})]
     printer.come_back()
-    poll(parts, batch_id)
-    assert (only_batch(parts).status, only_batch(parts).trouble) == ("handed", None)
+    press.poll(parts, batch_id)
+    assert (press.only_batch(parts).status, press.only_batch(parts).trouble) == ("handed", None)

@@ -17,27 +17,11 @@ from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.models import COMPOSE, HAND_OVER, POLL_PRINTER
 from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintProgress
 from quillpost.fulfillment.print_room import service as print_room_service
+from support import production as press
 from support.factories import Build, Clock, people, person
 from support.mailing_lists import make_list
 from support.orders import balances, create_order, open_account, order_row
-from support.production import (
-    LIVE_SETTINGS,
-    batch_items,
-    batch_statuses,
-    compose,
-    compose_batch,
-    delete_jobs,
-    enqueued_steps,
-    files_of,
-    hand_over,
-    hear_printer,
-    only_batch,
-    print_rows,
-    read_batch,
-    reprint,
-    sweep_due_orders,
-    with_environment,
-)
+from support.production import batch_items, batch_statuses, hear_printer, read_batch, reprint
 from support.rows import execute, scalar, scalars
 
 pytestmark = pytest.mark.usefixtures("clean_database")
@@ -46,7 +30,7 @@ ABROAD = person(address="3 Rue Haute", city="Paris", province=None, postal_code=
 
 
 def handed_batch(container: Container, clock: Clock, caller: Caller, whom: Sequence[dict[str, Any]]) -> int:
-    return hand_over(container, compose_batch(container, clock, caller, whom))
+    return press.hand_over(container, press.compose_batch(container, clock, caller, whom))
 
 
 # Progress
@@ -66,17 +50,15 @@ def test_a_batch_is_acknowledged_printed_and_mailed(container: Container, clock:
     assert (batch.status, batch.acknowledged_at, batch.printed_at, batch.mailed_at) == ("mailed", heard, made, gone)
 
 
-def test_nobody_mails_in_the_future_or_before_the_batch_is_there(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
-    batch_id = compose_batch(container, clock, caller, [person()])
+def test_nobody_mails_in_the_future_or_before_there_is_one(container: Container, clock: Clock, caller: Caller) -> None:
+    batch_id = press.compose_batch(container, clock, caller, [person()])
     with pytest.raises(Conflict, match="not been handed"):
         hear_printer(container, batch_id, printed_at=clock.now())
     with pytest.raises(Conflict, match="nothing to reprint"):
         reprint(container, batch_id, 1)
     with pytest.raises(NotFound):
         hear_printer(container, batch_id + 1, printed_at=clock.now())
-    hand_over(container, batch_id)
+    press.hand_over(container, batch_id)
     handed = clock.now()
     clock.advance(hours=1)
     hear_printer(container, batch_id, printed_at=handed - timedelta(days=400), mailed_at=handed + timedelta(days=400))
@@ -126,11 +108,11 @@ def test_a_reprint_is_a_batch_of_its_own_under_new_barcodes(container: Container
     again = read_batch(container, made.batch_id)
     assert (again.reprint_of, again.rush, again.item_count, again.piece) == (batch_id, True, 2, "postcard-4x6")
     assert made.item_count == 2
-    assert (COMPOSE, {"batch_id": made.batch_id}) in enqueued_steps(container)
+    assert (COMPOSE, {"batch_id": made.batch_id}) in press.enqueued_steps(container)
     old, new = batch_items(container, batch_id), batch_items(container, made.batch_id)
     assert [item.id for item in new.values()] == [old[2].id, old[3].id]
     assert len({item.tracking for item in (*old.values(), *new.values())}) == 6
-    hand_over(container, compose(container, made.batch_id))
+    press.hand_over(container, press.compose(container, made.batch_id))
     hear_printer(container, batch_id, printed_at=clock.now())
     assert batch_statuses(container, batch_id) == ["Printed", "Processing", "Processing", "Printed"]
     hear_printer(container, made.batch_id, printed_at=clock.now())
@@ -157,10 +139,10 @@ def test_a_piece_is_reprinted_once_and_not_when_it_has_ended_or_was_seen_by_the_
 
 
 def test_a_reprint_is_no_second_send_of_its_list(container: Container, clock: Clock, caller: Caller) -> None:
-    batch_id = compose_batch(container, clock, caller, people(2))
+    batch_id = press.compose_batch(container, clock, caller, people(2))
     execute(container, "update items set mailing_list_id = :list", list=make_list(container, caller))
-    hand_over(container, batch_id)
-    hand_over(container, compose(container, reprint(container, batch_id, 1).batch_id))
+    press.hand_over(container, batch_id)
+    press.hand_over(container, press.compose(container, reprint(container, batch_id, 1).batch_id))
     assert scalar(container, sa.select(mailing_lists.c.total_sends)) == 2
 
 
@@ -191,17 +173,16 @@ class Moody:
 
 def test_a_printer_that_is_down_is_waited_for_and_shown(container: Container, clock: Clock, caller: Caller) -> None:
     printer = Moody(is_down=True)
-    production = with_environment(container, printer=printer).production
-    batch_id, since, waits = compose_batch(container, clock, caller, [person()]), clock.now(), []
+    production = press.with_environment(container, printer=printer).production
+    batch_id, since, waits = press.compose_batch(container, clock, caller, [person()]), clock.now(), []
     for _ in range(4):
-        delete_jobs(container)
+        press.delete_jobs(container)
         batch_tasks.hand_over_batch(production, batch_id, now=clock.now())
         batch = read_batch(container, batch_id)
         assert (batch.status, batch.trouble, batch.trouble_at) == ("composed", DOWN, since)
         waits.append(scalar(container, "select scheduled_at from procrastinate_jobs") - clock.now())
         clock.advance(minutes=20)
-    assert waits == sorted(waits)
-    assert waits[-1] == batch_tasks.MAX_RETRY_WAIT
+    assert (waits, waits[-1]) == (sorted(waits), batch_tasks.MAX_RETRY_WAIT)
     printer.is_down = False
     batch_tasks.hand_over_batch(production, batch_id, now=clock.now())
     batch = read_batch(container, batch_id)
@@ -210,7 +191,7 @@ def test_a_printer_that_is_down_is_waited_for_and_shown(container: Container, cl
     printer.is_down = True
     batch_tasks.poll_printer(production, batch_id, now=clock.now())
     assert read_batch(container, batch_id).trouble == DOWN
-    assert (POLL_PRINTER, {"batch_id": batch_id}) in enqueued_steps(container)
+    assert (POLL_PRINTER, {"batch_id": batch_id}) in press.enqueued_steps(container)
     printer.is_down = False
     batch_tasks.poll_printer(production, batch_id, now=clock.now())
     batch = read_batch(container, batch_id)
@@ -219,7 +200,7 @@ def test_a_printer_that_is_down_is_waited_for_and_shown(container: Container, cl
 
 def test_a_new_partner_is_not_polled_for_earlier_ones(container: Container, clock: Clock, caller: Caller) -> None:
     batch_id = handed_batch(container, clock, caller, [person()])
-    another = with_environment(container, printer=Moody(is_down=False), partner="https://print.example.com")
+    another = press.with_environment(container, printer=Moody(is_down=False), partner="https://print.example.com")
     batch_tasks.poll_printer(another.production, batch_id, now=clock.now())
     batch = read_batch(container, batch_id)
     assert (batch.status, batch.partner) == ("handed", "sandbox")
@@ -229,16 +210,16 @@ def test_a_new_partner_is_not_polled_for_earlier_ones(container: Container, cloc
 
 
 def test_nothing_is_composed_handed_over_or_reprinted_while_unready(build: Build, clock: Clock) -> None:
-    container, lapsed = build(**LIVE_SETTINGS), "The permit has lapsed."
+    container, lapsed = build(**press.LIVE_SETTINGS), "The permit has lapsed."
     create_order(container, open_account(container, mode="live"))
-    sweep_due_orders(container, clock)
-    batch_id = only_batch(container).id
-    unready = with_environment(container, "live", gaps=(Message("permit", lapsed),))
-    for status, step, name in (("new", compose, COMPOSE), ("composed", hand_over, HAND_OVER)):
+    press.sweep_due_orders(container, clock)
+    batch_id = press.only_batch(container).id
+    unready = press.with_environment(container, "live", gaps=(Message("permit", lapsed),))
+    for status, step, name in (("new", press.compose, COMPOSE), ("composed", press.hand_over, HAND_OVER)):
         step(unready, batch_id)
         waiting = read_batch(container, batch_id)
         assert (waiting.status, waiting.trouble) == (status, lapsed)
-        assert (name, {"batch_id": batch_id}) in enqueued_steps(container)
+        assert (name, {"batch_id": batch_id}) in press.enqueued_steps(container)
         assert list(container.storage.store.keys("print-jobs/")) == []
         step(container, batch_id)
     live = unready.environments["live"]
@@ -247,11 +228,11 @@ def test_nothing_is_composed_handed_over_or_reprinted_while_unready(build: Build
 
 
 def test_a_step_that_was_given_up_is_taken_again(container: Container, clock: Clock, caller: Caller) -> None:
-    batch_id = compose_batch(container, clock, caller, [person()])
+    batch_id = press.compose_batch(container, clock, caller, [person()])
     execute(container, "update procrastinate_jobs set status = 'failed' where args ? 'batch_id'")
-    assert enqueued_steps(container) == []
+    assert press.enqueued_steps(container) == []
     print_room_service.retry_batch(container.db, batch_id)
-    assert enqueued_steps(container) == [(HAND_OVER, {"batch_id": batch_id})]
+    assert press.enqueued_steps(container) == [(HAND_OVER, {"batch_id": batch_id})]
     given_up = "select count(*) from procrastinate_jobs where status = 'failed' and task_name = :task"
     assert scalar(container, given_up, task=HAND_OVER) == 0
     execute(container, sa.update(batches).values(status="mailed"))
@@ -264,7 +245,7 @@ def test_a_step_that_was_given_up_is_taken_again(container: Container, clock: Cl
 
 def test_files_are_made_again_to_the_byte_whatever_happened(container: Container, clock: Clock, caller: Caller) -> None:
     batch_id = handed_batch(container, clock, caller, people(4))
-    before, inside = files_of(container, batch_id), batch_items(container, batch_id)
+    before, inside = press.files_of(container, batch_id), batch_items(container, batch_id)
     hear_printer(container, batch_id, spoiled={inside[1].id: "Torn"})
     reprint(container, batch_id, 2)
     hear_printer(container, batch_id, printed_at=clock.now(), mailed_at=clock.now())
@@ -272,23 +253,23 @@ def test_files_are_made_again_to_the_byte_whatever_happened(container: Container
         container.storage.store.delete(key)
     clock.advance(days=30)
     # Another address for QR codes, another postage mark: what lies on paper stays as it was.
-    elsewhere = with_environment(container, indicia={"first": ("OTHER",), "standard": ("OTHER",)}).production
+    elsewhere = press.with_environment(container, indicia={"first": ("OTHER",), "standard": ("OTHER",)}).production
     batch_tasks.remake_files(replace(elsewhere, qr_base="https://elsewhere.example.com"), batch_id)
-    assert files_of(container, batch_id) == before
+    assert press.files_of(container, batch_id) == before
     execute(container, "update items set name = 'Someone Else'")
     with pytest.raises(Unavailable, match=r"print\.pdf: not the files that were composed"):
         batch_tasks.remake_files(container.production, batch_id)
-    assert files_of(container, batch_id) == before
+    assert press.files_of(container, batch_id) == before
 
 
 def test_a_batch_counts_what_is_printed_of_it(container: Container, clock: Clock, caller: Caller) -> None:
     order = create_order(container, caller, people(3))
-    sweep_due_orders(container, clock)
-    batch_id = only_batch(container).id
+    press.sweep_due_orders(container, clock)
+    batch_id = press.only_batch(container).id
     with pytest.raises(Unavailable, match="not been composed"):
         batch_tasks.remake_files(container.production, batch_id)
     gone = batch_items(container, batch_id)[2].id
     execute(container, "update items set status = 'Failed' where id = :gone", gone=gone)
-    compose(container, batch_id)
+    press.compose(container, batch_id)
     assert read_batch(container, batch_id).item_count == 2
-    assert gone not in [printed.item_id for printed in print_rows(container, order)]
+    assert gone not in [printed.item_id for printed in press.print_rows(container, order)]

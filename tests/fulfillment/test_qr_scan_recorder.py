@@ -16,19 +16,12 @@ from quillpost.app.container import Container
 from quillpost.core.database import Database
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Unavailable
+from quillpost.fulfillment.qr_scans import service
 from quillpost.fulfillment.qr_scans import service as recording
 from quillpost.fulfillment.qr_scans import tasks as counting_tasks
 from quillpost.fulfillment.qr_scans.queries import NewScan
 from quillpost.fulfillment.qr_scans.rules import VisitorKind
-from quillpost.fulfillment.qr_scans.service import (
-    MAX_PER_MINUTE,
-    WINDOW_SECONDS,
-    CodeLookup,
-    InvalidCode,
-    ScanRateLimit,
-    ScanRecorder,
-    ScanTarget,
-)
+from quillpost.fulfillment.qr_scans.service import CodeLookup, InvalidCode, ScanRecorder, ScanTarget
 from quillpost.fulfillment.qr_scans.tasks import ScanCounter
 from support.factories import Build
 from support.orders import item_ids, order_row
@@ -91,9 +84,7 @@ def test_a_scan_is_a_row_when_it_is_answered(container: Container, caller: Calle
     ]
 
 
-async def together_behind_one(
-    container: Container, recorder: ScanRecorder, conninfo: str, codes: Sequence[str]
-) -> None:
+async def together_behind_it(container: Container, recorder: ScanRecorder, conninfo: str, codes: Sequence[str]) -> None:
     """The first code is scanned, and all others while it is not stored yet."""
     with psycopg.connect(conninfo) as blocker:
         blocker.execute(LOCK)
@@ -107,12 +98,10 @@ async def together_behind_one(
         await asyncio.gather(first, *others)
 
 
-def test_scans_of_a_moment_go_together(
-    container: Container, caller: Caller, recorder: ScanRecorder, conninfo: str
-) -> None:
+def test_scans_of_a_moment_are_one(container: Container, caller: Caller, recorder: ScanRecorder, conninfo: str) -> None:
     """Those that come while others are stored go together: their rows have one writer's number."""
     codes = codes_of(container, order_with_codes(container, caller, 30).id)
-    asyncio.run(together_behind_one(container, recorder, conninfo, codes))
+    asyncio.run(together_behind_it(container, recorder, conninfo, codes))
     assert scalars(container, "select count(*) from visit_inbox group by xmin::text order by 1") == [1, 29]
 
 
@@ -123,7 +112,7 @@ def test_in_a_crowd_the_next_are_waited_for_and_whoever_comes_alone_is_not_kept_
     waits: list[float] = []
     recorder = ScanRecorder(container.db, container.clock, sleep=waits.append)
     follow(recorder, codes[0])
-    asyncio.run(together_behind_one(container, recorder, conninfo, codes))
+    asyncio.run(together_behind_it(container, recorder, conninfo, codes))
     assert waits == [], "nobody was there with the first, and all others were when it was seen to"
     follow(recorder, codes[1])
     follow(recorder, codes[2])
@@ -134,9 +123,7 @@ def test_in_a_crowd_the_next_are_waited_for_and_whoever_comes_alone_is_not_kept_
 # What is remembered
 
 
-def test_what_is_found_is_kept_for_a_while(
-    container: Container, code: str, recorder: ScanRecorder, ticks: ManualTimer
-) -> None:
+def test_what_is_found_is_kept(container: Container, code: str, recorder: ScanRecorder, ticks: ManualTimer) -> None:
     [before] = follow(recorder, code)
     execute(container, sa.update(orders).values(qrcode_url="https://new.example.com/"))
     assert recorder.find_cached(code) == before
@@ -168,7 +155,7 @@ def test_no_more_is_remembered_than_there_is_room_for(
         follow(recorder, guess)
     assert [guess for guess in guesses if recorder.find_cached(guess)] == guesses[-3:]
     monkeypatch.setattr(recording, "MAX_COUNTERS", 5)
-    crowd = ScanRateLimit(MOST, monotonic=ticks)
+    crowd = service.ScanRateLimit(MOST, monotonic=ticks)
     for item in range(100):
         assert len(crowd.admit([NewScan(item, container.clock(), "person", "test")])) == 1
     assert len(crowd._counts) == 5
@@ -178,9 +165,7 @@ def test_no_more_is_remembered_than_there_is_room_for(
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_everyone_is_led_on_and_so_many_are_kept(
-    container: Container, caller: Caller, recorder: ScanRecorder, ticks: ManualTimer
-) -> None:
+def test_everyone_is_led_on(container: Container, caller: Caller, recorder: ScanRecorder, ticks: ManualTimer) -> None:
     order = order_with_codes(container, caller, 2)
     [one, other], [first, second] = codes_of(container, order.id), item_ids(container, order)
     with structlog.testing.capture_logs() as lines:
@@ -192,7 +177,7 @@ def test_everyone_is_led_on_and_so_many_are_kept(
     assert [(line["item"], line["kind"]) for line in warnings] == [(first, "person")], "said once a minute"
     follow(recorder, other, one)
     assert scanned(container) == [first] * MOST + [second]
-    ticks.now += WINDOW_SECONDS
+    ticks.now += service.WINDOW_SECONDS
     follow(recorder, *[one] * 10, kind="bot")
     follow(recorder, *[one] * 10, kind="preview")
     assert is_found(recorder, one), "machines keep no person from counting"
@@ -201,14 +186,8 @@ def test_everyone_is_led_on_and_so_many_are_kept(
 
 
 def test_the_operator_says_how_many(build: Build) -> None:
-    assert build().scan_recorder._rate_limit._max_per_minute == MAX_PER_MINUTE == 30
+    assert build().scan_recorder._rate_limit._max_per_minute == service.MAX_PER_MINUTE == 30
     assert build(scans_a_minute=7).scan_recorder._rate_limit._max_per_minute == 7
-
-
-def test_an_unserved_crowd_is_turned_away(code: str, recorder: ScanRecorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "MAX_QUEUE_LENGTH", -1)
-    with pytest.raises(Unavailable):
-        follow(recorder, code)
 
 
 # Failures
@@ -263,11 +242,16 @@ def test_a_lost_database_is_reported_at_once_and_scans_go_on_when_it_is_back(
     assert len(inbox_rows(container)) == 3
 
 
-def test_a_closed_recorder_opens_again_and_leaves_no_thread(code: str, recorder: ScanRecorder) -> None:
+def test_a_closed_recorder_opens_again_and_turns_an_unserved_crowd_away(
+    code: str, recorder: ScanRecorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for _ in range(2):
         assert is_found(recorder, code)
         recorder.close()
         assert not [thread for thread in threading.enumerate() if thread.name == "scans"]
+    monkeypatch.setattr(recording, "MAX_QUEUE_LENGTH", -1)
+    with pytest.raises(Unavailable):
+        follow(recorder, code)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -1,21 +1,35 @@
-"""By whom a code is scanned, and the codes themselves."""
+"""Scans of codes: by whom, the codes themselves, and what scans add up to on items, orders and lists."""
+
+from datetime import timedelta
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.fulfillment.qr_scans.rules import (
-    AGENT_SIGNATURES,
-    CODE_PATTERN,
-    MAX_AGENT_LENGTH,
-    classify_visitor,
-    printable_agent,
-)
+from quillpost.core.database.tables.base import fact_queue, facts, items, mailing_lists, recipients, sub_accounts
+from quillpost.fulfillment.qr_scans import rules
+from quillpost.fulfillment.qr_scans import tasks as scan_tasks
+from quillpost.fulfillment.qr_scans.rules import VisitorKind
+from quillpost.orders.items.queries import HistoryStep, list_item_steps, read_item
+from quillpost.orders.models import Order
+from quillpost.orders.queries import change_status
+from quillpost.orders.rules import OrderStatus
 from quillpost.orders.service import NewItem, insert_items
+from quillpost.recipients.lists import service as list_service
+from quillpost.recipients.lists.queries import read_list
 from quillpost.recipients.rules import validate_recipients
-from support.factories import people
-from support.orders import create_order, item_rows
-from support.qr_scans import codes_of, order_with_codes
+from quillpost.recipients.webhooks.service import find_key_owner
+from support import qr_scans
+from support.factories import Clock, people
+from support.mailing_lists import make_list
+from support.orders import create_order, fact_rows, item_ids, item_rows, open_account, order_row
+from support.qr_scans import codes_of, count_scans, order_with_codes, record_scans, scanner_lists, visit_rows
+from support.rows import execute, run, scalar, scalars
+from support.tenant_rows import insert_least
+
+pytestmark = pytest.mark.usefixtures("clean_database")
 
 IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
 CHROME = "Chrome/126.0.0.0 Mobile Safari/537.36"
@@ -101,7 +115,7 @@ def test_whoever_holds_a_phone_is_a_person_unlike_previews_and_bots(subtests: py
     for kind, agents in kinds.items():
         for name, agent in agents.items():
             with subtests.test(name):
-                assert classify_visitor(agent, {}) == kind
+                assert rules.classify_visitor(agent, {}) == kind
 
 
 def test_a_browser_that_only_prepares_or_loads_a_part_of_a_page_is_a_preview() -> None:
@@ -111,30 +125,24 @@ def test_a_browser_that_only_prepares_or_loads_a_part_of_a_page_is_a_preview() -
     )
     parts = (("no-cors", "image"), ("cors", "empty"), ("navigate", "iframe"))
     for hints in (*prefetches, *({"sec-fetch-mode": mode, "sec-fetch-dest": what} for mode, what in parts)):
-        assert classify_visitor(PHONE, hints) == "preview", hints
-        assert classify_visitor("curl/8.5.0", hints) == "bot", hints
+        assert rules.classify_visitor(PHONE, hints) == "preview", hints
+        assert rules.classify_visitor("curl/8.5.0", hints) == "bot", hints
     opened: list[dict[str, str]] = [
         {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}, {"purpose": ""}, {},
     ]  # fmt: skip
     for hints in opened:
-        assert classify_visitor(PHONE, hints) == "person", hints
+        assert rules.classify_visitor(PHONE, hints) == "person", hints
 
 
-def test_the_signs_are_in_small_letters_and_each_is_there_once() -> None:
-    signs = [sign for sign, _ in AGENT_SIGNATURES]
+def test_signs_names_of_agents_and_codes_have_their_form() -> None:
+    signs = [sign for sign, _ in rules.AGENT_SIGNATURES]
     assert signs == [sign.lower() for sign in signs]
     assert len(signs) == len(set(signs)) > 50
-    assert {kind for _, kind in AGENT_SIGNATURES} == {"preview", "bot"}
-
-
-def test_of_an_agent_s_name_is_kept_what_can_be_shown() -> None:
-    assert printable_agent("A" * 1_000) == "A" * MAX_AGENT_LENGTH
-    assert printable_agent("Mozilla\x00\x07/5.0\xad") == "Mozilla/5.0"
-
-
-def test_malformed_codes_are_recognized_by_their_form() -> None:
+    assert {kind for _, kind in rules.AGENT_SIGNATURES} == {"preview", "bot"}
+    assert rules.printable_agent("A" * 1_000) == "A" * rules.MAX_AGENT_LENGTH
+    assert rules.printable_agent("Mozilla\x00\x07/5.0\xad") == "Mozilla/5.0"
     codes = {"AbCdEf12": True, "x": False, "AbCdE-12": False, "é" * 8: False}
-    assert {code: bool(CODE_PATTERN.fullmatch(code)) for code in codes} == codes
+    assert {code: bool(rules.CODE_PATTERN.fullmatch(code)) for code in codes} == codes
 
 
 @pytest.mark.parametrize("pieces", [2, 60])
@@ -143,10 +151,238 @@ def test_two_pieces_that_draw_the_same_code_draw_again(container: Container, cal
     order, everyone = create_order(container, caller, []), validate_recipients(people(pieces))
     drawn = [NewItem(one, 0, f"Fresh{number:03}") for number, one in enumerate(everyone)]
     drawn[1] = drawn[1]._replace(code=taken)
-    with container.db.system_transaction() as tx:
-        insert_items(tx, order, [*drawn, NewItem(everyone[0], 0)], now=container.clock())
+    run(container, insert_items, order, [*drawn, NewItem(everyone[0], 0)], now=container.clock())
     *found, without = item_rows(container, order)
     codes = [item.code for item in found]
     assert without.code is None
     assert len({*codes, taken}) == pieces + 1
-    assert all(CODE_PATTERN.fullmatch(code) for code in codes)
+    assert all(rules.CODE_PATTERN.fullmatch(code) for code in codes)
+
+
+def list_row(container: Container, list_id: int) -> tuple[Any, ...]:
+    """How often its people have scanned, how many of them, and when the last did."""
+    counts = (mailing_lists.c[name] for name in ("total_scans", "unique_scans", "last_scan"))
+    return tuple(execute(container, sa.select(*counts).where(mailing_lists.c.id == list_id))[0])
+
+
+def order_counts(container: Container, order: Order) -> tuple[list[int], int, int]:
+    """Scans of each item, of all, and how many items were scanned more than once."""
+    row = order_row(container, order)
+    return [item.scans for item in item_rows(container, order)], row.total_scans, row.multi_scans
+
+
+def scan_facts(container: Container, order: Order) -> list[sa.Row[Any]]:
+    return [fact for fact in fact_rows(container, order) if fact.kind == "item.scan"]
+
+
+def count_of(container: Container, *item_ids: int) -> None:
+    """They are scanned and counted."""
+    record_scans(container, *item_ids)
+    assert count_scans(container) == len(item_ids)
+
+
+def test_every_count_follows_from_the_scans(container: Container, caller: Caller, clock: Clock) -> None:
+    list_id = make_list(container, caller, people(3))
+    order = order_with_codes(container, caller, 3, list_id=list_id)
+    a, b, c = item_ids(container, order)
+    first = container.clock()
+    record_scans(container, a)
+    clock.advance(minutes=1)
+    record_scans(container, b, a, a)
+    last = container.clock()
+    clock.advance(seconds=3)
+    assert (count_scans(container), count_scans(container), qr_scans.inbox_rows(container)) == (4, 0, [])
+    assert order_counts(container, order) == ([3, 1, 0], 4, 1)
+    assert list_row(container, list_id) == (4, 2, last)
+    assert [(v.item_id, v.at, v.kind) for v in visit_rows(container)] == [
+        (a, first, "person"), (b, last, "person"), (a, last, "person"), (a, last, "person"),
+    ]  # fmt: skip
+    count_of(container, b, c)
+    assert order_counts(container, order) == ([3, 2, 1], 6, 2)
+    assert list_row(container, list_id)[:2] == (6, 3)
+
+
+def test_each_scan_is_a_fact_that_says_how_many_there_were(container: Container, caller: Caller, clock: Clock) -> None:
+    order = order_with_codes(container, caller, 2)
+    a, b = item_ids(container, order)
+    record_scans(container, a, b, a)
+    scanned_at = container.clock()
+    clock.advance(hours=1)
+    count_scans(container)
+    count_of(container, a)
+    events = scan_facts(container, order)
+    assert [(f.item_id, f.scans, f.previous, f.current, f.order_status) for f in events] == [
+        (item, scans, None, "Processing", "reviewing") for item, scans in ((a, 1), (b, 1), (a, 2), (a, 3))
+    ]
+    assert [fact.at for fact in events] == [scanned_at] * 3 + [scanned_at + timedelta(hours=1)]
+    assert {fact.id for fact in events} <= set(scalars(container, sa.select(fact_queue.c.fact_id)))
+    assert len({fact.event_id for fact in events}) == 4
+
+
+@pytest.mark.parametrize("kind", ["bot", "preview"])
+def test_machines_count_for_nothing(container: Container, caller: Caller, kind: VisitorKind) -> None:
+    list_id = make_list(container, caller, people(1))
+    order = order_with_codes(container, caller, list_id=list_id)
+    [piece] = item_ids(container, order)
+    known = (order_row, item_rows, fact_rows)
+    before = [look(container, order) for look in known]
+    record_scans(container, piece, piece, kind=kind)
+    assert (count_scans(container), [look(container, order) for look in known]) == (2, before)
+    assert (list_row(container, list_id), scanner_lists(container)) == ((0, 0, None), [])
+    assert [visit.kind for visit in visit_rows(container)] == [kind] * 2
+    # Nor do they move the numbers of those that count.
+    record_scans(container, piece)
+    record_scans(container, piece, kind=kind)
+    record_scans(container, piece)
+    assert (count_scans(container), [fact.scans for fact in scan_facts(container, order)]) == (3, [1, 2])
+
+
+def test_a_crashed_count_is_repeated(container: Container, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    order = order_with_codes(container, caller)
+    record_scans(container, *item_ids(container, order))
+
+    def die(*_given: object, **_more: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("quillpost.fulfillment.qr_scans.queries.insert_scan_news", die)
+        with pytest.raises(KeyboardInterrupt):
+            count_scans(container)
+    assert (len(qr_scans.inbox_rows(container)), visit_rows(container), scanner_lists(container)) == (1, [], [])
+    assert (count_scans(container), order_row(container, order).total_scans) == (1, 1)
+
+
+def test_of_two_that_count_one_does_and_much_is_counted_in_parts(container: Container, caller: Caller) -> None:
+    record_scans(container, *item_ids(container, order_with_codes(container, caller)))
+    with container.db.system_transaction() as tx:
+        assert scan_tasks.count_scans(tx, container.encryptor, container.clock, limit=10) == 1
+        assert count_scans(container) == 0
+    assert len(visit_rows(container)) == 1
+    order = order_with_codes(container, caller, 3)
+    record_scans(container, *item_ids(container, order) * 3)
+    assert [count_scans(container, most=4) for _ in range(4)] == [4, 4, 1, 0]
+    assert order_counts(container, order) == ([3, 3, 3], 9, 3)
+
+
+def test_scans_of_what_is_gone_are_dropped(container: Container, caller: Caller) -> None:
+    gone, here = order_with_codes(container, caller), order_with_codes(container, caller, list_id=4_711)
+    record_scans(container, *item_ids(container, gone), *item_ids(container, here), 4_711)
+    execute(container, "delete from orders where id = :id", id=gone.id)
+    assert (count_scans(container), qr_scans.inbox_rows(container)) == (3, [])
+    assert [visit.order_id for visit in visit_rows(container)] == [here.id]
+    assert order_row(container, here).total_scans == 1, "though its list is gone"
+
+
+def test_orders_are_taken_by_their_ids_and_whoever_merges_lists_waits_in_no_circle(
+    container: Container, caller: Caller
+) -> None:
+    lower, higher = order_with_codes(container, caller), order_with_codes(container, caller)
+    record_scans(container, *item_ids(container, higher), *item_ids(container, lower))
+    hold = sa.text("select id from orders where id = :id for no key update nowait")
+    with qr_scans.count_during_transaction(container) as (tx, begin):
+        tx.execute(hold, {"id": lower.id})
+        begin()
+        tx.execute(hold, {"id": higher.id})
+    assert len(visit_rows(container)) == 2
+    # Lists before orders: the merge has the list and goes on to the order while the count waits.
+    list_id = make_list(container, caller, people(1))
+    order = order_with_codes(container, caller, list_id=list_id)
+    record_scans(container, *item_ids(container, order))
+    with qr_scans.count_during_transaction(container) as (tx, begin):
+        tx.execute(sa.select(mailing_lists.c.id).where(mailing_lists.c.id == list_id).with_for_update())
+        begin()
+        tx.execute(sa.text("select id from orders where id = :id for no key update nowait"), {"id": order.id})
+    assert list_row(container, list_id)[:2] == (1, 1)
+
+
+def test_a_scan_hides_neither_where_a_piece_was_nor_that_it_ended(container: Container, caller: Caller) -> None:
+    order, now = order_with_codes(container, caller), container.clock()
+    [piece] = item_ids(container, order)
+
+    def steps() -> list[HistoryStep]:
+        with container.db.system_transaction() as tx:
+            return list(list_item_steps(tx, read_item(tx, piece)))
+
+    before = steps()
+    count_of(container, piece)
+    assert steps() == before
+    with container.db.system_transaction() as tx:
+        change_status(tx, [order.id], expected=[OrderStatus.REVIEWING], new_status=OrderStatus.CANCELLED, now=now)
+    execute(container, sa.update(items).where(items.c.id == piece).values(status="Failed", failure="Order cancelled"))
+    cancelled = {"mode": "test", "kind": "order.status", "order_status": "cancelled", "previous": "reviewing"}
+    whose = {"account_id": caller.account_id, "order_id": order.id, "current": "cancelled", "at": now}
+    execute(container, sa.insert(facts).values(**cancelled, **whose))
+    before = steps()
+    assert [step.status for step in before] == ["Processing", "Failed"]
+    count_of(container, piece)
+    assert steps() == before
+
+
+def test_whoever_scanned_is_on_the_list_that_we_keep_once(container: Container, caller: Caller, clock: Clock) -> None:
+    everyone = [people(1)[0] | {"email": "one@example.com", "custom1": "blue"}, *people(3)[1:]]
+    order = create_order(container, caller, everyone, qrcode_url="https://shop.example.com/")
+    again = order_with_codes(container, caller, 1)
+    a, b, _ = item_ids(container, order)
+    count_of(container, a, b, a, *item_ids(container, again))
+    assert [tuple(row) for row in scanner_lists(container)] == [(caller.account_id, None, "test", "qrscans", 2)]
+    found = execute(container, sa.select(recipients).order_by(recipients.c.id))
+    assert [(p.name, p.email, p.custom1) for p in found] == [
+        ("Person 1", "one@example.com", "blue"), ("Person 2", None, None)
+    ]  # fmt: skip
+
+    # Whoever is taken off comes back with the next scan, and not before.
+    execute(container, sa.delete(recipients).where(recipients.c.name == "Person 1"))
+    count_of(container, b)
+    assert scanner_lists(container)[0].total_recipients == 1
+    clock.advance(days=1)
+    count_of(container, a)
+    assert scanner_lists(container)[0].total_recipients == 2
+    back = sa.select(recipients.c.created_at).where(recipients.c.name == "Person 1")
+    assert scalar(container, back) == container.clock()
+
+
+def test_each_home_and_mode_has_its_own_list(container: Container, caller: Caller) -> None:
+    live = Caller(caller.account_id, "live")
+    other = open_account(container, "other@example.com")
+    with container.db.system_transaction() as tx:
+        known: dict[str, object] = {"account_id": caller.account_id}
+        branch, closed = (insert_least(tx, sub_accounts, known) for _ in range(2))
+    for sender, home in ((caller, None), (live, None), (other, None), (caller, branch), (caller, closed)):
+        order = order_with_codes(container, sender, sub_account_id=home)
+        if home == closed:
+            execute(container, "update sub_accounts set deleted_at = created_at where id = :id", id=closed)
+        count_of(container, *item_ids(container, order))
+    assert {tuple(row)[:3] for row in scanner_lists(container)} == {
+        (caller.account_id, None, "test"), (caller.account_id, None, "live"),
+        (other.account_id, None, "test"), (caller.account_id, branch, "test"),
+    }  # fmt: skip
+    assert {row.total_recipients for row in scanner_lists(container)} == {1}
+
+
+def test_every_list_that_we_keep_has_a_key_that_opens_it_alone(container: Container, caller: Caller) -> None:
+    for sender in (caller, Caller(caller.account_id, "live"), open_account(container, "other@example.com")):
+        count_of(container, *item_ids(container, order_with_codes(container, sender)))
+    ids = scalars(container, sa.select(mailing_lists.c.id))
+    assert len(ids) == 3
+
+    def keys() -> dict[int, str]:
+        with container.db.system_transaction() as tx:
+            return {key: list_service.decrypt_list_key(container.encryptor, read_list(tx, key)) for key in ids}
+
+    before = keys()
+    count_of(container, *item_ids(container, order_with_codes(container, caller)))
+    assert keys() == before, "a later count leaves them as they are"
+    for list_id, key in before.items():
+        holder = find_key_owner(container.db, key)
+        assert holder is not None
+        assert holder.list_id == list_id
+
+
+def test_a_list_that_is_deleted_at_this_moment_is_made_again(container: Container, caller: Caller) -> None:
+    order = order_with_codes(container, caller)
+    count_of(container, *item_ids(container, order))
+    record_scans(container, *item_ids(container, order))
+    with qr_scans.count_during_transaction(container) as (tx, begin):
+        tx.execute(sa.delete(mailing_lists).where(mailing_lists.c.kept_for == "test"))
+        begin()
+    assert [row.total_recipients for row in scanner_lists(container)] == [1]

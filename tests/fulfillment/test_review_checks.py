@@ -25,7 +25,7 @@ from support.factories import Build, Clock, people, person
 from support.mailing_lists import make_list, make_order
 from support.orders import create_order, end_review, fact_rows, item_ids, item_rows, open_account, order_row
 from support.production import LIVE_SETTINGS, only_batch, print_rows, sweep_due_orders
-from support.rows import execute
+from support.rows import execute, run
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -36,8 +36,7 @@ LONG_MESSAGE = "Dear %CUSTOM1|friend%! " * 5
 
 
 def reasons(container: Container, *order_ids: int, limits: ReviewLimits = LIMITS) -> dict[int, list[Message]]:
-    with container.db.system_transaction() as tx:
-        return review_queries.find_review_reasons(tx, container.renderer, order_ids, limits)
+    return run(container, review_queries.find_review_reasons, container.renderer, order_ids, limits)
 
 
 def reason(container: Container, order_id: int, limits: ReviewLimits = LIMITS) -> str | None:
@@ -84,8 +83,7 @@ def test_words_that_the_longest_of_a_list_do_not_fit_hold_it(container: Containe
 
 def test_an_order_whose_hand_is_gone_waits_alone(container: Container, caller: Caller, clock: Clock) -> None:
     good, inline = create_order(container, caller), create_order(container, caller)
-    of_list = listed(container, caller, people(2), message="Dear %FIRST_NAME|friend%!")
-    gone = [inline.id, of_list]
+    gone = [inline.id, listed(container, caller, people(2), message="Dear %FIRST_NAME|friend%!")]
     execute(container, sa.update(orders).where(orders.c.id.in_(gone)).values(style=987))
     found = reasons(container, good.id, *gone)
     assert list(found) == gone
@@ -94,9 +92,7 @@ def test_an_order_whose_hand_is_gone_waits_alone(container: Container, caller: C
     assert [order_row(container, order).status for order in (good, inline)] == ["processing", "paused"]
 
 
-def test_an_order_of_which_something_else_is_gone_waits_alone(
-    container: Container, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_misses_a_part_waits_alone(container: Container, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = (listed(container, caller, people(2), message=f"{n} %FIRST_NAME|you%!") for n in (1, 2))
     look_at = container.renderer.find_misfits
 
@@ -121,19 +117,15 @@ def test_pictures_ink_and_return_addresses_below_the_limits_hold_the_order(
     cases: list[tuple[dict[str, Any], ReviewLimits, str | None]] = [
         *(({"lowest_dpi": dpi}, LIMITS, None) for dpi in (None, 299, 75)),
         *(({"lowest_dpi": dpi}, LIMITS, f"at {dpi} dpi, below the 75") for dpi in (74, 0)),
-        ({"lowest_dpi": 74}, replace(LIMITS, min_dpi=74), None),
-        ({"lowest_dpi": 74}, strict, "below the 300"),
+        ({"lowest_dpi": 74}, replace(LIMITS, min_dpi=74), None), ({"lowest_dpi": 74}, strict, "below the 300"),
         *(({"lowest_contrast": contrast}, LIMITS, None) for contrast in (None, 2.9, 1.7)),
-        ({"lowest_contrast": 1.69}, LIMITS, "nearly invisible"),
-        ({"lowest_contrast": 1.2}, lenient, None),
-        ({"lowest_contrast": 1.2}, strict, "nearly invisible"),
-        ({"return_city": None}, LIMITS, "lacks its city:"),
+        ({"lowest_contrast": 1.69}, LIMITS, "nearly invisible"), ({"lowest_contrast": 1.2}, lenient, None),
+        ({"lowest_contrast": 1.2}, strict, "nearly invisible"), ({"return_city": None}, LIMITS, "lacks its city:"),
         ({"return_province": " "}, LIMITS, "lacks its state:"),
         ({"return_postal_code": ""}, LIMITS, "lacks its ZIP code:"),
         ({"return_city": None, "return_postal_code": None}, LIMITS, "lacks its city and ZIP code:"),
-        ({"return_name": None, "return_address2": None}, LIMITS, None),
-        ({"return_address": None}, LIMITS, None),
-    ]
+        ({"return_name": None, "return_address2": None}, LIMITS, None), ({"return_address": None}, LIMITS, None),
+    ]  # fmt: skip
     for columns, limits, expected in cases:
         with subtests.test(columns=columns, limits=limits):
             order = create_order(container, caller)
@@ -169,7 +161,7 @@ def test_every_variable_without_a_value_is_seen_and_a_fallback_fills_the_gap(
                 assert bool(reason(container, order.id)) is has_gap
 
 
-def test_too_many_pieces_without_a_value_hold_the_order(container: Container, caller: Caller) -> None:
+def test_too_many_pieces_without_a_value_hold_the_order_and_all_are_named(container: Container, caller: Caller) -> None:
     message = "Hello %COMPANY%!"
     for filled, empty, is_held in ((3, 0, False), (2, 1, False), (2, 2, False), (1, 2, True), (0, 3, True)):
         companies = ["Acme"] * filled + [None] * empty
@@ -179,9 +171,6 @@ def test_too_many_pieces_without_a_value_hold_the_order(container: Container, ca
         assert expected in str(found) if is_held else found is None
     failed = create_order(container, caller, [person(company="Acme"), EMAIL_ALONE], message=message)
     assert reason(container, failed.id) is None
-
-
-def test_all_variables_without_a_value_are_named(container: Container, caller: Caller) -> None:
     whom = [person(company="Acme"), person(address="2 Elm St", custom1="x"), person(address="3 Elm St")]
     order = create_order(container, caller, whom, message="%COMPANY% %CUSTOM1% %CITY%")
     found = str(reason(container, order.id))
@@ -192,7 +181,9 @@ def test_all_variables_without_a_value_are_named(container: Container, caller: C
 # Deliverability
 
 
-def test_too_many_undeliverable_recipients_hold_the_order(container: Container, caller: Caller) -> None:
+def test_too_many_undeliverable_recipients_but_no_reserved_names_hold_the_order(
+    container: Container, caller: Caller
+) -> None:
     for good, bad, is_held in ((2, 0, False), (1, 1, False), (1, 2, True)):
         whom = people(good) + [{"email": f"{n}@example.com"} for n in range(bad)]
         found = reason(container, create_order(container, caller, whom).id)
@@ -202,12 +193,8 @@ def test_too_many_undeliverable_recipients_hold_the_order(container: Container, 
     assert reason(container, doubles.id) is None, "doubles are delivered to"
     half = {"address": "7 Oak Ave", "email": "half@example.com"}
     abroad = {"address": "8 Rue Verte", "city": "Laval", "postal_code": "H7A 0A1", "country": "CA"}
-    order_id = listed(container, caller, [person(), half, abroad], mail_class="standard")
-    held = str(reason(container, order_id))
+    held = str(reason(container, listed(container, caller, [person(), half, abroad], mail_class="standard")))
     assert held.startswith("2 of 3 recipients cannot be delivered to, more than 50 %")
-
-
-def test_reserved_names_say_nothing_about_the_rest(container: Container, caller: Caller) -> None:
     reserved = [person(name="Test Undeliverable", address=f"{n} Elm St") for n in (1, 2, 3)]
     order = create_order(container, caller, [person(), *reserved])
     fails = items.c.order_id == order.id, items.c.name == "Test Undeliverable"
@@ -233,9 +220,8 @@ def test_an_order_that_is_held_says_why_and_keeps_its_money(container: Container
 
 def test_the_limits_are_settings(build: Build, clock: Clock) -> None:
     lenient = build(review_unfilled_percent=100, review_dpi=0, review_contrast=1, review_undeliverable_percent=100)
-    assert lenient.production.review_limits == ReviewLimits(
-        min_dpi=0, min_contrast=1, max_unfilled_percent=100, max_undeliverable_percent=100
-    )
+    percents = {"max_unfilled_percent": 100, "max_undeliverable_percent": 100}
+    assert lenient.production.review_limits == ReviewLimits(min_dpi=0, min_contrast=1, **percents)
     order = create_order(lenient, open_account(lenient), message="Hello %COMPANY%!")
     change(lenient, order, lowest_dpi=1)
     sweep_due_orders(lenient, clock)
@@ -257,11 +243,10 @@ def delete_prices(container: Container, *countries: str, mail_class: str = "firs
 
 
 def gaps(container: Container, *several: Order, on: date | None = None) -> dict[int, list[Message]]:
-    with container.db.system_transaction() as tx:
-        return find_price_gaps(tx, [order.id for order in several], on=on or container.clock().date())
+    return run(container, find_price_gaps, [order.id for order in several], on=on or container.clock().date())
 
 
-def test_each_destination_without_a_price_is_named_once(container: Container, sender: Caller) -> None:
+def test_each_destination_without_a_price_of_its_class_and_day_is_named(container: Container, sender: Caller) -> None:
     both = create_order(container, sender, [*people(3), CANADA])
     home, other = create_order(container, sender, people(1)), create_order(container, sender, people(1), size="6x9")
     several = both, home, other, create_order(container, sender, product=LETTER, size="")
@@ -273,20 +258,15 @@ def test_each_destination_without_a_price_is_named_once(container: Container, se
     found = gaps(container, both, home, other)
     assert found == {both.id: [abroad, at_home], home.id: [at_home], other.id: [at_home.replace("4x6", "6x9")]}
     failed = [StatusChange(item.id, S.FAILED) for item in item_rows(container, both) if item.country == "CA"]
-    with container.db.system_transaction() as tx:
-        change_item_statuses(tx, failed, now=container.clock())
+    run(container, change_item_statuses, failed, now=container.clock())
     assert gaps(container, both) == {both.id: [at_home]}, "a piece that is not made needs no price"
-
-
-def test_a_price_of_another_class_or_of_a_later_day_is_none(container: Container, sender: Caller) -> None:
     order = create_order(container, sender, mail_class="standard")
     delete_prices(container, "US", mail_class="standard")
     assert gaps(container, order) == {order.id: [NO_PRICE_IN_FORCE.format("4x6", "standard", "US")]}
     tomorrow = container.clock().date() + timedelta(days=1)
     price = {"type": "postcard", "size": "4x6", "mail_class": "standard", "country": "US", "unit_cents": 1}
     execute(container, sa.insert(prices).values(**price, valid_from=tomorrow))
-    assert list(gaps(container, order)) == [order.id]
-    assert gaps(container, order, on=tomorrow) == {}
+    assert (list(gaps(container, order)), gaps(container, order, on=tomorrow)) == ([order.id], {})
 
 
 def test_a_live_order_without_a_price_is_paused_with_the_gap_named(build: Build, clock: Clock) -> None:
@@ -347,8 +327,7 @@ def move(container: Container, status: S, *pieces: int) -> None:
 
 
 def mail(container: Container, *pieces: int) -> None:
-    with container.db.system_transaction() as tx:
-        MAIL.run(tx, {"pieces": list(pieces)}, now=container.clock())
+    run(container, MAIL.run, {"pieces": list(pieces)}, now=container.clock())
 
 
 def test_an_order_to_abroad_is_fulfilled_once_it_is_mailed(container: Container, sender: Caller) -> None:

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from PIL import Image
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items
 from quillpost.core.errors import Invalid, Unavailable
@@ -24,7 +23,7 @@ from quillpost.rendering.decoder.tasks import rasterize_pages
 from support.factories import Clock, people
 from support.orders import create_order, item_rows, order_row
 from support.production import compose, only_batch, sweep_due_orders
-from support.rows import execute, scalar
+from support.rows import execute, run_as, scalar
 
 FIELD = "front_image_url"
 
@@ -67,8 +66,7 @@ def test_pictures_are_fetched_in_order_a_few_at_a_time() -> None:
     goods = {f"{n}": picture(f"#{n:02x}0000") for n in range(10)}
     shop = Shop(goods)
     found = fetch_images(shop, files_to_fetch(list(goods)))
-    assert [one.body for one in found] == list(goods.values())
-    assert sorted(shop.requests) == sorted(goods)
+    assert ([one.body for one in found], sorted(shop.requests)) == (list(goods.values()), sorted(goods))
     assert shop.most_at_once <= MAX_FETCHES_PER_CALL
 
 
@@ -83,15 +81,12 @@ def test_the_first_error_in_order_is_reported_and_the_rest_is_not_fetched(monkey
     assert all(places.acquire(blocking=False) for _ in range(MAX_FETCHES_PER_CALL)), "every slot is free again"
 
 
-def test_a_file_that_is_no_picture_is_reported_with_its_recipient() -> None:
+def test_what_is_no_picture_or_too_large_or_slow_is_refused() -> None:
     reason = r"^The image cannot be printed: .*\(for recipient 1\)$"
     with pytest.raises(Invalid) as refusal:
         fetch_images(Shop({"0": picture("red"), "1": b"words"}), files_to_fetch(["0", "1"]))
     [error] = refusal.value.fields[FIELD]
     assert re.match(reason, error)
-
-
-def test_pictures_that_are_too_large_or_take_too_long_together_are_refused() -> None:
     goods = {"red": picture("red"), "blue": picture("blue")}
     shop, files, size = Shop(goods), files_to_fetch(list(goods)), sum(map(len, goods.values()))
     assert len(fetch_images(shop, files, max_bytes=size)) == 2
@@ -104,11 +99,9 @@ def test_pictures_that_are_too_large_or_take_too_long_together_are_refused() -> 
 
 def put(container: Container, caller: Caller, data: bytes) -> sa.ColumnElement[object]:
     """A picture on the shelf as it is; its file's id."""
-    kept = container.storage.put(data, purpose="creative", content_type="image/png", now=container.clock())
-    with container.db.transaction(build_tenant(caller)) as tx:
-        container.storage.record_file(
-            tx, kept, account_id=caller.account_id, sub_account_id=None, now=container.clock()
-        )
+    storage, now, account_id = container.storage, container.clock(), caller.account_id
+    kept = storage.put(data, purpose="creative", content_type="image/png", now=now)
+    run_as(container, caller, storage.record_file, kept, account_id=account_id, sub_account_id=None, now=now)
     return sa.literal(kept.id)
 
 

@@ -25,7 +25,7 @@ from support.fake_server import respond
 from support.mailing_lists import ledger_entries, make_list, make_order
 from support.orders import CENTS, balances, create_order, item_rows, open_account, order_row
 from support.production import LIVE_SETTINGS, batch_rows, compose, sweep_due_orders
-from support.rows import execute, scalar, scalars
+from support.rows import execute, run, scalar, scalars
 from support.verification_server import VerificationServer, place_of
 
 WAIT = 600
@@ -133,9 +133,7 @@ def test_answers_that_come_let_the_order_go_at_once(container: Container, clock:
     assert item_rows(container, order)[0].standard[4] == "78701-2345"
 
 
-def test_addresses_are_verified_once(
-    container: Container, clock: Clock, sender: Caller, house: VerificationServer
-) -> None:
+def test_an_address_is_asked_one(container: Container, clock: Clock, sender: Caller, house: VerificationServer) -> None:
     other = open_account(container, "other@example.com", mode="live")
     for caller in (sender, other):
         create_order(container, caller, [person(address=MAIN), person(address=ELM)])
@@ -155,9 +153,7 @@ def test_addresses_are_verified_once(
 NEW_HOME = {"address": "9 New Road", "city": "Dallas", "province": "TX", "postal_code": "75201"}
 
 
-def test_whoever_moved_to_a_suppressed_address_is_not_mailed(
-    container: Container, clock: Clock, sender: Caller
-) -> None:
+def test_who_moved_to_a_suppressed_address_is_not_mailed(container: Container, clock: Clock, sender: Caller) -> None:
     make_list(container, sender, [NEW_HOME], suppresses=True)
     order = create_order(container, sender, [person(address=PINE), person(address=MAIN)])
     verified(container)
@@ -165,9 +161,7 @@ def test_whoever_moved_to_a_suppressed_address_is_not_mailed(
     assert fates(container, order) == [("Failed", SUPPRESSED), MADE]
 
 
-def test_a_person_moved_before_the_order_is_not_mailed_at_a_suppressed_address(
-    container: Container, sender: Caller
-) -> None:
+def test_whoever_moved_earlier_is_not_mailed_at_a_suppressed_address(container: Container, sender: Caller) -> None:
     """Their list was verified, so an order's pieces have the new address from the first."""
     listed = make_list(container, sender, [person(address=PINE), person(address=MAIN)])
     verified(container)
@@ -205,13 +199,10 @@ def test_an_opt_out_of_a_piece_bars_where_it_followed_them(container: Container,
     assert suppressed == [("9 NEW RD", "DALLAS", piece.moved_key)]
     # Who asks to be erased there is found, too.
     whom, tenant = parse_subject({"address": "9 New Road, Dallas, TX 75201"}), Tenant(sender.account_id)
-    with container.db.system_transaction() as tx:
-        assert erase_subject(tx, container.encryptor, tenant, whom, now=clock.now()).erased["items"] == 1
+    assert run(container, erase_subject, container.encryptor, tenant, whom, now=clock.now()).erased["items"] == 1
 
 
-def test_a_former_resident_does_not_replace_the_new_one(
-    container: Container, clock: Clock, sender: Caller, house: VerificationServer
-) -> None:
+def test_the_new_resident_stays(container: Container, clock: Clock, sender: Caller, house: VerificationServer) -> None:
     one = make_list(container, sender, [person(address=ASH)])
     verified(container)
     house.knows = {}
@@ -235,9 +226,7 @@ def test_an_address_found_for_two_is_given_to_one(build: Build, clock: Clock, ho
     ]  # fmt: skip
 
 
-def test_an_order_that_hardly_arrives_waits_for_an_operator(
-    build: Build, clock: Clock, house: VerificationServer
-) -> None:
+def test_an_order_that_hardly_arrives_waits_for_someone(build: Build, clock: Clock, house: VerificationServer) -> None:
     container = build(**LIVE_SETTINGS, **house.settings)
     caller = open_account(container, mode="live")
     order = create_order(container, caller, [person(address=street) for street in (MAIN, ELM, ASH)])
@@ -275,9 +264,7 @@ def test_the_people_of_lists_are_verified_and_found(build: Build, clock: Clock, 
     assert [cents for _, cents, _ in ledger_entries(container, order_id)] == [CENTS]
 
 
-def test_one_asks_at_a_time_and_a_dead_one_is_waited_for(
-    container: Container, clock: Clock, sender: Caller, house: VerificationServer
-) -> None:
+def test_one_asks_one_waits(container: Container, clock: Clock, sender: Caller, house: VerificationServer) -> None:
     create_order(container, sender, [person(address=MAIN)])
     taken = sa.text("insert into address_passes (name, last_id, leased_until) values ('verify', 0, :until)")
     execute(container, taken, until=clock.now() + timedelta(minutes=1))

@@ -1,6 +1,9 @@
-"""Pieces that nobody sees any more: inferred, where the operator wants that, or left where they stand."""
+"""A carrier's folder is looked at for scans, and pieces that nobody sees any more are inferred or left alone."""
 
-from datetime import date, timedelta
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -8,24 +11,144 @@ import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
+from quillpost.core.ports import FileMissing
+from quillpost.fulfillment.ports import CarrierDown, CarrierReport, RefusedScanFile, ScanFileForbidden
+from quillpost.fulfillment.tracking import queries as tracking_queries
+from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
+from quillpost.fulfillment.tracking.rules import Scan
 from quillpost.orders.models import Order
+from support import production as carrier
 from support.factories import Clock, person
 from support.orders import create_order, fact_rows, item_rows, order_row
-from support.production import (
-    batch_rows,
-    ingest,
-    item_statuses_recorded,
-    mail_order,
-    mailed_order,
-    scan,
-    statuses,
-    tracking_codes,
-    with_environment,
-)
+from support.production import batch_rows, item_statuses_recorded, mailed_order, scan, statuses, with_environment
 from support.rows import scalar
 
 pytestmark = pytest.mark.usefixtures("clean_database")
+
+STATUSES = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
+
+
+class Killed(BaseException):
+    """Nothing runs after it."""
+
+
+class Feed:
+    """A carrier that has the files it was given; it raises those that are errors."""
+
+    def __init__(self, files: dict[str, bytes | Exception], *, more: bool = False) -> None:
+        self.files, self._more = files, more
+        self.settled: list[str] = []
+        self.refused: dict[str, str] = {}
+
+    def poll(self, *, now: datetime) -> CarrierReport:
+        return CarrierReport(list(self.files), expects_more=self._more)
+
+    def fetch(self, name: str) -> bytes:
+        file = self.files[name]
+        if isinstance(file, Exception):
+            raise file
+        return file
+
+    def settle(self, name: str) -> None:
+        self.settled.append(name)
+
+    def refuse(self, name: str, reason: str) -> None:
+        self.refused[name] = reason
+
+    def set_aside(self) -> Sequence[RefusedScanFile]:
+        return ()
+
+
+def poll(container: Container, feed: Feed) -> None:
+    """Once the journey of what was mailed is over."""
+    environments = {"test": with_environment(container, carrier=feed).environments["test"]}
+    later = container.clock() + timedelta(days=len(carrier.JOURNEY))
+    tracking_service.poll_carriers(container.db, environments, now=later)
+
+
+def in_a_file(scans: Sequence[Scan]) -> bytes:
+    return json.dumps([json.loads(each.raw) for each in scans]).encode()
+
+
+@pytest.fixture
+def order(container: Container, caller: Caller) -> Order:
+    return carrier.mailed_order(container, caller)
+
+
+@pytest.fixture
+def journey(container: Container, order: Order) -> list[Scan]:
+    return carrier.scan_journey(container, *carrier.tracking_codes(container, order))
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_polls_go_on_while_pieces_travel(container: Container, order: Order, journey: list[Scan], more: bool) -> None:
+    feed = Feed({"page 7": in_a_file(journey[:2])}, more=more)
+    poll(container, feed)
+    assert (feed.settled, statuses(container, order)) == (["page 7"], ["In Local Area"])
+    polls = "select count(*) from procrastinate_jobs where task_name = 'tracking.poll_carriers'"
+    assert scalar(container, polls) == more
+
+
+def test_files_and_rows_that_cannot_be_read_keep_nobody_from_the_others(
+    container: Container, order: Order, journey: list[Scan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = tracking_queries._copy_row
+
+    def odd(row: tuple[bytes, Scan]) -> str:
+        return line(row).replace("2026-", "soon-") if row[1].phase == "99z" else line(row)
+
+    monkeypatch.setattr(tracking_queries, "_copy_row", odd)
+    bad = {"imb": "00310555555000000001", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "99z"}
+    good = [json.loads(each.raw) for each in journey]
+    feed = Feed(
+        {
+            "a letter": b"Dear carrier, ...",
+            "gone": FileMissing("gone"),
+            "odd": json.dumps([bad]).encode(),
+            "secret": ScanFileForbidden("It cannot be read: Permission denied."),
+            "scans": json.dumps([{"imb": "12"}, *good]).encode(),
+        }
+    )
+    poll(container, feed)
+    assert (feed.settled, list(feed.refused)) == (["scans"], ["a letter", "odd"])
+    assert feed.refused["a letter"].startswith("This is no file of scans")
+    assert feed.refused["odd"].startswith("The database does not take this file: invalid input syntax")
+    assert statuses(container, order) == ["Delivered"]
+
+
+def test_a_file_that_was_stored_and_not_settled_changes_nothing_the_next_time(
+    container: Container, order: Order, journey: list[Scan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = Feed({"scans.json": in_a_file(journey)})
+
+    def die(name: str) -> None:
+        raise Killed
+
+    with monkeypatch.context() as dying:
+        dying.setattr(feed, "settle", die)
+        with pytest.raises(Killed):
+            poll(container, feed)
+    poll(container, feed)
+    assert feed.settled == ["scans.json"]
+    assert (item_statuses_recorded(container, order), len(carrier.carrier_scan_rows(container))) == (STATUSES, 4)
+
+
+def test_a_feed_that_is_down_does_not_stop_the_other_environment(
+    container: Container, order: Order, journey: list[Scan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, down = Feed({"scans.json": in_a_file(journey)}), Feed({})
+
+    def fail(*, now: datetime) -> CarrierReport:
+        raise CarrierDown("The folder is not there.")
+
+    monkeypatch.setattr(down, "poll", fail)
+    feeds = {"live": down, "test": good}
+    environments = {mode: replace(container.environments[mode], carrier=feed) for mode, feed in feeds.items()}
+    later = container.clock() + timedelta(days=len(carrier.JOURNEY))
+    tracking_service.poll_carriers(container.db, environments, now=later)
+    assert statuses(container, order) == ["Delivered"]
+
 
 NEVER: dict[str, Any] = {"infer_delivery_after": None, "infer_unseen_delivery_after": None}
 AFTER_SORTING = NEVER | {"infer_delivery_after": timedelta(days=3)}
@@ -40,9 +163,9 @@ def close(container: Container, **changes: Any) -> None:
 
 def seen(container: Container, order: Order, *phases: str) -> None:
     """Every piece is seen in these phases, an hour after each other, from now on."""
-    for tracking in tracking_codes(container, order):
+    for tracking in carrier.tracking_codes(container, order):
         moments = (container.clock() + timedelta(hours=hour) for hour in range(len(phases)))
-        ingest(container, *(scan(tracking, phase, at) for phase, at in zip(phases, moments, strict=True)))
+        carrier.ingest(container, *(scan(tracking, phase, at) for phase, at in zip(phases, moments, strict=True)))
 
 
 def settled(container: Container) -> list[bool]:
@@ -63,32 +186,39 @@ def inferred_order(container: Container, clock: Clock, caller: Caller) -> Order:
     return order
 
 
-def test_a_delivery_is_inferred_days_after_the_piece_was_sorted(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_a_delivery_is_inferred_days_after_it_was_sorted(container: Container, clock: Clock, caller: Caller) -> None:
     order = mailed_order(container, caller)
     clock.advance(days=2)
     seen(container, order, "1", "3a")
     clock.advance(days=3)
     close(container, **AFTER_SORTING)
     close(container, **NEVER)
-    assert statuses(container, order) == ["Processed for Delivery"]
-    assert settled(container) == [False]
+    assert (statuses(container, order), settled(container)) == (["Processed for Delivery"], [False])
     clock.advance(hours=1)
     close(container, **AFTER_SORTING)
     piece, fact = only_item(container, order), [row for row in fact_rows(container, order) if row.item_id][-1]
     assert (piece.status, piece.delivery_date, piece.delivery_inferred) == ("Delivered", date(2026, 5, 6), True)
     assert (fact.current, fact.inferred, fact.seen_at) == ("Delivered", True, None)
-    assert order_row(container, order).status == "fulfilled"
-    assert settled(container) == [True]
+    assert (order_row(container, order).status, settled(container)) == ("fulfilled", [True])
 
 
-def test_nothing_is_inferred_where_nobody_wants_it(container: Container, clock: Clock, caller: Caller) -> None:
+def test_nothing_is_inferred_unwanted_or_of_a_piece_that_goes_on(
+    container: Container, clock: Clock, caller: Caller
+) -> None:
     order = mailed_order(container, caller)
     seen(container, order, "3a")
     clock.advance(days=100)
     close(container, **NEVER)
     assert (statuses(container, order), settled(container)) == (["Processed for Delivery"], [False])
+    order = mailed_order(container, caller)
+    seen(container, order, "pars")
+    clock.advance(days=25)
+    seen(container, order, "pars", "99z")
+    clock.advance(days=10)
+    close(container, **AFTER_SILENCE)
+    assert statuses(container, order) == ["Re-routed"]
+    seen(container, order, "1")
+    assert statuses(container, order) == ["In Transit"]
 
 
 def test_a_delivery_is_inferred_after_a_long_silence(container: Container, clock: Clock, caller: Caller) -> None:
@@ -118,14 +248,14 @@ def test_a_delivery_is_inferred_after_a_long_silence(container: Container, clock
 
 def test_what_is_seen_later_confirms_an_inferred_delivery(container: Container, clock: Clock, caller: Caller) -> None:
     order = inferred_order(container, clock, caller)
-    before = item_statuses_recorded(container, order)
+    before = carrier.item_statuses_recorded(container, order)
     seen(container, order, "2", "pars")
     piece = only_item(container, order)
     assert (piece.status, piece.delivery_inferred) == ("Delivered", True), "a late word on the way changes nothing"
     seen(container, order, "4c")
     piece = only_item(container, order)
     assert (piece.status, piece.delivery_date, piece.delivery_inferred) == ("Delivered", date(2026, 5, 8), False)
-    assert item_statuses_recorded(container, order) == before
+    assert carrier.item_statuses_recorded(container, order) == before
 
 
 def test_a_return_overrides_an_inferred_delivery_alone(container: Container, clock: Clock, caller: Caller) -> None:
@@ -133,8 +263,8 @@ def test_a_return_overrides_an_inferred_delivery_alone(container: Container, clo
     seen(container, delivered, "3a", "4c")
     inferred = inferred_order(container, clock, caller)
     for order in (inferred, delivered):
-        [tracking] = tracking_codes(container, order)
-        ingest(container, scan(tracking, "returned", container.clock(), reason="Vacant"))
+        [tracking] = carrier.tracking_codes(container, order)
+        carrier.ingest(container, scan(tracking, "returned", container.clock(), reason="Vacant"))
     assert statuses(container, delivered) == ["Delivered"]
     piece, row = only_item(container, inferred), order_row(container, inferred)
     assert (piece.status, piece.failure, piece.delivery_date) == ("Returned to Sender", "Vacant", None)
@@ -142,12 +272,10 @@ def test_a_return_overrides_an_inferred_delivery_alone(container: Container, clo
     assert (row.n_delivered, row.n_returned_to_sender, row.status) == (0, 1, "fulfilled")
 
 
-def test_a_re_routed_piece_that_is_lost_stays_so_and_its_order_ends(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_a_lost_re_routed_piece_stays_so_and_its_order_ends(container: Container, clock: Clock, caller: Caller) -> None:
     order = mailed_order(container, caller, 2)
-    first, second = tracking_codes(container, order)
-    ingest(container, scan(first, "pars", container.clock()), scan(second, "4c", container.clock()))
+    first, second = carrier.tracking_codes(container, order)
+    carrier.ingest(container, scan(first, "pars", container.clock()), scan(second, "4c", container.clock()))
     clock.advance(days=29)
     close(container)
     assert order_row(container, order).status == "mailed"
@@ -159,26 +287,14 @@ def test_a_re_routed_piece_that_is_lost_stays_so_and_its_order_ends(
     assert [piece.is_over for piece in item_rows(container, order)] == [True, False]
     assert len([fact for fact in fact_rows(container, order) if fact.current == "fulfilled"]) == 1
     assert settled(container) == [True]
-    ingest(container, scan(first, "1", container.clock()))
+    carrier.ingest(container, scan(first, "1", container.clock()))
     assert statuses(container, order) == ["Re-routed", "Delivered"]
-
-
-def test_a_re_routed_piece_that_is_seen_again_goes_on(container: Container, clock: Clock, caller: Caller) -> None:
-    order = mailed_order(container, caller)
-    seen(container, order, "pars")
-    clock.advance(days=25)
-    seen(container, order, "pars", "99z")
-    clock.advance(days=10)
-    close(container, **AFTER_SILENCE)
-    assert statuses(container, order) == ["Re-routed"]
-    seen(container, order, "1")
-    assert statuses(container, order) == ["In Transit"]
 
 
 def test_a_batch_is_settled_once_nothing_is_on_its_way(container: Container, clock: Clock, caller: Caller) -> None:
     """What went abroad is neither inferred nor waited for."""
     abroad = create_order(container, caller, [person(country="CA", postal_code="K1A 0B1", province="ON")])
-    mail_order(container, abroad)
+    carrier.mail_order(container, abroad)
     arrived, waiting = mailed_order(container, caller, 2), mailed_order(container, caller)
     seen(container, arrived, "4c")
     clock.advance(days=2)
@@ -195,11 +311,7 @@ def test_pieces_are_looked_at_only_by_what_can_be_due(
 ) -> None:
     mailed_order(container, caller)
     rules_run: list[tracking_tasks.ClosingRule] = []
-    sorted_ones, unseen, rerouted = (
-        tracking_tasks.INFER_SORTED,
-        tracking_tasks.INFER_UNSEEN,
-        tracking_tasks.END_REROUTED,
-    )
+    sorted_ones, unseen = tracking_tasks.INFER_SORTED, tracking_tasks.INFER_UNSEEN
 
     def run(rule: tracking_tasks.ClosingRule, *_: object, **__: object) -> int:
         rules_run.append(rule)
@@ -208,7 +320,7 @@ def test_pieces_are_looked_at_only_by_what_can_be_due(
     monkeypatch.setattr(tracking_tasks.ClosingRule, "run", run)
     cases: list[tuple[int, dict[str, Any], list[tracking_tasks.ClosingRule]]] = [
         (2, EITHER, []), (4, EITHER, [sorted_ones]), (21, EITHER, [sorted_ones, unseen]), (21, AFTER_SILENCE, [unseen]),
-        (29, NEVER, []), (31, NEVER, [rerouted]),
+        (29, NEVER, []), (31, NEVER, [tracking_tasks.END_REROUTED]),
     ]  # fmt: skip
     day = 0
     for days, how, looked in cases:
@@ -235,9 +347,7 @@ def test_a_piece_scanned_meanwhile_is_not_closed(
     assert statuses(container, order) == ["In Transit"]
 
 
-def test_many_batches_are_looked_through(
-    container: Container, clock: Clock, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crowd_closes(container: Container, clock: Clock, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracking_tasks, "BATCHES_AT_ONCE", 2)
     several = [mailed_order(container, caller, pieces) for pieces in (1, 1, 1, 1, 20)]
     clock.advance(days=21)
@@ -249,9 +359,7 @@ def test_many_batches_are_looked_through(
 
 
 @pytest.mark.parametrize(("wait", "booked"), [(timedelta(seconds=20), 1), (timedelta(days=3), 0)])
-def test_with_a_short_wait_the_next_check_is_scheduled_soon(
-    container: Container, caller: Caller, wait: timedelta, booked: int
-) -> None:
+def test_a_short_wait_is_checked_again_soon(container: Container, caller: Caller, wait: timedelta, booked: int) -> None:
     mailed_order(container, caller)
     close(container, infer_delivery_after=wait)
     looks = "select count(*) from procrastinate_jobs where task_name = 'tracking.close_items'"
