@@ -116,9 +116,7 @@ def test_the_settings_of_pip_are_passed_to_uv_and_those_made_for_uv_itself_stay(
     assert "UV_DEFAULT_INDEX" not in package_index.variables_for_uv()
 
 
-def test_a_file_is_fetched_from_the_named_index(
-    package_index: ModuleType, index: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_of_the_named_index(package_index: ModuleType, index: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="no package index is named"):
         package_index.fetch("pip", "pip-1.0-py3-none-any.whl")
     monkeypatch.setenv("PIP_INDEX_URL", index)

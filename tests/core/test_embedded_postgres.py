@@ -129,9 +129,7 @@ def test_the_first_start_creates_the_database_and_a_second_one_changes_nothing(m
     assert (postmaster_of(home), ask(server, "select 7")) == (postmaster, 7)
 
 
-def test_neither_a_kill_nor_a_crash_loses_data_and_data_that_cannot_be_used_is_one_sentence(
-    make: MakesServers, home: Path
-) -> None:
+def test_no_kill_and_no_crash_loses_data_and_unusable_data_is_one_sentence(make: MakesServers, home: Path) -> None:
     pid_file = home / "postgres/data/postmaster.pid"
     server = make()
     server.start()
@@ -243,9 +241,7 @@ UNUSABLE_PROGRAMS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 
-def test_programs_that_cannot_be_used_are_one_sentence(
-    make: MakesServers, home: Path, subtests: pytest.Subtests
-) -> None:
+def test_unusable_programs_are_one_sentence(make: MakesServers, home: Path, subtests: pytest.Subtests) -> None:
     with pytest.raises(NotReady, match="no complete PostgreSQL"):
         make(bin_folder=home).start()
     for number, (sentence, (postgres, initdb)) in enumerate(UNUSABLE_PROGRAMS.items()):
@@ -332,9 +328,7 @@ def test_nothing_is_started_once_the_service_stops(
         psycopg.connect(host=str(home / "postgres/run"), user="postgres", dbname="postgres")
 
 
-def test_a_stop_in_the_middle_of_a_restart_ends_it(
-    home: Path, supervisor: PostgresSupervisor, logs: list[EventDict]
-) -> None:
+def test_a_stop_amid_a_restart_ends_it(home: Path, supervisor: PostgresSupervisor, logs: list[EventDict]) -> None:
     with (home / "postgres/starting.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # somebody else is at it, for ever
         kill(home)

@@ -96,9 +96,7 @@ def fill(container: Container, account_id: int, **whose: Any) -> dict[str, objec
         return insert_one_of_each(tx, account_id=account_id, **whose)
 
 
-def test_every_table_that_the_app_role_can_touch_has_a_policy_for_what_is_read_and_written(
-    container: Container,
-) -> None:
+def test_every_table_that_the_app_role_touches_has_a_policy_for_reads_and_writes(container: Container) -> None:
     with create_admin_engine(container.db.conninfo).connect() as tx:
         touchable = {row.relname: row.relrowsecurity for row in tx.execute(TOUCHABLE, {"app": APP_ROLE})}
         assert {name for name, has_policy in touchable.items() if not has_policy} == set(WITHOUT_POLICY)
@@ -124,9 +122,7 @@ def test_every_table_that_the_app_role_can_touch_has_a_policy_for_what_is_read_a
         assert policy.with_check == policy.qual
 
 
-def test_the_app_role_stands_under_the_policies_and_cannot_leave_them(
-    container: Container, account: int, subtests: pytest.Subtests
-) -> None:
+def test_the_app_role_cannot_leave_its_policies(container: Container, account: int, subtests: pytest.Subtests) -> None:
     with container.db.system_transaction() as tx:
         role = tx.execute(
             sa.text("select rolsuper, rolbypassrls, rolcreaterole from pg_roles where rolname = :app"),
@@ -171,9 +167,7 @@ def test_a_row_is_seen_by_its_account_alone(container: Container, account: int, 
         assert count_rows_of(tx, account) == {0}
 
 
-def test_nobody_changes_deletes_or_writes_a_row_of_another_account_or_gives_one_away(
-    container: Container, account: int, stranger: int
-) -> None:
+def test_nobody_writes_rows_of_others_or_gives_one_away(container: Container, account: int, stranger: int) -> None:
     of_account, of_stranger = fill(container, account), fill(container, stranger)
     with container.db.transaction(Tenant(stranger)) as tx:
         for table in TABLES:
@@ -200,9 +194,7 @@ def test_nobody_changes_deletes_or_writes_a_row_of_another_account_or_gives_one_
         assert attempt(tx, sa.delete(metadata.tables["webhooks"])) == 1
 
 
-def test_a_caller_limited_to_a_sub_account_sees_and_writes_there_alone(
-    container: Container, account: int, stranger: int
-) -> None:
+def test_sub_account_callers_see_and_write_only_there(container: Container, account: int, stranger: int) -> None:
     table = metadata.tables["sub_accounts"]
     with container.db.system_transaction() as tx:
         mine, other = (insert_least(tx, table, {"account_id": account}) for _ in range(2))
@@ -229,9 +221,7 @@ def test_a_caller_limited_to_a_sub_account_sees_and_writes_there_alone(
     assert not everyone & strangers
 
 
-def test_an_account_reads_the_clients_that_are_connected_to_it_and_no_others(
-    container: Container, account: int, stranger: int
-) -> None:
+def test_an_account_reads_only_clients_connected_to_it(container: Container, account: int, stranger: int) -> None:
     clients, grants = metadata.tables["oauth_clients"], metadata.tables["oauth_grants"]
     known = fill(container, stranger)
     with container.db.system_transaction() as tx:
@@ -271,9 +261,7 @@ DENIED: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def test_what_is_the_service_s_own_or_redeems_a_card_is_closed_to_every_tenant(
-    container: Container, account: int
-) -> None:
+def test_what_is_the_service_s_own_or_redeems_cards_is_closed_to_tenants(container: Container, account: int) -> None:
     log = metadata.tables["audit_log"]
     fill(container, account)
     with container.db.transaction(Tenant(account)) as tx:

@@ -227,9 +227,7 @@ def kinds(schema: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("event_type", webhook_rules.EVENT_TYPES)
-def test_an_event_is_as_the_page_and_the_description_have_it_and_nothing_may_be_missing_or_added(
-    event_type: str,
-) -> None:
+def test_an_event_is_as_the_page_and_the_description_have_it_with_nothing_missing_or_added(event_type: str) -> None:
     event, of_the_account = (
         build_sample_event(event_type, "0e4b6f0a-6c3f-4d4e-9a5e-2f1d7c1c9b7a", sub_account_id=sub_account_id, at=NOON)
         for sub_account_id in (7, None)

@@ -127,9 +127,7 @@ def test_a_file_that_still_grows_is_not_taken(folder: Path) -> None:
         feed.fetch("scans.json")
 
 
-def test_only_whole_files_of_a_bounded_size_are_taken_and_all_that_were_read_are_kept(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_whole_files_of_bounded_size_are_taken_and_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (".hidden", "scans.json.partial", "scans.json.tmp", "scans.json"):
         (folder / name).write_bytes(b"[]")
     (folder / "other").mkdir()

@@ -86,9 +86,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("kind", ["store", "local", "sftp"])
-def test_an_unreadable_mark_in_a_folder_is_reported_and_can_be_corrected(
-    kind: str, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_an_unreadable_mark_is_reported_and_corrected(kind: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
     with printer_of(kind, tmp_path) as printer:
         assert isinstance(printer, FolderPrinter)
         partner = printer.partner
@@ -128,9 +126,7 @@ def test_the_ticket_comes_last_and_every_request_is_signed_when_it_is_made(house
     assert [stamp - int(begun.timestamp()) for stamp in house.stamps] == [10, 20, 30, 40, 50, 60, 70]
 
 
-def test_a_secret_is_changed_without_losing_a_job_and_an_old_signature_is_not_believed(
-    house: PrintServer, partner: HttpPartner
-) -> None:
+def test_a_secret_is_changed_without_loss_and_old_signatures_fail(house: PrintServer, partner: HttpPartner) -> None:
     with pytest.raises(PartnerDown, match="not signed with our secret"):
         HttpPartner(house.url(), secrets=[OTHER], seconds=10).submit(job(), now=now())
     assert house.files == {}
@@ -142,9 +138,7 @@ def test_a_secret_is_changed_without_losing_a_job_and_an_old_signature_is_not_be
     assert list(house.tickets) == [REFERENCE]
 
 
-def test_a_refusal_is_reported_in_the_partners_own_words(
-    house: PrintServer, partner: HttpPartner, subtests: pytest.Subtests
-) -> None:
+def test_a_refusal_is_in_partners_words(house: PrintServer, partner: HttpPartner, subtests: pytest.Subtests) -> None:
     cases = [
         (422, b"No such\n stock", "refuses batch-000007/print.pdf, it answered with status 422: No such"),
         (400, b"7ZK4MB0QWX9TFHN2CVRE5JD8AG is there twice", "status 400: [hidden] is there twice"),
@@ -166,9 +160,7 @@ def test_a_refusal_is_reported_in_the_partners_own_words(
             assert len(house.paths) == 1
 
 
-def test_an_unreadable_response_counts_as_down(
-    house: PrintServer, partner: HttpPartner, subtests: pytest.Subtests
-) -> None:
+def test_an_unreadable_response_is_as_down(house: PrintServer, partner: HttpPartner, subtests: pytest.Subtests) -> None:
     with pytest.raises(PartnerDown, match="refuses batch-000007, it answered with status 404: no such job"):
         partner.progress(REFERENCE, now=now())
     partner.submit(job(), now=now())

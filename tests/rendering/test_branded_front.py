@@ -190,9 +190,7 @@ def test_a_logo_is_centered_in_proportion_upright_never_coarse_and_without_edges
     assert sheet.getpixel((0, 0)) == (251, 248, 241), "cream"
 
 
-def test_a_branded_piece_is_ready_for_print_with_every_kind_of_logo_and_previewed_as_printed(
-    subtests: pytest.Subtests,
-) -> None:
+def test_a_branded_piece_is_ready_for_print_with_any_logo_and_previewed_as_printed(subtests: pytest.Subtests) -> None:
     logos = {
         "rgb": logo(300, 200),
         "gray": logo(300, 200, "L", 90),
@@ -230,9 +228,7 @@ def test_one_logo_in_many_designs_is_in_the_file_once_and_none_on_letters_or_bes
     st.floats(20, 600),
     st.floats(10, 200),
 )
-def test_centred_text_keeps_its_words_its_lines_and_its_room(
-    words: list[str], manner: TextStyle, width: float, height: float
-) -> None:
+def test_centered_text_keeps_words_and_room(words: list[str], manner: TextStyle, width: float, height: float) -> None:
     block = fit_centered(" ".join(words), width, height, manner, FACE)
     assert " ".join(block.lines).split() == words
     assert len(block.lines) <= manner.lines

@@ -154,9 +154,7 @@ def test_a_decoder_and_its_children_may_die_and_one_that_cannot_start_is_unavail
         absent.close()
 
 
-def test_a_child_that_dawdles_or_spins_is_stopped_and_gives_way_to_others(
-    decoder_pool: DecoderPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spinning_child_is_stopped_and_gives_way(decoder_pool: DecoderPool, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DecoderTimeout):
         run(decoder_pool, "wait", seconds=0.2)
     assert echoes(decoder_pool)
@@ -189,9 +187,7 @@ def test_a_child_ends_when_its_client_goes(decoder_pool: DecoderPool) -> None:
     assert echoes(decoder_pool)
 
 
-def test_a_child_can_neither_read_nor_write_nor_connect_and_threads_get_their_own_answers(
-    decoder_pool: DecoderPool,
-) -> None:
+def test_a_child_cannot_read_write_or_connect_and_threads_get_their_own_answers(decoder_pool: DecoderPool) -> None:
     assert run(decoder_pool, "look_around")[0] == {"read": False, "write": False, "connect": False}
     known = run(decoder_pool, "environment")[0]
     assert "PATH" in known

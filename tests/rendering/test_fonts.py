@@ -118,9 +118,7 @@ def makings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-def test_the_default_hand_writes_at_once_and_others_are_made_once_and_kept_unless_cut_short(
-    tmp_path: Path, makings: list[str]
-) -> None:
+def test_the_default_hand_writes_at_once_and_others_are_made_once_and_kept(tmp_path: Path, makings: list[str]) -> None:
     hands = hands_in(tmp_path)
     assert DEFAULT_STYLE not in hands.unprepared_faces()
     assert hands.hand(DEFAULT_STYLE.number).spell("Hello").advance > 1

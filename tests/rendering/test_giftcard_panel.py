@@ -136,9 +136,7 @@ def test_the_card_says_brand_amount_as_people_write_it_and_code_and_nothing_else
 
 
 @pytest.mark.parametrize("changes", [None, SMALL], ids=["usual", "small"])
-def test_nothing_on_the_card_touches_its_edge_or_the_code_to_scan(
-    changes: str | None, subtests: pytest.Subtests
-) -> None:
+def test_nothing_on_the_card_touches_its_edge_or_its_code(changes: str | None, subtests: pytest.Subtests) -> None:
     unit = panel(changes).width / panel().width
     for name in CARDS:
         with subtests.test(name):

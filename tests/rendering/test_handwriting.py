@@ -63,9 +63,7 @@ messages = st.builds(
     st.booleans(),
     st.integers(0, 10**12),
 )
-def test_any_message_is_written_whole_inside_its_box_or_refused_with_its_excess(
-    look: Design, qr: bool, item_id: int
-) -> None:
+def test_a_message_is_written_whole_in_its_box_or_refused_with_its_excess(look: Design, qr: bool, item_id: int) -> None:
     one, piece = designs.copy(item_id, qr_url=designs.QR_URL if qr else None), designs.PIECES[look.product]
     refusal = designs.make_renderer().find_misfits(look, [designs.JENNY], qr=qr).messages.get(0)
     if refusal:

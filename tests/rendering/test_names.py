@@ -143,9 +143,7 @@ def test_names_are_found_as_a_letter_would_use_them(subtests: pytest.Subtests) -
                 assert (found.first, found.last) == (first, last)
 
 
-def test_firms_have_no_first_name_what_is_no_name_is_nobodys_and_unseen_letters_are_left_out(
-    subtests: pytest.Subtests,
-) -> None:
+def test_firms_have_no_first_name_no_name_is_nobodys_and_unseen_letters_are_left_out(subtests: pytest.Subtests) -> None:
     firms = "The Smith Family|Current Resident|SMITH FAMILY TRUST|Acme, Inc.|Acme Holdings LLC|Estate of John Smith"
     for typed in [*firms.split("|"), "Our Neighbors", "user123"]:
         with subtests.test(typed):

@@ -114,9 +114,7 @@ def test_the_result_is_the_same_plain_letter_pages_every_time() -> None:
             assert "/Rotate" not in page.obj
 
 
-def test_imported_pages_are_ready_for_print_and_default_colors_reach_all_that_is_drawn(
-    subtests: pytest.Subtests,
-) -> None:
+def test_imported_pages_are_ready_for_print_and_default_colors_reach_all_drawn(subtests: pytest.Subtests) -> None:
     contents = {"drawing": TRIANGLE, "words": WORDS, "black": b"0 0 0 1 k 0 0 9 9 re f"}
     contents["redrawn"] = b"1 0 0 0 k 0 0 9 9 re f"
     boxes = b"/MediaBox[0 0 612 792]/BleedBox[0 0 612 792]/TrimBox[0 0 612 792]"

@@ -147,9 +147,7 @@ def test_shipped_pieces_are_read_once_for_each_operators_file_which_changes_what
     assert [name for name, piece in found.items() if piece != PIECES[name]] == ["postcard-4x6"]
 
 
-def test_what_is_worked_out_can_be_given_what_is_not_needed_left_out_and_what_is_needed_cannot(
-    subtests: pytest.Subtests,
-) -> None:
+def test_what_is_worked_out_can_be_given_and_only_what_is_not_needed_be_left_out(subtests: pytest.Subtests) -> None:
     for key in ("art", "divider", "return_address", "indicia", "barcode", "opt_out"):
         with subtests.test(key):
             back = changed("postcard-4x6.back", f"{key} = false").find_side("back")
@@ -336,7 +334,7 @@ UNPRINTABLE = {
 }
 
 
-def test_a_template_that_cannot_be_printed_is_refused_by_name_and_a_tighter_fold_takes_smaller_windows(
+def test_an_unprintable_template_is_refused_by_name_and_a_tight_fold_has_small_windows(
     subtests: pytest.Subtests,
 ) -> None:
     for side, cases in UNPRINTABLE.items():

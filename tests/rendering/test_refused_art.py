@@ -253,9 +253,7 @@ def repaired(png: bytes) -> bytes:
 @pytest.mark.parametrize(("file_format", "mode"), PICTURES)
 @settings(max_examples=120)
 @given(data=st.data(), repair=st.booleans())
-def test_a_damaged_picture_is_printable_or_refused(
-    file_format: str, mode: str, data: st.DataObject, repair: bool
-) -> None:
+def test_damaged_pictures_print_or_are_refused(file_format: str, mode: str, data: st.DataObject, repair: bool) -> None:
     broken = data.draw(damaged(PICTURES[file_format, mode]))
     if repair and file_format == "PNG":
         broken = repaired(broken)

@@ -101,9 +101,7 @@ def receive_all(container: Container, http: TestClient, owner: Account, clock: C
     }
 
 
-def test_receivers_get_every_event_as_its_table_says(
-    container: Container, http: TestClient, owner: Account, clock: Clock
-) -> None:
+def test_events_arrive_as_tables_say(container: Container, http: TestClient, owner: Account, clock: Clock) -> None:
     arrived = receive_all(container, http, owner, clock)
     posted, queried = arrived["post"], {each.id: each for events in arrived["get"].values() for each in events}
     for event_type, payload in PAYLOADS.items():

@@ -120,7 +120,7 @@ PARAMETERS = {
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_an_order_and_its_items_are_as_their_tables_say_wherever_they_are_shown(
+def test_orders_and_their_items_are_everywhere_as_tables_say(
     container: Container, owner: Account, clock: Clock
 ) -> None:
     audience = [person(), person(name="Test Returned", address="9 Oak Ave"), {"email": "e@example.com"}]
@@ -161,9 +161,7 @@ def test_an_order_and_its_items_are_as_their_tables_say_wherever_they_are_shown(
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_a_piece_passes_through_the_statuses_of_its_history_and_is_found_by_them(
-    container: Container, owner: Account, clock: Clock
-) -> None:
+def test_a_piece_has_its_statuses_and_is_found_by_them(container: Container, owner: Account, clock: Clock) -> None:
     audience = [person(name=name, address=f"{number} Elm St") for number, name in enumerate(HISTORIES, start=1)]
     order_id = owner.send(recipients=audience).json()["id"]
     run_jobs_for(container, clock, seconds=60)

@@ -161,9 +161,7 @@ def branch(container: Container, owner: Account) -> int:
     return make_sub_account(container, owner)
 
 
-def test_an_image_template_is_as_its_table_says_wherever_it_is_shown_and_has_its_types(
-    owner: Account, branch: int
-) -> None:
+def test_an_image_template_is_as_its_table_says_everywhere_and_has_its_types(owner: Account, branch: int) -> None:
     least = upload(owner).json()
     most = upload(owner, design_tool_id="design-7", sub_account_id=branch).json()
     assert find_differences(show(owner, "/image-templates", [least, most]), IMAGE) == []
@@ -243,9 +241,7 @@ def change(owner: Account, template: Json, **fields: Any) -> Any:
     return owner.put(f"/message-templates/{template['id']}", fields)
 
 
-def test_a_message_template_is_as_its_table_says_wherever_it_is_shown_and_has_its_types(
-    owner: Account, branch: int
-) -> None:
+def test_a_message_template_is_as_its_table_says_everywhere_and_has_its_types(owner: Account, branch: int) -> None:
     common = {
         "sub_account_id": branch, "handwriting_style_id": 1, "font_size": "auto", "font_color": "#123456",
         "handwriting_realism": True, "qrcode_url": PAGE, "cc_emails": ["dana@example.com"],
@@ -261,9 +257,7 @@ def test_a_message_template_is_as_its_table_says_wherever_it_is_shown_and_has_it
         assert (made.status_code, made.json()["type"]) == (201, kind)
 
 
-def test_an_update_may_name_any_writable_field_alone_and_writes_no_other(
-    owner: Account, branch: int, subtests: pytest.Subtests
-) -> None:
+def test_an_update_may_name_any_and_writes_no_other(owner: Account, branch: int, subtests: pytest.Subtests) -> None:
     for field, written, kind in WRITABLE:
         with subtests.test(field):
             value = branch if field == "sub_account_id" else written

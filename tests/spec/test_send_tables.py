@@ -171,9 +171,7 @@ RESPONSE: dict[str, set[type]] = {
 }
 
 
-def test_each_field_of_the_response_has_its_types_and_no_other_is_there(
-    container: Container, owner: Account, art: ImageServer
-) -> None:
+def test_a_response_has_exactly_its_fields_and_types(container: Container, owner: Account, art: ImageServer) -> None:
     """And each of its types is seen: a value where there is one, and null where there is none."""
     full = owner.send(
         sub_account_id=make_sub_account(container, owner), return_name="Dana", return_address="1 Elm St",
