@@ -23,11 +23,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def command_runner() -> Iterator[CommandRunner]:
+def runner() -> Iterator[CommandRunner]:
     folder = Path(tempfile.mkdtemp(prefix="quillpost-nursery-"))
-    command_runner = CommandRunner(folder)
-    yield command_runner
-    command_runner.close()
+    runner = CommandRunner(folder)
+    yield runner
+    runner.close()
     shutil.rmtree(folder)
 
 

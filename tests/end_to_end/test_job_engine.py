@@ -83,9 +83,7 @@ def signalling(event: threading.Event) -> Callable[..., None]:
     return run
 
 
-def test_a_job_exists_exactly_if_its_transaction_is_committed_and_a_worker_outlives_broken_connections(
-    db: Database, conninfo: str
-) -> None:
+def test_a_job_exists_if_its_transaction_does_and_outlives_broken_connections(db: Database, conninfo: str) -> None:
     def enqueue_and_fail() -> None:
         with db.system_transaction() as tx:
             jobs.enqueue(tx, "greet", number=1)
@@ -108,9 +106,7 @@ def test_a_job_exists_exactly_if_its_transaction_is_committed_and_a_worker_outli
         assert again.wait(PATIENCE)
 
 
-def test_a_periodic_task_runs_by_itself_and_leaves_it_to_the_next_tick_when_the_database_is_away(
-    db: Database, conninfo: str
-) -> None:
+def test_a_periodic_task_leaves_it_to_the_next_tick_without_a_database(db: Database, conninfo: str) -> None:
     def find_it_away() -> None:
         raise Unavailable("The database does not answer.")
 
@@ -140,9 +136,7 @@ def test_a_job_that_fails_is_tried_again_unless_its_workers_keep_dying(db: Datab
 
 
 @pytest.mark.parametrize("outcome", ["done", "failed"])
-def test_whoever_was_taken_for_dead_and_comes_late_goes_on(
-    db: Database, conninfo: str, outcome: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_that_is_late_goes_on(db: Database, conninfo: str, outcome: str, caplog: pytest.LogCaptureFixture) -> None:
     """Another worker has done the job meanwhile."""
     ran = threading.Event()
 
@@ -178,9 +172,7 @@ def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(db: D
     assert statuses(db, "recent") == ["succeeded"]
 
 
-def test_an_unexpected_cancellation_ends_no_worker(
-    db: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_odd_cancellation_ends_no_worker(db: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     done, opened = threading.Event(), procrastinate.App.open_async
     broken = iter([True])
 

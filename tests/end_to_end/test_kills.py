@@ -1,8 +1,9 @@
-"""Worker, server and database are killed under orders: each by itself at a chosen moment, and all of them at random.
+"""Worker, server and database are killed under orders: each by itself at a chosen moment, and all of them at random;
+and the embedded database under a service that brings it back. What else a death may leave behind is looked at in
+`test_process_deaths.py`, within one process."""
 
-What else a death may leave behind is looked at in `test_process_deaths.py`, within one process.
-"""
-
+import fcntl
+import os
 import random
 import shutil
 import signal
@@ -10,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import httpx2
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from quillpost.accounts.models import Caller
 from quillpost.client import Quillpost, QuillpostError
@@ -27,7 +29,7 @@ from quillpost.core.files import delete_orphaned_files
 from support.event_receiver import EventReceiver
 from support.factories import make_operator, people, person, postcard
 from support.mailing_lists import make_list
-from support.processes import PATIENCE, Command, CommandRunner, CrashPoint, until
+from support.processes import FAST, PATIENCE, Command, CommandRunner, CrashPoint, Service, free_port, status_of, until
 from support.sender_service import (
     SenderService,
     assert_all_ended_once,
@@ -62,9 +64,7 @@ def sender_service(conninfo: str, home: Path, receiver: EventReceiver) -> Iterat
         yield sender_service
 
 
-def test_an_order_outlives_a_worker_killed_with_files_and_one_killed_with_connections_open(
-    sender_service: SenderService, command_runner: CommandRunner
-) -> None:
+def test_an_order_outlives_two_workers_that_are_killed(sender_service: SenderService, runner: CommandRunner) -> None:
     assert sender_service.sender.send(recipients=people(PIECES)).status_code == 200
     deaths = [
         CrashPoint("quillpost.integrations.storage.objects:_write_file", "before", call=6),
@@ -72,19 +72,17 @@ def test_an_order_outlives_a_worker_killed_with_files_and_one_killed_with_connec
     ]
     in_flight = []
     for death in deaths:
-        killed = command_runner.start("work", settings=sender_service.settings, crash=death)
+        killed = runner.start("work", settings=sender_service.settings, crash=death)
         assert killed.wait() == -signal.SIGKILL, f"{death} was never reached:\n{killed.output}"
         in_flight += sender_service.let_leases_end()
-    healthy = command_runner.start("work", settings=sender_service.settings)
+    healthy = runner.start("work", settings=sender_service.settings)
     sender_service.wait_for_the_end()
     assert healthy.stop() == 0, healthy.output
     assert_all_happened_once(sender_service, pieces=PIECES, in_flight=in_flight, deaths=len(deaths))
     assert len(sender_service.received()) > len({event.id for event in sender_service.received()})
 
 
-def test_the_key_of_a_call_that_died_with_its_server_is_free_at_once(
-    sender_service: SenderService, command_runner: CommandRunner
-) -> None:
+def test_the_key_of_a_dead_call_is_free_at_once(sender_service: SenderService, runner: CommandRunner) -> None:
     """The next call with it is the first again, and is never told that the dead one still runs."""
     headers = {"Authorization": f"Bearer {sender_service.sender.token}", "Idempotency-Key": "dead"}
     held = "select 1 from pg_locks join pg_database d on d.oid = database where locktype = 'advisory' and datname = %s"
@@ -93,7 +91,7 @@ def test_the_key_of_a_call_that_died_with_its_server_is_free_at_once(
         return httpx2.post(f"{server.url}/api/v2/send/postcard", json=postcard(), headers=headers, timeout=PATIENCE)
 
     with (
-        command_runner.serving("--no-jobs", settings=sender_service.settings) as first,
+        runner.serving("--no-jobs", settings=sender_service.settings) as first,
         psycopg.connect(sender_service.container.db.conninfo) as blocker,
         ThreadPoolExecutor(1) as thread,
     ):
@@ -102,7 +100,7 @@ def test_the_key_of_a_call_that_died_with_its_server_is_free_at_once(
         until(lambda: blocker.execute(held, [blocker.info.dbname]).fetchone(), what="a call in flight")
         first.stop(signal.SIGKILL)
         assert isinstance(called.exception(), httpx2.TransportError)
-    with command_runner.serving("--no-jobs", settings=sender_service.settings) as server:
+    with runner.serving("--no-jobs", settings=sender_service.settings) as server:
         again = call(server)
         assert again.status_code == 200, again.text
         assert call(server).json() == again.json()
@@ -111,10 +109,10 @@ def test_the_key_of_a_call_that_died_with_its_server_is_free_at_once(
 
 
 def test_an_order_outlives_a_database_that_is_killed_and_one_that_is_stopped(
-    cluster: Cluster, home: Path, receiver: EventReceiver, command_runner: CommandRunner
+    cluster: Cluster, home: Path, receiver: EventReceiver, runner: CommandRunner
 ) -> None:
     with open_sender_service(cluster.make("killed"), home, receiver) as sender_service:
-        worker = command_runner.start("work", settings=sender_service.settings)
+        worker = runner.start("work", settings=sender_service.settings)
         assert sender_service.sender.send(recipients=people(PIECES)).status_code == 200
 
         until(lambda: sender_service.value("select count(*) from batches") == 1, what="a batch made")
@@ -178,8 +176,7 @@ class RetryingClient:
 
     def _send(self, piece: str, **body: Any) -> int:
         words = {"message": "Hi %FIRST_NAME%!", "allow_duplicates": True}
-        send = getattr(self._sender.send, piece)
-        return int(send(idempotency_key=f"{piece} {sorted(body)}", **words | body)["id"])
+        return int(getattr(self._sender.send, piece)(idempotency_key=f"{piece} {sorted(body)}", **words | body)["id"])
 
     def _reprint(self) -> None:
         """What goes abroad is seen by nobody once it is printed, so it can always be printed again; what lies
@@ -211,14 +208,14 @@ def _client(token: str, url: str) -> Quillpost:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_piece_ends_once_whoever_dies(
-    seed: int, cluster: Cluster, home: Path, receiver: EventReceiver, command_runner: CommandRunner
+    seed: int, cluster: Cluster, home: Path, receiver: EventReceiver, runner: CommandRunner
 ) -> None:
     fate = random.Random(seed)
     victims = list(VICTIMS) * (2 if seed else 1)
     fate.shuffle(victims)
     settings = {**BRISK, "QUILLPOST_TEST_SEED": str(seed), "QUILLPOST_TEST_LOSSES": "0.3"}
     with open_sender_service(cluster.make(f"seed_{seed}"), home, receiver, **settings) as sender_service:
-        house = ServiceProcesses(sender_service, command_runner, cluster)
+        house = ServiceProcesses(sender_service, runner, cluster)
         with ThreadPoolExecutor(1) as thread:
             deeds = thread.submit(RetryingClient(sender_service, house.url).do_everything)
             for victim in victims:
@@ -236,3 +233,145 @@ def test_every_piece_ends_once_whoever_dies(
         assert sender_service.value("select count(*) from prints where superseded") >= 1
         assert_all_ended_once(sender_service)
         assert_all_events_arrived(sender_service, in_flight=house.in_flight)
+
+
+SERVE = ("serve",)
+NOTHING = ()
+"""Whoever delivers outlives the database, holds on to what was in the air, and records it later."""
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def settings(home: Path, port: int) -> dict[str, str]:
+    """No address of a database: the service starts one."""
+    return {**FAST, "QUILLPOST_HOME": str(home), "QUILLPOST_PORT": str(port)}
+
+
+def begin(runner: CommandRunner, settings: dict[str, str], command: tuple[str, ...]) -> Command | Service:
+    if "--workers" not in command:
+        return runner.start(*command, settings=settings)
+    # Processes that are to start others cannot be forked off a warm one.
+    output = Path(settings["QUILLPOST_HOME"]) / "serve.log"
+    return Service(output, *command[1:], port=int(settings["QUILLPOST_PORT"]), settings=settings)
+
+
+@contextmanager
+def running(
+    runner: CommandRunner, settings: dict[str, str], *commands: tuple[str, ...]
+) -> Iterator[list[Command | Service]]:
+    """The first of them owns the database; they are stopped in their order."""
+    started: list[Command | Service] = []
+    try:
+        for command in commands:
+            started.append(begin(runner, settings, command))
+            until(lambda: status_of(address(settings, "/health")) == 200, what="the service open")
+        until(lambda: status_of(address(settings, "/ready")) == 200, what="the service ready")
+        yield started
+    finally:
+        for process in started:
+            process.stop()
+
+
+def health(settings: dict[str, str]) -> dict[str, object]:
+    return dict(httpx2.get(address(settings, "/health"), timeout=5).json())
+
+
+def address(settings: dict[str, str], path: str) -> str:
+    return f"http://127.0.0.1:{settings['QUILLPOST_PORT']}{path}"
+
+
+@contextmanager
+def visited(home: Path, receiver: EventReceiver) -> Iterator[SenderService]:
+    """A sender at the service's own database."""
+    place = make_conninfo(host=str(home / "postgres/run"), port=5432, user="postgres", dbname="quillpost")
+    with open_sender_service(place, home, receiver) as sender_service:
+        yield sender_service
+
+
+def postmaster(home: Path) -> int:
+    return int((home / "postgres/data/postmaster.pid").read_text().splitlines()[0])
+
+
+def zombies_of(pid: int) -> list[str]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = stat.read_text().rpartition(")")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        state, parent = rest.split()[:2]
+        if state == "Z" and int(parent) == pid:
+            found.append(name)
+    return found
+
+
+@contextmanager
+def killed(home: Path) -> Iterator[None]:
+    """Kill it, and let nobody start it until the end."""
+    with (home / "postgres/starting.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.kill(postmaster(home), signal.SIGKILL)
+        yield
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        pytest.param([SERVE], id="one process"),
+        pytest.param([("serve", "--workers", "2")], id="two server processes", marks=pytest.mark.long),
+        pytest.param([("serve", "--no-jobs"), ("work",)], id="a worker beside", marks=pytest.mark.long),
+    ],
+)
+def test_the_service_goes_on_when_its_database_is_killed(
+    commands: list[tuple[str, ...]], runner: CommandRunner, settings: dict[str, str], home: Path,
+    receiver: EventReceiver,
+) -> None:  # fmt: skip
+    with running(runner, settings, *commands) as started, visited(home, receiver) as sender_service:
+        assert sender_service.sender.send(recipients=people(PIECES)).status_code == 200
+        before = postmaster(home)
+        with killed(home):
+            until(lambda: health(settings)["database"] == "unreachable", what="health told of it")
+            assert health(settings)["status"] == "degraded"
+            assert status_of(address(settings, "/ready")) == 503
+        until(lambda: status_of(address(settings, "/ready")) == 200, what="the service ready again")
+        until(lambda: health(settings) == {"status": "ok", "database": "ok"}, what="health told of it")
+        assert postmaster(home) != before
+        sender_service.wait_for_the_end()
+        assert_all_ended_once(sender_service)
+        assert_all_events_arrived(sender_service, in_flight=NOTHING)
+        assert not zombies_of(started[0].pid)
+        assert [process.stop() for process in started] == [0] * len(started), started[0].output
+        output = "".join(process.output for process in started)
+        assert "postgres.restarted" in output
+        assert "Traceback" not in output
+
+
+@pytest.mark.long
+def test_a_worker_brings_the_database_back_that_went_with_its_server(
+    runner: CommandRunner, settings: dict[str, str], home: Path, receiver: EventReceiver
+) -> None:
+    with (
+        running(runner, settings, ("serve", "--no-jobs"), ("work",)) as [server, worker],
+        visited(home, receiver) as sender_service,
+    ):
+        assert sender_service.sender.send(recipients=people(PIECES)).status_code == 200
+        server.stop(signal.SIGKILL)
+        until(lambda: "postgres.restarted" in worker.output, what="the worker's own database")
+        sender_service.wait_for_the_end()
+        assert_all_events_arrived(sender_service, in_flight=NOTHING)
+        assert worker.stop() == 0, worker.output
+
+
+def test_a_service_that_stops_starts_nothing(runner: CommandRunner, settings: dict[str, str], home: Path) -> None:
+    """As a system's own supervisor does it: every process of the service gets the signal."""
+    with running(runner, settings, SERVE) as [service]:
+        database = os.pidfd_open(postmaster(home))
+        signal.pidfd_send_signal(database, signal.SIGTERM)
+        os.close(database)
+        assert service.stop() == 0, service.output
+    assert "postgres." not in service.output
+    assert not (home / "postgres/data/postmaster.pid").exists()

@@ -39,9 +39,9 @@ LINK = re.compile(r"https?://[^\s\"'<>\\]+/files/[^\s\"'<>\\]+")
 class Journey:
     """Calls a real server and runs commands, and shows the detector every answer and all that they say."""
 
-    def __init__(self, sender_service: SenderService, command_runner: CommandRunner, port: int) -> None:
+    def __init__(self, sender_service: SenderService, runner: CommandRunner, port: int) -> None:
         self.sender_service, self.detector = sender_service, Detector()
-        self._command_runner, self._followed = command_runner, set[str]()
+        self._command_runner, self._followed = runner, set[str]()
         self.operator = make_operator(sender_service.container, sender_service.sender.http)
         url = f"http://127.0.0.1:{port}"
         self._running = [self.start("serve", "--no-jobs", "--port", str(port)), self.start("work")]
@@ -94,8 +94,7 @@ class Journey:
             "select item_id, claim_sealed, card_sealed from giftcards where card_sealed is not null order by item_id"
         )
         for item, claim, card in self.sender_service.rows(query):
-            context = issuance.card_context(item)
-            opened = issuance.decrypt_card(encryptor, context, bytes(card))
+            opened = issuance.decrypt_card(encryptor, issuance.card_context(item), bytes(card))
             found[item] = issuance.decrypt_claim(encryptor, item, bytes(claim)), opened
         return found
 
@@ -109,11 +108,11 @@ class Journey:
 
 
 @pytest.fixture
-def journey(conninfo: str, home: Path, receiver: EventReceiver, command_runner: CommandRunner) -> Iterator[Journey]:
+def journey(conninfo: str, home: Path, receiver: EventReceiver, runner: CommandRunner) -> Iterator[Journey]:
     port = free_port()
     settings = {"QUILLPOST_LOG_LEVEL": "debug", "QUILLPOST_BASE_URL": f"http://127.0.0.1:{port}"}
     with open_sender_service(conninfo, home, receiver, **settings) as sender_service:
-        journey = Journey(sender_service, command_runner, port)
+        journey = Journey(sender_service, runner, port)
         yield journey
         journey.stop()
 
@@ -131,9 +130,7 @@ def test_the_detector_finds_a_secret_however_it_is_written() -> None:
     assert find_secrets(f"{code[:25]} {SPECIMEN_CLAIM}".encode(), {"claim": code}) == []
 
 
-def test_what_cards_are_claimed_and_redeemed_with_is_nowhere_else(
-    journey: Journey, tmp_path: Path, conninfo: str
-) -> None:
+def test_what_cards_are_redeemed_with_is_nowhere_else(journey: Journey, tmp_path: Path, conninfo: str) -> None:
     sender_service, detector = journey.sender_service, journey.detector
     body = GIFT | {"recipients": people(3), "notification_emails": ["dana@example.com"]}
     body["landing_page_url"] = SHOP
@@ -179,7 +176,7 @@ def test_what_cards_are_claimed_and_redeemed_with_is_nowhere_else(
 
 @pytest.mark.long
 def test_nor_is_what_a_house_issues_for_live_mail(
-    conninfo: str, home: Path, receiver: EventReceiver, command_runner: CommandRunner, tmp_path: Path
+    conninfo: str, home: Path, receiver: EventReceiver, runner: CommandRunner, tmp_path: Path
 ) -> None:
     """A link of the house's is the card; a partner's folder has the claim, and nothing else of it."""
     partner, port = tmp_path / "partner", free_port()
@@ -196,7 +193,7 @@ def test_nor_is_what_a_house_issues_for_live_mail(
         }
         with open_sender_service(conninfo, home, receiver, **settings) as sender_service:
             sender = make_account(sender_service.container, sender_service.sender.http, "live@example.com", mode="live")
-            journey = Journey(sender_service, command_runner, port)
+            journey = Journey(sender_service, runner, port)
             sent = sender.send("giftcard", **GIFT | HOME)
             assert sent.status_code == 200, sent.text
             until(lambda: sender_service.rows("select 1 from batches where status = 'handed'"), what="a job")
@@ -244,8 +241,7 @@ def look_at_everything(journey: Journey, order: int, items: list[int], batch: in
         assert journey.operate(path).status_code == 200
     for file in ("manifest.csv", "manifest.json", "envelopes.pdf", "statement.json"):
         assert journey.operate(f"/print/batches/{batch}/files/{file}").status_code == 200
-    metrics = journey.visit("GET", "/metrics", token=journey.operator.token)
-    assert metrics.status_code == 200
+    assert journey.visit("GET", "/metrics", token=journey.operator.token).status_code == 200
     preview = GIFT | {"recipients": people(1), "preview": True}
     assert journey.send("POST", "/send/giftcard", preview).status_code == 200
 
@@ -259,8 +255,7 @@ def claim_cards(
     typed = journey.visit("POST", "/gift", data={"code": format_claim(claimed).lower()}, may_show="claim")
     assert typed.headers["Location"] == f"/gift/{claimed}"
     assert journey.visit("GET", f"/gift/{claimed}", may_show="claim").status_code == 200
-    too_early = journey.visit("POST", f"/gift/{claimed}/claim", may_show="claim")
-    assert too_early.status_code == 409
+    assert journey.visit("POST", f"/gift/{claimed}/claim", may_show="claim").status_code == 409
     assert journey.visit("GET", f"/gift/{claimed}/visit").headers["Location"] == SHOP
     shown = journey.visit("POST", f"/gift/{claimed}/claim", may_show="claim card pin")
     assert shown.status_code == 200
@@ -269,13 +264,11 @@ def claim_cards(
     complaint = {"what": next(iter(REPORT_REASONS))}
     response = journey.visit("POST", f"/gift/{reported}/report", data=complaint, may_show="claim")
     assert response.status_code == 303, response.text
-    locked = journey.visit("POST", f"/gift/{reported}/claim", may_show="claim")
-    assert locked.status_code == 409
+    assert journey.visit("POST", f"/gift/{reported}/claim", may_show="claim").status_code == 409
 
     path = f"/order-items/{void}/invalidate-giftcard"
     assert journey.send("PUT", path, {"reason": "Sent in error", "reissue": True}).status_code == 200
-    too_late = f"/order-items/{kept}/invalidate-giftcard"
-    assert journey.send("PUT", too_late).status_code >= 400
+    assert journey.send("PUT", f"/order-items/{kept}/invalidate-giftcard").status_code >= 400
     assert journey.visit("POST", f"/gift/{taken_back}/claim", may_show="claim").status_code >= 400
     return shown
 
@@ -287,9 +280,7 @@ def ask_wrongly(journey: Journey, claim: str) -> None:
         ("GET", f"/nowhere/{claim}"), ("GET", f"/q/{claim}"), ("GET", f"/files/{claim}"),
         ("PUT", f"/gift/{claim}"), ("GET", f"/gift/{claim}/nowhere"), ("GET", f"/gift?code={claim}"),
     ):  # fmt: skip
-        token = journey.sender_service.sender.token
-        answer = journey.visit(method, path, token=token)
-        assert answer.status_code < 500
+        assert journey.visit(method, path, token=journey.sender_service.sender.token).status_code < 500
     for field in ("giftcard_brand", "message_template", "handwriting_color"):
         wrong = GIFT | {"recipients": people(1), field: format_claim(claim)}
         assert journey.send("POST", "/send/giftcard", wrong).status_code == 422
@@ -313,8 +304,7 @@ def at_the_command_line(journey: Journey, batch: int, folder: Path) -> None:
         ("retention",),
         ("audit", "--account", "operator@example.com"),
     )
-    downloaded = folder / f"downloaded/batch-{batch:06d}-print.pdf"
-    assert downloaded.read_bytes().startswith(b"%PDF-")
+    assert (folder / f"downloaded/batch-{batch:06d}-print.pdf").read_bytes().startswith(b"%PDF-")
     journey.run(("giftcards", "stock"), ("backup", str(folder / "monday.qpb")))
 
 

@@ -39,15 +39,13 @@ def caller_of(url: str, token: str) -> httpx2.Client:
     return httpx2.Client(base_url=url, headers=headers, timeout=PATIENCE, limits=limits)
 
 
-def test_two_workers_with_a_queue_each_do_the_work_of_a_server_without_jobs(
-    sender_service: SenderService, command_runner: CommandRunner
-) -> None:
+def test_a_worker_for_each_queue_does_all_the_work(sender_service: SenderService, runner: CommandRunner) -> None:
     settings = sender_service.settings
-    with command_runner.serving("--no-jobs", settings=settings) as server:
+    with runner.serving("--no-jobs", settings=settings) as server:
         assert not answers(server.url), "a server is not ready while nobody works"
-        composing = command_runner.start("work", "--queues", "compose", settings=settings)
+        composing = runner.start("work", "--queues", "compose", settings=settings)
         others = ("work", "--queues", "default,hand_over", "--concurrency", "2")
-        everything_else = command_runner.start(*others, settings=settings)
+        everything_else = runner.start(*others, settings=settings)
         until(lambda: answers(server.url), what="the server ready")
         send(server.url, sender_service)
         sender_service.wait_for_the_end()
@@ -58,23 +56,21 @@ def test_two_workers_with_a_queue_each_do_the_work_of_a_server_without_jobs(
     assert "batches.printed" in everything_else.output
 
 
-def test_two_workers_of_one_queue_do_nothing_twice(
-    sender_service: SenderService, command_runner: CommandRunner
-) -> None:
-    workers = [command_runner.start("work", settings=sender_service.settings) for _ in range(2)]
+def test_two_workers_do_nothing_twice(sender_service: SenderService, runner: CommandRunner) -> None:
+    workers = [runner.start("work", settings=sender_service.settings) for _ in range(2)]
     assert sender_service.sender.send(recipients=people(PIECES)).status_code == 200
     sender_service.wait_for_the_end()
     assert [worker.stop() for worker in workers] == [0, 0]
     assert_all_happened_once(sender_service, pieces=PIECES, in_flight=[])
 
 
-def test_a_stopping_worker_finishes_its_step(sender_service: SenderService, command_runner: CommandRunner) -> None:
-    worker = command_runner.start("work", settings=sender_service.settings)
+def test_a_stopping_worker_finishes_its_step(sender_service: SenderService, runner: CommandRunner) -> None:
+    worker = runner.start("work", settings=sender_service.settings)
     assert sender_service.sender.send(recipients=people(PIECES)).status_code == 200
     until(lambda: sender_service.value("select count(*) from batches") == 1, what="a batch made")
     assert worker.stop(signal.SIGINT) == 0, worker.output
     assert sender_service.value("select count(*) from procrastinate_jobs where status = 'doing'") == 0
-    another = command_runner.start("work", settings=sender_service.settings)
+    another = runner.start("work", settings=sender_service.settings)
     sender_service.wait_for_the_end()
     assert another.stop() == 0
     assert_all_happened_once(sender_service, pieces=PIECES, in_flight=[])
@@ -87,9 +83,7 @@ class Broken:
         raise RuntimeError("It broke.")
 
 
-def test_where_a_part_of_the_work_ends_by_itself_the_process_does(
-    container: Container, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_a_part_of_the_work_ends_the_process_does(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bootstrap, "build_dispatcher", lambda _settings, _parts: Broken())
     with capture_logs() as logs:
         asyncio.run(working.run_until_stopped(Settings(), container, None, None))
@@ -127,8 +121,7 @@ def children_of(pid: int) -> int:
 
 
 def test_a_server_whose_output_nobody_reads_serves_all_the_same(sender_service: SenderService, tmp_path: Path) -> None:
-    settings = sender_service.settings
-    service = Service(tmp_path / "serve.log", "--welcome", program=WITHOUT_OUTPUT, settings=settings)
+    service = Service(tmp_path / "serve.log", "--welcome", program=WITHOUT_OUTPUT, settings=sender_service.settings)
     try:
         service.ready()
         assert service.stop() == 0
@@ -137,9 +130,7 @@ def test_a_server_whose_output_nobody_reads_serves_all_the_same(sender_service: 
         service.kill()
 
 
-def test_a_crowd_of_readers_and_of_failing_repeats_is_served_whole(
-    sender_service: SenderService, command_runner: CommandRunner
-) -> None:
+def test_a_crowd_of_readers_is_served_whole(sender_service: SenderService, runner: CommandRunner) -> None:
     """Where it may wait for as long as that takes."""
 
     def repeat(number: int) -> int:
@@ -147,7 +138,7 @@ def test_a_crowd_of_readers_and_of_failing_repeats_is_served_whole(
 
     settings = sender_service.settings | {"QUILLPOST_WAIT_SECONDS": "60"}
     with (
-        command_runner.serving("--no-jobs", settings=settings) as server,
+        runner.serving("--no-jobs", settings=settings) as server,
         caller_of(server.url, sender_service.sender.token) as client,
         ThreadPoolExecutor(2 * CROWD) as crowd,
     ):
@@ -157,9 +148,7 @@ def test_a_crowd_of_readers_and_of_failing_repeats_is_served_whole(
         assert {refusal.result() for refusal in refused} == {404}
 
 
-def test_a_silent_picture_host_keeps_nobody_waiting_but_its_own_account(
-    sender_service: SenderService, command_runner: CommandRunner
-) -> None:
+def test_a_silent_host_keeps_nobody_else_waiting(sender_service: SenderService, runner: CommandRunner) -> None:
     neighbor = make_account(sender_service.container, sender_service.sender.http, "neighbor@example.com")
 
     def send() -> int:
@@ -167,7 +156,7 @@ def test_a_silent_picture_host_keeps_nobody_waiting_but_its_own_account(
 
     with (
         SilentServer() as host,
-        command_runner.serving("--no-jobs", settings=sender_service.settings) as server,
+        runner.serving("--no-jobs", settings=sender_service.settings) as server,
         caller_of(server.url, sender_service.sender.token) as client,
         ThreadPoolExecutor(2 * SHARE) as senders,
     ):
@@ -185,7 +174,7 @@ def test_a_silent_picture_host_keeps_nobody_waiting_but_its_own_account(
 
 
 def test_a_proxy_is_believed_if_it_is_named_by_address_or_network(
-    sender_service: SenderService, command_runner: CommandRunner, subtests: pytest.Subtests
+    sender_service: SenderService, runner: CommandRunner, subtests: pytest.Subtests
 ) -> None:
     hook = {"url": "https://example.com/hook", "type": "*"}
     cases = [(None, False), ("10.0.0.0/8, ::1", False), ("127.0.0.1", True), ("10.0.0.1,127.0.0.0/8", True)]
@@ -193,7 +182,7 @@ def test_a_proxy_is_believed_if_it_is_named_by_address_or_network(
         settings = sender_service.settings | ({} if proxies is None else {"QUILLPOST_TRUSTED_PROXIES": proxies})
         with (
             subtests.test(proxies),
-            command_runner.serving("--no-jobs", settings=settings) as server,
+            runner.serving("--no-jobs", settings=settings) as server,
             caller_of(server.url, sender_service.sender.token) as client,
         ):
             made = client.post("/api/v2/webhooks", json=hook, headers=FORWARDED)

@@ -104,9 +104,7 @@ def test_an_early_scan_counts_and_the_piece_is_paid_once(owner: Account, contain
 
 
 @pytest.mark.parametrize(("losses", "seed"), [(0.3, 1), (1.0, 2)])
-def test_every_piece_ends_though_scans_are_missed_late_and_repeated(
-    build: Build, clock: Clock, losses: float, seed: int
-) -> None:
+def test_every_piece_ends_though_scans_are_missed(build: Build, clock: Clock, losses: float, seed: int) -> None:
     container = build(test_losses=losses, test_seed=seed, test_journey_seconds=JOURNEY)
     with TestClient(create_app(container), base_url="http://quillpost.test") as http:
         owner = make_account(container, http, "owner@example.com")
@@ -151,9 +149,7 @@ WAY_OF = "select f.current from facts f join items i on i.id = f.item_id where i
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_each_name_goes_its_way_and_only_mailed_pieces_are_paid(
-    owner: Account, container: Container, clock: Clock
-) -> None:
+def test_each_name_goes_its_way_and_mailed_ones_are_paid(owner: Account, container: Container, clock: Clock) -> None:
     sent = owner.send(recipients=[person(name=name, address=f"{n} Main St") for n, name in enumerate(WAYS, start=1)])
     assert sent.status_code == 200, sent.text
     run_jobs_for(container, clock, seconds=40)

@@ -30,9 +30,7 @@ def test_every_pinned_file_is_collected_and_every_collector_has_one() -> None:
     assert sorted(path.name for path in PINNED.iterdir()) == sorted(COLLECTORS)
 
 
-def test_what_is_seen_is_as_it_is_pinned(
-    container: Container, conninfo: str, app: FastAPI, subtests: pytest.Subtests
-) -> None:
+def test_what_is_seen_is_pinned(container: Container, conninfo: str, app: FastAPI, subtests: pytest.Subtests) -> None:
     for name, collect in COLLECTORS.items():
         pinned, found = (PINNED / name).read_text("utf-8"), collect(Service(container, conninfo, app))
         with subtests.test(name):

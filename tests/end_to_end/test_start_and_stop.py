@@ -1,16 +1,21 @@
-"""SIGTERM ends a process within ten seconds however busy it is, and nothing that was accepted is lost."""
+"""What keeps a process from starting is told in one sentence; SIGTERM ends one within ten seconds however busy it is,
+and nothing that was accepted is lost."""
 
+import os
 import re
+import shutil
 import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
+import psycopg
 import pytest
 
 from quillpost.accounts.users.sessions import create_session
@@ -19,9 +24,96 @@ from quillpost.web.security import SESSION
 from support.event_receiver import EventReceiver
 from support.factories import make_inline_recipients, people, postcard
 from support.fake_server import FakeRequest, FakeResponse, SilentServer
-from support.processes import PATIENCE, CommandRunner, CrashPoint, Service, until
+from support.processes import PATIENCE, CommandRunner, CrashPoint, Service, free_port, until
 from support.sender_service import SenderService
 from support.sign_in import make_user
+
+UNPRIVILEGED = 65_534
+
+
+class Refusal(Protocol):
+    def __call__(self, settings: dict[str, str], *, user: int | None = None) -> str: ...
+
+
+@pytest.fixture
+def refusal(runner: CommandRunner, home: Path) -> Refusal:
+    """Starts `quillpost serve` where it cannot run; what it said, as one line."""
+
+    def refuse(settings: dict[str, str], *, user: int | None = None) -> str:
+        given = {"QUILLPOST_HOME": str(home), "QUILLPOST_PORT": str(free_port())} | settings
+        command = runner.start("serve", settings=given, user=user)
+        assert command.wait() == 1, command.output
+        message = command.output.strip()
+        assert message.startswith("quillpost: "), message
+        assert "Traceback" not in message
+        assert len(message.splitlines()) == 1, message
+        return message.removeprefix("quillpost: ")
+
+    return refuse
+
+
+@pytest.fixture
+def tiny_disk(home: Path) -> Iterator[Path]:
+    """A file system with room for nothing much."""
+    disk = home / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=755", "tmpfs", str(disk)], check=False, capture_output=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("This machine does not let us mount a small file system.")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_what_prevents_a_start_is_named(refusal: Refusal, home: Path, conninfo: str, subtests: pytest.Subtests) -> None:
+    nowhere = f"127.0.0.1:{free_port()}/quillpost"
+    (home / "file").write_text("not a folder")
+    below = {"QUILLPOST_HOME": str(home / "file" / "home")}
+    unreachable = "^The database of QUILLPOST_DATABASE_URL cannot be reached: "
+    proxy = "^QUILLPOST_TRUSTED_PROXIES is not usable: .*name each proxy by its address or network"
+    here = {"QUILLPOST_DATABASE_URL": conninfo}
+    cases = [
+        ({"QUILLPOST_DATABASE_URL": f"postgresql://postgres@{nowhere}"}, unreachable + ".*refused"),
+        ({"QUILLPOST_DATABASE_URL": "mysql://root@127.0.0.1/quillpost"}, unreachable),
+        ({"QUILLPOST_DATABASE_URL": f"postgresql://dana:s3cret@{nowhere}"}, unreachable + "((?!s3cret).)*$"),
+        ({"QUILLPOST_PORT": "abc"}, "^QUILLPOST_PORT is not usable: "),
+        *(({"QUILLPOST_TRUSTED_PROXIES": each}, proxy) for each in ("*", "proxy.example", "10.0.0.0/40")),
+        (
+            here | {"QUILLPOST_SECRET_KEY": "c2hvcnQ="},
+            "^QUILLPOST_SECRET_KEY must be 32 bytes as base64, or several such",
+        ),
+        (below, re.escape(str(home / "file"))),
+        (here | below, re.escape(str(home / "file"))),
+    ]
+    for settings, message in cases:
+        with subtests.test(**settings):
+            assert re.search(message, refusal(settings))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert refusal({"QUILLPOST_PORT": str(port)}) == (
+            f"Port {port} on 127.0.0.1 cannot be used (Address already in use): stop what uses it, "
+            "or set QUILLPOST_PORT to another."
+        )
+    with psycopg.connect(conninfo) as connection:
+        connection.execute("update alembic_version set version_num = '9999'")
+    assert refusal(here).startswith("The database schema (9999) is newer than this release knows")
+
+
+def test_a_home_that_may_not_be_written_is_named(refusal: Refusal, home: Path) -> None:
+    home.chmod(0o555)
+    message = refusal({"QUILLPOST_HOME": str(home / "new")}, user=UNPRIVILEGED if os.geteuid() == 0 else None)
+    assert f"{home}/new cannot be used" in message
+    assert "permission" in message.lower()
+
+
+def test_a_disk_that_is_full_is_named(refusal: Refusal, tiny_disk: Path, conninfo: str) -> None:
+    on_it = {"QUILLPOST_HOME": str(tiny_disk / "home")}
+    assert "full" in refusal(on_it).lower()
+    shutil.rmtree(tiny_disk / "home", ignore_errors=True)
+    (tiny_disk / "ballast").write_bytes(b"\0" * shutil.disk_usage(tiny_disk).free)
+    assert "No space left on device" in refusal(on_it | {"QUILLPOST_DATABASE_URL": conninfo})
+
 
 PROMISED = 10.0
 """The time from the signal to the end of the process."""
@@ -143,11 +235,11 @@ def assert_all_accepted_and_no_more(sender_service: SenderService, crowd: Crowd)
         assert (refusal.status_code, "Retry-After" in refusal.headers) == (503, True), refusal.text
 
 
-def finish(sender_service: SenderService, command_runner: CommandRunner, receiver: SlowReceiver) -> None:
+def finish(sender_service: SenderService, runner: CommandRunner, receiver: SlowReceiver) -> None:
     """The next start completes all of it."""
     receiver.may_answer.set()
     sender_service.let_leases_end()
-    worker = command_runner.start("work", settings=sender_service.settings)
+    worker = runner.start("work", settings=sender_service.settings)
     sender_service.wait_for_the_end()
     assert worker.stop() == 0
 
@@ -158,7 +250,7 @@ def test_the_last_deadline_is_within_what_is_promised() -> None:
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_busy_server_ends_in_time_and_loses_nothing(
-    workers: str, sender_service: SenderService, command_runner: CommandRunner, receiver: SlowReceiver, tmp_path: Path
+    workers: str, sender_service: SenderService, runner: CommandRunner, receiver: SlowReceiver, tmp_path: Path
 ) -> None:
     service = Service(tmp_path / "serve.log", "--workers", workers, settings=sender_service.settings)
     try:
@@ -170,23 +262,23 @@ def test_a_busy_server_ends_in_time_and_loses_nothing(
         service.kill()
     assert_clean(service.output)
     assert_all_accepted_and_no_more(sender_service, crowd)
-    finish(sender_service, command_runner, receiver)
+    finish(sender_service, runner, receiver)
 
 
 @pytest.mark.parametrize("command", ["work", "serve"])
 def test_a_composition_without_end_is_cut_off_and_done_after_the_next_start(
-    command: str, sender_service: SenderService, command_runner: CommandRunner, receiver: SlowReceiver
+    command: str, sender_service: SenderService, runner: CommandRunner, receiver: SlowReceiver
 ) -> None:
     settings = sender_service.settings
     with ExitStack() as stack:
         if command == "serve":
-            process = stack.enter_context(command_runner.serving(settings=settings, path="/ready", crash=ENDLESS))
+            process = stack.enter_context(runner.serving(settings=settings, path="/ready", crash=ENDLESS))
         else:
-            process = command_runner.start("work", settings=settings, crash=ENDLESS)
+            process = runner.start("work", settings=settings, crash=ENDLESS)
         assert sender_service.sender.send(recipients=people(2)).status_code == 200
         composing = "select count(*) from procrastinate_jobs where status = 'doing' and queue_name = 'compose'"
         until(lambda: sender_service.value(composing) == 1, what="a batch being composed")
         until(receiver.was_called.is_set, what="a webhook under way")
         assert process.stop(signal.SIGTERM, within=WITHIN) == 0, process.output
     assert_clean(process.output)
-    finish(sender_service, command_runner, receiver)
+    finish(sender_service, runner, receiver)
