@@ -233,9 +233,7 @@ def test_a_backup_and_its_key_are_two_files_for_their_owner_alone_and_replace_no
     assert not any(spelling in everything for spelling in (key, bytes.fromhex(key.decode())))
     assert beside("backup", saved.file).is_one_sentence()
     assert saved.file.read_bytes() == before
-    unwritable = beside("backup", tmp_path / "no" / "file")
-    assert unwritable.is_one_sentence()
-    assert "No such file" in unwritable.err
+    assert beside("backup", tmp_path / "no" / "file").is_one_sentence("No such file")
     assert beside("backup", tmp_path / "empty.qpb", database_url=blank).is_one_sentence(), "there is nothing to save"
     assert list(tmp_path.glob("empty.qpb*")) == []
 
@@ -307,9 +305,7 @@ def test_no_other_file_is_let_in_and_nothing_is_overwritten(
     new_home = tmp_path / "new-home"
 
     def assert_is_refused(file: Path, error: str, home: Path = new_home, database_url: str = blank) -> None:
-        outcome = quillpost("restore", file, home=home, database_url=database_url)
-        assert outcome.is_one_sentence(), outcome
-        assert error in outcome.err
+        assert quillpost("restore", file, home=home, database_url=database_url).is_one_sentence(error)
         assert list(new_home.glob("**/*")) == []
         assert archive.is_database_empty(blank)
 
@@ -373,7 +369,7 @@ def others_server(folder: Path) -> Iterator[EmbeddedPostgres]:
 def test_any_login_moves_its_database(others_server: EmbeddedPostgres, tmp_path: Path, quillpost: Quillpost) -> None:
     old, new = (others_server.conninfo(name, "tenant") for name in ("tenant_old", "tenant_new"))
     refused = quillpost("migrate", home=tmp_path, database_url=others_server.conninfo("tenant_old", "guest"))
-    assert refused.is_one_sentence(), refused.err
+    assert refused.is_one_sentence()
     assert quillpost("migrate", home=tmp_path / "old", database_url=old).code == 0
     for command, home, database in (("backup", tmp_path / "old", old), ("restore", tmp_path / "new", new)):
         outcome = quillpost(command, tmp_path / "b.qpb", home=home, database_url=database)

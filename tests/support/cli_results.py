@@ -10,9 +10,10 @@ class CommandResult:
     out: str
     err: str
 
-    def is_one_sentence(self) -> bool:
-        """Nothing but a single line, ended by a full stop, and an exit code that says so."""
-        return self.code == 1 and not self.out and self.err.count("\n") == 1 and self.err.endswith(".\n")
+    def is_one_sentence(self, *words: str) -> bool:
+        """Nothing but a single line with these words, ended by a full stop, and an exit code that says so."""
+        is_line = self.code == 1 and not self.out and self.err.count("\n") == 1 and self.err.endswith(".\n")
+        return is_line and all(each in self.err for each in words)
 
 
 Quillpost = Callable[..., CommandResult]
