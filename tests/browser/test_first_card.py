@@ -86,8 +86,7 @@ def install(wheel: Path, environment: Path) -> Path:
     uv = ROOT / ".tools" / "uv" / "bin" / "uv"
     python = environment / "bin" / "python"
     run(uv, "venv", "--python", sys.executable, environment)
-    constraints = ("--constraints", ROOT / "requirements" / "run.txt")
-    run(uv, "pip", "install", "--python", python, *constraints, wheel)
+    run(uv, "pip", "install", "--python", python, "--constraints", ROOT / "requirements" / "run.txt", wheel)
     return environment / "bin" / "quillpost"
 
 

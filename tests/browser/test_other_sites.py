@@ -29,12 +29,8 @@ REFUSED = "async address => { try { await fetch(address); return 'read'; } catch
 def call_from(page: Page, token: str) -> Callable[..., Any]:
     def call(address: str, *, method: str = "GET", body: Any = None, token: str = token, **headers: str) -> Any:
         sent = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"} | headers
-        how = {
-            "method": method,
-            "headers": sent,
-            "body": None if body is None else page.evaluate("JSON.stringify", body),
-        }
-        return page.evaluate(CALL, [address, how])
+        written = None if body is None else page.evaluate("JSON.stringify", body)
+        return page.evaluate(CALL, [address, {"method": method, "headers": sent, "body": written}])
 
     return call
 
