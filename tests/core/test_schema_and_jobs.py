@@ -25,15 +25,6 @@ from quillpost.core.database import Tenant, Tx, engine, schema
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.engine import create_admin_engine
 from quillpost.core.database.migrations.upgrade import config_of
-from quillpost.core.database.schema import (
-    MIGRATION_LOCK_KEY,
-    MIGRATIONS_FOLDER,
-    SchemaState,
-    list_revisions,
-    migrate,
-    require_current,
-    required_revision,
-)
 from quillpost.core.database.tables.base import mailing_lists, metadata, recipients
 from quillpost.core.errors import NotReady
 from quillpost.core.settings import Settings
@@ -71,23 +62,23 @@ def is_described(name: str | None, kind: str, _parents: object) -> bool:
 
 
 def test_every_migration_and_every_script_of_the_baseline_is_known() -> None:
-    scripts = ScriptDirectory.from_config(config_of(MIGRATIONS_FOLDER))
-    assert list_revisions() == [script.revision for script in scripts.walk_revisions()][::-1]
-    folder = MIGRATIONS_FOLDER / "versions" / "0001_baseline"
+    scripts = ScriptDirectory.from_config(config_of(schema.MIGRATIONS_FOLDER))
+    assert schema.list_revisions() == [script.revision for script in scripts.walk_revisions()][::-1]
+    folder = schema.MIGRATIONS_FOLDER / "versions" / "0001_baseline"
     assert sorted(scripts.get_revision("0001").module.SCRIPTS) == sorted(script.stem for script in folder.iterdir())
 
 
 def test_the_migrations_make_exactly_the_tables_that_queries_know(empty: str) -> None:
     assert read_schema(empty).status == "empty"
     with pytest.raises(NotReady, match="The database is empty"):
-        require_current(read_schema(empty))
-    assert migrate(empty).status == "empty"
-    assert read_schema(empty) == SchemaState("current", required_revision(), required_revision())
-    require_current(read_schema(empty))
+        schema.require_current(read_schema(empty))
+    assert schema.migrate(empty).status == "empty"
+    assert read_schema(empty) == schema.SchemaState("current", schema.required_revision(), schema.required_revision())
+    schema.require_current(read_schema(empty))
     catalog = "select oid, relname, relfilenode from pg_class order by oid"
     with psycopg.connect(empty) as admin:
         before = admin.execute(catalog).fetchall()
-    assert migrate(empty).status == "current", "migrating again changes nothing"
+    assert schema.migrate(empty).status == "current", "migrating again changes nothing"
     with psycopg.connect(empty) as admin:
         assert admin.execute(catalog).fetchall() == before
 
@@ -109,8 +100,8 @@ def test_the_migrations_make_exactly_the_tables_that_queries_know(empty: str) ->
 def test_migrations_at_once_take_turns(empty: str) -> None:
     waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
     with psycopg.connect(empty) as other, ThreadPoolExecutor(2) as pool:
-        other.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK_KEY])
-        migrations = [pool.submit(migrate, empty) for _ in range(2)]
+        other.execute("select pg_advisory_xact_lock(%s)", [schema.MIGRATION_LOCK_KEY])
+        migrations = [pool.submit(schema.migrate, empty) for _ in range(2)]
         wait_until(lambda: other.execute(waiting).fetchone() == (2,))
         assert not any(migration.done() for migration in migrations)
         other.rollback()
@@ -131,9 +122,9 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     script = folder / "versions" / f"{NEXT}_motto.sql"
     script.write_text(ADD_COLUMN)
     monkeypatch.setattr(schema, "MIGRATIONS_FOLDER", folder)
-    list_revisions.cache_clear()
+    schema.list_revisions.cache_clear()
     yield script
-    list_revisions.cache_clear()
+    schema.list_revisions.cache_clear()
 
 
 def test_the_next_release_upgrades_a_database_of_this_one_and_leaves_its_rows(
@@ -142,28 +133,28 @@ def test_the_next_release_upgrades_a_database_of_this_one_and_leaves_its_rows(
     with psycopg.connect(conninfo) as admin:
         admin.execute(ACCOUNT)
     with pytest.raises(NotReady, match=r"\(0001\) is older than this release needs \(0002\).* run `quillpost migrate`"):
-        require_current(read_schema(conninfo))
+        schema.require_current(read_schema(conninfo))
     next_release.write_text(ADD_COLUMN + "select 1 / 0")
     with pytest.raises(psycopg.errors.DivisionByZero):
-        migrate(conninfo)
+        schema.migrate(conninfo)
     assert read_schema(conninfo).revision == THIS
     with pytest.raises(psycopg.errors.UndefinedColumn), psycopg.connect(conninfo) as admin:
         admin.execute("select motto from accounts")
 
     next_release.write_text(ADD_COLUMN)
     with ThreadPoolExecutor(2) as pool:
-        both = [run.result() for run in [pool.submit(migrate, conninfo), pool.submit(migrate, conninfo)]]
+        both = [run.result() for run in [pool.submit(schema.migrate, conninfo), pool.submit(schema.migrate, conninfo)]]
     assert sorted(both, key=lambda state: state.status) == [
-        SchemaState("current", NEXT, NEXT), SchemaState("older", THIS, NEXT),
+        schema.SchemaState("current", NEXT, NEXT), schema.SchemaState("older", THIS, NEXT),
     ]  # fmt: skip
-    assert read_schema(conninfo) == SchemaState("current", NEXT, NEXT)
+    assert read_schema(conninfo) == schema.SchemaState("current", NEXT, NEXT)
     with psycopg.connect(conninfo) as admin:
         assert admin.execute("select motto from accounts").fetchall() == [("100% %s :ink",)]
 
     monkeypatch.setattr(schema, "list_revisions", lambda: [THIS])
     assert read_schema(conninfo).status == "newer"
     with pytest.raises(NotReady, match=r"\(0002\) is newer than this release knows \(0001\)"):
-        migrate(conninfo)
+        schema.migrate(conninfo)
     assert read_schema(conninfo).revision == NEXT
 
 

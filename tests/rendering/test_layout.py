@@ -22,24 +22,12 @@ from quillpost.rendering.layout.passages import write_passages
 from quillpost.rendering.layout.templates import load_products, read_shipped_toml
 from quillpost.rendering.models import INCH, Box
 from quillpost.rendering.service import Renderer
-from support.designs import (
-    HANDS,
-    ONE_SHAPE,
-    PIECES,
-    QR_URL,
-    STROKES,
-    around,
-    compose_item,
-    copy,
-    design,
-    make_renderer,
-    message_box,
-)
+from support import designs
 from support.page_reader import Pages
 
 
 def room_on(piece: str) -> Box:
-    room = PIECES[piece].message_side.message
+    room = designs.PIECES[piece].message_side.message
     assert room
     return room
 
@@ -48,8 +36,8 @@ PLACE = room_on("postcard-4x6")
 INK = (0.8, 0.2, 0.2)
 
 
-def vocabulary(number: int = STROKES) -> Vocabulary:
-    return Vocabulary(make_renderer().hands.hand(number))
+def vocabulary(number: int = designs.STROKES) -> Vocabulary:
+    return Vocabulary(designs.make_renderer().hands.hand(number))
 
 
 def passage(text: str, font_size: str = "auto", box: Box = PLACE, seed: int = 1) -> Passage:
@@ -118,7 +106,7 @@ def test_a_message_too_long_says_by_how_much_and_fits_when_it_is_shortened_as_ad
 
 
 def test_a_word_wider_than_the_line_is_broken_into_parts_as_long_as_the_line_allows() -> None:
-    words = vocabulary(ONE_SHAPE)
+    words = vocabulary(designs.ONE_SHAPE)
     layout = laid_out(passage("w" * 90 + "é" * 90), words=words)
     assert layout.fits[0]
     assert layout.line_numbers[0].tolist() == list(range(layout.word_counts[0]))
@@ -141,7 +129,7 @@ TEXT = "Hello there, do write to {} or call me. Yours, Dana"
 
 def test_one_long_word_never_sets_the_size_of_the_rest(subtests: pytest.Subtests) -> None:
     """The text is about as large as with as many letters in short words."""
-    for number in HANDS:
+    for number in designs.HANDS:
         words = vocabulary(number)
         for word in LONG_WORDS:
             short = " ".join(word[at : at + 6] for at in range(0, len(word), 6))
@@ -189,7 +177,7 @@ def test_breaking_a_message_spells_letters_rarely(subtests: pytest.Subtests, mon
         return spell_letters(writer, letters)
 
     monkeypatch.setattr(Hand, "_spell", counted)
-    known = make_renderer().hands.hand(STROKES)
+    known = designs.make_renderer().hands.hand(designs.STROKES)
     for number, text in enumerate(texts):
         with subtests.test(text[:30], number=number):
             spelt.clear()
@@ -220,7 +208,7 @@ def test_each_of_many_passages_is_laid_out_and_written_as_if_it_were_alone() -> 
 
 
 def test_a_word_that_reaches_back_keeps_clear_of_the_one_before(subtests: pytest.Subtests) -> None:
-    for number in HANDS:
+    for number in designs.HANDS:
         words = vocabulary(number)
         for word in ("j", "f", "Sue", "Yes", "z"):
             with subtests.test(word, hand=number):
@@ -232,22 +220,22 @@ def test_a_word_that_reaches_back_keeps_clear_of_the_one_before(subtests: pytest
                 assert clear >= words.word_gap - 0.08 - 0.02
 
 
-CARDS = [name for name in PIECES if "letter" not in name]
+CARDS = [name for name in designs.PIECES if "letter" not in name]
 NOTES = ("Hello!", "Thank you!\nDana", "Hi %FIRST_NAME%,\nsee you!")
 
 
 def written_in(piece: str, hand: int, *, qr: bool) -> list[tuple[Box, Box]]:
     """For each note the box that the handwriting has, and the one around its ink."""
-    side, count = PIECES[piece].message_side, len(PIECES[piece].sides)
-    looks = {number: design(piece, note, hand=hand, ink=INK) for number, note in enumerate(NOTES)}
-    copies = [copy(7, design=number, qr_url=QR_URL if qr else None) for number in looks]
-    box, file = message_box(side, qr=qr), Pages(compose_item(looks, copies).sheets)
+    side, count = designs.PIECES[piece].message_side, len(designs.PIECES[piece].sides)
+    looks = {number: designs.design(piece, note, hand=hand, ink=INK) for number, note in enumerate(NOTES)}
+    copies = [designs.copy(7, design=number, qr_url=designs.QR_URL if qr else None) for number in looks]
+    box, file = designs.message_box(side, qr=qr), Pages(designs.compose_item(looks, copies).sheets)
     assert box
-    page = PIECES[piece].sides.index(side)
-    return [(box, around(glyph.ink for glyph in file.written(page + count * number, INK))) for number in looks]
+    page = designs.PIECES[piece].sides.index(side)
+    return [(box, designs.around(glyph.ink for glyph in file.written(page + count * number, INK))) for number in looks]
 
 
-@pytest.mark.parametrize("hand", HANDS)
+@pytest.mark.parametrize("hand", designs.HANDS)
 def test_a_short_note_lies_in_the_optical_center_of_a_card(hand: int, subtests: pytest.Subtests) -> None:
     for piece in CARDS:
         found = {qr: written_in(piece, hand, qr=qr) for qr in (False, True)}
@@ -266,25 +254,25 @@ def test_a_short_note_lies_in_the_optical_center_of_a_card(hand: int, subtests: 
 
 def test_a_letter_begins_at_its_top_left_as_notes_do_where_an_operator_wants_it_and_lines_are_flush_left() -> None:
     for piece in ("letter", "windowlessletter"):
-        for box, ink in written_in(piece, HANDS[0], qr=True):
+        for box, ink in written_in(piece, designs.HANDS[0], qr=True):
             assert box.top - ink.top < INCH / 8
             assert ink.left - box.left < INCH / 4
-    look = design("notecard", "Hello dear friend\nhow\nare you", ink=INK, realism=False)
+    look = designs.design("notecard", "Hello dear friend\nhow\nare you", ink=INK, realism=False)
     starts: dict[int, float] = {}
-    for glyph in Pages(compose_item(look).sheets).written(1, INK):
+    for glyph in Pages(designs.compose_item(look).sheets).written(1, INK):
         starts.setdefault(round(glyph.baseline), glyph.left)
     assert len(starts) == 3
     assert max(starts.values()) - min(starts.values()) < 0.1 * INCH
     pieces = load_products(read_shipped_toml(), "[postcard-4x6.back]\nmessage_align = 'top'")
     assert pieces["postcard-4x6"].message_side.message_align == "top"
-    renderers = (Renderer(make_renderer().hands, pieces, sandbox=DecoderSandbox()), make_renderer())
-    look = design(message="Hello!", ink=INK)
-    at_top, centered = (renderer.preview(look, copy(), dpi=50).sides["back"] for renderer in renderers)
+    renderers = (Renderer(designs.make_renderer().hands, pieces, sandbox=DecoderSandbox()), designs.make_renderer())
+    look = designs.design(message="Hello!", ink=INK)
+    at_top, centered = (renderer.preview(look, designs.copy(), dpi=50).sides["back"] for renderer in renderers)
     assert at_top != centered
 
 
 def test_a_message_that_fills_its_box_stays_where_it_was() -> None:
-    words = vocabulary(HANDS[0])
+    words = vocabulary(designs.HANDS[0])
     for piece in CARDS:
         box, unmoved = room_on(piece), 0
         for count in range(20, 140, 4):

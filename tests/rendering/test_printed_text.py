@@ -19,13 +19,7 @@ from quillpost.rendering.layout.fronts import draw_plain_front
 from quillpost.rendering.layout.models import DoesNotFit, Side
 from quillpost.rendering.layout.sides import draw_barcode, draw_divider, draw_opt_out
 from quillpost.rendering.models import INCH, Addressee, Box, ReturnAddress, SenderName
-from quillpost.rendering.text.addresses import (
-    COUNTRY_CODES,
-    POSTAL_COUNTRY_NAMES,
-    format_address_lines,
-    normalize_country_code,
-    to_mixed_case,
-)
+from quillpost.rendering.text import addresses
 from quillpost.rendering.text.variables import compile_template
 from quillpost.web.dashboard.orders import labels as order_labels
 from quillpost.web.rendering import format_town
@@ -112,8 +106,8 @@ def test_blanks_and_control_characters_do_not_print_and_only_mail_abroad_names_i
     abroad = {"Österreich": "ÖSTERREICH", "DE": "GERMANY", "ca": "CANADA", " gb ": "UNITED KINGDOM"}
     for country, name in (abroad | {"KR": "SOUTH KOREA"}).items():
         assert printed_lines(country=country)[-1] == name
-    assert set(POSTAL_COUNTRY_NAMES) == set(COUNTRY_CODES)
-    assert all(len(name) > 3 and name == name.upper() for name in POSTAL_COUNTRY_NAMES.values())
+    assert set(addresses.POSTAL_COUNTRY_NAMES) == set(addresses.COUNTRY_CODES)
+    assert all(len(name) > 3 and name == name.upper() for name in addresses.POSTAL_COUNTRY_NAMES.values())
 
 
 def test_a_word_of_three_hundred_letters_is_broken_or_refused() -> None:
@@ -266,7 +260,7 @@ def test_every_word_and_city_is_written_as_its_residents_write_it(subtests: pyte
     ]  # fmt: skip
     for line, given, written in streets:
         with subtests.test(line, given=given):
-            assert to_mixed_case((line, None, None, None, None), (given, None, None))[0] == written
+            assert addresses.to_mixed_case((line, None, None, None, None), (given, None, None))[0] == written
     cities = [
         ("MCALLEN", "mcallen", "McAllen"),
         ("ST LOUIS", "St. Louis", "St. Louis"),
@@ -276,7 +270,7 @@ def test_every_word_and_city_is_written_as_its_residents_write_it(subtests: pyte
     ]
     for city, given, written in cities:
         with subtests.test(city):
-            assert to_mixed_case((None, None, city, None, None), (None, None, given))[2] == written
+            assert addresses.to_mixed_case((None, None, city, None, None), (None, None, given))[2] == written
 
 
 def test_what_a_caller_writes_is_printed_as_the_post_wants_it_with_its_zip_code_in_the_barcode() -> None:
@@ -359,11 +353,15 @@ def test_the_place_is_written_as_its_country_does(subtests: pytest.Subtests) -> 
     street = ["1 Street", "Unit 2"]
     for country, city, province, code, lines in PLACES:
         with subtests.test(country, city=city, province=province, code=code):
-            assert format_address_lines(country, street, city, province, code) == [*street, *lines]
-    assert format_address_lines("HU", ["Fo utca 1"], "Budapest", None, "1051") == ["Budapest", "Fo utca 1", "1051"]
-    for country in sorted(COUNTRY_CODES):
+            assert addresses.format_address_lines(country, street, city, province, code) == [*street, *lines]
+    assert addresses.format_address_lines("HU", ["Fo utca 1"], "Budapest", None, "1051") == [
+        "Budapest",
+        "Fo utca 1",
+        "1051",
+    ]
+    for country in sorted(addresses.COUNTRY_CODES):
         with subtests.test("nothing is lost or repeated", country=country):
-            found = format_address_lines(country, street, "Cityville", "Provinceland", "12345")
+            found = addresses.format_address_lines(country, street, "Cityville", "Provinceland", "12345")
             written = "\n".join(found)
             assert [written.count(part) for part in (*street, "Cityville", "12345")] == [1] * 4
             assert written.count("Provinceland") <= 1
@@ -373,7 +371,7 @@ def test_the_place_is_written_as_its_country_does(subtests: pytest.Subtests) -> 
 
 def test_countries_are_known_by_code_and_name_and_pages_show_an_address_in_its_countrys_lines() -> None:
     names = {" de ": "DE", "Deutschland": "DE", "Canada": "CA", None: "US", "Atlantis": "Atlantis"}
-    assert {name: normalize_country_code(name) for name in names} == names
+    assert {name: addresses.normalize_country_code(name) for name in names} == names
     assert standardize_foreign("JP", "Shibuya-ku", "Tokyo", "150-0001").province == "Tokyo"
     assert standardize_foreign("JP", "渋谷区", "東京都", "150-0001").province == "東京都"
     assert standardize_foreign("CA", "Toronto", "Ontario", "M5V 2T6").province == "ON"

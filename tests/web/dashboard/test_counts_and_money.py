@@ -29,17 +29,7 @@ from quillpost.web.dashboard.orders.labels import TYPE_LABELS
 from quillpost.web.dashboard.orders.maps import LOST_STATUS, MAP_HEIGHT, MAP_WIDTH, MapGroup
 from quillpost.web.dashboard.print_room.accounts import PRODUCT_LABELS as PRICED
 from quillpost.web.dashboard.templates.forms import IMAGE_TYPES, MESSAGE_TYPES
-from support.factories import (
-    Account,
-    Clock,
-    make_live,
-    make_operator,
-    people,
-    person,
-    postcard,
-    run_due_jobs,
-    run_jobs_for,
-)
+from support import factories
 from support.factories import run_jobs_for as run_jobs
 from support.orders import HOME
 from support.pages import AccountPages, PrintRoomPages, assert_hides, assert_shows, form_errors, page_text
@@ -49,31 +39,32 @@ from support.sign_in import Browser
 AUSTIN = "78701"
 GOOD = 6
 EVERYONE, MAILED = GOOD + 7, GOOD + 2
-TOO_LONG = person(name="Long", company="Endless " * 30, address="99 " + "Somewhere " * 24)
+TOO_LONG = factories.person(name="Long", company="Endless " * 30, address="99 " + "Somewhere " * 24)
 NOT_BILLED = ("scans", "multi_scans")
 
 
-def make_list(account: Account, whom: list[dict[str, Any]], **how: Any) -> int:
+def make_list(account: factories.Account, whom: list[dict[str, Any]], **how: Any) -> int:
     made = int(account.post("/mailing-lists", {"description": "People", **how}).json()["id"])
     added = account.post("/recipients-utils/create-multiple", [someone | {"mailing_list_id": made} for someone in whom])
     assert all("error" not in row for row in added.json()), added.text
     return made
 
 
-def mixed(account: Account) -> dict[str, Any]:
+def mixed(account: factories.Account) -> dict[str, Any]:
     """A send to some who get it, and to one of every kind who does not."""
     never, had_it, twice = (
-        person(name=name, address=f"{n} Main St") for n, name in ((70, "Barred"), (71, "Had it"), (72, "Twice"))
+        factories.person(name=name, address=f"{n} Main St")
+        for n, name in ((70, "Barred"), (71, "Had it"), (72, "Twice"))
     )
     make_list(account, [never], is_suppression_list=True)
     account.send(recipients=[had_it], allow_duplicates=False, **HOME)
     mail_only = {"name": "Mail only", "email": "m@example.com"}
-    listed = make_list(account, [*people(GOOD), never, had_it, twice, mail_only, TOO_LONG])
+    listed = make_list(account, [*factories.people(GOOD), never, had_it, twice, mail_only, TOO_LONG])
     inline = [twice, twice | {"address": "72 Main Street"}]
-    return postcard(recipients=inline, mailing_list_ids=[listed], allow_duplicates=False, **HOME)
+    return factories.postcard(recipients=inline, mailing_list_ids=[listed], allow_duplicates=False, **HOME)
 
 
-def of_api(account: Account, order_id: int) -> dict[str, Any]:
+def of_api(account: factories.Account, order_id: int) -> dict[str, Any]:
     """What every read of the API says."""
     order = account.get(f"/orders/{order_id}").json()
     tracked = account.get(f"/orders/{order_id}/track").json()["data"]
@@ -102,7 +93,7 @@ def on_pages(house: PrintRoomPages, order_id: int, *words: str) -> tuple[int, in
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_a_mixed_order_has_the_same_counts_everywhere(print_room: PrintRoomPages, clock: Clock) -> None:
+def test_a_mixed_order_has_the_same_counts_everywhere(print_room: PrintRoomPages, clock: factories.Clock) -> None:
     house, account = print_room, print_room.account
     body = mixed(account)
     estimate = account.post("/estimate/postcard", body).json()["data"]
@@ -115,7 +106,7 @@ def test_a_mixed_order_has_the_same_counts_everywhere(print_room: PrintRoomPages
     assert sent["total_estimated_recipients"] == MAILED
     for made in (False, True):  # before its lists are pieces, and after
         if made:
-            run_due_jobs(house.parts)
+            factories.run_due_jobs(house.parts)
         counts = of_api(account, order)
         assert (counts["recipient_count"], counts["total_estimated_recipients"]) == (EVERYONE, MAILED)
         assert counts["total_recipients"] == 0
@@ -138,7 +129,7 @@ def test_a_mixed_order_has_the_same_counts_everywhere(print_room: PrintRoomPages
 def test_a_canceled_order_mails_to_nobody_everywhere(print_room: PrintRoomPages) -> None:
     account = print_room.account
     order = int(account.post("/send/postcard", mixed(account)).json()["id"])
-    run_due_jobs(print_room.parts)
+    factories.run_due_jobs(print_room.parts)
     account.call("PUT", f"/orders/{order}/cancel")
     counts = of_api(account, order)
     assert (counts["recipient_count"], counts["total_recipients"]) == (EVERYONE, 0)
@@ -147,17 +138,17 @@ def test_a_canceled_order_mails_to_nobody_everywhere(print_room: PrintRoomPages)
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_the_print_room_counts_what_would_be_printed(print_room: PrintRoomPages, clock: Clock) -> None:
-    house, live = print_room, make_live(print_room.parts, print_room.account)
+def test_the_print_room_counts_what_would_be_printed(print_room: PrintRoomPages, clock: factories.Clock) -> None:
+    house, live = print_room, factories.make_live(print_room.parts, print_room.account)
     house.execute(sa.update(accounts).values(test_mode=False))
     order = int(live.post("/send/postcard", mixed(live)).json()["id"])
-    run_due_jobs(house.parts)
+    factories.run_due_jobs(house.parts)
     house.execute(sa.update(orders).where(orders.c.id == order).values(due_at=clock.now()))
     sweep_due_orders(house.parts, clock)
     house.look_at("live")
     assert f"to {MAILED} people" in house.words("/print-room/held")
     assert f"{MAILED} pieces for" in house.words(f"/print-room/held/{order}/release")
-    runs = make_operator(house.parts, house.http, "live@example.com", mode="live")
+    runs = factories.make_operator(house.parts, house.http, "live@example.com", mode="live")
     [held] = [each for each in runs.get("/print/held").json()["data"] if each["id"] == order]
     assert (held["pieces"], held["recipient_count"]) == (MAILED, EVERYONE)
     with house.parts.db.system_transaction() as tx:
@@ -166,9 +157,9 @@ def test_the_print_room_counts_what_would_be_printed(print_room: PrintRoomPages,
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_what_is_lost_in_the_mail_was_mailed(print_room: PrintRoomPages, clock: Clock) -> None:
+def test_what_is_lost_in_the_mail_was_mailed(print_room: PrintRoomPages, clock: factories.Clock) -> None:
     account = print_room.account
-    order = int(account.send(recipients=[person(name="Test Lost"), *people(2)]).json()["id"])
+    order = int(account.send(recipients=[factories.person(name="Test Lost"), *factories.people(2)]).json()["id"])
     run_jobs(print_room.parts, clock, seconds=60)
     counts = of_api(account, order)
     assert (counts["recipient_count"], counts["total_recipients"], counts["errors"]) == (3, 3, 1)
@@ -255,8 +246,8 @@ def file_rows(browser: Browser, query: str = "") -> list[dict[str, str]]:
     return list(csv.DictReader(StringIO(browser.get(f"{LEDGER}.csv{query}").text)))
 
 
-def test_what_there_is_and_what_was_spent(house: AccountPages, clock: Clock) -> None:
-    live = make_live(house.parts, house.account)
+def test_what_there_is_and_what_was_spent(house: AccountPages, clock: factories.Clock) -> None:
+    live = factories.make_live(house.parts, house.account)
     assert_shows(house.owner.get(LEDGER), "No money has moved yet")
     assert_shows(house.member.get("/money"), "play money")
     deposit(house, 10_000, "Invoice 7")
@@ -271,8 +262,8 @@ def test_what_there_is_and_what_was_spent(house: AccountPages, clock: Clock) -> 
     assert_hides(house.stranger.get("/money"), "$98.91")
 
 
-def test_every_move_in_words_with_what_there_was_after_it(house: AccountPages, clock: Clock) -> None:
-    live = make_live(house.parts, house.account)
+def test_every_move_in_words_with_what_there_was_after_it(house: AccountPages, clock: factories.Clock) -> None:
+    live = factories.make_live(house.parts, house.account)
     deposit(house, 10_000, "=1+1")
     clock.advance(days=2)
     order, other = (live.send(**HOME).json()["id"] for _ in range(2))
@@ -304,7 +295,7 @@ def test_every_move_in_words_with_what_there_was_after_it(house: AccountPages, c
     assert (file_rows(stranger), lines(stranger, f"?order={order}")) == ([], [])
 
 
-def test_older_pages_go_on_where_the_last_one_ended(house: AccountPages, clock: Clock) -> None:
+def test_older_pages_go_on_where_the_last_one_ended(house: AccountPages, clock: factories.Clock) -> None:
     for n in range(60):
         if n % 3:
             clock.advance(seconds=1)  # some at the same moment
@@ -319,14 +310,14 @@ def test_older_pages_go_on_where_the_last_one_ended(house: AccountPages, clock: 
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_what_is_held_is_what_the_moves_add_up_to(house: AccountPages, clock: Clock) -> None:
+def test_what_is_held_is_what_the_moves_add_up_to(house: AccountPages, clock: factories.Clock) -> None:
     """It is worked out from sums that are kept; here it is added up."""
-    for someone in people(3):
+    for someone in factories.people(3):
         house.account.send(recipients=[someone])
-    run_jobs_for(house.parts, clock, seconds=3)
+    factories.run_jobs_for(house.parts, clock, seconds=3)
     house.account.send("giftcard")
     clock.advance(hours=2)
-    run_jobs_for(house.parts, clock, seconds=2)
+    factories.run_jobs_for(house.parts, clock, seconds=2)
     moves = house.rows(sa.select(ledger_moves).where(ledger_moves.c.account_id == house.account.id))
     held = sum(each.cents * ((each.target == "held") - (each.source == "held")) for each in moves)
     credit = house.value(sa.select(sa.func.sum(account_credit.c.cents)))
