@@ -25,6 +25,7 @@ from quillpost.core.database import Tenant, Tx, engine, schema
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.engine import create_admin_engine
 from quillpost.core.database.migrations.upgrade import config_of
+from quillpost.core.database.schema import list_revisions
 from quillpost.core.database.tables.base import mailing_lists, metadata, recipients
 from quillpost.core.errors import NotReady
 from quillpost.core.settings import Settings
@@ -63,7 +64,7 @@ def is_described(name: str | None, kind: str, _parents: object) -> bool:
 
 def test_every_migration_and_every_script_of_the_baseline_is_known() -> None:
     scripts = ScriptDirectory.from_config(config_of(schema.MIGRATIONS_FOLDER))
-    assert schema.list_revisions() == [script.revision for script in scripts.walk_revisions()][::-1]
+    assert list_revisions() == [script.revision for script in scripts.walk_revisions()][::-1]
     folder = schema.MIGRATIONS_FOLDER / "versions" / "0001_baseline"
     assert sorted(scripts.get_revision("0001").module.SCRIPTS) == sorted(script.stem for script in folder.iterdir())
 
@@ -122,9 +123,9 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     script = folder / "versions" / f"{NEXT}_motto.sql"
     script.write_text(ADD_COLUMN)
     monkeypatch.setattr(schema, "MIGRATIONS_FOLDER", folder)
-    schema.list_revisions.cache_clear()
+    list_revisions.cache_clear()
     yield script
-    schema.list_revisions.cache_clear()
+    list_revisions.cache_clear()
 
 
 def test_the_next_release_upgrades_a_database_of_this_one_and_leaves_its_rows(

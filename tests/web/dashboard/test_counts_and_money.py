@@ -30,7 +30,6 @@ from quillpost.web.dashboard.orders.maps import LOST_STATUS, MAP_HEIGHT, MAP_WID
 from quillpost.web.dashboard.print_room.accounts import PRODUCT_LABELS as PRICED
 from quillpost.web.dashboard.templates.forms import IMAGE_TYPES, MESSAGE_TYPES
 from support import factories
-from support.factories import run_jobs_for as run_jobs
 from support.orders import HOME
 from support.pages import AccountPages, PrintRoomPages, assert_hides, assert_shows, form_errors, page_text
 from support.production import sweep_due_orders
@@ -115,7 +114,7 @@ def test_a_mixed_order_has_the_same_counts_everywhere(print_room: PrintRoomPages
     assert counts["not_mailed"] == {SAME_ADDRESS: 2, RECENTLY_MAILED: 1, SUPPRESSED: 1, NO_ADDRESS: 1}
 
     # One of the addresses does not fit: that is found out when it is drawn.
-    run_jobs(house.parts, clock, seconds=60)
+    factories.run_jobs_for(house.parts, clock, seconds=60)
     counts, mailed, left_out = of_api(account, order), MAILED - 1, left_out + 1
     assert (counts["recipient_count"], counts["total_recipients"]) == (EVERYONE, mailed)
     assert (counts["items"], counts["stats"], counts["errors"]) == (EVERYONE, EVERYONE, left_out)
@@ -160,7 +159,7 @@ def test_the_print_room_counts_what_would_be_printed(print_room: PrintRoomPages,
 def test_what_is_lost_in_the_mail_was_mailed(print_room: PrintRoomPages, clock: factories.Clock) -> None:
     account = print_room.account
     order = int(account.send(recipients=[factories.person(name="Test Lost"), *factories.people(2)]).json()["id"])
-    run_jobs(print_room.parts, clock, seconds=60)
+    factories.run_jobs_for(print_room.parts, clock, seconds=60)
     counts = of_api(account, order)
     assert (counts["recipient_count"], counts["total_recipients"], counts["errors"]) == (3, 3, 1)
     assert on_pages(print_room, order) == (3, 0)
