@@ -336,7 +336,7 @@ In = Callable[[House, Callable[[Tx], object]], Callable[[], object]]
         (House.in_service, House.delete_client),
     ],
 )  # fmt: skip
-def test_who_is_demoted_meanwhile_decides_nothing(house: House, where: In, act: Callable[[House, Tx], object]) -> None:
+def test_owners_demoted_meanwhile_decide_nothing(house: House, where: In, act: Callable[[House, Tx], object]) -> None:
     deed = where(house, partial(act, house))
     with in_between(house.parts.db.system_transaction(), house.parts, deed) as (tx, begin):
         house.demote(tx)
@@ -369,7 +369,7 @@ def test_two_that_are_made_at_once_do_not_share_the_last_place(house: House, mon
 
 
 @pytest.mark.parametrize("deed", ["page", "change", "remove"])
-def test_nobody_waits_in_a_circle_with_who_removes_their_sub_account(house: House, owner: Account, deed: str) -> None:
+def test_nobody_waits_in_a_circle_with_a_removal_of_their_branch(house: House, owner: Account, deed: str) -> None:
     container = house.parts
     branch = make_sub_account(container, owner)
     kim = sign_in.make_user(container, owner.id, "kim@example.com", role="member", sub_account_id=branch)

@@ -162,9 +162,7 @@ def test_the_notice_is_of_an_account_that_they_are_in(container: Container, acco
     assert notice.created_at == container.clock()
 
 
-def test_people_are_found_as_they_sign_in_and_nobody_is_not_written_to(
-    container: Container, dana: int, account: int
-) -> None:
+def test_people_are_found_as_they_sign_in_and_nobody_gets_mail(container: Container, dana: int, account: int) -> None:
     with container.db.system_transaction() as tx:
         assert user_queries.find_person(tx, f"  {DANA.upper()} ") == dana
         for odd in ("dana\x00@example.com", "lee@example.com", ""):

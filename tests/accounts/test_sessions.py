@@ -67,9 +67,7 @@ def test_a_session_ends_after_a_week_unused_and_thirty_days(container: Container
     assert find_user(container, cookie) is None
 
 
-def test_a_visit_is_noted_once_a_minute_and_a_cookie_too_long_to_guess(
-    container: Container, clock: Clock, dana: int
-) -> None:
+def test_a_visit_is_noted_once_a_minute_and_no_cookie_guessed(container: Container, clock: Clock, dana: int) -> None:
     cookie, began = sign_in_as(container).cookie, clock.now()
     seen = sa.select(sessions.c.seen_at, sessions.c.network).where(sessions.c.person_id == dana)
     clock.advance(seconds=59)
@@ -119,9 +117,7 @@ def test_somebody_looks_at_one_of_their_accounts(container: Container, account: 
     assert (there.here.account_id, there.mode, there.is_owner) == (other, "live", False)
 
 
-def test_a_testing_account_is_only_seen_in_it_and_whoever_is_in_none_is_nobody(
-    container: Container, account: int, dana: int
-) -> None:
+def test_a_testing_account_is_only_seen_in_it_and_nobody_in_none(container: Container, account: int, dana: int) -> None:
     cookie = sign_in_as(container).cookie
     switch(container, visit(container, cookie), mode="live")
     execute(container, sa.update(base.accounts).where(base.accounts.c.id == account).values(test_mode=True))

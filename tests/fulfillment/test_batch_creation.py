@@ -127,9 +127,7 @@ def test_full_service_has_codes_of_its_own_and_test_mail_batches_of_its_own(buil
     assert sorted(batch.mode for batch in batch_rows(container)) == ["live", "live", "test"]
 
 
-def test_every_mailer_has_a_count_that_goes_round_and_mail_abroad_no_barcode(
-    container: Container, caller: Caller
-) -> None:
+def test_a_mailer_has_a_count_that_goes_round_and_mail_abroad_no_barcode(container: Container, caller: Caller) -> None:
     one, other = create_order(container, caller), create_order(container, caller)
     abroad = create_order(container, caller, [person(country="CA", province="ON", postal_code="K1A 0B1")])
     pool(with_environment(container, mailer_id="111111"), one)
@@ -246,9 +244,7 @@ def test_the_print_room_need_not_wait_for_the_cut_off(container: Container, cloc
     assert rush(here, order.id) == [], "all of it is in a batch"
 
 
-def test_more_orders_than_a_statement_takes_are_pooled_and_unknown_products_wait(
-    container: Container, caller: Caller
-) -> None:
+def test_more_orders_than_a_statement_takes_are_pooled_and_others_wait(container: Container, caller: Caller) -> None:
     order, now = create_order(container, caller), container.clock()
     execute(container, sa.update(orders).values(status="processing", pool_at=now))
     environment, stock = container.environments["test"], container.production.stock_by_product

@@ -1,7 +1,9 @@
-"""What goes with a batch on paper, what is called spoiled once the carrier has seen it, and what a reprint replaces."""
+"""What goes with a batch on paper, pieces that spoil once the carrier has seen them, reprints, and damaged pictures."""
 
+import io
 import json
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -10,22 +12,29 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 from structlog.testing import capture_logs
 
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.core.database.tables.base import ledger_moves
-from quillpost.core.errors import Invalid
+from quillpost.core.database.tables.base import items, ledger_moves
+from quillpost.core.errors import Invalid, Unavailable
 from quillpost.fulfillment.batches import rules
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.files import NOT_COMPOSABLE
 from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.fulfillment.print_room import queries as print_room_queries
 from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room.reports import PartnerReport, SpoiledItem, record_partner_report
+from quillpost.orders.models import Order
+from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.layout.templates import load_shipped_products
 from support import production
 from support.factories import Clock, people
-from support.production import batch_statuses, hand_over, reprint
-from support.rows import execute, run
+from support.images import saved
+from support.orders import create_order, item_rows, order_row
+from support.production import batch_statuses, compose, hand_over, only_batch, reprint, sweep_due_orders
+from support.rows import execute, run, run_as, scalar
 
 pytestmark = pytest.mark.usefixtures("clean_database")
 
@@ -200,12 +209,6 @@ def mark(container: Container, batch_id: int, event: Any, *spoiled: SpoiledItem)
     return done.spoiled, done.skipped
 
 
-def errors_of(container: Container, batch_id: int, event: str, *spoiled: SpoiledItem) -> dict[str, list[str]]:
-    with pytest.raises(Invalid) as error:
-        mark(container, batch_id, event, *spoiled)
-    return error.value.fields
-
-
 def hear_partner(container: Container, batch_id: int, *positions: int) -> None:
     pieces = [SpoiledItem(position=position) for position in positions]
     report = PartnerReport(batch_reference(batch_id), "printed", container.clock(), pieces)
@@ -262,9 +265,10 @@ def test_the_error_names_the_batch_in_which_a_piece_was_reprinted(container: Con
     for position in (3, 1):  # the third of the first batch is the first of its own
         newest = printed_again(container, newest, position)
         for name, third in (("position", SpoiledItem(position=3)), ("item_id", SpoiledItem(item_id=items[3]))):
-            found = errors_of(container, batch_id, "printed", SpoiledItem(position=1), third)
             reason = f"Piece 3 was reprinted in {batch_reference(newest)}: mark it there."
-            assert found == {f"spoiled.1.{name}": [reason]}
+            with pytest.raises(Invalid) as error:
+                mark(container, batch_id, "printed", SpoiledItem(position=1), third)
+            assert error.value.fields == {f"spoiled.1.{name}": [reason]}
     assert batch_statuses(container, batch_id) == ["Processing"] * 3
     mark(container, newest, "spoiled", SpoiledItem(position=1))
     assert batch_statuses(container, batch_id) == ["Processing", "Processing", "Failed"]
@@ -313,3 +317,58 @@ def test_the_ticket_of_a_reprint_says_which_paper_it_replaces(container: Contain
     batch = run(container, print_room_queries.read_batch_details, batch_id)
     assert (batch.batch.status, batch.void, batch.pieces) == ("handed", 2, {"Processing": 1})
     assert batch.reprints == [new_batch_id]
+
+
+RED = saved(Image.new("RGB", (1875, 1275), "red"), "PNG")
+
+
+def put(container: Container, caller: Caller, data: bytes) -> sa.ColumnElement[object]:
+    """A picture on the shelf as it is; its file's id."""
+    storage, now, account_id = container.storage, container.clock(), caller.account_id
+    kept = storage.put(data, purpose="creative", content_type="image/png", now=now)
+    run_as(container, caller, storage.record_file, kept, account_id=account_id, sub_account_id=None, now=now)
+    return sa.literal(kept.id)
+
+
+def compose_all(container: Container, clock: Clock) -> list[Image.Image]:
+    """Everything that is due as one batch; its pages."""
+    sweep_due_orders(container, clock)
+    batch_id = compose(container, only_batch(container).id)
+    drawn = container.storage.store.get(f"batches/{batch_id}/print.pdf")
+    return [Image.open(io.BytesIO(page)).convert("RGB") for page in rasterize_pages(drawn, dpi=20)]
+
+
+def is_reddish(page: Image.Image) -> bool:
+    pixel = page.getpixel((page.width // 2, page.height // 2))
+    assert isinstance(pixel, tuple)
+    red, green, blue = pixel
+    return red > 180 and max(green, blue) < 80
+
+
+def test_one_damaged_picture_sets_its_own_order_aside_alone(container: Container, clock: Clock, caller: Caller) -> None:
+    damaged, sound = create_order(container, caller, people(3)), create_order(container, caller, people(2))
+    red, junk = put(container, caller, RED), put(container, caller, b"junk")
+    give_pictures(container, damaged, [red, junk, red])
+    give_pictures(container, sound, [red, red])
+    pages = compose_all(container, clock)
+    assert [is_reddish(page) for page in pages] == [True, False] * 2
+    assert {(row.status, row.failure) for row in item_rows(container, damaged)} == {("Failed", NOT_COMPOSABLE)}
+    assert {row.status for row in item_rows(container, sound)} == {"Processing"}
+    assert order_row(container, sound).status == "processing"
+
+
+def give_pictures(container: Container, order: Order, files: Sequence[sa.ColumnElement[object]]) -> None:
+    for row, file in zip(item_rows(container, order), files, strict=True):
+        execute(container, sa.update(items).where(items.c.id == row.id).values(front_file_id=file))
+
+
+def test_files_that_pieces_need_cannot_be_removed_and_are_not_made_again_without_a_lost_picture(
+    container: Container, clock: Clock, caller: Caller
+) -> None:
+    give_pictures(container, create_order(container, caller), [put(container, caller, RED)])
+    with pytest.raises(sa.exc.IntegrityError):
+        execute(container, "delete from files")
+    compose_all(container, clock)
+    container.storage.store.delete(scalar(container, "select key from files"))
+    with pytest.raises(Unavailable, match="Bring it back from a backup"):
+        batch_tasks.remake_files(container.production, only_batch(container).id)

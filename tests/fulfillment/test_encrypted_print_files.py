@@ -85,46 +85,35 @@ def test_the_sheets_of_a_gift_card_are_secret_and_nothing_else() -> None:
     assert {name: found for name, found in secret.items() if found} == {"giftcard": {"print.pdf"}}
 
 
-class TestSeal:
+def test_a_sealed_file_opens_whole_and_in_its_place_alone_and_with_the_current_key(tmp_path: Path) -> None:
     """Without a service: keys and a folder."""
-
-    @pytest.fixture
-    def files(self, tmp_path: Path) -> BatchFileStorage:
-        return BatchFileStorage(build_folder_store(tmp_path), Encryptor(KEYS, "1"))
-
-    def put(self, files: BatchFileStorage, data: bytes = b"secret") -> None:
-        files.put_files(7, {"print.pdf": data}, secret_names={"print.pdf"})
-
-    def test_what_is_sealed_opens_to_the_same_bytes_and_nowhere_else(self, files: BatchFileStorage) -> None:
-        for size in (0, 1, CHUNK_BYTES, CHUNK_BYTES + 1):
-            self.put(files, b"x" * size)
-            assert files.read_file(7, "print.pdf", is_secret=True) == b"x" * size
-            assert b"xxxx" not in files.store.get(batch_file_key(7, "print.pdf"))
-        files.store.put(batch_file_key(8, "print.pdf"), files.store.get(batch_file_key(7, "print.pdf")))
+    files = BatchFileStorage(build_folder_store(tmp_path), Encryptor(KEYS, "1"))
+    place = batch_file_key(7, "print.pdf")
+    for size in (0, 1, CHUNK_BYTES, CHUNK_BYTES + 1):
+        files.put_files(7, {"print.pdf": b"x" * size}, secret_names={"print.pdf"})
+        assert files.read_file(7, "print.pdf", is_secret=True) == b"x" * size
+        assert b"xxxx" not in files.store.get(place)
+    files.store.put(batch_file_key(8, "print.pdf"), files.store.get(place))
+    with pytest.raises(DecryptionFailed):
+        files.read_file(8, "print.pdf", is_secret=True)
+    # No piece can be left out or moved.
+    files.put_files(7, {"print.pdf": b"a" * CHUNK_BYTES + b"b" * CHUNK_BYTES}, secret_names={"print.pdf"})
+    whole = files.store.get(place)
+    length = 4 + int.from_bytes(whole[:4])
+    first, second, end = whole[:length], whole[length : 2 * length], whole[2 * length :]
+    damages = (b"", first, first + second, first + end, second + first + end, end, b"%PDF-1.7 in clear")
+    for damaged in (*damages, whole[:-1], whole[: length + 2]):
+        files.store.put(place, damaged)
         with pytest.raises(DecryptionFailed):
-            files.read_file(8, "print.pdf", is_secret=True)
-
-    def test_no_piece_can_be_left_out_or_moved(self, files: BatchFileStorage) -> None:
-        place = batch_file_key(7, "print.pdf")
-        self.put(files, b"a" * CHUNK_BYTES + b"b" * CHUNK_BYTES)
-        whole = files.store.get(place)
-        length = 4 + int.from_bytes(whole[:4])
-        first, second, end = whole[:length], whole[length : 2 * length], whole[2 * length :]
-        damages = (b"", first, first + second, first + end, second + first + end, end, b"%PDF-1.7 in clear")
-        for damaged in (*damages, whole[:-1], whole[: length + 2]):
-            files.store.put(place, damaged)
-            with pytest.raises(DecryptionFailed):
-                files.read_file(7, "print.pdf", is_secret=True)
-
-    def test_a_file_is_reencrypted_with_the_current_key(self, files: BatchFileStorage) -> None:
-        self.put(files)
-        before = files.read_header(7, "print.pdf")
-        both, new = Encryptor(KEYS, "2"), Encryptor({"2": KEYS["2"]}, "2")
-        BatchFileStorage(files.store, both).reencrypt(7, "print.pdf")
-        assert BatchFileStorage(files.store, new).read_file(7, "print.pdf", is_secret=True) == b"secret"
-        assert files.read_header(7, "print.pdf") != before
-        with pytest.raises(FileMissing):
-            files.reencrypt(8, "print.pdf")
+            files.read_file(7, "print.pdf", is_secret=True)
+    files.put_files(7, {"print.pdf": b"secret"}, secret_names={"print.pdf"})
+    before = files.read_header(7, "print.pdf")
+    both, new = Encryptor(KEYS, "2"), Encryptor({"2": KEYS["2"]}, "2")
+    BatchFileStorage(files.store, both).reencrypt(7, "print.pdf")
+    assert BatchFileStorage(files.store, new).read_file(7, "print.pdf", is_secret=True) == b"secret"
+    assert files.read_header(7, "print.pdf") != before
+    with pytest.raises(FileMissing):
+        files.reencrypt(9, "print.pdf")
 
 
 def test_a_gift_card_s_print_file_lies_sealed_in_the_store(container: Container, batch: int) -> None:

@@ -273,9 +273,7 @@ def test_scans_of_what_is_gone_are_dropped(container: Container, caller: Caller)
     assert order_row(container, here).total_scans == 1, "though its list is gone"
 
 
-def test_orders_are_taken_by_their_ids_and_whoever_merges_lists_waits_in_no_circle(
-    container: Container, caller: Caller
-) -> None:
+def test_orders_are_taken_by_their_ids_and_merges_wait_in_no_circle(container: Container, caller: Caller) -> None:
     lower, higher = order_with_codes(container, caller), order_with_codes(container, caller)
     record_scans(container, *item_ids(container, higher), *item_ids(container, lower))
     hold = sa.text("select id from orders where id = :id for no key update nowait")

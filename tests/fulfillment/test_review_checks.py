@@ -181,9 +181,7 @@ def test_too_many_pieces_without_a_value_hold_the_order_and_all_are_named(contai
 # Deliverability
 
 
-def test_too_many_undeliverable_recipients_but_no_reserved_names_hold_the_order(
-    container: Container, caller: Caller
-) -> None:
+def test_undeliverable_recipients_but_no_reserved_names_hold_the_order(container: Container, caller: Caller) -> None:
     for good, bad, is_held in ((2, 0, False), (1, 1, False), (1, 2, True)):
         whom = people(good) + [{"email": f"{n}@example.com"} for n in range(bad)]
         found = reason(container, create_order(container, caller, whom).id)

@@ -104,9 +104,7 @@ def test_each_scan_moves_the_piece_on(container: Container, caller: Caller, arri
     assert (carrier.item_statuses_recorded(container, order), len(carrier_scan_rows(container))) == (STATUSES, 4)
 
 
-def test_pieces_of_one_poll_do_not_mix_and_a_report_that_comes_twice_is_recorded_once(
-    container: Container, caller: Caller
-) -> None:
+def test_pieces_of_one_poll_do_not_mix_and_repeated_reports_count_once(container: Container, caller: Caller) -> None:
     order = mailed_order(container, caller, 3)
     first, second, _ = tracking_codes(container, order)
     transit = scan_journey(container, second)[0]
@@ -148,17 +146,6 @@ def test_a_scan_of_paper_unhanded_or_replaced_moves_no_piece(container: Containe
     assert [row.item_id for row in carrier_scan_rows(container)][4:] == [None] * 4
 
 
-def mailed_with_one_code(container: Container, clock: Clock, caller: Caller) -> tuple[Order, Order, str]:
-    """An old order and a new one, of a piece each, and the barcode that both had: it may return by then."""
-    old = mailed_order(container, caller)
-    [tracking] = tracking_codes(container, old)
-    clock.advance(days=46)
-    new = mailed_order(container, caller)
-    own = prints.c.item_id.in_(item_ids(container, new))
-    execute(container, sa.update(prints).where(own).values(tracking=tracking))
-    return old, new, tracking
-
-
 @pytest.mark.parametrize(
     ("hours_before", "is_handed", "meant"), [(0, True, "new"), (23, True, "new"), (25, True, "old"), (0, False, "old")]
 )
@@ -166,7 +153,12 @@ def test_a_barcode_that_returns_means_the_newer_piece_once_it_is_mailed(
     container: Container, clock: Clock, caller: Caller, hours_before: int, is_handed: bool, meant: str
 ) -> None:
     """Within a day it may be the carrier's clock that is slow."""
-    old, new, tracking = mailed_with_one_code(container, clock, caller)
+    old = mailed_order(container, caller)
+    [tracking] = tracking_codes(container, old)
+    clock.advance(days=46)
+    new = mailed_order(container, caller)
+    own = prints.c.item_id.in_(item_ids(container, new))
+    execute(container, sa.update(prints).where(own).values(tracking=tracking))
     if not is_handed:
         newest = sa.select(sa.func.max(batches.c.id)).scalar_subquery()
         execute(container, sa.update(batches).where(batches.c.id == newest).values(handed_at=None))

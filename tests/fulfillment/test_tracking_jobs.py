@@ -202,9 +202,7 @@ def test_a_delivery_is_inferred_days_after_it_was_sorted(container: Container, c
     assert (order_row(container, order).status, settled(container)) == ("fulfilled", [True])
 
 
-def test_nothing_is_inferred_unwanted_or_of_a_piece_that_goes_on(
-    container: Container, clock: Clock, caller: Caller
-) -> None:
+def test_nothing_is_inferred_unwanted_or_of_a_moving_piece(container: Container, clock: Clock, caller: Caller) -> None:
     order = mailed_order(container, caller)
     seen(container, order, "3a")
     clock.advance(days=100)

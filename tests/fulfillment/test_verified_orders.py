@@ -133,7 +133,7 @@ def test_answers_that_come_let_the_order_go_at_once(container: Container, clock:
     assert item_rows(container, order)[0].standard[4] == "78701-2345"
 
 
-def test_an_address_is_asked_one(container: Container, clock: Clock, sender: Caller, house: VerificationServer) -> None:
+def test_an_address_is_sent_once(container: Container, clock: Clock, sender: Caller, house: VerificationServer) -> None:
     other = open_account(container, "other@example.com", mode="live")
     for caller in (sender, other):
         create_order(container, caller, [person(address=MAIN), person(address=ELM)])
@@ -153,7 +153,7 @@ def test_an_address_is_asked_one(container: Container, clock: Clock, sender: Cal
 NEW_HOME = {"address": "9 New Road", "city": "Dallas", "province": "TX", "postal_code": "75201"}
 
 
-def test_who_moved_to_a_suppressed_address_is_not_mailed(container: Container, clock: Clock, sender: Caller) -> None:
+def test_a_move_to_a_suppressed_address_is_not_mailed(container: Container, clock: Clock, sender: Caller) -> None:
     make_list(container, sender, [NEW_HOME], suppresses=True)
     order = create_order(container, sender, [person(address=PINE), person(address=MAIN)])
     verified(container)

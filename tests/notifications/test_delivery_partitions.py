@@ -120,20 +120,7 @@ def test_a_day_that_nobody_opened_in_time_keeps_its_rows_where_they_are(log: Log
     assert log.tables() == []
 
 
-def test_deliveries_of_a_deleted_subscription_go_in_steps_alone(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deliveries, "ORPHANED_PER_TRANSACTION", 2)
-    hook, other = log.subscribe(), log.subscribe()
-    for _ in range(3):
-        log.tell()
-    fan_out_order(log.container, log.owner)
-    assert [row.status for row in delivery_rows(log.container, hook)] == ["delivered"] * 3 + ["pending"]
-    log.delete(hook)
-    assert log.count(hook) == 4, "nobody who deletes a subscription waits for its log"
-    log.maintain()
-    assert (log.count(hook), log.count(other)) == (0, 4)
-
-
-def test_what_is_gone_is_found_by_its_index(log: Log) -> None:
+def test_what_is_gone_is_found_by_its_index_and_deleted_in_steps(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """A month's deliveries of everybody are not read for one subscription's, nor for none at all."""
     hook, other = log.subscribe(), log.subscribe()
     log.tell()
@@ -145,6 +132,16 @@ def test_what_is_gone_is_found_by_its_index(log: Log) -> None:
             assert tx.execute(read_whole).scalar_one() == before
         log.delete(other if forgotten else hook)
     assert (log.count(hook), log.count(other)) == (0, 1)
+    monkeypatch.setattr(deliveries, "ORPHANED_PER_TRANSACTION", 2)
+    hook, other = log.subscribe(), log.subscribe()
+    for _ in range(3):
+        log.tell()
+    fan_out_order(log.container, log.owner)
+    assert [row.status for row in delivery_rows(log.container, hook)] == ["delivered"] * 3 + ["pending"]
+    log.delete(hook)
+    assert log.count(hook) == 4, "nobody who deletes a subscription waits for its log"
+    log.maintain()
+    assert (log.count(hook), log.count(other)) == (0, 4)
 
 
 def test_of_two_simultaneous_cleanups_neither_ends_too_early(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -340,14 +340,10 @@ class Reader(HTMLParser):
         self.words += data
 
 
-def read(page: str) -> Reader:
-    reader = Reader()
-    reader.feed(page)
-    return reader
-
-
 def render(title: str, text: str, reasons: Sequence[str] = (), *, unsubscribe: str | None = None) -> Reader:
-    return read(messages.render_html(title, text, reasons, unsubscribe=unsubscribe))
+    reader = Reader()
+    reader.feed(messages.render_html(title, text, reasons, unsubscribe=unsubscribe))
+    return reader
 
 
 def test_the_html_says_what_the_text_says_with_links_and_fetches_nothing() -> None:

@@ -107,15 +107,11 @@ def test_a_batch_is_made_again_to_the_byte_when_a_card_is_void_or_the_keys_have_
     assert cards.statuses(container) == ["void", "issued"]
     known, newer = read_batch(container, batch), Encryptor({"2": b"2" * 32}, "2")
     assert redraw_batch_files(container.production, known)["print.pdf"] == printed
-    _reencrypt_claims(container, newer)
-    assert redraw_batch_files(replace(container.production, encryptor=newer), known)["print.pdf"] == printed
-
-
-def _reencrypt_claims(container: Container, newer: Encryptor) -> None:
     for row in execute(container, sa.select(giftcards.c.item_id, giftcards.c.claim_sealed)):
         context = f"giftcards:{row.item_id}:claim"
         sealed = newer.encrypt(container.encryptor.decrypt(bytes(row.claim_sealed), context=context), context=context)
         execute(container, sa.update(giftcards).where(giftcards.c.item_id == row.item_id).values(claim_sealed=sealed))
+    assert redraw_batch_files(replace(container.production, encryptor=newer), known)["print.pdf"] == printed
 
 
 def test_a_reprint_has_the_same_claim_while_it_is_kept(container: Container, clock: Clock, owner: Account) -> None:
@@ -162,10 +158,6 @@ def look(container: Container, claim: str, *, notes: bool = True) -> ClaimView:
     found = run(container, giftcard_service.open_claim_page, claim, records_opening=notes, now=container.clock())
     assert found is not None
     return found
-
-
-def visit(container: Container, claim: str) -> None:
-    run(container, giftcard_service.visit_landing_page, claim, now=container.clock())
 
 
 def have_shown(container: Container, claim: str) -> RevealedCard:
@@ -226,7 +218,7 @@ def test_each_step_is_noted_once_and_in_its_turn(container: Container, clock: Cl
     at = {}
     steps: dict[str, Callable[[], object]] = {
         "opened_at": lambda: look(container, claim),
-        "visited_at": lambda: visit(container, claim),
+        "visited_at": lambda: run(container, giftcard_service.visit_landing_page, claim, now=container.clock()),
         "claimed_at": lambda: have_shown(container, claim),
     }
     for name, step in steps.items():

@@ -173,9 +173,7 @@ def test_pieces_take_allowed_steps(container: Container, caller: Caller, rounds:
     check_history(container, order)
 
 
-def test_a_failure_carries_its_reason_and_pieces_of_many_orders_move_in_one_go(
-    container: Container, caller: Caller
-) -> None:
+def test_a_failure_has_its_reason_and_pieces_of_many_orders_move_at_once(container: Container, caller: Caller) -> None:
     order, under_review = processing_order(container, caller, 1), create_order(container, caller)
     [item_id], [waiting] = item_ids(container, order), item_ids(container, under_review)
     unknown = StatusChange(item_id + 1_000, S.PRINTED)
@@ -273,9 +271,7 @@ def test_pieces_that_move_together_are_one_entry(container: Container, caller: C
     assert balances(container, order) == {"credit": -CENTS, "held": 0, "earned": CENTS}
 
 
-def test_refused_recipients_are_not_paid_for_and_no_entry_is_written_twice(
-    container: Container, caller: Caller
-) -> None:
+def test_refused_recipients_are_not_paid_for_and_no_entry_is_made_twice(container: Container, caller: Caller) -> None:
     refused = create_order(container, caller, [{"email": "jane@example.com"}])
     assert (kinds(container, refused), order_row(container, refused).authorization_total) == ([], 0)
     double = create_order(container, caller, [person(), person(company="Same Door")])

@@ -287,10 +287,6 @@ def both_meanwhile(container: Container, lower: Order, first: Callable[[], objec
         second.result()
 
 
-def move(tx: Tx, container: Container, item_id: int) -> None:
-    change_item_statuses(tx, [StatusChange(item_id, ItemStatus.IN_TRANSIT)], now=container.clock())
-
-
 def mark_spoiled(container: Container, batch_id: int, *spoiled: SpoiledItem) -> int:
     return reports.mark_batch(container.db, batch_id, "spoiled", spoiled=spoiled, now=container.clock()).spoiled
 
@@ -349,7 +345,7 @@ def test_a_piece_that_is_seen_meanwhile_is_neither_printed_again_nor_spoiled_in_
 
     for order, seen, deed in ((pair[0], first, again), (pair[1], second, spoil)):
         with meanwhile(container, order, deed) as tx:
-            move(tx, container, seen)
+            change_item_statuses(tx, [StatusChange(seen, ItemStatus.IN_TRANSIT)], now=container.clock())
     assert len(production.batch_rows(container)) == 1
 
 

@@ -57,13 +57,7 @@ def made(container: Container, caller: Caller, *whom: dict[str, Any], **values: 
     return order_id
 
 
-def failures(container: Container, order_id: int) -> list[str | None]:
-    return [item.failure for item in orders.item_rows(container, order_id)]
-
-
-def test_everyone_of_the_lists_becomes_an_item_with_all_that_is_known_and_one_event(
-    container: Container, caller: Caller
-) -> None:
+def test_everyone_becomes_an_item_with_all_that_is_known_and_one_event(container: Container, caller: Caller) -> None:
     known = person(
         company="Acme", address2="Apt 4", email="jane@example.com", phone="512", dob="1990-02-03",
         anniversary="2010-06-07", **{f"custom{n}": f"c{n}" for n in range(1, 11)},
@@ -201,9 +195,8 @@ def test_the_second_of_two_orders_of_one_creative_is_all_repeats(container: Cont
     gift = make_order(container, caller, whom, type="giftcard", size=None)
     for order_id in (second, first, gift):
         make(container, order_id)
-    assert [failures(container, order_id) for order_id in (second, first, gift)] == [
-        [None] * 2, [RECENTLY_MAILED] * 2, [None] * 2,
-    ]  # fmt: skip
+    for order_id, failure in ((second, None), (first, RECENTLY_MAILED), (gift, None)):
+        assert [item.failure for item in orders.item_rows(container, order_id)] == [failure] * 2
     assert orders.order_row(container, first).order_total == 0
 
 
