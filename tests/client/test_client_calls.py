@@ -29,18 +29,9 @@ from quillpost.client import (
 from quillpost.client.recipients import ListedRecipient
 from quillpost.client.send import GiftcardSend
 from quillpost.client.signatures import new_secret, sign
+from support import factories
 from support.client_transports import BASE, InProcessTransport, LossyTransport
-from support.factories import (
-    Account,
-    Clock,
-    count_rows,
-    make_inline_recipient,
-    make_inline_recipients,
-    make_operator,
-    person,
-    run_due_jobs,
-    run_jobs_for,
-)
+from support.factories import Account, Clock, make_inline_recipient, make_inline_recipients, person
 from support.test_client import TestClient
 from support.webhooks import deliver
 
@@ -90,12 +81,12 @@ def test_a_gift_card_comes_and_goes(client: Quillpost, http: TestClient, contain
     }
     assert client.estimate("giftcard", **card)["data"]["giftcard_total"] == 500
     sent = client.send.giftcard(**card)
-    run_jobs_for(container, clock, seconds=45)
+    factories.run_jobs_for(container, clock, seconds=45)
     [item] = client.orders.items(sent["id"])
     assert item["giftcard"] == {"brand": brand["brand_code"], "amount": 500}
     void = client.giftcards.invalidate(item["id"])
     assert (void["giftcard"], void["reissued_as"]) == (None, None)
-    token = make_operator(container, http, mode="live").token
+    token = factories.make_operator(container, http, mode="live").token
     with Quillpost(token, BASE, transport=InProcessTransport(http)) as operator:
         assert operator.giftcards.put_brand(brand["brand_code"], title="Other")["title"] == "Other"
         assert operator.giftcards.delete_brand(brand["brand_code"]) == {"message": "success"}
@@ -138,7 +129,7 @@ def test_a_lost_answer_makes_no_second_order(owner: Account, http: TestClient, c
     with Quillpost(owner.token, BASE, transport=LossyTransport(http, 2), sleep=slept.append) as client:
         sent = client.send.postcard(recipients=[make_inline_recipient()], message="Hi!")
     assert len(slept) == 2
-    assert count_rows(container)["orders"] == 1
+    assert factories.count_rows(container)["orders"] == 1
     assert owner.get(f"/orders/{sent['id']}").status_code == 200
     with Quillpost(owner.token, BASE, transport=LossyTransport(http, 1), sleep=slept.append) as client:
         assert client.orders.cancel(sent["id"])["order"]["status"] == "Cancelled"
@@ -197,7 +188,7 @@ def test_a_subscription_comes_goes_and_is_replayed(client: Quillpost, container:
     clock.advance(minutes=1)
     replayed = client.webhooks.replay(hook["id"], started, clock.now())
     assert (replayed["from"], replayed["events"]) == ("2026-05-04T12:00:00Z", 2)
-    run_due_jobs(container)
+    factories.run_due_jobs(container)
     assert len(list(client.webhooks.deliveries(hook["id"], event_type="order_item.status_update"))) == 1
     with pytest.raises(ValidationError) as refused:
         client.webhooks.replay(hook["id"], "2020-01-01")
@@ -238,8 +229,8 @@ def test_an_operator_decides_on_held(client: Quillpost, http: TestClient, contai
     sent = [
         client.send.postcard(recipients=[one], message="Hello %COMPANY%!")["id"] for one in make_inline_recipients(3)
     ]
-    run_jobs_for(container, clock, seconds=11)
-    token = make_operator(container, http).token
+    factories.run_jobs_for(container, clock, seconds=11)
+    token = factories.make_operator(container, http).token
     with Quillpost(token, BASE, transport=InProcessTransport(http)) as operator:
         held = list(operator.print_room.held(items_per_page=2))
         assert [order["id"] for order in held] == sent

@@ -25,16 +25,8 @@ from quillpost.client.send import PieceName
 from quillpost.client.transport import FIRST_PAUSE, LONGEST_PAUSE, Attempts, Patience, backoff
 from quillpost.web import api
 from quillpost.web.api.openapi import build_description
-from support.client_transports import (
-    Call,
-    InProcessTransport,
-    call_awaited,
-    call_blocking,
-    disconnect,
-    header,
-    respond_with,
-    scripted_transport,
-)
+from support import client_transports
+from support.client_transports import Call, respond_with
 from support.factories import Account
 from support.fake_server import Answer, ScriptedServer, stay_silent
 from support.test_client import TestClient
@@ -170,7 +162,7 @@ def examples(text: str) -> list[str]:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_docs_run(name: str, app: FastAPI, http: TestClient, owner: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     blocking, awaited = client.Quillpost, client.AsyncQuillpost
-    monkeypatch.setattr(client, "Quillpost", partial(blocking, transport=InProcessTransport(http)))
+    monkeypatch.setattr(client, "Quillpost", partial(blocking, transport=client_transports.InProcessTransport(http)))
     monkeypatch.setattr(client, "AsyncQuillpost", partial(awaited, transport=httpx2.ASGITransport(app=app)))
     names: dict[str, Any] = {}
     assert examples(DOCUMENTS[name])
@@ -198,7 +190,7 @@ PONG = respond_with(200)
 AWAY = respond_with(503, {"message": "Out of reach."}, X_Request_Id="abc")
 
 
-@pytest.fixture(params=[call_blocking, call_awaited], ids=["blocking", "awaited"])
+@pytest.fixture(params=[client_transports.call_blocking, client_transports.call_awaited], ids=["blocking", "awaited"])
 def call(request: pytest.FixtureRequest) -> Call:
     found: Call = request.param
     return found
@@ -207,7 +199,7 @@ def call(request: pytest.FixtureRequest) -> Call:
 def attempt(call: Call, *script: Answer, name: str = "ping", **how: Any) -> tuple[list[bytes], list[float], Any]:
     """The requests of a call, its pauses, and its answer or failure."""
     slept: list[float] = []
-    with ScriptedServer(scripted_transport(*script)) as server:
+    with ScriptedServer(client_transports.scripted_transport(*script)) as server:
         try:
             outcome = call(server.url(), name, slept=slept, **how)
         except client.QuillpostError as failed:
@@ -217,14 +209,14 @@ def attempt(call: Call, *script: Answer, name: str = "ping", **how: Any) -> tupl
 
 def test_temporary_failures_are_retried_with_the_same_request(call: Call, subtests: pytest.Subtests) -> None:
     failures: dict[str, Answer] = {str(status): respond_with(status) for status in (429, 502, 503, 504)}
-    failures |= {"409 for now": respond_with(409, Retry_After="1"), "hangs up": disconnect}
+    failures |= {"409 for now": respond_with(409, Retry_After="1"), "hangs up": client_transports.disconnect}
     for reason, failure in failures.items():
         with subtests.test(reason):
             message = {"fields": {"message": "Hi"}}
             requests, slept, answer = attempt(call, failure, failure, PONG, name="send.postcard", **message)
             assert answer == {"message": "pong"}
             assert (len(requests), len(set(requests)), len(slept)) == (3, 1, 2)
-            assert UUID(header(requests[0], "Idempotency-Key")).version == 4
+            assert UUID(client_transports.header(requests[0], "Idempotency-Key")).version == 4
 
 
 def test_what_is_final_or_takes_too_long_is_not_retried(call: Call, subtests: pytest.Subtests) -> None:
@@ -278,7 +270,7 @@ def test_an_upload_is_repeated_to_the_last_byte(call: Call, tmp_path: Path) -> N
     """A form with another boundary would be another body, which the key forbids."""
     picture = tmp_path / "front.png"
     picture.write_bytes(b"\x89PNG and more")
-    with ScriptedServer(scripted_transport(respond_with(503), respond_with(201))) as server:
+    with ScriptedServer(client_transports.scripted_transport(respond_with(503), respond_with(201))) as server:
         call(server.url(), "image_templates.create", "postcard", "Spring", picture, slept=[])
     first, second = server.requests
     assert first == second

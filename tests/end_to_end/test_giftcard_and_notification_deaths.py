@@ -23,21 +23,9 @@ from quillpost.integrations.giftcards.stock import StockCards
 from quillpost.notifications.ports import OutgoingMessage, PostResult
 from quillpost.notifications.webhooks import tasks as webhook_tasks
 from quillpost.notifications.webhooks.dispatcher import Dispatcher
+from support import giftcard_orders as cards
 from support.factories import people
-from support.giftcard_orders import (
-    VALUE,
-    assert_all_is_well,
-    assert_books_agree,
-    card_row,
-    free_in_stock,
-    issue_cards,
-    issue_order_cards,
-    load_stock,
-    mail_giftcard,
-    print_file,
-    read_claim,
-    send_giftcards,
-)
+from support.giftcard_orders import VALUE, card_row, send_giftcards
 from support.giftcard_servers import FUNDING_SOURCE, TREMENDOUS_KEY, TremendousServer
 from support.mailing_lists import make_order
 from support.notifications import DANA, message_sender, send_all_due
@@ -66,10 +54,10 @@ def test_a_card_is_printed_once(issuer: str, conninfo: str, tmp_path: Path, monk
             settings |= {"giftcards": f"tremendous:{house.url()}", "giftcards_key": TREMENDOUS_KEY}
             settings |= {"giftcards_account": FUNDING_SOURCE}
         service = stack.enter_context(closing(MortalService(conninfo, tmp_path, monkeypatch, "live", **settings)))
-        load_stock(service.container, PIECES, mode="live")  # to spare
+        cards.load_stock(service.container, PIECES, mode="live")  # to spare
 
         def flow(death: Death) -> None:
-            load_stock(service.container, PIECES, mode="live")
+            cards.load_stock(service.container, PIECES, mode="live")
             order = send_giftcards(service.sender, recipients=people(PIECES), **HOME)
             with death:
                 service.work(times=2)
@@ -86,16 +74,18 @@ def test_a_card_is_printed_once(issuer: str, conninfo: str, tmp_path: Path, monk
             [(batch, status, item_count)] = service.rows(batches, order)
             assert (status, item_count) == ("handed", PIECES)
             assert_printed_as_stored(service, batch)
-            assert (taken / batch_reference(batch) / PRINT_FILE).read_bytes() == print_file(service.container, batch)
+            assert (taken / batch_reference(batch) / PRINT_FILE).read_bytes() == cards.print_file(
+                service.container, batch
+            )
             assert len(list(taken.iterdir())) == death.number
 
         effects = service.die_everywhere(flow)
         runs = len(effects) + 1
         if issuer == "stock":
-            assert_all_is_well(service.container)
-            assert free_in_stock(service.container) == PIECES
+            cards.assert_all_is_well(service.container)
+            assert cards.free_in_stock(service.container) == PIECES
         else:
-            run(service.container, assert_books_agree)
+            run(service.container, cards.assert_books_agree)
             assert len(house.orders) == PIECES * runs
             references = service.rows("select reference::text from giftcards")
             assert {reference for (reference,) in references} == house.orders.keys()
@@ -122,7 +112,7 @@ def assert_printed_as_stored(service: MortalService, batch_id: int) -> None:
     """The file in the store is the one that its rows give, to the byte: with the claims of its cards."""
     batch = run(service.container, batch_queries.read_batch, batch_id)
     redrawn = redraw_batch_files(service.container.production, batch)
-    assert redrawn[PRINT_FILE] == print_file(service.container, batch_id)
+    assert redrawn[PRINT_FILE] == cards.print_file(service.container, batch_id)
 
 
 def test_a_void_card_is_free_once_though_taken_again(service: MortalService, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,24 +120,24 @@ def test_a_void_card_is_free_once_though_taken_again(service: MortalService, mon
     service.restart()
 
     def flow(death: Death) -> None:
-        load_stock(service.container, PIECES - free_in_stock(service.container))
+        cards.load_stock(service.container, PIECES - cards.free_in_stock(service.container))
         order = send_giftcards(service.sender, recipients=people(PIECES))
-        for item in issue_order_cards(service.container, order):
+        for item in cards.issue_order_cards(service.container, order):
             assert service.sender.put(f"/order-items/{item}/invalidate-giftcard").status_code == 200
-        assert free_in_stock(service.container) == 0
+        assert cards.free_in_stock(service.container) == 0
         with death:
             service.work()
         # What nobody knows to be free is the next piece's before it is given back once more.
-        [another] = issue_order_cards(service.container, send_giftcards(service.sender))
+        [another] = cards.issue_order_cards(service.container, send_giftcards(service.sender))
         service.work()
-        issue_cards(service.container, [another])
+        cards.issue_cards(service.container, [another])
 
         given_back = "select status, given_back_at is null, card_sealed is null from giftcards where order_id = %s"
         assert service.rows(given_back, order) == [("void", False, True)] * PIECES
         assert [entry for entry in service.rows(LEDGER, order) if entry[0] == "return"] == [("return", VALUE)] * PIECES
         assert card_row(service.container, another).status == "issued"
-        assert free_in_stock(service.container) == 1
-        assert_all_is_well(service.container)
+        assert cards.free_in_stock(service.container) == 1
+        cards.assert_all_is_well(service.container)
 
     assert service.die_everywhere(flow) == [
         *["integrations.giftcards.stock.StockCards.return_card"] * PIECES,
@@ -157,7 +147,7 @@ def test_a_void_card_is_free_once_though_taken_again(service: MortalService, mon
 
 def test_a_card_that_is_taken_back_again_and_again_is_void_once_and_reissued_once(service: MortalService) -> None:
     def flow(death: Death) -> None:
-        item = mail_giftcard(service.container, service.sender)
+        item = cards.mail_giftcard(service.container, service.sender)
         [(order,)] = service.rows("select order_id from items where id = %s", item)
         path, body = f"/order-items/{item}/invalidate-giftcard", {"reissue": True, "reason": "Lost"}
         with death:
@@ -173,15 +163,15 @@ def test_a_card_that_is_taken_back_again_and_again_is_void_once_and_reissued_onc
         assert service.rows("select count(*) from orders") == [(2 * death.number,)]
         assert service.rows("select count(*) from audit_log where act = 'giftcard.invalidated'") == [(death.number,)]
         service.run("giftcards.return_void_cards_periodic")
-        assert_all_is_well(service.container)
+        cards.assert_all_is_well(service.container)
 
     assert service.die_everywhere(flow) == ["web.dependencies.UnitOfWork.__exit__"]
 
 
 def test_a_card_whose_page_died_with_its_server_is_shown_again(service: MortalService) -> None:
     def flow(death: Death) -> None:
-        item = mail_giftcard(service.container, service.sender)
-        path = f"/gift/{read_claim(service.container, item)}/claim"
+        item = cards.mail_giftcard(service.container, service.sender)
+        path = f"/gift/{cards.read_claim(service.container, item)}/claim"
         with death:
             service.http.post(path)
         claimed_at = card_row(service.container, item).claimed_at

@@ -26,17 +26,12 @@ from quillpost.client import Quillpost, QuillpostError
 from quillpost.client.print_room import ReprintOptions
 from quillpost.core.errors import Unavailable
 from quillpost.core.files import delete_orphaned_files
+from support import sender_service as sender_services
 from support.event_receiver import EventReceiver
 from support.factories import make_operator, people, person, postcard
 from support.mailing_lists import make_list
 from support.processes import FAST, PATIENCE, Command, CommandRunner, CrashPoint, Service, free_port, status_of, until
-from support.sender_service import (
-    SenderService,
-    assert_all_ended_once,
-    assert_all_events_arrived,
-    assert_all_happened_once,
-    open_sender_service,
-)
+from support.sender_service import SenderService, open_sender_service
 from support.service_cluster import VICTIMS, Cluster, ServiceProcesses
 
 PIECES = 2
@@ -78,7 +73,7 @@ def test_an_order_outlives_two_workers_that_are_killed(sender_service: SenderSer
     healthy = runner.start("work", settings=sender_service.settings)
     sender_service.wait_for_the_end()
     assert healthy.stop() == 0, healthy.output
-    assert_all_happened_once(sender_service, pieces=PIECES, in_flight=in_flight, deaths=len(deaths))
+    sender_services.assert_all_happened_once(sender_service, pieces=PIECES, in_flight=in_flight, deaths=len(deaths))
     assert len(sender_service.received()) > len({event.id for event in sender_service.received()})
 
 
@@ -126,7 +121,7 @@ def test_an_order_outlives_a_database_that_is_killed_and_one_that_is_stopped(
 
         sender_service.wait_for_the_end()
         assert worker.stop() == 0, worker.output
-        assert_all_happened_once(sender_service, pieces=PIECES, in_flight=in_flight)
+        sender_services.assert_all_happened_once(sender_service, pieces=PIECES, in_flight=in_flight)
 
 
 # All of them at random
@@ -231,8 +226,8 @@ def test_every_piece_ends_once_whoever_dies(
 
         assert sender_service.value("select count(*) from orders") == deeds.result()
         assert sender_service.value("select count(*) from prints where superseded") >= 1
-        assert_all_ended_once(sender_service)
-        assert_all_events_arrived(sender_service, in_flight=house.in_flight)
+        sender_services.assert_all_ended_once(sender_service)
+        sender_services.assert_all_events_arrived(sender_service, in_flight=house.in_flight)
 
 
 SERVE = ("serve",)
@@ -341,8 +336,8 @@ def test_the_service_goes_on_when_its_database_is_killed(
         until(lambda: health(settings) == {"status": "ok", "database": "ok"}, what="health told of it")
         assert postmaster(home) != before
         sender_service.wait_for_the_end()
-        assert_all_ended_once(sender_service)
-        assert_all_events_arrived(sender_service, in_flight=NOTHING)
+        sender_services.assert_all_ended_once(sender_service)
+        sender_services.assert_all_events_arrived(sender_service, in_flight=NOTHING)
         assert not zombies_of(started[0].pid)
         assert [process.stop() for process in started] == [0] * len(started), started[0].output
         output = "".join(process.output for process in started)
@@ -362,7 +357,7 @@ def test_a_worker_brings_the_database_back_that_went_with_its_server(
         server.stop(signal.SIGKILL)
         until(lambda: "postgres.restarted" in worker.output, what="the worker's own database")
         sender_service.wait_for_the_end()
-        assert_all_events_arrived(sender_service, in_flight=NOTHING)
+        sender_services.assert_all_events_arrived(sender_service, in_flight=NOTHING)
         assert worker.stop() == 0, worker.output
 
 

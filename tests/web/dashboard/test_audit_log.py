@@ -13,13 +13,8 @@ import pytest
 import sqlalchemy as sa
 from httpx2 import Response
 
-from quillpost.accounts.audit.service import (
-    ACTION_LABELS,
-    COMMAND_LINE_ACTOR,
-    Actor,
-    list_audit_entries,
-    record_audit_entry,
-)
+from quillpost.accounts.audit import service as audit
+from quillpost.accounts.audit.service import ACTION_LABELS, COMMAND_LINE_ACTOR, Actor
 from quillpost.accounts.users import invitations, passwords
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import invitations as invited
@@ -43,7 +38,7 @@ ROW = re.compile(r'<td class="told" data-label="What">([^<]*?)\n', re.DOTALL)
 def write(house: AccountPages, account: Account, *names: str, act: str = "token.created", **how: Any) -> None:
     with house.parts.db.system_transaction() as tx:
         for name in names:
-            record_audit_entry(
+            audit.record_audit_entry(
                 tx, account.id, act, how.get("actor", Actor(OWNER, address="192.0.2.7")),
                 about={"name": name, "mode": "live"}, sub_account_id=how.get("sub_account_id"),
                 now=house.parts.clock(),
@@ -230,6 +225,6 @@ def test_each_deed_is_noted_once_done(container: Container, http: TestClient, ow
         answer = deed(scene)
         assert answer.status_code == status, (act, answer.text)
         with container.db.system_transaction() as tx:
-            new = [entry for entry in list_audit_entries(tx, owner.id, limit=1_000) if entry.id not in known]
+            new = [entry for entry in audit.list_audit_entries(tx, owner.id, limit=1_000) if entry.id not in known]
         assert act in [entry.act for entry in new], act
         known |= {entry.id for entry in new}

@@ -15,18 +15,9 @@ from quillpost.accounts.tokens.rules import ALL_SCOPES_LABEL, SCOPE_LABELS
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.accounts import oauth_grants
 from quillpost.core.database.tables.base import tokens
+from support import pages
 from support.factories import Clock, make_sub_account
-from support.pages import (
-    LIMITED,
-    MEMBER,
-    OWNER,
-    STRANGER,
-    AccountPages,
-    WrongForm,
-    assert_hides,
-    assert_shows,
-    form_errors,
-)
+from support.pages import LIMITED, MEMBER, OWNER, STRANGER, AccountPages, WrongForm, assert_hides, assert_shows
 from support.rows import run
 
 TOKEN, SECRET = re.compile(r"qp_(?:test|live)_[0-9A-Za-z]{20,}"), re.compile(r"qp_secret_[0-9A-Za-z]{20,}")
@@ -341,7 +332,7 @@ def test_a_client_is_kept_as_it_was_filled_in_and_changed(house: AccountPages) -
     assert_shows(form, 'value="https://app.example.com"', f"{BACK}\ncom.example.app:/back</textarea>")
     assert set(re.findall(r'value="([^"]*)" checked', form)) == {"some", "orders:read", "send:write"}
     refused = house.owner.post(f"{at}/change", name="Zap", redirect_uris="nowhere", limits="all")
-    assert (refused.status_code, set(form_errors(refused))) == (422, {"redirect_uris"})
+    assert (refused.status_code, set(pages.form_errors(refused))) == (422, {"redirect_uris"})
     assert_shows(refused, "nowhere</textarea>", 'value="Zap"')
     assert own_clients(house) == [client]
     answer = house.owner.post(f"{at}/change", name="Zap", redirect_uris="https://new.example.com/", limits="all")

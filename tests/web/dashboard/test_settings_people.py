@@ -17,18 +17,9 @@ from quillpost.core.database.tables.accounts import invitations, memberships, pe
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.tokens import mint_secret
+from support import pages
 from support.factories import Account, Clock, make_sub_account
-from support.pages import (
-    LIMITED,
-    MEMBER,
-    OWNER,
-    STRANGER,
-    AccountPages,
-    WrongForm,
-    assert_hides,
-    assert_shows,
-    form_errors,
-)
+from support.pages import MEMBER, OWNER, AccountPages, WrongForm, assert_hides, assert_shows, form_errors
 from support.sign_in import PASSWORD, make_user, send_emails, sign_in_browser
 from support.test_client import TestClient
 
@@ -78,9 +69,9 @@ def test_everyone_of_the_account_is_listed_and_nobody_else(house: AccountPages, 
     clock.advance(hours=2)
     page = house.owner.get(PAGE)
     assert_shows(
-        page, OWNER, MEMBER, LIMITED, "of Dallas alone", "2 hours ago", ">on<", ">off<", "(you)", "&lt;b&gt;Bo"
+        page, OWNER, MEMBER, pages.LIMITED, "of Dallas alone", "2 hours ago", ">on<", ">off<", "(you)", "&lt;b&gt;Bo"
     )
-    assert_hides(page, STRANGER, "<b>Bo")
+    assert_hides(page, pages.STRANGER, "<b>Bo")
 
 
 def test_an_invitation_waits_and_is_sent_again_or_taken_back(house: AccountPages, clock: Clock) -> None:
