@@ -25,6 +25,7 @@ from quillpost.web.api.dependencies import NOT_FOR_APPS
 from quillpost.web.security import SESSION
 from support.factories import Account, make_account, make_live, make_operator, make_sub_account, make_teammate
 from support.route_access import API_NEEDS, OPEN_NEEDS, PAGE_NEEDS, Route
+from support.rows import execute, run, scalar
 from support.sign_in import ACCEPTS, Browser, make_user, sign_in_browser
 from support.test_client import TestClient
 
@@ -58,10 +59,9 @@ class Walk:
 
     def token(self, name: str, account: Account, **how: Any) -> str:
         if name not in self.held:
-            with self.container.db.system_transaction() as tx:
-                mode = "live" if account is self.operator else "test"
-                known = {"mode": mode, "scopes": None, "now": self.container.clock(), "name": name}
-                self.held[name] = insert_token(tx, account.id, **known | how)[1]
+            mode = "live" if account is self.operator else "test"
+            known = {"mode": mode, "scopes": None, "now": self.container.clock(), "name": name}
+            self.held[name] = run(self.container, insert_token, account.id, **known | how)[1]
         return self.held[name]
 
     def holder(self, needs: str) -> tuple[Account, str]:
@@ -95,8 +95,7 @@ class Walk:
         """Somebody who was a member until just now."""
         browser = self.reader("operator")
         person_id = self.people[f"operator{self.account.id}@example.com"]
-        with self.container.db.system_transaction() as tx:
-            tx.execute(sa.delete(memberships).where(memberships.c.person_id == person_id))
+        execute(self.container, sa.delete(memberships).where(memberships.c.person_id == person_id))
         return browser
 
     def app_token(self, account: Account) -> str:
@@ -108,10 +107,9 @@ class Walk:
             **known, client_id=f"app{account.id}", name="App", is_public=True, updated_at=now,
             redirect_uris=["https://app.example.com/back"],
         )  # fmt: skip
-        with self.container.db.system_transaction() as tx:
-            client_id = tx.execute(client.returning(oauth_clients.c.id)).scalar_one()
-            leave = sa.insert(oauth_grants).values(**known, client_id=client_id, mode="test", connected_at=now)
-            grant_id = tx.execute(leave.returning(oauth_grants.c.id)).scalar_one()
+        client_id = scalar(self.container, client.returning(oauth_clients.c.id))
+        leave = sa.insert(oauth_grants).values(**known, client_id=client_id, mode="test", connected_at=now)
+        grant_id = scalar(self.container, leave.returning(oauth_grants.c.id))
         return self.token("an app's", account, mode="test", grant_id=grant_id, person_id=person_id)
 
     def page_token(self, role: Role) -> str:
@@ -176,9 +174,8 @@ def test_the_table_has_every_route_and_no_other(http: TestClient) -> None:
 def test_nobody_calls_the_api_without_a_good_token(walk: Walk, turn: int) -> None:
     now = walk.container.clock()
     revoked = walk.token("revoked", walk.operator)
-    with walk.container.db.system_transaction() as tx:
-        is_it = sa.and_(tokens.c.name == "revoked", tokens.c.account_id == walk.operator.id)
-        tx.execute(sa.update(tokens).where(is_it).values(revoked_at=now))
+    is_it = sa.and_(tokens.c.name == "revoked", tokens.c.account_id == walk.operator.id)
+    execute(walk.container, sa.update(tokens).where(is_it).values(revoked_at=now))
     session, good = walk.session(walk.operator, "owner"), walk.operator.token
     bad = {
         "unknown": mint_secret("live", secrets.token_bytes(24)),

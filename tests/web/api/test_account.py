@@ -23,6 +23,7 @@ from support.factories import Account, Build, make_account, make_live, people, p
 from support.mailing_lists import ListOwner, message
 from support.orders import HOME
 from support.production import LIVE_SETTINGS
+from support.rows import execute, run, scalars
 from support.tenant_rows import insert_least
 from support.test_client import TestClient
 from support.traces import unchanged
@@ -40,22 +41,19 @@ NO_PARTNER = "No print partner is connected."
 
 def add_order(container: Container, account: Account, *, status: str = "fulfilled", **columns: Any) -> None:
     known = {"account_id": account.id, "mode": "test", "created_at": IN_MAY} | columns
-    with container.db.system_transaction() as tx:
-        made = insert_least(tx, orders, known)
-        tx.execute(sa.update(orders).where(orders.c.id == made).values(status=status))
+    made = run(container, insert_least, orders, known)
+    execute(container, sa.update(orders).where(orders.c.id == made).values(status=status))
 
 
 def add_move(container: Container, account: Account, kind: str, cents: int, **columns: Any) -> None:
     source, target = BOOKS[kind]
     known = {"account_id": account.id, "mode": "test", "at": IN_MAY, "source": source, "target": target} | columns
-    with container.db.system_transaction() as tx:
-        made = insert_least(tx, ledger_moves, known)
-        tx.execute(sa.update(ledger_moves).where(ledger_moves.c.id == made).values(kind=kind, cents=cents))
+    made = run(container, insert_least, ledger_moves, known)
+    execute(container, sa.update(ledger_moves).where(ledger_moves.c.id == made).values(kind=kind, cents=cents))
 
 
 def change_account(container: Container, account: Account, **columns: Any) -> None:
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(accounts).where(accounts.c.id == account.id).values(**columns))
+    execute(container, sa.update(accounts).where(accounts.c.id == account.id).values(**columns))
 
 
 def test_an_account_that_has_done_nothing(owner: Account, container: Container) -> None:
@@ -181,8 +179,7 @@ def test_a_service_that_can_mail_is_ready_until_it_has_no_prices(ready: tuple[Co
     assert readiness() == (True, [])
     response = account.http.get("/ready/live")
     assert (response.status_code, response.json()) == (200, {"status": "ready", "live_ready": True})
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.delete(prices))
+    execute(container, sa.delete(prices))
     assert readiness() == (False, ["No prices are in force."])
     assert account.http.get("/ready/live").status_code == 503
     for audience in ({"mailing_list_ids": [list_id]}, {"recipients": [person()]}):
@@ -242,8 +239,7 @@ def test_a_send_that_is_not_covered_is_402_until_it_is(strict: tuple[Container, 
         assert spend().status_code == 402
         pay_in(container, live, CENTS)
         assert (spend().status_code, credit(live)) == (200, 0)
-    with container.db.system_transaction() as tx:
-        token = insert_token(tx, live.id, mode="test", name="test", now=container.clock())[1]
+    token = run(container, insert_token, live.id, mode="test", name="test", now=container.clock())[1]
     assert replace(live, token=token).send().status_code == 200, "testing mode needs no credit"
 
 
@@ -270,8 +266,7 @@ def test_changes_and_replays_must_be_covered_too(strict: tuple[Container, Accoun
     pay_in(container, live, 2 * CENTS + 5)
     order = live.post("/send/postcard", body_to(2)).json()["id"]
     dearer = {"type": "postcard", "size": "4x6", "mail_class": "first", "country": "US", "unit_cents": CENTS + 3}
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.insert(prices).values(**dearer, valid_from=date(2026, 5, 3)))
+    execute(container, sa.insert(prices).values(**dearer, valid_from=date(2026, 5, 3)))
     with unchanged(container):
         sentence = (
             "The account's credit of $0.05 does not cover the $0.06 that this change adds:"
@@ -281,10 +276,9 @@ def test_changes_and_replays_must_be_covered_too(strict: tuple[Container, Accoun
     pay_in(container, live, 1)
     assert live.put(f"/orders/{order}", {"message": "Other words"}).status_code == 200
     assert credit(live) == 0
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(orders).values(status="processing"))
-        printed = [StatusChange(n, ItemStatus.PRINTED) for n in tx.execute(sa.select(items.c.id)).scalars()]
-        change_item_statuses(tx, printed, now=container.clock())
+    execute(container, sa.update(orders).values(status="processing"))
+    printed = [StatusChange(n, ItemStatus.PRINTED) for n in scalars(container, sa.select(items.c.id))]
+    run(container, change_item_statuses, printed, now=container.clock())
     with unchanged(container):
         assert live.post(f"/orders/{order}/replay").status_code == 402
     pay_in(container, live, 2 * (CENTS + 3))

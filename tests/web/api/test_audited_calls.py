@@ -21,6 +21,7 @@ from support.factories import Account, Build, Clock, make_operator, make_sub_acc
 from support.giftcard_orders import mail_giftcard
 from support.orders import HOME, create_held_order
 from support.production import LIVE_SETTINGS
+from support.rows import execute, run_as, scalar
 from support.test_client import TestClient
 from support.traces import unchanged
 
@@ -84,8 +85,7 @@ OPERATORS = {
 
 
 def lines(container: Container, account_id: int) -> list[AuditEntry]:
-    with container.db.transaction(Tenant(account_id)) as tx:
-        return list(list_audit_entries(tx, account_id))
+    return list(run_as(container, Tenant(account_id), list_audit_entries, account_id))
 
 
 def acts(container: Container, account_id: int) -> list[str]:
@@ -109,8 +109,7 @@ def test_every_act_is_noted_somewhere_and_those_of_the_api_are_done_here() -> No
 def test_a_call_is_noted_with_its_caller_and_action_and_without_secrets_or_people(
     owner: Account, container: Container, subtests: pytest.Subtests
 ) -> None:
-    with container.db.system_transaction() as tx:
-        token_id = tx.scalar(sa.select(tokens.c.id).where(tokens.c.account_id == owner.id))
+    token_id = scalar(container, sa.select(tokens.c.id).where(tokens.c.account_id == owner.id))
     for act, (deed, words, _) in CALLS.items():
         with subtests.test(act):
             done = deed(owner, container)
@@ -120,8 +119,7 @@ def test_a_call_is_noted_with_its_caller_and_action_and_without_secrets_or_peopl
             assert (newest.act, describe_entry(newest)) == (act, f"token “test” {words.format(id=answer.get('id'))}")
             assert newest.at == container.clock()
             assert newest.network is not None
-            with container.db.system_transaction() as tx:
-                rows = tx.execute(sa.select(audit_log).order_by(audit_log.c.id.desc())).all()
+            rows = execute(container, sa.select(audit_log).order_by(audit_log.c.id.desc()))
             assert rows[0].token_id == token_id
             written = json.dumps([list(map(str, row)) for row in rows])
             secrets = [owner.token, "k3y", "jane@example.com", answer.get("secret"), answer.get("api_key")]
@@ -151,8 +149,7 @@ def test_a_log_is_of_its_account_and_sub_account_only(owner: Account, stranger: 
     assert teammate.post(f"{list_of(teammate)}/rotate-key").status_code == 200
     assert [line.sub_account_id for line in lines(container, owner.id)] == [mine] * 3
     for other in (Tenant(owner.id, make_sub_account(container, owner)), Tenant(stranger.id)):
-        with container.db.transaction(other) as tx:
-            assert list_audit_entries(tx, owner.id) == []
+        assert run_as(container, other, list_audit_entries, owner.id) == []
 
 
 # What those who run the service decide is in the log of their own account.

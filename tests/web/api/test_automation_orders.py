@@ -25,6 +25,7 @@ from quillpost.web.application import create_app
 from support.automations import SEND, AutomationDriver, birthday, plan, stored_progress
 from support.factories import Account, Build, Clock, count_rows, make_account, make_live, people, person, run_due_jobs
 from support.images import ImageServer
+from support.rows import execute, scalar
 from support.test_client import TestClient
 from support.waiting import is_lock_awaited, wait_until
 
@@ -54,9 +55,8 @@ def pay_in(flow: AutomationDriver, cents: int) -> None:
 
 def list_emails(flow: AutomationDriver) -> list[tuple[str, str]]:
     """To whom what was written."""
-    with flow.container.db.system_transaction() as tx:
-        rows = tx.execute(sa.select(notices.c.address, notices.c.subject).order_by(notices.c.id))
-        return [(row.address, row.subject) for row in rows]
+    rows = execute(flow.container, sa.select(notices.c.address, notices.c.subject).order_by(notices.c.id))
+    return [(row.address, row.subject) for row in rows]
 
 
 def test_what_the_credit_does_not_cover_waits_until_it_does(paying: AutomationDriver) -> None:
@@ -305,5 +305,4 @@ def test_a_large_import_is_mailed_in_several_orders(flow: AutomationDriver, monk
     flow.work()
     assert [order["recipient_count"] for order in flow.orders()] == [50, 20]
     assert flow.read(automation)["waiting"] == 10
-    with flow.container.db.system_transaction() as tx:
-        assert tx.execute(sa.select(sa.func.count()).select_from(automation_due)).scalar_one() == 10
+    assert scalar(flow.container, sa.select(sa.func.count()).select_from(automation_due)) == 10

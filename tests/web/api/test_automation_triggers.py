@@ -67,7 +67,7 @@ def test_many_at_once_are_one_usual_order(flow: AutomationDriver, container: Con
     assert flow.lists.read(visitors)["total_sends"] == 60, "the list knows of mail to its people"
 
 
-def test_people_who_cannot_be_mailed_stop_no_others(flow: AutomationDriver, container: Container, clock: Clock) -> None:
+def test_unmailable_people_stop_no_others(flow: AutomationDriver, container: Container, clock: Clock) -> None:
     visitors, suppression_list = flow.lists.make(), flow.lists.make("No mail", is_suppression_list=True)
     flow.lists.add(suppression_list, name="Bob Barred", address="5 Main St")
     automation = flow.make(plan(visitors, send=SEND | {"send_standard_mail": True}))

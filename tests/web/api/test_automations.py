@@ -14,6 +14,7 @@ from support.automations import SEND, AutomationDriver, birthday, plan
 from support.factories import Account, Clock, make_live, make_sub_account, make_teammate, snapshot_rows
 from support.images import ImageServer, make_picture
 from support.mailing_lists import NO_LIST, NO_SUB_ACCOUNT, ListOwner, field_errors, message
+from support.rows import execute
 from support.traces import FORM, unchanged
 
 LEAVE_OUT = "An automation chooses whom it mails by itself: leave this out."
@@ -318,8 +319,7 @@ def test_a_preview_is_drawn_for_whoever_waits_and_needs_nobody(flow: AutomationD
 @pytest.mark.usefixtures("clean_database")
 def test_a_list_of_scans_is_only_for_automations_of_its_mode(flow: AutomationDriver, container: Container) -> None:
     scanned = flow.lists.make(type="qrscans")
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(mailing_lists).where(mailing_lists.c.id == scanned).values(kept_for="test"))
+    execute(container, sa.update(mailing_lists).where(mailing_lists.c.id == scanned).values(kept_for="test"))
     home = {"return_address": "1 Elm St, Austin, TX 78702"}
     refused = make_live(container, flow.account).post("/automations", plan(scanned, send=SEND | home))
     sentence = "The service keeps this list of those who scanned test mail: use a test token."

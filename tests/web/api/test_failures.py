@@ -30,6 +30,7 @@ from quillpost.web.api.schemas import Body, Id, Text
 from quillpost.web.application import create_app
 from support.factories import Account, make_sub_account, person, postcard, run_due_jobs
 from support.images import ImageServer
+from support.rows import execute, run_as
 from support.test_client import TestClient
 from support.traces import TraceWatch, capture_logs, traces, unchanged
 from support.uploads import BLUE, png, upload
@@ -182,23 +183,19 @@ def _first_do(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, deed: Deed
 
 def is_free(container: Container, table: sa.Table) -> bool:
     """Whether nobody holds a row of it; fails where somebody does."""
-    with container.db.system_transaction() as tx:
-        return bool(tx.execute(sa.select(table.c.id).with_for_update(nowait=True)).all())
+    return bool(execute(container, sa.select(table.c.id).with_for_update(nowait=True)))
 
 
 def change(container: Container, table: sa.Table, **columns: object) -> None:
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(table).values(**columns))
+    execute(container, sa.update(table).values(**columns))
 
 
 def remove(container: Container, owner: Account, branch: int) -> None:
-    with container.db.transaction(Tenant(owner.id)) as tx:
-        remove_sub_account(tx, branch, now=container.clock())
+    run_as(container, Tenant(owner.id), remove_sub_account, branch, now=container.clock())
 
 
 def image_of(container: Container, template: int) -> UUID:
-    with container.db.system_transaction() as tx:
-        row = tx.execute(sa.select(image_templates).where(image_templates.c.id == template)).one()
+    [row] = execute(container, sa.select(image_templates).where(image_templates.c.id == template))
     found: UUID = row.image_file_id
     return found
 
@@ -249,8 +246,7 @@ def test_an_image_of_a_moved_template_stays(owner: Account, container: Container
     assert owner.get(path).json() == made | {"sub_account_id": branch}
     again = upload(owner, image=png(BLUE), method="PUT", path=path)
     assert (again.status_code, again.json()["sub_account_id"]) == (200, branch)
-    with container.db.transaction(Tenant(owner.id, branch)) as tx:
-        seen = tx.execute(sa.select(files.c.id)).scalars().all()
+    seen = run_as(container, Tenant(owner.id, branch), lambda tx: tx.scalars(sa.select(files.c.id)).all())
     assert image_of(container, made["id"]) in seen
 
 

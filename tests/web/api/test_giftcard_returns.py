@@ -27,6 +27,7 @@ from support.factories import Account, Clock, make_live, make_sub_account, make_
 from support.giftcard_orders import VALUE, card_row, mail_giftcard, move_items, read_claim, send_giftcards
 from support.mailing_lists import ListOwner
 from support.orders import end_review, item_ids
+from support.rows import run, scalars
 from support.test_client import TestClient
 from support.traces import unchanged
 
@@ -44,8 +45,7 @@ def take_back(caller: Account, item_id: int, **body: Any) -> Response:
 def returned(container: Container, owner: Account) -> list[int]:
     """What came back of cards, each time that something did."""
     back = sa.select(ledger_moves.c.cents).where(ledger_moves.c.kind == "return", ledger_moves.c.account_id == owner.id)
-    with container.db.system_transaction() as tx:
-        return list(tx.execute(back.order_by(ledger_moves.c.id)).scalars())
+    return scalars(container, back.order_by(ledger_moves.c.id))
 
 
 def happened(caller: Account, item_id: int) -> list[tuple[str, str | None]]:
@@ -67,8 +67,7 @@ def test_an_item_tells_its_cards_life_among_its_own(owner: Account, container: C
     def later(act: Callable[..., object], *args: Any, **how: Any) -> None:
         """A minute later, as whoever has the piece."""
         clock.advance(minutes=1)
-        with container.db.system_transaction() as tx:
-            act(tx, *args, now=clock.now(), **how)
+        run(container, act, *args, now=clock.now(), **how)
 
     clock.advance(minutes=1)
     giftcard_orders.issue_cards(container, pieces)
@@ -133,8 +132,7 @@ def test_a_failed_or_returned_pieces_card_is_void_and_a_reported_one_can_be(
     assert shown == {first: GOOD, second: None, third: GOOD, fourth: None}
     assert owner.get(f"/orders/{order_id}").json()["grand_total"] == 3 * PIECE + 2 * VALUE
     item_id = mail_giftcard(container, owner)
-    with container.db.system_transaction() as tx:
-        giftcard_service.report_card(tx, read_claim(container, item_id), "lost", now=container.clock())
+    run(container, giftcard_service.report_card, read_claim(container, item_id), "lost", now=container.clock())
     giftcard_orders.claim_card(container, item_id)
     assert take_back(owner, item_id, reissue=True).status_code == 200
     voided = ["Gift card issued", "Gift card reported", "Gift card voided"]
@@ -235,8 +233,7 @@ def test_of_repeated_requests_one_sends_another(owner: Account, container: Conta
         for body in ({"reissue": True}, {}):
             assert take_back(owner, item_id, **body).json() == first
     # The log names the token, but not the reason.
-    with container.db.system_transaction() as tx:
-        [line] = [describe_entry(line) for line in list_audit_entries(tx, owner.id)]
+    [line] = [describe_entry(line) for line in run(container, list_audit_entries, owner.id)]
     known = f"item {item_id}, $25.00 (test, reissued as: {first['reissued_as']})"
     assert line == f"token “test” took a gift card back: {known}"
     # What was only taken back can be sent again later, once.
@@ -251,8 +248,7 @@ def test_of_repeated_requests_one_sends_another(owner: Account, container: Conta
 @pytest.mark.usefixtures("changing_brands")
 def test_a_card_stays_good_if_none_replaces_it(subtests: pytest.Subtests, owner: Account, container: Container) -> None:
     def retire() -> None:
-        with container.db.system_transaction() as tx:
-            giftcard_queries.retire_brand(tx, giftcard_orders.BRAND, now=container.clock())
+        run(container, giftcard_queries.retire_brand, giftcard_orders.BRAND, now=container.clock())
 
     def suppress() -> None:
         lists = ListOwner(owner)

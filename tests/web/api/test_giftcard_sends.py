@@ -18,7 +18,10 @@ from support.images import ImageServer
 from support.leads import make_address, radius_search, store_addresses
 from support.mailing_lists import ListOwner
 from support.orders import balances, end_review
+from support.rows import run
 from support.traces import assert_refused
+
+pytestmark = pytest.mark.usefixtures("changing_brands")
 
 CENTS, VALUE = 349, 2_500
 HOME = {"return_address": "1 Elm St, Austin, TX 78702"}
@@ -37,8 +40,7 @@ def template(owner: Account, **changes: Any) -> int:
 
 
 def gift_of(container: Container, order_id: int) -> tuple[str, str, int, str | None]:
-    with container.db.system_transaction() as tx:
-        gift = read_order(tx, order_id).gift
+    gift = run(container, read_order, order_id).gift
     assert gift is not None
     return gift.brand, gift.title, gift.cents, gift.landing_page_url
 
@@ -49,11 +51,9 @@ def held(container: Container, order_id: int) -> dict[str, int]:
 
 
 def retire(container: Container, code: str) -> None:
-    with container.db.system_transaction() as tx:
-        giftcard_queries.retire_brand(tx, code, now=container.clock())
+    run(container, giftcard_queries.retire_brand, code, now=container.clock())
 
 
-@pytest.mark.usefixtures("changing_brands")
 def test_an_issued_card_is_shown_and_sent_while_offered(owner: Account, container: Container, clock: Clock) -> None:
     owner.send()
     sent = owner.send("giftcard", recipients=[*people(2), {"email": "e@example.com"}], landing_page_url=PAGE).json()
@@ -93,7 +93,6 @@ def test_an_issued_card_is_shown_and_sent_while_offered(owner: Account, containe
     assert (gone.status_code, "no gift card brand brindlewick" in gone.json()["message"]) == (400, True)
 
 
-@pytest.mark.usefixtures("changing_brands")
 def test_a_change_keeps_the_card_and_a_cancellation_releases_its_value(owner: Account, container: Container) -> None:
     order, total = send_giftcards(owner, recipients=people(3), landing_page_url=PAGE), 3 * (CENTS + VALUE)
     before = gift_of(container, order)
@@ -168,7 +167,6 @@ def test_each_part_of_a_call_wins_over_its_template(owner: Account, container: C
     assert (plain["custom_background_url"], gift_of(container, plain["id"])[3]) == (None, f"{PAGE}/2")
 
 
-@pytest.mark.usefixtures("changing_brands")
 def test_errors_of_a_template_name_the_template(owner: Account, container: Container) -> None:
     saved = template(owner)
     other = owner.send("giftcard", **NO_CARD | {"giftcard_brand": "brindlewick"}, message_template=saved)
@@ -204,12 +202,11 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-def test_a_wrong_card_is_told_its_choices(subtests: pytest.Subtests, owner: Account, container: Container) -> None:
+def test_a_wrong_card_names_its_choices(subtests: pytest.Subtests, owner: Account, container: Container) -> None:
     for path in ("/send/giftcard", "/estimate/giftcard"):
         assert_refused(subtests, container, lambda changes: owner.post(path, postcard(**GIFT | changes)), WRONG)  # noqa: B023
 
 
-@pytest.mark.usefixtures("changing_brands")
 def test_a_brand_that_goes_is_refused(owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between the look at the catalogue and the order lies all that is fetched and drawn."""
     store_files = order_service.store_files
@@ -263,7 +260,6 @@ def test_only_an_operator_reads_the_setting_for_the_old_field_name(owner: Accoun
             assert ("QUILLPOST_LEGACY_FIELDS=true" in error) is reads_setting
 
 
-@pytest.mark.usefixtures("clean_database")
 def test_a_radius_preview_counts_the_cards(owner: Account, container: Container) -> None:
     store_addresses(container, [make_address(number) for number in range(100, 104)])
     data = owner.send("giftcard", recipients=None, radius_search=radius_search(3, preview=True)).json()["data"]
@@ -273,7 +269,6 @@ def test_a_radius_preview_counts_the_cards(owner: Account, container: Container)
     assert sent["authorization_total"] == data["estimated_total"]
 
 
-@pytest.mark.usefixtures("changing_brands")
 def test_automations_and_stored_sends_need_offered_cards(owner: Account, container: Container, clock: Clock) -> None:
     flow, lists = AutomationDriver(owner, container, clock), ListOwner(owner)
     visitors = lists.make()
@@ -301,7 +296,6 @@ def test_automations_and_stored_sends_need_offered_cards(owner: Account, contain
     assert owner.post(stored).json()["giftcard_brand"] == "brindlewick"
 
 
-@pytest.mark.usefixtures("clean_database")
 def test_senders_are_warned_before_sending_more_cards_than_are_free(owner: Account, container: Container) -> None:
     live = factories.make_live(container, owner)
     load_stock(container, 2, "live")

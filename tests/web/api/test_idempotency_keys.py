@@ -23,7 +23,7 @@ from quillpost.web.api import idempotency
 from quillpost.web.api.idempotency import create_claim
 from quillpost.web.application import create_app
 from support.factories import Account, Build, Clock, count_rows, make_sub_account, make_teammate, postcard
-from support.rows import execute
+from support.rows import execute, run
 from support.test_client import TestClient
 from support.traces import JSON, assert_refused, unchanged
 
@@ -200,8 +200,7 @@ def test_a_process_that_lost_its_session_opens_another(owner: Account, container
 def test_an_answer_is_kept_once(owner: Account, container: Container, clock: Clock) -> None:
     claim = create_claim(Caller(owner.id, "test"), "/path", "k", b"")
     shown = Answer(owner.get("/ping").content, media_type="application/json")
-    with container.db.system_transaction() as tx:
-        idempotency.store_response(tx, container.encryptor, claim, shown, now=clock.now())
+    run(container, idempotency.store_response, container.encryptor, claim, shown, now=clock.now())
     with container.db.system_transaction() as tx, pytest.raises(Conflict):
         idempotency.store_response(tx, container.encryptor, claim, shown, now=clock.now())
 

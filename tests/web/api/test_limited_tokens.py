@@ -15,6 +15,7 @@ from support.automations import SEND, plan
 from support.factories import Account, Clock, make_live, make_sub_account, make_teammate, person, postcard, run_jobs_for
 from support.leads import make_address, radius_search, store_addresses
 from support.mailing_lists import NO_LIST, NO_SUB_ACCOUNT, Importer, ListOwner, message
+from support.rows import scalar
 from support.traces import unchanged
 from support.uploads import upload
 
@@ -218,8 +219,7 @@ def test_it_sees_its_own_sub_account_alone_and_ends_with_it(branches: House) -> 
     assert account.put(f"/sub-accounts/{branches.other}", {"title": "Mine"}).status_code == 404
     assert account.post("/sub-accounts", {"title": "Third"}).status_code == 403
     assert account.delete(mine).status_code == 403
-    with branches.container.db.system_transaction() as tx:
-        assert tx.scalar(sa.select(sa.func.count()).select_from(sub_accounts)) == 2
+    assert scalar(branches.container, sa.select(sa.func.count()).select_from(sub_accounts)) == 2
     assert account.get("/ping").status_code == 200
     assert branches.owner.delete(mine).status_code == 200
     assert account.get("/ping").status_code == 401

@@ -27,6 +27,7 @@ from quillpost.web.middleware.methods import EXPOSED_HEADERS, MethodMiddleware
 from quillpost.web.public.qr_codes.endpoints import SCAN_FAILURES
 from support.factories import Account, Build
 from support.raw_http import real_server, send_request
+from support.rows import execute
 from support.test_client import TestClient
 
 JSON = "application/json"
@@ -329,8 +330,7 @@ def test_ready_names_the_workers_until_one_has_a_heartbeat(http: TestClient, con
     assert (answer.status_code, answer.json()) == (503, {"status": "not ready", "checks": checks})
     assert int(answer.headers["Retry-After"]) > 0
     for age, status in (("1 hour", 503), ("1 second", 200)):
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.text(f"insert into procrastinate_workers (last_heartbeat) values (now() - interval '{age}')"))
+        execute(container, f"insert into procrastinate_workers (last_heartbeat) values (now() - interval '{age}')")
         assert http.get("/ready").status_code == status
 
 
@@ -345,8 +345,7 @@ def test_operators_see_metrics_by_route_and_not_by_path(owner: Account, containe
     with TestClient(create_app(build(metrics_token="scrape-me"))) as http:
         assert [metrics(http, token)[0] for token in (None, "", "wrong", "é", owner.token)] == [401] * 5
         status, text = metrics(http, "scrape-me")
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.update(accounts).where(accounts.c.id == owner.id).values(is_operator=True))
+        execute(container, sa.update(accounts).where(accounts.c.id == owner.id).values(is_operator=True))
         assert (status, metrics(http, owner.token)[0]) == (200, 200)
     assert metrics(owner.http, "scrape-me")[0] == 401
     assert 'route="/orders/{order_id}"' in text or 'route="/api/v2/orders/{order_id}"' in text

@@ -27,7 +27,7 @@ from support.test_client import TestClient
 from support.traces import assert_refused, unchanged
 from support.uploads import upload
 
-pytestmark = pytest.mark.usefixtures("clean_database")
+pytestmark = pytest.mark.usefixtures("clean_database", "loopback_urls")
 
 JSON = {"Content-Type": "application/json"}
 WHEN = "2026-06-01T09:00:00Z"
@@ -117,7 +117,6 @@ def test_warnings_are_those_of_the_new_words(owner: Account) -> None:
     assert "same address" in kept
 
 
-@pytest.mark.usefixtures("loopback_urls")
 def test_a_pdf_alone_has_no_message_to_change(owner: Account, art: ImageServer) -> None:
     order = owner.post("/send/letter", {"recipients": [person()], "pdf_only_url": art.letter()}).json()["id"]
     assert list(owner.put(f"/orders/{order}", {"message": "Hi"}).json()["errors"]) == ["message"]
@@ -139,7 +138,6 @@ def test_a_changed_creative_is_another_one_that_nobody_gets_twice(owner: Account
     assert list(owner.put(f"/orders/{other}", {"schedule_for": None}).json()["errors"]) == ["schedule_for"]
 
 
-@pytest.mark.usefixtures("loopback_urls")
 def test_a_limited_token_changes_and_replays_what_was_sent_with_the_accounts_own_files(
     owner: Account, container: Container, clock: Clock, art: ImageServer
 ) -> None:
@@ -154,7 +152,6 @@ def test_a_limited_token_changes_and_replays_what_was_sent_with_the_accounts_own
     assert [mate.post(f"/orders/{order}/replay").status_code for order in made] == [200, 200]
 
 
-@pytest.mark.usefixtures("loopback_urls")
 def test_a_replay_equals_the_first_order(owner: Account, container: Container, clock: Clock, art: ImageServer) -> None:
     number, branch = make_list(owner, name="Zoe", address="9 Oak Ave"), make_sub_account(container, owner)
     order = sent(

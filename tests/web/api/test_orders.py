@@ -22,7 +22,7 @@ from support import factories
 from support.factories import Account, Clock, make_sub_account, make_teammate, people, person, postcard, run_jobs_for
 from support.orders import fact_rows, insert_orders
 from support.production import ingest, mail_order, scan, tracking_codes
-from support.rows import execute, scalar
+from support.rows import execute, run, scalar
 from support.test_client import TestClient
 from support.traces import metadata_text, postcard_with, send_raw, unchanged
 
@@ -288,8 +288,7 @@ def test_a_piece_was_printed_when_reported_or_seen_first(owner: Account, contain
 def mailed(owner: Account, container: Container) -> tuple[str, int]:
     """A piece in the mail: its tracking code and its item."""
     made = sent(owner)
-    with container.db.system_transaction() as tx:
-        order = read_order(tx, made["order"])
+    order = run(container, read_order, made["order"])
     mail_order(container, order)
     [tracking] = tracking_codes(container, order)
     return tracking, made["item"]

@@ -21,7 +21,7 @@ from support.leads import CENTRE, card, make_address, once_card, radius_card, ra
 from support.mailing_lists import NO_LIST, ListOwner, message
 from support.orders import balances
 from support.qr_scans import codes_of, count_scans, scan
-from support.rows import execute, scalar, scalars
+from support.rows import execute, run, scalar, scalars
 from support.test_client import TestClient
 from support.traces import assert_refused, unchanged
 from support.webhooks import claim_deliveries, fan_out, payload_data, subscribe_by_call
@@ -304,12 +304,10 @@ def test_where_credit_is_controlled_records_come_with_their_fee_or_not_at_all(bu
             refused = live.post(BUY, radius_search(3))
             assert (refused.status_code, "$0.15" in refused.json()["message"]) == (402, True)
             assert live.post(SEND, body).status_code == 402
-        with container.db.system_transaction() as tx:
-            billing_service.deposit(tx, live.id, cents=2 * PRICE + 10, key="one", note=None, now=clock.now())
+        run(container, billing_service.deposit, live.id, cents=2 * PRICE + 10, key="one", note=None, now=clock.now())
         assert live.post(SEND, body).status_code == 200
         assert live.post(BUY, radius_search(1)).status_code == 402
-        with container.db.system_transaction() as tx:
-            assert billing_service.read_account_credit(tx, live.id, "live") == 0
+        assert run(container, billing_service.read_account_credit, live.id, "live") == 0
         assert not any(scalars(container, sa.select(recipients.c.is_sample)))
 
 

@@ -18,7 +18,7 @@ from quillpost.web.application import create_app
 from support.automations import AutomationDriver, plan
 from support.factories import Account, Build, Clock, make_account, make_sub_account, make_teammate, person
 from support.mailing_lists import NO_LIST, NO_SUB_ACCOUNT, ListOwner, field_errors, ids, message
-from support.rows import scalar
+from support.rows import scalar, scalars
 from support.test_client import TestClient
 from support.traces import unchanged
 from support.waiting import wait_until
@@ -243,8 +243,7 @@ def test_somebody_is_taken_off_every_list_and_out_of_what_waits(owner: Account, 
     assert (status, response["message"], list(response["erased"])) == (200, "success", list(COUNTED_TABLES))
     assert (response["erased"]["recipients"], response["erased"]["stored_sends"]) == (2, 2)
     assert [lists.read(each)["total_recipients"] for each in (one, two)] == [0, 1]
-    with container.db.system_transaction() as tx:
-        bodies = tx.execute(sa.text("select body from stored_sends")).scalars().all()
+    bodies = scalars(container, "select body from stored_sends")
     assert [("Oak" in body, "Main" in body, "1.10" in body) for body in bodies] == [(True, False, True)]
     urls = (kept, alone["stored_send_url"])
     assert [owner.get(url.partition("/api/v2")[2]).status_code for url in urls] == [200, 404]
@@ -275,8 +274,7 @@ def test_a_teammate_erases_within_their_sub_account(owner: Account, container: C
     for list_id in (ListOwner(owner).make(), ListOwner(owner).make(sub_account_id=branch)):
         ListOwner(owner).add(list_id)
     assert erase(mate, address=HERE)[1]["erased"]["recipients"] == 1
-    with container.db.system_transaction() as tx:
-        left = tx.execute(sa.select(recipients.c.sub_account_id)).scalars().all()
+    left = scalars(container, sa.select(recipients.c.sub_account_id))
     assert left == [None]
     assert erase(owner, address=HERE)[1]["erased"]["recipients"] == 1
 

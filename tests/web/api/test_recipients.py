@@ -349,9 +349,8 @@ def test_many_reasons_make_few_warnings_and_an_unchecked_row_is_mailed(lists: Li
     lists.fill(into, *(f"{n} Ash St" for n in range(20)))
     lists.add(other)
     lists.add_email(other, "e@example.com")
-    with container.db.system_transaction() as tx:
-        tx.execute(OWN_WORDS, {"list": into})
-        tx.execute(UNCHECKED, {"list": other})
+    execute(container, OWN_WORDS, list=into)
+    execute(container, UNCHECKED, list=other)
     data = estimate(lists, into)
     assert (data["total_recipients"], data["undeliverable"]) == (10, 10)
     [summary] = [warning for warning in data["warnings"] if "doubtful" in warning]

@@ -11,6 +11,7 @@ from quillpost.app.tasks import build_tasks
 from quillpost.core.database.search import index_backlog, select_matching_recipients
 from support.factories import Account, make_live, make_sub_account, person
 from support.mailing_lists import ListOwner
+from support.rows import execute, scalars
 
 PEOPLE = [
     person(name="José García-Núñez", company="Müller & Söhne", email="jose@example.com", address="12 Straße Rd"),
@@ -220,8 +221,7 @@ class TestIndex:
             assert changing.result().status_code == 200
         assert found(owner, "/recipients", "brien") == []
         assert found(owner, "/recipients", "zelda") == ([jane] if method == "PUT" else [])
-        with container.db.system_transaction() as tx:
-            assert "brien" not in "".join(tx.scalars(sa.text("select words::text from recipient_search")))
+        assert "brien" not in "".join(scalars(container, "select words::text from recipient_search"))
 
     def test_pieces_are_found_in_their_mode_and_not_when_erased(self, owner: Account, container: Container) -> None:
         sent = owner.send(recipients=[PEOPLE[1]]).json()["id"]
@@ -229,8 +229,7 @@ class TestIndex:
         assert found(owner, "/orders", "brien") == [sent]
         owner.post("/recipients/erase", {"email": "jane.doe@acme-mail.com"})
         assert found(owner, "/orders", "brien") == found(owner, "/order-items", "jane.doe") == []
-        with container.db.system_transaction() as tx:
-            assert "brien" not in "".join(tx.scalars(sa.text("select words::text from item_search")))
+        assert "brien" not in "".join(scalars(container, "select words::text from item_search"))
 
     def test_a_list_just_grown_has_its_index(self, owner: Account, lists: ListOwner, container: Container) -> None:
         """Before anybody has counted its rows: what the words of everybody are is not worked out again."""
@@ -239,8 +238,7 @@ class TestIndex:
             insert into recipients (account_id, mailing_list_id, name, email, told_apart, created_at, updated_at)
             select :account, :list, 'Person' || n || ' Last' || n % 100, 'p' || n || '@example.com', '',
                    now(), now() from generate_series(1, 5000) n"""
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.text(many), {"account": owner.id, "list": list_id})
+        execute(container, many, account=owner.id, list=list_id)
         index_backlog(container.db)
         with container.db.system_transaction() as tx:
             # Which table is small enough to be read whole is PostgreSQL's to say: this one may seem so.

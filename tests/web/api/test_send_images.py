@@ -20,6 +20,7 @@ from quillpost.web.api.responses import MAX_HEADER_LENGTH, build_warning_header
 from support.factories import Account, Clock, people, person, postcard, read_warnings, run_jobs_for
 from support.fake_server import Answer, ScriptedServer, reply_with, reset_connection
 from support.images import ImageServer, make_picture
+from support.rows import execute, run
 from support.traces import traces, unchanged
 from support.uploads import upload
 
@@ -137,8 +138,7 @@ def test_each_has_its_own_pictures(owner: Account, container: Container, clock: 
     own_files = files_of_items(container, backs)
     assert [row.front_file_id for row in own_files] == [None, None]
     assert len({row.background_file_id for row in own_files} - {None}) == 2
-    with container.db.system_transaction() as tx:
-        order = read_order(tx, backs)
+    order = run(container, read_order, backs)
     assert (order.front_file_id is None, order.background_file_id) == (False, None)
     run_jobs_for(container, clock, seconds=15)
     [key] = [key for key in container.storage.store.keys("batches/") if key.endswith("print.pdf")]
@@ -347,9 +347,8 @@ def test_ink_that_is_nearly_invisible_holds_its_order(
 def test_a_pdf_letter_is_written_on_its_envelope(owner: Account, container: Container, art: ImageServer) -> None:
     faint = {"pdf_only_url": art.letter(), "handwriting_color": "#fdfdfd"}
     closed, windowed = (owner.send(piece, **faint).json()["id"] for piece in ("windowless-letter", "letter"))
-    with container.db.system_transaction() as tx:
-        rows = tx.execute(sa.select(orders.c.id, orders.c.lowest_contrast))
-        found = {row.id: row.lowest_contrast for row in rows}
+    rows = execute(container, sa.select(orders.c.id, orders.c.lowest_contrast))
+    found = {row.id: row.lowest_contrast for row in rows}
     assert found[closed] == pytest.approx(1.0, abs=0.1)
     assert found[windowed] is None
 

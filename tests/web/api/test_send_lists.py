@@ -11,6 +11,7 @@ from quillpost.orders import service as order_service
 from quillpost.orders.service import OrderFiles
 from support import factories
 from support.factories import Account, Clock, make_sub_account, people, person, postcard, read_warnings, run_due_jobs
+from support.rows import execute
 from support.traces import FORM, assert_refused, unchanged
 
 pytestmark = pytest.mark.usefixtures("clean_database")
@@ -238,8 +239,7 @@ def test_a_list_stays_where_an_order_waits_for_it_until_that_is_cancelled(owner:
     owner.put(f"/orders/{order}/cancel")
     run_due_jobs(container)
     assert pieces(owner, order) == []
-    with container.db.system_transaction() as tx:
-        moves = tx.execute(sa.select(ledger_moves.c.kind, ledger_moves.c.cents).order_by(ledger_moves.c.id)).all()
+    moves = execute(container, sa.select(ledger_moves.c.kind, ledger_moves.c.cents).order_by(ledger_moves.c.id))
     assert [tuple(move) for move in moves] == [("authorise", 218), ("release", 218)]
     assert owner.put(path, {"sub_account_id": branch}).status_code == 200
 

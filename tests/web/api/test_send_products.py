@@ -27,6 +27,7 @@ from quillpost.web.api.responses import IGNORED_HEADER
 from support.factories import GIFT, Account, Clock, people, person, postcard, read_warnings, run_jobs_for, snapshot_rows
 from support.giftcard_orders import claims_on_paper, compose_all, end_reviews, print_file
 from support.images import ImageServer
+from support.rows import scalar
 from support.test_client import TestClient
 
 PRODUCTS: list[tuple[str, str, str | None, str, int]] = [
@@ -187,9 +188,8 @@ def test_each_piece_is_printed_and_delivered(
             proof = owner.get(f"/orders/{order}/proof")
             with pikepdf.open(BytesIO(proof.content)) as pdf:
                 assert len(pdf.pages) == pages + envelopes
-            with container.db.system_transaction() as tx:
-                own = sa.select(prints.c.batch_id).join(items, items.c.id == prints.c.item_id)
-                batch = tx.execute(own.where(items.c.order_id == order)).scalar_one()
+            own = sa.select(prints.c.batch_id).join(items, items.c.id == prints.c.item_id)
+            batch = scalar(container, own.where(items.c.order_id == order))
             storage = container.storage.store
             files = {key.rsplit("/")[-1]: storage.get(key) for key in storage.keys(f"batches/{batch}/")}
             with pikepdf.open(BytesIO(files["print.pdf"])) as pdf:

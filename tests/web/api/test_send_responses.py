@@ -21,6 +21,7 @@ from support import factories
 from support.factories import Account, Build, Clock, make_account, make_sub_account, people, person, postcard
 from support.mailing_lists import ListOwner
 from support.orders import HOME
+from support.rows import run
 from support.test_client import TestClient
 from support.traces import assert_refused, metadata_text, postcard_with, send_raw, unchanged
 
@@ -40,8 +41,7 @@ KINDS: dict[type | tuple[type, ...], str] = {
 
 
 def stored(container: Container, order_id: int) -> Order:
-    with container.db.system_transaction() as tx:
-        return read_order(tx, order_id)
+    return run(container, read_order, order_id)
 
 
 def test_the_answer_has_exactly_the_keys_of_the_interface_and_a_new_order_is_under_review(owner: Account) -> None:
@@ -211,7 +211,7 @@ def taken(answer: Response, *path: str | int) -> tuple[dict[str, str], str | Non
     return {name: row[name] for name in OURS}, answer.headers.get(IGNORED_HEADER)
 
 
-def test_sends_take_them_unless_the_specified_names_are_there(owner: Account) -> None:
+def test_sends_take_state_and_zip_unless_the_specified_names_are_there(owner: Account) -> None:
     """Null beside another name is as good as left out."""
     both = "recipients.*.state, recipients.*.zip"
     for whom, ignored in ((THEIRS, None), (NULLS, None), (BOTH, both)):
@@ -223,7 +223,7 @@ def test_sends_take_them_unless_the_specified_names_are_there(owner: Account) ->
     assert "recipients.0.postal_code" in owner.send(recipients=[THEIRS | {"zip": "7870"}]).json()["errors"]
 
 
-def test_recipients_are_made_by_call_and_hook_changed_and_removed_with_them(owner: Account, lists: ListOwner) -> None:
+def test_recipients_are_made_changed_and_removed_with_state_and_zip(owner: Account, lists: ListOwner) -> None:
     here = {"mailing_list_id": lists.make()}
     assert taken(owner.post("/recipients", BOTH | {"mailing_list_id": lists.make()})) == (OURS, "state, zip")
     made = owner.post("/recipients", THEIRS | here)
@@ -249,7 +249,7 @@ def test_recipients_are_made_by_call_and_hook_changed_and_removed_with_them(owne
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_a_replay_takes_them(owner: Account, container: Container, clock: Clock) -> None:
+def test_a_replay_takes_state_and_zip(owner: Account, container: Container, clock: Clock) -> None:
     order = owner.send().json()["id"]
     factories.run_jobs_for(container, clock, seconds=45)
     again = owner.post(f"/orders/{order}/replay", {"recipients": [THEIRS | {"address": "3 Elm St"}]})

@@ -15,6 +15,7 @@ from quillpost.orders.queries import read_order
 from quillpost.orders.requests.queries import BACKGROUND_SETTINGS
 from support.factories import GIFT, Account, Clock, make_sub_account, person, run_jobs_for
 from support.images import ImageServer
+from support.rows import execute, run
 from support.traces import unchanged
 
 pytestmark = pytest.mark.usefixtures("loopback_urls")
@@ -50,8 +51,7 @@ def test_a_message_template_says_what_the_call_does_not(owner: Account, containe
     )  # fmt: skip
     common = {"message": None, "front_image_url": art.picture(), "message_template": saved}
     sent = owner.send(**common, notification_emails=["own@example.com", "scan@example.com"]).json()
-    with container.db.system_transaction() as tx:
-        order = read_order(tx, sent["id"])
+    order = run(container, read_order, sent["id"])
     assert order.notification_emails == ["own@example.com", "scan@example.com"]
     assert order.handwriting_realism is False
     shown = ("message", "style", "font_size", "handwriting_color", "qrcode_url", "custom_background_url")
@@ -200,12 +200,6 @@ def test_a_sub_accounts_background_is_the_default(subtests: pytest.Subtests, own
                 assert (picture(owner, answer["data"]["previews"][side]).getpixel(place) == TEAL) is is_teal
 
 
-def save(owner: Account, **fields: Any) -> int:
-    made = owner.post("/message-templates", {"type": "postcard", "name": "Saved", "content": ""} | fields)
-    assert made.status_code == 201, made.text
-    return int(made.json()["id"])
-
-
 def outcome(answer: Response) -> list[str] | str:
     """The message of what was sent, or the fields that are wrong."""
     assert answer.status_code in (200, 422), answer.text
@@ -238,26 +232,24 @@ def test_a_blank_message_needs_a_background_of_the_call_or_its_template(owner: A
     lost = owner.send(message="%CUSTOM1%", custom_background_image=art.picture())
     assert lost.json()["errors"] == {"message": ["The message is empty (for recipient 0)."]}
     common: dict[str, Any] = {"message": None, "front_image_url": art.picture()}
-    saved = save(owner, custom_background_url=art.picture("gold"))
-    assert outcome(owner.send(**common, message_template=saved)) == ""
-    without = owner.send(**common, message_template=saved, use_custom_background=False)
-    assert outcome(without) == ["message_template"]
+    gold = {"content": "", "custom_background_url": art.picture("gold")}
+    common |= {"message_template": message_template(owner, **gold)}
+    assert outcome(owner.send(**common)) == ""
+    assert outcome(owner.send(**common, use_custom_background=False)) == ["message_template"]
     gift = {"giftcard_brand_code": GIFT["giftcard_brand"], "giftcard_amount": GIFT["giftcard_amount"]}
-    of_a_gift = save(owner, type="giftcard", custom_background_url=art.picture("gold"), **gift)
-    assert outcome(owner.send("giftcard", **common, message_template=of_a_gift)) == ""
+    of_a_gift = message_template(owner, type="giftcard", **gold, **gift)
+    assert outcome(owner.send("giftcard", **common | {"message_template": of_a_gift})) == ""
 
 
 def test_a_background_of_a_sub_account_or_order_counts(owner: Account, container: Container, art: ImageServer) -> None:
     home = make_sub_account(container, owner)
     backgrounds = {BACKGROUND_SETTINGS["notecard"]: art.picture("gold")}
-    with container.db.system_transaction() as tx:
-        tx.execute(sub_accounts.update().where(sub_accounts.c.id == home).values(backgrounds=backgrounds))
+    execute(container, sub_accounts.update().where(sub_accounts.c.id == home).values(backgrounds=backgrounds))
     body = {"message": "", "front_image_url": art.picture(), "sub_account_id": home}
     assert outcome(owner.send("notecard", **body)) == ""
     assert outcome(owner.send("postcard", **body)) == ["message"]
     assert outcome(owner.send("notecard", **body, use_custom_background=False)) == ["message"]
     with_art = owner.send(custom_background_image=art.picture("gold")).json()["id"]
     changed = owner.put(f"/orders/{with_art}", {"message": ""})
-    assert outcome(changed) == ""
-    assert BLANK_MESSAGE_WARNING in changed.json()["warnings"]
+    assert (outcome(changed), BLANK_MESSAGE_WARNING in changed.json()["warnings"]) == ("", True)
     assert owner.put(f"/orders/{owner.send().json()['id']}", {"message": ""}).status_code == 422

@@ -18,6 +18,7 @@ from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.errors import Refused
 from quillpost.web.api.sub_accounts.schemas import Branding
 from support.factories import Account, Clock, make_live, make_sub_account, make_teammate
+from support.rows import execute, run, run_as
 from support.tenant_rows import insert_least
 from support.traces import FORM, unchanged
 from support.waiting import is_lock_awaited, wait_until
@@ -160,8 +161,7 @@ def test_a_token_of_one_sub_account_sees_and_changes_that_one_alone(owner: Accou
 def test_an_account_has_so_many_and_no_more(owner: Account, container: Container) -> None:
     many = """insert into sub_accounts (account_id, title, created_at, updated_at)
               select :account, 'Branch', now(), now() from generate_series(2, :most)"""
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.text(many), {"account": owner.id, "most": MAX_SUB_ACCOUNTS})
+    execute(container, many, account=owner.id, most=MAX_SUB_ACCOUNTS)
     assert create(owner).status_code == 201
     refused = create(owner)
     assert (refused.status_code, refused.json()["message"]) == (400, "An account has at most 10,000 sub accounts.")
@@ -174,9 +174,8 @@ def test_mail_is_from_the_name_and_company_of_the_branding(owner: Account, conta
         ({"company": "Whitfield Homes"}, ("Dana Whitfield", "Whitfield Homes")),
     ):
         number = create(owner, branding_fields=branding).json()["id"]
-        with container.db.system_transaction() as tx:
-            sender = read_sender(tx, Caller(owner.id, "test"), number)
-            house = read_sender(tx, Caller(owner.id, "test"), None)
+        sender = run(container, read_sender, Caller(owner.id, "test"), number)
+        house = run(container, read_sender, Caller(owner.id, "test"), None)
         assert (sender.name, sender.company) == expected
         assert (house.name, house.company) == ("Dana Whitfield", None)
 
@@ -211,8 +210,7 @@ def give(container: Container, owner: Account, branch: int | None, table: str, *
 
 def rows_of(container: Container, table: sa.Table, branch: int) -> list[sa.Row[Any]]:
     whose = table.c.id if table is sub_accounts else table.c.sub_account_id
-    with container.db.system_transaction() as tx:
-        return list(tx.execute(sa.select(table).where(whose == branch)).all())
+    return execute(container, sa.select(table).where(whose == branch))
 
 
 @pytest.fixture
@@ -291,8 +289,7 @@ def test_not_while_lists_or_templates_of_it_remain(owner: Account, container: Co
 
 def test_whoever_uses_it_at_that_moment_is_waited_for(owner: Account, container: Container, branch: int) -> None:
     def remove_it() -> None:
-        with container.db.transaction(Tenant(owner.id)) as tx:
-            remove_sub_account(tx, branch, now=container.clock())
+        run_as(container, Tenant(owner.id), remove_sub_account, branch, now=container.clock())
 
     with ThreadPoolExecutor(1) as pool:
         with container.db.transaction(Tenant(owner.id)) as using:

@@ -15,7 +15,7 @@ from support.factories import Account, Clock, make_live, make_sub_account, make_
 from support.list_webhooks import create_list_webhook
 from support.mailing_lists import TAKEN, ListOwner, field_errors, ids
 from support.qr_scans import PAGE, codes_of, count_scans, scan
-from support.rows import execute
+from support.rows import execute, run_as
 from support.test_client import TestClient
 from support.traces import unchanged
 
@@ -67,8 +67,7 @@ def bar(container: Container, account: Account, kind: str, key: str, *, sub_acco
     """As somebody who was erased."""
     digest = sa.func.bar_digest(account.id, kind, key)
     columns = {"account_id": account.id, "sub_account_id": sub_account_id, "kind": kind, "digest": digest}
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.insert(barred_digests).values(**columns, at=container.clock()))
+    execute(container, sa.insert(barred_digests).values(**columns, at=container.clock()))
 
 
 def test_calls_lists_and_waiting_pieces_are_suppressed_alike_also_after_erasure(
@@ -79,9 +78,8 @@ def test_calls_lists_and_waiting_pieces_are_suppressed_alike_also_after_erasure(
     for name, list_id in listed.items():
         assert owner.post("/recipients", PEOPLE[name] | {"mailing_list_id": list_id}).status_code == 201
     sent = {owner.send(recipients=[one]).json()["id"]: name for name, one in PEOPLE.items()}
-    with container.db.system_transaction() as tx:
-        found = tx.execute(sa.select(items.c.id, items.c.order_id).where(items.c.order_id.in_(sent)))
-        pieces = {item: sent[order] for item, order in found}
+    found = execute(container, sa.select(items.c.id, items.c.order_id).where(items.c.order_id.in_(sent)))
+    pieces = {item: sent[order] for item, order in found}
 
     def assert_suppressed(expected: set[str]) -> None:
         assert suppressed_inline(owner) == expected
@@ -102,8 +100,7 @@ def test_calls_lists_and_waiting_pieces_are_suppressed_alike_also_after_erasure(
         bar(container, owner, kind, key)
         assert_suppressed(expected)
         assert suppressed_inline(stranger) == set()
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.delete(barred_digests).where(barred_digests.c.account_id == owner.id))
+        execute(container, sa.delete(barred_digests).where(barred_digests.c.account_id == owner.id))
 
 
 def test_people_are_added_and_removed_and_a_list_becomes_one_and_ceases_to_be(owner: Account, lists: ListOwner) -> None:
@@ -394,6 +391,5 @@ def test_nobody_else_sees_scans(container: Container, owner: Account, stranger: 
         assert kept(other) == []
     seen, own = [], owner.id
     for tenant in ((own, None, "test"), (own, None, "live"), (own, branch, "test"), (stranger.id, None, "test")):
-        with container.db.transaction(Tenant(*tenant)) as tx:
-            seen.append(len(tx.execute(visits.select()).all()))
+        seen.append(len(run_as(container, Tenant(*tenant), lambda tx: tx.execute(visits.select()).all())))
     assert (seen, len(execute(container, visits.select()))) == ([1, 0, 0, 0], 1)

@@ -18,7 +18,7 @@ from quillpost.core.errors import Refused
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from support.factories import Account, Clock, make_sub_account, make_teammate, read_warnings
 from support.images import ImageServer
-from support.rows import execute
+from support.rows import execute, run_as
 from support.test_client import TestClient
 from support.traces import assert_refused, unchanged
 from support.uploads import BLUE, RED, form_of, jpeg, png, print_sized, upload
@@ -275,8 +275,7 @@ def test_a_pdf_makes_the_whole_letter_until_it_is_taken_away(owner: Account, con
     refused = change(owner, made["id"], pdf_only_url=None)
     assert (refused.status_code, list(refused.json()["errors"])) == (422, ["content"])
     saved = save(owner, type="letter", pdf_only_url=PDF, content=None, cc_emails=["d@example.com"]).json()
-    with container.db.transaction(Tenant(owner.id)) as tx:
-        found = MESSAGE_TEMPLATES.find(tx, saved["id"])
+    found = run_as(container, Tenant(owner.id), MESSAGE_TEMPLATES.find, saved["id"])
     assert (found.type, found.content, found.pdf_only_url) == ("letter", "", PDF)
     assert (found.skip_creative_generation, found.cc_emails) == (True, ("d@example.com",))
     assert (found.handwriting_style_id, found.handwriting_realism) == (None, None)

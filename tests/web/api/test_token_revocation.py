@@ -20,6 +20,7 @@ from quillpost.core.database.tables.accounts import memberships, oauth_grants, p
 from quillpost.web.application import create_app
 from support.factories import Account, Build, Clock, make_account, make_sub_account
 from support.oauth_app import ACTOR, OAuthApp, connect_app
+from support.rows import execute, run, scalar
 from support.service import RETIREMENT
 from support.sign_in import make_user
 from support.test_client import TestClient
@@ -76,13 +77,11 @@ class House:
         return answer.status_code == 200
 
     def grant_id(self) -> int:
-        with self.container.db.system_transaction() as tx:
-            return int(tx.execute(sa.select(sa.func.max(oauth_grants.c.id))).scalar_one())
+        return int(scalar(self.container, sa.select(sa.func.max(oauth_grants.c.id))))
 
     def membership_id(self) -> int:
-        with self.container.db.system_transaction() as tx:
-            mine = memberships.c.person_id == self.person_id
-            return int(tx.execute(sa.select(memberships.c.id).where(mine)).scalar_one())
+        mine = memberships.c.person_id == self.person_id
+        return int(scalar(self.container, sa.select(memberships.c.id).where(mine)))
 
     def report(self, token: Token) -> None:
         assert self.app.http.post("/tokens/leaked", json={"tokens": [token]}).status_code == 202
@@ -106,13 +105,11 @@ def other(build: Build) -> Iterator[TestClient]:
 
 
 def make_house(container: Container, http: TestClient, other: TestClient) -> House:
-    with container.db.system_transaction() as tx:
-        tx.execute(RETIREMENT)
+    execute(container, RETIREMENT)
     account = make_account(container, http, "owner@example.com")
     make_user(container, account.id, "second@example.com")  # an account keeps an owner
     app = connect_app(container, http, account)
-    with container.db.system_transaction() as tx:
-        person_id = tx.execute(sa.select(people.c.id).where(people.c.email == "dana@example.com")).scalar_one()
+    person_id = scalar(container, sa.select(people.c.id).where(people.c.email == "dana@example.com"))
     return House(container, account, app, other, person_id, make_sub_account(container, account))
 
 
@@ -128,24 +125,20 @@ def disconnect(h: House) -> None:
 
 
 def delete_client(h: House) -> None:
-    with h.container.db.system_transaction() as tx:
-        clients.delete_client(tx, h.account.id, h.app.client.id, ACTOR, now=h.now)
+    run(h.container, clients.delete_client, h.account.id, h.app.client.id, ACTOR, now=h.now)
 
 
 def remove_person(h: House) -> None:
-    with h.container.db.system_transaction() as tx:
-        user_service.remove_member(tx, h.account.id, h.membership_id(), ACTOR, now=h.now)
+    run(h.container, user_service.remove_member, h.account.id, h.membership_id(), ACTOR, now=h.now)
 
 
 def change_role(h: House) -> None:
-    with h.container.db.system_transaction() as tx:
-        new: dict[str, Any] = {"role": "member", "sub_account_id": None, "actor": ACTOR, "now": h.now}
-        user_service.update_member(tx, h.account.id, h.membership_id(), **new)
+    new: dict[str, Any] = {"role": "member", "sub_account_id": None, "actor": ACTOR, "now": h.now}
+    run(h.container, user_service.update_member, h.account.id, h.membership_id(), **new)
 
 
 def end_sessions(h: House) -> None:
-    with h.container.db.system_transaction() as tx:
-        sessions.end_sessions(tx, h.person_id)
+    run(h.container, sessions.end_sessions, h.person_id)
 
 
 def change_password(h: House) -> None:

@@ -14,6 +14,7 @@ from quillpost.notifications.webhooks.rules import EVENT_TYPES, ORDER_STATUS_EVE
 from support import factories, webhooks
 from support.factories import Account, Clock, make_live, make_sub_account, person, run_due_jobs, run_jobs_for
 from support.mailing_lists import message
+from support.rows import execute
 from support.traces import assert_refused, unchanged
 from support.webhooks import URL, deliver, fan_out, list_deliveries, send_orders, set_delivery, subscribe_by_call
 
@@ -262,13 +263,11 @@ def replay(account: Account, hook: int, since: str = START, **how: Any) -> Any:
 def list_events(container: Container, hook: int, *, before: int = 0) -> list[tuple[str, str]]:
     """The events in the outbox, beyond so many: the type and id of each, in their order."""
     query = sa.select(delivery_rows).filter_by(webhook_id=hook).order_by(delivery_rows.c.id)
-    with container.db.system_transaction() as tx:
-        return [(row.event_type, str(row.event_id)) for row in tx.execute(query)][before:]
+    return [(row.event_type, str(row.event_id)) for row in execute(container, query)][before:]
 
 
 def stored_replays(container: Container) -> list[sa.Row[Any]]:
-    with container.db.system_transaction() as tx:
-        return list(tx.execute(sa.select(webhook_replays)).all())
+    return execute(container, sa.select(webhook_replays))
 
 
 @pytest.fixture
@@ -292,8 +291,8 @@ def test_every_event_goes_again_in_its_order_under_its_own_id(
     for done, facts_at_once in enumerate((1, 3, 10_000), 1):
         monkeypatch.setattr(webhook_tasks, "FACTS_PER_TRANSACTION", facts_at_once)
         accepted = replay(owner, hook)
-        told = {"message": "success", "from": START, "to": "2026-05-04T12:01:00Z"}
-        assert (accepted.status_code, accepted.json()) == (202, told | {"events": len(first), "truncated": False})
+        period = {"message": "success", "from": START, "to": "2026-05-04T12:01:00Z"}
+        assert (accepted.status_code, accepted.json()) == (202, period | {"events": len(first), "truncated": False})
         run_due_jobs(container)
         assert list_events(container, hook, before=done * len(first)) == first
         assert stored_replays(container) == []
@@ -391,8 +390,7 @@ def test_a_subscription_paused_disabled_or_deleted_meanwhile(owner: Account, con
 
 def test_a_replay_whose_job_is_lost_is_resumed(owner: Account, container: Container, hook: int) -> None:
     assert replay(owner, hook).status_code == 202
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.text("delete from procrastinate_jobs where task_name = 'webhooks.replay'"))
+    execute(container, "delete from procrastinate_jobs where task_name = 'webhooks.replay'")
     for _ in range(2):
         webhook_tasks.resume_replays(container.db)
     run_due_jobs(container)

@@ -13,6 +13,7 @@ from quillpost.notifications.webhooks.service import decrypt_secret
 from quillpost.web.application import create_app
 from support.factories import Account, Build, Clock, make_account, make_live, make_sub_account, make_teammate
 from support.mailing_lists import NO_LIST, NO_SUB_ACCOUNT, ListOwner, message
+from support.rows import execute
 from support.test_client import TestClient
 from support.traces import FORM, traces, unchanged
 from support.webhooks import URL, back_off, is_due_now, list_deliveries, send_orders, set_status
@@ -280,8 +281,7 @@ def test_a_new_secret_is_shown_once_whatever_the_status(owner: Account, containe
         rotated = owner.post(f"/webhooks/{hook}/rotate-secret")
         assert (rotated.status_code, rotated.json()["status"]) == (200, status)
         secrets.append(rotated.json()["secret"])
-        with container.db.system_transaction() as tx:
-            row = tx.execute(sa.select(webhooks).where(webhooks.c.id == hook)).one()
+        [row] = execute(container, sa.select(webhooks).where(webhooks.c.id == hook))
         sealed = (row.previous_secret_sealed, row.secret_sealed)
         assert [decrypt_secret(container.encryptor, hook, bytes(each)) for each in sealed] == secrets[-2:]
         assert row.previous_until == clock.now() + timedelta(hours=24)

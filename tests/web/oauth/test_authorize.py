@@ -26,6 +26,7 @@ from support.factories import Account, make_operator, make_sub_account
 from support.oauth_app import CHALLENGE, REDIRECT_URI, STATE, OAuthApp, connect_app, parse_query, register_client
 from support.pages import assert_hides, assert_shows, page_text
 from support.raw_http import real_server
+from support.rows import execute
 from support.sign_in import PASSWORD, Browser, make_user, sign_in_browser
 from support.test_client import TestClient
 
@@ -44,8 +45,7 @@ def read(app: OAuthApp, link: str | None = None) -> str:
 
 def allow_scopes(container: Container, *scopes: str) -> None:
     """That clients may ask for."""
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(oauth_clients).values(scopes=list(scopes)))
+    execute(container, sa.update(oauth_clients).values(scopes=list(scopes)))
 
 
 def newest_token(container: Container) -> sa.Row[Any]:
@@ -185,8 +185,7 @@ def test_an_owner_lends_a_sub_account_and_in_test_mode_testing_alone(
         refused = app_.consent(**wrong)
         assert (refused.status_code, words in page_text(refused)) == (422, True), wrong
         assert_shows(refused, 'role="alert"')
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(accounts).where(accounts.c.id == owner.id).values(test_mode=True))
+    execute(container, sa.update(accounts).where(accounts.c.id == owner.id).values(test_mode=True))
     assert "This account is in testing mode" in read(app_)
     assert app_.consent(mode="live").status_code == 422
     assert app_.tokens(mode="test")["access_token"].startswith("qp_test_")
@@ -219,8 +218,7 @@ def test_people_in_several_accounts_choose_their_own(container: Container, stran
         assert "act for Dana Whitfield?" in read(app_, app_.link(account=str(membership)))
     app_.tokens(app_.link(account="2"))
     assert newest_token(container).account_id == app_.client.account_id
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(accounts).where(accounts.c.id == stranger.id).values(name="Second Shop"))
+    execute(container, sa.update(accounts).where(accounts.c.id == stranger.id).values(name="Second Shop"))
     make_user(container, stranger.id, "dana@example.com", role="member")
     other = re.search(r'<a href="([^"]+)">Second Shop</a>', app_.browser.get(app_.link()).text)
     assert other is not None

@@ -14,6 +14,7 @@ from support import oauth_app
 from support.factories import Account, Clock
 from support.oauth_app import CHALLENGE, REDIRECT_URI, OAuthApp, basic_auth, connect_app, hidden_fields, parse_query
 from support.pages import assert_hides, assert_shows
+from support.rows import execute, run, scalars
 from support.sign_in import make_user, sign_in_browser
 from support.test_client import TestClient
 
@@ -49,9 +50,8 @@ def error_of(answer: Response) -> tuple[int, str]:
 
 def is_noted_once(container: Container, account_id: int, act: str) -> bool:
     """Whether the log has it, and the owner a letter."""
-    with container.db.system_transaction() as tx:
-        acts = [entry.act for entry in list_audit_entries(tx, account_id)]
-        letters = list(tx.execute(sa.select(notices.c.subject)).scalars())
+    acts = [entry.act for entry in run(container, list_audit_entries, account_id)]
+    letters = scalars(container, sa.select(notices.c.subject))
     return (acts.count(act), letters.count("“Letterhead” was disconnected")) == (1, 1)
 
 
@@ -208,15 +208,13 @@ def test_csrf_on_consent(app_: OAuthApp, http: TestClient, container: Container,
 
 def granted(container: Container) -> list[int]:
     """The accounts that apps act for."""
-    with container.db.system_transaction() as tx:
-        return list(tx.execute(sa.select(oauth_grants.c.account_id)).scalars())
+    return scalars(container, sa.select(oauth_grants.c.account_id))
 
 
 def memberships_of(container: Container, email: str) -> dict[int, int]:
     """By account."""
     of = sa.select(memberships.c.account_id, memberships.c.id).join(people, people.c.id == memberships.c.person_id)
-    with container.db.system_transaction() as tx:
-        return {row.account_id: row.id for row in tx.execute(of.where(people.c.email == email))}
+    return {row.account_id: row.id for row in execute(container, of.where(people.c.email == email))}
 
 
 def test_consent_for_another_account_than_the_page_names(
@@ -234,9 +232,8 @@ def test_consent_for_another_account_than_the_page_names(
         assert granted(container) == [owner.id] * n
     app_.browser.post("/session/switch", membership=places[owner.id])
     shown = hidden_fields(app_.browser.get(app_.link()))
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.delete(oauth_grants))
-        tx.execute(sa.delete(memberships).where(memberships.c.id == places[owner.id]))
+    execute(container, sa.delete(oauth_grants))
+    execute(container, sa.delete(memberships).where(memberships.c.id == places[owner.id]))
     refused = app_.browser.post(app_.link(), follow=False, decision="allow", mode="test", **shown)
     assert (refused.status_code, "location" in refused.headers) == (409, False)
     assert_shows(refused, "You have gone on to another account meanwhile")
@@ -254,8 +251,7 @@ def test_consent_that_names_no_or_a_strangers_account(app_: OAuthApp, container:
 
 def test_an_app_that_asks_for_more_while_its_page_is_read(app_: OAuthApp, container: Container) -> None:
     def may_ask_for(*scopes: str) -> None:
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.update(oauth_clients).values(scopes=list(scopes)))
+        execute(container, sa.update(oauth_clients).values(scopes=list(scopes)))
 
     may_ask_for("orders:read")
     shown = hidden_fields(app_.browser.get(app_.link()))

@@ -25,6 +25,7 @@ from support.chromium import new_page
 from support.factories import Account, snapshot_rows
 from support.giftcard_orders import card_row, issue_order_cards, read_claim, send_giftcards
 from support.raw_http import real_server
+from support.rows import execute
 from support.test_client import TestClient
 
 GUESSER, ELSEWHERE = "203.0.113.7", "198.51.100.9"
@@ -271,8 +272,7 @@ def test_from_the_typed_code_by_way_of_the_senders_page_to_the_card(container: C
     with real_server(create_app(container)) as port, new_page(width=WIDTH) as page:
         # Another name of this machine is another site to the browser.
         landing_page = f"http://localhost:{port}/health"
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.update(orders).where(orders.c.id == row.order_id).values(landing_page_url=landing_page))
+        execute(container, sa.update(orders).where(orders.c.id == row.order_id).values(landing_page_url=landing_page))
         page.context.on("request", lambda each: left.append(each) if "localhost" in each.url else None)
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         page.goto(f"http://127.0.0.1:{port}/gift")

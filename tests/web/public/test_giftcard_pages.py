@@ -26,6 +26,7 @@ from quillpost.web.rendering import CONTENT_SECURITY_POLICY
 from support.factories import Account, Build, Clock, people, snapshot_rows
 from support.giftcard_orders import card_row, issue_order_cards, read_claim, send_giftcards
 from support.pages import assert_hides, assert_shows
+from support.rows import execute, run
 from support.test_client import TestClient
 
 SHOP = "https://shop.example/thänks?from=mail"
@@ -63,8 +64,7 @@ class Piece:
         return str(self.card.code)
 
     def put(self, **columns: Any) -> None:
-        with self.parts.db.system_transaction() as tx:
-            tx.execute(sa.update(giftcards).where(giftcards.c.item_id == self.id).values(columns))
+        execute(self.parts, sa.update(giftcards).where(giftcards.c.item_id == self.id).values(columns))
 
     def put_card(self, card: CardSecret) -> None:
         self.put(card_sealed=issuance.encrypt_card(self.parts.encryptor, issuance.card_context(self.id), card))
@@ -128,8 +128,8 @@ def test_the_page_names_card_and_sender_and_shows_no_code(piece: Piece, owner: A
         assert unknown.status_code == 404
         assert account.get(f"/gift/{piece.claim}").status_code == 404
     piece.put(opened_at=None)
-    asked = piece.http.get(f"/gift?code={piece.claim}", follow_redirects=False)  # is not read
-    assert (asked.status_code, piece.claim in asked.text, piece.row.opened_at) == (200, False, None)
+    answer = piece.http.get(f"/gift?code={piece.claim}", follow_redirects=False)  # is not read
+    assert (answer.status_code, piece.claim in answer.text, piece.row.opened_at) == (200, False, None)
 
 
 def test_every_page_is_private_and_under_the_policy(http: TestClient, piece: Piece) -> None:
@@ -198,8 +198,7 @@ def test_a_card_that_cannot_be_shown_has_a_page_that_says_so(container: Containe
     assert (broken.status_code, "Your card cannot be shown just now." in words(broken)) == (500, True)
     assert piece.row.claimed_at is None
     piece.put(card_sealed=sealed)
-    with container.db.system_transaction() as tx:
-        giftcard_tasks.void_cards(tx, [piece.id], reason="Lost", now=container.clock())
+    run(container, giftcard_tasks.void_cards, [piece.id], reason="Lost", now=container.clock())
     page = piece.get()
     assert page.status_code == 410
     for word in ("This gift card is no longer valid.", "Ask Dana Whitfield:"):
@@ -266,8 +265,7 @@ def test_a_report_locks_only_a_card_that_nobody_has_seen(container: Container, o
         assert word in words(piece.get())
     assert piece.is_refused()
     piece.post("/report", what="broken")
-    with container.db.system_transaction() as tx:
-        [letter] = tx.execute(sa.select(notices).where(notices.c.account_id == owner.id)).all()
+    [letter] = execute(container, sa.select(notices).where(notices.c.account_id == owner.id))
     assert "It was lost or stolen" in letter.words
     assert piece.claim not in str(letter)
     shown.post("/claim")

@@ -14,6 +14,7 @@ from quillpost.core.database.tables.notifications import notices
 from quillpost.core.tokens import mint_secret
 from quillpost.web.public.leaked_tokens import endpoints as leaked_token_endpoints
 from support.factories import Account, make_account, make_sub_account, make_teammate
+from support.rows import execute
 from support.sign_in import make_user
 from support.test_client import TestClient
 from support.traces import capture_logs
@@ -27,13 +28,11 @@ def report(http: TestClient, *tokens: Any, **how: Any) -> Response:
 
 
 def letters(container: Container) -> list[Any]:
-    with container.db.system_transaction() as tx:
-        return list(tx.execute(sa.select(notices).where(notices.c.kind == "people").order_by(notices.c.id)))
+    return execute(container, sa.select(notices).where(notices.c.kind == "people").order_by(notices.c.id))
 
 
 def log_lines(container: Container, account_id: int) -> list[Any]:
-    with container.db.system_transaction() as tx:
-        return list(tx.execute(sa.select(audit_log).where(audit_log.c.account_id == account_id)))
+    return execute(container, sa.select(audit_log).where(audit_log.c.account_id == account_id))
 
 
 def test_a_reported_token_is_unknown(http: TestClient, container: Container, owner: Account, stranger: Account) -> None:

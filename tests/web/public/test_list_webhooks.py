@@ -15,6 +15,7 @@ from quillpost.web.application import create_app
 from support.automations import AutomationDriver, plan
 from support.factories import Account, Build, Clock, make_account, make_sub_account, make_teammate, person
 from support.list_webhooks import FORM, JANE, JSON, PAYLOADS, ListWebhook, create_list_webhook
+from support.rows import scalar
 from support.test_client import TestClient
 from support.traces import capture_logs, traces
 from support.waiting import wait_until
@@ -163,8 +164,7 @@ def test_only_the_list_s_present_key_opens_it(hook: ListWebhook, container: Cont
 
 def test_a_key_that_rotates_while_a_call_waits_opens_nothing(hook: ListWebhook, container: Container) -> None:
     def someone_waits() -> bool:
-        with container.db.system_transaction() as tx:
-            return bool(tx.execute(sa.text("select count(*) from pg_locks where not granted")).scalar_one())
+        return bool(scalar(container, "select count(*) from pg_locks where not granted"))
 
     of_list = mailing_lists.c.id == hook.list_id
     with ThreadPoolExecutor(1) as pool:

@@ -18,6 +18,7 @@ from quillpost.web.public.opt_outs import pages as opt_out_pages
 from support import factories
 from support.factories import Account, Clock, make_sub_account, person, postcard, run_jobs_for, snapshot_rows
 from support.notifications import DANA, enqueue_notification, notification_rows
+from support.rows import execute, scalar, scalars
 from support.test_client import TestClient
 
 pytestmark = pytest.mark.usefixtures("clean_database")
@@ -29,8 +30,7 @@ NOBODYS = "ZZZZZZZZ"
 
 
 def code_of(container: Container, order_id: int) -> str:
-    with container.db.system_transaction() as tx:
-        return str(tx.execute(sa.select(items.c.code).where(items.c.order_id == order_id)).scalar_one())
+    return str(scalar(container, sa.select(items.c.code).where(items.c.order_id == order_id)))
 
 
 def sent(container: Container, account: Account, **fields: Any) -> str:
@@ -49,8 +49,7 @@ def kept(container: Container) -> list[tuple[int, str, str | None, str | None, s
         .where(mailing_lists.c.is_suppression_list)
         .order_by(recipients.c.id)
     )
-    with container.db.system_transaction() as tx:
-        return [tuple(row) for row in tx.execute(query)]
+    return [tuple(row) for row in execute(container, query)]
 
 
 def addresses_kept(container: Container) -> list[str | None]:
@@ -126,21 +125,18 @@ def test_all_codes_are_answered_alike(http: TestClient, container: Container, cl
             assert (known.status_code, seen[0]) == (unknown.status_code, seen[1])
             for secret in ("Jane", "Main", "78701", "owner"):
                 assert secret not in known.text
-    with container.db.system_transaction() as tx:
-        codes = list(tx.execute(sa.select(do_not_mail_inbox.c.code)).scalars())
+    codes = scalars(container, sa.select(do_not_mail_inbox.c.code))
     assert sorted(codes) == sorted([code, NOBODYS] * 2)
     run_jobs_for(container, clock, seconds=1)
     assert len(kept(container)) == 1
-    with container.db.system_transaction() as tx:
-        assert tx.execute(sa.select(do_not_mail_inbox)).all() == []
+    assert execute(container, sa.select(do_not_mail_inbox)) == []
 
 
 def test_an_account_has_a_list_per_mode(http: TestClient, container: Container, clock: Clock, owner: Account) -> None:
     """A piece that was never mailed bars nobody from mail that is; who asks again is on it once."""
     branch = make_sub_account(container, owner)
     tried, mailed = (code_of(container, owner.send(sub_account_id=branch).json()["id"]) for _ in range(2))
-    with container.db.system_transaction() as tx:
-        tx.execute(sa.update(items).where(items.c.code == mailed).values(mode="live"))
+    execute(container, sa.update(items).where(items.c.code == mailed).values(mode="live"))
     assert is_suppressed(container, owner) == (False, False)
     http.post(f"/stop/{tried}", headers=HTML)
     stop(http, container, clock, tried, sent(container, owner, name="Jim Doe", address="12 MAIN ST."))
@@ -148,8 +144,7 @@ def test_an_account_has_a_list_per_mode(http: TestClient, container: Container, 
     assert is_suppressed(container, owner) == (True, False)
     stop(http, container, clock, mailed)
     assert is_suppressed(container, owner) == (True, True)
-    with container.db.system_transaction() as tx:
-        rows = tx.execute(sa.select(mailing_lists).order_by(mailing_lists.c.id)).all()
+    rows = execute(container, sa.select(mailing_lists).order_by(mailing_lists.c.id))
     assert [(row.kept_for, row.description, row.sub_account_id, row.total_recipients) for row in rows] == [
         ("test", "Do-not-mail requests (testing)", None, 1),
         ("live", "Do-not-mail requests", None, 1),
@@ -207,8 +202,7 @@ def test_a_mistyped_code_is_understood(http: TestClient, container: Container, c
     codes += [("aBoiLXy5", "%20abo%20Il%20xy5"), ("aBCDEFGH", "-"), ("abCDEFGH", "abCDEFGH")]
     for n, (printed, _) in enumerate(codes):
         piece = sent(container, owner, address=f"{n} Oak Ave")
-        with container.db.system_transaction() as tx:
-            tx.execute(sa.update(items).where(items.c.code == piece).values(code=printed))
+        execute(container, sa.update(items).where(items.c.code == piece).values(code=printed))
     stop(http, container, clock, *(typed for _, typed in codes[:4]))
     assert addresses_kept(container) == [f"{n} Oak Ave" for n in range(4)]
     stop(http, container, clock, "ABCDEFGH")
@@ -253,9 +247,8 @@ def link(container: Container, owner: Account, address: str = DANA) -> str:
 
 
 def unsubscribed(container: Container) -> set[tuple[int, str]]:
-    with container.db.system_transaction() as tx:
-        rows = tx.execute(sa.select(notice_refusals.c.account_id, notice_refusals.c.address))
-        return {(row.account_id, row.address) for row in rows}
+    rows = execute(container, sa.select(notice_refusals.c.account_id, notice_refusals.c.address))
+    return {(row.account_id, row.address) for row in rows}
 
 
 def test_buttons_end_and_resume_mail(http: TestClient, container: Container, owner: Account, stranger: Account) -> None:

@@ -26,6 +26,7 @@ from support import production
 from support.factories import Build, Clock, people, run_due_jobs
 from support.orders import balances, create_order, item_rows, open_account
 from support.production import LIVE_SETTINGS, batch_rows, mailed_order, print_rows, scan_journey, statuses
+from support.rows import execute, run, scalar
 from support.test_client import TestClient
 
 CARRIER = "/hooks/carrier/iv-mtr"
@@ -81,9 +82,8 @@ def test_scans_that_are_pushed_move_their_pieces(carrier: Carrier, clock: Clock)
         answer = carrier.push({"events": scans})
         assert (answer.status_code, answer.json()) == (202, {"message": "Accepted"})
     assert len(carrier.inbox()) == 1
-    with container.db.system_transaction() as tx:
-        polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll_carriers'")
-        assert tx.execute(polls).scalar_one() == 1
+    polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll_carriers'")
+    assert scalar(container, polls) == 1
     assert statuses(container, order) == ["Printed"]
     clock.advance(days=5)
     run_due_jobs(container)
@@ -165,16 +165,13 @@ class Partner:
         batch_tasks.hand_over_batch(self.container.production, self.batch_id, now=self.container.clock())
 
     def batch(self) -> sa.Row[Any]:
-        with self.container.db.system_transaction() as tx:
-            return next(row for row in batch_rows(tx) if row.id == self.batch_id)
+        return next(row for row in run(self.container, batch_rows) if row.id == self.batch_id)
 
     def put(self, **columns: Any) -> None:
-        with self.container.db.system_transaction() as tx:
-            tx.execute(sa.update(batches).values(**columns))
+        execute(self.container, sa.update(batches).values(**columns))
 
     def statuses(self) -> list[tuple[str, str | None]]:
-        with self.container.db.system_transaction() as tx:
-            return [(item.status, item.failure) for item in item_rows(tx, self.order)]
+        return [(item.status, item.failure) for item in run(self.container, item_rows, self.order)]
 
 
 @pytest.fixture
@@ -183,8 +180,7 @@ def early(build: Build, clock: Clock) -> Iterator[Partner]:
     container = build(**SETTINGS)
     order = create_order(container, open_account(container, mode="live"), people(3))
     production.sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        batch_id = int(batch_rows(tx)[-1].id)
+    batch_id = int(run(container, batch_rows)[-1].id)
     batch_tasks.compose_batch(container.production, batch_id, now=container.clock())
     with served(container) as http:
         yield Partner(http, container, clock, batch_id, order)
@@ -217,8 +213,7 @@ def test_a_batch_goes_from_word_to_word(early: Partner) -> None:
 
 
 def test_spoiled_pieces_are_named_by_item_barcode_or_place(partner: Partner) -> None:
-    with partner.container.db.system_transaction() as tx:
-        first, second, third = print_rows(tx, partner.order)
+    first, second, third = run(partner.container, print_rows, partner.order)
     spoiled = [
         {"item_id": first.item_id, "reason": "Torn"}, {"tracking": second.tracking, "reason": "Smeared"},
         {"position": third.position},
@@ -233,12 +228,10 @@ def test_a_repeated_event_takes_effect_once(partner: Partner) -> None:
         assert partner.call("spoiled", spoiled=spoiled).status_code == 202
     for _ in range(2):
         assert partner.call("printed").status_code == 202
-    with partner.container.db.system_transaction() as tx:
-        once = balances(tx, partner.order)
+    once = run(partner.container, balances, partner.order)
     for event in ("printed", "acknowledged", "mailed", "printed"):
         assert partner.call(event, spoiled=spoiled).status_code == 202
-    with partner.container.db.system_transaction() as tx:
-        assert balances(tx, partner.order) == once
+    assert run(partner.container, balances, partner.order) == once
     assert partner.statuses() == [("Failed", "Torn"), ("Printed", None), ("Printed", None)]
     assert partner.batch().status == "mailed"
 

@@ -16,6 +16,7 @@ from quillpost.rendering import previews
 from quillpost.web.public.files import endpoints as file_endpoints
 from quillpost.web.public.files.endpoints import MAX_WAITING
 from support.factories import Account, snapshot_rows
+from support.rows import run
 from support.test_client import TestClient
 from support.waiting import wait_until
 
@@ -32,8 +33,7 @@ def pixels(http: TestClient, path: str) -> np.ndarray[tuple[int, ...], np.dtype[
 
 def put(container: Container, **changes: str) -> None:
     brand = GiftcardBrand(**{name: getattr(OURS, name) for name in GiftcardBrand.__slots__} | changes)
-    with container.db.system_transaction() as tx:
-        giftcard_queries.save_brand(tx, brand, now=container.clock())
+    run(container, giftcard_queries.save_brand, brand, now=container.clock())
 
 
 def test_a_brand_shows_its_name_in_its_color_and_a_hand_a_line_of_blue_ink(http: TestClient) -> None:
@@ -98,8 +98,7 @@ def test_a_changed_brands_picture_changes_a_retired_ones_stays(http: TestClient,
         seen.append(http.get(OUR_CAFE))
     assert (seen[0].content, len({picture.content for picture in seen})) == (seen[3].content, 3)
     assert http.get(OUR_CAFE, headers={"If-None-Match": seen[1].headers["etag"]}).status_code == 200
-    with container.db.system_transaction() as tx:
-        giftcard_queries.retire_brand(tx, "our-cafe", now=container.clock())
+    run(container, giftcard_queries.retire_brand, "our-cafe", now=container.clock())
     assert http.get(OUR_CAFE).content == seen[0].content
 
 

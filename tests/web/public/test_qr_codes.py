@@ -23,6 +23,7 @@ from support.factories import Account, Build, Clock, count_rows, make_account, p
 from support.pages import ParsedPage, assert_shows
 from support.production import batch_rows, files_of, sweep_due_orders
 from support.qr_scans import PAGE, PHONE, codes_of, count_scans, inbox_rows, scan
+from support.rows import run
 from support.test_client import TestClient
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -225,8 +226,7 @@ def print_one(container: Container, clock: Clock, sender: Account) -> int:
     """A card with a code goes into a batch of its own, and is composed."""
     sent(sender, container)
     sweep_due_orders(container, clock)
-    with container.db.system_transaction() as tx:
-        batch = batch_rows(tx)[-1]
+    batch = run(container, batch_rows)[-1]
     batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     return int(batch.id)
 
