@@ -123,7 +123,9 @@ def test_in_a_crowd_the_next_are_waited_for_and_whoever_comes_alone_is_not_kept_
 # What is remembered
 
 
-def test_what_is_found_is_kept(container: Container, code: str, recorder: ScanRecorder, ticks: ManualTimer) -> None:
+def test_what_is_found_is_kept_and_what_nobody_has_for_a_moment(
+    container: Container, code: str, recorder: ScanRecorder, ticks: ManualTimer, caller: Caller
+) -> None:
     [before] = follow(recorder, code)
     execute(container, sa.update(orders).values(qrcode_url="https://new.example.com/"))
     assert recorder.find_cached(code) == before
@@ -132,11 +134,6 @@ def test_what_is_found_is_kept(container: Container, code: str, recorder: ScanRe
     [after] = follow(recorder, code)
     assert isinstance(after, ScanTarget)
     assert after.location == b"https://new.example.com/"
-
-
-def test_a_code_that_nobody_has_is_remembered_for_a_moment(
-    container: Container, caller: Caller, recorder: ScanRecorder, ticks: ManualTimer
-) -> None:
     code = "Nobodys1"
     assert recorder.find_cached(code) is None
     assert follow(recorder, code) == [recorder.find_cached(code)] == [InvalidCode.UNKNOWN]
