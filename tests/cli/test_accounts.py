@@ -82,8 +82,7 @@ def test_refusals_are_one_sentence_and_change_nothing(
 
 
 def audit_lines(container: Container, account: Account) -> list[str]:
-    with container.db.system_transaction() as tx:
-        return [describe_entry(entry) for entry in list_audit_entries(tx, account.id)]
+    return [describe_entry(entry) for entry in run(container, list_audit_entries, account.id)]
 
 
 @pytest.mark.usefixtures("owner")
@@ -100,8 +99,7 @@ def test_credit_is_paid_in_and_out_and_with_a_key_once(beside: Quillpost) -> Non
 
 def note(container: Container, account: Account, act: str, email: str = DANA, **about: object) -> None:
     actor = Actor(email, address="203.0.113.7")
-    with container.db.system_transaction() as tx:
-        audit_service.record_audit_entry(tx, account.id, act, actor, about=about, now=container.clock())
+    run(container, audit_service.record_audit_entry, account.id, act, actor, about=about, now=container.clock())
 
 
 def test_a_log_is_shown_in_pages(beside: Quillpost, owner: Account, stranger: Account, container: Container) -> None:

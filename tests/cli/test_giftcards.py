@@ -172,8 +172,7 @@ def test_brands_are_added_changed_and_retired(run: Quillpost, container: Contain
     for missing in ("--title", "--group", "--amounts"):
         given = {"--title": "River", "--group": "food", "--amounts": "1000"}
         del given[missing]
-        refused = run("brand", "river-cafe", *(word for pair in given.items() for word in pair))
-        assert refused.is_one_sentence(missing)
+        assert run("brand", "river-cafe", *(word for pair in given.items() for word in pair)).is_one_sentence(missing)
     words = ("--title", "River [Cafe]", "--group", "food", "--amounts", "2500,1000", "--color", "#AABBCC")
     assert run("brand", "river-cafe", *words).out == "river-cafe is new: $10.00, $25.00.\n"
     assert run("brand", "river-cafe", "--issuer-code", "OKMH").out.startswith("river-cafe is changed")

@@ -33,6 +33,7 @@ from support.cli_results import Quillpost
 from support.designs import NO_PACKAGES, file_of, hands_in, stock
 from support.orders import open_account
 from support.production import mailed_order, scan_journey, tracking_codes
+from support.rows import run, scalars
 
 PEOPLE = "Wer,Wo,Zip\nJane,12 Main St,78701\nJohn,14 Main St,78701\nJim,12 main st.,78701\nJoe,=1,1\n"
 TO_OWNER = ("--account", "owner@example.com")
@@ -49,8 +50,7 @@ def test_a_file_fills_a_list_or_says_why(beside: Quillpost, file: Path, containe
     maps = ("--map", "Wo=address", "--map", "Wer=name")
     outcome = beside("lists", "import", file, *TO_OWNER, "--name", "Visitors", *maps)
     assert outcome.code == 0, outcome.err
-    with container.db.system_transaction() as tx:
-        [list_id] = tx.execute(sa.select(mailing_lists.c.id).where(mailing_lists.c.account_id == account)).scalars()
+    [list_id] = scalars(container, sa.select(mailing_lists.c.id).where(mailing_lists.c.account_id == account))
     assert "Columns: Wer as name, Wo as address, Zip as postal_code" in outcome.out
     assert f"List {list_id}: 4 rows read, 2 imported, 2 rejected (1 of them duplicates)" in outcome.out
     report = file.with_name("people-rejected.csv")
@@ -62,8 +62,7 @@ def test_a_file_fills_a_list_or_says_why(beside: Quillpost, file: Path, containe
 
     exported = beside("lists", "export", list_id, file.with_name("out.csv"))
     assert (exported.code, exported.out) == (0, f"2 recipients: {file.with_name('out.csv')}\n")
-    with container.db.system_transaction() as tx:
-        assert [entry.act for entry in list_audit_entries(tx, account)] == ["list.exported"]
+    assert [entry.act for entry in run(container, list_audit_entries, account)] == ["list.exported"]
     again = beside("lists", "import", file.with_name("out.csv"), *TO_OWNER, "--list", list_id)
     assert "2 rows read, 0 imported, 2 rejected (2 of them duplicates)" in again.out
 

@@ -265,8 +265,7 @@ def test_a_replay_repeats_nothing(service: MortalService, caller: Caller, monkey
         service.work()
         hook, now = subscribe(service.container, caller), service.clock.now()
         service.rows(HAPPENED, now, order)
-        with service.container.db.system_transaction() as tx:
-            webhook_tasks.start_replay(tx, hook.id, since=now - timedelta(minutes=1), until=now)
+        run(service.container, webhook_tasks.start_replay, hook.id, since=now - timedelta(minutes=1), until=now)
         with death:
             service.work()
         service.work()

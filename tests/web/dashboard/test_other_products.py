@@ -235,8 +235,7 @@ def test_it_is_framed_by_its_site_alone(host: AccountPages) -> None:
     for pattern in (r'value="letter"[^>]* checked', r'<form id="composer"[^>]* novalidate'):
         assert re.search(pattern, page.text)
     assert host.owner.get(SETTINGS).headers["X-Frame-Options"] == "DENY"
-    formless = host.nobody().client.post(path, json={}, headers={"Accept": "text/html"})
-    assert status_and_frames(formless) == (415, SITE)
+    assert status_and_frames(host.nobody().client.post(path, json={}, headers={"Accept": "text/html"})) == (415, SITE)
 
 
 def test_what_is_written_is_stored_once_and_sent_once(host: AccountPages) -> None:
