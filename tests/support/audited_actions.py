@@ -18,4 +18,4 @@ AUDITED_BY_COMMANDS = frozenset(
 
 AUDITED_BY_OPERATORS = frozenset({"jobs.retried", "price.added", "price.withdrawn"})
 """Operators do them at the pages of the print room. All others are done by people at our pages, and by apps:
-test_audit_log.py."""
+test_settings_account.py."""
