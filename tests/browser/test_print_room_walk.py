@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from fastapi import FastAPI
 from playwright.sync_api import Locator, Page, expect
 
 from quillpost.app.container import Container
 from quillpost.core import jobs
 from quillpost.fulfillment.batches.rules import batch_reference
+from quillpost.web.application import create_app
 from support.chromium import go_to, open_dashboard, picture
 from support.factories import Account, Build, Clock, make_live, make_operator, people, run_jobs_for
 from support.orders import HOME, UNFILLED
@@ -31,7 +31,7 @@ def container(build: Build) -> Container:
 
 
 def test_an_operators_walk_through_the_print_room(
-    container: Container, owner: Account, clock: Clock, app: FastAPI, http: TestClient, tmp_path: Path
+    container: Container, owner: Account, clock: Clock, http: TestClient, tmp_path: Path
 ) -> None:
     sender, operator = make_live(container, owner), make_operator(container, http)
     due, held = send(sender), send(sender, 1, message=UNFILLED)
@@ -39,7 +39,10 @@ def test_an_operators_walk_through_the_print_room(
     with container.db.system_transaction() as tx:
         jobs.enqueue(tx, TASK, timestamp=100)
         tx.execute(FAIL, {"task": TASK})
-    with real_server(app) as port, open_dashboard(f"http://127.0.0.1:{port}", container, operator) as page:
+    with (
+        real_server(create_app(container)) as port,
+        open_dashboard(f"http://127.0.0.1:{port}", container, operator) as page,
+    ):
         mode = page.get_by_role("group", name="Mode")
         mode.get_by_role("button", name="Live").click()
         expect(mode.get_by_role("button", pressed=True)).to_have_text("Live")

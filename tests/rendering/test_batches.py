@@ -269,6 +269,9 @@ def test_pages_are_what_they_are_on_every_machine_and_in_another_process_with_an
     )
     looks = samples()
     made = compose_item(looks, [copy_of(key, ODD) for key in looks])
-    command, environment = [sys.executable, "-c", program, *sys.path], os.environ | {"PYTHONHASHSEED": "1"}
+    command, environment = (
+        [sys.executable, "-c", program, str(Path(__file__).parent), *sys.path],
+        os.environ | {"PYTHONHASHSEED": "1"},
+    )
     there = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
     assert there.stdout.strip() == hashlib.sha256(made.sheets + (made.envelopes or b"")).hexdigest()
