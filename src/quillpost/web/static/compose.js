@@ -54,7 +54,7 @@ document.body.addEventListener("htmx:configRequest", (event) => {
 // What a busy service has not done yet is asked of it again a little later; meanwhile the page says that it is busy.
 document.body.addEventListener("htmx:afterRequest", (event) => {
   const { elt, xhr } = event.detail;
-  if (xhr.status === 503) setTimeout(() => htmx.trigger(elt, "again"), 1000 * Number(xhr.getResponseHeader("Retry-After") ?? 5));
+  if (xhr.status === 503) setTimeout(() => htmx.trigger(elt, "again"), 1000 * (Number(xhr.getResponseHeader("Retry-After")) || 5));
 });
 
 // What is told of a field is told of it to those who do not see it, too.
