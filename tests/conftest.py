@@ -199,6 +199,15 @@ def postgres() -> Iterator[EmbeddedPostgres]:
     shutil.rmtree(home, ignore_errors=True)
 
 
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Of a service that is started. Not in pytest's own folder, which is closed to the server's unprivileged user."""
+    home = Path(tempfile.mkdtemp(prefix="quillpost-home-"))
+    home.chmod(0o755)
+    yield home
+    shutil.rmtree(home, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def template(postgres: EmbeddedPostgres) -> str:
     """A migrated database that the tests' own are copied from."""

@@ -4,12 +4,9 @@ our wheel, installed where there is no checkout: so it is the whole product."""
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -33,15 +30,6 @@ REVIEW_SECONDS = "15"
 IN_REVIEW = "It goes to print"
 ITS_WAY = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 STEPS = ("Write a first card", "Watch it arrive")
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """Not in the test's own folder: that is closed to the database server's own user."""
-    home = Path(tempfile.mkdtemp(prefix="quillpost-home-"))
-    home.chmod(0o755)
-    yield home
-    shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.mark.timeout(900)  # all that the wheel depends on is installed

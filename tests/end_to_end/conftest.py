@@ -38,15 +38,6 @@ def receiver() -> Iterator[EventReceiver]:
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
-    """Not in pytest's own folder, which is closed to the database server's unprivileged user."""
-    home = Path(tempfile.mkdtemp(prefix="quillpost-home-"))
-    home.chmod(0o755)
-    yield home
-    shutil.rmtree(home, ignore_errors=True)
-
-
-@pytest.fixture
 def sender_service(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[SenderService]:
     with open_sender_service(conninfo, home, receiver) as sender_service:
         yield sender_service

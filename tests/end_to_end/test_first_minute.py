@@ -1,14 +1,11 @@
-"""A fresh installation, on a machine with nothing: one command, one paste, one postcard delivered; and hands that get
-ready while the service answers, through every kind of end."""
+"""A fresh installation, on a machine with nothing: one command, one paste, one postcard delivered; and the page that
+shows its events where a worker runs beside the server."""
 
-import asyncio
-import fcntl
 import json
 import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,11 +14,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from quillpost.client import Quillpost, verify_webhook
-from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES, PreparedFace
-from quillpost.web import application
-from support.designs import NO_PACKAGES, file_of, hands_in, stock
 from support.event_receiver import HEAD, EventReceiver, ReceivedEvent
-from support.factories import postcard
 from support.processes import PATIENCE, Command, CommandRunner, Service, answers, free_port, until
 from support.sender_service import ITEM_WAY, ORDER_WAY
 
@@ -213,135 +206,3 @@ def test_a_worker_tells_the_receiver_page(home: Path, tmp_path: Path, conninfo: 
         newcomer.leave()
     finally:
         service.kill()
-
-
-MARCO, GRACE = (next(style for style in STYLES if style.name == name) for name in ("Marco", "Grace"))
-
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found through /proc")
-
-
-def preview(server: Command, home: Path, style: int) -> list[str]:
-    token = (home / "first-token").read_text().strip()
-    with Quillpost(token, server.url, timeout=PATIENCE) as client:
-        return client.preview("postcard", **postcard(handwriting_style=style))["data"]["previews"]
-
-
-@pytest.fixture
-def faces(home: Path) -> Path:
-    return home / "faces"
-
-
-Serve = Callable[[], Command]
-
-
-@pytest.fixture
-def serve(runner: CommandRunner, home: Path, faces: Path, conninfo: str) -> Iterator[Serve]:
-    settings = {"QUILLPOST_HOME": str(home), "QUILLPOST_DATABASE_URL": conninfo}
-    settings |= {"QUILLPOST_FACES_FOLDER": str(faces), "QUILLPOST_FONT_PACKAGES": str(NO_PACKAGES)}
-    with ExitStack() as running:
-        yield lambda: running.enter_context(runner.serving("--welcome", settings=settings, path="/ready"))
-    until(lambda: not helpers(faces), what="no helper left behind")
-
-
-def helpers(faces: Path) -> list[int]:
-    """Processes that prepare hands for this folder."""
-    return [int(process.name) for process in Path("/proc").glob("[0-9]*") if _prepares(process, faces)]
-
-
-def _prepares(process: Path, faces: Path) -> bool:
-    try:
-        words = (process / "cmdline").read_bytes().split(b"\0")
-        return b"--prepare" in words and bytes(faces) in (process / "environ").read_bytes()
-    except OSError:
-        return False
-
-
-def test_hands_get_ready_beside_the_service_and_after_a_kill_the_rest_of_them(serve: Serve, faces: Path) -> None:
-    stock(faces, without=[PLAIN_FACE, MARCO, GRACE])
-    first = serve()
-    until(file_of(PLAIN_FACE, faces).exists, what="the first face ready")
-    first.stop(signal.SIGKILL)
-    until(lambda: not helpers(faces), what="the helper gone with its service")
-    missing = hands_in(faces).unprepared_faces()
-    assert missing, "it was killed in the middle of its work"
-    made = file_of(PLAIN_FACE, faces)
-    PreparedFace.from_bytes(made.read_bytes())
-    age = made.stat().st_mtime_ns
-
-    second = serve()
-    until(lambda: helpers(faces), what="a helper that goes on")
-    assert httpx2.get(f"{second.url}/health").status_code == 200
-    until(lambda: hands_in(faces).unprepared_faces() == [], what="all hands ready")
-    for face in missing:
-        PreparedFace.from_bytes(file_of(face, faces).read_bytes())
-    assert made.stat().st_mtime_ns == age, "nothing is made twice"
-    until(lambda: "handwriting.fonts_prepared" in second.output, what="the log says so")
-    assert second.stop() == 0, second.output
-    assert "Traceback" not in second.output
-
-
-def test_a_service_that_stops_takes_its_helper_along(serve: Serve, faces: Path) -> None:
-    stock(faces, without=[MARCO])
-    server = serve()
-    until(lambda: helpers(faces), what="a helper at work")
-    assert server.stop() == 0, server.output
-    assert helpers(faces) == []
-    for event in ("handwriting.fonts_prepared", "handwriting.font_preparation_failed", "Traceback"):
-        assert event not in server.output
-
-
-def test_a_hand_that_is_not_ready_is_made_for_whoever_sends_with_it(serve: Serve, faces: Path, home: Path) -> None:
-    stock(faces, without=[GRACE])
-    with (faces / ".preparing").open("a") as held:
-        # As if another process prepared for this folder, and never came to this hand.
-        fcntl.flock(held, fcntl.LOCK_EX)
-        assert len(preview(serve(), home, GRACE.number)) == 2
-        assert hands_in(faces).unprepared_faces() == []
-
-
-def test_an_unusable_folder_is_logged_and_does_no_harm(serve: Serve, faces: Path, home: Path) -> None:
-    faces.write_text("a file in the place of the folder")
-    server = serve()
-    until(lambda: "handwriting.font_preparation_failed" in server.output, what="the log says so")
-    assert str(faces) in server.output
-    assert len(preview(server, home, GRACE.number)) == 2
-
-
-@pytest.mark.long
-def test_one_of_two_prepares(faces: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("QUILLPOST_FACES_FOLDER", str(faces))
-    monkeypatch.setenv("QUILLPOST_FONT_PACKAGES", str(NO_PACKAGES))
-    monkeypatch.setattr(application, "START_DELAY_SECONDS", 0)
-    stock(faces, without=[MARCO])
-
-    async def serve_twice() -> None:
-        async with (
-            application.prepare_in_background(hands_in(faces)),
-            application.prepare_in_background(hands_in(faces)),
-        ):
-            while hands_in(faces).unprepared_faces() or helpers(faces):
-                await asyncio.sleep(0.3)
-
-    asyncio.run(asyncio.wait_for(serve_twice(), PATIENCE))
-    PreparedFace.from_bytes(file_of(MARCO, faces).read_bytes())
-    assert "handwriting.font_preparation_failed" not in capfd.readouterr().err
-
-
-def test_where_all_hands_are_ready_no_helper_is_started(faces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "START_DELAY_SECONDS", 0)
-    started = []
-
-    async def start(*command: str, **_: object) -> None:
-        started.append(command)
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
-    stock(faces, without=[])
-    hands = hands_in(faces)
-
-    async def serve_until_read() -> None:
-        async with application.prepare_in_background(hands):
-            while 1 not in hands._hands:
-                await asyncio.sleep(0.02)
-
-    asyncio.run(asyncio.wait_for(serve_until_read(), PATIENCE))
-    assert started == []

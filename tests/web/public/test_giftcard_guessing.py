@@ -252,7 +252,6 @@ def test_a_claim_that_is_right_no_more_counts_as_any_other(guesses: Guesses) -> 
     assert (guesses.guess(gone), guesses.guess(gone)) == (True, False)
 
 
-pytestmark = pytest.mark.costly
 WIDTH = 390
 
 
