@@ -6,8 +6,10 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from multiprocessing import Pipe
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest.mock import Mock
@@ -18,6 +20,7 @@ import sqlalchemy as sa
 import typer
 from PIL import Image
 from starlette.types import Message, Receive, Scope, Send
+from uvicorn.config import STARTUP_FAILURE
 
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.accounts.users import invitations
@@ -102,7 +105,7 @@ def test_a_server_process_may_take_long_to_start_but_not_fall_silent(monkeypatch
     monkeypatch.setattr(server, "time", SimpleNamespace(monotonic=lambda: now))
     ours, theirs = Pipe()
     process, parent = Mock(parent_conn=ours), object.__new__(server.ServerProcesses)
-    parent._pinged_at, parent._has_answered = {}, set()
+    vars(parent).update(should_exit=Event(), config=None, sockets=[], _pinged_at={}, _has_answered=set())
     assert parent._is_responsive(process)
     now += 3 * server.UNRESPONSIVE_SECONDS
     assert parent._is_responsive(process)
@@ -117,6 +120,14 @@ def test_a_server_process_may_take_long_to_start_but_not_fall_silent(monkeypatch
     assert parent._is_responsive(never)
     now += server.START_SECONDS
     assert not parent._is_responsive(never)
+    successor = Mock(exitcode=STARTUP_FAILURE, **{"process.is_alive.return_value": False})
+    monkeypatch.setattr(server, "Process", lambda *_: successor)
+    for each in (never, Mock(parent_conn=Pipe()[0])):  # one that is silent, and one that is no more
+        parent.processes = [each]
+        parent.keep_subprocess_alive()
+        assert (each.kill.called, parent.processes, parent.should_exit.is_set()) == (True, [successor], False)
+    parent.keep_subprocess_alive()
+    assert (successor.start.call_count, parent.should_exit.is_set()) == (2, True), "the next would fail to start, too"
 
 
 Greet = Callable[..., Welcome]
@@ -301,8 +312,8 @@ def test_whoever_waits_is_sent_away_and_whoever_was_inside_may_finish() -> None:
     asyncio.run(story())
 
 
-def test_abandoned_requests_are_answered_with_503() -> None:
-    async def story() -> list[Message]:
+def test_abandoned_requests_are_answered_with_503_by_a_server_that_stops() -> None:
+    async def story(*, is_stopping: bool) -> list[Message]:
         shutdown, got, is_working = Shutdown(), list[Message](), asyncio.Event()
 
         async def work(_scope: Scope, _receive: Receive, _send: Send) -> None:
@@ -319,12 +330,15 @@ def test_abandoned_requests_are_answered_with_503() -> None:
                  "query_string": b""}  # fmt: skip
         request = asyncio.create_task(RequestMiddleware(work, shutdown)(scope, receive, send))
         await is_working.wait()
-        shutdown.begin()
+        if is_stopping:
+            shutdown.begin()
         request.cancel()
-        await request
+        with nullcontext() if is_stopping else pytest.raises(asyncio.CancelledError):
+            await request
         return got
 
-    start, body = asyncio.run(story())
+    assert asyncio.run(story(is_stopping=False)) == []
+    start, body = asyncio.run(story(is_stopping=True))
     assert (start["status"], dict(start["headers"])[b"retry-after"]) == (503, b"5")
     assert STOPPING_MESSAGE.encode() in body["body"]
 

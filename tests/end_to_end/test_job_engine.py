@@ -6,11 +6,14 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import procrastinate
 import psycopg
 import pytest
 import sqlalchemy as sa
+from procrastinate.jobs import Status
+from procrastinate.manager import JobManager
 from procrastinate.worker import Worker
 from structlog.testing import capture_logs
 
@@ -19,6 +22,7 @@ from quillpost.core.database import Database
 from quillpost.core.database.engine import conninfo_for_role
 from quillpost.core.errors import Unavailable
 from quillpost.core.jobs import JobRunner, Task, WorkerTiming
+from quillpost.core.jobs.worker import TolerantJobManager
 from support.processes import PATIENCE, until
 
 BREAK_CONNECTIONS = """
@@ -124,15 +128,29 @@ def test_a_job_that_fails_is_tried_again_unless_its_workers_keep_dying(db: Datab
         if len(attempts) == 1:
             raise InterruptedError
 
-    enqueue(db, "deadly")
+    for task in ("deadly", "orphan"):
+        enqueue(db, task)
     with db.system_transaction() as tx:
-        tx.execute(sa.text("update procrastinate_jobs set attempts = 5, status = 'doing'"))
-    with running(conninfo, Task("stumble", fail_once), Task("deadly", signalling(ran))):
+        tx.execute(sa.text(DOING + ", attempts = case task_name when 'deadly' then 5 else 1 end"))
+    tasks = Task("stumble", fail_once), Task("deadly", signalling(ran)), Task("orphan", signalling(threading.Event()))
+    with running(conninfo, *tasks):
         enqueue(db, "stumble", number=7)
         until(lambda: statuses(db, "stumble") == ["succeeded"], what="the job done")
         until(lambda: statuses(db, "deadly") == ["failed"], what="the job set aside")
+        until(lambda: statuses(db, "orphan") == ["succeeded"], what="the job of a worker that died done by another")
     assert attempts == [7, 7]
     assert not ran.is_set()
+
+
+@pytest.mark.parametrize("call", ["finish_job", "retry_job"])
+def test_a_broken_connection_is_not_taken_for_another_owner(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def break_down(*_what: object, **_how: object) -> None:
+        raise procrastinate.exceptions.ConnectorException from psycopg.OperationalError()
+
+    monkeypatch.setattr(JobManager, call, break_down)
+    with capture_logs() as logs, pytest.raises(procrastinate.exceptions.ConnectorException):
+        asyncio.run(getattr(TolerantJobManager(Mock()), call)(Mock(), Status.SUCCEEDED, False))
+    assert logs == []
 
 
 @pytest.mark.parametrize("outcome", ["done", "failed"])
@@ -172,17 +190,29 @@ def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(db: D
     assert statuses(db, "recent") == ["succeeded"]
 
 
-def test_an_odd_cancellation_ends_no_worker(db: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    done, opened = threading.Event(), procrastinate.App.open_async
-    broken = iter([True])
+def test_an_odd_cancellation_or_error_ends_no_worker(
+    db: Database, conninfo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, opened, list_stalled = threading.Event(), procrastinate.App.open_async, JobManager.get_stalled_jobs
+    cancellations, errors = iter([True]), iter([True])
 
     def open_async(app: procrastinate.App) -> Any:
-        if next(broken, False):
+        if next(cancellations, False):
             raise asyncio.CancelledError
         return opened(app)
 
+    async def get_stalled_jobs(manager: JobManager, **how: Any) -> Any:
+        if next(errors, False):
+            raise procrastinate.exceptions.ConnectorException
+        return await list_stalled(manager, **how)
+
     monkeypatch.setattr(procrastinate.App, "open_async", open_async)
-    with running(conninfo, Task("greet", signalling(done))):
+    monkeypatch.setattr(JobManager, "get_stalled_jobs", get_stalled_jobs)
+    with capture_logs() as logs, running(conninfo, Task("greet", signalling(done))):
+        enqueue(db, "greet")
+        assert done.wait(PATIENCE)
+        until(lambda: len([line for line in logs if line["event"] == "jobs.worker_interrupted"]) > 1, what="both told")
+        done.clear()
         enqueue(db, "greet")
         assert done.wait(PATIENCE)
 

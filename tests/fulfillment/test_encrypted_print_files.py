@@ -218,6 +218,8 @@ def test_a_call_leads_to_it_and_no_link_does(operator: Account, container: Conta
     for name, status in {"print.pdf": 404, "manifest.csv": 200}.items():
         path = container.storage.signed_path(f"batch-{batch}/{name}", expires_at=expires)
         assert operator.http.get(path).status_code == operator.http.head(path).status_code == status
+    container.storage.store.delete(batch_file_key(batch, "manifest.csv"))
+    assert operator.http.get(path).status_code == 404, "the file went, and its row is there still"
 
 
 def test_what_cannot_be_noted_or_is_damaged_is_not_handed_out(

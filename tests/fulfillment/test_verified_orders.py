@@ -18,7 +18,7 @@ from quillpost.privacy import tasks as privacy_tasks
 from quillpost.privacy.erasure.queries import parse_subject
 from quillpost.privacy.erasure.service import erase_subject
 from quillpost.recipients.rules import SUPPRESSED
-from quillpost.recipients.verification.service import MISSING_UNIT, MOVED_AWAY, NOT_DELIVERED_TO
+from quillpost.recipients.verification.service import MISSING_UNIT, MOVED_AWAY, NOT_DELIVERED_TO, delete_expired_results
 from quillpost.recipients.verification.tasks import VERIFY_TASK
 from support.factories import Build, Clock, person, run_due_jobs
 from support.fake_server import respond
@@ -148,6 +148,8 @@ def test_an_address_is_sent_once(container: Container, clock: Clock, sender: Cal
     create_order(container, sender, [person(address=MAIN)])
     verified(container)
     assert house.streets[3:].count("12 MAIN ST") == 1
+    delete_expired_results(container.db, now=clock.now())
+    assert execute(container, "select expires_at > :now from address_verdicts", now=clock.now()) == [(True,)]
 
 
 NEW_HOME = {"address": "9 New Road", "city": "Dallas", "province": "TX", "postal_code": "75201"}

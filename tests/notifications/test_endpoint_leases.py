@@ -1,6 +1,7 @@
 """Workers lease the queues of subscriptions: one at a time, and what happens when two do."""
 
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -12,9 +13,11 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.notifications import webhook_lanes, webhooks
+from quillpost.core.errors import NotFound
 from quillpost.notifications.webhooks import deliveries, leases
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks.concurrency import InFlightDeliveries
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome, record_outcomes
 from quillpost.notifications.webhooks.payloads import DueDelivery
 from quillpost.notifications.webhooks.queries import HEALTHY_ENDPOINT, EndpointHealth, WebhookSubscription
@@ -72,6 +75,8 @@ def test_a_subscription_has_a_queue_that_is_deleted_with_it(container: Container
     assert (row.due_at, row.woken, row.leased_by, row.failures) == (None, 0, None, 0)
     run_as(container, owner, webhook_queries.delete_webhook, hook.id)
     assert execute(container, webhook_lanes.select()) == []
+    with pytest.raises(NotFound):  # as for whoever deletes it at the same moment
+        run_as(container, owner, webhook_queries.delete_webhook, hook.id)
 
 
 def test_releasing_a_queue_reads_no_other_ones_deliveries(container: Container, owner: Caller, conninfo: str) -> None:
@@ -221,6 +226,21 @@ def test_what_was_read_is_not_read_again_but_streams_give_their_next(container: 
     assert isinstance(after, DueDelivery)
     assert (after.stream, outbox.payload_data(after)["order_item.current_status"]) == (one.stream, "Printed")
     assert hand.read(settled=[other]) == []
+
+
+def test_what_is_read_twice_or_of_a_queue_of_others_is_not_sent_again(container: Container, owner: Caller) -> None:
+    outbox.subscribe_with_delivery(container, owner)
+    in_flight, now = InFlightDeliveries(), container.clock()
+    mine, others = (leases.LeaseManager(in_flight, outbox.LEASE) for _ in range(2))
+    request = mine.build_request(now=now, at=0)
+    with container.db.system_transaction() as tx:
+        found = leases.run_step(tx, uuid4(), request, lease_until=now + outbox.LEASE, now=now)
+    others.apply_result(request, replace(found, new_leases=[]), at=0)
+    assert in_flight.start_next(now=now) is None
+    for _ in range(2):
+        mine.apply_result(request, found, at=0)
+    assert in_flight.start_next(now=now) is not None
+    assert in_flight.start_next(now=now) is None
 
 
 def test_a_delivery_that_cannot_be_put_in_words_is_given_up_alone(container: Container, owner: Caller) -> None:

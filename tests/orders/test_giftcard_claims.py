@@ -230,6 +230,8 @@ def test_each_step_is_noted_once_and_in_its_turn(container: Container, clock: Cl
         step()
     row = card_row(container, piece)
     assert {name: getattr(row, name) for name in steps} == at
+    unknown = run(container, giftcard_service.visit_landing_page, "nobody's", now=container.clock())
+    assert (unknown, card_row(container, piece)) == (None, row)
 
 
 def test_a_void_card_and_one_that_is_not_issued_yet_are_not_shown(container: Container, owner: Account) -> None:

@@ -31,6 +31,7 @@ from support.giftcard_orders import claim_card, issue_cards, issue_order_cards, 
 from support.orders import end_review, item_ids
 from support.rows import execute, run, scalar, scalars
 from support.sign_in import DANA, enroll_second_factor, make_user
+from support.waiting import is_lock_awaited, wait_until
 
 WAITING = """select count(*) from pg_stat_activity
               where datname = current_database() and state = 'idle in transaction'"""
@@ -163,6 +164,7 @@ def test_nobody_is_waited_for_but_at_the_end_and_not_for_ever(
         assert (done.reencrypted, done.skipped) == (2, 1)
         with ThreadPoolExecutor() as pool:
             waits = pool.submit(reseal_everything, container)
+            wait_until(lambda: is_lock_awaited(tx))
             tx.execute(sa.update(webhooks).where(webhooks.c.id == held).values(description="mine"))
             tx.commit()
             assert waits.result().reencrypted == 1

@@ -180,7 +180,7 @@ def test_a_hand_inks_every_letter_that_it_claims_spells_others_and_may_write_hin
     borrowed, missing = hand.find_lacking_chars("Ünïcode ’quoted’ 李 Жук 😀 李\u200d\ufe0f e\u0301\n")
     assert borrowed[-3:] == ["Ж", "у", "к"]
     assert missing == ["李", "😀"]
-    assert hand.make_legible("a李①㏄e\u0301\u200d\nb") == "aLi1ccé\nb"
+    assert hand.make_legible("a李①㏄e\u0301\u200d\nb\u3000c") == "aLi1ccé\nb c"
     assert hand.make_legible("مرحبا, Dana") == "mrhb, Dana", "a letter without a sound of its own is left out"
     for words in ("नमस्ते दुनिया", "क्ष त्र ज्ञ र्क", "ि ् ्क ािी", "प्रिय राम"):
         written = Pages(

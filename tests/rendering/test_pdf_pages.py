@@ -196,10 +196,15 @@ def test_what_a_press_cannot_draw_makes_a_picture_of_its_page() -> None:
     assert "Helvetica, which is not embedded" in notes_on(make_pdf(b"/P Do", change=with_resources(nested)))[0]
     postscript = with_resources(lambda pdf: {"XObject": Dictionary(P=pdf.make_stream(b"showpage", Subtype=Name.PS))})
     assert notes_on(make_pdf(b"/P Do", change=postscript)) == (REDRAWN + "PostScript.",)
-    mislabeled = with_resources(
-        lambda pdf: {"XObject": Dictionary(I=image(pdf, saved(QUARTERS, "JPEG"), 600, 400, Filter=Name.DCTDecode))}
-    )
-    assert notes_on(make_pdf(b"/I Do", change=mislabeled)) == (REDRAWN + "a damaged picture.",)
+    for what, width in ((saved(QUARTERS, "JPEG"), 600), (saved(QUARTERS, "JPEG"), 0), (b"no photograph", 60)):
+
+        def damaged(pdf: pikepdf.Pdf, what: bytes = what, width: int = width) -> dict[str, Any]:
+            return {"XObject": Dictionary(I=image(pdf, what, width, 40, Filter=Name.DCTDecode))}
+
+        assert notes_on(make_pdf(b"/I Do", change=with_resources(damaged))) == (REDRAWN + "a damaged picture.",)
+    without_content = with_resources(lambda _: {"XObject": Dictionary(P=Dictionary(Subtype=Name.Form))})
+    data = make_pdf(b"/P Do", change=without_content)
+    assert (notes_on(data), shown(data).getextrema()) == ((), ((255, 255),) * 3)
 
 
 def cmyk_resources(pdf: pikepdf.Pdf) -> dict[str, Any]:

@@ -180,6 +180,8 @@ def test_a_turned_photograph_is_printed_upright_and_art_of_any_shape_covers_the_
                 assert has_quarters(data)
                 made = make_printable_picture(data)
                 assert (made.width, made.height) == (60, 40)
+    for odd in (b"MM\0*" + bytes([0, 0, 1, 0]), b"MM\0*\0\0\0\7\0", b"MM\0*\0\0\0\10\0\1\1"):
+        assert read_picture(saved(QUARTERS, "JPEG", exif=b"Exif\0\0" + odd)).orientation == 1, odd
     assert set(printed(plain("JPEG", size=(20, 200))).get_flattened_data()) == {(0, 0, 0)}
 
 
@@ -280,6 +282,7 @@ def test_truncated_or_unprintable_files_are_refused_with_a_reason_and_not_compos
         "a clear row less": (png_file(png_header(60, 40, colour=6), (b"\0" + bytes(240)) * 39), "pixels are missing"),
         "no rows": (png_file(png_header(60, 40), b""), "pixels are missing"),
         "no clear rows": (png_file(png_header(60, 40, colour=6), b""), "pixels are missing"),
+        "packed by nobody": (with_chunk(png, b"IDAT", b"no stream"), "pixels cannot be inflated"),
         "two PNG headers": (png[:33] + png_header(6000, 4000) + png[33:], "two headers"),
         "two JPEG headers": (jpeg[:2] + second_frame + jpeg[2:], "two headers"),
         "odd depth": (png_file(png_header(60, 40, depth=3), b"\0"), "makes no sense"),

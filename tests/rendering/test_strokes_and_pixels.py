@@ -14,7 +14,9 @@ import pytest
 from PIL import Image
 
 from quillpost.rendering.decoder.tasks import rasterize_pages
+from quillpost.rendering.handwriting.centerlines import trace_strokes
 from quillpost.rendering.handwriting.fonts import subset_font
+from quillpost.rendering.handwriting.junctions import PenPath
 from quillpost.rendering.handwriting.outlines import Shape, ink_extents, sample_contour, signed_area
 from quillpost.rendering.handwriting.strokes import draw_glyphs, make_takes, strokes_by_glyph, thin_ink, trace_paths
 from quillpost.rendering.images.models import CELL_BYTES, GRID_CELLS, PictureTones, resolution_note
@@ -115,6 +117,14 @@ def test_every_take_of_every_letter_has_its_ink_and_its_dots_within_reach(file: 
                 assert (beyond.max(axis=1) < REACH).any(), letter
     for letter in "ij!?:;":
         assert min(map(len, written.of(letter))) >= len(written.meant(letter)), letter
+
+
+def test_of_a_short_hook_only_the_sharpest_turn_is_a_corner() -> None:
+    path = np.array([[0.0, 33.0], [8.0, 0.0], [16.0, 33.0]])
+    edge = np.array([[x, y] for x in (-25.0, 41.0) for y in range(-25, 60, 5)])
+    hook = PenPath(path, is_closed=False, touches_others=(True, False))
+    [stroke] = trace_strokes([hook], edge, np.empty((0, 2)), 25.0)
+    assert (stroke.corners, np.allclose(stroke.path[stroke.corners[0]], path[1])) == ((5,), True)
 
 
 def test_a_wild_hand_stays_within_reach_too() -> None:

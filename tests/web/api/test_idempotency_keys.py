@@ -190,7 +190,8 @@ def test_a_call_that_lost_its_session_leaves_it_to_another(owner: Account, conta
 
 def test_a_process_that_lost_its_session_opens_another(owner: Account, container: Container) -> None:
     assert send(owner, key="one").status_code == 200
-    container.db.locks.acquire("a call that runs")
+    assert container.db.locks.acquire("a call that runs")
+    assert not container.db.locks.acquire("a call that runs"), "nor does another thread of its process have it"
     assert end_sessions_that_hold_keys(container) == 1
     assert send(owner, key="two").status_code == 200
     assert end_sessions_that_hold_keys(container) == 1, "what still runs is held again"

@@ -1,7 +1,9 @@
 """Methods and odd paths are answered alike, pages of other sites may call the API alone, and health is shown."""
 
+import asyncio
 import json
 import re
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from quillpost.accounts import service as account_service
 from quillpost.app import bootstrap, runtime
 from quillpost.app.container import Container
 from quillpost.cli.server import UNREADABLE_MESSAGE
+from quillpost.core.database import engine
 from quillpost.core.database.engine import DatabaseMonitor
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.encryption import KeyFile
@@ -321,6 +324,14 @@ def test_health_tells_of_a_database_that_is_away(tmp_path: Path, http: TestClien
             shown = {"status": word, "database": "unreachable", "database_unreachable_seconds": silent_for}
             assert (alive.status_code, alive.json()) == (status, shown)
             assert (ready.status_code, ready.json()["checks"]["database"]) == (503, "unreachable")
+
+
+def test_a_database_that_never_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "CONNECT_TIMEOUT_SECONDS", 0.05)
+    times = iter([0.0, *[9.0] * 3])
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the machine takes the connection, and no program does
+        monitor = DatabaseMonitor(f"host=127.0.0.1 port={silent.getsockname()[1]}", lambda: next(times))
+        assert asyncio.run(monitor.check_downtime()) == 9
 
 
 @pytest.mark.usefixtures("clean_database")

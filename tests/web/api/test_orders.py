@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pikepdf
 import pytest
@@ -100,17 +101,22 @@ def test_the_proof_shows_the_first_pieces_that_are_mailed(owner: Account, http: 
     assert (len(sheets) >= 2, first, first in sheets) == (True, second, False)  # its envelopes come last
 
 
-def test_nothing_is_drawn_for_a_head(owner: Account, http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_drawn_for_a_head(
+    owner: Account, container: Container, http: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order_id = owner.send().json()["id"]
     link = urlsplit(owner.get(f"/orders/{order_id}").json()["high_quality_preview"]).path
     for module in ("quillpost.web.api.orders.endpoints", "quillpost.web.public.files.endpoints"):
         monkeypatch.delattr(f"{module}.draw_proof")
+    monkeypatch.delattr("quillpost.web.public.files.endpoints.draw_front")
     head, linked = owner.call("HEAD", f"/orders/{order_id}/proof"), http.head(link)
-    for answer in (head, linked):
-        assert (answer.status_code, answer.headers["Content-Type"], answer.content) == (200, "application/pdf", b"")
+    front = http.head(container.storage.permanent_path(f"front-{order_id}"))
+    for answer, kind in ((head, "application/pdf"), (linked, "application/pdf"), (front, "image/png")):
+        assert (answer.status_code, answer.headers["Content-Type"], answer.content) == (200, kind, b"")
         assert "Content-Length" not in answer.headers
     assert owner.call("HEAD", "/orders/999999/proof").status_code == 404
-    assert http.head("/files/nonsense").status_code == 404
+    for path in ("/files/nonsense", container.storage.permanent_path(uuid4())):
+        assert http.head(path).status_code == http.get(path).status_code == 404
 
 
 ODD = (

@@ -168,7 +168,8 @@ def test_an_order_is_canceled_after_a_question_while_that_can_be(house: AccountP
 def test_what_canceling_costs_is_the_same_everywhere_and_what_is_called_off_has_not_failed(house: AccountPages) -> None:
     """Addresses stay bought; a test costs nothing either way."""
     test = send(house, recipients=people(2))
-    live = make_live(house.parts, house.account).send(**HOME).json()["id"]
+    sender = make_live(house.parts, house.account)
+    live, plain = (sender.send(**HOME).json()["id"] for _ in range(2))
     house.execute(sa.update(orders).where(orders.c.id.in_([test, live])).values(leads_fee=100))
     shown = house.owner.get(f"/orders/{test}")
     assert_shows(shown, "Total in live mode</dt>\n<dd>$3.18<small>a test: nothing is billed<", hides=["held until"])
@@ -188,6 +189,8 @@ def test_what_canceling_costs_is_the_same_everywhere_and_what_is_called_off_has_
         house.owner.get(f"/orders/{live}/cancel"), "Its addresses stay billed, $1.00.",
         "It is not printed or billed: what was held for that is credit again.",
     )  # fmt: skip
+    confirmation = house.owner.get(f"/orders/{plain}/cancel")
+    assert_shows(confirmation, "It is not printed, and nothing is billed: what was held for it is credit again.")
     ended = house.owner.post(f"/orders/{live}/cancel")
     assert_shows(
         ended, "Its addresses alone are billed, $1.00: they are on their list.",

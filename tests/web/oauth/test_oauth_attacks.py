@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from httpx2 import Response
 
 from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.accounts.oauth import tokens
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import memberships, oauth_clients, oauth_grants, people
 from quillpost.core.database.tables.notifications import notices
@@ -152,6 +153,24 @@ def test_a_stolen_refresh_token_that_is_used_twice(app_: OAuthApp, container: Co
         assert app_.ping(pair["access_token"]).status_code == 401
         assert error_of(app_.refresh(pair["refresh_token"])) == INVALID_GRANT
     assert is_noted_once(container, owner.id, "app.reused")
+
+
+@pytest.mark.parametrize("kind", ["code", "refresh_token"])
+def test_of_two_calls_at_once_the_later_is_a_replay(app_: OAuthApp, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both have found it unused."""
+    secret, call = (app_.code(), app_.exchange) if kind == "code" else (app_.tokens()[kind], app_.refresh)
+    exchange, is_first, faster = getattr(tokens, f"exchange_{kind}"), iter([True]), list[Response]()
+
+    def exchange_late(*args: Any, **how: Any) -> Any:
+        if next(is_first, False):
+            faster.append(call(secret))
+        return exchange(*args, **how)
+
+    monkeypatch.setattr(tokens, f"exchange_{kind}", exchange_late)
+    assert error_of(call(secret)) == INVALID_GRANT
+    [answer] = faster
+    assert answer.status_code == 200
+    assert app_.ping(answer.json()["access_token"]).status_code == 401
 
 
 def test_reuse_is_seen_even_after_the_token_ran_out(app_: OAuthApp, clock: Clock) -> None:
