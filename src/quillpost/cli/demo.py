@@ -34,8 +34,8 @@ START_SECONDS = 120
 STOP_SECONDS = 60
 READY_POLL_SECONDS = 0.2
 
-# The operator's own database, bucket or keys are not for a demonstration.
-INHERITED_PREFIXES = ("QUILLPOST_TEST_", "QUILLPOST_POSTGRES_BIN")
+# The operator's own database, bucket or keys are not for a demonstration. Handwriting that is prepared already is.
+INHERITED_PREFIXES = ("QUILLPOST_TEST_", "QUILLPOST_POSTGRES_BIN", "QUILLPOST_FACES_FOLDER")
 
 
 @dataclass(frozen=True, slots=True)
