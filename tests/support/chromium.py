@@ -199,7 +199,8 @@ def picture(page: Page, name: str) -> None:
 
 def violations(page: Page, *, only: Sequence[str] = ()) -> list[str]:
     """What axe-core finds serious or critical: which rule, and where first."""
-    how: dict[str, Any] = {"resultTypes": ["violations"]}
+    # Style sheets and films that were fetched once more would serve only rules that are for films, or experiments.
+    how: dict[str, Any] = {"resultTypes": ["violations"], "preload": False}
     if only:
         how["runOnly"] = list(only)
     return [

@@ -128,13 +128,14 @@ class FakeServer:
         self.closing.clear()
         self._listener = _Listener(("127.0.0.1", self.port), Handler)
         self.port = self._listener.server_address[1]
-        self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.01,), daemon=True)
+        self._thread = threading.Thread(target=self._listener.serve_forever, args=(None,), daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
             self.closing.set()
+            listener.socket.shutdown(socket.SHUT_RDWR)  # so that it wakes
             listener.shutdown()
             self._thread.join()
             listener.server_close()
