@@ -56,6 +56,7 @@ def test_a_worker_for_each_queue_does_all_the_work(sender_service: SenderService
     assert "batches.printed" in everything_else.output
 
 
+@pytest.mark.long
 def test_two_workers_do_nothing_twice(sender_service: SenderService, runner: CommandRunner) -> None:
     workers = [runner.start("work", settings=sender_service.settings) for _ in range(2)]
     assert sender_service.sender.send(recipients=people(PIECES)).status_code == 200

@@ -122,7 +122,7 @@ WITHIN = 2 * PROMISED
 """What is waited for: on a machine that is busy with much else, processes get their turn seconds later than they would.
 One that waits for what is under way does not end in this time either."""
 
-SENDERS = 6
+SENDERS = 4
 WATCHED = "An order that somebody looks at."
 ENDLESS = CrashPoint("quillpost.fulfillment.batches.files:draw_batch_files", "during")
 """A composition that computes on and on, in a thread that hears nobody."""
@@ -248,7 +248,7 @@ def test_the_last_deadline_is_within_what_is_promised() -> None:
     assert PROCESS_STOP_SECONDS < PARENT_STOP_SECONDS < PROMISED - CLEANUP_SECONDS - 1
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", [pytest.param("1", marks=pytest.mark.long), "2"])
 def test_a_busy_server_ends_in_time_and_loses_nothing(
     workers: str, sender_service: SenderService, runner: CommandRunner, receiver: SlowReceiver, tmp_path: Path
 ) -> None:
@@ -265,7 +265,7 @@ def test_a_busy_server_ends_in_time_and_loses_nothing(
     finish(sender_service, runner, receiver)
 
 
-@pytest.mark.parametrize("command", ["work", "serve"])
+@pytest.mark.parametrize("command", [pytest.param("work", marks=pytest.mark.long), "serve"])
 def test_a_composition_without_end_is_cut_off_and_done_after_the_next_start(
     command: str, sender_service: SenderService, runner: CommandRunner, receiver: SlowReceiver
 ) -> None:

@@ -32,7 +32,7 @@ NO_BROWSER = (
     "There is no Chromium. To run the tests that need one, install it (`apt-get install chromium`, or Google "
     "Chrome) and run `make test` again."
 )
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 class Chromium:

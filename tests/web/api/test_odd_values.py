@@ -27,11 +27,11 @@ REFUSED, MAY_BE_FINE = range(400, 500), range(200, 500)
 PEOPLE = b'Name,Address\nJane Doe,"12 Main St, Austin, TX 78701"\n'
 
 T = TypeVar("T")
-SHARES, TURNS = (1, range(12)) if "FUZZ_EXAMPLES" in os.environ else (8, range(1))
+SHARES, TURNS = (1, range(12)) if "FUZZ_EXAMPLES" in os.environ else (13, range(1))
 
 
 def share_of(values: list[T], operation: Operation) -> list[T]:
-    """Every eighth, from another one on for the next operation: every run tries each value and each operation."""
+    """Every thirteenth, from another one on for the next operation: every run tries each value and each operation."""
     return values[OPERATIONS.index(operation) % SHARES :: SHARES]
 
 
