@@ -99,14 +99,20 @@ def draw_the_description_once() -> None:
     pytest.MonkeyPatch().setattr(openapi, "build_description", shared)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What costs most comes last, walks with a browser before the rest of it."""
+    """What costs most comes last, walks with a browser before the rest of it. Of several processes the last begins
+    with that: those tests mostly wait, and the others have the processor meanwhile."""
     if (seed := config.getoption("shuffle")) is not None:
         shuffle_tests(items, random.Random(seed))
     for item in items:
         if not COSTLY.isdisjoint(item.path.parents):
             item.add_marker("costly")
     items.sort(key=lambda item: (is_costly(item), BROWSER not in item.path.parents))
+    processes = getattr(config, "workerinput", {}).get("workercount", 1)
+    usual = len(items) - sum(map(is_costly, items))
+    of_others = min(len(items) * (processes - 1) // processes, usual) if processes > 1 else usual
+    items[of_others:] = items[usual:] + items[of_others:usual]
 
 
 def shuffle_tests(items: list[pytest.Item], chance: random.Random) -> None:

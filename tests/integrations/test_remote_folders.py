@@ -162,7 +162,10 @@ def test_a_key_signs_in(house: SftpServer, tmp_path: Path, subtests: pytest.Subt
     for kind in ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256"):
         key, path = asyncssh.generate_private_key(kind), tmp_path / "key"
         house.client_key = key.export_public_key()
-        for passphrase, given in ((None, None), ("open sesame", "open sesame"), (None, "not needed")):
+        uses = [(None, None), (None, "not needed")]
+        if kind == "ssh-ed25519":  # one locked key is enough: to open it takes long, as it should
+            uses.append(("open sesame", "open sesame"))
+        for passphrase, given in uses:
             with subtests.test(kind, passphrase=passphrase, given=given):
                 path.write_bytes(key.export_private_key(passphrase=passphrase, rounds=60))
                 with house.place(tmp_path, key=path, password=given).open() as place:

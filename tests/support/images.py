@@ -142,12 +142,14 @@ def cmyk_profile(lab_of_corners: Sequence[tuple[int, int, int]]) -> bytes:
 SHARP, SOFT = (1875, 1275), (600, 400)
 
 
+@cache
 def make_picture(colour: str = "teal", size: tuple[int, int] = SHARP) -> bytes:
     buffer = BytesIO()
     Image.new("RGB", size, colour).save(buffer, "PNG")
     return buffer.getvalue()
 
 
+@cache
 def make_letter(pages: int = 2) -> bytes:
     buffer = BytesIO()
     with pikepdf.new() as pdf:
