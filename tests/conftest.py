@@ -78,6 +78,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()
+    gc.set_threshold(20_000, 20, 50)
     if worker := getattr(config, "workerinput", None):
         rewrite_a_share(config, place=int(worker["workerid"].removeprefix("gw")), among=worker["workercount"])
     else:  # what fails in a worker is reported to its head
@@ -129,7 +131,9 @@ def is_costly(item: pytest.Item) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()  # all that is imported by now stays: it is not looked through for garbage again and again
+    """All that is imported by now stays, and is not looked through for garbage again and again."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -246,6 +250,7 @@ def usual_settings() -> Settings:
 @pytest.fixture(scope="session")
 def shared_service(databases: Databases, usual_settings: Settings) -> Iterator[SharedService]:
     with open_shared_service(databases, usual_settings) as service:
+        gc.freeze()
         yield service
 
 

@@ -29,8 +29,8 @@ PATIENCE = 60_000
 expect.set_options(timeout=PATIENCE)
 
 NO_BROWSER = (
-    "There is no Chromium. To run the tests that need one, install it (`apt-get install chromium`, or Google "
-    "Chrome) and run `make test` again."
+    "There is no Chromium. To run the tests that need one, install it (`apt-get install chromium-headless-shell`, "
+    "or chromium, or Google Chrome) and run `make test` again."
 )
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
