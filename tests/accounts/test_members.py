@@ -168,7 +168,9 @@ def test_those_they_invited_do_not_get_in_now(staff: Staff, others: Staff, how: 
     assert [staff.is_open(invitation) for invitation in (of_lee, *kept)] == [False, True, True]
 
 
-def test_no_place_is_refused(container: Container, staff: Staff, others: Staff, subtests: pytest.Subtests) -> None:
+def test_an_impossible_role_or_sub_account_is_refused(
+    container: Container, staff: Staff, others: Staff, subtests: pytest.Subtests
+) -> None:
     branch = make_sub_account(container, staff.account)
     place = staff.place_of(staff.add(role="member"))
     cases: list[tuple[dict[str, Any], str]] = [

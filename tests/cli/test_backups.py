@@ -127,7 +127,9 @@ def _kept(rows: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     return {name: content for name, content in rows.items() if name not in CHANGED_BY_A_RESTORE}
 
 
-def test_all_comes_back(saved: Saved, owner: Account, clock: Clock, folder: Path, quillpost: Quillpost) -> None:
+def test_a_restored_backup_brings_everything_back(
+    saved: Saved, owner: Account, clock: Clock, folder: Path, quillpost: Quillpost
+) -> None:
     outcome = quillpost("restore", saved.file, home=folder / "home")
     assert (outcome.code, "Everyone signs in anew." in outcome.out) == (0, True), outcome.err
     settings = Settings(home=folder / "home")

@@ -50,7 +50,9 @@ def row(outcome: CommandResult, subject: str) -> str:
     return " ".join("\n".join(rows).split())
 
 
-def test_schemas_are_known(blank: str, tmp_path: Path, quillpost: Quillpost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_an_old_and_a_newer_schema_are_recognized(
+    blank: str, tmp_path: Path, quillpost: Quillpost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = {"home": tmp_path, "database_url": blank}
     empty = quillpost("doctor", **place, port=free_port())
     assert (empty.code, "empty" in row(empty, "schema")) == (0, True), empty.out

@@ -153,7 +153,9 @@ def test_a_key_file_that_others_may_read_or_that_is_missing_is_reported(keys: Ke
     assert not file.path.exists(), "it is not replaced"
 
 
-def test_an_undecryptable_one_stays(container: Container, owner: Account, hook: int, keys: Keys, file: KeyFile) -> None:
+def test_a_secret_that_no_key_opens_stays_as_it_is(
+    container: Container, owner: Account, hook: int, keys: Keys, file: KeyFile
+) -> None:
     other = int(owner.post("/webhooks", {"url": "https://example.com/2", "type": "*"}).json()["id"])
     [key] = file.read_keys()
     wrong = Encryptor({key_fingerprint(key): b"?" * 32}, key_fingerprint(key))

@@ -365,7 +365,7 @@ def test_every_piece_ends_as_it_should(folder: Path, monkeypatch: pytest.MonkeyP
     # A demonstration keeps away from the operator's own database.
     elsewhere = "postgresql://nobody@127.0.0.1:1/none"
     outcome = quillpost("demo", "--out", folder, database_url=elsewhere, test_review_seconds=0, test_journey_seconds=2)
-    assert outcome.code == 0, outcome.out + outcome.err
+    assert (outcome.code, (folder / "home" / "faces").exists()) == (0, False), outcome.out + outcome.err
     assert outcome.out.count(" ✓ ") == len(demo.DEMO_PRODUCTS) * len(demo.DEMO_RECIPIENTS) + 1
     for piece in demo.DEMO_PRODUCTS:
         place, looks = folder / piece.name, LOOKS[piece.name]

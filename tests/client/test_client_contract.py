@@ -160,7 +160,9 @@ def examples(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_docs_run(name: str, app: FastAPI, http: TestClient, owner: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_the_documents_run(
+    name: str, app: FastAPI, http: TestClient, owner: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blocking, awaited = client.Quillpost, client.AsyncQuillpost
     monkeypatch.setattr(client, "Quillpost", partial(blocking, transport=client_transports.InProcessTransport(http)))
     monkeypatch.setattr(client, "AsyncQuillpost", partial(awaited, transport=httpx2.ASGITransport(app=app)))
@@ -252,7 +254,7 @@ def test_a_client_waits_as_long_and_retries_as_often_as_the_server_says(call: Ca
     assert all(pause >= retry_after for pause, retry_after in zip(slept, [5, 1] * 8, strict=True))
 
 
-def test_retries_end(call: Call) -> None:
+def test_after_so_many_retries_the_client_gives_up(call: Call) -> None:
     requests, _, failed = attempt(call, AWAY, retries=2)
     assert (len(requests), type(failed)) == (3, client.UnavailableError)
     assert (failed.message, failed.request_id) == ("Out of reach.", "abc")

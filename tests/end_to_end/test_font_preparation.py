@@ -109,8 +109,9 @@ def test_an_unusable_folder_is_logged_and_does_no_harm(serve: Serve, faces: Path
     assert len(preview(server, home, GRACE.number)) == 2
 
 
-@pytest.mark.long
-def test_one_of_two_prepares(faces: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_of_two_services_on_one_folder_one_prepares_the_hands(
+    faces: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("QUILLPOST_FACES_FOLDER", str(faces))
     monkeypatch.setenv("QUILLPOST_FONT_PACKAGES", str(NO_PACKAGES))
     monkeypatch.setattr(application, "START_DELAY_SECONDS", 0)

@@ -152,7 +152,9 @@ LONG = "123456789"
     ("mailed_ago", "pooled"),
     [(None, 3), (SERIAL_REUSE_AFTER - timedelta(days=1), 3), (SERIAL_REUSE_AFTER + timedelta(days=1), 5)],
 )
-def test_serials_return_late(container: Container, caller: Caller, mailed_ago: timedelta | None, pooled: int) -> None:
+def test_a_serial_is_given_again_only_long_after_it_was_mailed(
+    container: Container, caller: Caller, mailed_ago: timedelta | None, pooled: int
+) -> None:
     order, now = create_order(container, caller, people(5)), container.clock()
     in_the_mail = {
         "mode": "test", "piece": "postcard-4x6", "mail_class": "first", "status": "mailed", "item_count": 1,

@@ -162,7 +162,9 @@ def test_no_more_is_remembered_than_there_is_room_for(
 
 
 @pytest.mark.usefixtures("clean_database")
-def test_everyone_is_led_on(container: Container, caller: Caller, recorder: ScanRecorder, ticks: ManualTimer) -> None:
+def test_everybody_is_led_on_however_many_scan(
+    container: Container, caller: Caller, recorder: ScanRecorder, ticks: ManualTimer
+) -> None:
     order = order_with_codes(container, caller, 2)
     [one, other], [first, second] = codes_of(container, order.id), item_ids(container, order)
     with structlog.testing.capture_logs() as lines:

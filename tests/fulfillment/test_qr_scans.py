@@ -220,7 +220,7 @@ def test_each_scan_is_a_fact_that_says_how_many_there_were(container: Container,
 
 
 @pytest.mark.parametrize("kind", ["bot", "preview"])
-def test_machines_count_for_nothing(container: Container, caller: Caller, kind: VisitorKind) -> None:
+def test_a_scan_by_a_machine_changes_nothing(container: Container, caller: Caller, kind: VisitorKind) -> None:
     list_id = make_list(container, caller, people(1))
     order = order_with_codes(container, caller, list_id=list_id)
     [piece] = item_ids(container, order)

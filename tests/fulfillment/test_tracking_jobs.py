@@ -345,7 +345,9 @@ def test_a_piece_scanned_meanwhile_is_not_closed(
     assert statuses(container, order) == ["In Transit"]
 
 
-def test_a_crowd_closes(container: Container, clock: Clock, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_orders_are_closed_a_few_at_a_time(
+    container: Container, clock: Clock, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tracking_tasks, "BATCHES_AT_ONCE", 2)
     several = [mailed_order(container, caller, pieces) for pieces in (1, 1, 1, 1, 20)]
     clock.advance(days=21)

@@ -266,7 +266,9 @@ def test_the_people_of_lists_are_verified_and_found(build: Build, clock: Clock, 
     assert [cents for _, cents, _ in ledger_entries(container, order_id)] == [CENTS]
 
 
-def test_one_asks_one_waits(container: Container, clock: Clock, sender: Caller, house: VerificationServer) -> None:
+def test_of_two_workers_one_asks_and_one_waits(
+    container: Container, clock: Clock, sender: Caller, house: VerificationServer
+) -> None:
     create_order(container, sender, [person(address=MAIN)])
     taken = sa.text("insert into address_passes (name, last_id, leased_until) values ('verify', 0, :until)")
     execute(container, taken, until=clock.now() + timedelta(minutes=1))

@@ -69,7 +69,7 @@ def test_a_notice_is_sent_once_and_remembered(container: Container, owner: Calle
     assert (row.status, row.sent_at, row.next_at, row.error) == ("sent", container.clock(), None, None)
 
 
-def test_testing_mode_says_so(container: Container, owner: Caller) -> None:
+def test_messages_of_testing_mode_say_so(container: Container, owner: Caller) -> None:
     enqueue(container, owner, notifications.DANA, notifications.PHONE, mode="test")
     with SmtpServer() as house, ScriptedServer(CREATED) as service:
         notifications.send_all_due(sender(container, house, service))

@@ -302,7 +302,7 @@ def test_cards_of_another_issuer_are_left_and_logged_once(container: Container, 
     assert (cards.free_in_stock(container), scalars(container, "select given_back_at from giftcards")) == (0, [None])
 
 
-def test_misfits_free_their_card(
+def test_a_piece_that_cannot_be_drawn_gives_its_card_back(
     container: Container, clock: Clock, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = [send_giftcards(owner, recipients=people(1), message=message) for message in ("Fine", "Unlucky")]

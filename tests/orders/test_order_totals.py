@@ -199,7 +199,9 @@ GIFT_LIVES = st.lists(st.tuples(st.sampled_from(list(GIFT_DEEDS)), st.integers(0
 
 @given(life=LIVES)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_totals_fit_ledgers(container: Container, http: TestClient, clock: Clock, life: list[tuple[str, int]]) -> None:
+def test_after_any_life_of_orders_the_totals_fit_the_ledger(
+    container: Container, http: TestClient, clock: Clock, life: list[tuple[str, int]]
+) -> None:
     office = Office(container, http, clock)
     # One that is being made, one that waits for its list, one that waits for the end of its review.
     begun = [("send", 3), ("end the review", 0), ("print", 0), ("send to a list", 1), ("send", 2)]
@@ -210,7 +212,9 @@ def test_totals_fit_ledgers(container: Container, http: TestClient, clock: Clock
 
 @given(life=GIFT_LIVES)
 @settings(max_examples=EXAMPLES // 3 or 1, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_cards_fit_ledgers(container: Container, http: TestClient, clock: Clock, life: list[tuple[str, int]]) -> None:
+def test_after_any_life_of_gift_cards_the_totals_fit_the_ledger(
+    container: Container, http: TestClient, clock: Clock, life: list[tuple[str, int]]
+) -> None:
     office = Office(container, http, clock)
     # Four pieces: all cards are issued, one is claimed, two pieces are printed. One order waits.
     begun = [("send", 3), ("end the review", 0), ("issue", 0), ("issue", 1), ("claim", 0), ("print", 0)]

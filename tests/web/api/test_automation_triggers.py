@@ -203,7 +203,9 @@ DAYS: list[tuple[tuple[int, int, int], int, str, bool]] = [
 ]  # fmt: skip
 
 
-def test_days_before_and_after(flow: AutomationDriver, clock: Clock, subtests: pytest.Subtests) -> None:
+def test_mail_goes_out_days_before_or_after_a_birthday(
+    flow: AutomationDriver, clock: Clock, subtests: pytest.Subtests
+) -> None:
     for number, (today, offset, born, is_mailed) in enumerate(DAYS, 1):
         with subtests.test(today=today, offset=offset, born=born):
             friends = flow.lists.make()

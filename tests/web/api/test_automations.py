@@ -253,7 +253,9 @@ def statuses(account: Account, automation: int) -> list[int]:
     return [each.status_code for each in (*calls, account.delete(path))]
 
 
-def test_nobody_else_finds_it(flow: AutomationDriver, container: Container, owner: Account, stranger: Account) -> None:
+def test_an_automation_is_found_by_nobody_else(
+    flow: AutomationDriver, container: Container, owner: Account, stranger: Account
+) -> None:
     here, there = make_sub_account(container, owner), make_sub_account(container, owner)
     visitors = flow.lists.make(sub_account_id=here)
     automation = flow.make(plan(visitors, send=SEND | {"sub_account_id": here}))

@@ -69,6 +69,16 @@ def test_a_call_that_breaks_off_leaves_nothing_and_can_be_made_again(
         assert traces(container) != before
 
 
+def test_a_form_of_a_page_that_breaks_off_is_nobody_s_attempt(container: Container) -> None:
+    before, form = traces(container), b"email=dana%40example.com&password=wrong"
+    head = f"POST /sign-in HTTP/1.1\r\nHost: quillpost.test\r\nContent-Type: {FORM}\r\nContent-Length: {len(form)}"
+    with capture_logs() as lines:
+        abort_request(create_app(container), f"{head}\r\n\r\n".encode(), form[:9])
+    (line,) = lines()
+    assert (line["level"], line["status"]) == ("info", 422)
+    assert traces(container) == before
+
+
 def test_a_short_body_is_refused_one_that_never_comes_left_and_a_slow_one_read(
     owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -272,7 +272,7 @@ def test_every_piece_can_be_stored_by_every_name(owner: Account) -> None:
     assert owner.put("/send/letter/windowed").headers["Allow"] == "POST, OPTIONS"
 
 
-def test_looking_ahead_sends_nothing(owner: Account, container: Container) -> None:
+def test_a_browser_that_looks_ahead_sends_nothing(owner: Account, container: Container) -> None:
     path = stored(owner)
     with unchanged(container):
         head = owner.call("HEAD", path)

@@ -118,7 +118,9 @@ def test_people_are_added_and_removed_and_a_list_becomes_one_and_ceases_to_be(ow
     assert suppressed_inline(owner) == {"joe"}
 
 
-def test_both_lists_stop_mail(owner: Account, lists: ListOwner, stranger: Account, container: Container) -> None:
+def test_an_order_of_no_sub_account_heeds_all_suppression_lists(
+    owner: Account, lists: ListOwner, stranger: Account, container: Container
+) -> None:
     """An order of no sub account heeds them all."""
     ours, theirs = make_sub_account(container, owner), make_sub_account(container, owner, "Other")
     mates = [make_teammate(container, owner, each) for each in (ours, theirs)]

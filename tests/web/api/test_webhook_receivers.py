@@ -88,7 +88,9 @@ def test_each_subscription_receives_its_own_events(
 
 
 @served
-def test_events_arrive_once_more(owner: Account, container: Container, clock: Clock, receiver: EventReceiver) -> None:
+def test_a_replay_sends_its_events_once_more(
+    owner: Account, container: Container, clock: Clock, receiver: EventReceiver
+) -> None:
     hook, _ = subscribe(owner, receiver)
     owner.send()
     with run_dispatcher(container):
@@ -216,7 +218,7 @@ class TestGuide:
     def headers(self, *secrets: str) -> dict[str, str]:
         return sign(secrets or [self.secret], message_id="e-1", at=now(), body=self.body)
 
-    def test_those_in_python(self) -> None:
+    def test_the_python_examples_tell_genuine_events_from_others(self) -> None:
         shown: dict[str, Any] = {}
         for example in self.examples("python"):
             exec(example, shown)
@@ -232,13 +234,13 @@ class TestGuide:
         assert not is_genuine(self.body, self.headers() | {"webhook-timestamp": old}, self.secret)
 
     @pytest.mark.skipif(not has_node(), reason="Node.js and its package standardwebhooks are not installed")
-    def test_the_one_in_node(self) -> None:
+    def test_the_node_example_takes_a_genuine_event(self) -> None:
         [example] = self.examples("js")
         given = json.dumps([self.body.decode(), self.headers(), self.secret])
         shown = run_node("-e", f"{example}\nconsole.log(JSON.stringify(receive(...{given})));")
         assert shown == json.loads(self.body)
 
-    def test_the_schedule_is_ours(self) -> None:
+    def test_the_documented_schedule_of_retries_is_ours(self) -> None:
         units = {"s": 1, "min": 60, "h": 3_600}
         [row] = re.findall(r"^\| we wait \| (.*) \| it has failed \|$", self.text, re.MULTILINE)
         waits = [wait.split() for wait in row.split(" | ")]

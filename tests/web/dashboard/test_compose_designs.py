@@ -122,7 +122,8 @@ def test_before_anything_is_chosen_a_sample_stands_in(house: AccountPages) -> No
     assert pictures(page) == []  # drawn when the page is there: to open it costs little
     shown = preview(house.owner, message="", audience="", image="template")
     assert_shows(shown, "For Jane Sample, who is made up", "The words are a sample, too.", status=200)
-    assert_shows(preview(house.owner, to_address=""), "For Jane Sample")
+    for unfinished in ({"to_address": ""}, {"to_city": "", "to_province": "", "to_postal_code": ""}):
+        assert_shows(preview(house.owner, **unfinished), "For Jane Sample")
     again = house.owner.post("/compose", **filled(find="preview"))
     assert (again.status_code, len(pictures(again.text))) == (200, 2)
     assert "img-src 'self' data:" in again.headers["Content-Security-Policy"]

@@ -298,7 +298,9 @@ WRONG_CLIENTS: list[WrongForm] = [
 ]
 
 
-def test_a_client_form_returns(house: AccountPages, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_client_form_comes_back_as_it_was_filled_in(
+    house: AccountPages, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = unescape(house.owner.get(f"{CLIENTS}/new").text)
     assert_shows(page.replace(">\n</textarea>", "></textarea>"), "></textarea>", *SCOPE_LABELS.values())
     assert set(re.findall(r'value="([^"]*)" checked', page)) == {"confidential", "all"}

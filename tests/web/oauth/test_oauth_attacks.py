@@ -79,7 +79,7 @@ def test_wrong_or_missing_redirect_uri_and_open_redirect(app_: OAuthApp) -> None
         is_refused(app_, f"{app_.link(redirect_uri=first)}&redirect_uri={second}")
 
 
-def test_an_unregistered_client(app_: OAuthApp) -> None:
+def test_an_unregistered_client_is_refused(app_: OAuthApp) -> None:
     for client_id in (None, "", "unknown", "1", "00000000-0000-0000-0000-000000000000", "a\0b"):
         is_refused(app_, app_.link(client_id=client_id))
         if client_id != "a\0b":
@@ -210,7 +210,9 @@ def test_a_mixed_up_client_secret(app_: OAuthApp, other: OAuthApp) -> None:
     assert app_.exchange(code).status_code == 200
 
 
-def test_csrf_on_consent(app_: OAuthApp, http: TestClient, container: Container, stranger: Account) -> None:
+def test_another_site_cannot_consent_for_whoever_is_signed_in(
+    app_: OAuthApp, http: TestClient, container: Container, stranger: Account
+) -> None:
     link = app_.link()
     make_user(container, stranger.id, "evil@example.com")
     evil = sign_in_browser(http)
@@ -280,7 +282,7 @@ def test_an_app_that_asks_for_more_while_its_page_is_read(app_: OAuthApp, contai
     assert_shows(app_.consent(scopes=""), "What the app asks for has changed.", status=422)
 
 
-def test_clickjacking(app_: OAuthApp) -> None:
+def test_the_consent_page_is_shown_in_no_frame(app_: OAuthApp) -> None:
     for page in (app_.browser.get(app_.link()), app_.browser.get(app_.link(client_id="unknown"))):
         policy = page.headers["content-security-policy"]
         assert "frame-ancestors 'none'" in policy

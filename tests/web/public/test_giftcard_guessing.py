@@ -156,7 +156,9 @@ def test_all_networks_of_a_site_are_one(guesses: Guesses) -> None:
 
 
 @pytest.mark.parametrize(("a_second", "half_in", "all_in"), [(2, 0, 0), (20, 0, 0), (100, 5, 20), (300, 15, 90)])
-def test_holders_beside_guessers_come(ticks: Ticks, guesses: Guesses, a_second: int, half_in: int, all_in: int) -> None:
+def test_holders_of_cards_are_let_in_beside_guessers(
+    ticks: Ticks, guesses: Guesses, a_second: int, half_in: int, all_in: int
+) -> None:
     """Twenty of them, who try again when they are told to, or a little later, as people do."""
     chance, numbers = random.Random(9), count()
     for _ in range(MAX_PER_NETWORK + 1 + 2 * a_second):
