@@ -190,7 +190,8 @@ def traced_tables() -> list[str]:
 
 
 def rows_of(tx: Tx, tables: Sequence[str]) -> dict[str, tuple[int, int]]:
-    each = (f"select '{t}', count(*), coalesce(sum(hashtext(t::text)::bigint), 0)::bigint from {t} t" for t in tables)
+    # Who wrote a row last is known without reading it: whole rows would take ten times as long.
+    each = (f"select '{t}', count(*), coalesce(sum(xmin::text::bigint), 0)::bigint from {t}" for t in tables)
     rows = tx.execute(sa.text(" union all ".join(each))).all()
     return {name: (how_many, content) for name, how_many, content in rows}
 
