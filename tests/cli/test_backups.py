@@ -34,7 +34,7 @@ from quillpost.notifications.webhooks import deliveries
 from quillpost.notifications.webhooks.service import decrypt_secret
 from quillpost.web.application import create_app
 from support.cli_results import Quillpost
-from support.factories import Account, Clock, run_jobs_for, snapshot_rows
+from support.factories import CONTENTS, Account, Clock, run_jobs_for, snapshot_rows
 from support.restored_giftcards import assert_no_card_is_given_before_it_is_released, have_two_cards_and_give_one
 from support.rows import execute, run, scalar
 from support.sign_in import make_user, sign_in_browser
@@ -89,7 +89,7 @@ def saved(owner: Account, container: Container, clock: Clock, tmp_path: Path, be
     assert outcome.code == 0, outcome.err
     return Saved(
         tmp_path / "monday.qpb", orders=_orders(owner), items=_items(owner), files=_files(container),
-        rows=_kept(snapshot_rows(container)), places=places, secret=hook.json()["secret"],
+        rows=_kept(snapshot_rows(container, CONTENTS)), places=places, secret=hook.json()["secret"],
     )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def test_a_restored_backup_brings_everything_back(
     with closing(runtime.open_runtime(settings)) as service_runtime:
         container = bootstrap.build_container(settings, service_runtime.conninfo, clock=clock.now)
         with TestClient(create_app(container), base_url="http://quillpost.test") as http:
-            rows = snapshot_rows(container)
+            rows = snapshot_rows(container, CONTENTS)
             assert (_kept(rows), _files(container)) == (saved.rows, saved.files)
             assert rows["sessions"] == rows["password_resets"] == (0, 0)
             same = replace(owner, http=http)  # the same token
