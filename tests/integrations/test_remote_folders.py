@@ -162,7 +162,7 @@ def test_a_key_signs_in(house: SftpServer, tmp_path: Path, subtests: pytest.Subt
     for kind in ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256"):
         key, path = asyncssh.generate_private_key(kind), tmp_path / "key"
         house.client_key = key.export_public_key()
-        uses = [(None, None), (None, "not needed")]
+        uses: list[tuple[str | None, str | None]] = [(None, None), (None, "not needed")]
         if kind == "ssh-ed25519":  # one locked key is enough: to open it takes long, as it should
             uses.append(("open sesame", "open sesame"))
         for passphrase, given in uses:
