@@ -78,8 +78,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    gc.disable()
-    gc.set_threshold(20_000, 20, 50)
     if worker := getattr(config, "workerinput", None):
         rewrite_a_share(config, place=int(worker["workerid"].removeprefix("gw")), among=worker["workercount"])
     else:  # what fails in a worker is reported to its head
@@ -130,10 +128,16 @@ def is_costly(item: pytest.Item) -> bool:
     return item.get_closest_marker("costly") is not None
 
 
-def pytest_collection_finish() -> None:
-    """All that is imported by now stays, and is not looked through for garbage again and again."""
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is imported meanwhile stays, and is not looked through for garbage; what tests make is little beside it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 50)
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
