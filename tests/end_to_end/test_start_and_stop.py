@@ -122,7 +122,7 @@ WITHIN = 2 * PROMISED
 """What is waited for: on a machine that is busy with much else, processes get their turn seconds later than they would.
 One that waits for what is under way does not end in this time either."""
 
-SENDERS = 4
+SENDERS = 6
 WATCHED = "An order that somebody looks at."
 ENDLESS = CrashPoint("quillpost.fulfillment.batches.files:draw_batch_files", "during")
 """A composition that computes on and on, in a thread that hears nobody."""

@@ -46,7 +46,7 @@ from support.service import Databases
 pytestmark = pytest.mark.costly
 
 S = ItemStatus
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "12"))
 IS_LONG = "FUZZ_EXAMPLES" in os.environ
 LIVES = settings(
     max_examples=EXAMPLES, stateful_step_count=40, derandomize=not IS_LONG, deadline=None, database=None,
