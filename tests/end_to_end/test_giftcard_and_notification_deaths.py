@@ -165,7 +165,7 @@ def test_a_card_that_is_taken_back_again_and_again_is_void_once_and_reissued_onc
         service.run("giftcards.return_void_cards_periodic")
         cards.assert_all_is_well(service.container)
 
-    assert service.die_everywhere(flow) == ["web.dependencies.UnitOfWork.__exit__"]
+    assert service.die_everywhere(flow) == ["web.dependencies.UnitOfWork.commit"]
 
 
 def test_a_card_whose_page_died_with_its_server_is_shown_again(service: MortalService) -> None:

@@ -1,10 +1,12 @@
 """What endpoints and pages need: the container, a transaction, the audit log, numbers in paths."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
+from anyio import CancelScope, CapacityLimiter, to_thread
 from fastapi import Depends, Request
 
 from quillpost.accounts.audit import service as audit_service
@@ -19,7 +21,13 @@ def get_container(request: Request) -> Container:
     return container
 
 
-Services = Annotated[Container, Depends(get_container)]
+# Whatever only looks at the request is a coroutine: it runs where it stands. Anything else that an endpoint depends on
+# is handed to a thread, which takes longer than to look.
+async def provide_container(request: Request) -> Container:
+    return get_container(request)
+
+
+Services = Annotated[Container, Depends(provide_container)]
 
 
 def base_url(request: Request) -> str:
@@ -72,11 +80,36 @@ class UnitOfWork:
         self._open_contexts = ExitStack()
         self._tx = None
 
+    @property
+    def is_open(self) -> bool:
+        return self._tx is not None
+
     def __enter__(self) -> "UnitOfWork":
         return self
 
     def __exit__(self, *failure: object) -> None:
         self._open_contexts.__exit__(*failure)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def open_unit_of_work(
+    request: Request, begin: Callable[[], AbstractContextManager[Tx]]
+) -> AsyncIterator[UnitOfWork]:
+    """That of a request. It ends even if the caller has left, and in a thread beyond those that requests share: all
+    of them may be waiting for the connection that the end sets free."""
+    request.state.unit_of_work = unit_of_work = UnitOfWork(begin)
+    try:
+        yield unit_of_work
+    except BaseException as error:
+        await _end(unit_of_work, partial(unit_of_work.roll_back, error))
+        raise
+    await _end(unit_of_work, unit_of_work.commit)
+
+
+async def _end(unit_of_work: UnitOfWork, end: Callable[[], None]) -> None:
+    if unit_of_work.is_open:
+        with CancelScope(shield=True):
+            await to_thread.run_sync(end, limiter=CapacityLimiter(1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The user of a page, and where a failed request leads back to."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -61,32 +61,32 @@ async def find_user_if_available(request: Request) -> SignedInUser | None:
         return None
 
 
-def require_user(user: Annotated[SignedInUser | None, Depends(find_user)]) -> SignedInUser:
+async def require_user(user: Annotated[SignedInUser | None, Depends(find_user)]) -> SignedInUser:
     if user is None:
         raise NotSignedIn
     return user
 
 
-def require_owner(user: Annotated[SignedInUser, Depends(require_user)]) -> SignedInUser:
+async def require_owner(user: Annotated[SignedInUser, Depends(require_user)]) -> SignedInUser:
     if not user.is_owner:
         raise Forbidden(OWNERS_ONLY)
     return user
 
 
-def require_operator(user: Annotated[SignedInUser, Depends(require_user)]) -> SignedInUser:
+async def require_operator(user: Annotated[SignedInUser, Depends(require_user)]) -> SignedInUser:
     """For everybody else the print room does not exist."""
     if not user.is_operator:
         raise NotFound
     return user
 
 
-RequireUser = Callable[..., SignedInUser]
+RequireUser = Callable[..., Awaitable[SignedInUser]]
 
 
 def _require_confirmed(require: RequireUser) -> RequireUser:
     """The same, of a user who has given their password lately."""
 
-    def require_confirmed(user: Annotated[SignedInUser, Depends(require)], container: Services) -> SignedInUser:
+    async def require_confirmed(user: Annotated[SignedInUser, Depends(require)], container: Services) -> SignedInUser:
         if container.clock() - user.confirmed_at > sessions.CONFIRMATION_LIFETIME:
             raise PasswordNotConfirmed
         return user

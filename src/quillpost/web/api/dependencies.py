@@ -1,6 +1,6 @@
 """What endpoints are given: the caller, a transaction, the services, the audit log."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
@@ -21,6 +21,7 @@ from quillpost.web.dependencies import (
     AuditWriter,
     Services,
     UnitOfWork,
+    open_unit_of_work,
     parse_path_id,
 )
 
@@ -32,17 +33,21 @@ def get_caller(request: Request) -> Caller:
     return caller
 
 
-ApiCaller = Annotated[Caller, Depends(get_caller)]
+async def provide_caller(request: Request) -> Caller:
+    return get_caller(request)
 
 
-def get_unit_of_work(request: Request, container: Services, caller: ApiCaller) -> Iterator[UnitOfWork]:
-    with UnitOfWork(lambda: container.db.transaction(build_tenant(caller))) as unit_of_work:
-        request.state.unit_of_work = unit_of_work
+ApiCaller = Annotated[Caller, Depends(provide_caller)]
+RequireCaller = Callable[[Caller], Awaitable[Caller]]
+
+
+async def get_unit_of_work(request: Request, container: Services, caller: ApiCaller) -> AsyncIterator[UnitOfWork]:
+    async with open_unit_of_work(request, lambda: container.db.transaction(build_tenant(caller))) as unit_of_work:
         yield unit_of_work
 
 
-def require_scope(scope: str) -> Callable[[Caller], Caller]:
-    def check(caller: ApiCaller) -> Caller:
+def require_scope(scope: str) -> RequireCaller:
+    async def check(caller: ApiCaller) -> Caller:
         caller.require(scope)
         return caller
 
@@ -72,14 +77,14 @@ RecipientPageSizeQuery = Annotated[CountQuery, Query(description="Rows a page, 1
 LimitQuery = Annotated[CountQuery, Query(description="Another name of items_per_page.")]
 
 
-def get_page_request(
+async def get_page_request(
     container: Services, page: PageNumberQuery = None, items_per_page: PageSizeQuery = None, limit: LimitQuery = None
 ) -> PageRequest:
     """Out of range above is clamped; zero, negative and words are refused."""
     return _build_page_request(page, items_per_page, limit, max_size=container.limits.items_per_page)
 
 
-def get_recipient_page_request(
+async def get_recipient_page_request(
     container: Services,
     page: PageNumberQuery = None,
     items_per_page: RecipientPageSizeQuery = None,
@@ -120,7 +125,7 @@ def parse_query_id(name: str, value: str | None) -> int | None:
     return number
 
 
-def get_sub_account_filter(
+async def get_sub_account_filter(
     sub_account_id: Annotated[IdQuery, Query(description="Only this sub account's.")] = None,
     sub_account: Annotated[IdQuery, Query(description="Another name of sub_account_id.")] = None,
 ) -> int | None:
@@ -137,7 +142,7 @@ SEARCH_DESCRIPTION = (
 )
 
 
-def get_search_text(
+async def get_search_text(
     search: Annotated[QueryText | None, Query(max_length=MAX_QUERY_LENGTH, description=SEARCH_DESCRIPTION)] = None,
 ) -> str | None:
     text = strip_or_none(search)
@@ -153,10 +158,10 @@ NOT_FOR_APPS = (
 )
 
 
-def require_operator(scope: str) -> Callable[[Caller], Caller]:
+def require_operator(scope: str) -> RequireCaller:
     """An operator whose token has the scope, and is limited neither to a sub account nor to an app."""
 
-    def check(caller: ApiCaller) -> Caller:
+    async def check(caller: ApiCaller) -> Caller:
         caller.require(scope)
         if caller.grant_id is not None:
             raise Forbidden(NOT_FOR_APPS)
@@ -167,10 +172,10 @@ def require_operator(scope: str) -> Callable[[Caller], Caller]:
     return check
 
 
-def require_live_operator(scope: str) -> Callable[[Caller], Caller]:
+def require_live_operator(scope: str) -> RequireCaller:
     """The same for what both modes share: a test token changes nothing of live mail."""
 
-    def check(caller: Annotated[Caller, Depends(require_operator(scope))]) -> Caller:
+    async def check(caller: Annotated[Caller, Depends(require_operator(scope))]) -> Caller:
         if caller.mode == "test":
             raise Forbidden("This changes live mail as well: use a live token of an operator's account.")
         return caller
@@ -178,10 +183,9 @@ def require_live_operator(scope: str) -> Callable[[Caller], Caller]:
     return check
 
 
-def get_service_unit_of_work(request: Request, container: Services) -> Iterator[UnitOfWork]:
+async def get_service_unit_of_work(request: Request, container: Services) -> AsyncIterator[UnitOfWork]:
     """The service's own transaction. An endpoint asks for the operator before it asks for this."""
-    with UnitOfWork(container.db.system_transaction) as unit_of_work:
-        request.state.unit_of_work = unit_of_work
+    async with open_unit_of_work(request, container.db.system_transaction) as unit_of_work:
         yield unit_of_work
 
 
@@ -194,7 +198,7 @@ def get_service_transaction(
 ServiceTransaction = Annotated[Tx, Depends(get_service_transaction, scope="function")]
 
 
-def get_audit_writer(request: Request, caller: ApiCaller, container: Services) -> AuditWriter:
+async def get_audit_writer(request: Request, caller: ApiCaller, container: Services) -> AuditWriter:
     return AuditWriter(caller, request.client.host if request.client else None, container.clock)
 
 

@@ -12,11 +12,10 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.core.errors import QuillpostError
 from quillpost.web.api import idempotency
-from quillpost.web.api.dependencies import get_caller, require_scope
+from quillpost.web.api.dependencies import RequireCaller, get_caller, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, UnreadableBody, error_responses, respond_to_error
 from quillpost.web.api.imports.files import get_upload
 from quillpost.web.api.requests import BodyReadOptions, ParsedRequest, get_digest_body, parse_request
@@ -123,7 +122,7 @@ class UploadRoute(V2Route):
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
-Authorize = Callable[[str], Callable[[Caller], Caller]]
+Authorize = Callable[[str], RequireCaller]
 
 
 class ApiRouter:

@@ -25,6 +25,7 @@ from quillpost.web.rendering import download_headers, render_page, render_templa
 from quillpost.web.security import get_zone
 from quillpost.web.sessions import (
     OptionalUser,
+    RequireUser,
     get_client_address,
     require_confirmed_operator,
     require_confirmed_owner,
@@ -185,15 +186,15 @@ class RequestContext(VisitContext):
 PathId = Annotated[int, BeforeValidator(parse_path_id)]  # 0, which no row has, if it is no number
 
 
-def _create_visit_context(request: Request, container: Services, user: OptionalUser) -> VisitContext:
+async def _create_visit_context(request: Request, container: Services, user: OptionalUser) -> VisitContext:
     return VisitContext(request, user, container)
 
 
 VisitorContext = Annotated[VisitContext, Depends(_create_visit_context)]
 
 
-def _context_of(require: Callable[..., SignedInUser]) -> Any:
-    def create_context(
+def _context_of(require: RequireUser) -> Any:
+    async def create_context(
         request: Request, container: Services, user: Annotated[SignedInUser, Depends(require)]
     ) -> RequestContext:
         return RequestContext(request, user, container)

@@ -47,7 +47,7 @@ ItemId = Annotated[PathId, Path(description="The item's id.")]
 OrderIdQuery = Annotated[IdQuery, Query(description="Only this order's, in the order given.")]
 
 
-def get_item_page_request(
+async def get_item_page_request(
     request: Request, container: Services, page_request: PageQuery, per_page: LimitQuery = None
 ) -> PageRequest:
     """Items have a third name for the size of a page."""

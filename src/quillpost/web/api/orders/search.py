@@ -164,7 +164,7 @@ def parse_end_time(name: str, value: str | None, errors: QueryErrors) -> datetim
         return None  # until the end of time
 
 
-def get_template_types(
+async def get_template_types(
     type: Annotated[TypeQuery, Query(description=f"Only templates of this type: {TYPE_DESCRIPTION}")] = None,  # noqa: A002
 ) -> tuple[str, ...] | None:
     """A postcard template is for every size but the largest, which is a type of its own."""
@@ -177,7 +177,7 @@ def get_template_types(
     return tuple(name for name in type_family.types if name.endswith(type_family.size))
 
 
-def get_item_status(
+async def get_item_status(
     status: Annotated[ItemStatusQuery, Query(description="Only those that stand here, such as In Transit.")] = None,
 ) -> ItemStatus | None:
     errors: QueryErrors = {}
@@ -187,7 +187,7 @@ def get_item_status(
     return None if value is None else ItemStatus(value)
 
 
-def get_order_filter(
+async def get_order_filter(
     request: Request,
     sub_account_id: SubAccountFilter,
     search: SearchQuery,

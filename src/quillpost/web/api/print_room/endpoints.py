@@ -50,7 +50,7 @@ BatchStatusQuery = Annotated[str | None, WithJsonSchema({"type": "string", "enum
 FlagQuery = Annotated[str | None, WithJsonSchema({"type": "boolean"})]
 
 
-def get_batch_filter(
+async def get_batch_filter(
     caller: ApiCaller,
     status: Annotated[BatchStatusQuery, Query(description="Only those that stand here.")] = None,
     is_open: Annotated[

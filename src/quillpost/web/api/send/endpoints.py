@@ -1,6 +1,6 @@
 """Sending mail, previewing it, and asking what it would cost: the endpoints of each product."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
 from fastapi import Body as JsonBody
@@ -63,12 +63,12 @@ GIFT_EXAMPLES: Any = {
 }
 
 
-def body_parser(sendable: SendableProduct) -> Callable[..., SendBody]:
+def body_parser(sendable: SendableProduct) -> Callable[..., Awaitable[SendBody]]:
     """The dependency that reads the product's body."""
     body_type: Any = sendable.body
     examples = {SendLetter: LETTER_EXAMPLES, SendGiftcard: GIFT_EXAMPLES}.get(body_type, EXAMPLES)
 
-    def parse_body(body: Annotated[body_type, JsonBody(openapi_examples=examples)]) -> SendBody:
+    async def parse_body(body: Annotated[body_type, JsonBody(openapi_examples=examples)]) -> SendBody:
         return cast(SendBody, body)
 
     return parse_body

@@ -43,7 +43,7 @@ class LedgerPageQuery(NamedTuple):
         return urlencode({name: value for name, value in self.form.values.items() if value})
 
 
-def read_ledger_query(
+async def read_ledger_query(
     request: Request,
     kind: Annotated[str, Query(max_length=100)] = "",
     order: Annotated[str, Query(max_length=100)] = "",

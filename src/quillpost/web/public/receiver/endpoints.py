@@ -23,7 +23,7 @@ from quillpost.notifications.webhooks.service import decrypt_secret
 from quillpost.web.api.errors import UnreadableBody
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.send.endpoints import EXAMPLE
-from quillpost.web.dependencies import get_container
+from quillpost.web.dependencies import Services
 from quillpost.web.public.docs.pages import format_curl
 from quillpost.web.rendering import format_json, render_page
 from quillpost.web.sessions import OptionalUser
@@ -49,7 +49,7 @@ DELETE_OLDEST = sa.text(
 )
 
 
-def require_key(key: str, container: Annotated[Container, Depends(get_container)]) -> Container:
+async def require_key(key: str, container: Services) -> Container:
     if not any(secrets.compare_digest(key.encode(), receiver_key.encode()) for receiver_key in container.receiver_keys):
         raise NotFound
     return container

@@ -131,7 +131,7 @@ class PartnerCall(Body):
     )
 
 
-def get_partner_secrets(partner: str, container: Services) -> list[str]:
+async def get_partner_secrets(partner: str, container: Services) -> list[str]:
     partner_secrets = container.print_partner_secrets.get(partner)
     if not partner_secrets:
         raise NotFound
