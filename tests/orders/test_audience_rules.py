@@ -1,32 +1,18 @@
-"""Who a mailing goes to, the URLs with variables that lead each of them on, and how pictures are fetched."""
+"""Who a mailing goes to, and who of them is refused."""
 
-import re
-from collections.abc import Sequence
 from datetime import date
-from itertools import product
-from threading import BoundedSemaphore, Lock
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from quillpost.core.errors import Invalid
-from quillpost.core.ports import FetchedDocument, FetchFailed
-from quillpost.integrations.http.guard import OutboundGuard
-from quillpost.orders.models import ContentSource, ResolvedRequest
-from quillpost.orders.products import POSTCARD
-from quillpost.orders.requests.rules import validate_request
-from quillpost.orders.templates import images
-from quillpost.orders.templates.images import MAX_FETCHES_PER_CALL, FileToFetch, fetch_images
 from quillpost.recipients import rules
 from quillpost.recipients.addresses.cities import STATE_CODES, find_state_code
 from quillpost.recipients.addresses.text import STATE_CODES_BY_NAME
 from quillpost.recipients.models import CUSTOM_FIELDS, Person
-from quillpost.rendering.handwriting.models import STYLES
-from support.factories import people, person
-from support.images import saved
+from support.factories import person
 
 DOUBLE = "Another recipient of this order has the same address."
 HOME = ("Austin", "TX", "78701")
@@ -230,147 +216,3 @@ def test_a_change_keeps_what_it_does_not_name_but_a_whole_address_replaces_one_a
         assert rules.apply_changes(abroad, {"address": DALLAS} | country) == at_home
     found = rules.apply_changes(one(), {"address": DALLAS, "country": "CA"})
     assert (found.address, found.city, found.country) == (DALLAS, "Austin", "CA"), "it is not taken apart"
-
-
-FIELDS = {"front": "front_image_url", "background": "custom_background_image", "qrcode_url": "qrcode_url"}
-PICTURES = list(FIELDS)[:2]
-HANDS = {style.number: style for style in STYLES}
-
-
-def url_errors(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
-    """What is wrong with a postcard that is good but for the changes."""
-    sources: dict[str, Any] = dict(changes)
-    sources |= {name: ContentSource(FIELDS[name], changes[name]) for name in PICTURES if name in changes}
-    if "qrcode_url" in sources:
-        sources["qr_source"] = ContentSource("qrcode_url", sources["qrcode_url"])
-    order_request = ResolvedRequest(
-        product=POSTCARD, size="4x6", recipients=audience or [person()], message="Hi!", style=1,
-        handwriting_color="blue", handwriting_realism=True, font_size="auto", **sources,
-    )  # fmt: skip
-    try:
-        validate_request(order_request, styles=HANDS, check_url=OutboundGuard().check_url, known_errors={})
-    except Invalid as invalid:
-        return invalid.fields
-    return {}
-
-
-GOOD = (
-    "https://pictures.example/~FIRST_NAME~.png", "https://pictures.example/%FIRST_NAME|dear friend%.png",
-    "https://pictures.example/~first_name~.png?for=~YOUR_COMPANY~", "https://~CITY~.pictures.example/a.png",
-    "https://~YOUR_COMPANY~.pictures.example/a.png",
-    "https://pictures.example/caf%C3%A9/%E2%82%AC/~FIRST_NAME~%20.png", "https://pictures.example/%DFEN%20.png",
-)  # fmt: skip
-FILLED = (
-    ("https://~CUSTOM1~/a.png", "localhost", "localhost is not a public address."),
-    ("https://~CUSTOM1~/a.png", "10.0.0.1", "10.0.0.1 is not a public address."),
-    ("https://pictures.example/" + 9 * "~CUSTOM1~", 250 * "x", "The URL is longer than 2048 characters."),
-)
-
-
-@pytest.mark.parametrize("field", FIELDS)
-def test_a_url_is_checked_before_and_after_its_values_are_filled_in(field: str, subtests: pytest.Subtests) -> None:
-    name = FIELDS[field]
-    for url in GOOD:
-        with subtests.test(url):
-            assert url_errors(**{field: url}) == {}
-    for sign, variable in product("%~", ("SURNAME", "DATE", "ADRESS", "FAX")):
-        with subtests.test(variable, sign=sign):
-            found = url_errors(**{field: f"https://pictures.example/caf%C3%A9/{sign}{variable}{sign}.png"})
-            assert list(found) == [name]
-            assert found[name][0].startswith(f"Unknown variable %{variable}%. Known variables: %FIRST_NAME%")
-    for url, value, reason in FILLED:
-        with subtests.test(url, value=value):
-            audience = [person(custom1="pictures.example"), person(address="9 Oak Ave", custom1=value)]
-            assert url_errors(audience[:1], **{field: url}) == {}
-            assert url_errors(audience, **{field: url}) == {name: [f"{reason} (for recipient 1)"]}
-    found = url_errors([person(custom1="https://pictures.example/a.png")], **{field: "~CUSTOM1~"})
-    assert found == {name: ["The URL must start with http:// or https://. (for recipient 0)"]}, "never a whole URL"
-    too_long = "https://pictures.example/~NAME|" + 3_000 * "x" + "~"
-    assert url_errors(**{field: too_long}) == {name: ["The URL is longer than 2048 characters."]}
-
-
-@pytest.mark.parametrize("field", PICTURES)
-def test_fifty_pictures_are_taken_and_one_more_is_refused(field: str) -> None:
-    url = "https://pictures.example/~ADDRESS~.png"
-    assert url_errors(people(50), **{field: url}) == {}
-    assert url_errors([*people(50), *people(50)], **{field: url}) == {}, "doubles are not mailed"
-    assert url_errors([*people(50), {"email": "only@example.com"}], **{field: url}) == {}
-    assert url_errors(people(51), **{field: url}) == {
-        FIELDS[field]: ["The URL names 51 different pictures: at most 50 in one call."]
-    }
-
-
-def test_qr_codes_may_lead_everyone_on_and_errors_are_reported_together() -> None:
-    assert url_errors(people(200), qrcode_url="https://pages.example/~ADDRESS~") == {}
-    found = url_errors([person(postal_code="1")], front="nowhere", qrcode_url="https://x.test/~NAME~")
-    assert list(found) == ["recipients.0.postal_code", "front_image_url"]
-
-
-FIELD = "front_image_url"
-
-
-def picture(colour: str) -> bytes:
-    return saved(Image.new("RGB", (1875, 1275), colour), "PNG")
-
-
-class Shop:
-    """Sells what it has; counts how many are served at once."""
-
-    def __init__(self, goods: dict[str, bytes]) -> None:
-        self._goods = goods
-        self._lock = Lock()
-        self._inside = 0
-        self.most_at_once = 0
-        self.requests: list[str] = []
-
-    def fetch(self, url: str, *, max_bytes: int) -> FetchedDocument:
-        with self._lock:
-            self._inside += 1
-            self.most_at_once = max(self.most_at_once, self._inside)
-            self.requests.append(url)
-        try:
-            if url not in self._goods:
-                raise FetchFailed(f"{url} is sold out.")
-            return FetchedDocument("image/png", self._goods[url])
-        finally:
-            with self._lock:
-                self._inside -= 1
-
-
-def files_to_fetch(urls: Sequence[str]) -> list[FileToFetch]:
-    return [FileToFetch(url, FIELD, f"for recipient {index}") for index, url in enumerate(urls)]
-
-
-def test_pictures_are_fetched_in_order_a_few_at_a_time() -> None:
-    goods = {f"{n}": picture(f"#{n:02x}0000") for n in range(10)}
-    shop = Shop(goods)
-    found = fetch_images(shop, files_to_fetch(list(goods)))
-    assert ([one.body for one in found], sorted(shop.requests)) == (list(goods.values()), sorted(goods))
-    assert shop.most_at_once <= MAX_FETCHES_PER_CALL
-
-
-def test_the_first_error_in_order_is_reported_and_the_rest_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    places = BoundedSemaphore(MAX_FETCHES_PER_CALL)
-    monkeypatch.setattr(images, "_fetch_slots", places)
-    shop = Shop({"0": picture("red")})
-    with pytest.raises(Invalid) as refusal:
-        fetch_images(shop, files_to_fetch([f"{n}" for n in range(50)]))
-    assert refusal.value.fields == {FIELD: ["The image could not be fetched: 1 is sold out. (for recipient 1)"]}
-    assert len(shop.requests) <= 2 + MAX_FETCHES_PER_CALL
-    assert all(places.acquire(blocking=False) for _ in range(MAX_FETCHES_PER_CALL)), "every slot is free again"
-
-
-def test_what_is_no_picture_or_too_large_or_slow_is_refused() -> None:
-    reason = r"^The image cannot be printed: .*\(for recipient 1\)$"
-    with pytest.raises(Invalid) as refusal:
-        fetch_images(Shop({"0": picture("red"), "1": b"words"}), files_to_fetch(["0", "1"]))
-    [error] = refusal.value.fields[FIELD]
-    assert re.match(reason, error)
-    goods = {"red": picture("red"), "blue": picture("blue")}
-    shop, files, size = Shop(goods), files_to_fetch(list(goods)), sum(map(len, goods.values()))
-    assert len(fetch_images(shop, files, max_bytes=size)) == 2
-    with pytest.raises(Invalid, match="The images take more than"):
-        fetch_images(shop, files, max_bytes=size - 1)
-    with pytest.raises(Invalid, match="takes longer than 0 seconds"):
-        fetch_images(shop, files, max_seconds=0)
-    assert len(fetch_images(shop, files[:1], max_seconds=0)) == 1, "it is there already"
