@@ -227,8 +227,20 @@ def require_reachable(conninfo: str) -> None:
 _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 
 
+# We have some hundreds of statements. Where fewer are remembered, here or by the server, each is compiled, parsed and
+# planned anew every time.
+_REMEMBERED_STATEMENTS = 2_000
+
+
 def _connection_factory(conninfo: str) -> Callable[[], psycopg.Connection]:
-    return lambda: psycopg.connect(make_conninfo("", **_KEEPALIVES | conninfo_to_dict(conninfo)), connect_timeout=5)
+    lasting_conninfo = make_conninfo("", **_KEEPALIVES | conninfo_to_dict(conninfo))
+
+    def connect() -> psycopg.Connection:
+        connection = psycopg.connect(lasting_conninfo, connect_timeout=5, prepare_threshold=2)
+        connection.prepared_max = _REMEMBERED_STATEMENTS
+        return connection
+
+    return connect
 
 
 def _create_engine(conninfo: str, *, connections: int) -> sa.Engine:
@@ -238,6 +250,7 @@ def _create_engine(conninfo: str, *, connections: int) -> sa.Engine:
         pool_size=connections,
         max_overflow=0,
         pool_timeout=10,
+        query_cache_size=_REMEMBERED_STATEMENTS,
         hide_parameters=True,  # an error's text must not carry anyone's name into a log
     )
     sa.event.listen(engine, "checkout", _require_open)
