@@ -144,24 +144,25 @@ def test_a_zip_code_has_a_state_a_city_and_a_middle_in_a_small_table() -> None:
     assert {given: format_zip(given) for given in forms} == forms
     assert len(list_zip_codes()) > 42_000
     assert all(find_zip_area(code) for code in list_zip_codes()[::500])
-    packed = cities._ZIP_TABLE.load()
+    packed = cities._ZIP_TABLE._packed
     kept = sys.getsizeof(packed) + sum(sys.getsizeof(text) for entry in packed.items() for text in entry)
     assert len(packed) > 42_000
     assert kept < 12_000_000
 
 
-def test_the_table_is_read_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[None] = []
+def test_a_tenth_of_the_table_is_read_once_however_many_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[str] = []
 
-    def read() -> dict[str, str]:
-        reads.append(None)
-        return {"78701": "TX|AUSTIN|30.2|-97.7|Austin|"}
+    def read(digit: str) -> dict[str, str]:
+        reads.append(digit)
+        return {f"{digit}8701": f"TX|AUSTIN {digit}|30.2|-97.7|Austin|"}
 
-    monkeypatch.setattr(cities, "_pack_table", read)
+    monkeypatch.setattr(cities, "_pack_codes", read)
     table = cities._ZipTable()
     with ThreadPoolExecutor(8) as pool:
-        found = set(pool.map(table.get, ["78701"] * 64))
-    assert (len(reads), found) == (1, {"TX|AUSTIN|30.2|-97.7|Austin|"})
+        found = set(pool.map(table.get, ["78701", "7870", "no", ""] * 16))
+    assert (reads, found) == (["7"], {"TX|AUSTIN 7|30.2|-97.7|Austin|", None})
+    assert (len(table.list_codes()), sorted(reads)) == (10, list("0123456789"))
 
 
 def test_neither_the_table_nor_a_model_is_loaded_before_its_first_use() -> None:

@@ -1,5 +1,5 @@
 """ZIP codes, cities and states; provinces of Canada. The library's look-up reads its whole table every time, and its
-list takes 100 MB. So the table is read once, at the first use, and stored as one short text for each ZIP code."""
+list takes 100 MB. So the table is read once, a tenth at a time, and stored as one short text for each ZIP code."""
 
 import re
 import threading
@@ -75,39 +75,47 @@ def format_zip(code: str) -> str:
 
 
 def list_zip_codes() -> list[str]:
-    return sorted(_ZIP_TABLE.load())
+    return _ZIP_TABLE.list_codes()
 
 
 class _ZipTable:
-    """Loaded at the first use, by one thread; the others wait for it."""
+    """ZIP codes with the same first digit are loaded when one of them is first looked up, by one thread; the others
+    wait for it. A first order waits for a tenth of the table, and not for a second."""
 
     def __init__(self) -> None:
-        self._packed: dict[str, str] | None = None
+        self._packed: dict[str, str] = {}
+        self._digits_to_load = set("0123456789")
         self._lock = threading.Lock()
 
     def get(self, zip5: str) -> str | None:
-        return (self._packed or self.load()).get(zip5)
+        if zip5[:1] in self._digits_to_load:
+            self._load(zip5[:1])
+        return self._packed.get(zip5)
 
-    def load(self) -> dict[str, str]:
+    def list_codes(self) -> list[str]:
+        for digit in sorted(self._digits_to_load):
+            self._load(digit)
+        return sorted(self._packed)
+
+    def _load(self, digit: str) -> None:
         with self._lock:
-            if self._packed is None:
-                self._packed = _pack_table()
-            return self._packed
+            if digit in self._digits_to_load:
+                self._packed.update(_pack_codes(digit))
+                self._digits_to_load.remove(digit)
 
 
 _ZIP_TABLE = _ZipTable()
 
 
-def _pack_table() -> dict[str, str]:
+def _pack_codes(digit: str) -> dict[str, str]:
     library = import_module("zipcodes")  # 40 MB that only those pay who ask
     packed: dict[str, str] = {}
-    for digit in "0123456789":
-        for row in library.similar_to(digit):
-            names = _NAME_SEPARATOR.join([row["city"], *row["acceptable_cities"]])
-            nicknames = _NAME_SEPARATOR.join(row["unacceptable_cities"])
-            coordinates = (row["lat"] or "0", row["long"] or "0")
-            values = (_get_state(row), row["city"].upper(), *coordinates, names, nicknames)
-            packed[row["zip_code"]] = _FIELD_SEPARATOR.join(values)
+    for row in library.similar_to(digit):
+        names = _NAME_SEPARATOR.join([row["city"], *row["acceptable_cities"]])
+        nicknames = _NAME_SEPARATOR.join(row["unacceptable_cities"])
+        coordinates = (row["lat"] or "0", row["long"] or "0")
+        values = (_get_state(row), row["city"].upper(), *coordinates, names, nicknames)
+        packed[row["zip_code"]] = _FIELD_SEPARATOR.join(values)
     return packed
 
 
