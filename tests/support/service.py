@@ -6,7 +6,7 @@ making one."""
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -107,6 +107,10 @@ class SharedDatabase:
         """Numbers are not given again, so that no cache takes a new row for an old one."""
         assert self._databases.empty(self._name), "A test changed the schema, and did not ask for `conninfo`."
 
+    def restore_shipped(self) -> None:
+        """What belongs to no account, and a test has changed."""
+        self._databases.restore_shipped(self._name)
+
 
 class Databases:
     def __init__(self, server: EmbeddedPostgres, template: str) -> None:
@@ -162,12 +166,16 @@ class Databases:
 
     def empty(self, name: str, *, keep_numbers: bool = True) -> bool:
         """Whether it is as the migrations leave it, but for the numbers that rows had."""
-        # A connection that knows the tables already looks at them in a quarter of the time.
-        if name not in self._cleaners:
-            self._cleaners[name] = psycopg.connect(self._server.conninfo(name), autocommit=True)
         kept = self._kept_of(self._server.conninfo(name))
         backends = {pid for database in kept for pid in database.backends}
-        return self._clean(self._cleaners[name], backends, keep_numbers=keep_numbers)
+        return self._clean(self._cleaner(name), backends, keep_numbers=keep_numbers)
+
+    def restore_shipped(self, name: str) -> None:
+        admin = self._cleaner(name)
+        if not self._is_as_shipped(admin):
+            with admin.transaction():
+                self._delete_from(admin, SHIPPED)
+                self._copy_shipped(admin)
 
     def close(self) -> None:
         for cleaner in self._cleaners.values():
@@ -193,6 +201,12 @@ class Databases:
         with psycopg.connect(self._server.conninfo("postgres"), autocommit=True) as admin:
             admin.execute(statement)
 
+    def _cleaner(self, name: str) -> psycopg.Connection:
+        # A connection that knows the tables already looks at them in a quarter of the time.
+        if name not in self._cleaners:
+            self._cleaners[name] = psycopg.connect(self._server.conninfo(name), autocommit=True)
+        return self._cleaners[name]
+
     def _is_clean_again(self, name: str) -> bool:
         try:
             return self.empty(name, keep_numbers=False)
@@ -207,23 +221,27 @@ class Databases:
         if admin.execute(SHAPE).fetchone() != self._shape:
             return False
         used = [table for (table,) in admin.execute(USED).fetchall()]
-        is_as_shipped = admin.execute(CONTENT).fetchone() == self._content
-        emptied = [table for table in used if not (is_as_shipped and table in SHIPPED)]
+        is_as_shipped = self._is_as_shipped(admin)
         with admin.transaction():
-            # Neither triggers nor keys; and all in one message, as most tables have few rows.
-            admin.execute("set local session_replication_role = replica")
-            admin.execute(sql.SQL("; ").join(_emptying(table) for table in emptied))
+            self._delete_from(admin, [table for table in used if not (is_as_shipped and table in SHIPPED)])
             if not is_as_shipped:
-                for table, rows in self._shipped.items():
-                    with admin.cursor() as cursor, cursor.copy(f"copy {table} from stdin") as copy:
-                        copy.write(rows)
+                self._copy_shipped(admin)
             if not keep_numbers:
                 admin.execute(SEQUENCES)
         return True
 
+    def _is_as_shipped(self, admin: psycopg.Connection) -> bool:
+        return admin.execute(CONTENT).fetchone() == self._content
 
-def _emptying(table: str) -> sql.Composed:
-    return sql.SQL("delete from {}").format(sql.Identifier(table))
+    def _delete_from(self, admin: psycopg.Connection, tables: Iterable[str]) -> None:
+        # Neither triggers nor keys; and all in one message, as most tables have few rows.
+        admin.execute("set local session_replication_role = replica")
+        admin.execute(sql.SQL("; ").join(sql.SQL("delete from {}").format(sql.Identifier(table)) for table in tables))
+
+    def _copy_shipped(self, admin: psycopg.Connection) -> None:
+        for table, rows in self._shipped.items():
+            with admin.cursor() as cursor, cursor.copy(f"copy {table} from stdin") as copy:
+                copy.write(rows)
 
 
 def _copied(db: psycopg.Connection, table: str) -> bytes:
@@ -269,7 +287,7 @@ class SharedService:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """To one test: at the usual time, and with the usual parts again after it."""
+        """To one test: at the usual time, and with the usual parts, prices and brands again after it."""
         self.clock.reset()
         with self.container.db.system_transaction() as tx:
             tx.execute(RETIREMENT)
@@ -278,6 +296,7 @@ class SharedService:
         yield
         self.app.state._state.clear()
         self.app.state._state.update(usual)
+        self.database.restore_shipped()
         self.rows.has_rows_of_other_tests = True
 
 
