@@ -15,6 +15,7 @@ from quillpost.app.container import Container
 from quillpost.core import jobs
 from quillpost.core.database.tables.notifications import automation_due, automations
 from quillpost.core.database.tables.recipients import import_rejects, imports
+from quillpost.recipients.addresses import cities
 from quillpost.recipients.imports import process_pool
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import tasks as import_tasks
@@ -300,6 +301,15 @@ def test_processes_give_back_what_they_were_given_in_its_order_and_one_that_dies
         os.killpg(pool.pid, signal.SIGKILL)
         with pytest.raises(ImportProcessDied):
             list(pool.examine([chunk(0)]))
+
+
+def test_no_process_reads_a_part_of_the_address_tables_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is loaded before they are forked they share."""
+    monkeypatch.setattr(cities, "_ZIP_TABLE", cities._ZipTable())
+    process_pool.warm_up()
+    monkeypatch.setattr(cities, "_pack_codes", lambda digit: pytest.fail(f"read again: {digit}"))
+    for zip5 in ("01970", "10001", "20001", "30301", "43004", "50301", "60601", "78701", "80202", "90210"):
+        assert cities.find_state_and_city(zip5), zip5
 
 
 def test_processes_are_as_many_as_processors_but_only_a_few(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from quillpost.app import bootstrap
 from quillpost.cli import build_full_app, main
 from quillpost.core.settings import Settings
-from quillpost.recipients.addresses.cities import list_zip_codes
+from quillpost.recipients.addresses.cities import load_zip_codes
 from quillpost.rendering.models import Addressee, Copy, Design
 from support.processes import CrashPoint
 
@@ -45,7 +45,7 @@ def warm_up() -> None:
     """Load every command and the ZIP codes, and preview a card: the default hand is prepared for all, and what is
     imported late is imported."""
     build_full_app()
-    list_zip_codes()
+    load_zip_codes()
     someone = Addressee(name="Jane Doe", city="Austin", province="TX", postal_code="78701")
     card = Design("postcard-4x6", "Hi!", ink=(0, 0, 0))
     copy = Copy(1, 0, someone, tracking="00310999999000000001")

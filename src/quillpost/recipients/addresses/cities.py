@@ -74,6 +74,11 @@ def format_zip(code: str) -> str:
     return f"{match[1]}-{match[2]}" if match[2] else match[1]
 
 
+def load_zip_codes() -> None:
+    """All of them, for a process whose children are to share them."""
+    _ZIP_TABLE.load_all()
+
+
 def list_zip_codes() -> list[str]:
     return _ZIP_TABLE.list_codes()
 
@@ -93,9 +98,12 @@ class _ZipTable:
         return self._packed.get(zip5)
 
     def list_codes(self) -> list[str]:
+        self.load_all()
+        return sorted(self._packed)
+
+    def load_all(self) -> None:
         for digit in sorted(self._digits_to_load):
             self._load(digit)
-        return sorted(self._packed)
 
     def _load(self, digit: str) -> None:
         with self._lock:

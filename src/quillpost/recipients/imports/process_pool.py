@@ -17,6 +17,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Self
 
+from quillpost.recipients.addresses.cities import load_zip_codes
 from quillpost.recipients.imports.models import ExaminedChunk, RowChunk, RowPlan
 from quillpost.recipients.imports.rules import RowReader, examine_rows
 
@@ -131,7 +132,8 @@ def main() -> None:
 
 
 def warm_up() -> None:
-    """Load the tables of addresses."""
+    """Load the tables of addresses, all of them."""
+    load_zip_codes()
     for line in ("12 N Main St Apt 4, Austin, TX 78701", "The Old Mill, 3 1/2 River Road, Salem, MA 01970"):
         RowReader(RowPlan([(0, "address")], 1)).read_person([line])
 
