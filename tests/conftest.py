@@ -41,9 +41,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if worker := getattr(config, "workerinput", None):
         rewrite_a_share(config, place=int(worker["workerid"].removeprefix("gw")), among=worker["workercount"])
-    else:  # what fails in a worker is reported to its head
+    else:  # what fails in a worker is reported to its controller
         config.pluginmanager.register(AtOnce(config))
-    # The head of several processes tests nothing itself: they would wait until it has imported the whole service.
+    # The controller of several workers runs no test itself, and they start only when it has imported what it needs.
     if worker or config.getoption("dist", "no") == "no" or config.option.collectonly:
         config.pluginmanager.import_plugin("support.fixtures")
 

@@ -228,7 +228,7 @@ _KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_cou
 
 
 # We have some hundreds of statements. Where fewer are remembered, here or by the server, each is compiled, parsed and
-# planned anew every time.
+# planned again at every call.
 _REMEMBERED_STATEMENTS = 2_000
 
 
