@@ -1,6 +1,7 @@
 """Untrusted files, read and drawn in sandboxed processes."""
 
 import atexit
+import json
 import os
 import select
 import signal
@@ -19,6 +20,15 @@ from quillpost.core.errors import Unavailable
 from quillpost.core.requests import ClientDisconnected, current_client
 from quillpost.rendering.decoder import messages
 from quillpost.rendering.decoder.messages import DecoderProtocolError, MessageHead
+from quillpost.rendering.handwriting.sheet.models import (
+    PageReading,
+    ProblemCode,
+    SheetReading,
+    Signature,
+    UnreadableSheet,
+)
+from quillpost.rendering.handwriting.sheet.records import InvalidRecord, Record, page_from_record, signature_from_record
+from quillpost.rendering.handwriting.sheet.rules import combine_pages
 from quillpost.rendering.images import models as image_models
 from quillpost.rendering.images import rules as image_rules
 from quillpost.rendering.images.models import CopiedPages, PictureTones, PrintablePages, PrintablePicture
@@ -207,6 +217,7 @@ atexit.register(DECODER_POOL.close)
 
 PICTURE_SECONDS: Final = 20
 PAGES_SECONDS: Final = 40
+SHEET_SECONDS: Final = 60  # a scan may hold all pages of a handwriting sheet
 DRAW_SECONDS: Final = 10  # CPU seconds of a drawing; each page adds DRAW_PAGE_SECONDS
 DRAW_PAGE_SECONDS: Final = 1
 _MAX_NOTE_LENGTH = 1_000
@@ -281,6 +292,56 @@ def join_pdfs_in_sandbox(files: Sequence[bytes]) -> bytes:
         return _run_task("join", messages.pack_parts(files), PAGES_SECONDS)[1]
     except (DecoderTimeout, DecoderDied, DecoderProtocolError):
         raise ArtTooComplex("Its pages are too large to be put together in one file.") from None
+
+
+_MAX_RECORDS_BYTES = 30_000_000
+
+
+def read_sheet_in_sandbox(files: Sequence[bytes]) -> SheetReading:
+    """The handwriting sheet in these photographs and scans; what cannot be read is among its problems."""
+    return combine_pages([_read_sheet_file(data) for data in files])
+
+
+def read_signature_in_sandbox(data: bytes) -> Signature:
+    """UnreadableSheet has a sentence for the sender."""
+    records = _run_sheet_task("signature", data, PICTURE_SECONDS)
+    try:
+        problem = page_from_record(records[0]) if "code" in records[0] else None
+        signature = None if problem else signature_from_record(records[0])
+    except (InvalidRecord, IndexError):
+        raise _unreadable_file() from None
+    if signature is None:
+        raise problem if isinstance(problem, UnreadableSheet) else _unreadable_file()
+    return signature
+
+
+def _read_sheet_file(data: bytes) -> list[PageReading | UnreadableSheet]:
+    try:
+        return [page_from_record(record) for record in _run_sheet_task("sheet", data, SHEET_SECONDS)]
+    except UnreadableSheet as error:
+        return [error]
+    except InvalidRecord:
+        return [_unreadable_file()]
+
+
+def _run_sheet_task(task_name: str, data: bytes, seconds: int) -> list[Record]:
+    try:
+        _, body = _run_task(task_name, data, seconds)
+        records = json.loads(body[:_MAX_RECORDS_BYTES])
+    except UnprintableArt as error:
+        raise UnreadableSheet(ProblemCode.NOT_A_PICTURE, error.message) from None
+    except (DecoderTimeout, DecoderDied, DecoderProtocolError, ValueError, RecursionError):
+        raise _unreadable_file() from None
+    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+        raise _unreadable_file()
+    return records
+
+
+def _unreadable_file() -> UnreadableSheet:
+    return UnreadableSheet(
+        ProblemCode.TAKES_TOO_MUCH,
+        "We couldn't read this file: it is damaged or too large. Take the picture again, and upload that.",
+    )
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """What a decoder process does with an untrusted file. Nothing else opens one."""
 
 import io
+import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from threading import Lock
@@ -9,14 +11,27 @@ from typing import Any
 import numpy as np
 import pikepdf
 import pypdfium2 as pdfium
-from PIL import Image
+from PIL import Image, ImageOps
 
 from quillpost.rendering.decoder.messages import MessageHead, pack_parts, unpack_parts
+from quillpost.rendering.handwriting.sheet.models import PageReading, UnreadableSheet
+from quillpost.rendering.handwriting.sheet.reader import read_page
+from quillpost.rendering.handwriting.sheet.records import Record, page_to_record, signature_to_record
+from quillpost.rendering.handwriting.sheet.signature import read_signature
 from quillpost.rendering.images.models import CopiedPages, ObjectList, PrintablePages, PrintablePicture
 from quillpost.rendering.images.objects import copy_page_forms
 from quillpost.rendering.images.pdfs import count_pages, make_printable_pages
 from quillpost.rendering.images.pictures import make_printable_picture, measure_tones
-from quillpost.rendering.images.rules import MAX_RASTER_PIXELS, UnprintableArt
+from quillpost.rendering.images.rules import (
+    JPEG_SIGNATURE,
+    MAX_FILE_BYTES,
+    MAX_RASTER_PIXELS,
+    PNG_SIGNATURE,
+    UnprintableArt,
+    describe_file_kind,
+    format_megabytes,
+    is_pdf,
+)
 from quillpost.rendering.models import INCH, Box
 from quillpost.rendering.pdf.png import Pixels, drop_color_if_gray, encode_png, scratch_memory
 
@@ -67,6 +82,53 @@ def _draw_page(document: pdfium.PdfDocument, index: int, dpi: float, crop: Box |
     bitmap.close()
     page.close()
     return pixels
+
+
+_SCAN_SIDE = 3_000  # pixels: pictures more than twice as long are made smaller
+_SCAN_DPI = 250
+_MAX_SCAN_PIXELS = 12_000_000
+_MAX_SCAN_PAGES = 8
+
+
+def decode_scans(data: bytes) -> list[Pixels]:
+    """Uploaded photographs, or the pages of a scan, in gray; UnprintableArt with a sentence for the sender."""
+    if len(data) > MAX_FILE_BYTES:
+        raise UnprintableArt(f"This file is larger than {format_megabytes(MAX_FILE_BYTES)}. Upload a smaller one.")
+    if data.startswith((JPEG_SIGNATURE, PNG_SIGNATURE)):
+        return [_decode_photograph(data)]
+    if is_pdf(data):
+        return _draw_scanned_pages(data)
+    raise UnprintableArt(f"Upload a JPEG or PNG picture, or a PDF. This file is {describe_file_kind(data)}.")
+
+
+def _decode_photograph(data: bytes) -> Pixels:
+    with Image.open(io.BytesIO(make_printable_picture(data).data), formats=("JPEG", "PNG")) as image:
+        factor = max(1, max(image.size) // _SCAN_SIDE)
+        image.draft("L", (image.width // factor, image.height // factor))  # a JPEG is decoded no larger than it takes
+        gray = ImageOps.exif_transpose(image.convert("L"))
+    return np.asarray(gray.reduce(max(1, max(gray.size) // _SCAN_SIDE)))
+
+
+def _draw_scanned_pages(data: bytes) -> list[Pixels]:
+    try:
+        with _PDFIUM_LOCK, pdfium.PdfDocument(data) as document:
+            if len(document) > _MAX_SCAN_PAGES:
+                raise UnprintableArt(
+                    f"This PDF has {len(document)} pages. Upload one with only the pages that you filled in."
+                )
+            return [_draw_gray_page(document[index]) for index in range(len(document))]
+    except pdfium.PdfiumError as error:
+        raise UnprintableArt("This PDF is damaged or needs a password. Save it again, and upload that.") from error
+
+
+def _draw_gray_page(page: pdfium.PdfPage) -> Pixels:
+    width, height = page.get_size()
+    scale = min(_SCAN_DPI / INCH, math.sqrt(_MAX_SCAN_PIXELS / max(width * height, 1.0)))
+    bitmap = page.render(scale=scale, grayscale=True)
+    pixels: Pixels = bitmap.to_numpy().copy()
+    bitmap.close()
+    page.close()
+    return pixels.reshape(pixels.shape[:2])
 
 
 def sample_pictures() -> list[bytes]:
@@ -153,6 +215,30 @@ def join_files_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, by
     return {}, output.getvalue()
 
 
+def read_sheet_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
+    """What each picture of the file shows, as JSON; a scan may hold all pages of the handwriting sheet."""
+    return {}, _encode_records([page_to_record(_read_sheet_page(gray)) for gray in decode_scans(data)])
+
+
+def _read_sheet_page(gray: Pixels) -> PageReading | UnreadableSheet:
+    try:
+        return read_page(gray)
+    except UnreadableSheet as error:
+        return error
+
+
+def read_signature_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
+    """The outlines of a signature, as JSON; of a scan, the first page."""
+    try:
+        return {}, _encode_records([signature_to_record(read_signature(gray)) for gray in decode_scans(data)[:1]])
+    except UnreadableSheet as error:
+        return {}, _encode_records([page_to_record(error)])
+
+
+def _encode_records(records: list[Record]) -> bytes:
+    return json.dumps(records, separators=(",", ":")).encode()
+
+
 DECODER_TASKS: Mapping[str, DecoderTask] = {
     "picture": lambda data, _: _answer_printable(make_printable_picture(data)),
     "pages": lambda data, _: _answer_printable(make_printable_pages(data)),
@@ -161,6 +247,8 @@ DECODER_TASKS: Mapping[str, DecoderTask] = {
     "copy": copy_pages_task,
     "draw": draw_pages_task,
     "join": join_files_task,
+    "sheet": read_sheet_task,
+    "signature": read_signature_task,
 }
 
 
@@ -169,8 +257,11 @@ def preload_libraries() -> None:
     for sample in sample_pictures():
         with suppress(UnprintableArt):
             measure_tones(make_printable_picture(sample).data)
+            read_sheet_task(sample, {})
+            read_signature_task(sample, {})
     for sample in sample_pages():
         with suppress(UnprintableArt):
+            decode_scans(sample)
             pages = make_printable_pages(sample).data
             copy_pages_task(pages, {"first": 1, "default_spaces": ""})
             draw_pages_task(pages, {"dpi": 72, "pages": None, "crops": None})
