@@ -9,7 +9,7 @@ from quillpost.rendering.images.files import ORIENTATION_MATRICES, read_jpeg_hea
 from quillpost.rendering.images.rules import JPEG_SIGNATURE, PNG_SIGNATURE, UnprintableImage, UnprintablePdf
 from quillpost.rendering.models import INCH, Box, Ink
 
-GRID_CELLS = 32
+GRID_CELLS = 64  # a cell is about as large as a written letter, so that stripes do not average out
 CELL_BYTES = 3
 
 

@@ -1,11 +1,10 @@
-"""Postal rules of a layout, and the contrast of ink on its background."""
+"""Postal rules of a layout."""
 
 from collections.abc import Iterator
 from itertools import combinations
 
-from quillpost.rendering.images.models import PictureTones
-from quillpost.rendering.layout.models import ProductLayout, Side
-from quillpost.rendering.models import INCH, Box, Ink, contrast_ratio
+from quillpost.rendering.layout.models import SAFE_MARGIN, ProductLayout, Side
+from quillpost.rendering.models import INCH, Box
 
 # Around a barcode, and between what shows in a window and the window's edges (DMM 202.5).
 CLEAR_HORIZONTAL, CLEAR_VERTICAL = INCH / 8, INCH * 0.028
@@ -72,8 +71,6 @@ def _clip_to_trim(box: Box, trim: Box) -> Box:
     left, bottom = max(box.left, trim.left), max(box.bottom, trim.bottom)
     return Box(left, bottom, min(box.right, trim.right) - left, min(box.top, trim.top) - bottom)
 
-
-SAFE_MARGIN = INCH * 3 / 16
 
 # Postal machines look for the address here on the side that faces them.
 _READ_AREA_SIDE_MARGIN = INCH / 2
@@ -225,28 +222,3 @@ def _postal_reading_errors(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
             yield f"the {_BOX_TITLES[name]} reaches into the barcode zone, the lower right 4 3/4 by 5/8 in."
     if any(zone and zone.overlaps(window) for window in side.windows):
         yield "a window reaches into the barcode zone, the lower right 4 3/4 by 5/8 in."
-
-
-# Looked at in so many places across and up: words are lost long before all of them are.
-_SAMPLES_PER_SIDE = 16
-_UNREADABLE_QUOTIENT = 4
-
-
-def contrast_over(ink: Ink, tones: PictureTones, area: Box, box: Box) -> float:
-    """The contrast with a picture centered over the area: a quarter of the box has less."""
-    scale = max(area.width / tones.width, area.height / tones.height)
-    width, height = tones.width * scale, tones.height * scale
-    left = area.left + (area.width - width) / 2
-    top = area.top - (area.height - height) / 2
-    fractions = [(index + 0.5) / _SAMPLES_PER_SIDE for index in range(_SAMPLES_PER_SIDE)]
-    contrasts = sorted(
-        contrast_ratio(
-            ink,
-            tones.color_at(
-                (box.left + across * box.width - left) / width, (top - box.top + down * box.height) / height
-            ),
-        )
-        for across in fractions
-        for down in fractions
-    )
-    return contrasts[len(contrasts) // _UNREADABLE_QUOTIENT]

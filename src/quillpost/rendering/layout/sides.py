@@ -11,8 +11,10 @@ from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout import fronts, giftcards
 from quillpost.rendering.layout.fronts import BrandedFront, FrontBranding, PlacedPicture
 from quillpost.rendering.layout.models import QR_QUIET_ZONE, DoesNotFit, Side
+from quillpost.rendering.layout.panels import bounding_box
 from quillpost.rendering.layout.text import (
     ASCENT,
+    TextBlock,
     clean_line,
     draw_address,
     draw_block,
@@ -21,14 +23,12 @@ from quillpost.rendering.layout.text import (
     fit_return_address,
     rectangle_path,
 )
-from quillpost.rendering.models import Box, Copy, Design
+from quillpost.rendering.models import INCH, Box, Copy, Design
 from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE
 
-# So many modules have to be clear around a QR code.
-_QUIET_MODULES = 4
-_PANEL_MARGIN = 3.0
 _OPT_OUT_SETTINGS = ((6.0, 1.15), (5.5, 1.15), (5.0, 1.15))
 _OPT_OUT_MARGIN = 2.0
+_PANEL_GAP = INCH / 4  # white panels that are nearer to one another become one
 _BARCODE_WIDTH = models.BAR_PITCH * (models.BAR_COUNT - 1) + models.BAR_WIDTH
 
 
@@ -50,10 +50,10 @@ def draw_shared(
     parts = [art]
     if side.is_cover and not art:
         parts.append(_draw_generated_front(side, design, logo, vocabulary, face))
-    if side.divider:
+    if side.divider and not (art and side.art_holes):  # the edge of a white panel divides as well
         parts.append(draw_divider(side.divider))
     if side.return_address and not side.handwritten:
-        parts.append(_draw_return_address(side, side.return_address, design, face, over_art=bool(art)))
+        parts.append(_draw_return_address(side.return_address, design, face))
     if side.indicia:
         parts.append(draw_indicia(design.indicia, side.indicia, face))
     if side.card and design.giftcard:
@@ -63,23 +63,45 @@ def draw_shared(
 
 def draw_personal(side: Side, design: Design, copy: Copy, codes: ItemCodes, face: CachedFace) -> bytes:
     """What only this copy has, except handwriting."""
-    parts = []
+    has_qr = side.qr is not None and copy.qr_url is not None
+    opt_out = fit_opt_out(copy.opt_out, side.opt_out, face) if side.opt_out and copy.opt_out else None
+    is_over_art = find_art(side, design) is not None
+    parts = [draw_white_panel(panel) for panel in _personal_panels(side, opt_out, has_qr=has_qr)] if is_over_art else []
     if side.address and not side.handwritten:
         parts.append(draw_address(copy.addressee, side.address, face))
     if side.barcode and codes.barcode:
         parts.append(draw_barcode(codes.barcode, side.barcode))
     if side.qr and copy.qr_url is not None:
-        symbol = codes.qr_encoder.encode(copy.qr_url)
-        if side.art and (design.front if side.art == "front" else design.background) is not None:
-            quiet_zone = min(_QUIET_MODULES * side.qr.width / symbol.side, QR_QUIET_ZONE)
-            parts.append(draw_white_panel(side.qr.expand(quiet_zone)))
-        parts.append(draw_qr(symbol, side.qr))
+        parts.append(draw_qr(codes.qr_encoder.encode(copy.qr_url), side.qr))
     if side.card and copy.claim:
         symbol = codes.qr_encoder.encode(copy.claim.url)
         parts.append(giftcards.draw_claim(side.card, copy.claim, symbol, face))
-    if side.opt_out and copy.opt_out:
-        parts.append(draw_opt_out(copy.opt_out, side.opt_out, face))
+    if opt_out:
+        parts.append(draw_opt_out(opt_out, face))
     return b"".join(parts)
+
+
+def find_art(side: Side, design: Design) -> bytes | None:
+    """The sender's picture under everything on this side."""
+    return design.front if side.art == "front" else design.background if side.art else None
+
+
+def _personal_panels(side: Side, opt_out: "OptOutLine | None", *, has_qr: bool) -> list[Box]:
+    """The white panels on art of what only some copies have, one for both where they are near."""
+    panels = [side.qr_panel] if has_qr and side.qr_panel else []
+    if opt_out and _is_on_art(side, opt_out.panel):
+        if panels and panels[0].expand(_PANEL_GAP).overlaps(opt_out.panel):
+            # As much white around the line as around the code.
+            joined = bounding_box(panels[0], opt_out.area.expand(QR_QUIET_ZONE))
+            if not (side.message_above_qr and joined.overlaps(side.message_above_qr)):
+                return [joined]
+        panels.append(opt_out.panel)
+    return panels
+
+
+def _is_on_art(side: Side, box: Box) -> bool:
+    area = side.art_area or side.bleed_box
+    return area.overlaps(box) and not any(hole.contains(box) for hole in side.art_holes)
 
 
 def clip_art(area: Box, holes: Sequence[Box]) -> bytes:
@@ -111,15 +133,9 @@ def _draw_generated_front(
     return BrandedFront(side.preview_area, brand, face).draw(paper_box, greeting)
 
 
-def _draw_return_address(side: Side, box: Box, design: Design, face: CachedFace, *, over_art: bool) -> bytes:
+def _draw_return_address(box: Box, design: Design, face: CachedFace) -> bytes:
     block = fit_return_address(design.return_address, box, face)
-    if block is None:
-        return b""
-    panel = b""
-    if over_art and not any(zone.contains(box) for zone in side.ink_free):
-        text_area = Box(box.left, box.top - block.height, block.measure_width(face), block.height)
-        panel = draw_white_panel(text_area.expand(_PANEL_MARGIN))
-    return panel + draw_block(block, box, face)
+    return draw_block(block, box, face) if block else b""
 
 
 def draw_divider(line: Box) -> bytes:
@@ -144,18 +160,31 @@ def _barcode_prefix(box: Box) -> bytes:
     )
 
 
-def draw_opt_out(text: str, box: Box, face: CachedFace) -> bytes:
-    """How to get no more mail, gray on white to be readable over any art; if too long, only its last word."""
+class OptOutLine(NamedTuple):
+    """How to get no more mail; `area` is that of its letters."""
+
+    block: TextBlock
+    area: Box
+
+    @property
+    def panel(self) -> Box:
+        return self.area.expand(_OPT_OUT_MARGIN)
+
+
+def fit_opt_out(text: str, box: Box, face: CachedFace) -> OptOutLine | None:
+    """If the text is too long, only its last word. Raises DoesNotFit."""
     line = clean_line(text, face)
     if not line:
-        return b""
+        return None
     try:
         block = fit_lines([line], box, _OPT_OUT_SETTINGS, face, "opt-out line")
     except DoesNotFit:
-        line = line.rsplit(" ", 1)[-1]
-        block = fit_lines([line], box, _OPT_OUT_SETTINGS, face, "opt-out line")
+        block = fit_lines([line.rsplit(" ", 1)[-1]], box, _OPT_OUT_SETTINGS, face, "opt-out line")
     height = block.height
-    panel = Box(box.left, box.bottom + (box.height - height) / 2, block.measure_width(face), height)
-    text_start = (PLAIN_FONT, block.size, panel.left, panel.top - block.size * ASCENT)
-    background = b"q 1 g %b f Q" % rectangle_path(panel.expand(_OPT_OUT_MARGIN))
-    return background + b" BT .35 g %b %.1f Tf %.2f %.2f Td%bTj ET\n" % (*text_start, face.encode(line))
+    return OptOutLine(block, Box(box.left, box.bottom + (box.height - height) / 2, block.measure_width(face), height))
+
+
+def draw_opt_out(opt_out: OptOutLine, face: CachedFace) -> bytes:
+    size, area = opt_out.block.size, opt_out.area
+    text_start = (PLAIN_FONT, size, area.left, area.top - size * ASCENT)
+    return b"BT .35 g %b %.1f Tf %.2f %.2f Td%bTj ET\n" % (*text_start, face.encode(opt_out.block.lines[0]))
