@@ -16,7 +16,7 @@ PYTEST := $(IN_MEMORY) $(COMPILED) .venv/bin/pytest $(SPREAD)
 
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup setup-dev run check test test-long coverage fuzz lint lint-style lint-types format demo gallery wheel bench pin lock clean
+.PHONY: help setup setup-dev run check test test-long coverage fuzz lint lint-style lint-types format demo gallery wheel bench measure pin lock clean
 
 help: ## Show what there is
 	@printf 'Quillpost. The commands:\n\n'
@@ -80,6 +80,9 @@ wheel: setup ## Build a wheel that is the whole product into dist/
 bench: setup-dev ## Measure ourselves against peers; ONLY=name for one table
 	@$(PYTHON) tools/bootstrap.py bench
 	@.venv/bin/python -m benchmarks $(ONLY)
+
+measure: setup-dev ## Measure how human and how legible the hands are; NOTES=30 to read only so many notes
+	@.venv/bin/python -m tools.handwriting $(addprefix --notes ,$(NOTES))
 
 pin: setup-dev ## Record again what users, clients and operators see, for an intended change
 	@$(IN_MEMORY) .venv/bin/python tools/pin_interface.py

@@ -1,5 +1,5 @@
-"""Installs what comes from npm: the scripts of our pages, and typefaces. Quillpost works without them: pages load
-as a whole, nothing on them is live, and fewer handwriting styles are listed."""
+"""Installs what comes from npm: the scripts of our pages, and typefaces for kanji and emoji. Quillpost works without
+them: pages load as a whole, nothing on them is live, and those characters are left out of messages."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ RETRY_OPTIONS = ("--fetch-retries=0", "--fetch-timeout=20000")
 TIMEOUT_SECONDS = 180
 RETRY_SECONDS = 3600
 
-MISSING_FEATURES = (
-    "Pages are without their scripts for now, and the hands Ellen, Hannah, Theo, Louise, Rene and June, "
-    "Japanese and Chinese letters and emoji are left out"
-)
+MISSING_FEATURES = "Pages are without their scripts for now, and Japanese and Chinese letters and emoji are left out"
 FAILED = f"{MISSING_FEATURES}, as npm could not fetch them ({{reason}}); `make setup` tries again in an hour."
 NO_NPM = (
     f"{MISSING_FEATURES}: there is no npm, and none could be fetched ({{reason}}). "

@@ -1,4 +1,4 @@
-"""Puts what comes from npm into a distribution: the scripts of our pages, typefaces and their licenses.
+"""Puts what comes from npm into a distribution: the scripts of our pages, typefaces for kanji and emoji, and licenses.
 
 hatchling calls it (see pyproject.toml). An installation from a wheel has no checkout beside it: what is not
 in the wheel is missing there. A source distribution has the same files, so that a wheel can be built from it.

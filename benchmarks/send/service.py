@@ -23,7 +23,7 @@ from quillpost.web.application import create_app
 
 JSON = "application/json"
 
-# Prepared hands are kept where the tests keep theirs.
+# Prepared typefaces are kept where the tests keep theirs.
 _FACES = Path(__file__).parents[2] / ".tools" / "faces"
 _ENDLESS = 10**9
 _BETWEEN_CALLS = timedelta(seconds=2)

@@ -25,7 +25,7 @@ from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.recipients.leads.ports import LeadQuery
 from quillpost.recipients.leads.rules import RECORD_TYPES
 from quillpost.rendering.decoder.service import DecoderSandbox
-from quillpost.rendering.handwriting.models import DEFAULT_STYLE, STYLES, Style
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE, STYLES, FaceRecipe, Style
 from quillpost.rendering.handwriting.service import FontSources, Hands
 from quillpost.rendering.layout.templates import load_shipped_products
 from quillpost.rendering.service import Renderer
@@ -182,13 +182,15 @@ def test_barcodes_of_lines_become_letters_or_codes(tmp_path: Path, quillpost: Qu
 
 
 GRACE = next(style for style in STYLES if style.name == "Grace")
+assert GRACE.lettering
+SATISFY: FaceRecipe = GRACE.lettering
 
 
 @pytest.fixture
 def faces(tmp_path: Path) -> Path:
-    """A folder in which one hand is not ready."""
+    """A folder in which one typeface is not ready."""
     folder = tmp_path / "faces"
-    stock(folder, without=[GRACE])
+    stock(folder, without=[SATISFY])
     return folder
 
 
@@ -197,33 +199,34 @@ def test_the_hands_are_listed_with_whether_they_are_ready(faces: Path, quillpost
     assert outcome.code == 0
     rows = {row.split("│")[2].strip(): row for row in outcome.out.splitlines() if row.startswith("│")}
     assert list(rows) == [style.name for style in hands_in(faces).styles.values()]
-    assert "no" in rows["Grace"].split()
-    assert "yes" in rows["Zeyada"].split()
-    assert {"Realistic", "Satisfy"} <= set(rows["Grace"].split())
+    cells = {name: [cell.strip() for cell in row.strip("│").split("│")] for name, row in rows.items()}
+    assert cells["Zeyada"] == ["1", "Zeyada", "AI: handwriting", "yes"]
+    assert cells["Grace"] == ["13", "Grace", "Realistic: lettering, from Satisfy", "no"]
+    assert [name for name, cell in cells.items() if cell[-1] == "no"] == ["Grace"]
 
 
 def test_preparing_makes_what_is_missing_and_nothing_else(faces: Path, quillpost: Quillpost) -> None:
     ages = {file.name: file.stat().st_mtime_ns for file in faces.iterdir()}
     command = [sys.executable, "-m", "quillpost", "hands", "--prepare"]
     chosen = {"QUILLPOST_FACES_FOLDER": str(faces), "QUILLPOST_FONT_PACKAGES": str(NO_PACKAGES)}
-    # A process of its own: whoever prepares hands lowers its own priority for good.
+    # A process of its own: whoever prepares typefaces lowers its own priority for good.
     ended = subprocess.run(command, env=os.environ | chosen, capture_output=True, text=True, check=True)
-    assert (ended.stdout, ended.stderr) == ("Making hands ready: 1 of 1, Satisfy\n", "")
-    made = file_of(GRACE, faces)
+    assert (ended.stdout, ended.stderr) == ("Preparing typefaces: 1 of 1, Satisfy\n", "")
+    made = file_of(SATISFY, faces)
     assert stat.S_IMODE(made.stat().st_mode) == 0o644
-    assert made.read_bytes() == bootstrap.build_hands(Settings()).prepare_face(GRACE).to_bytes()
+    assert made.read_bytes() == bootstrap.build_hands(Settings()).prepare_face(SATISFY).to_bytes()
     assert {name: (faces / name).stat().st_mtime_ns for name in ages} == ages
 
     again = quillpost("hands", "--prepare", faces_folder=faces, font_packages=NO_PACKAGES)
-    assert (again.code, again.out) == (0, "All hands are ready.\n")
+    assert (again.code, again.out) == (0, "All typefaces are ready.\n")
 
 
 def test_hands_wait_for_another_process_and_need_a_folder(faces: Path, tmp_path: Path, quillpost: Quillpost) -> None:
     with (faces / ".preparing").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         outcome = quillpost("hands", "--prepare", faces_folder=faces)
-    assert (outcome.code, "another process" in outcome.out) == (0, True)
-    assert not file_of(GRACE, faces).exists()
+    assert (outcome.code, "Another process" in outcome.out) == (0, True)
+    assert not file_of(SATISFY, faces).exists()
     file = tmp_path / "a file"
     file.touch()
     assert quillpost("hands", "--prepare", faces_folder=file / "faces").is_one_sentence(str(file))
@@ -236,7 +239,7 @@ def test_a_helper_whose_service_is_gone_ends_at_once() -> None:
 
 
 class FewFonts(FontSources):
-    """Two hands, one with takes and one without."""
+    """Two styles: handwriting, and lettering."""
 
     def installed(self) -> tuple[Style, ...]:
         return (DEFAULT_STYLE, GRACE)
@@ -247,7 +250,7 @@ def test_the_gallery_shows_every_hand_and_every_side_of_every_piece(
 ) -> None:
     monkeypatch.setattr(handwriting, "PRODUCT_DPI", 36)
     kept = bootstrap.build_hands(Settings())
-    file_of(GRACE, faces).write_bytes(kept.prepare_face(GRACE).to_bytes())
+    file_of(SATISFY, faces).write_bytes(kept.prepare_face(SATISFY).to_bytes())
     few = Hands(FewFonts(NO_PACKAGES), FaceFolder(faces))
     handwriting.draw_gallery(Renderer(few, load_shipped_products(), sandbox=DecoderSandbox()), tmp_path / "gallery")
     assert_complete(tmp_path / "gallery", [DEFAULT_STYLE, GRACE])
@@ -265,7 +268,7 @@ def assert_complete(gallery: Path, hands: list[Style]) -> None:
     page = (gallery / "index.html").read_text()
     pictures = sorted(file.name for file in gallery.glob("*.png"))
     assert [name for name in pictures if f'"{name}"' not in page] == []
-    assert len([name for name in pictures if name.startswith("hand-")]) == 2 * len(hands)
+    assert len([name for name in pictures if name.startswith("hand-")]) == 3 * len(hands)
     assert [style.name for style in hands if style.name not in page] == []
     for name, piece in load_shipped_products().items():
         drawn = " ".join(file for file in pictures if file.startswith(f"piece-{name}-"))

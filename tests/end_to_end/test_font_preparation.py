@@ -1,4 +1,5 @@
-"""Hands are made ready by a helper process beside the service, which goes on where a killed one stopped."""
+"""The typefaces of lettering are prepared by a helper process beside the service, which goes on where a killed one
+stopped. Handwriting needs no preparation."""
 
 import asyncio
 import fcntl
@@ -11,13 +12,15 @@ import httpx2
 import pytest
 
 from quillpost.client import Quillpost
-from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES, PreparedFace
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE, HELPER_FACE, PLAIN_FACE, STYLES, PreparedFace
 from quillpost.web import application
 from support.designs import NO_PACKAGES, file_of, hands_in, stock
 from support.factories import postcard
 from support.processes import PATIENCE, Command, CommandRunner, until
 
-MARCO, GRACE = (next(style for style in STYLES if style.name == name) for name in ("Marco", "Grace"))
+LETTERING = {style.number: style.lettering for style in STYLES if style.lettering}
+GRACE = next(style.number for style in STYLES if style.name == "Grace")
+GRACES_FACE = LETTERING[GRACE]
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found through /proc")
 
@@ -46,7 +49,7 @@ def serve(runner: CommandRunner, home: Path, faces: Path, conninfo: str) -> Iter
 
 
 def helpers(faces: Path) -> list[int]:
-    """Processes that prepare hands for this folder."""
+    """Processes that prepare typefaces for this folder."""
     return [int(process.name) for process in Path("/proc").glob("[0-9]*") if _prepares(process, faces)]
 
 
@@ -58,32 +61,31 @@ def _prepares(process: Path, faces: Path) -> bool:
         return False
 
 
-def test_hands_get_ready_beside_the_service_and_after_a_kill_the_rest_of_them(serve: Serve, faces: Path) -> None:
-    stock(faces, without=[PLAIN_FACE, MARCO, GRACE])
+def test_faces_get_ready_beside_the_service_and_after_a_kill_the_rest_of_them(serve: Serve, faces: Path) -> None:
+    stock(faces, without=[PLAIN_FACE, *LETTERING.values(), HELPER_FACE])
     first = serve()
-    until(file_of(PLAIN_FACE, faces).exists, what="the first face ready")
+    until(file_of(GRACES_FACE, faces).exists, what="the helper's first face ready")
     first.stop(signal.SIGKILL)
     until(lambda: not helpers(faces), what="the helper gone with its service")
     missing = hands_in(faces).unprepared_faces()
     assert missing, "it was killed in the middle of its work"
-    made = file_of(PLAIN_FACE, faces)
-    PreparedFace.from_bytes(made.read_bytes())
-    age = made.stat().st_mtime_ns
+    made = [file_of(face, faces) for face in (PLAIN_FACE, GRACES_FACE)]
+    ages = [file.stat().st_mtime_ns for file in made]
 
     second = serve()
     until(lambda: helpers(faces), what="a helper that goes on")
     assert httpx2.get(f"{second.url}/health").status_code == 200
-    until(lambda: hands_in(faces).unprepared_faces() == [], what="all hands ready")
-    for face in missing:
+    until(lambda: hands_in(faces).unprepared_faces() == [], what="all faces ready")
+    for face in (PLAIN_FACE, GRACES_FACE, *missing):
         PreparedFace.from_bytes(file_of(face, faces).read_bytes())
-    assert made.stat().st_mtime_ns == age, "nothing is made twice"
+    assert [file.stat().st_mtime_ns for file in made] == ages, "nothing is made twice"
     until(lambda: "handwriting.fonts_prepared" in second.output, what="the log says so")
     assert second.stop() == 0, second.output
     assert "Traceback" not in second.output
 
 
 def test_a_service_that_stops_takes_its_helper_along(serve: Serve, faces: Path) -> None:
-    stock(faces, without=[MARCO])
+    stock(faces, without=LETTERING.values())
     server = serve()
     until(lambda: helpers(faces), what="a helper at work")
     assert server.stop() == 0, server.output
@@ -92,12 +94,12 @@ def test_a_service_that_stops_takes_its_helper_along(serve: Serve, faces: Path) 
         assert event not in server.output
 
 
-def test_a_hand_that_is_not_ready_is_made_for_whoever_sends_with_it(serve: Serve, faces: Path, home: Path) -> None:
-    stock(faces, without=[GRACE])
+def test_a_face_that_is_not_ready_is_made_for_whoever_sends_with_it(serve: Serve, faces: Path, home: Path) -> None:
+    stock(faces, without=[GRACES_FACE])
     with (faces / ".preparing").open("a") as held:
-        # As if another process prepared for this folder, and never came to this hand.
+        # As if another process prepared for this folder, and never came to this face.
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert len(preview(serve(), home, GRACE.number)) == 2
+        assert len(preview(serve(), home, GRACE)) == 2
         assert hands_in(faces).unprepared_faces() == []
 
 
@@ -106,16 +108,16 @@ def test_an_unusable_folder_is_logged_and_does_no_harm(serve: Serve, faces: Path
     server = serve()
     until(lambda: "handwriting.font_preparation_failed" in server.output, what="the log says so")
     assert str(faces) in server.output
-    assert len(preview(server, home, GRACE.number)) == 2
+    assert len(preview(server, home, GRACE)) == 2
 
 
-def test_of_two_services_on_one_folder_one_prepares_the_hands(
+def test_of_two_services_on_one_folder_one_prepares_the_faces(
     faces: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("QUILLPOST_FACES_FOLDER", str(faces))
     monkeypatch.setenv("QUILLPOST_FONT_PACKAGES", str(NO_PACKAGES))
     monkeypatch.setattr(application, "START_DELAY_SECONDS", 0)
-    stock(faces, without=[MARCO])
+    stock(faces, without=[GRACES_FACE])
 
     async def serve_twice() -> None:
         async with (
@@ -126,11 +128,11 @@ def test_of_two_services_on_one_folder_one_prepares_the_hands(
                 await asyncio.sleep(0.3)
 
     asyncio.run(asyncio.wait_for(serve_twice(), PATIENCE))
-    PreparedFace.from_bytes(file_of(MARCO, faces).read_bytes())
+    PreparedFace.from_bytes(file_of(GRACES_FACE, faces).read_bytes())
     assert "handwriting.font_preparation_failed" not in capfd.readouterr().err
 
 
-def test_where_all_hands_are_ready_no_helper_is_started(faces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_all_faces_are_ready_no_helper_is_started(faces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(application, "START_DELAY_SECONDS", 0)
     started = []
 
@@ -143,7 +145,7 @@ def test_where_all_hands_are_ready_no_helper_is_started(faces: Path, monkeypatch
 
     async def serve_until_read() -> None:
         async with application.prepare_in_background(hands):
-            while 1 not in hands._hands:
+            while DEFAULT_STYLE.number not in hands._hands:
                 await asyncio.sleep(0.02)
 
     asyncio.run(asyncio.wait_for(serve_until_read(), PATIENCE))

@@ -77,7 +77,7 @@ def rows_of(pdf: bytes) -> list[list[Glyph]]:
 
 
 def texts_of(pdf: bytes) -> list[str]:
-    return ["".join(glyph.text for glyph in row).strip() for row in rows_of(pdf)]
+    return [" ".join("".join(glyph.text for glyph in row).split()) for row in rows_of(pdf)]
 
 
 def drawings_of(pdf: bytes, bleed: float) -> Iterator[tuple[bool, Box]]:

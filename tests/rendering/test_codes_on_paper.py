@@ -22,7 +22,7 @@ from support.barcode_reader import Unreadable, decode, read_bars
 from support.designs import (
     FULL,
     JENNY,
-    ONE_SHAPE,
+    LETTERING,
     PIECES,
     ROUTING,
     TRACKING,
@@ -80,7 +80,7 @@ def pages(pdf: bytes | None, *sides: Side | None, dpi: int = 300) -> Iterator[Pa
 
 
 def greeting(piece: str, **changes: object) -> Design:
-    return design(piece, "Hi %FIRST_NAME|there%, do come by!", hand=ONE_SHAPE, **changes)
+    return design(piece, "Hi %FIRST_NAME|there%, do come by!", hand=LETTERING, **changes)
 
 
 def random_digits(random: Random, length: int) -> str:

@@ -1,26 +1,26 @@
 """Handwriting on finished pieces, read back from the print files."""
 
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from random import Random
+from statistics import pstdev
 from unicodedata import combining, normalize
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from quillpost.rendering.handwriting.text import Hand, HandGlyphs
+from quillpost.rendering.handwriting.models import MANNER_NAMES, FontFile, Lettering
+from quillpost.rendering.handwriting.service import Hand, prepare_face
+from quillpost.rendering.handwriting.text import HandGlyphs, LetteringHand
+from quillpost.rendering.handwriting.words import NaturalHand
 from quillpost.rendering.layout.models import DoesNotFit
-from quillpost.rendering.models import Design
+from quillpost.rendering.models import Addressee, Design
 from quillpost.rendering.text.variables import compile_template
 from support import designs
-from support.page_reader import Pages
+from support.page_reader import Glyph, Pages
 
 INK = (0.8, 0.2, 0.2)
 
-AI_HANDS = (designs.STROKES, designs.OUTLINES, designs.JOINED)
 HINDI = 18
 ODD_PARTS = (
     *(" ", "  ", "\n", "\n\n\n", "\t", "\r\n", "\u2028", "\x00", "\x85", "\u3000", "\u200f", "\u202e", "\xad"),
@@ -45,7 +45,7 @@ messages = st.builds(
 # A letter whose outline is bent by points that lie above its ink.
 @example(
     designs.design(
-        "postcard-4x6", "o 00Sr o 00Sr o 00Sr", hand=designs.ONE_SHAPE, font_size="auto", realism=False, ink=INK
+        "postcard-4x6", "o 00Sr o 00Sr o 00Sr", hand=designs.LETTERING, font_size="auto", manner="neat", ink=INK
     ),
     False,
     0,
@@ -57,7 +57,7 @@ messages = st.builds(
         messages,
         hand=st.sampled_from(designs.HANDS),
         font_size=st.sampled_from(["auto", "large", "medium", "small"]),
-        realism=st.booleans(),
+        manner=st.sampled_from(MANNER_NAMES),
         ink=st.just(INK),
     ),
     st.booleans(),
@@ -86,97 +86,76 @@ def test_a_message_is_written_whole_in_its_box_or_refused_with_its_excess(look: 
 
 def reading(hand: Hand, text: str) -> str:
     """The text as it can be read back: of letters with one shape, the first is meant."""
-    faces = [hand.prepared, *(face.prepared for face in hand.fallback_faces.values())]
 
     def read(letter: str) -> str:
-        face = next((face for face in faces if letter in face.letters), None)
+        if isinstance(hand, NaturalHand) and letter in hand.alphabet:
+            return letter
+        own = [hand.prepared] if isinstance(hand, LetteringHand) else []
+        faces = (face.prepared for face in hand.fallback_faces.values())
+        face = next((face for face in (*own, *faces) if letter in face.letters), None)
         alike = [other for other, base in face.letters.items() if base == face.letters[letter]] if face else []
         return min(alike, default=letter)
 
     return "".join(map(read, hand.make_legible(text)))
 
 
-@pytest.mark.parametrize("hand", AI_HANDS)
-def test_no_letter_ever_has_the_shape_that_it_had_before(hand: int) -> None:
-    uses = shapes_used(hand, pieces=200)
-    assert sorted(uses) == list(range(8))
-    fair = sum(uses.values()) / 8
-    assert fair > 10_000
-    assert all(0.9 * fair < count < 1.1 * fair for count in uses.values())
+LONG_MESSAGE = "a the of and to in is it you that he was for on are with as I his they be at one have this " * 5
 
 
-@pytest.mark.long
-@pytest.mark.timeout(900)
-def test_no_letter_ever_has_the_shape_that_it_had_before_in_any_hand() -> None:
-    for style in designs.make_renderer().hands.styles.values():
-        if style.kind == "AI":
-            assert sorted(shapes_used(style.number, pieces=200)) == list(range(8)), style.name
+def written_in(look: Design, reader: Addressee = designs.JENNY) -> list[Glyph]:
+    return Pages(designs.compose_item(look, [designs.copy(addressee=reader)]).sheets).written(0, INK)
 
 
-def shapes_used(hand: int, *, pieces: int) -> Counter[int]:
-    """How often each shape occurs on so many letters, of which no two successive ones look alike."""
-    looks = dict(enumerate(long_designs(hand, pieces)))
-    file = Pages(designs.compose_item(looks, [designs.copy(number, design=number) for number in looks]).sheets)
-    shapes = designs.make_renderer().hands.hand(hand).prepared.takes + 1
-    uses: Counter[int] = Counter()
-    for page in range(pieces):
-        last: dict[int, int] = {}
-        for number in file.numbers(page, "/F1"):
-            letter, take = divmod(number - 1, shapes)
-            if letter == designs.make_renderer().hands.hand(hand).prepared.letters[" "]:
-                continue
-            assert last.get(letter) != take, f"a letter of piece {page} looks as it did the last time"
-            last[letter] = take
-            uses[take] += 1
-    return uses
+@pytest.mark.parametrize("hand", designs.NATURAL_HANDS)
+def test_words_differ_in_size_lean_ink_and_height_and_the_more_the_livelier(hand: int) -> None:
+    notes = [
+        written_in(designs.design("windowlessletter", LONG_MESSAGE, hand=hand, ink=INK, manner=manner))
+        for manner in MANNER_NAMES
+    ]
+    leans = [pstdev(glyph.lean for glyph in note) for note in notes]
+    sizes = [pstdev(glyph.size for glyph in note) / note[0].size for note in notes]
+    baselines = [unrest(note) for note in notes]
+    for measures in (leans, sizes, baselines):
+        assert 0 < measures[0] < 0.7 * measures[1]
+        assert measures[1] < measures[2]
+    natural = notes[1]
+    assert len({glyph.colour for glyph in natural}) == 3
+    assert len({round(glyph.lean, 3) for glyph in natural}) > 5
+    assert 1.01 < max(g.size for g in natural) / min(g.size for g in natural) < 1.08
+    assert len({glyph.baseline for glyph in natural}) > 50
 
 
-def long_designs(hand: int, count: int) -> Iterator[Design]:
-    random = Random(hand)
-    common = "a the of and to in is it you that he was for on are with as I his they be at one have this"
-    rare = "mississippi eel needle letterbox bookkeeper zzz illicit pizzazz oooh! 11,111 abcdefghijklmnopqrst"
-    words = f"{common} {rare}".split()
-    for _ in range(count):
-        yield designs.design("windowlessletter", " ".join(random.choices(words, k=120)), hand=hand)
+def unrest(note: list[Glyph]) -> float:
+    """How far each word is above or below the one before it on its line, in font sizes."""
+    steps = [(after.baseline - before.baseline) / before.size for before, after in pairwise(note)]
+    return pstdev(step for step in steps if abs(step) < 0.5)
 
 
-@pytest.mark.parametrize("hand", AI_HANDS)
-def test_words_differ_in_size_lean_ink_and_height_unless_realism_is_off(hand: int) -> None:
-    look = replace(next(long_designs(hand, 1)), ink=INK)
-    uneven = Pages(designs.compose_item(look).sheets).written(0, INK)
-    assert len({glyph.colour for glyph in uneven}) == 3
-    assert len({round(glyph.lean, 3) for glyph in uneven}) > 5
-    assert 1.01 < max(g.size for g in uneven) / min(g.size for g in uneven) < 1.05
-    assert len({glyph.baseline for glyph in uneven}) > 50
-    look = replace(look, realism=False)
-    one, other = (Pages(designs.compose_item(look, [designs.copy(number)]).sheets) for number in (1, 2))
-    written = one.written(0, INK)
-    takes = designs.make_renderer().hands.hand(hand).prepared.takes
-    assert {(glyph.number - 1) % (takes + 1) for glyph in written if glyph.font == "/F1"} == {takes}
-    assert {(glyph.lean, glyph.colour) for glyph in written} == {(0, INK)}
-    assert len({glyph.size for glyph in written}) == 1
-    baselines = sorted({round(glyph.baseline, 2) for glyph in written}, reverse=True)
-    steps = [upper - lower for upper, lower in pairwise(baselines)]
-    assert len(steps) > 5
-    assert max(steps) - min(steps) < 0.11
-    assert one.streams(0) == other.streams(0)
+def test_every_word_of_a_natural_hand_is_drawn_once_and_again_where_it_recurs() -> None:
+    look = designs.design("windowlessletter", "hello " * 40, ink=INK)
+    written = written_in(look)
+    assert [glyph.text for glyph in written] == ["hello"] * 40
+    assert len({glyph.number for glyph in written}) == 40
+    inks = [(glyph.ink.width / glyph.size, glyph.ink.height / glyph.size) for glyph in written if glyph.ink]
+    assert len({(round(width, 3), round(height, 3)) for width, height in inks}) > 30, "hardly two look alike"
 
 
-def test_a_hand_of_one_shape_a_letter_knows_neither_sizes_nor_realism() -> None:
+def test_lettering_knows_neither_sizes_nor_manners() -> None:
     looks = [
-        designs.design("postcard-6x9", hand=designs.ONE_SHAPE, font_size=size, realism=realism)
-        for size, realism in (("auto", True), ("small", True), ("large", False))
+        designs.design("postcard-6x9", hand=designs.LETTERING, font_size=size, manner=manner)
+        for size, manner in (("auto", "natural"), ("small", "lively"), ("large", "neat"))
     ]
     first, *others = (Pages(designs.compose_item(look).sheets).streams(1) for look in looks)
     assert others == [first, first]
 
 
 def test_a_hand_inks_every_letter_that_it_claims_spells_others_and_may_write_hindi() -> None:
-    for number in designs.HANDS:
-        prepared = designs.make_renderer().hands.hand(number).prepared
-        boxes = {letter: prepared.boxes[base] for letter, base in prepared.letters.items()}
+    for number in (designs.LETTERING, designs.INTERNATIONAL):
+        hand = designs.make_renderer().hands.hand(number)
+        assert isinstance(hand, LetteringHand)
+        boxes = {letter: hand.prepared.boxes[base] for letter, base in hand.prepared.letters.items()}
         assert [letter for letter, box in boxes.items() if box[0] >= box[2] and letter != " "] == []
-    hand = designs.make_renderer().hands.hand(designs.STROKES)
+    hand = designs.make_renderer().hands.hand(designs.LETTERING)
     borrowed, missing = hand.find_lacking_chars("Ünïcode ’quoted’ 李 Жук 😀 李\u200d\ufe0f e\u0301\n")
     assert borrowed[-3:] == ["Ж", "у", "к"]
     assert missing == ["李", "😀"]
@@ -190,7 +169,7 @@ def test_a_hand_inks_every_letter_that_it_claims_spells_others_and_may_write_hin
         assert [glyph for glyph in written if glyph.ink is None] == [], words
 
 
-def test_figures_keep_their_distance_and_accents_stand_over_their_letters(subtests: pytest.Subtests) -> None:
+def test_accents_stand_over_their_letters(subtests: pytest.Subtests) -> None:
     for word in ("n\u0302", "s\u0308", "as\u0308b", "李à\u0308", "s\u0308李", "(ā\u0301)"):
         with subtests.test(word):
             written = Pages(
@@ -204,14 +183,25 @@ def test_figures_keep_their_distance_and_accents_stand_over_their_letters(subtes
             assert accent
             assert accent.bottom > letter.bottom + letter.height / 2
             assert letter.left < accent.left + accent.width / 2 < letter.right
-    hand = designs.make_renderer().hands.hand(designs.STROKES)
-    assert hand.style.figure_gap
+
+
+def test_figures_keep_the_distance_that_their_style_asks_for() -> None:
+    """Only a typeface without tables of its own, which would keep them apart, needs it."""
+    known = designs.make_renderer().hands.hand(designs.LETTERING)
+    assert isinstance(known, LetteringHand)
+    zeyada = Lettering(face="Zeyada", source=FontFile("fontpkg_zeyada", "files/Zeyada.ttf"), figure_gap=40)
+    raw = designs.PYTHONS_OWN.read_font(zeyada)
+    assert raw
+    wide, usual = (replace(known.style, lettering=replace(zeyada, figure_gap=gap)) for gap in (40, 0))
+    prepared = prepare_face(zeyada, raw)
+    wider, hand = (LetteringHand(style, prepared, known.fallback_faces) for style in (wide, usual))
 
     def moves(word: str) -> list[int]:
-        return [move for part in hand.spell(word).parts if isinstance(part, HandGlyphs) for move in part.x_offsets]
+        return [move for part in wider.spell(word).parts if isinstance(part, HandGlyphs) for move in part.x_offsets]
 
-    assert moves("1200") == [0, *[hand.style.figure_gap] * 3]
+    assert moves("1200") == [0, 40, 40, 40]
     assert [moves(f"1200{beside}")[:4] for beside in "я№李"] == [moves("1200")] * 3
+    assert wider.spell("1200").advance == pytest.approx(hand.spell("1200").advance + 0.12)
 
 
 def test_a_message_that_grows_is_refused_in_good_time() -> None:

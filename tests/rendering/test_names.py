@@ -16,13 +16,13 @@ from quillpost.rendering.text import names
 from quillpost.rendering.text.variables import to_one_line
 from support.designs import (
     HAIR,
+    HALF_JOINED,
     JENNY,
     JOINED,
-    ONE_SHAPE,
-    OUTLINES,
+    LETTERING,
     PIECES,
     SHORT_MESSAGE,
-    STROKES,
+    UNJOINED,
     compose_item,
     copy,
     design,
@@ -208,7 +208,7 @@ NAMES = {
 
 @pytest.mark.parametrize(
     ("piece", "hand"),
-    [("postcard-6x9", STROKES), ("postcard-6x9", ONE_SHAPE), ("notecard", OUTLINES), ("notecard", JOINED)],
+    [("postcard-6x9", HALF_JOINED), ("postcard-6x9", LETTERING), ("notecard", UNJOINED), ("notecard", JOINED)],
 )
 def test_any_name_is_written_and_addressed(piece: str, hand: int, subtests: pytest.Subtests) -> None:
     look = design(piece, GREETING, hand=hand, ink=INK)
@@ -293,7 +293,7 @@ fragments = st.one_of(
 @given(
     st.builds(Addressee, *[fragments] * 8, or_current_resident=st.booleans()),
     st.sampled_from(["postcard-4x6", "letter", "notecard"]),
-    st.sampled_from([STROKES, OUTLINES]),
+    st.sampled_from([HALF_JOINED, UNJOINED]),
     st.integers(0, 10**9),
 )
 def test_any_address_is_inside_its_box_or_refused(addressee: Addressee, piece: str, hand: int, item_id: int) -> None:

@@ -55,7 +55,7 @@ BREAKS: dict[str, Callable[[Any], object]] = {
     "metadata: none": lambda document: document.Root.__delitem__("/Metadata"),
     "intent: no profile": lambda document: document.Root.OutputIntents[0].__delitem__("/DestOutputProfile"),
     "boxes: page 1 has not all of them": lambda document: document.pages[1].obj.__delitem__("/TrimBox"),
-    "Caveat cannot be read back": lambda document: document.pages[1].obj.Resources.Font.H.__delitem__("/ToUnicode"),
+    "Medium cannot be read back": lambda document: document.pages[1].obj.Resources.Font.H.__delitem__("/ToUnicode"),
     "forbidden: /OpenAction in the catalog": lambda document: document.Root.__setitem__("/OpenAction", [1]),
     "parts: page 1 is not in the part that it names": lambda document: document.pages[1].obj.__delitem__("/DPart"),
 }
@@ -250,14 +250,13 @@ def test_a_font_is_taken_apart_and_thinned_to_the_used_glyphs_and_no_others() ->
     assert int(np.frombuffer(again, ">u4").sum(dtype=np.uint64)) & 0xFFFFFFFF == 0xB1B0AFBA
 
 
-def test_every_take_reads_back_as_its_letter_and_a_ligature_as_its_letters() -> None:
-    takes = hand().takes
-    numbers = [number for take in range(takes + 1) for number in shaped("Fifi ", take)]
-    assert len(numbers) < 5 * (takes + 1)  # f and i were joined
-    assert page_text(written_page(numbers, set(numbers), size=6), 0).strip() == " ".join(["Fifi"] * (takes + 1))
+def test_every_glyph_reads_back_as_its_letter_and_a_ligature_as_its_letters() -> None:
+    numbers = shaped("Fifi ")
+    assert len(numbers) < 5  # f and i were joined
+    assert page_text(written_page(numbers, set(numbers)), 0).strip() == "Fifi"
     assert shaped_glyph_texts(hand()).keys() == set(range(len(hand().advances)))
     assert "ff" in shaped_glyph_texts(hand()).values()
-    assert page_text(written_page(shaped("Zoë", takes), None), 0) == "Zoë", "a face may be embedded whole"
+    assert page_text(written_page(shaped("Zoë"), None), 0) == "Zoë", "a face may be embedded whole"
 
 
 def test_widths_are_those_of_the_program_and_a_face_that_is_only_drawn_looks_the_same() -> None:
@@ -268,7 +267,7 @@ def test_widths_are_those_of_the_program_and_a_face_that_is_only_drawn_looks_the
     metrics = program["hmtx"].metrics
     assert widths == {n: metrics[program.getGlyphName(n)][0] for n in (4, 5, 6, 30, 31)}
     assert min(widths.values()) > 0
-    numbers = shaped("Zoë", 2)
+    numbers = shaped("Zoë")
     drawn, printed = (written_page(numbers, set(numbers), is_temporary=is_drawn) for is_drawn in (True, False))
     assert rasterize_pages(drawn, dpi=150) == rasterize_pages(printed, dpi=150)
     with font_in(drawn) as only_drawn, font_in(printed) as readable:

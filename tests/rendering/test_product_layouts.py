@@ -164,8 +164,8 @@ def test_what_is_worked_out_can_be_given_and_only_what_is_not_needed_be_left_out
     assert above
     assert above.bottom == pytest.approx((0.4 + 1.5 + 1 / 6) * INCH)
     assert card.find_side("front").art_area == card.find_side("front").trim.expand(0.25 * INCH)
-    given = changed("postcard-6x9.back", "message_above_qr = [1.5, 0.7, 3, 4.9]").find_side("back")
-    assert inches(message_box(given, qr=True)) == (1.5, 0.7, 3, 4.9)
+    given = changed("postcard-6x9.back", "message_above_qr = [1.5, 0.7, 2.6, 4.9]").find_side("back")
+    assert inches(message_box(given, qr=True)) == (1.5, 0.7, 2.6, 4.9)
 
 
 BOX = "must be [left, bottom, width, height] in inches."

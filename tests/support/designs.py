@@ -16,14 +16,7 @@ from quillpost.core.settings import Settings
 from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.rendering.decoder.service import DecoderSandbox
 from quillpost.rendering.files import PrintFiles
-from quillpost.rendering.handwriting.models import (
-    DEFAULT_STYLE,
-    FALLBACK_FACES,
-    HELPER_FACE,
-    PLAIN_FACE,
-    STYLES,
-    FaceRecipe,
-)
+from quillpost.rendering.handwriting.models import FALLBACK_FACES, HELPER_FACE, PLAIN_FACE, STYLES, FaceRecipe
 from quillpost.rendering.handwriting.service import FontSources, Hands, recipe_key
 from quillpost.rendering.layout.models import Side
 from quillpost.rendering.layout.templates import load_shipped_products
@@ -45,10 +38,10 @@ from support.images import page_picture, saved
 PIECES = load_shipped_products()
 POSTCARDS = ("postcard-4x6", "postcard-6x9", "postcard-6x11", "magnacard")
 
-# Of each engine one AI hand, a joined one among them, a hand of one shape a letter, and one with
-# accents that stand by themselves.
-STROKES, OUTLINES, JOINED, ONE_SHAPE, INTERNATIONAL = 1, 4, 6, 13, 19
-HANDS = (STROKES, OUTLINES, JOINED, ONE_SHAPE, INTERNATIONAL)
+# Natural hands that join some letters, few and nearly all; and lettering, once with accents that stand by themselves.
+HALF_JOINED, UNJOINED, JOINED, LETTERING, INTERNATIONAL = 1, 2, 6, 13, 19
+NATURAL_HANDS = (HALF_JOINED, UNJOINED, JOINED)
+HANDS = (*NATURAL_HANDS, LETTERING, INTERNATIONAL)
 
 MESSAGE = (
     "Hi %FIRST_NAME|there%,\nI was walking past your place last week and just had to write."
@@ -70,9 +63,12 @@ MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 @cache
 def make_renderer() -> Renderer:
-    """With the hands that every installation has, kept where all tests find them."""
-    faces = FaceFolder(Path(os.environ["QUILLPOST_FACES_FOLDER"]))
-    return Renderer(Hands(FontSources(None), faces), PIECES, sandbox=DecoderSandbox())
+    return Renderer(make_hands(), PIECES, sandbox=DecoderSandbox())
+
+
+def make_hands() -> Hands:
+    """Those that every installation has, kept where all tests find them."""
+    return Hands(FontSources(None), FaceFolder(Path(os.environ["QUILLPOST_FACES_FOLDER"])))
 
 
 def design(piece: str = "postcard-4x6", message: str = MESSAGE, **changes: Any) -> Design:
@@ -186,11 +182,12 @@ def file_of(face: FaceRecipe, folder: Path) -> Path:
 
 
 def stock(folder: Path, *, without: Collection[FaceRecipe]) -> None:
-    """Every face but some. The plain one and the first hand are real; the others stand-ins."""
+    """Every face but some. The plain one is real; the others are stand-ins."""
     folder.mkdir(parents=True)
     kept = bootstrap.build_hands(Settings())
-    for face in (PLAIN_FACE, *STYLES, HELPER_FACE, *FALLBACK_FACES):
+    lettering = [style.lettering for style in STYLES if style.lettering]
+    for face in (PLAIN_FACE, *lettering, HELPER_FACE, *FALLBACK_FACES):
         if face in without or PYTHONS_OWN.read_font(face) is None:
             continue
-        is_read = face in (PLAIN_FACE, DEFAULT_STYLE)
-        file_of(face, folder).write_bytes(kept.prepare_face(face).to_bytes() if is_read else b"a stand-in")
+        file = kept.prepare_face(face).to_bytes() if face == PLAIN_FACE else b"a stand-in"
+        file_of(face, folder).write_bytes(file)

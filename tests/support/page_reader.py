@@ -68,17 +68,27 @@ class Pages:
         letters = [glyph.text for glyph in self.glyphs(page) if _is_shade(glyph.colour, ink)]
         return " ".join("".join(letters).split())
 
-    def numbers(self, page: int, font: str) -> Iterator[int]:
-        """The glyph numbers that are shown in one font, without their places: many times faster."""
-        current = ""
-        for instruction in pikepdf.parse_content_stream(self.document.pages[page], "Tf Tj TJ"):
-            operator, operands = str(instruction.operator), list[Any](instruction.operands)
-            if operator == "Tf":
-                current = str(operands[0])
-            elif current == font:
-                for part in operands[0] if operator == "TJ" else operands:
-                    if isinstance(part, pikepdf.String):
-                        yield from _pairs(bytes(part))
+    def drawn(self, page: int, *, streams: slice = slice(None)) -> Iterator[str | bytes]:
+        """All operators of a page, or of some of its streams, with each glyph as its outline.
+
+        The same whatever else is in the file: a font of written words numbers them as they come.
+        """
+        fonts: Any = self.document.pages[page].obj.Resources.Font
+        font = None
+        for stream in list(self.document.pages[page].obj.Contents)[streams]:
+            for instruction in pikepdf.parse_content_stream(stream):
+                if isinstance(instruction, pikepdf.ContentStreamInlineImage):
+                    yield pikepdf.unparse_content_stream([instruction])
+                    continue
+                operands = list[Any](instruction.operands)
+                if str(instruction.operator) == "Tf":
+                    font = self._font(fonts[operands[0]])
+                for operand in operands[0] if str(instruction.operator) == "TJ" else operands:
+                    if isinstance(operand, pikepdf.String) and font:
+                        yield from map(font.outline, font.codes(bytes(operand)))
+                    else:
+                        yield str(operand)
+                yield str(instruction.operator)
 
     def streams(self, page: int) -> list[bytes]:
         contents = self.document.pages[page].obj.Contents
@@ -121,11 +131,17 @@ class _Font:
         assert font["head"].unitsPerEm == 1000
         return list(font["loca"]), font.getTableData("glyf")
 
-    def edges(self, number: int) -> Edges | None:
-        """The embedded outline's left, bottom, right and top; None where it draws nothing."""
+    def outline(self, number: int) -> bytes:
+        """As it is embedded; of the font of bars only the code."""
+        if not self.is_composite:
+            return bytes([number])
         offsets, glyphs = self._outlines
         start, stop = offsets[number : number + 2]
-        return _edges_of(glyphs[start:stop])
+        return glyphs[start:stop]
+
+    def edges(self, number: int) -> Edges | None:
+        """The embedded outline's left, bottom, right and top; None where it draws nothing."""
+        return _edges_of(self.outline(number))
 
     def codes(self, string: bytes) -> Iterator[int]:
         return _pairs(string) if self.is_composite else iter(string)

@@ -100,14 +100,14 @@ def helvetica() -> Dictionary:
 
 def embedded_font(pdf: pikepdf.Pdf) -> Dictionary:
     """A handwriting face of which the letters a and b can be written."""
-    program = fontpkg.path("zeyada").read_bytes()
+    program = fontpkg.path("satisfy").read_bytes()
     descriptor = Dictionary(
-        Type=Name.FontDescriptor, FontName=Name.Zeyada, Flags=32, FontBBox=Array([-100, -400, 1000, 900]),
+        Type=Name.FontDescriptor, FontName=Name.Satisfy, Flags=32, FontBBox=Array([-100, -400, 1000, 900]),
         ItalicAngle=0, Ascent=900, Descent=-400, CapHeight=700, StemV=50,
         FontFile2=pdf.make_stream(program, Length1=len(program)),
     )  # fmt: skip
     return Dictionary(
-        Type=Name.Font, Subtype=Name.TrueType, BaseFont=Name.Zeyada, FirstChar=97, LastChar=98,
+        Type=Name.Font, Subtype=Name.TrueType, BaseFont=Name.Satisfy, FirstChar=97, LastChar=98,
         Widths=Array([400, 400]), Encoding=Name.WinAnsiEncoding, FontDescriptor=descriptor,
     )  # fmt: skip
 

@@ -9,16 +9,18 @@ from PIL import Image
 
 from quillpost.rendering.codes.barcode import encode_barcode
 from quillpost.rendering.decoder.tasks import rasterize_pages
-from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES, FaceRecipe, PreparedFace
-from quillpost.rendering.handwriting.service import FontSources, prepare_face
-from quillpost.rendering.handwriting.text import BAR_FONT, HAND_FONT, PLAIN_FONT, Hand, PlainFace
-from quillpost.rendering.handwriting.vocabulary import Vocabulary
+from quillpost.rendering.handwriting.alphabet import Alphabet
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE, PLAIN_FACE, STYLES, FaceRecipe, PreparedFace
+from quillpost.rendering.handwriting.natural_vocabulary import NaturalVocabulary
+from quillpost.rendering.handwriting.service import FontSources, prepare_face, read_forms
+from quillpost.rendering.handwriting.text import BAR_FONT, PLAIN_FONT, PlainFace
+from quillpost.rendering.handwriting.words import NaturalHand
 from quillpost.rendering.layout.fronts import GREETING, HandwrittenLine
 from quillpost.rendering.layout.models import Side
 from quillpost.rendering.models import Box
 from quillpost.rendering.pdf.color import SRGB, OutputIntent, default_color_spaces
 from quillpost.rendering.pdf.files import PdfFile, PrintMetadata
-from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE, embed_barcode_font, embed_font
+from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE, embed_barcode_font, embed_font, embed_word_font
 
 _LATIN = "".join(map(chr, range(0x20, 0x180)))
 
@@ -30,20 +32,15 @@ def plain_face() -> PlainFace:
 
 
 def greeting() -> HandwrittenLine:
-    return HandwrittenLine(*Vocabulary(_writer()).show_line(GREETING))
+    return HandwrittenLine(*_vocabulary().show_line(GREETING))
 
 
 def sheet_pdf(side: Side, content: bytes) -> bytes:
     """A file of one page: the content in its side's coordinates, with every font that it may name."""
     pdf = PdfFile()
-    fonts = b"/Font<<%b %d 0 R%b %d 0 R%b %d 0 R>>" % (
-        HAND_FONT,
-        embed_font(pdf, _writer().prepared),
-        PLAIN_FONT,
-        embed_font(pdf, plain_face().prepared),
-        BAR_FONT,
-        embed_barcode_font(pdf),
-    )
+    words = [(font.name, embed_word_font(pdf, DEFAULT_STYLE.name, font)) for font in _vocabulary().fonts()]
+    others = [(PLAIN_FONT, embed_font(pdf, plain_face().prepared)), (BAR_FONT, embed_barcode_font(pdf))]
+    fonts = b"/Font<<%b>>" % b"".join(b"%b %d 0 R" % font for font in words + others)
     page = b"/MediaBox%b/TrimBox%b/Resources<<%b>>" % (
         _corners(side.bleed_box, side.bleed),
         _corners(side.trim, side.bleed),
@@ -60,11 +57,11 @@ def render_side(side: Side, content: bytes, dpi: int) -> Image.Image:
 
 
 @cache
-def _writer() -> Hand:
-    """A hand that has the letters of the greeting."""
-    zeyada = next(style for style in STYLES if style.face == "Zeyada")
-    prepared = prepare_face(zeyada, _font_file(zeyada), only_chars=GREETING)
-    return Hand(zeyada, prepared, {PLAIN_FONT: plain_face()})
+def _vocabulary() -> NaturalVocabulary:
+    assert DEFAULT_STYLE.movement
+    own, helper = read_forms(DEFAULT_STYLE.movement.forms), read_forms("helper")
+    alphabet = Alphabet(own, helper, DEFAULT_STYLE.movement.spacing)
+    return NaturalVocabulary(NaturalHand(DEFAULT_STYLE, alphabet, {PLAIN_FONT: plain_face()}))
 
 
 def _font_file(face: FaceRecipe) -> bytes:
@@ -85,14 +82,13 @@ BOXES = b"/MediaBox[0 0 306 162]/BleedBox[0 0 306 162]/TrimBox[9 9 297 153]"
 
 @cache
 def hand() -> PreparedFace:
-    """A hand that joins f and i, with takes of the letters that the names need."""
-    (caveat,) = (style for style in STYLES if style.face == "Caveat")
-    raw = FontSources(None).read_font(caveat)
-    assert raw is not None
-    return prepare_face(caveat, raw, only_chars="".join(NAMES))
+    """Lettering that joins f and i, with the letters that the names need."""
+    (nadia,) = (style.lettering for style in STYLES if style.name == "Nadia")
+    assert nadia
+    return prepare_face(nadia, _font_file(nadia), only_chars="".join(NAMES))
 
 
-def shaped(text: str, take: int) -> list[int]:
+def shaped(text: str) -> list[int]:
     """The text as glyph numbers of the hand."""
     face = hand()
     buffer = hb.Buffer()
@@ -100,7 +96,7 @@ def shaped(text: str, take: int) -> list[int]:
     buffer.guess_segment_properties()
     hb.shape(hb.Font(hb.Face(face.source)), buffer, {})
     bases = {number: base for base, number in enumerate(face.source_numbers)}
-    return [face.glyph_number(bases[glyph.codepoint], take) for glyph in buffer.glyph_infos]
+    return [face.glyph_number(bases[glyph.codepoint]) for glyph in buffer.glyph_infos]
 
 
 def write_batch(intent: OutputIntent = SRGB) -> PrintMetadata:
@@ -121,7 +117,7 @@ def sheets(metadata: PrintMetadata | None, *, pieces: int = 3, extra: bytes = b"
     front = pdf.add_stream(b"0.9 0.5 0.1 rg 0 0 306 162 re f\n")
     used: set[int] = set()
     for place in range(pieces):
-        numbers = shaped(NAMES[place % len(NAMES)], place % 8)
+        numbers = shaped(NAMES[place % len(NAMES)])
         used.update(numbers)
         codes = b"".join(b"%04X" % number for number in numbers)
         text = b"BT 0.1 0.1 0.5 rg /H 24 Tf 30 90 Td<%b>Tj ET\n" % codes

@@ -1,4 +1,4 @@
-"""`quillpost hands`: list the handwriting styles, prepare them, draw them all."""
+"""`quillpost hands`: list the handwriting styles, prepare their typefaces, draw them all."""
 
 import fcntl
 import os
@@ -19,9 +19,17 @@ from rich.table import Table
 from quillpost.app import bootstrap, runtime
 from quillpost.cli.console import ProgressBar, report_unwritable
 from quillpost.core.errors import NotReady
-from quillpost.rendering.handwriting.models import DEFAULT_STYLE, PLAIN_FACE, FaceRecipe
+from quillpost.rendering.handwriting.models import FaceRecipe
 from quillpost.rendering.handwriting.service import Hands
-from quillpost.rendering.previews import SAMPLE_PIXELS, Specimen, make_specimens, render_hand_sheet, render_sample
+from quillpost.rendering.previews import (
+    SAMPLE_PIXELS,
+    Specimen,
+    describe_style,
+    make_specimens,
+    render_hand_detail,
+    render_hand_sheet,
+    render_sample,
+)
 from quillpost.rendering.service import Renderer
 
 SHEET_DPI = 150
@@ -66,11 +74,10 @@ def draw_gallery(renderer: Renderer, folder: Path) -> None:
 def _draw_all(renderer: Renderer, folder: Path) -> str:
     styles = renderer.hands.styles
     with ProgressBar("Drawing", len(styles) + len(renderer.products)) as progress:
-        images = []
+        images: list[_GalleryImage] = []
         for style in styles.values():
-            with progress.step(style.name) as report:
-                renderer.hands.prepare_face(style, report)
-                images.append(_draw_hand(renderer, style.number, folder))
+            with progress.step(style.name):
+                images += _draw_hand(renderer, style.number, folder)
         product_sections = []
         for name, product in renderer.products.items():
             with progress.step(product.title):
@@ -79,13 +86,15 @@ def _draw_all(renderer: Renderer, folder: Path) -> str:
     return _render_page("".join(hand.html() for hand in images), "\n".join(product_sections))
 
 
-def _draw_hand(renderer: Renderer, number: int, folder: Path) -> _GalleryImage:
+def _draw_hand(renderer: Renderer, number: int, folder: Path) -> Iterator[_GalleryImage]:
     style = renderer.hands.styles[number]
     stem = f"{number:02}-{style.name.lower()}"
-    sample_file, sheet_file = f"hand-{stem}-sample.png", f"hand-{stem}.png"
+    sample_file, sheet_file, detail_file = f"hand-{stem}-sample.png", f"hand-{stem}.png", f"hand-{stem}-detail.png"
     (folder / sample_file).write_bytes(render_sample(renderer, number))
     (folder / sheet_file).write_bytes(render_hand_sheet(renderer, number, dpi=SHEET_DPI))
-    return _GalleryImage(sample_file, f"{number} {style.name}: {style.kind}, from {style.face}", link=sheet_file)
+    (folder / detail_file).write_bytes(render_hand_detail(renderer, number))
+    yield _GalleryImage(sample_file, f"{number} {style.name}: {describe_style(style)}", link=sheet_file)
+    yield _GalleryImage(detail_file, f"{style.name} at 600 dots an inch", link=detail_file)
 
 
 def _draw_product(renderer: Renderer, name: str, folder: Path) -> Iterator[_GalleryImage]:
@@ -114,7 +123,7 @@ def _render_page(hands: str, products: str) -> str:
 <h1>Hands and pieces</h1>
 <section class="hands">
 <h2>Hands</h2>
-<p>A line of each, {SAMPLE_PIXELS[0]} pixels wide as the API shows it; behind it all takes of its letters.</p>
+<p>A line of each, {SAMPLE_PIXELS[0]} pixels wide as the API shows it; behind it all forms of its letters.</p>
 {hands}
 </section>
 <section class="pieces">
@@ -129,21 +138,18 @@ def _render_page(hands: str, products: str) -> str:
 LOW_PRIORITY = 15
 LOCK_NAME = ".preparing"
 
-# A first send waits for these; all others give way to whatever else the machine has to do.
-_PRIORITY_FACES = (PLAIN_FACE, DEFAULT_STYLE)
-
 
 def hands(
     folder: Annotated[
         Path | None, typer.Argument(metavar="FOLDER", help="Draw every hand and every piece into it.")
     ] = None,
-    prepare: Annotated[bool, typer.Option("--prepare", help="Make the hands ready that are not yet.")] = False,
+    prepare: Annotated[bool, typer.Option("--prepare", help="Prepare the typefaces that are not ready.")] = False,
     beside: Annotated[int | None, typer.Option(hidden=True, help="End with this process, which is our parent.")] = None,
 ) -> None:
     """List the hands; with FOLDER, draw all of them and all pieces, and a page that shows them.
 
-    A hand is made ready once, which takes some seconds: by a running service in the background, by
-    --prepare now, or when it is first needed.
+    Handwriting is always ready. Lettering is set from typefaces, and each of them is prepared once: by a
+    running service in the background, by --prepare now, or when it is first needed.
     """
     if beside is not None:
         Thread(target=_exit_with_parent, args=(beside,), daemon=True).start()
@@ -158,7 +164,7 @@ def hands(
 
 
 def _exit_with_parent(parent: int) -> None:
-    """The face being prepared is prepared another time."""
+    """The typeface that is being prepared is prepared another time."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -166,46 +172,43 @@ def _exit_with_parent(parent: int) -> None:
 
 def _hands_table(collection: Hands) -> Table:
     unprepared = {face.face for face in collection.unprepared_faces()}
-    table = Table("Number", "Name", "Type", "Face", "Ready")
+    table = Table("Number", "Name", "What it is", "Ready")
     for style in collection.styles.values():
-        is_ready = "no" if style.face in unprepared else "yes"
-        table.add_row(str(style.number), style.name, style.kind, style.face, is_ready)
+        is_ready = "no" if style.lettering and style.lettering.face in unprepared else "yes"
+        table.add_row(str(style.number), style.name, describe_style(style), is_ready)
     return table
 
 
 def _prepare_missing(collection: Hands, folder: Path) -> None:
     with _try_folder_lock(folder) as has_lock:
         if not has_lock:
-            typer.echo("The hands are being made ready by another process already.")
+            typer.echo("Another process is preparing the typefaces already.")
             return
         missing = collection.unprepared_faces()
         if not missing:
-            typer.echo("All hands are ready.")
+            typer.echo("All typefaces are ready.")
             return
         _prepare_all(collection, missing)
         if collection.unprepared_faces():
-            raise NotReady(f"The hands cannot be kept in {folder}: see that there is room on its disk.")
+            raise NotReady(f"Prepared typefaces cannot be kept in {folder}: see that there is room on its disk.")
 
 
 def _prepare_all(collection: Hands, missing: Sequence[FaceRecipe]) -> None:
-    is_low_priority = False
-    with ProgressBar("Making hands ready", len(missing)) as progress:
+    os.nice(LOW_PRIORITY)
+    with ProgressBar("Preparing typefaces", len(missing)) as progress:
         for face in missing:
-            if not is_low_priority and face not in _PRIORITY_FACES:
-                os.nice(LOW_PRIORITY)
-                is_low_priority = True
-            with progress.step(face.face) as report:
-                collection.prepare_face(face, report)
+            with progress.step(face.face):
+                collection.prepare_face(face)
 
 
 @contextmanager
 def _try_folder_lock(folder: Path) -> Iterator[bool]:
-    """False if another process prepares faces for this folder."""
+    """False if another process prepares typefaces for this folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / LOCK_NAME).open("a")
     except OSError as error:
-        raise NotReady(f"The folder of hands {folder} cannot be used: {error.strerror}.") from None
+        raise NotReady(f"The folder of prepared typefaces {folder} cannot be used: {error.strerror}.") from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

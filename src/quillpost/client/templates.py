@@ -189,7 +189,7 @@ class HandwritingStyle(TypedDict):
     ]
     type: Annotated[
         Literal["Realistic", "Bold", "International", "AI"],
-        Doc("Those of type AI never write a letter twice alike.", examples=["AI"]),
+        Doc("AI is natural handwriting. The others are lettering, set from a typeface.", examples=["AI"]),
     ]
 
 

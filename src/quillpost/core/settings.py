@@ -201,10 +201,10 @@ class Settings(BaseSettings):
         None, description="The printer's ICC profile; without it, print files are made for sRGB."
     )
     faces_folder: Path | None = Field(
-        None, description="Folder of prepared hands, which may be shared; without it, one in the home folder."
+        None, description="Folder of prepared typefaces, which may be shared; without it, one in the home folder."
     )
     font_packages: Path | None = Field(
-        None, description="A node_modules folder with more handwriting styles and page scripts; ours by default."
+        None, description="A node_modules folder with page scripts and typefaces for kanji and emoji; ours by default."
     )
 
     # Limits

@@ -56,7 +56,7 @@ def build_design(
         ink=rendering_models.parse_color(handwriting.color).ink,
         hand=handwriting.style,
         font_size=handwriting.size,
-        realism=handwriting.realism,
+        manner=handwriting.manner,
         front=front,
         background=background,
         pages=pages,

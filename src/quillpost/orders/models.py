@@ -81,6 +81,11 @@ class Handwriting:
     realism: bool = True
     size: str = "auto"
 
+    @property
+    def manner(self) -> str:
+        """How freely the hand writes."""
+        return "natural" if self.realism else "neat"
+
     def column_values(self) -> dict[str, Any]:
         return {
             "style": self.style,

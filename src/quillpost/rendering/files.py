@@ -11,9 +11,11 @@ import numpy as np
 
 from quillpost.rendering.codes.barcode import encode_barcodes
 from quillpost.rendering.codes.qr import QrEncoder
-from quillpost.rendering.handwriting.service import Hands
+from quillpost.rendering.handwriting.natural_vocabulary import NaturalVocabulary
+from quillpost.rendering.handwriting.service import Hand, Hands
 from quillpost.rendering.handwriting.text import BAR_FONT, HAND_FONT, PLAIN_FONT, CachedFace
-from quillpost.rendering.handwriting.vocabulary import Vocabulary
+from quillpost.rendering.handwriting.vocabulary import LetteringVocabulary, Vocabulary
+from quillpost.rendering.handwriting.words import NaturalHand
 from quillpost.rendering.images.models import Picture, read_picture
 from quillpost.rendering.layout.fronts import PlacedPicture
 from quillpost.rendering.layout.models import Passage, ProductLayout, Side, SizeRange
@@ -26,11 +28,12 @@ from quillpost.rendering.layout.paragraphs import (
     misfit_error,
 )
 from quillpost.rendering.layout.passages import write_passages
-from quillpost.rendering.layout.sides import ItemCodes, clip_art, draw_personal, draw_shared, move_to_trim
+from quillpost.rendering.layout.sides import ItemCodes, clip_art, draw_personal, draw_shared, find_art, move_to_trim
+from quillpost.rendering.layout.windows import draw_windows, show_in_windows
 from quillpost.rendering.models import Box, Copy, Design
 from quillpost.rendering.pdf.color import default_color_spaces, icc_color_space, text_string
 from quillpost.rendering.pdf.files import PdfFile, PrintMetadata
-from quillpost.rendering.pdf.fonts import embed_barcode_font, embed_font
+from quillpost.rendering.pdf.fonts import embed_barcode_font, embed_font, embed_word_font
 from quillpost.rendering.ports import Sandbox
 from quillpost.rendering.text.variables import TextTemplate, compile_template
 
@@ -55,27 +58,41 @@ class BatchFonts:
 
     def vocabulary_for(self, style: int) -> Vocabulary:
         if style not in self._vocabularies:
-            self._vocabularies[style] = Vocabulary(self._hands.hand(style))
+            self._vocabularies[style] = make_vocabulary(self._hands.hand(style))
         return self._vocabularies[style]
 
-    def embed_fonts(self, pdf: PdfFile, *, is_only_drawn: bool) -> tuple[dict[int, int], bytes]:
-        """Embed every font that was used: the hands by style, the others as resources."""
+    def embed_fonts(self, pdf: PdfFile, *, is_only_drawn: bool) -> tuple[dict[int, bytes], bytes]:
+        """Embed every font that was used, as resources: those of the hands by style, and the others."""
         embed_face = partial(embed_font, pdf, is_temporary=is_only_drawn)
         hands = {
-            style: embed_face(vocabulary.hand.prepared, vocabulary.used_glyphs)
+            style: _embed_hand(pdf, vocabulary, is_temporary=is_only_drawn)
             for style, vocabulary in self._vocabularies.items()
-            if vocabulary.used_glyphs
         }
         faces = {PLAIN_FONT: (self.plain.face, set(self.plain.used_chars))}
         for vocabulary in self._vocabularies.values():
             for font, chars in vocabulary.borrowed_chars.items():
-                faces.setdefault(font, (vocabulary.hand.fallback_faces[font], set()))[1].update(chars)
+                faces.setdefault(font, (vocabulary.fallback_faces[font], set()))[1].update(chars)
         other_fonts = b"".join(
             b"%b %d 0 R" % (font, embed_face(face.prepared, face.glyph_numbers(chars)))
             for font, (face, chars) in sorted(faces.items())
             if chars
         )
         return hands, other_fonts + b"%b %d 0 R" % (BAR_FONT, embed_barcode_font(pdf))
+
+
+def make_vocabulary(hand: Hand) -> Vocabulary:
+    return NaturalVocabulary(hand) if isinstance(hand, NaturalHand) else LetteringVocabulary(hand)
+
+
+def _embed_hand(pdf: PdfFile, vocabulary: Vocabulary, *, is_temporary: bool) -> bytes:
+    if isinstance(vocabulary, NaturalVocabulary):
+        return b"".join(
+            b"%b %d 0 R" % (font.name, embed_word_font(pdf, vocabulary.style.name, font, is_temporary=is_temporary))
+            for font in vocabulary.fonts()
+        )
+    assert isinstance(vocabulary, LetteringVocabulary)
+    number = embed_font(pdf, vocabulary.hand.prepared, vocabulary.used_glyphs, is_temporary=is_temporary)
+    return b"%b %d 0 R" % (HAND_FONT, number)
 
 
 class BatchPdf:
@@ -92,8 +109,9 @@ class BatchPdf:
         self._resource_numbers: dict[tuple[int, int | None], int] = {}
         self.page_count = 0
 
-    def prepare_side(self, side: Side, design: Design) -> SheetTemplate:
-        picture = design.front if side.art == "front" else design.background if side.art else None
+    def prepare_side(self, side: Side, design: Design, *, window_sheet: Side | None = None) -> SheetTemplate:
+        """An envelope shows the `window_sheet` in its windows, without art: that is kept clear of them."""
+        picture = find_art(side, design)
         art_picture = self._embed_picture(picture) if picture else None
         logo, art = None, b""
         if art_picture:
@@ -101,7 +119,10 @@ class BatchPdf:
             art = b"q %b %b Q\n" % (clip_art(area, side.art_holes), art_picture.draw_over(area))
         elif side.is_cover and design.branding and design.branding.logo:
             logo = self._embed_picture(design.branding.logo)
-        content = draw_shared(side, design, art, logo, self._fonts.vocabulary_for(design.hand), self._fonts.plain)
+        faces = self._fonts.vocabulary_for(design.hand), self._fonts.plain
+        content = draw_shared(side, design, art, logo, *faces)
+        if window_sheet:
+            content += draw_windows(side, window_sheet, draw_shared(window_sheet, design, b"", None, *faces))
         drawn_picture = art_picture or logo
         number = drawn_picture.number if drawn_picture else None
         return self._add_sheet(side, design, content, number, is_personal=side.is_personal)
@@ -132,7 +153,7 @@ class BatchPdf:
         spaces = b"/ColorSpace<<%b>>" % self._default_spaces if self._default_spaces else b""
         hands, other_fonts = self._fonts.embed_fonts(self._pdf, is_only_drawn=not self._is_print_ready)
         for (style, picture), number in self._resource_numbers.items():
-            hand_font = b"%b %d 0 R" % (HAND_FONT, hands[style]) if style in hands else b""
+            hand_font = hands.get(style, b"")
             xobjects = b"/XObject<</P%d %d 0 R>>" % (picture, picture) if picture else b""
             self._pdf.put(number, b"<</Font<<%b%b>>%b%b>>" % (hand_font, other_fonts, xobjects, spaces))
         return self._pdf.finish()
@@ -195,10 +216,11 @@ class _PreparedDesign:
     template: TextTemplate
     message_side: Side | None
     sizes: SizeRange
-    is_even: bool
+    manner: str
     product_type: bytes
     sheets: list[SheetTemplate]
     envelope: SheetTemplate | None
+    window_sheet: Side | None
 
 
 class BatchComposer:
@@ -217,6 +239,7 @@ class BatchComposer:
     ) -> None:
         self._hands = hands
         self._products = products
+        self._is_print_ready = metadata is not None
         self._only_side = only_side
         self._excluded_sides = excluded_sides
         self._designs = designs
@@ -238,13 +261,22 @@ class BatchComposer:
 
     def _prepare_design(self, design: Design) -> _PreparedDesign:
         product, envelope = self._products[design.product], None
-        sheets = self._prepare_sheets(design, product)
+        sheets, window_sheet = self._prepare_sheets(design, product), self._find_window_sheet(design, product)
         if product.envelope and not self._only_side:
-            envelope = self._envelopes_pdf.prepare_side(product.envelope, design)
+            envelope = self._envelopes_pdf.prepare_side(product.envelope, design, window_sheet=window_sheet)
         template, message_side = compile_template(design.message), None if design.pdf_only else product.message_side
         settings = handwriting_settings(design, self._hands.styles[design.hand])
         product_type = text_string(product.product)
-        return _PreparedDesign(design, product, template, message_side, *settings, product_type, sheets, envelope)
+        return _PreparedDesign(
+            design, product, template, message_side, *settings, product_type, sheets, envelope, window_sheet
+        )
+
+    def _find_window_sheet(self, design: Design, product: ProductLayout) -> Side | None:
+        """The sheet that previews show in the windows of its envelope; a printed envelope has nothing there."""
+        if self._is_print_ready or product.envelope is None or not product.envelope.windows:
+            return None
+        sides = [product.address_sheet] if design.pdf_only else product.sides
+        return next((side for side in sides if side and side.address), None)
 
     def _prepare_sheets(self, design: Design, product: ProductLayout) -> list[SheetTemplate]:
         sides = product.sides
@@ -266,28 +298,23 @@ class BatchComposer:
             codes = ItemCodes(next(barcodes) if copy.tracking is not None else None, self._qr_encoder)
             first_page = self._sheets_pdf.page_count + 1
             self._sheets_pdf.begin_item(copy.item_id, prepared.product_type)
+            draw = partial(self._draw_personal, prepared, copy, codes, handwriting[index])
             for sheet in prepared.sheets:
-                self._sheets_pdf.add_page(
-                    sheet, self._personal_content(sheet, prepared, copy, codes, handwriting[index])
-                )
+                self._sheets_pdf.add_page(sheet, draw(sheet.side) if sheet.is_personal else b"")
             if prepared.envelope:
+                side, window_sheet = prepared.envelope.side, prepared.window_sheet
+                envelope_content = draw(side) if prepared.envelope.is_personal else b""
+                if window_sheet:
+                    envelope_content += show_in_windows(side, window_sheet, draw(window_sheet))
                 self._envelopes_pdf.begin_item(copy.item_id, prepared.product_type)
-                envelope_content = self._personal_content(prepared.envelope, prepared, copy, codes, handwriting[index])
                 self._envelopes_pdf.add_page(prepared.envelope, envelope_content)
             yield first_page, self._sheets_pdf.page_count
 
-    def _personal_content(
-        self,
-        sheet: SheetTemplate,
-        prepared: _PreparedDesign,
-        copy: Copy,
-        codes: ItemCodes,
-        handwriting: dict[str, bytes],
+    def _draw_personal(
+        self, prepared: _PreparedDesign, copy: Copy, codes: ItemCodes, handwriting: dict[str, bytes], side: Side
     ) -> bytes:
-        if not sheet.is_personal:
-            return b""
-        printed_content = draw_personal(sheet.side, prepared.design, copy, codes, self._fonts.plain)
-        return handwriting.get(sheet.side.name, b"") + printed_content
+        printed_content = draw_personal(side, prepared.design, copy, codes, self._fonts.plain)
+        return handwriting.get(side.name, b"") + printed_content
 
     def _write_passages(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
         """The handwriting of all copies by side, laid out together, which is many times faster."""
@@ -312,7 +339,7 @@ class BatchComposer:
 
 def _handwritten_passages(prepared: _PreparedDesign, copy: Copy) -> list[tuple[str, Passage]]:
     """Everything on this copy that is in the hand, with the name of its side."""
-    design, is_even, passages = prepared.design, prepared.is_even, []
+    design, manner, passages = prepared.design, prepared.manner, []
     side = prepared.message_side
     message = prepared.template.fill(copy.addressee, design.sender) if side else ""
     reader = copy.addressee
@@ -321,13 +348,13 @@ def _handwritten_passages(prepared: _PreparedDesign, copy: Copy) -> list[tuple[s
     seed = zlib.crc32(seed_text.encode(errors="replace"))
     if side is not None:
         passage = make_message_passage(
-            side, design, message, seed, qr=copy.qr_url is not None, sizes=prepared.sizes, is_even=is_even
+            side, design, message, seed, qr=copy.qr_url is not None, sizes=prepared.sizes, manner=manner
         )
         if passage:
             passages.append((side.name, passage))
     if prepared.envelope:
         side = prepared.envelope.side
-        address = make_address_passage(side, design, copy.addressee, seed, is_even=is_even)
-        sender = make_return_passage(side, design, seed, is_even=is_even)
+        address = make_address_passage(side, design, copy.addressee, seed, manner=manner)
+        sender = make_return_passage(side, design, seed, manner=manner)
         passages += [(side.name, passage) for passage in (address, sender) if passage]
     return passages

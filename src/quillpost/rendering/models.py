@@ -138,12 +138,15 @@ class SenderBranding:
     logo: bytes | None = None
 
 
+DEFAULT_MANNER = "natural"
+
+
 @dataclass(frozen=True, slots=True)
 class Design:
     """One order's look. `product` names a layout, `hand` a handwriting style by number.
 
     Pictures and `pages` are printable ones, as `images` makes them. Pages follow a letter's cover, or with `pdf_only`
-    are the whole letter. Without `realism` every letter has one shape, on even lines.
+    are the whole letter. `manner` says how freely the hand writes: neat, natural or lively.
     """
 
     product: str
@@ -151,7 +154,7 @@ class Design:
     ink: Ink
     hand: int = 1
     font_size: str = "auto"
-    realism: bool = True
+    manner: str = DEFAULT_MANNER
     front: bytes | None = None
     background: bytes | None = None
     pages: bytes | None = None

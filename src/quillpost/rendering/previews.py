@@ -12,8 +12,8 @@ import numpy as np
 from quillpost import __version__
 from quillpost.rendering import models
 from quillpost.rendering.files import BatchFonts, embed_picture
-from quillpost.rendering.handwriting.models import DEFAULT_STYLE, Style
-from quillpost.rendering.handwriting.service import recipe_key
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE, MANNER_NAMES, Style
+from quillpost.rendering.handwriting.service import ENGINE_VERSION
 from quillpost.rendering.handwriting.text import HAND_FONT, PLAIN_FONT
 from quillpost.rendering.images.models import read_picture
 from quillpost.rendering.layout.giftcards import CARD_HEIGHT, CARD_WIDTH, draw_brand
@@ -28,7 +28,7 @@ from quillpost.rendering.layout.models import (
 )
 from quillpost.rendering.layout.paragraphs import lay_out_passages
 from quillpost.rendering.layout.passages import write_passages
-from quillpost.rendering.models import INCH, PEN_COLORS, Box, Copy, Design, Ink, parse_color
+from quillpost.rendering.models import DEFAULT_MANNER, INCH, PEN_COLORS, Box, Copy, Design, Ink, parse_color
 from quillpost.rendering.pdf.files import PdfFile
 from quillpost.rendering.pdf.png import Pixels, encode_png
 from quillpost.rendering.ports import Sandbox
@@ -44,12 +44,14 @@ _INK = PEN_COLORS["blue"].ink
 _GRAY = b".45 g"
 _MARGIN = 6.0
 
-_SHEET_WIDTH, _SHEET_MARGIN = 576.0, 24.0
-_LABEL_WIDTH = 26.0  # room for the number of a take, left of its row
+_SHEET_WIDTH, _SHEET_HEIGHT, _SHEET_MARGIN = 576.0, 800.0, 24.0
 _ROW_HEIGHT = 25.0
 _GROUP_GAP = 20.0
 _LETTER_HEIGHT = 350.0  # for the heading, the line and the letter
 _GLYPH_SIZE = 17.0
+_REPEATED_WORD, _WORD_SIZE, _WORD_ROW_HEIGHT = "tomorrow tomorrow tomorrow", 24.0, 44.0
+_DETAIL_TEXT = "Thank you for the lovely evening"
+_DETAIL_WIDTH, _DETAIL_HEIGHT, _DETAIL_SIZE, _DETAIL_DPI = 132.0, 46.0, 16.0, 600
 _CHAR_ROWS = ("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789&?!.,;:'-()@#$%é")
 
 
@@ -58,19 +60,19 @@ class SamplePage:
 
     def __init__(self, renderer: Renderer, style: int, width: float, height: float) -> None:
         self.width, self.height = width, height
-        self.hand = renderer.hands.hand(style)
         self._style = style
         self._sandbox = renderer.sandbox
         self._fonts = BatchFonts(renderer.hands)
+        self.vocabulary = self._fonts.vocabulary_for(style)
         self._content: list[bytes] = []
 
     def lay_out(self, *passages: Passage) -> PassageLayout:
         """The same text in several boxes, rows in the order given."""
-        ((_, layout),) = lay_out_passages(self._fonts.vocabulary_for(self._style), passages)
+        ((_, layout),) = lay_out_passages(self.vocabulary, passages)
         return layout
 
     def write(self, passage: Passage) -> None:
-        self._content += write_passages(self._fonts.vocabulary_for(self._style), self.lay_out(passage))
+        self._content += write_passages(self.vocabulary, self.lay_out(passage))
 
     def draw_plain_text(self, text: str, left: float, bottom: float, size: float, ink: bytes = b"0 g") -> None:
         encoded = self._fonts.plain.encode(self._fonts.plain.make_legible(text))
@@ -78,19 +80,16 @@ class SamplePage:
             b"BT %b %b %.1f Tf %.2f %.2f Td %bTj ET\n" % (ink, PLAIN_FONT, size, left, bottom, encoded)
         )
 
-    def draw_glyphs(self, chars: str, take: int, origin: tuple[float, float], pitch: float) -> None:
-        """Letters in one take, each in the middle of its column."""
-        face, em = self.hand.prepared, _GLYPH_SIZE * self.hand.style.scale
+    def draw_letters(self, chars: str, form: int, origin: tuple[float, float], pitch: float) -> None:
+        """Letters in one of their forms, each in the middle of its column."""
+        em = _GLYPH_SIZE * self.vocabulary.style.scale
         left, bottom = origin
         operators = []
         for column, char in enumerate(chars):
-            if char not in face.letters:
-                continue
-            base = face.letters[char]
-            number = face.glyph_number(base, take)
-            self._fonts.vocabulary_for(self._style).used_glyphs.add(number)
-            x = left + pitch * (column + 0.5) - face.advances[base] / 2000 * em
-            operators.append(b"%.2f 0 0 %.2f %.2f %.2f Tm(%b)Tj\n" % (em, em, x, bottom, self.hand.codes[number]))
+            if form < self.vocabulary.count_forms(char):
+                shown, width = self.vocabulary.show_form(char, form)
+                x = left + pitch * (column + 0.5) - width / 2 * em
+                operators.append(b"%.2f 0 0 %.2f %.2f %.2f Tm%b" % (em, em, x, bottom, shown))
         color = b"%.3f %.3f %.3f rg" % _INK
         self._content.append(b"BT %b %b 1 Tf\n%bET\n" % (color, HAND_FONT, b"".join(operators)))
 
@@ -106,8 +105,7 @@ class SamplePage:
         file = PdfFile()
         content = file.add_stream(b"".join(self._content))
         hands, fonts = self._fonts.embed_fonts(file, is_only_drawn=False)
-        if self._style in hands:
-            fonts += b"%b %d 0 R" % (HAND_FONT, hands[self._style])
+        fonts += hands.get(self._style, b"")
         entries = b"/MediaBox[0 0 %.2f %.2f]/Resources<</Font<<%b>>>>" % (self.width, self.height, fonts)
         file.add_page(entries, [content])
         return file.finish()
@@ -124,7 +122,7 @@ def sample_text(number: int) -> str:
 def sample_version(style: Style) -> str:
     """Changes whenever the sample looks different."""
     # The typeface's own file comes with the release.
-    version_text = f"{__version__} {recipe_key(style, b'')} {style!r} {sample_text(style.number)} {SAMPLE_PIXELS}"
+    version_text = f"{__version__} {ENGINE_VERSION} {style!r} {sample_text(style.number)} {SAMPLE_PIXELS}"
     return hashlib.sha256(version_text.encode()).hexdigest()[:12]
 
 
@@ -137,42 +135,61 @@ def render_sample(renderer: Renderer, number: int) -> bytes:
 
 
 def render_hand_sheet(renderer: Renderer, number: int, *, dpi: int) -> bytes:
-    """A PNG of the hand's line, its letters in all takes, and a short letter."""
-    style, takes = renderer.hands.styles[number], renderer.hands.hand(number).prepared.takes
-    rows = range(takes + 1)
-    height = _LETTER_HEIGHT + len(_CHAR_ROWS) * (len(rows) * _ROW_HEIGHT + _GROUP_GAP)
-    page = SamplePage(renderer, number, _SHEET_WIDTH, height)
+    """A PNG of the hand's line, its letters in all forms, and a short letter in each manner."""
+    style = renderer.hands.styles[number]
+    page = SamplePage(renderer, number, _SHEET_WIDTH, _SHEET_HEIGHT)
+    forms = max(page.vocabulary.count_forms(char) for chars in _CHAR_ROWS for char in chars)
+    page.height = _LETTER_HEIGHT + _WORD_ROW_HEIGHT + _GROUP_GAP + len(_CHAR_ROWS) * (forms * _ROW_HEIGHT + _GROUP_GAP)
     left, width = _SHEET_MARGIN, _SHEET_WIDTH - 2 * _SHEET_MARGIN
     y = page.height - 38
     page.draw_plain_text(f"{style.number}  {style.name}", left, y, 20)
-    shapes = f"{takes} takes of each letter, and its true shape" if takes else "one shape of each letter"
-    page.draw_plain_text(f"{style.kind}, from {style.face}; {shapes}", left, y - 15, 9, _GRAY)
+    page.draw_plain_text(describe_style(style), left, y - 15, 9, _GRAY)
     y -= 80
     page.write(_one_line_passage(page, sample_text(number), Box(left, y, width, 58)))
-    pitch = (width - _LABEL_WIDTH) / max(map(len, _CHAR_ROWS))
+    pitch = width / max(map(len, _CHAR_ROWS))
     for chars in _CHAR_ROWS:
         y -= _GROUP_GAP
         page.draw_rule(y + 6)
-        for take in rows:
+        for form in range(forms):
             y -= _ROW_HEIGHT
-            label = "true" if take == takes else str(take + 1)
-            page.draw_plain_text(label, left, y + 2, 7, _GRAY)
-            page.draw_glyphs(chars, take, (left + _LABEL_WIDTH, y + 2), pitch)
+            page.draw_letters(chars, form, (left, y + 2), pitch)
     y -= _GROUP_GAP
     page.draw_rule(y + 6)
-    _write_sample_letters(page, Box(left, 18, width, y - 36), has_takes=takes > 0)
+    y -= _WORD_ROW_HEIGHT
+    page.write(
+        _sample_passage(_REPEATED_WORD, Box(left, y, width, _WORD_ROW_HEIGHT), SizeRange(_WORD_SIZE, _WORD_SIZE))
+    )
+    y -= _GROUP_GAP
+    page.draw_rule(y + 6)
+    _write_sample_letters(page, Box(left, 18, width, y - 36), style)
     return page.to_png(dpi)
 
 
-def _write_sample_letters(page: SamplePage, box: Box, *, has_takes: bool) -> None:
-    """The same letter with and, where the hand has that choice, without realism."""
-    captions = {"realism on": False, "realism off": True} if has_takes else {"a letter": False}
-    width = (box.width - 24) / 2 if has_takes else box.width
-    for column, (caption, is_even) in enumerate(captions.items()):
-        left = box.left + column * (width + 24)
-        page.draw_plain_text(caption, left, box.top + 6, 8, _GRAY)
+def render_hand_detail(renderer: Renderer, number: int) -> bytes:
+    """A PNG of some words as a printer of 600 dots an inch sees them."""
+    page = SamplePage(renderer, number, _DETAIL_WIDTH, _DETAIL_HEIGHT)
+    box = Box(_MARGIN, 0, _DETAIL_WIDTH - 2 * _MARGIN, _DETAIL_HEIGHT)
+    page.write(_sample_passage(_DETAIL_TEXT, box, SizeRange(_DETAIL_SIZE, _DETAIL_SIZE)))
+    return page.to_png(_DETAIL_DPI)
+
+
+def describe_style(style: Style) -> str:
+    """What it is, and of what type the API says that it is."""
+    if style.lettering:
+        return f"{style.kind}: lettering, from {style.lettering.face}"
+    return f"{style.kind}: handwriting"
+
+
+def _write_sample_letters(page: SamplePage, box: Box, style: Style) -> None:
+    """The same letter in each manner that the hand has."""
+    manners = MANNER_NAMES if style.movement else (DEFAULT_MANNER,)
+    gap = 18.0
+    width = (box.width - gap * (len(manners) - 1)) / len(manners)
+    for column, manner in enumerate(manners):
+        left = box.left + column * (width + gap)
+        page.draw_plain_text(manner, left, box.top + 6, 8, _GRAY)
         text_box = Box(left, box.bottom, width, box.height)
-        page.write(_sample_passage(SAMPLE_LETTER, text_box, SizeRange(MIN_FONT_SIZE, MAX_FONT_SIZE), is_even=is_even))
+        page.write(_sample_passage(SAMPLE_LETTER, text_box, SizeRange(MIN_FONT_SIZE, MAX_FONT_SIZE), manner))
 
 
 def _one_line_passage(page: SamplePage, text: str, box: Box) -> Passage:
@@ -188,8 +205,8 @@ def _one_line_passage(page: SamplePage, text: str, box: Box) -> Passage:
     return candidates[best]._replace(box=Box(box.left, bottom, box.width, height))
 
 
-def _sample_passage(text: str, box: Box, sizes: SizeRange, *, is_even: bool = False) -> Passage:
-    return Passage("sample", text, box, sizes, _INK, 0, is_even)
+def _sample_passage(text: str, box: Box, sizes: SizeRange, manner: str = DEFAULT_MANNER) -> Passage:
+    return Passage("sample", text, box, sizes, _INK, 0, manner)
 
 
 BRAND_PICTURE_WIDTH = 640

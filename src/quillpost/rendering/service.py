@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from quillpost.rendering.files import BatchComposer, PrintFiles, SheetTemplate
+from quillpost.rendering.files import BatchComposer, PrintFiles, SheetTemplate, make_vocabulary
 from quillpost.rendering.handwriting.service import Hands
 from quillpost.rendering.handwriting.text import CachedFace
-from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout.models import DoesNotFit, Passage, ProductLayout, Side
 from quillpost.rendering.layout.paragraphs import (
     handwriting_settings,
@@ -21,7 +20,7 @@ from quillpost.rendering.layout.paragraphs import (
     make_return_passage,
     misfit_error,
 )
-from quillpost.rendering.layout.sides import draw_opt_out
+from quillpost.rendering.layout.sides import fit_opt_out
 from quillpost.rendering.layout.text import draw_address, draw_indicia, fit_return_address
 from quillpost.rendering.models import PEN_COLORS, Addressee, Copy, Design
 from quillpost.rendering.pdf.color import SRGB, OutputIntent
@@ -53,8 +52,8 @@ class FitChecker:
         hand = hands.hand(design.hand)
         self._product, self._design = product, design
         self._face = CachedFace(hands.plain)
-        self._vocabulary = Vocabulary(hand)
-        self._sizes, self._is_even = handwriting_settings(design, hand.style)
+        self._vocabulary = make_vocabulary(hand)
+        self._sizes, self._manner = handwriting_settings(design, hand.style)
         self.sizes_used: list[float] = []  # the smallest of each group of passages
 
     def check_sender(self) -> DoesNotFit | None:
@@ -69,7 +68,7 @@ class FitChecker:
         passages = [
             (None, passage)
             for side in self._product.all_sides
-            if side.handwritten and (passage := make_return_passage(side, self._design, 0, is_even=self._is_even))
+            if side.handwritten and (passage := make_return_passage(side, self._design, 0, manner=self._manner))
         ]
         return self._find_misfits(passages).get(None) if passages else None
 
@@ -94,7 +93,7 @@ class FitChecker:
                     )
                     misfits[message] = DoesNotFit(len(message) // _CHARS_PER_LINE, text)
                 elif passage := make_message_passage(
-                    side, self._design, message, 0, qr=qr, sizes=self._sizes, is_even=self._is_even
+                    side, self._design, message, 0, qr=qr, sizes=self._sizes, manner=self._manner
                 ):
                     passages.append((message, passage))
             misfits |= self._find_misfits(passages)
@@ -108,7 +107,7 @@ class FitChecker:
         for index, addressee in enumerate(addressees):
             for side in self._product.all_sides:
                 if side.handwritten:
-                    if passage := make_address_passage(side, self._design, addressee, 0, is_even=self._is_even):
+                    if passage := make_address_passage(side, self._design, addressee, 0, manner=self._manner):
                         passages.append((index, passage))
                 elif side.address:
                     try:
@@ -179,7 +178,7 @@ class Renderer:
 
     def products_too_small_for_opt_out(self, line: str) -> list[str]:
         """Titles of the products on which this opt-out line does not fit."""
-        return self._products_without_room(lambda side, face: side.opt_out and draw_opt_out(line, side.opt_out, face))
+        return self._products_without_room(lambda side, face: side.opt_out and fit_opt_out(line, side.opt_out, face))
 
     def _products_without_room(self, draw: Callable[[Side, CachedFace], object]) -> list[str]:
         face = CachedFace(self.hands.plain)

@@ -6,7 +6,6 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from threading import Thread
 from typing import Any
 
 import structlog
@@ -50,13 +49,11 @@ from quillpost.web.security import SESSION
 log = structlog.get_logger(__name__)
 
 START_DELAY_SECONDS = 1.5
-POLL_SECONDS = 1.0
-MAX_POLLS = 300
 
 
 @asynccontextmanager
 async def prepare_in_background(hands: Hands) -> AsyncIterator[None]:
-    """Prepare every handwriting font and load the first one meanwhile. Neither start nor stop waits for it."""
+    """Load what every piece is written with, and prepare all other typefaces. Neither start nor stop waits for it."""
     work = asyncio.create_task(_prepare_hands(hands))
     try:
         yield
@@ -68,23 +65,24 @@ async def prepare_in_background(hands: Hands) -> AsyncIterator[None]:
 
 async def _prepare_hands(hands: Hands) -> None:
     await asyncio.sleep(START_DELAY_SECONDS)
-    helper: asyncio.Task[bool] | None = None
     try:
+        await asyncio.to_thread(_load_first, hands)
         missing = await asyncio.to_thread(hands.unprepared_faces)
         if missing:
             log.info("handwriting.font_preparation_started", count=len(missing))
-            helper = asyncio.create_task(_run_helper())
-            await _wait_for_first(hands, helper)
-        # No thread that is waited for at the end: without a helper it may be busy for long.
-        Thread(target=_load_first, args=(hands,), daemon=True).start()
-        if helper is not None and await helper:
-            log.info("handwriting.fonts_prepared")
-    except Exception as error:  # a hand that is not ready is made so when it is needed
+            if await _run_helper():
+                log.info("handwriting.fonts_prepared")
+    except Exception as error:  # a typeface that is not ready is prepared when it is needed
         log.warning("handwriting.font_preparation_failed", error=repr(error))
-    finally:
-        if helper is not None:
-            helper.cancel()
-            await asyncio.gather(helper, return_exceptions=True)
+
+
+def _load_first(hands: Hands) -> None:
+    """The default hand, and the plain face that addresses are set in."""
+    try:
+        hands.prepare_face(PLAIN_FACE)
+        hands.hand(DEFAULT_STYLE.number)
+    except Exception as error:  # senders get the error; the service goes on
+        log.warning("handwriting.font_load_failed", error=repr(error))
 
 
 async def _run_helper() -> bool:
@@ -108,23 +106,6 @@ async def _run_helper() -> bool:
         error = stderr.decode(errors="replace").strip().splitlines()[-1:]
         log.warning("handwriting.font_preparation_failed", exit_code=process.returncode, error=" ".join(error))
     return process.returncode == 0
-
-
-async def _wait_for_first(hands: Hands, helper: asyncio.Task[bool]) -> None:
-    """Another process may prepare it as well."""
-    for _ in range(MAX_POLLS):
-        missing = await asyncio.to_thread(hands.unprepared_faces)
-        has_failed = helper.done() and not helper.result()
-        if has_failed or not {PLAIN_FACE, DEFAULT_STYLE} & set(missing):
-            return
-        await asyncio.sleep(POLL_SECONDS)
-
-
-def _load_first(hands: Hands) -> None:
-    try:
-        hands.hand(DEFAULT_STYLE.number)
-    except Exception as error:  # senders get the error; the service goes on
-        log.warning("handwriting.font_load_failed", error=repr(error))
 
 
 BackgroundRunner = Callable[[Shutdown], AbstractAsyncContextManager[None]]

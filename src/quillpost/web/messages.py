@@ -215,8 +215,11 @@ PAGE_SENTENCES: Final[Mapping[str, str | Callable[..., str]]] = {
     "file_note": lambda file, note: _file_text(file, note, ": "),
     "picture_soft": lambda file, note: _file_text(file, note, " "),
     "ink_hard_to_read": lambda surface, contrast: f"The ink is hard to read {page_text(surface)} {contrast}",
-    "on_picture": lambda picture: f"on {page_text(picture)}: choose another color or another picture.",
-    "settings_without_effect": lambda start: f"{start} size and unevenness have no effect on it.",
+    # Orders of earlier releases have no advice stored.
+    "on_picture": lambda picture, advice="choose another color or another picture.": (
+        f"on {page_text(picture)}: {advice}"
+    ),
+    "settings_without_effect": lambda start: f"{start} its size and manner can’t be chosen.",
     "recently_mailed": lambda start: f"{start} Under “More” you can choose to mail to them all the same.",
     # Parts of sentences
     "noted": lambda message, note: f"{page_text(message)} ({page_text(note)})",

@@ -210,7 +210,7 @@ def test_the_picture_of_a_front_without_art_is_the_pieces_own(owner: Account) ->
         assert pixels(owner, url)[0] > 100
 
 
-SINGLE_TAKE = 14
+LETTERING = 14
 
 
 def path_of(url: str) -> str:
@@ -288,7 +288,7 @@ def test_the_chosen_hand_its_size_its_ink_and_its_realism_are_those_drawn(owner:
 
     plain = ink()
     assert ink().tobytes() == plain.tobytes()
-    assert ink(handwriting_style=SINGLE_TAKE).tobytes() != plain.tobytes()
+    assert ink(handwriting_style=LETTERING).tobytes() != plain.tobytes()
     assert ink(handwriting_realism=False).tobytes() != plain.tobytes()
     small, medium, large = (height(ink(font_size=size)) for size in ("small", "medium", "large"))
     assert small < medium < large
@@ -308,11 +308,12 @@ def test_preview_and_print_have_the_very_strokes_of_the_chosen_hand(owner: Accou
         for each in (preview, page):  # each piece has a code of its own on its opt-out line
             each.paste((255, 255, 255), (380, 175, 860, 205))
         assert preview.tobytes() == page.tobytes(), url
-    proof = proof_of(owner, owner.send(handwriting_style=SINGLE_TAKE).json()["id"])
+    proof = proof_of(owner, owner.send(handwriting_style=LETTERING).json()["id"])
     with pikepdf.open(io.BytesIO(proof)) as document:
         fonts = [str(font.BaseFont) for font in document.pages[1].obj.Resources.Font.values()]
-    face = next(style.face for style in STYLES if style.number == SINGLE_TAKE)
-    assert any(font.endswith(f"+{face}") for font in fonts)
+    [lettering] = [style.lettering for style in STYLES if style.number == LETTERING]
+    assert lettering
+    assert any(font.endswith(f"+{lettering.face}") for font in fonts)
 
 
 def test_a_plain_front_that_was_drawn_waits_for_nobody(http: TestClient) -> None:

@@ -20,6 +20,7 @@ from quillpost.orders.drafts import previews as order_previews
 from quillpost.orders.models import CARD_BUILDER_METHOD
 from quillpost.orders.templates.images import PreviewFetchCache
 from quillpost.rendering.decoder.service import DecoderSandbox
+from quillpost.rendering.handwriting.models import STYLES
 from quillpost.rendering.previews import shrink_picture
 from quillpost.web.api.send.endpoints import draft_from_body
 from quillpost.web.application import create_app
@@ -114,6 +115,20 @@ def test_the_picture_is_the_true_one_and_is_kept_nowhere(house: AccountPages, co
         assert (marks[0] in again.text, marks[1] in again.text) == (True, False)
         for piece in ("notecard", "windowless-letter", "giftcard"):
             assert_shows(preview(house.owner, piece=piece, **GIFT), "<figcaption>Envelope</figcaption>")
+
+
+def test_handwriting_and_lettering_are_listed_apart(house: AccountPages) -> None:
+    page = house.owner.get("/compose").text
+    listed = {
+        title: [int(number) for number in re.findall(r'name="style" value="(\d+)"', group)]
+        for title, group in re.findall(r'<p id="styles-\d">([^<]+)</p>(.*?)</ul>', page, re.DOTALL)
+    }
+    assert listed == {
+        "Natural handwriting": [style.number for style in STYLES if style.movement],
+        "Lettering": [style.number for style in STYLES if style.lettering],
+    }
+    warned = preview(house.owner, style="13", font_size="small")
+    assert "The style Grace is lettering: its size and manner can’t be chosen." in unescape(warned.text)
 
 
 def test_before_anything_is_chosen_a_sample_stands_in(house: AccountPages) -> None:

@@ -121,11 +121,11 @@ def check_fonts(settings: Settings) -> DoctorFinding:
         hands = bootstrap.build_hands(settings)
         count, unprepared_count = len(hands.styles), len(hands.unprepared_faces())
     except (LookupError, OSError) as error:
-        return DoctorFinding("fonts", "broken", f"no hand can write: {error}", "Run `make setup` again.")
-    if not count:
-        return DoctorFinding("fonts", "broken", "no hand is installed", "Run `make setup` again.")
-    unprepared_text = f"; {unprepared_count} faces are prepared when they are first needed" if unprepared_count else ""
-    return DoctorFinding("fonts", "ok", f"{count} hands{unprepared_text}")
+        return DoctorFinding(
+            "fonts", "broken", f"the handwriting styles cannot be read: {error}", "Run `make setup` again."
+        )
+    unprepared_text = f"; {unprepared_count} typefaces will be prepared on first use" if unprepared_count else ""
+    return DoctorFinding("fonts", "ok", f"{count} handwriting styles{unprepared_text}")
 
 
 def check_scripts(settings: Settings) -> DoctorFinding:

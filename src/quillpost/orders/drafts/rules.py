@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quillpost.core.errors import Invalid, Message, add_note
 from quillpost.orders import designs
@@ -12,29 +12,42 @@ from quillpost.orders.templates.images import FetchedPicture, measure_tones
 from quillpost.recipients.models import Person
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.images.models import MIN_SHARP_DPI, printed_whole_dpi, resolution_note
+from quillpost.rendering.layout.contrast import HARD_TO_READ_SHARE, INVISIBLE_SHARE, measure_contrast
 from quillpost.rendering.layout.models import FIXED_SIZES, Side
 from quillpost.rendering.layout.paragraphs import handwriting_settings
-from quillpost.rendering.layout.rules import contrast_over
-from quillpost.rendering.models import MIN_READABLE_CONTRAST, WHITE, contrast_ratio
+from quillpost.rendering.models import DEFAULT_MANNER, MIN_READABLE_CONTRAST, WHITE, contrast_ratio
 from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import has_variables
 
 INK_HARD_TO_READ = "ink_hard_to_read"
 
+_DARK_INK_CONTRAST = 4.5  # to white: a darker ink would hardly help
+DARK_INK_ADVICE = "choose a lighter or calmer picture, or an ink of another color."
+LIGHT_INK_ADVICE = "choose a darker ink, or a darker or calmer picture."
+
+
+@dataclass(frozen=True, slots=True)
+class _InkContrast:
+    """How the ink stands out from a surface where words become hard to read, and where they become invisible."""
+
+    readable: float
+    visible: float
+    warning: Message
+
 
 def check_ink(
     renderer: Renderer, design: rendering_models.Design, artwork: Artwork, request: ResolvedRequest
 ) -> tuple[float | None, list[Message]]:
-    """How well the handwriting stands out from paper or picture: the lowest contrast where something is hard to read,
+    """How well the handwriting stands out from paper or picture: the lowest contrast where much of it is hard to read,
     from 1 (invisible) to 21 (black on white), and the warnings. A blank message gives no warning, but counts: it may
     be changed later."""
     layout = renderer.products[design.product]
     kind = layout.message_side.art
     art, source = (artwork.front, request.front) if kind == "front" else (artwork.background, request.background)
     pictures = art.distinct_pictures() if kind else {}
-    message_contrasts: list[tuple[float, Message]] = []
-    envelope_contrasts: list[tuple[float, Message]] = []
-    on_white = contrast_ratio(design.ink, WHITE), Message("on_white_paper", "on white paper: choose a darker color.")
+    message_contrasts: list[_InkContrast] = []
+    envelope_contrasts: list[_InkContrast] = []
+    on_white = _contrast_on_white(design.ink)
     if not design.pdf_only and pictures:
         label, has_qr = source.label if source else "the picture", request.qrcode_url is not None
         message_contrasts = _contrast_on_pictures(layout.message_side, design, pictures, label, has_qr=has_qr)
@@ -43,17 +56,19 @@ def check_ink(
     if layout.envelope is not None and layout.envelope.handwritten:
         envelope_contrasts = [on_white]
     visible_contrasts = [*(message_contrasts if design.message.strip() else ()), *envelope_contrasts]
-    warnings = [
-        _contrast_warning(value, surface)
-        for value, surface in dict.fromkeys(visible_contrasts)
-        if value < MIN_READABLE_CONTRAST
-    ]
-    lowest = min([MIN_READABLE_CONTRAST, *(value for value, _ in [*message_contrasts, *envelope_contrasts])])
-    return lowest if lowest < MIN_READABLE_CONTRAST else None, warnings
+    warnings = [each.warning for each in visible_contrasts if each.readable < MIN_READABLE_CONTRAST]
+    lowest = min([MIN_READABLE_CONTRAST, *(each.visible for each in [*message_contrasts, *envelope_contrasts])])
+    return lowest if lowest < MIN_READABLE_CONTRAST else None, list(dict.fromkeys(warnings))
 
 
-def _contrast_warning(value: float, surface: Message) -> Message:
+def _contrast_on_white(ink: rendering_models.Ink) -> _InkContrast:
+    value = contrast_ratio(ink, WHITE)
+    surface = Message("on_white_paper", "on white paper: choose a darker color.")
     contrast = f"Its contrast is {value:.1f} to 1; {MIN_READABLE_CONTRAST:g} to 1 reads well."
+    return _InkContrast(value, value, _contrast_warning(surface, contrast))
+
+
+def _contrast_warning(surface: Message, contrast: str) -> Message:
     text = f"The handwriting_color is hard to read {surface} {contrast}"
     return Message(INK_HARD_TO_READ, text, surface=surface, contrast=contrast)
 
@@ -65,21 +80,31 @@ def _contrast_on_pictures(
     picture_label: str,
     *,
     has_qr: bool,
-) -> list[tuple[float, Message]]:
+) -> list[_InkContrast]:
+    """Of the pictures that could be measured: the worst is warned of. Empty where none could."""
     area, box = side.art_area, side.message_above_qr if has_qr and side.qr else side.message
     if area is None or box is None:
         return []
-    worst: tuple[float, Message] | None = None
+    is_dark = contrast_ratio(design.ink, WHITE) >= _DARK_INK_CONTRAST
+    advice = DARK_INK_ADVICE if is_dark else LIGHT_INK_ADVICE
+    contrasts = []
     for picture, recipient_index in pictures.items():
         tones = measure_tones(picture)
         if tones is None:
             continue
-        value = contrast_over(design.ink, tones, area, box)
-        if worst is None or value < worst[0]:
-            picture_text = add_note(picture_label, recipient_label(recipient_index))
-            surface = f"on {picture_text}: choose another color or another picture."
-            worst = (value, Message("on_picture", surface, picture=picture_text))
-    return [worst] if worst else []
+        samples = measure_contrast(design.ink, tones, area, box)
+        picture_text = add_note(picture_label, recipient_label(recipient_index))
+        surface = Message("on_picture", f"on {picture_text}: {advice}", picture=picture_text, advice=advice)
+        contrast = (
+            f"Its contrast is below {MIN_READABLE_CONTRAST:g} to 1 on"
+            f" {samples.share_below(MIN_READABLE_CONTRAST):.0%} of the message area."
+        )
+        warning = _contrast_warning(surface, contrast)
+        contrasts.append(_InkContrast(samples.lowest(HARD_TO_READ_SHARE), samples.lowest(INVISIBLE_SHARE), warning))
+    if not contrasts:
+        return []
+    worst = min(contrasts, key=lambda each: each.readable)
+    return [replace(worst, visible=min(each.visible for each in contrasts))]
 
 
 BLANK_MESSAGE_WARNING = Message("message_blank", "The message is blank: nothing is written over the custom background.")
@@ -213,8 +238,8 @@ def handwriting_warnings(
             f" ({READABLE_POINTS:g}). Shorten it to have it larger."
         )
         warnings.append(Message("message_shrunk", text))
-    if hand.style.kind != "AI" and (design.font_size != "auto" or not design.realism):
-        start = f"The hand {hand.style.name} is of type {hand.style.kind}:"
+    if hand.style.lettering and (design.font_size != "auto" or design.manner != DEFAULT_MANNER):
+        start = f"The style {hand.style.name} is lettering:"
         text = f"{start} font_size and handwriting_realism have no effect on it."
         warnings.append(Message("settings_without_effect", text, start=start))
     return warnings

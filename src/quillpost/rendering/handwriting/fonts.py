@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import uharfbuzz as hb
 
-from quillpost.rendering.handwriting.outlines import Shape
+from quillpost.rendering.handwriting.outlines import Floats, Shape
 
 UNITS_PER_EM = 1000
 _SUBSET_FLAGS = hb.SubsetFlags.NO_HINTING | hb.SubsetFlags.NOTDEF_OUTLINE | hb.SubsetFlags.GLYPH_NAMES
@@ -209,13 +209,46 @@ _HEAD_MAGIC = 0x5F0F3CF5
 _FIXED_DATE = 3_660_681_600  # the first day of 2020, in seconds since 1904
 
 
+@dataclass(frozen=True, slots=True)
+class GlyphRecord:
+    """A glyph as the table of outlines has it, with its box and how many contours and points it has."""
+
+    data: bytes
+    box: tuple[int, int, int, int]
+    contours: int
+    points: int
+
+
+EMPTY_GLYPH = GlyphRecord(b"", (0, 0, 0, 0), 0, 0)
+
+
 def write_font(units: int, advances: Sequence[int], shapes: Sequence[Shape]) -> bytes:
     """The first glyph is .notdef."""
-    points = _collect_points(shapes)
-    boxes, contour_counts, point_counts = _glyph_boxes(points, len(shapes))
-    glyphs = _glyph_records(points, boxes, len(shapes))
-    offsets = np.concatenate([[0], np.cumsum([len(glyph) for glyph in glyphs])])
+    return assemble_glyphs(units, advances, _pack_glyphs(_collect_points(shapes), len(shapes)))
+
+
+def pack_curves(controls: Floats, starts: Integers, glyphs: Integers, count: int) -> list[GlyphRecord]:
+    """Glyphs of closed curves that run half-way between their controls; `glyphs` says of which each curve is.
+
+    One point a curve is whole, as some printers want: half-way between its last control and its first.
+    """
+    lengths = np.diff(starts)
+    firsts = np.arange(len(lengths)) + starts[:-1]
+    coordinates = np.empty((len(controls) + len(lengths), 2))
+    is_on_curve = np.zeros(len(coordinates), np.bool_)
+    is_on_curve[firsts] = True
+    coordinates[~is_on_curve] = controls
+    coordinates[firsts] = (controls[starts[:-1]] + controls[starts[1:] - 1]) / 2
+    contour = np.repeat(np.arange(len(lengths)), lengths + 1)
+    points = _Points(np.rint(coordinates).astype(np.int64), is_on_curve, contour, glyphs[contour])
+    return _pack_glyphs(points, count)
+
+
+def assemble_glyphs(units: int, advances: Sequence[int], glyphs: Sequence[GlyphRecord]) -> bytes:
+    """The first glyph is .notdef."""
+    boxes = np.array([glyph.box for glyph in glyphs], np.int64)
     widths = np.array(advances)
+    offsets = np.concatenate([[0], np.cumsum([len(glyph.data) for glyph in glyphs])])
     left, bottom, right, top = boxes.min(0)[:2].tolist() + boxes.max(0)[2:].tolist()
     head = struct.pack(
         ">IIIIHHQQhhhhHHhhh",
@@ -225,15 +258,16 @@ def write_font(units: int, advances: Sequence[int], shapes: Sequence[Shape]) -> 
     hhea = struct.pack(
         ">IhhhHhhhhhh4hhH",
         *(0x00010000, top, bottom, 0, widths.max(), left, int((widths - boxes[:, 2]).min()), right),
-        *(1, 0, 0, 0, 0, 0, 0, 0, len(shapes)),
+        *(1, 0, 0, 0, 0, 0, 0, 0, len(glyphs)),
     )
     maxp = struct.pack(
         ">IHHHHHHHHHHHHHH",
-        *(0x00010000, len(shapes), int(point_counts.max()), int(contour_counts.max()), 0, 0, 1),
+        *(0x00010000, len(glyphs), max(glyph.points for glyph in glyphs), max(glyph.contours for glyph in glyphs)),
+        *(0, 0, 1),
         *(0, 0, 0, 0, 0, 0, 0, 0),
     )
     hmtx = np.stack([widths, boxes[:, 0]], 1).astype(">i2").tobytes()
-    glyf, loca = b"".join(glyphs), offsets.astype(">u4").tobytes()
+    glyf, loca = b"".join([glyph.data for glyph in glyphs]), offsets.astype(">u4").tobytes()
     return assemble_font({b"glyf": glyf, b"head": head, b"hhea": hhea, b"hmtx": hmtx, b"loca": loca, b"maxp": maxp})
 
 
@@ -294,7 +328,8 @@ def _glyph_boxes(points: _Points, count: int) -> tuple[Integers, Integers, Integ
     return boxes, np.bincount(points.glyph[starts_contour], minlength=count), point_counts
 
 
-def _glyph_records(points: _Points, boxes: Integers, count: int) -> list[bytes]:
+def _pack_glyphs(points: _Points, count: int) -> list[GlyphRecord]:
+    boxes, contour_counts, point_counts = _glyph_boxes(points, count)
     first_of_glyph = np.diff(points.glyph, prepend=-1) > 0
     steps = np.diff(points.coordinates, axis=0, prepend=np.zeros((1, 2), dtype=np.int64))
     steps[first_of_glyph] = points.coordinates[first_of_glyph]
@@ -308,16 +343,19 @@ def _glyph_records(points: _Points, boxes: Integers, count: int) -> list[bytes]:
     last_of_contour = np.flatnonzero(np.diff(points.contour, append=-1))
     contour_edges = np.searchsorted(last_of_contour, edges)
 
-    def record(glyph: int) -> bytes:
-        start, end = edges[glyph], edges[glyph + 1]
-        if start == end:
-            return b""
-        ends = last_of_contour[contour_edges[glyph] : contour_edges[glyph + 1]] - start
-        head = struct.pack(">5h", len(ends), *boxes[glyph].tolist()) + ends.astype(">u2").tobytes() + b"\0\0"
-        steps = x_bytes[x_ends[start] : x_ends[end]] + y_bytes[y_ends[start] : y_ends[end]]
-        return pad_table(head + flag_bytes[start:end] + steps)
+    contour_ends = (last_of_contour - edges[points.glyph[last_of_contour]]).astype(">u2").tobytes()
+    bounds = edges.tolist(), contour_edges.tolist(), x_ends[edges].tolist(), y_ends[edges].tolist()
 
-    return [record(glyph) for glyph in range(count)]
+    def record(glyph: int, box: list[int], contours: int, point_count: int) -> GlyphRecord:
+        if not point_count:
+            return EMPTY_GLYPH
+        (start, end), (first, last), (x_start, x_end), (y_start, y_end) = (at[glyph : glyph + 2] for at in bounds)
+        head = struct.pack(">5h", contours, *box) + contour_ends[2 * first : 2 * last] + b"\0\0"
+        steps = x_bytes[x_start:x_end] + y_bytes[y_start:y_end]
+        return GlyphRecord(pad_table(head + flag_bytes[start:end] + steps), tuple(box), contours, point_count)  # type: ignore[arg-type]
+
+    rows = zip(range(count), boxes.tolist(), contour_counts.tolist(), point_counts.tolist(), strict=True)
+    return [record(*row) for row in rows]
 
 
 def _step_flags(steps: Integers, short_flag: int, same_or_positive_flag: int) -> Integers:

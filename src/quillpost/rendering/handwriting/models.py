@@ -9,8 +9,7 @@ from importlib.resources import files
 from typing import Any, Literal, Self
 
 StyleKind = Literal["AI", "Realistic", "Bold", "International"]
-Engine = Literal["stroke", "outline"]
-TAKES_PER_GLYPH = 8
+MANNER_NAMES = ("neat", "natural", "lively")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,28 +27,47 @@ class FontFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaceRecipe:
-    """How to prepare a face. Without an engine it has no takes, only its true shapes."""
+    """How to prepare a face."""
 
     face: str  # the typeface by its own name
     source: FontFile
-    engine: Engine | None = None
-    amplitude: float = 1.0  # how far takes differ; 1 is a calm adult hand
-    joined: bool = False
-    """Whether letters run into each other, so that takes must leave entries and exits in their place."""
     all_letters: bool = False  # whether letters beyond the Latin ones are kept as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Style(FaceRecipe):
-    """A hand that users choose by its number, which never changes."""
+class Lettering(FaceRecipe):
+    """Set from a typeface, each letter always in its one shape."""
+
+    figure_gap: int = 0  # thousandths of an em between two figures, where the face sets them too tight to be read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Movement:
+    """Written by movements of a pen: `forms` names the file of its letters.
+
+    `joining` is the share of letters that run on into the next, `hurry` how quick the pen is and `tremor` how unsteady.
+    """
+
+    forms: str
+    joining: float
+    spacing: float = 0.0
+    pen: str = "ballpoint"
+    hurry: float = 1.0
+    tremor: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """A hand that users choose by its number, which never changes: natural handwriting, or lettering."""
 
     number: int
     name: str
     kind: StyleKind
     scale: float  # what to multiply a font size with, so that all hands look equally large
     leading: float  # from line to line, in multiples of the scaled size
-    word_gap: float  # between two words, likewise; the faces' own spaces are too different to rely on
-    figure_gap: int = 0  # thousandths of an em between two figures, where the face sets them too tight to be read
+    word_gap: float  # between two words, likewise
+    movement: Movement | None = None
+    lettering: Lettering | None = None
 
 
 _SOURCE, _PROGRAM, _FACE_DATA = "source.ttf", "program.ttf", "facts.json"
@@ -66,19 +84,18 @@ class PreparedFace:
 
     name: str
     source: bytes  # TrueType, static, with its layout tables: what HarfBuzz shapes with
-    program: bytes  # TrueType for embedding: 1000 units an em, every take of every glyph, no layout tables, no hints
-    takes: int  # how many shapes each glyph has beside its true one
+    program: bytes  # TrueType for embedding: 1000 units an em, no layout tables, no hints
     source_numbers: tuple[int, ...]  # for each base glyph its glyph number in `source`
-    advances: tuple[int, ...]  # for each base glyph; the same for all of its takes
+    advances: tuple[int, ...]  # for each base glyph
     boxes: tuple[tuple[int, int, int, int], ...]
     """For each base glyph the left, bottom, right and top of the source's ink; zeros when empty."""
     letters: dict[str, int]  # character to base glyph: letters that have ink, and the space
     x_height: int
     cap_height: int
 
-    def glyph_number(self, base: int, take: int) -> int:
-        """The glyph in `program`; the take numbered `takes` is the source's own true shape."""
-        return 1 + base * (self.takes + 1) + take
+    def glyph_number(self, base: int) -> int:
+        """The glyph in `program`."""
+        return 1 + base
 
     def to_bytes(self) -> bytes:
         names = [field.name for field in fields(self) if field.name not in ("source", "program")]
@@ -109,8 +126,17 @@ def _read_face(table: dict[str, Any]) -> dict[str, Any]:
     return table | {"source": FontFile(**table["source"])}
 
 
+def _read_style(table: dict[str, Any]) -> Style:
+    values = dict(table)
+    if "movement" in values:
+        values["movement"] = Movement(**values["movement"])
+    if "lettering" in values:
+        values["lettering"] = Lettering(**_read_face(values["lettering"]))
+    return Style(**values)
+
+
 _TABLES = tomllib.loads(files(__package__).joinpath("styles.toml").read_text("utf-8"))
-STYLES = tuple(Style(**_read_face(table)) for table in _TABLES["styles"])
+STYLES = tuple(sorted(map(_read_style, _TABLES["styles"]), key=lambda style: style.number))
 DEFAULT_STYLE = STYLES[0]
 PLAIN_FACE = FaceRecipe(**_read_face(_TABLES["plain"]))
 HELPER_FACE = FaceRecipe(**_read_face(_TABLES["helper"]))

@@ -3,8 +3,7 @@
 import hashlib
 import json
 import unicodedata
-import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import cached_property, partial
@@ -17,27 +16,27 @@ from typing import Protocol
 import numpy as np
 from cachetools import cached
 
-from quillpost.rendering.handwriting import fonts, outlines, strokes
-from quillpost.rendering.handwriting.fonts import UNITS_PER_EM, Glyph, Typeface, font_chars, subset_font
+from quillpost.rendering.handwriting import fonts
+from quillpost.rendering.handwriting.alphabet import Alphabet
+from quillpost.rendering.handwriting.fonts import UNITS_PER_EM, Typeface, font_chars, subset_font
+from quillpost.rendering.handwriting.letterforms import HandForms
 from quillpost.rendering.handwriting.models import (
     FALLBACK_FACES,
     HELPER_FACE,
     PLAIN_FACE,
     STYLES,
-    TAKES_PER_GLYPH,
     FaceRecipe,
     InvalidPreparedFace,
     PreparedFace,
     Style,
 )
 from quillpost.rendering.handwriting.outlines import Shape
-from quillpost.rendering.handwriting.text import FALLBACK_FONTS, HELPER_FONT, PLAIN_FONT, Hand, PlainFace
+from quillpost.rendering.handwriting.text import FALLBACK_FONTS, HELPER_FONT, PLAIN_FONT, LetteringHand, PlainFace
+from quillpost.rendering.handwriting.words import NaturalHand
 
-ENGINE_VERSION = 3  # part of every recipe: raise it when the same recipe gives other shapes than before
+ENGINE_VERSION = 4  # part of every recipe: raise it when the same recipe gives other shapes than before
 
-ProgressCallback = Callable[[int, int], None]
-
-_ENGINES = {"stroke": strokes.make_takes, "outline": outlines.make_takes}
+Hand = LetteringHand | NaturalHand
 
 _LATIN_CHARS = frozenset(
     chr(code)
@@ -60,63 +59,30 @@ _EXCLUDED_CATEGORIES = frozenset({"Cf", "Co"})  # format characters, and those t
 def recipe_key(face: FaceRecipe, font_bytes: bytes) -> str:
     """A digest of everything that decides how the face comes out."""
     recipe = {field.name: getattr(face, field.name) for field in fields(FaceRecipe)}
-    recipe_json = json.dumps([ENGINE_VERSION, TAKES_PER_GLYPH, recipe], default=repr, sort_keys=True)
+    recipe_json = json.dumps([ENGINE_VERSION, recipe], default=repr, sort_keys=True)
     return hashlib.sha256(recipe_json.encode() + b"\0" + font_bytes).hexdigest()
 
 
-def prepare_face(
-    face: FaceRecipe,
-    font_bytes: bytes,
-    on_progress: ProgressCallback | None = None,
-    *,
-    only_chars: Iterable[str] | None = None,
-) -> PreparedFace:
-    """The face with its letters and takes; `on_progress` gets the count done and the total."""
+def prepare_face(face: FaceRecipe, font_bytes: bytes, *, only_chars: Iterable[str] | None = None) -> PreparedFace:
     chars = font_chars(font_bytes) if only_chars is None else set(only_chars)
     if only_chars is None and not face.all_letters:
         chars = chars & _LATIN_CHARS
     features = _LATIN_FEATURES + (_SYLLABLE_FEATURES if face.all_letters else ())
     typeface = subset_font(font_bytes, {*chars, " "}, features, face.source.weight)
     base_glyphs = typeface.glyphs[1:]
-    takes = _make_takes(face, base_glyphs, on_progress)
-    boxes = [_ink_box(glyph.shape) for glyph in base_glyphs]
     x_height, cap_height = _measure_heights(face, font_bytes, typeface)
+    shapes = [glyph.shape for glyph in typeface.glyphs]
     return PreparedFace(
         name="".join(char for char in face.face if char.isalnum()),
         source=typeface.data,
-        program=_font_program(typeface, takes),
-        takes=TAKES_PER_GLYPH if face.engine else 0,
+        program=fonts.write_font(UNITS_PER_EM, [glyph.advance for glyph in typeface.glyphs], shapes),
         source_numbers=tuple(range(1, len(typeface.glyphs))),
         advances=tuple(glyph.advance for glyph in base_glyphs),
-        boxes=tuple(boxes),
+        boxes=tuple(_ink_box(glyph.shape) for glyph in base_glyphs),
         letters=_visible_chars(typeface),
         x_height=x_height,
         cap_height=cap_height,
     )
-
-
-def _make_takes(face: FaceRecipe, glyphs: list[Glyph], on_progress: ProgressCallback | None) -> list[list[Shape]]:
-    if face.engine is None:
-        return [[] for _ in glyphs]
-    takes_by_name = _ENGINES[face.engine](
-        {glyph.name: glyph.shape for glyph in glyphs if glyph.shape},
-        {glyph.name: float(glyph.advance) for glyph in glyphs if glyph.shape},
-        count=TAKES_PER_GLYPH,
-        amplitude=face.amplitude,
-        joined=face.joined,
-        seed=zlib.crc32(face.face.encode()),
-        on_progress=on_progress,
-    )
-    empty_takes: list[Shape] = [[] for _ in range(TAKES_PER_GLYPH)]
-    return [takes_by_name.get(glyph.name, empty_takes) for glyph in glyphs]
-
-
-def _font_program(typeface: Typeface, takes: list[list[Shape]]) -> bytes:
-    shapes, advances = [typeface.glyphs[0].shape], [typeface.glyphs[0].advance]
-    for glyph, glyph_takes in zip(typeface.glyphs[1:], takes, strict=True):
-        shapes += [*glyph_takes, glyph.shape]
-        advances += [glyph.advance] * (len(glyph_takes) + 1)
-    return fonts.write_font(UNITS_PER_EM, advances, shapes)
 
 
 def _visible_chars(typeface: Typeface) -> dict[str, int]:
@@ -158,7 +124,13 @@ def _median_top(tops: dict[str, int], chars: str) -> int:
     return int(np.median(char_tops))
 
 
-SHIPPED_FACES_FOLDER = "shipped"
+_FORMS_FOLDER = "hands"
+_HELPER_FORMS = "helper"
+
+
+def read_forms(name: str) -> HandForms:
+    """The letters of a natural hand, as shipped."""
+    return HandForms.from_bytes((resources.files(__package__) / _FORMS_FOLDER / f"{name}.hand").read_bytes())
 
 
 class FontSources:
@@ -173,12 +145,7 @@ class FontSources:
         return file.read_bytes() if file else None
 
     def installed(self) -> tuple[Style, ...]:
-        return tuple(style for style in STYLES if self._font_file(style))
-
-    def read_shipped_face(self, key: str) -> bytes | None:
-        """A face of this recipe that came with the release."""
-        file = resources.files("quillpost.rendering.handwriting") / SHIPPED_FACES_FOLDER / f"{key}.face"
-        return zlib.decompress(file.read_bytes()) if file.is_file() else None
+        return tuple(style for style in STYLES if style.lettering is None or self._font_file(style.lettering))
 
     def _font_file(self, face: FaceRecipe) -> Traversable | None:
         package: Traversable | None = None
@@ -205,14 +172,16 @@ class Hands:
     def __init__(self, sources: FontSources, store: FaceStore) -> None:
         self._sources = sources
         self._store = store
-        self._prepare_once = cached({}, key=lambda face, _on_progress: face.face, condition=Condition())(
-            self._load_or_prepare
-        )
+        self._prepare_once = cached({}, key=lambda face: face.face, condition=Condition())(self._load_or_prepare)
         self._hands: dict[int, Hand] = {}
 
     @cached_property
     def styles(self) -> Mapping[int, Style]:
         return {style.number: style for style in self._sources.installed()}
+
+    @cached_property
+    def _helper_forms(self) -> HandForms:
+        return read_forms(_HELPER_FORMS)
 
     @cached_property
     def plain(self) -> PlainFace:
@@ -224,22 +193,30 @@ class Hands:
             style = self.styles.get(number)
             if style is None:
                 raise LookupError(f"The handwriting style {number} is not installed.")
-            self._hands[number] = Hand(style, self.prepare_face(style), self._fallback_faces)
+            self._hands[number] = self._make_hand(style)
         return self._hands[number]
 
-    def prepare_face(self, face: FaceRecipe, on_progress: ProgressCallback | None = None) -> PreparedFace:
+    def _make_hand(self, style: Style) -> Hand:
+        if style.lettering is not None:
+            return LetteringHand(style, self.prepare_face(style.lettering), self._fallback_faces)
+        assert style.movement is not None
+        alphabet = Alphabet(read_forms(style.movement.forms), self._helper_forms, style.movement.spacing)
+        without_helper = {font: face for font, face in self._fallback_faces.items() if font != HELPER_FONT}
+        return NaturalHand(style, alphabet, without_helper)
+
+    def prepare_face(self, face: FaceRecipe) -> PreparedFace:
         """From memory, from the store, or made now; concurrent callers wait for one preparation."""
-        return self._prepare_once(face, on_progress)
+        return self._prepare_once(face)
 
     def installed_faces(self) -> list[FaceRecipe]:
         """Those needed first come first."""
-        faces = [PLAIN_FACE, *self.styles.values(), HELPER_FACE, *FALLBACK_FACES]
+        lettering = [style.lettering for style in self.styles.values() if style.lettering is not None]
+        faces = [PLAIN_FACE, *lettering, HELPER_FACE, *FALLBACK_FACES]
         return [face for face in faces if self._sources.read_font(face) is not None]
 
     def unprepared_faces(self) -> list[FaceRecipe]:
         keys = [(face, recipe_key(face, self._font_bytes(face))) for face in self.installed_faces()]
-        read_shipped = self._sources.read_shipped_face
-        return [face for face, key in keys if not self._store.has(key) and read_shipped(key) is None]
+        return [face for face, key in keys if not self._store.has(key)]
 
     @cached_property
     def _fallback_faces(self) -> Mapping[bytes, PlainFace]:
@@ -258,15 +235,15 @@ class Hands:
             raise LookupError(f"The font of {face.face} is not installed.")
         return data
 
-    def _load_or_prepare(self, face: FaceRecipe, on_progress: ProgressCallback | None) -> PreparedFace:
+    def _load_or_prepare(self, face: FaceRecipe) -> PreparedFace:
         font_bytes = self._font_bytes(face)
         key = recipe_key(face, font_bytes)
-        stored = self._sources.read_shipped_face(key) or self._store.get(key)
+        stored = self._store.get(key)
         if stored is not None:
             try:
                 return PreparedFace.from_bytes(stored)
             except InvalidPreparedFace:
                 pass  # cut short by a full disk, say: it is made again
-        prepared = prepare_face(face, font_bytes, on_progress)
+        prepared = prepare_face(face, font_bytes)
         self._store.put(key, prepared.to_bytes())
         return prepared

@@ -1,8 +1,7 @@
-"""Variants of a glyph drawn with a pen along the center lines of its strokes."""
+"""The strokes of letters, traced from their ink."""
 
-import zlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +9,7 @@ import numpy.typing as npt
 
 from quillpost.rendering.handwriting.centerlines import Stroke, trace_strokes
 from quillpost.rendering.handwriting.junctions import Branch, trace_pen_paths
-from quillpost.rendering.handwriting.outlines import Floats, Shape, ink_extents, perimeter, sample_contour, signed_area
-from quillpost.rendering.handwriting.variation import HandHabits, TakeNoise, ink_outlines, ink_radii, vary_paths
+from quillpost.rendering.handwriting.outlines import Floats, perimeter, signed_area
 
 Integers = npt.NDArray[np.int64]
 
@@ -215,40 +213,6 @@ _PEN_PERCENTILE = 62.0  # this much of a hand's ink, in hundredths of its length
 # Holes whose outline is not longer than so many pen radii may have been larger before the ink ran.
 _MAX_EYE_PERIMETER = 12.0
 
-# No ink leaves the box of the source's ink by more; the controls of its curves reach a little further.
-_MAX_REACH = 40.0
-
-
-def make_takes(
-    glyphs: Mapping[str, Shape],
-    advances: Mapping[str, float],
-    *,
-    count: int,
-    amplitude: float,
-    joined: bool,
-    seed: int,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> dict[str, list[Shape]]:
-    """`count` takes of every letter as a ballpoint would write it; one too faint for strokes stays as it is.
-
-    `amplitude` is how much takes differ; in a `joined` hand entries and exits stay in place.
-    """
-    outlines = {name: [sample_contour(contour, _EDGE_SPACING) for contour in shape] for name, shape in glyphs.items()}
-    outlines = {
-        name: polygons for name, polygons in outlines.items() if polygons and _estimate_pen_radius(polygons) > 0
-    }
-    strokes, pen_radius = strokes_by_glyph(outlines)
-    habits = HandHabits(amplitude, joined, _x_height(glyphs))
-    takes: dict[str, list[Shape]] = {}
-    for done_count, name in enumerate(glyphs, start=1):
-        noise = TakeNoise(seed, zlib.crc32(name.encode()), count)
-        takes[name] = [glyphs[name]] * count
-        if strokes.get(name):
-            takes[name] = _write_takes(strokes[name], advances[name], pen_radius, habits, noise)
-        if on_progress:
-            on_progress(done_count, len(glyphs))
-    return takes
-
 
 def strokes_by_glyph(outlines: Mapping[str, list[Floats]]) -> tuple[dict[str, list[Stroke]], float]:
     """The strokes of each letter from the polygons of its outline, and the radius of the hand's pen."""
@@ -273,18 +237,6 @@ def strokes_by_glyph(outlines: Mapping[str, list[Floats]]) -> tuple[dict[str, li
     return strokes, float(np.percentile(np.concatenate([*radii, [pen_radius]]), _PEN_PERCENTILE))
 
 
-def _write_takes(
-    strokes: list[Stroke], advance: float, pen_radius: float, habits: HandHabits, noise: TakeNoise
-) -> list[Shape]:
-    radii = [ink_radii(stroke, pen_radius, habits.amplitude, noise) for stroke in strokes]
-    max_widening = max(
-        float((stroke_radii - stroke.room).max()) for stroke, stroke_radii in zip(strokes, radii, strict=True)
-    )
-    paths = vary_paths(strokes, advance, habits, noise, max(_MAX_REACH - max(max_widening, 0.0), 5.0))
-    outlines = [ink_outlines(*parts) for parts in zip(strokes, paths, radii, strict=True)]
-    return [[contour for stroke in outlines for contour in stroke[take]] for take in range(noise.takes)]
-
-
 def _estimate_pen_radius(polygons: list[Floats]) -> float:
     """Half the width that a stroke of this area has, if the outline runs along both of its sides."""
     length = sum(map(perimeter, polygons))
@@ -297,10 +249,3 @@ def _eye_points(polygons: list[Floats], pen_radius: float) -> Floats:
     holes = [polygon for polygon in polygons if signed_area(polygon) * total_area < 0]
     small_holes = [hole for hole in holes if perimeter(hole) < _MAX_EYE_PERIMETER * pen_radius]
     return np.concatenate([np.empty((0, 2)), *small_holes])
-
-
-def _x_height(glyphs: Mapping[str, Shape]) -> float:
-    for name in ("x", "n", "a"):
-        if glyphs.get(name):
-            return ink_extents(glyphs[name])[3]
-    return 400.0

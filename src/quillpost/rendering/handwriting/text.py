@@ -9,8 +9,7 @@ from typing import NamedTuple
 import uharfbuzz as harfbuzz
 from anyascii import anyascii
 
-from quillpost.rendering.handwriting.models import TAKES_PER_GLYPH, PreparedFace, Style
-from quillpost.rendering.handwriting.outlines import MAX_TAKE_REACH
+from quillpost.rendering.handwriting.models import PreparedFace, Style
 
 # Joiners, variation selectors and control characters draw nothing by nature.
 _INVISIBLE_CATEGORIES = frozenset({"Cf", "Cc", "Mn", "Me", "Cs", "Co", "Cn"})
@@ -27,6 +26,19 @@ def make_legible(text: str, faces: Sequence[Container[str]]) -> str:
 
 
 def _legible_chars(text: str, faces: Sequence[Container[str]]) -> Iterator[str]:
+    for is_wide, group in groupby(text, _is_wide):
+        run = "".join(group)
+        # A name in Chinese is whole or spelled, never half.
+        is_spelled = is_wide and not all(any(char in face for face in faces) for char in run)
+        yield from map(_transliterate, run) if is_spelled else _legible_in_letters(run, faces)
+
+
+def _is_wide(char: str) -> bool:
+    """Whether it is of a script of East Asia."""
+    return unicodedata.east_asian_width(char) in "WF" and char.isalpha()
+
+
+def _legible_in_letters(text: str, faces: Sequence[Container[str]]) -> Iterator[str]:
     for char in text:
         if any(char in face for face in faces):
             yield char
@@ -65,7 +77,7 @@ class PlainFace:
     def _codes(self) -> dict[int, str]:
         """For `str.translate`: each letter as it stands in a PDF string."""
         face = self.prepared
-        return {ord(char): string_code(face.glyph_number(base, face.takes)) for char, base in face.letters.items()}
+        return {ord(char): string_code(face.glyph_number(base)) for char, base in face.letters.items()}
 
     @cached_property
     def _widths(self) -> dict[str, int]:
@@ -106,7 +118,7 @@ class PlainFace:
         return make_legible(text, (self,))
 
     def glyph_numbers(self, chars: Iterable[str]) -> set[int]:
-        return {self.prepared.glyph_number(self.prepared.letters[char], self.prepared.takes) for char in chars}
+        return {self.prepared.glyph_number(self.prepared.letters[char]) for char in chars}
 
     def char_box(self, char: str) -> tuple[int, int, int, int]:
         """The ink's edges in thousandths of the font size: left, bottom, right, top."""
@@ -145,7 +157,6 @@ BAR_FONT = b"/F3"
 FALLBACK_FONTS = (b"/F4", b"/F5")
 HELPER_FONT = b"/F6"
 
-TRUE_SHAPE_TAKE = TAKES_PER_GLYPH  # in place of a take: the face's own shapes, each letter always the same
 _MAX_CACHED_LENGTH = 40
 _LAYOUT_TABLES = {"GSUB", "GPOS", "kern"}
 _FEATURES = {"kern": True, "liga": True, "calt": True, "clig": True}
@@ -166,48 +177,55 @@ class BorrowedText(NamedTuple):
     font: bytes
     text: str
     operators: bytes
+    advance: float  # in ems
+
+
+class NaturalRun(NamedTuple):
+    """Letters that a natural hand writes in one go."""
+
+    text: str
 
 
 class SpelledWord(NamedTuple):
-    """Measures are in ems. `occurrences` says for each of `bases` how often the word had it before."""
+    """Measures are in ems."""
 
     text: str
-    parts: tuple[HandGlyphs | BorrowedText, ...]
-    bases: tuple[int, ...]
-    occurrences: tuple[int, ...]
+    parts: "tuple[HandGlyphs | BorrowedText | NaturalRun, ...]"
     advance: float
     left: float
     right: float
     bottom: float
     top: float
 
-    @property
-    def is_simple(self) -> bool:
-        """Only the hand's glyphs, each where the one before it ends."""
-        first = self.parts[0] if len(self.parts) == 1 else None
-        return isinstance(first, HandGlyphs) and not any(first.x_offsets) and not first.y_offsets
+
+def borrow_text(run: str, font: bytes, face: PlainFace, cap_height: int) -> tuple[BorrowedText, "InkExtent"]:
+    """The run in another face, as high as the hand's capitals."""
+    scale = cap_height / face.cap_height
+    extent = InkExtent()
+    for char in run:
+        left, bottom, right, top = (round(edge * scale) for edge in face.char_box(char))
+        extent.add(left, bottom, right, top, round(face.text_width(char) * scale * 1000))
+    operators = b"%b %.3f Tf%bTj%b 1 Tf" % (font, scale, face.encode(run), HAND_FONT)
+    return BorrowedText(font, run, operators, extent.advance / 1000), extent
 
 
-class Hand:
-    """One handwriting style; letters it lacks are drawn in other faces at the same height."""
+class LetteringHand:
+    """One style of lettering, set from a typeface; letters it lacks are drawn in other faces at the same height."""
 
     def __init__(self, style: Style, prepared: PreparedFace, fallback_faces: Mapping[bytes, PlainFace]) -> None:
+        assert style.lettering is not None
         self.style = style
         self.prepared = prepared
         self.fallback_faces = fallback_faces
+        self.cap_height = prepared.cap_height
+        self._figure_gap = style.lettering.figure_gap
         self._faces: tuple[Container[str], ...] = (prepared.letters, *fallback_faces.values())
         self._font = harfbuzz.Font(harfbuzz.Face(prepared.source))
         self._font.scale = (1000, 1000)
-        # Most hands have no tables that say how letters change beside each other: there is nothing to ask.
+        # Some hands have no tables that say how letters change beside each other: there is nothing to ask.
         self._has_no_layout_tables = not _LAYOUT_TABLES & set(self._font.face.table_tags)
         self._bases_by_source_number = {number: base for base, number in enumerate(prepared.source_numbers)}
-        self._own_chars = frozenset(prepared.letters)
-        self._reach = MAX_TAKE_REACH if prepared.takes else 0
-        self._char_extents = {char: self._char_extent(char) for char in prepared.letters}
-        self._digits = frozenset(filter(str.isdigit, prepared.letters))
-        glyph_count = len(prepared.advances) * (prepared.takes + 1)
-        self.codes = [string_code(number).encode("latin-1") for number in range(glyph_count + 1)]
-        self.take_glyphs = [self._take_glyphs(base) for base in range(len(prepared.advances))]
+        self.codes = [string_code(number).encode("latin-1") for number in range(len(prepared.advances) + 1)]
         self._spell_cached = lru_cache(maxsize=20_000)(self._spell)
 
     def spell(self, text: str) -> SpelledWord:
@@ -223,98 +241,33 @@ class Hand:
 
     def find_lacking_chars(self, text: str) -> tuple[list[str], list[str]]:
         """Visible letters that this hand lacks, in order, once each: those of other faces, and those of none."""
-        borrowed: list[str] = []
-        missing: list[str] = []
-        for char in dict.fromkeys(unicodedata.normalize("NFC", text)):
-            is_visible = not char.isspace() and unicodedata.category(char) not in _INVISIBLE_CATEGORIES
-            if is_visible and char not in self.prepared.letters:
-                (borrowed if any(char in face for face in self._faces) else missing).append(char)
-        return borrowed, missing
+        return find_lacking_chars(text, self._faces)
 
     def char_width(self, char: str) -> float:
         """A letter's advance in ems."""
-        font = self._char_font(char)
-        if font == HAND_FONT:
-            return self.prepared.advances[self.prepared.letters[char]] / 1000
-        face = self.fallback_faces[font]
-        return face.text_width(char) * self._scale_of(face)
-
-    def _take_glyphs(self, base: int) -> list[int]:
-        """Glyph numbers by take; letters start apart, so that they do not vary alike."""
-        face = self.prepared
-        true_shape = face.glyph_number(base, face.takes)
-        if not face.takes:
-            return [true_shape] * (TRUE_SHAPE_TAKE + 1)
-        return [
-            *(face.glyph_number(base, (take + base * 5) % TAKES_PER_GLYPH) for take in range(TAKES_PER_GLYPH)),
-            true_shape,
-        ]
+        return self.spell(char).advance
 
     def _spell(self, text: str) -> SpelledWord:
-        chars = make_legible(text, self._faces)
-        if not self._has_no_layout_tables or not self._own_chars.issuperset(chars):
-            return self._spell_in_runs(chars)
-        extents = self._char_extents
-        gap = 0 if self._digits.isdisjoint(chars) else self.style.figure_gap
-        bases, x_offsets = [], []
-        advance = ink_left = ink_right = ink_bottom = ink_top = 0
-        was_digit = False
-        for char in chars:
-            base, width, left, bottom, right, top, is_digit = extents[char]
-            x_offset = gap if was_digit and is_digit else 0
-            was_digit = is_digit
-            advance += x_offset
-            bases.append(base)
-            x_offsets.append(x_offset)
-            # Plain comparisons: calls would cost more than all the rest of a word.
-            if advance + left < ink_left:
-                ink_left = advance + left
-            if advance + right > ink_right:
-                ink_right = advance + right
-            if bottom < ink_bottom:
-                ink_bottom = bottom
-            if top > ink_top:
-                ink_top = top
-            advance += width
-        glyphs = HandGlyphs(tuple(bases), tuple(x_offsets), ())
-        overhang = ink_right - advance if ink_right > advance else 0
-        edges = (advance / 1000, -ink_left / 1000, overhang / 1000, -ink_bottom / 1000, ink_top / 1000)
-        return SpelledWord(chars, (glyphs,), glyphs.bases, _previous_occurrences(glyphs.bases), *edges)
-
-    def _spell_in_runs(self, chars: str) -> SpelledWord:
-        """A word with borrowed letters, or in a hand whose letters change beside each other."""
-        extent = _InkExtent()
+        extent = InkExtent()
         parts = tuple(
             self._shape_run("".join(run), extent) if font == HAND_FONT else self._borrow_run("".join(run), font, extent)
-            for font, run in groupby(chars, self._char_font)
+            for font, run in groupby(make_legible(text, self._faces), self._char_font)
         )
-        bases = tuple([base for part in parts if isinstance(part, HandGlyphs) for base in part.bases])
-        return SpelledWord(chars, parts, bases, _previous_occurrences(bases), *extent.measures())
-
-    def _char_extent(self, char: str) -> tuple[int, int, int, int, int, int, bool]:
-        """Base glyph, advance, edges with the reach of takes, and whether it is a digit."""
-        base, reach = self.prepared.letters[char], self._reach
-        left, bottom, right, top = self.prepared.boxes[base]
-        edges = (left - reach, bottom - reach, right + reach, top + reach)
-        return base, self.prepared.advances[base], *edges, char.isdigit()
+        return SpelledWord(make_legible(text, self._faces), parts, *extent.measures())
 
     def _char_font(self, char: str) -> bytes:
         if char in self.prepared.letters:
             return HAND_FONT
         return next(font for font, face in self.fallback_faces.items() if char in face)
 
-    def _scale_of(self, face: PlainFace) -> float:
-        return self.prepared.cap_height / face.cap_height
-
-    def _shape_run(self, word: str, extent: "_InkExtent") -> HandGlyphs:
+    def _shape_run(self, word: str, extent: "InkExtent") -> HandGlyphs:
         bases, x_offsets, y_offsets = [], [], []
         pending_offset = 0  # how far the glyph before stands off its place, and how much less it advanced
         for base, advance, x_shift, y_shift in self._position_glyphs(word):
             default_advance = self.prepared.advances[base]
             kern = advance - default_advance if abs(advance - default_advance) >= _MIN_KERN else 0
             left, bottom, ink_right, top = self.prepared.boxes[base]
-            edges = (left + x_shift, bottom + y_shift, ink_right + x_shift, top + y_shift)
-            extent.add(*edges, default_advance + kern, self._reach)
+            extent.add(left + x_shift, bottom + y_shift, ink_right + x_shift, top + y_shift, default_advance + kern)
             bases.append(base)
             x_offsets.append(x_shift + pending_offset)
             y_offsets.append(y_shift)
@@ -326,7 +279,7 @@ class Hand:
         if self._has_no_layout_tables:
             for char, next_char in zip(word, f"{word[1:]} ", strict=True):
                 base = self.prepared.letters[char]
-                gap = self.style.figure_gap if char.isdigit() and next_char.isdigit() else 0
+                gap = self._figure_gap if char.isdigit() and next_char.isdigit() else 0
                 yield base, self.prepared.advances[base] + gap, 0, 0
             return
         buffer = harfbuzz.Buffer()
@@ -337,43 +290,41 @@ class Hand:
             base = self._bases_by_source_number[info.codepoint]
             yield base, position.x_advance, position.x_offset, position.y_offset
 
-    def _borrow_run(self, word: str, font: bytes, extent: "_InkExtent") -> BorrowedText:
-        face = self.fallback_faces[font]
-        scale = self._scale_of(face)
-        for char in word:
-            left, bottom, right, top = (round(edge * scale) for edge in face.char_box(char))
-            extent.add(left, bottom, right, top, round(face.text_width(char) * scale * 1000), 0)
-        operators = b"%b %.3f Tf%bTj%b 1 Tf" % (font, scale, face.encode(word), HAND_FONT)
-        return BorrowedText(font, word, operators)
+    def _borrow_run(self, word: str, font: bytes, extent: "InkExtent") -> BorrowedText:
+        borrowed, run_extent = borrow_text(word, font, self.fallback_faces[font], self.cap_height)
+        extent.append(run_extent)
+        return borrowed
 
 
-def _previous_occurrences(bases: tuple[int, ...]) -> tuple[int, ...]:
-    if len(set(bases)) == len(bases):
-        return (0,) * len(bases)
-    counts: dict[int, int] = {}
-    occurrences = []
-    for base in bases:
-        count = counts.get(base, 0)
-        occurrences.append(count)
-        counts[base] = count + 1
-    return tuple(occurrences)
+def find_lacking_chars(text: str, faces: Sequence[Container[str]]) -> tuple[list[str], list[str]]:
+    """Visible letters that the first face lacks, in order, once each: those of other faces, and those of none."""
+    borrowed: list[str] = []
+    missing: list[str] = []
+    for char in dict.fromkeys(unicodedata.normalize("NFC", text)):
+        is_visible = not char.isspace() and unicodedata.category(char) not in _INVISIBLE_CATEGORIES
+        if is_visible and char not in faces[0]:
+            (borrowed if any(char in face for face in faces) else missing).append(char)
+    return borrowed, missing
 
 
-class _InkExtent:
+class InkExtent:
     """How far a word's ink reaches, letter by letter, in thousandths."""
 
     def __init__(self) -> None:
-        self._advance = 0
-        self._left = self._bottom = self._right = self._top = 0
+        self.advance = 0
+        self.left = self.bottom = self.right = self.top = 0
 
-    def add(self, left: int, bottom: int, right: int, top: int, advance: int, reach: int) -> None:
-        self._left = min(self._left, self._advance + left - reach)
-        self._bottom = min(self._bottom, bottom - reach)
-        self._right = max(self._right, self._advance + right + reach)
-        self._top = max(self._top, top + reach)
-        self._advance += advance
+    def add(self, left: int, bottom: int, right: int, top: int, advance: int) -> None:
+        self.left = min(self.left, self.advance + left)
+        self.bottom = min(self.bottom, bottom)
+        self.right = max(self.right, self.advance + right)
+        self.top = max(self.top, top)
+        self.advance += advance
+
+    def append(self, other: "InkExtent") -> None:
+        self.add(other.left, other.bottom, other.right, other.top, other.advance)
 
     def measures(self) -> tuple[float, float, float, float, float]:
         """Advance, and how far the ink leaves it: left, right, bottom, top; in ems."""
-        overhang = max(self._right - self._advance, 0)
-        return (self._advance / 1000, -self._left / 1000, overhang / 1000, -self._bottom / 1000, self._top / 1000)
+        overhang = max(self.right - self.advance, 0)
+        return (self.advance / 1000, -self.left / 1000, overhang / 1000, -self.bottom / 1000, self.top / 1000)

@@ -72,7 +72,7 @@ class HandwrittenLine:
 
 
 def write_greeting(vocabulary: Vocabulary) -> HandwrittenLine:
-    words = [vocabulary.hand.spell(word) for word in GREETING.split()]
+    words = [vocabulary.spell(word) for word in GREETING.split()]
     rise, drop = max(word.top for word in words), max(word.bottom for word in words)
     return HandwrittenLine(*vocabulary.show_line(GREETING), rise, drop)
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from quillpost.rendering.models import INCH, Box, Ink
+from quillpost.rendering.layout.panels import bounding_box, extend_to_edges, join_boxes
+from quillpost.rendering.models import DEFAULT_MANNER, INCH, Box, Ink
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -25,10 +26,16 @@ WANDER_ROOM = 0.05  # in font sizes, above and below: a person's lines are not q
 _BARCODE_ZONE_WIDTH, _BARCODE_ZONE_HEIGHT = INCH * 4.75, INCH * 5 / 8
 
 _PIXEL_MARGIN = 0.5  # of a printer, and of previews down to 144 dpi
+_PANEL_MARGIN = 3.0
+_NARROWEST_ART = INCH * 1.5  # beside a panel; less looks like a leftover
+
+SAFE_MARGIN = INCH * 3 / 16
+"""What is nearer to the edge of the sheet might be cut."""
+
 _CARD_SIDE_NAMES = frozenset({"front", "back"})  # the faces of a card that is mailed without an envelope
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Side:
     """One printed side of a sheet, in points from the lower left of the trim.
 
@@ -82,19 +89,37 @@ class Side:
         right, bottom = self.trim.right, self.trim.bottom
         return Box(right - _BARCODE_ZONE_WIDTH, bottom, _BARCODE_ZONE_WIDTH, _BARCODE_ZONE_HEIGHT)
 
-    @property
+    @cached_property
     def art_holes(self) -> tuple[Box, ...]:
-        """Where art is left out: a pixel more than must be clear, and through the bleed at an edge."""
-        zones = (*self.ink_free, self.barcode_zone) if self.barcode_zone else self.ink_free
-        return tuple(self._extend_through_bleed(zone.expand(_PIXEL_MARGIN)) for zone in zones)
+        """Where art is left out: all that is printed for the post on as few panels as leave the message its box.
 
-    def _extend_through_bleed(self, zone: Box) -> Box:
-        trim, bleed_box = self.trim, self.bleed_box
-        left = bleed_box.left if zone.left <= trim.left else zone.left
-        bottom = bleed_box.bottom if zone.bottom <= trim.bottom else zone.bottom
-        right = bleed_box.right if zone.right >= trim.right else zone.right
-        top = bleed_box.top if zone.top >= trim.top else zone.top
-        return Box(left, bottom, right - left, top - bottom)
+        They are a pixel larger than what must be clear, and reach through the bleed where only a strip of art would
+        be left.
+        """
+        zones = (*self.ink_free, *filter(None, (self.barcode_zone,)))
+        texts = filter(None, (self.return_address, self.indicia))
+        boxes = [zone.expand(_PIXEL_MARGIN) for zone in zones] + [text.expand(_PANEL_MARGIN) for text in texts]
+        return tuple(
+            extend_to_edges(panel, self.trim, self.bleed_box, max_gap=_NARROWEST_ART, avoided=self.message)
+            for panel in join_boxes(boxes, self.message)
+        )
+
+    @cached_property
+    def qr_panel(self) -> Box | None:
+        """The white panel of a QR code on art. One that meets a hole of the art is made one panel with it."""
+        if self.qr is None:
+            return None
+        clear_zone = self.qr.expand(QR_QUIET_ZONE)
+        panel = extend_to_edges(clear_zone, self.trim, self.bleed_box, max_gap=SAFE_MARGIN)
+        for hole in self.art_holes:
+            joined = bounding_box(panel, hole)
+            if hole.overlaps(panel) and not (self.message_above_qr and joined.overlaps(self.message_above_qr)):
+                panel = joined
+        # The panel is drawn after what all copies share: it ends at a hole that rises above it.
+        beside = [hole for hole in self.art_holes if hole.top > panel.top]
+        left = max([panel.left, *(hole.right for hole in beside if hole.right <= clear_zone.left)])
+        right = min([panel.right, *(hole.left for hole in beside if hole.left >= clear_zone.right)])
+        return replace(panel, left=left, width=right - left)
 
     @property
     def is_personal(self) -> bool:
@@ -176,7 +201,7 @@ class Passage(NamedTuple):
     sizes: SizeRange
     ink: Ink
     seed: int
-    is_even: bool = False
+    manner: str = DEFAULT_MANNER
     keeps_words: bool = False
     is_centered: bool = False
 

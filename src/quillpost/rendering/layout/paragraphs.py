@@ -23,7 +23,7 @@ from quillpost.rendering.layout.models import (
     SizeRange,
 )
 from quillpost.rendering.layout.text import handwritten_address_lines, handwritten_return_lines
-from quillpost.rendering.models import Addressee, Design
+from quillpost.rendering.models import DEFAULT_MANNER, Addressee, Design
 
 Thing = TypeVar("Thing")
 
@@ -44,26 +44,24 @@ _ADDRESS_SIZES = SizeRange(10.0, 19.0)
 _RETURN_SIZES = SizeRange(8.0, 12.0)
 
 
-def handwriting_settings(design: Design, style: Style) -> tuple[SizeRange, bool]:
-    """The sizes of the message, and whether the hand is even; only AI hands give a choice."""
+def handwriting_settings(design: Design, style: Style) -> tuple[SizeRange, str]:
+    """The sizes of the message, and the manner of the hand; only AI hands give a choice."""
     fixed = FIXED_SIZES.get(design.font_size) if style.kind == "AI" else None
     sizes = SizeRange(fixed or MIN_FONT_SIZE, fixed or MAX_FONT_SIZE)
-    return sizes, style.kind == "AI" and not design.realism
+    return sizes, design.manner if style.kind == "AI" else DEFAULT_MANNER
 
 
 def make_message_passage(
-    side: Side, design: Design, text: str, seed: int, *, qr: bool, sizes: SizeRange, is_even: bool
+    side: Side, design: Design, text: str, seed: int, *, qr: bool, sizes: SizeRange, manner: str
 ) -> Passage | None:
     box = side.message_above_qr if qr and side.qr else side.message
     if not box or not text:
         return None
     passage_seed, is_centered = _PASSAGES_PER_ITEM * seed, side.message_align == "center"
-    return Passage("message", text, box, sizes, design.ink, passage_seed, is_even, is_centered=is_centered)
+    return Passage("message", text, box, sizes, design.ink, passage_seed, manner, is_centered=is_centered)
 
 
-def make_address_passage(
-    side: Side, design: Design, addressee: Addressee, seed: int, *, is_even: bool
-) -> Passage | None:
+def make_address_passage(side: Side, design: Design, addressee: Addressee, seed: int, *, manner: str) -> Passage | None:
     if not side.handwritten or not side.address:
         return None
     lines = handwritten_address_lines(addressee)
@@ -71,10 +69,10 @@ def make_address_passage(
         return None
     passage_seed = _PASSAGES_PER_ITEM * seed + 1
     text = "\n".join(lines)
-    return Passage("address", text, side.address, _ADDRESS_SIZES, design.ink, passage_seed, is_even, keeps_words=True)
+    return Passage("address", text, side.address, _ADDRESS_SIZES, design.ink, passage_seed, manner, keeps_words=True)
 
 
-def make_return_passage(side: Side, design: Design, seed: int, *, is_even: bool) -> Passage | None:
+def make_return_passage(side: Side, design: Design, seed: int, *, manner: str) -> Passage | None:
     box = side.return_address
     if not side.handwritten or not box:
         return None
@@ -83,7 +81,7 @@ def make_return_passage(side: Side, design: Design, seed: int, *, is_even: bool)
         return None
     passage_seed = _PASSAGES_PER_ITEM * seed + 2
     text = "\n".join(lines)
-    return Passage("return address", text, box, _RETURN_SIZES, design.ink, passage_seed, is_even, keeps_words=True)
+    return Passage("return address", text, box, _RETURN_SIZES, design.ink, passage_seed, manner, keeps_words=True)
 
 
 def lay_out_passages(vocabulary: Vocabulary, passages: Sequence[Passage]) -> list[tuple[list[int], PassageLayout]]:
@@ -206,7 +204,7 @@ def _lay_out(
             breaks[row, column] = count
         if words_of_passage.continuations:
             is_continuation[row, words_of_passage.continuations] = True
-    leading = vocabulary.hand.style.leading * vocabulary.hand.style.scale
+    leading = vocabulary.style.leading * vocabulary.style.scale
     measures = vocabulary.word_measures(words)
     fitter = _SizeFitter(passages, measures, breaks, is_continuation, leading, vocabulary.word_gap)
     sizes, lines, fits = fitter.find_largest_sizes()

@@ -1,8 +1,8 @@
-"""Writes passages as a person would, or evenly. Tables of rounded values give the same page on any machine."""
+"""Writes passages as a person would, more or less freely. Tables of rounded values give any machine the same page."""
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from statistics import NormalDist
@@ -13,15 +13,17 @@ import numpy.typing as npt
 
 from quillpost.rendering.handwriting.text import HAND_FONT
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
-from quillpost.rendering.layout.models import WANDER_ROOM, Flags, Floats, Integers, PassageLayout
+from quillpost.rendering.layout.models import WANDER_ROOM, Floats, Integers, PassageLayout
 from quillpost.rendering.layout.paragraphs import FREE_OVERHANG, LEAN_ROOM, box_edges
 from quillpost.rendering.models import Ink
 
 Bytes = npt.NDArray[np.uint8]
 
+MAX_SLANT_STEPS = 3  # of a hundredth of a word's height, either way
 MAX_TILT_STEPS = 9  # a word leans by up to so many steps of 2 milliradians, either way
-MAX_SHRINK_PERCENT = 4
+MAX_SHRINK_PERCENT = 6
 """A word is smaller than its size by up to so many per cent; never larger, so it keeps to its place."""
+_MAX_FITTED_SHRINK = 60  # where one word fills a line and came out wider than it was measured
 
 
 _ALL_BITS = 2**64 - 1
@@ -44,49 +46,56 @@ class HandwritingNoise:
     gaps: Floats  # by which share a word's gap before it is wider or narrower
     shrinks: Integers  # per cent
     tilts: Integers  # steps
-    take_starts: Integers  # where the search for a take begins
+    slants: Integers  # steps, more or less upright
     shades: Integers  # -1, 0, 1
     jitters: Floats  # of the baseline, word by word
     margins: Floats  # by line
     slopes: Floats  # by line, rise per run
     rises: Floats  # by line
     phases: Integers  # one a passage, in 256ths of a turn
+    freedom: Floats  # one a passage
 
 
-def make_noise(seeds: Sequence[int], is_even: Sequence[bool], *, words: int, lines: int) -> HandwritingNoise:
+FREEDOM = {"neat": 0.4, "natural": 1.0, "lively": 1.5}
+"""How far words and lines stray in each manner."""
+
+
+def make_noise(seeds: Sequence[int], manners: Sequence[str], *, words: int, lines: int) -> HandwritingNoise:
     """Noise for up to so many words and lines; a longer passage only adds to the end."""
-    is_uneven = ~np.array(is_even, np.bool_)[:, None]
+    freedom = np.array([FREEDOM[manner] for manner in manners])[:, None]
     seed = np.array([seed & _ALL_BITS for seed in seeds], np.uint64)[:, None]
     passage_bytes, line_bytes, word_bytes = (
         _random_bytes(seed, stream, count) for stream, count in enumerate((1, lines, words))
     )
     slope = 0.002 + 0.0045 * _NORMAL_TABLE[passage_bytes[:, :, 0]] + 0.004 * _NORMAL_TABLE[line_bytes[:, :, 1]]
     half_shrink = MAX_SHRINK_PERCENT / 2
-    shrink_walk = _random_walk(word_bytes[:, :, 1], decay=0.8, step=1.1)
-    shade_walk = _random_walk(word_bytes[:, :, 4], decay=0.85, step=0.34)
-    margin_walk = _random_walk(line_bytes[:, :, 0], decay=0.75, step=0.08)
+    shrink_walk = _random_walk(word_bytes[:, :, 1], decay=0.8, step=1.1) * freedom
+    shade_walk = _random_walk(word_bytes[:, :, 4], decay=0.85, step=0.34) * freedom
+    slant_walk = _random_walk(word_bytes[:, :, 6], decay=0.9, step=0.6) * freedom
+    margin_walk = _random_walk(line_bytes[:, :, 0], decay=0.62, step=0.13)
+    tilts = np.rint(np.clip(_TILT_TABLE[word_bytes[:, :, 2]] * freedom, -MAX_TILT_STEPS, MAX_TILT_STEPS))
     return HandwritingNoise(
-        gaps=_GAP_TABLE[word_bytes[:, :, 0]] * is_uneven,
-        shrinks=np.rint(np.clip(shrink_walk, -half_shrink, half_shrink) + half_shrink).astype(np.int64) * is_uneven,
-        tilts=_TILT_TABLE[word_bytes[:, :, 2]] * is_uneven,
-        take_starts=word_bytes[:, :, 3] & 7,
-        shades=np.clip(np.rint(shade_walk), -1, 1).astype(np.int64) * is_uneven,
-        jitters=_JITTER_TABLE[word_bytes[:, :, 5]] * is_uneven,
-        margins=np.clip(0.1 + margin_walk, 0.0, 0.6) * is_uneven,
-        slopes=slope * is_uneven,
-        rises=0.028 * _NORMAL_TABLE[line_bytes[:, :, 2]] * is_uneven,
+        gaps=_GAP_TABLE[word_bytes[:, :, 0]] * freedom,
+        shrinks=np.rint(np.clip(shrink_walk, -half_shrink, half_shrink) + half_shrink).astype(np.int64),
+        tilts=tilts.astype(np.int64),
+        slants=np.rint(np.clip(slant_walk, -MAX_SLANT_STEPS, MAX_SLANT_STEPS)).astype(np.int64),
+        shades=np.clip(np.rint(shade_walk), -1, 1).astype(np.int64),
+        jitters=_JITTER_TABLE[word_bytes[:, :, 5]] * freedom,
+        margins=np.clip((0.12 + margin_walk) * freedom, 0.0, 0.9),
+        slopes=slope * freedom,
+        rises=0.028 * _NORMAL_TABLE[line_bytes[:, :, 2]] * freedom,
         phases=passage_bytes[:, 0, 1].astype(np.int64),
+        freedom=freedom,
     )
 
 
-def baseline_waves(distances: Floats, lines: Integers, noise: HandwritingNoise, is_even: Sequence[bool]) -> Floats:
+def baseline_waves(distances: Floats, lines: Integers, noise: HandwritingNoise) -> Floats:
     """How the hand drifts up and down along a line; `distances` is in points."""
     steps_per_radian = 256 / math.tau
     phase = noise.phases[:, None]
     slow_wave = _SINE_TABLE[(np.rint(distances * (steps_per_radian / 31)).astype(np.int64) + phase + lines * 86) & 255]
     quick_wave = _SINE_TABLE[(np.rint(distances * (steps_per_radian / 13)).astype(np.int64) + lines * 41) & 255]
-    is_uneven = ~np.array(is_even, np.bool_)[:, None]
-    return (0.018 * slow_wave + 0.012 * quick_wave) * is_uneven
+    return (0.022 * slow_wave + 0.012 * quick_wave) * noise.freedom
 
 
 def _random_bytes(seed: npt.NDArray[np.uint64], stream: int, count: int) -> Bytes:
@@ -114,43 +123,34 @@ def _random_walk(random_bytes: Bytes, *, decay: float, step: float) -> Floats:
 _GRID_STEPS_PER_POINT = 10  # places are written in tenths of a point, less than half the width of a hair
 _MAX_GRID_STEPS = 16 * 72 * _GRID_STEPS_PER_POINT
 _TILT_STEP_RADIANS = 0.002
+_SLANT_STEP = 0.01
 _SHADE_STEP = 0.036
 
 # Of the room that a short note leaves: how much is on its left, and how much above it.
 _LEFT_SHARE, _TOP_SHARE = 0.5, 0.45
+
+_MAX_SQUEEZE = 0.5  # of the gaps of a line
 
 Tokens = npt.NDArray[Any]
 
 
 def write_passages(vocabulary: Vocabulary, layout: PassageLayout) -> Iterator[bytes]:
     """The operators of each passage; what they draw stays inside its box."""
-    is_even = [passage.is_even for passage in layout.passages]
-    noise = make_noise(
-        [passage.seed for passage in layout.passages],
-        is_even,
-        words=layout.word_numbers.shape[1],
-        lines=int(layout.line_numbers.max(initial=0)) + 1,
-    )
-    tokens = _word_tokens(vocabulary, layout, noise, *_position_words(layout, noise, is_even))
-    tokens[:, :, 4] = _word_operators(vocabulary, layout, noise, np.array(is_even, np.bool_))
+    seeds = [passage.seed for passage in layout.passages]
+    manners = [passage.manner for passage in layout.passages]
+    line_count = int(layout.line_numbers.max(initial=0)) + 1
+    noise = make_noise(seeds, manners, words=layout.word_numbers.shape[1], lines=line_count)
+    shown = vocabulary.show(layout.word_numbers, seeds, manners)
+    layout = replace(layout, measures=shown.measures)
+    tokens = _word_tokens(vocabulary.style.scale, layout, noise, *_position_words(layout, noise))
+    tokens[:, :, 4] = shown.operators
     for row, length in enumerate(layout.word_counts.tolist()):
         yield b"BT %b 1 Tf\n%bET\n" % (HAND_FONT, b"".join(tokens[row, :length].ravel().tolist()))
 
 
-def _word_operators(vocabulary: Vocabulary, layout: PassageLayout, noise: HandwritingNoise, is_even: Flags) -> Tokens:
-    words = layout.word_numbers
-    operators = np.empty(words.shape, object)
-    has_one_shape = is_even | (vocabulary.hand.prepared.takes == 0)
-    operators[has_one_shape] = vocabulary.show_in_true_shapes(words[has_one_shape])
-    operators[~has_one_shape] = vocabulary.show_in_takes(words[~has_one_shape], noise.take_starts[~has_one_shape])
-    return operators
-
-
-def _position_words(
-    layout: PassageLayout, noise: HandwritingNoise, is_even: Sequence[bool]
-) -> tuple[Integers, Integers]:
+def _position_words(layout: PassageLayout, noise: HandwritingNoise) -> tuple[Integers, Integers]:
     size = layout.sizes[:, None]
-    scale = 1 - noise.shrinks / 100
+    scale = 1 - _shrinks(layout, noise) / 100
     advance, left, right, bottom, top = (layout.measures[:, :, k] * scale for k in range(5))
     distances = _word_starts(layout, noise, advance, left, right) * size
     lefts, rights, bottoms, tops = box_edges(layout.passages)[:, :, None]
@@ -160,7 +160,7 @@ def _position_words(
     baseline = tops - y_offsets - (max_tops + WANDER_ROOM + layout.line_numbers * layout.leading) * size
     slope = np.take_along_axis(noise.slopes, layout.line_numbers, 1)
     baseline_noise = np.take_along_axis(noise.rises, layout.line_numbers, 1) + noise.jitters
-    baseline_noise += baseline_waves(distances, layout.line_numbers, noise, is_even)
+    baseline_noise += baseline_waves(distances, layout.line_numbers, noise)
     y = baseline + baseline_noise * size + slope * distances
     # A word that leans up reaches higher at its end, and one that leans down, lower.
     lean = noise.tilts * _TILT_STEP_RADIANS * advance
@@ -223,7 +223,11 @@ def _word_starts(
     requested = sum_by_line(wider)
     granted_share = np.minimum((spare_widths - margin) / np.where(requested > 0, requested, 1.0), 1.0)
 
-    gap = gap + narrower + wider * granted_share[line_ids].reshape(rows, columns)
+    # A line that came out too long is set closer, as somebody does who sees the edge come near.
+    excess = np.maximum(natural_widths + last_right + 2 * LEAN_ROOM - np.repeat(widths, count), 0.0)
+    given_up = np.minimum(excess / np.maximum(sum_by_line(gap), 1e-9), _MAX_SQUEEZE)
+    closer = gap * given_up[line_ids].reshape(rows, columns)
+    gap = gap + narrower - closer + wider * granted_share[line_ids].reshape(rows, columns)
     indent = np.where(is_first, left + LEAN_ROOM + margin[line_ids].reshape(rows, columns), 0.0)
     reach = np.cumsum(gap + advance, axis=1) - advance
     line_starts = np.maximum.accumulate(np.where(is_first, np.arange(columns), 0), axis=1)
@@ -231,15 +235,12 @@ def _word_starts(
     return reach - np.take_along_axis(reach, line_starts, 1) + indent
 
 
-def _word_tokens(
-    vocabulary: Vocabulary, layout: PassageLayout, noise: HandwritingNoise, x: Integers, y: Integers
-) -> Tokens:
+def _word_tokens(scale: float, layout: PassageLayout, noise: HandwritingNoise, x: Integers, y: Integers) -> Tokens:
     """All operators of a word but the word: ink where it changes, and the text matrix."""
     tokens = np.empty((*layout.word_numbers.shape, 5), object)
     half_points = np.rint(layout.sizes * 2).astype(np.int64)[:, None]
-    matrices, smallest = _text_matrices(vocabulary.hand.style.scale)
     tokens[:, :, 0] = _ink_tokens(layout, noise)
-    tokens[:, :, 1] = matrices[half_points - smallest, noise.shrinks, noise.tilts + MAX_TILT_STEPS]
+    tokens[:, :, 1] = _text_matrices(scale, half_points, _shrinks(layout, noise), noise.tilts, noise.slants)
     tokens[:, :, 2] = _X_TOKENS[x]
     tokens[:, :, 3] = _Y_TOKENS[y]
     return tokens
@@ -267,19 +268,37 @@ def _ink_shades(ink: Ink) -> list[bytes]:
     ]
 
 
-@lru_cache(maxsize=64)
-def _text_matrices(scale: float) -> tuple[Tokens, int]:
-    """The first four numbers of a text matrix for each size, shrink and tilt, and the first size."""
-    smallest, largest = 12, 2 * 40
-    table = np.empty((largest - smallest + 1, MAX_SHRINK_PERCENT + 1, 2 * MAX_TILT_STEPS + 1), object)
-    for half_points in range(smallest, largest + 1):
-        for shrink in range(MAX_SHRINK_PERCENT + 1):
-            em = half_points / 2 * scale * (100 - shrink) / 100
-            for tilt in range(-MAX_TILT_STEPS, MAX_TILT_STEPS + 1):
-                lean = round(em * tilt * _TILT_STEP_RADIANS, 2)
-                numbers = tuple(map(_format_number, (em, lean, -lean, em)))
-                table[half_points - smallest, shrink, tilt + MAX_TILT_STEPS] = b"%b %b %b %b " % numbers
-    return table, smallest
+def _shrinks(layout: PassageLayout, noise: HandwritingNoise) -> Integers:
+    """People begin large, and write their name larger than the rest; a word too wide for its line is smaller."""
+    lines = layout.line_numbers
+    shrinks = noise.shrinks.copy()
+    is_last_line = (lines == lines.max(axis=1, keepdims=True, initial=0)) & (lines > 0)
+    shrinks[is_last_line] = np.maximum(shrinks[is_last_line] - MAX_SHRINK_PERCENT // 2, 0)
+    shrinks[:, :1] = 0
+    left, right, _, _ = box_edges(layout.passages)
+    room = ((right - left) / layout.sizes)[:, None] - 2 * LEAN_ROOM
+    excess = 1 - room / np.maximum(layout.measures[:, :, :3].sum(axis=2), room)
+    return np.maximum(shrinks, np.minimum(np.ceil(100 * excess).astype(np.int64), _MAX_FITTED_SHRINK))
+
+
+def _text_matrices(scale: float, half_points: Integers, shrinks: Integers, tilts: Integers, slants: Integers) -> Tokens:
+    """The first four numbers of each word's text matrix; of the same ones there are many."""
+    postures = ((half_points * 64 + shrinks) * 32 + tilts + MAX_TILT_STEPS) * 8 + slants + MAX_SLANT_STEPS
+    kinds, places = np.unique(postures, return_inverse=True)
+    matrices = np.array([_text_matrix(scale, posture) for posture in kinds.tolist()], object)
+    return matrices[places.reshape(postures.shape)]
+
+
+@lru_cache(maxsize=20_000)
+def _text_matrix(scale: float, posture: int) -> bytes:
+    rest, slant = divmod(posture, 8)
+    rest, tilt = divmod(rest, 32)
+    half_points, shrink = divmod(rest, 64)
+    em = half_points / 2 * scale * (100 - shrink) / 100
+    lean = em * (tilt - MAX_TILT_STEPS) * _TILT_STEP_RADIANS
+    upright = em * (slant - MAX_SLANT_STEPS) * _SLANT_STEP
+    numbers = (em, round(lean, 2), round(upright - lean, 2), em)
+    return b"%b %b %b %b " % tuple(map(_format_number, numbers))
 
 
 def _to_grid(points: Floats) -> Integers:

@@ -3,6 +3,7 @@
 import hashlib
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -12,7 +13,7 @@ from fontTools.ttLib import TTFont
 
 from quillpost.rendering.handwriting.fonts import subset_outlines
 from quillpost.rendering.handwriting.models import PreparedFace
-from quillpost.rendering.handwriting.outlines import MAX_TAKE_REACH
+from quillpost.rendering.handwriting.natural_vocabulary import WordFont
 from quillpost.rendering.models import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH
 from quillpost.rendering.pdf.files import PdfFile, deflate
 
@@ -100,20 +101,45 @@ def embed_font(
     Only `used_glyphs` are kept; None keeps all. They are known when all pages are, so `number` may be reserved before.
     A temporary file is drawn at once: nothing is made small, and nothing can be read back.
     """
-    shapes_per_glyph = prepared.takes + 1
-    glyph_count = len(prepared.advances) * shapes_per_glyph
-    numbers = sorted(used_glyphs) if used_glyphs is not None else range(1, glyph_count + 1)
-    widths = {glyph: prepared.advances[(glyph - 1) // shapes_per_glyph] for glyph in numbers if glyph}
+    numbers = sorted(used_glyphs) if used_glyphs is not None else range(1, len(prepared.advances) + 1)
+    widths = {glyph: prepared.advances[glyph - 1] for glyph in numbers if glyph}
     program = subset_outlines(prepared.program, numbers)
+    texts = None if is_temporary else _glyph_texts(prepared, numbers)
+    metrics = _FontMetrics(*_face_metrics(prepared))
+    return _embed_program(pdf, prepared.name.encode(), program, widths, metrics, texts, number)
+
+
+def embed_word_font(pdf: PdfFile, name: str, font: WordFont, *, is_temporary: bool = False) -> int:
+    """The number of a font object in which each glyph is a word."""
+    metrics = _FontMetrics(font.box, font.box[3])
+    texts = None if is_temporary else font.texts
+    return _embed_program(pdf, name.encode(), font.program, font.advances, metrics, texts)
+
+
+@dataclass(frozen=True, slots=True)
+class _FontMetrics:
+    box: tuple[int, int, int, int]
+    cap_height: int
+
+
+def _embed_program(
+    pdf: PdfFile,
+    name: bytes,
+    program: bytes,
+    widths: Mapping[int, int],
+    metrics: _FontMetrics,
+    texts: Mapping[int, str] | None,
+    number: int | None = None,
+) -> int:
     length = b"/Length1 %d" % len(program)
-    if is_temporary:
-        name, file, to_unicode = prepared.name.encode(), pdf.add_stream(program, length, is_final=True), b""
+    if texts is None:
+        file, to_unicode = pdf.add_stream(program, length, is_final=True), b""
     else:
-        name = subset_tag(program) + b"+" + prepared.name.encode()
+        name = subset_tag(program) + b"+" + name
         file = pdf.add_stream(program, length)
-        to_unicode = b"/ToUnicode %d 0 R" % pdf.add_stream(make_unicode_map(_glyph_texts(prepared, numbers)))
+        to_unicode = b"/ToUnicode %d 0 R" % pdf.add_stream(make_unicode_map(texts))
     number = pdf.reserve() if number is None else number
-    box, cap_height = _font_metrics(prepared)
+    box, cap_height = metrics.box, metrics.cap_height
     descriptor = pdf.add(
         b"<</Type/FontDescriptor/FontName/%b/Flags 4/FontBBox[%d %d %d %d]/ItalicAngle 0"
         b"/Ascent %d/Descent %d/CapHeight %d/StemV 60/FontFile2 %d 0 R>>"
@@ -143,9 +169,8 @@ def make_unicode_map(texts: Mapping[int, str]) -> bytes:
 
 
 def _glyph_texts(prepared: PreparedFace, numbers: Iterable[int]) -> dict[int, str]:
-    """Every take reads as its letter; substitutions are read only where needed."""
-    shapes_per_glyph = prepared.takes + 1
-    bases = {glyph: (glyph - 1) // shapes_per_glyph for glyph in numbers if glyph}
+    """Substitutions are read only where needed."""
+    bases = {glyph: glyph - 1 for glyph in numbers if glyph}
     base_texts = base_glyph_texts(prepared)
     if not base_texts.keys() >= set(bases.values()):
         base_texts = shaped_glyph_texts(prepared)
@@ -155,7 +180,7 @@ def _glyph_texts(prepared: PreparedFace, numbers: Iterable[int]) -> dict[int, st
 def _width_array(widths: Mapping[int, int]) -> bytes:
     """Runs of consecutive numbers share one list."""
     parts: list[bytes] = []
-    previous_number = -1
+    previous_number = -2  # even glyph 0 begins a list
     for number, width in sorted(widths.items()):
         if number != previous_number + 1:
             parts.append(b"%b%d[" % (b"]" if parts else b"", number))
@@ -167,12 +192,10 @@ def _width_array(widths: Mapping[int, int]) -> bytes:
 
 
 @lru_cache(maxsize=64)
-def _font_metrics(prepared: PreparedFace) -> tuple[tuple[int, int, int, int], int]:
+def _face_metrics(prepared: PreparedFace) -> tuple[tuple[int, int, int, int], int]:
     """The box that holds all ink, and the height of the capitals."""
-    reach = MAX_TAKE_REACH if prepared.takes else 0
     lefts, bottoms, rights, tops = zip(*prepared.boxes, strict=True)
-    box = (min(lefts) - reach, min(bottoms) - reach, max(rights) + reach, max(tops) + reach)
-    return box, prepared.cap_height
+    return (min(lefts), min(bottoms), max(rights), max(tops)), prepared.cap_height
 
 
 # At this size a bar has the width, height and pitch that it should; the base line is the bars' foot.

@@ -1,9 +1,10 @@
-"""Names of products, inks and sizes."""
+"""Names of products, inks, sizes and handwriting styles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from quillpost.rendering.handwriting.models import Style
 from quillpost.rendering.models import PEN_COLORS, parse_color
 from quillpost.web.forms import Form
 
@@ -15,6 +16,20 @@ FONT_SIZES: Final[Sequence[tuple[str, str]]] = (
     ("medium", "Medium"),
     ("small", "Small"),
 )
+
+
+def group_styles(styles: Iterable[Style]) -> list[tuple[str, list[Style]]]:
+    """What writes naturally, and what is set from a typeface, each with its title."""
+    listed = list(styles)
+    groups = [
+        ("Natural handwriting", [style for style in listed if not style.lettering]),
+        ("Lettering", [style for style in listed if style.lettering]),
+    ]
+    return [(title, styles_of_group) for title, styles_of_group in groups if styles_of_group]
+
+
+def style_label(style: Style) -> str:
+    return f"{style.name} (lettering)" if style.lettering else style.name
 
 
 @dataclass(frozen=True, slots=True)

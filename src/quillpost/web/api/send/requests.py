@@ -153,7 +153,7 @@ class SendBody(RadiusCenterFields):
         None, description="blue (when nothing is said), black, green, purple, red, #rrggbb, rgb() or rgba()."
     )
     handwriting_realism: Flag | None = Field(
-        None, description="Words drift and lean a little, as a person's do; true when nothing is said."
+        None, description="true: natural writing, which is the default; false: neat. Of effect on styles of type AI."
     )
     font_size: Literal["auto", "large", "medium", "small"] | None = Field(
         None, description="auto, the largest that fits, when nothing is said."

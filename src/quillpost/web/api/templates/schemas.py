@@ -81,9 +81,11 @@ class MessageFields(Body):
     handwriting_style_id: WholeNumber | None = Field(
         None, validation_alias=AliasChoices("handwriting_style_id", "handwriting_style"), description="The hand's id."
     )
-    font_size: FontSize | None = Field(None, description="Of effect on hands of type AI.")
+    font_size: FontSize | None = Field(None, description="Of effect on styles of type AI.")
     font_color: OptionalText = Field(None, description="blue, black, green, purple, red, #rrggbb, rgb() or rgba().")
-    handwriting_realism: Flag | None = Field(None, description="Of effect on hands of type AI.")
+    handwriting_realism: Flag | None = Field(
+        None, description="true: natural writing; false: neat. Of effect on styles of type AI."
+    )
     additional_pages: OptionalUrl = Field(None, description="A PDF whose pages follow the cover letter. Letters only.")
     pdf_only_url: OptionalUrl = Field(
         None,

@@ -32,7 +32,7 @@ from quillpost.web.dashboard.automations.forms import (
 )
 from quillpost.web.dashboard.compose.forms import DEFAULT_PRODUCT, PRODUCT_CHOICES
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
-from quillpost.web.dashboard.labels import FONT_SIZES, INK_NAMES
+from quillpost.web.dashboard.labels import FONT_SIZES, INK_NAMES, style_label
 from quillpost.web.dashboard.lists.pages import list_choices
 from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.forms import Form, PostedForm
@@ -166,7 +166,7 @@ def _render_form(context: RequestContext, form: FormState, *, current: Automatio
         brands=[(each.code, each.title) for each in brands],
         amounts=sorted({amount for each in brands for amount in each.amounts}),
         products=[(key, each.title) for key, each in PRODUCT_CHOICES.items()],
-        styles=[(number, style.name) for number, style in context.container.renderer.hands.styles.items()],
+        styles=[(number, style_label(style)) for number, style in context.container.renderer.hands.styles.items()],
         colors=[(name, name.capitalize()) for name in INK_NAMES],
         sizes=FONT_SIZES,
         triggers=TRIGGER_LABELS,

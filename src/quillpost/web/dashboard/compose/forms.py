@@ -246,7 +246,7 @@ LOW_RESOLUTION_WARNING: Final = (
 )
 FAINT_INK_WARNING: Final = (
     "The handwriting can hardly be seen: sent like this, the order is held until somebody has looked at it."
-    " Choose another color."
+    " Choose another ink, or a calmer picture."
 )
 TEMPLATE_GONE: Final = "This is not there any more. Choose another."
 

@@ -34,7 +34,7 @@ from quillpost.web.dashboard.compose.forms import (
 from quillpost.web.dashboard.compose.previews import ComposePreview, preview_or_errors
 from quillpost.web.dashboard.compose.recipients import search_radius
 from quillpost.web.dashboard.forms import FormState, parse_zone
-from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES, ink_fields
+from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES, group_styles, ink_fields
 from quillpost.web.dashboard.previews import draw_latest
 from quillpost.web.dashboard.responses import RequestContext, UserContext
 from quillpost.web.dependencies import parse_path_id
@@ -83,12 +83,15 @@ def design_context(caller: Caller, container: Container) -> dict[str, Any]:
         images = IMAGE_TEMPLATES.list_newest(tx, limit=MAX_IMAGES)
         messages = MESSAGE_TEMPLATES.list_newest(tx, limit=MAX_TEMPLATES)
         brands = giftcard_queries.list_offered_brands(tx)
-    styles = container.renderer.hands.styles.values()
     return {
         "product_choices": PRODUCT_CHOICES,
         "custom_ink": CUSTOM_INK,
-        "hands": [
-            (style.number, style.name, f"/hands/{style.number}.png?v={sample_version(style)}") for style in styles
+        "style_groups": [
+            (
+                title,
+                [(style.number, style.name, f"/hands/{style.number}.png?v={sample_version(style)}") for style in group],
+            )
+            for title, group in group_styles(container.renderer.hands.styles.values())
         ],
         "inks": INK_NAMES,
         "sizes": FONT_SIZES,

@@ -28,7 +28,7 @@ from quillpost.orders.requests.queries import resolve_request
 from quillpost.orders.requests.rules import validate_request
 from quillpost.orders.templates.images import PreviewFetchCache, limit_heavy_work
 from quillpost.recipients.rules import validate_recipients
-from quillpost.rendering.models import INCH, Copy, Design
+from quillpost.rendering.models import DEFAULT_MANNER, INCH, Copy, Design
 from quillpost.rendering.previews import shrink_picture
 from quillpost.rendering.service import PREVIEW_DPI, Renderer
 from quillpost.web.dashboard.compose import forms, recipients
@@ -259,7 +259,7 @@ def _draw_static_side(renderer: Renderer, design: Design, copy: Copy, name: str,
     """A side without handwriting is the same whatever the message is."""
     layout = renderer.products[design.product]
     static_design = replace(
-        design, message="", ink=(0, 0, 0), font_size="auto", realism=True, background=None, pages=None
+        design, message="", ink=(0, 0, 0), font_size="auto", manner=DEFAULT_MANNER, background=None, pages=None
     )
     personal_copy = copy if layout.find_side(layout.previews[name]).is_personal else None
     key_design = replace(static_design, front=None, branding=None)

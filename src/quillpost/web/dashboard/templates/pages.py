@@ -24,7 +24,7 @@ from quillpost.web.api.templates.schemas import (
     to_image_source,
 )
 from quillpost.web.dashboard.forms import FormState, parse_page, read_body
-from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES
+from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES, group_styles
 from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
 from quillpost.web.dashboard.templates.forms import (
     IMAGE_TYPES,
@@ -217,7 +217,6 @@ def render_message_form(
     with context.transaction() as tx:
         brands = giftcard_queries.list_offered_brands(tx)
         titles = context.sub_account_titles(tx)
-    styles = context.container.renderer.hands.styles.values()
     return context.render(
         "templates/message.html",
         form,
@@ -228,7 +227,10 @@ def render_message_form(
         sizes=FONT_SIZES,
         inks=INK_NAMES,
         custom_ink=CUSTOM_INK,
-        styles=[(style.number, style.name, style.kind, sample_version(style)) for style in styles],
+        style_groups=[
+            (title, [(style.number, style.name, sample_version(style)) for style in group])
+            for title, group in group_styles(context.container.renderer.hands.styles.values())
+        ],
         brands=[(brand.title, [(gift_value(brand.code, n), n) for n in brand.amounts]) for brand in brands],
         titles=titles,
         variables=VARIABLE_NAMES,

@@ -108,7 +108,7 @@ def draw_message(renderer: Renderer, message: PreviewedMessage, *, qr_base: str,
         ink=parse_color(handwriting.color).ink,
         hand=handwriting.style,
         font_size=handwriting.size,
-        realism=handwriting.realism,
+        manner=handwriting.manner,
         giftcard=build_giftcard(gift) if gift else None,
         sender=rendering_models.SenderName(sender.name, sender.company),
         return_address=rendering_models.ReturnAddress(

@@ -1,0 +1,97 @@
+"""All letterforms of a hand as flat arrays, to write many words at once."""
+
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+
+from quillpost.rendering.handwriting.letterforms import HandForms, Letterform, LineKind
+from quillpost.rendering.handwriting.noise import Integers
+
+_TALL_LETTERS = frozenset("bdhklt")
+_STEM_LETTERS = frozenset("vwxyz")
+"""Which half-joined hands begin anew."""
+
+# How high on its left side a joining stroke meets a letter without an entry: low on loops, over the shoulder of bowls.
+_MEETING_HEIGHTS = (
+    dict.fromkeys("bhklf", 0.36) | dict.fromkeys("acdgoq", 0.62) | dict.fromkeys("ijmnprtuvwxyz", 0.78) | {"e": 0.4}
+)
+
+
+class LetterTables:
+    """All forms of a hand in flat arrays, a row a form, a line or a knot."""
+
+    def __init__(self, hand: HandForms) -> None:
+        self.hand = hand
+        forms = [form for char in hand.forms for form in hand.forms[char]]
+        chars = [char for char in hand.forms for _ in hand.forms[char]]
+        self.first_form: dict[str, int] = {}
+        number = 0
+        for char, char_forms in hand.forms.items():
+            self.first_form[char] = number
+            number += len(char_forms)
+        lines = [line for form in forms for line in form.lines]
+        self.line_starts = _starts([len(form.lines) for form in forms])
+        self.knot_starts = _starts([len(line.knots) for line in lines])
+        self.knots = np.concatenate([line.knots for line in lines])
+        self.kinds = np.array([line.kind for line in lines], np.int64)
+        self.loose = np.array([line.loose for line in lines], np.bool_)
+        self.advances = np.array([form.advance for form in forms])
+        self.entries = np.array([-1 if form.entry is None else form.entry for form in forms])
+        self.exits = np.array([-1 if form.exit is None else form.exit for form in forms])
+        self.is_tall = np.array([char in _TALL_LETTERS for char in chars])
+        self.is_letter = np.array([char.isalpha() for char in chars])
+        self.is_alnum = np.array([char.isalnum() for char in chars])
+        self.is_tight = np.array([char in "'’\"”“-" for char in chars])
+        self.is_stem = np.array([char in _STEM_LETTERS for char in chars])
+        self.is_s = np.array([char == "s" for char in chars])
+        self.is_t = np.array([char == "t" for char in chars])
+        self.can_be_met = np.array([char.islower() for char in chars])
+        axes = np.array([_limb_axes(form) for form in forms])
+        self.axis_above, self.axis_below = axes.T
+        meetings = [_meeting_place(char, form) for char, form in zip(chars, forms, strict=True)]
+        self.meeting_low = np.array([low for low, _, _ in meetings])
+        self.meeting_high = np.array([high for _, high, _ in meetings])
+        self.meeting_share = np.array([share for _, _, share in meetings])
+
+
+def _starts(lengths: Sequence[int]) -> Integers:
+    return np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))])
+
+
+def _limb_axes(form: Letterform) -> tuple[float, float]:
+    """The middles of what rises over the x-height and of what hangs under the line."""
+    points = np.concatenate([line.knots for line in form.lines])
+    above, below = np.maximum(points[:, 1] - 1, 0), np.maximum(-points[:, 1], 0)
+    return tuple(  # type: ignore[return-value]
+        float(np.average(points[:, 0], weights=weights)) if weights.any() else 0.0 for weights in (above, below)
+    )
+
+
+def _meeting_place(char: str, form: Letterform) -> tuple[int, int, float]:
+    """Two knots, counted in the form, and how far from the lower to the higher a join meets it; -1 if none does."""
+    height = _MEETING_HEIGHTS.get(unicodedata.normalize("NFD", char)[0])
+    best, place = np.inf, (-1, -1, 0.0)
+    if height is None:
+        return place
+    first = 0
+    for line in form.lines:
+        if line.kind is LineKind.BODY:
+            for index, (start, stop) in enumerate(zip(line.knots[:-1], line.knots[1:], strict=True)):
+                low, high = (start, stop) if start[1] < stop[1] else (stop, start)
+                if low[1] <= height < high[1]:
+                    share = (height - low[1]) / (high[1] - low[1])
+                    x = low[0] + share * (high[0] - low[0])
+                    if x < best:
+                        numbers = (index, index + 1) if start[1] < stop[1] else (index + 1, index)
+                        best, place = x, (first + numbers[0], first + numbers[1], float(share))
+        first += len(line.knots)
+    return place
+
+
+def expand(starts: Integers, rows: Integers) -> tuple[Integers, Integers]:
+    """All items of these rows, and for each which of `rows` it is of."""
+    counts = starts[rows + 1] - starts[rows]
+    owner = np.repeat(np.arange(len(rows)), counts)
+    within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return starts[rows][owner] + within, owner
