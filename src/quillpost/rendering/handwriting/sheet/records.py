@@ -61,7 +61,7 @@ def signature_to_record(signature: Signature) -> Record:
 
 
 def signature_from_record(record: Record) -> Signature:
-    return _checked(lambda: Signature(_paths(record["outlines"]), _measure(record["width"])))
+    return _checked(lambda: _read_signature(record))
 
 
 def page_to_record(reading: PageReading | UnreadableSheet) -> Record:
@@ -99,6 +99,12 @@ def _read_page(record: Record) -> PageReading | UnreadableSheet:
     )
     signature = None if record["signature"] is None else signature_from_record(record["signature"])
     return PageReading(page.number, chars, signature, missing, problems)
+
+
+def _read_signature(record: Record) -> Signature:
+    signature = Signature(_paths(record["outlines"]), _measure(record["width"]))
+    signature.check()
+    return signature
 
 
 def _checked(read: Callable[[], Read]) -> Read:

@@ -15,7 +15,14 @@ from quillpost.rendering.handwriting.sheet.ink import (
     measure_darkness,
 )
 from quillpost.rendering.handwriting.sheet.marks import Flags, Gray, shrink
-from quillpost.rendering.handwriting.sheet.models import ProblemCode, Signature, UnreadableSheet
+from quillpost.rendering.handwriting.sheet.models import (
+    MAX_SIGNATURE_OUTLINES,
+    MAX_SIGNATURE_POINTS,
+    MAX_SIGNATURE_WIDTH,
+    ProblemCode,
+    Signature,
+    UnreadableSheet,
+)
 
 _PICTURE_SIDE = 1800  # pixels; larger pictures show the grain of the paper
 _SURE_INK = 1.4  # times the threshold: somewhere a part must be as dark
@@ -26,6 +33,7 @@ _MIN_SIDE = 12  # pixels
 _SPACING = 0.5  # pixels, before smoothing
 _SMOOTHING = 3.2  # samples
 _TOLERANCE = 0.12  # pixels by which points that are left out are missed
+_COARSER = 1.5  # times that, again and again, for a signature with too many points
 _MIN_AREA = 6.0
 _DECIMALS = 5
 
@@ -63,15 +71,15 @@ def trace_signature(darkness: Darkness, threshold: float) -> Signature | None:
     darkness = np.pad(darkness[bottom:top, left:right], 2)
     below = np.where(_near(written), np.minimum(darkness, 0.999 * threshold), 0.0)
     values = np.where(written, np.maximum(darkness, threshold), below)
-    outlines = [_smooth_outline(outline) for outline in trace_outlines(values, threshold)]
-    outlines = [outline for outline in outlines if len(outline) > 2 and abs(signed_area(outline)) > _MIN_AREA]
+    outlines = _choose_points([_smooth_outline(outline) for outline in trace_outlines(values, threshold)])
     if not outlines:
         return None
     points = np.concatenate(outlines)
     low, high = points.min(axis=0), points.max(axis=0)
     height = float(high[1] - low[1])
     scaled = tuple(np.round((outline - low) / height, _DECIMALS) for outline in outlines)
-    return Signature(scaled, round(float(high[0] - low[0]) / height, _DECIMALS))
+    width = round(float(high[0] - low[0]) / height, _DECIMALS)
+    return Signature(scaled, width) if 0 < width <= MAX_SIGNATURE_WIDTH else None
 
 
 def outline_drawn_signature(strokes: Sequence[Floats], radius: float) -> Signature | None:
@@ -172,10 +180,23 @@ def _smooth_outline(outline: Floats) -> Floats:
     count = max(8, round(distances[-1] / _SPACING))
     positions = np.linspace(0, distances[-1], count, endpoint=False)
     even = np.stack([np.interp(positions, distances, closed[:, axis]) for axis in (0, 1)], axis=1)
-    return _simplify(smooth_values(even, _SMOOTHING, is_closed=True))
+    return smooth_values(even, _SMOOTHING, is_closed=True)
 
 
-def _simplify(points: Floats) -> Floats:
+def _choose_points(outlines: Sequence[Floats]) -> list[Floats]:
+    """The largest outlines, with as few points as draw them well and never too many."""
+    areas = {index: abs(signed_area(outline)) for index, outline in enumerate(outlines)}
+    largest = sorted(sorted(areas, key=lambda index: -areas[index])[:MAX_SIGNATURE_OUTLINES])
+    kept = [outlines[index] for index in largest if areas[index] > _MIN_AREA]
+    tolerance = _TOLERANCE
+    while True:
+        simple = [outline for outline in (_simplify(each, tolerance) for each in kept) if len(outline) > 2]
+        if sum(map(len, simple)) <= MAX_SIGNATURE_POINTS:
+            return simple
+        tolerance *= _COARSER
+
+
+def _simplify(points: Floats, tolerance: float) -> Floats:
     """Douglas and Peucker's choice of points, from two that are far apart."""
     far = int(np.hypot(*(points - points[0]).T).argmax())
     closed = np.concatenate([points, points[:1]])
@@ -191,7 +212,7 @@ def _simplify(points: Floats) -> Floats:
         length = float(np.hypot(*chord))
         misses = np.abs(offsets @ [-chord[1], chord[0]]) / length if length else np.hypot(*offsets.T)
         index = int(misses.argmax())
-        if misses[index] > _TOLERANCE:
+        if misses[index] > tolerance:
             middle = first + 1 + index
             is_kept[middle] = True
             stack += [(first, middle), (middle, last)]
