@@ -13,22 +13,26 @@ from quillpost.rendering.codes.barcode import encode_barcodes
 from quillpost.rendering.codes.qr import QrEncoder
 from quillpost.rendering.handwriting.natural_vocabulary import NaturalVocabulary
 from quillpost.rendering.handwriting.service import Hand, Hands
+from quillpost.rendering.handwriting.sheet.models import Signature
+from quillpost.rendering.handwriting.sheet.signature_paths import signature_form
 from quillpost.rendering.handwriting.text import BAR_FONT, HAND_FONT, PLAIN_FONT, CachedFace
 from quillpost.rendering.handwriting.vocabulary import LetteringVocabulary, Vocabulary
 from quillpost.rendering.handwriting.words import NaturalHand
 from quillpost.rendering.images.models import Picture, read_picture
 from quillpost.rendering.layout.fronts import PlacedPicture
-from quillpost.rendering.layout.models import Passage, ProductLayout, Side, SizeRange
+from quillpost.rendering.layout.models import Passage, ProductLayout, Side
 from quillpost.rendering.layout.paragraphs import (
-    handwriting_settings,
+    MessageSettings,
     lay_out_passages,
     make_address_passage,
     make_message_passage,
     make_return_passage,
+    message_settings,
     misfit_error,
 )
 from quillpost.rendering.layout.passages import write_passages
 from quillpost.rendering.layout.sides import ItemCodes, clip_art, draw_personal, draw_shared, find_art, move_to_trim
+from quillpost.rendering.layout.signatures import SIGNATURE_NAME
 from quillpost.rendering.layout.windows import draw_windows, show_in_windows
 from quillpost.rendering.models import Box, Copy, Design
 from quillpost.rendering.pdf.color import default_color_spaces, icc_color_space, text_string
@@ -106,7 +110,7 @@ class BatchPdf:
         self._default_spaces = default_color_spaces(self._pdf, metadata.intent) if metadata else b""
         self._pictures: dict[bytes, PlacedPicture] = {}
         self._forms: dict[bytes, Sequence[int]] = {}
-        self._resource_numbers: dict[tuple[int, int | None], int] = {}
+        self._resource_numbers: dict[tuple[int, int | None, int | None], int] = {}
         self.page_count = 0
 
     def prepare_side(self, side: Side, design: Design, *, window_sheet: Side | None = None) -> SheetTemplate:
@@ -125,7 +129,9 @@ class BatchPdf:
             content += draw_windows(side, window_sheet, draw_shared(window_sheet, design, b"", None, *faces))
         drawn_picture = art_picture or logo
         number = drawn_picture.number if drawn_picture else None
-        return self._add_sheet(side, design, content, number, is_personal=side.is_personal)
+        is_signed = side.message or (window_sheet and window_sheet.message)
+        signature = self._embed_signature(design.signature) if is_signed and design.signature else None
+        return self._add_sheet(side, design, content, number, signature, is_personal=side.is_personal)
 
     def prepare_pdf_pages(self, side: Side, design: Design) -> list[SheetTemplate]:
         if design.pages is None:
@@ -138,7 +144,8 @@ class BatchPdf:
             self._pdf.add_copied_objects(copied.objects)
             self._forms[digest] = copied.forms
         return [
-            self._add_sheet(side, design, b"/P%d Do\n" % form, form, is_personal=False) for form in self._forms[digest]
+            self._add_sheet(side, design, b"/P%d Do\n" % form, form, None, is_personal=False)
+            for form in self._forms[digest]
         ]
 
     def begin_item(self, item_id: int, product: bytes) -> None:
@@ -152,17 +159,26 @@ class BatchPdf:
     def finish(self) -> bytes:
         spaces = b"/ColorSpace<<%b>>" % self._default_spaces if self._default_spaces else b""
         hands, other_fonts = self._fonts.embed_fonts(self._pdf, is_only_drawn=not self._is_print_ready)
-        for (style, picture), number in self._resource_numbers.items():
+        for (style, picture, signature), number in self._resource_numbers.items():
             hand_font = hands.get(style, b"")
-            xobjects = b"/XObject<</P%d %d 0 R>>" % (picture, picture) if picture else b""
+            drawn = b"/P%d %d 0 R" % (picture, picture) if picture else b""
+            drawn += b"%b %d 0 R" % (SIGNATURE_NAME, signature) if signature else b""
+            xobjects = b"/XObject<<%b>>" % drawn if drawn else b""
             self._pdf.put(number, b"<</Font<<%b%b>>%b%b>>" % (hand_font, other_fonts, xobjects, spaces))
         return self._pdf.finish()
 
     def _add_sheet(
-        self, side: Side, design: Design, content: bytes, picture: int | None, *, is_personal: bool
+        self,
+        side: Side,
+        design: Design,
+        content: bytes,
+        picture: int | None,
+        signature: int | None,
+        *,
+        is_personal: bool,
     ) -> SheetTemplate:
-        """`picture` is the only object that the content draws; its fonts are known later."""
-        key = (design.hand, picture)
+        """`picture` is the only object that the content draws, and handwriting a signature; fonts are known later."""
+        key = (design.hand, picture, signature)
         if key not in self._resource_numbers:
             self._resource_numbers[key] = self._pdf.reserve()
         media_box = b"[0 0 %.2f %.2f]" % (side.bleed_box.width, side.bleed_box.height)
@@ -180,6 +196,10 @@ class BatchPdf:
         if digest not in self._pictures:
             self._pictures[digest] = embed_picture(self._pdf, read_picture(data))
         return self._pictures[digest]
+
+    def _embed_signature(self, data: bytes) -> int:
+        """As many pages as there are draw one form."""
+        return self._pdf.add_shared_stream(*signature_form(Signature.from_bytes(data)))
 
 
 def _box_array(box: Box, bleed: float) -> bytes:
@@ -215,8 +235,7 @@ class _PreparedDesign:
     layout: ProductLayout
     template: TextTemplate
     message_side: Side | None
-    sizes: SizeRange
-    manner: str
+    settings: MessageSettings
     product_type: bytes
     sheets: list[SheetTemplate]
     envelope: SheetTemplate | None
@@ -265,10 +284,10 @@ class BatchComposer:
         if product.envelope and not self._only_side:
             envelope = self._envelopes_pdf.prepare_side(product.envelope, design, window_sheet=window_sheet)
         template, message_side = compile_template(design.message), None if design.pdf_only else product.message_side
-        settings = handwriting_settings(design, self._hands.styles[design.hand])
+        settings = message_settings(design, self._hands.styles[design.hand])
         product_type = text_string(product.product)
         return _PreparedDesign(
-            design, product, template, message_side, *settings, product_type, sheets, envelope, window_sheet
+            design, product, template, message_side, settings, product_type, sheets, envelope, window_sheet
         )
 
     def _find_window_sheet(self, design: Design, product: ProductLayout) -> Side | None:
@@ -339,7 +358,7 @@ class BatchComposer:
 
 def _handwritten_passages(prepared: _PreparedDesign, copy: Copy) -> list[tuple[str, Passage]]:
     """Everything on this copy that is in the hand, with the name of its side."""
-    design, manner, passages = prepared.design, prepared.manner, []
+    design, manner, passages = prepared.design, prepared.settings.manner, []
     side = prepared.message_side
     message = prepared.template.fill(copy.addressee, design.sender) if side else ""
     reader = copy.addressee
@@ -347,9 +366,7 @@ def _handwritten_passages(prepared: _PreparedDesign, copy: Copy) -> list[tuple[s
     seed_text = f"{message}{reader.name}{reader.address}{reader.address2}{reader.postal_code}"
     seed = zlib.crc32(seed_text.encode(errors="replace"))
     if side is not None:
-        passage = make_message_passage(
-            side, design, message, seed, qr=copy.qr_url is not None, sizes=prepared.sizes, manner=manner
-        )
+        passage = make_message_passage(side, design, message, seed, prepared.settings, qr=copy.qr_url is not None)
         if passage:
             passages.append((side.name, passage))
     if prepared.envelope:

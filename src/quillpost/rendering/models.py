@@ -146,7 +146,8 @@ class Design:
     """One order's look. `product` names a layout, `hand` a handwriting style by number.
 
     Pictures and `pages` are printable ones, as `images` makes them. Pages follow a letter's cover, or with `pdf_only`
-    are the whole letter. `manner` says how freely the hand writes: neat, natural or lively.
+    are the whole letter. `manner` says how freely the hand writes: neat, natural or lively. `signature` closes the
+    message, as `Signature.to_bytes` gives it.
     """
 
     product: str
@@ -159,6 +160,7 @@ class Design:
     background: bytes | None = None
     pages: bytes | None = None
     pdf_only: bool = False
+    signature: bytes | None = None
     giftcard: Giftcard | None = None
     branding: SenderBranding | None = None
     sender: SenderName = SenderName()

@@ -13,11 +13,11 @@ from quillpost.rendering.handwriting.service import Hands
 from quillpost.rendering.handwriting.text import CachedFace
 from quillpost.rendering.layout.models import DoesNotFit, Passage, ProductLayout, Side
 from quillpost.rendering.layout.paragraphs import (
-    handwriting_settings,
     lay_out_passages,
     make_address_passage,
     make_message_passage,
     make_return_passage,
+    message_settings,
     misfit_error,
 )
 from quillpost.rendering.layout.sides import fit_opt_out
@@ -53,7 +53,7 @@ class FitChecker:
         self._product, self._design = product, design
         self._face = CachedFace(hands.plain)
         self._vocabulary = make_vocabulary(hand)
-        self._sizes, self._manner = handwriting_settings(design, hand.style)
+        self._settings = message_settings(design, hand.style)
         self.sizes_used: list[float] = []  # the smallest of each group of passages
 
     def check_sender(self) -> DoesNotFit | None:
@@ -68,7 +68,8 @@ class FitChecker:
         passages = [
             (None, passage)
             for side in self._product.all_sides
-            if side.handwritten and (passage := make_return_passage(side, self._design, 0, manner=self._manner))
+            if side.handwritten
+            and (passage := make_return_passage(side, self._design, 0, manner=self._settings.manner))
         ]
         return self._find_misfits(passages).get(None) if passages else None
 
@@ -92,9 +93,7 @@ class FitChecker:
                         f" {self._product.title}."
                     )
                     misfits[message] = DoesNotFit(len(message) // _CHARS_PER_LINE, text)
-                elif passage := make_message_passage(
-                    side, self._design, message, 0, qr=qr, sizes=self._sizes, manner=self._manner
-                ):
+                elif passage := make_message_passage(side, self._design, message, 0, self._settings, qr=qr):
                     passages.append((message, passage))
             misfits |= self._find_misfits(passages)
             if misfits and not find_all:
@@ -107,7 +106,7 @@ class FitChecker:
         for index, addressee in enumerate(addressees):
             for side in self._product.all_sides:
                 if side.handwritten:
-                    if passage := make_address_passage(side, self._design, addressee, 0, manner=self._manner):
+                    if passage := make_address_passage(side, self._design, addressee, 0, manner=self._settings.manner):
                         passages.append((index, passage))
                 elif side.address:
                     try:

@@ -189,10 +189,18 @@ class SizeRange:
     largest: float
 
 
+class SignatureShape(NamedTuple):
+    """How wide a signature is, in heights, and how high it may stand, in points."""
+
+    width: float
+    smallest: float
+    largest: float
+
+
 class Passage(NamedTuple):
     """A text and its box. All its unevenness comes from `seed`; `text_name` is what the sender calls it.
 
-    One that `keeps_words` is written smaller before a long word is broken.
+    One that `keeps_words` is written smaller before a long word is broken. A `signature` closes it.
     """
 
     text_name: str
@@ -204,6 +212,7 @@ class Passage(NamedTuple):
     manner: str = DEFAULT_MANNER
     keeps_words: bool = False
     is_centered: bool = False
+    signature: SignatureShape | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +228,15 @@ class PassageLayout:
     fits: Flags
     leading: float
     word_gap: float
+    signature_rooms: Floats  # in points, below each text
 
     @property
     def heights(self) -> Floats:
         """How much of its box's height each passage takes."""
+        return self.text_heights + self.signature_rooms
+
+    @property
+    def text_heights(self) -> Floats:
         ink_heights = self.measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER_ROOM
         last_lines: Integers = self.line_numbers.max(axis=1, initial=0)
         heights: Floats = (last_lines * self.leading + ink_heights) * self.sizes

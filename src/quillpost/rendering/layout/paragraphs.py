@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from quillpost.rendering.handwriting.models import Style
+from quillpost.rendering.handwriting.sheet.models import Signature
 from quillpost.rendering.handwriting.vocabulary import Vocabulary, break_long_words
 from quillpost.rendering.layout.models import (
     FIXED_SIZES,
@@ -22,6 +23,7 @@ from quillpost.rendering.layout.models import (
     Side,
     SizeRange,
 )
+from quillpost.rendering.layout.signatures import SignatureRooms, fit_signature
 from quillpost.rendering.layout.text import handwritten_address_lines, handwritten_return_lines
 from quillpost.rendering.models import DEFAULT_MANNER, Addressee, Design
 
@@ -51,14 +53,29 @@ def handwriting_settings(design: Design, style: Style) -> tuple[SizeRange, str]:
     return sizes, design.manner if style.kind == "AI" else DEFAULT_MANNER
 
 
+class MessageSettings(NamedTuple):
+    """How the messages of a design are written; `signature_width` is in heights."""
+
+    sizes: SizeRange
+    manner: str
+    signature_width: float | None
+
+
+def message_settings(design: Design, style: Style) -> MessageSettings:
+    signature = Signature.from_bytes(design.signature) if design.signature else None
+    return MessageSettings(*handwriting_settings(design, style), signature.width if signature else None)
+
+
 def make_message_passage(
-    side: Side, design: Design, text: str, seed: int, *, qr: bool, sizes: SizeRange, manner: str
+    side: Side, design: Design, text: str, seed: int, settings: MessageSettings, *, qr: bool
 ) -> Passage | None:
     box = side.message_above_qr if qr and side.qr else side.message
-    if not box or not text:
+    sizes, manner, signature_width = settings
+    if not box or not (text or signature_width):
         return None
-    passage_seed, is_centered = _PASSAGES_PER_ITEM * seed, side.message_align == "center"
-    return Passage("message", text, box, sizes, design.ink, passage_seed, manner, is_centered=is_centered)
+    signature = fit_signature(signature_width, box) if signature_width else None
+    seed, is_centered = _PASSAGES_PER_ITEM * seed, side.message_align == "center"
+    return Passage("message", text, box, sizes, design.ink, seed, manner, is_centered=is_centered, signature=signature)
 
 
 def make_address_passage(side: Side, design: Design, addressee: Addressee, seed: int, *, manner: str) -> Passage | None:
@@ -211,7 +228,8 @@ def _lay_out(
     if rejoin_parts and is_continuation.any():
         words, lines, lengths = _rejoin_parts(vocabulary, words, lines, lengths, is_continuation)
         measures = vocabulary.word_measures(words)
-    return PassageLayout(passages, measures, words, lengths, lines, sizes, fits, leading, vocabulary.word_gap)
+    rooms = fitter.signature_rooms(sizes)
+    return PassageLayout(passages, measures, words, lengths, lines, sizes, fits, leading, vocabulary.word_gap, rooms)
 
 
 def _to_table(rows: Sequence[list[int]], fill_value: int) -> tuple[Integers, Integers]:
@@ -272,6 +290,7 @@ class _SizeFitter:
         self._widest_words = (self._first_word_widths + right_overhang).max(axis=0, initial=0.0)
         self._breaks = np.ascontiguousarray(breaks.T)
         self._has_breaks: list[bool] = np.asarray(self._breaks.any(axis=1)).tolist()
+        self._signatures = SignatureRooms.of(passages)
 
     def find_largest_sizes(self) -> tuple[Floats, Integers, Flags]:
         size_ranges = [passage.sizes for passage in self._passages]
@@ -284,13 +303,17 @@ class _SizeFitter:
             middle = (next_size + largest) // 2
             size, lines = middle / _STEPS_PER_POINT, self._break_lines(middle)
             last_lines = lines[-1] if len(lines) else np.zeros(len(size), np.int64)
-            is_too_high = (last_lines * self._leading + self._ink_heights) * size > self._heights
+            text_heights = (last_lines * self._leading + self._ink_heights) * size
+            is_too_high = text_heights + self.signature_rooms(size) > self._heights
             is_too_wide = self._widest_words > self._widths / size - _LINE_MARGINS
             fits_now = ~is_too_high & ~is_too_wide & (next_size <= largest)
             fits |= fits_now
             next_size, largest = (np.where(fits_now, middle + 1, next_size), np.where(fits_now, largest, middle - 1))
         best_sizes = np.maximum(next_size - 1, smallest)
         return best_sizes / _STEPS_PER_POINT, np.ascontiguousarray(self._break_lines(best_sizes).T), fits
+
+    def signature_rooms(self, sizes: Floats) -> Floats:
+        return self._signatures.rooms(self._leading * sizes) if self._signatures else np.zeros_like(sizes)
 
     def _break_lines(self, half_points: Integers) -> Integers:
         """The line of every word at these sizes."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from quillpost.rendering.handwriting.text import HAND_FONT
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout.models import WANDER_ROOM, Floats, Integers, PassageLayout
 from quillpost.rendering.layout.paragraphs import FREE_OVERHANG, LEAN_ROOM, box_edges
+from quillpost.rendering.layout.signatures import MAX_GROWTH, MAX_RISE, PlacedSignatures, SignatureNoise
 from quillpost.rendering.models import Ink
 
 Bytes = npt.NDArray[np.uint8]
@@ -54,6 +55,7 @@ class HandwritingNoise:
     rises: Floats  # by line
     phases: Integers  # one a passage, in 256ths of a turn
     freedom: Floats  # one a passage
+    signatures: SignatureNoise
 
 
 FREEDOM = {"neat": 0.4, "natural": 1.0, "lively": 1.5}
@@ -86,6 +88,17 @@ def make_noise(seeds: Sequence[int], manners: Sequence[str], *, words: int, line
         rises=0.028 * _NORMAL_TABLE[line_bytes[:, :, 2]] * freedom,
         phases=passage_bytes[:, 0, 1].astype(np.int64),
         freedom=freedom,
+        signatures=_signature_noise(passage_bytes[:, 0, 2:5], freedom),
+    )
+
+
+def _signature_noise(random_bytes: Bytes, freedom: Floats) -> SignatureNoise:
+    """A person's own name rises a little more often than it falls."""
+    growth, rise, indent = (_NORMAL_TABLE[random_bytes] * freedom).T
+    return SignatureNoise(
+        growths=np.clip(0.017 * growth, -MAX_GROWTH, MAX_GROWTH),
+        rises=np.clip(0.006 + 0.013 * rise, -MAX_RISE, MAX_RISE),
+        indents=np.clip(0.2 + 0.2 * indent, 0.0, 0.7),
     )
 
 
@@ -142,19 +155,33 @@ def write_passages(vocabulary: Vocabulary, layout: PassageLayout) -> Iterator[by
     noise = make_noise(seeds, manners, words=layout.word_numbers.shape[1], lines=line_count)
     shown = vocabulary.show(layout.word_numbers, seeds, manners)
     layout = replace(layout, measures=shown.measures)
-    tokens = _word_tokens(vocabulary.style.scale, layout, noise, *_position_words(layout, noise))
+    signatures = PlacedSignatures.of(layout, noise.signatures)
+    x, y, corners = _position_words(layout, noise, signatures)
+    tokens = _word_tokens(vocabulary.style.scale, layout, noise, x, y)
     tokens[:, :, 4] = shown.operators
+    closings = signatures.draw(*corners) if signatures else [b""] * len(seeds)
     for row, length in enumerate(layout.word_counts.tolist()):
-        yield b"BT %b 1 Tf\n%bET\n" % (HAND_FONT, b"".join(tokens[row, :length].ravel().tolist()))
+        text = b"BT %b 1 Tf\n%bET\n" % (HAND_FONT, b"".join(tokens[row, :length].ravel().tolist())) if length else b""
+        yield text + closings[row]
 
 
-def _position_words(layout: PassageLayout, noise: HandwritingNoise) -> tuple[Integers, Integers]:
+class _Corners(NamedTuple):
+    """Of each passage where its text begins, and where its box ends; in points."""
+
+    left: Floats
+    right: Floats
+    top: Floats
+
+
+def _position_words(
+    layout: PassageLayout, noise: HandwritingNoise, signatures: PlacedSignatures | None
+) -> tuple[Integers, Integers, _Corners]:
     size = layout.sizes[:, None]
     scale = 1 - _shrinks(layout, noise) / 100
     advance, left, right, bottom, top = (layout.measures[:, :, k] * scale for k in range(5))
     distances = _word_starts(layout, noise, advance, left, right) * size
     lefts, rights, bottoms, tops = box_edges(layout.passages)[:, :, None]
-    x_offsets, y_offsets = _centering_offsets(layout, distances + (advance + right) * size)
+    x_offsets, y_offsets = _centering_offsets(layout, distances + (advance + right) * size, signatures)
 
     max_tops = layout.measures[:, :, 4].max(axis=1, initial=0.0)[:, None]
     baseline = tops - y_offsets - (max_tops + WANDER_ROOM + layout.line_numbers * layout.leading) * size
@@ -168,21 +195,26 @@ def _position_words(layout: PassageLayout, noise: HandwritingNoise) -> tuple[Int
     y = np.maximum(y, bottoms + (bottom + np.maximum(-lean, 0)) * size)
     x = np.minimum(lefts + x_offsets + distances, rights - (advance + right + LEAN_ROOM) * size)
     x = np.maximum(x, lefts + (left + LEAN_ROOM) * size)
-    return _to_grid(x), _to_grid(y)
+    corners = _Corners((lefts + x_offsets)[:, 0], rights[:, 0], (tops - y_offsets)[:, 0])
+    return _to_grid(x), _to_grid(y), corners
 
 
-def _centering_offsets(layout: PassageLayout, ends: Floats) -> tuple[Floats, Floats]:
+def _centering_offsets(
+    layout: PassageLayout, ends: Floats, signatures: PlacedSignatures | None
+) -> tuple[Floats, Floats]:
     """How far right and down of the upper left corner each centered passage lies; `ends` are its words' ends.
 
     Lines stay flush left, as a whole in the middle across and a little above the middle, where the eye looks. A passage
     that nearly fills its box stays there.
     """
     size = layout.sizes[:, None]
-    if not any(passage.is_centered for passage in layout.passages) or not ends.shape[1]:
+    if not any(passage.is_centered for passage in layout.passages):
         return np.zeros_like(size), np.zeros_like(size)
     is_centered = np.array([[passage.is_centered] for passage in layout.passages])
     left, right, bottom, top = box_edges(layout.passages)[:, :, None]
-    widest = np.where(layout.word_numbers >= 0, ends, 0.0).max(axis=1, keepdims=True)
+    widest = np.where(layout.word_numbers >= 0, ends, 0.0).max(axis=1, keepdims=True, initial=0.0)
+    if signatures:
+        widest = np.maximum(widest, signatures.ends[:, None])
     spare_width = right - left - widest
     spare_height = top - bottom - layout.heights[:, None]
     share = _spare_share(spare_height, layout.leading * size) * is_centered
