@@ -15,6 +15,7 @@ from quillpost.rendering.handwriting.service import FontSources, prepare_face
 from quillpost.rendering.handwriting.text import (
     FALLBACK_FONTS,
     HAND_FONT,
+    PALE_FONT,
     PLAIN_FONT,
     BorrowedText,
     NaturalRun,
@@ -86,7 +87,7 @@ def test_fonts_split_where_one_has_no_room_and_the_page_stays_as_it_is(monkeypat
     vocabulary = NaturalVocabulary(hand)
     split = note_pdf(vocabulary, NOTE)
     fonts = vocabulary.fonts()
-    assert len(fonts) == -(-len(NOTE.split()) // 4)
+    assert len(fonts) == 2 * -(-len(NOTE.split()) // 4), "of each the paler ink as well"
     assert len({font.name for font in fonts}) == len(fonts)
     assert max(len(font.texts) for font in fonts) == 4 + 1
     assert {glyph.font for glyph in Pages(split).glyphs(0)} == {font.name.decode() for font in fonts}
@@ -152,5 +153,5 @@ def test_letters_of_other_faces_are_borrowed_and_drawn_in_their_places(subtests:
             assert vocabulary.borrowed_chars.keys() == used
     alone = NaturalVocabulary(hand)
     assert page_text(note_pdf(alone, f"{CHINESE} {EMOJI}"), 0).split() == [CHINESE, EMOJI]
-    assert [font.name for font in alone.fonts()] == [HAND_FONT], "what the operators name is there"
+    assert [font.name for font in alone.fonts()] == [HAND_FONT, PALE_FONT], "what the operators name is there"
     assert NaturalVocabulary(hand).fonts() == []

@@ -31,7 +31,7 @@ _MAPPING = re.compile(rb"<([0-9A-F]{4})><([0-9A-Fa-f]*)>")
 
 @dataclass(frozen=True, slots=True)
 class Glyph:
-    """One glyph on a page. Points, from the lower left of the trim; a blank glyph has no ink."""
+    """One glyph on a page. Points, from the lower left of the trim; a space has no ink, or lies beneath a word."""
 
     font: str
     number: int
@@ -239,7 +239,7 @@ class _Walk:
                 text, ink = font.texts[number], _placed(font.edges(number), whole)
             size, slope, _, _, left, baseline = whole
             yield Glyph(state.font, number, text, left, baseline, size, slope / size, ink, state.colour)
-            self._advance(font.widths[number] / 1000 * state.size + state.spacing)
+            self._advance(font.widths.get(number, 0.0) / 1000 * state.size + state.spacing)
 
 
 def _is_shade(colour: Colour, ink: Colour) -> bool:

@@ -14,7 +14,9 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Pen:
-    """Widths are shares of the hand's own; `tint` is how much paler the quick parts are, 0 for an even ink."""
+    """Widths are shares of the hand's own. `skips` is the share of long paths where the ball stops rolling once, `edge`
+    how much wider strokes down are than strokes up, and `tint` how much paler the quick parts: 0 is an even ink.
+    """
 
     radius: float
     slow: float
@@ -23,14 +25,15 @@ class Pen:
     flick: float
     skips: float = 0.0
     edge: float = 0.0
-    tint: float = 0.12
+    tint: float = 0.0
+    presses: float = 0.04  # how far the hand's weight widens and narrows a line
 
 
 PENS = {
-    "ballpoint": Pen(radius=0.97, slow=1.07, fast=0.86, pool=0.09, flick=0.60, skips=0.03, tint=0.12),
-    "gel": Pen(radius=1.06, slow=1.07, fast=0.95, pool=0.10, flick=0.75, tint=0.05),
-    "fountain": Pen(radius=1.05, slow=1.12, fast=0.80, pool=0.14, flick=0.45, edge=0.20, tint=0.16),
-    "felt": Pen(radius=1.45, slow=1.08, fast=0.93, pool=0.12, flick=0.85, tint=0.06),
+    "ballpoint": Pen(radius=0.97, slow=1.07, fast=0.86, pool=0.09, flick=0.60, skips=0.03, tint=0.14),
+    "gel": Pen(radius=1.04, slow=1.07, fast=0.95, pool=0.10, flick=0.75, tint=0.08),
+    "fountain": Pen(radius=1.0, slow=1.12, fast=0.82, pool=0.12, flick=0.45, edge=0.28, tint=0.2),
+    "felt": Pen(radius=1.4, slow=1.03, fast=0.97, pool=0.05, flick=0.9, presses=0.02),
 }
 
 _SPEED_OF_BENDS = 1.4
@@ -40,7 +43,13 @@ _FLICK_REACH, _FLICK_SPREAD = 0.25, 0.35
 _FLICK_SHARE = 0.7
 _CUSP_COSINE = 0.15
 _DOT_SCALE = 1.35
+_POOL_OF_CUSPS = 0.5  # of the one at a stop
 _QUICK = 0.62  # from this speed on the ink is paler
+_MIN_QUICK_WAY = 0.45  # x-heights: a shorter stretch is not told apart
+_TAPER = 0.55  # of the width is left where slow ink thins out over quick ink
+_LONG_WAY = 1.4  # x-heights
+_SKIP_GAP = 0.03  # x-heights
+_SKIP_WIDTH = 0.7
 _SHOULDER = 0.86  # so far out, in radii, are the controls beside a path's tip: the end comes out round
 _TINY = 1e-9
 
@@ -57,13 +66,16 @@ class InkOutlines:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Paths cut at cusps, where the pen turns on the spot: both parts have round ends."""
+    """Paths in parts with round ends: cut where the pen turns on the spot, where it skips, and where its ink changes.
+
+    Pale parts run on under dark ones.
+    """
 
     knots: Floats
     radii: Floats
-    speed: Floats
     starts: Integers
     word: Integers
+    is_pale: Flags
 
 
 def ink_paths(paths: PenPaths, pen: Pen, radius: float, seeds: Seeds) -> InkOutlines:
@@ -75,8 +87,10 @@ def ink_paths(paths: PenPaths, pen: Pen, radius: float, seeds: Seeds) -> InkOutl
     noise = random_bytes(mix(seeds[paths.word]) + place.astype(np.uint64), 16)
     speed = _speed(paths, path, bend, along, behind)
     radii = radius * pen.radius * _widths(paths, path, pen, speed, along, behind, noise)
-    parts = _cut_at_cusps(paths, path, cusps, radii, speed)
-    return _outline(parts)
+    radii[cusps] *= 1 + _POOL_OF_CUSPS * pen.pool * noise[path[cusps], 7] / 256
+    is_quick = _find_quick_ink(paths, path, speed, along, cusps) if pen.tint else np.zeros(len(path), np.bool_)
+    skips = _find_skips(paths, path, speed, along, behind, noise[:, 8] < 256 * pen.skips)
+    return _outline(_cut(paths, path, cusps, skips, is_quick, radii))
 
 
 def _bends(knots: Floats, path: Integers) -> tuple[Floats, Flags]:
@@ -133,7 +147,7 @@ def _widths(
     uniform = noise / 256
     width = pen.slow - (pen.slow - pen.fast) * speed
     phase = (2 * np.pi * uniform[:, 0])[path]
-    width *= 1 + 0.04 * np.sin(along * 2.6 + phase)
+    width *= 1 + pen.presses * np.sin(along * 2.6 + phase)
     if pen.edge:
         down = np.zeros(len(path))
         moves = np.diff(paths.knots, axis=0)
@@ -153,15 +167,61 @@ def _widths(
     return np.where(paths.is_dot[path], dots[path], width)
 
 
-def _cut_at_cusps(paths: PenPaths, path: Integers, cusps: Flags, radii: Floats, speed: Floats) -> _Parts:
-    copies = 1 + cusps
-    index = np.repeat(np.arange(len(path)), copies)
-    is_second = np.zeros(len(index), np.bool_)
-    is_second[1:] = index[1:] == index[:-1]
-    begins = is_second.copy()
-    begins[np.searchsorted(index, paths.starts[:-1])] = True
-    starts = np.concatenate([np.flatnonzero(begins), [len(index)]])
-    return _Parts(paths.knots[index], radii[index], speed[index], starts, paths.word[path[index[starts[:-1]]]])
+def _find_quick_ink(paths: PenPaths, path: Integers, speed: Floats, along: Floats, cusps: Flags) -> Flags:
+    """Whether the ink from each knot to the next is pale: in stretches that are long enough to be seen."""
+    is_quick = np.zeros(len(path), np.bool_)
+    within = path[1:] == path[:-1]
+    is_quick[:-1] = within & (speed[:-1] + speed[1:] > 2 * _QUICK) & ~paths.is_dot[path[:-1]]
+    begins = is_quick.copy()
+    begins[1:] &= ~(is_quick[:-1] & ~cusps[1:])
+    stretch = np.cumsum(begins) - 1
+    quick = np.flatnonzero(is_quick)
+    way = np.bincount(stretch[quick], along[quick + 1] - along[quick], int(begins.sum()))
+    is_quick[quick] = way[stretch[quick]] >= _MIN_QUICK_WAY
+    return is_quick
+
+
+def _find_skips(
+    paths: PenPaths, path: Integers, speed: Floats, along: Floats, behind: Floats, skips: Flags
+) -> Integers:
+    """Of long paths that skip, the knot where the pen is quickest and far from both ends."""
+    skips = skips & (along[paths.starts[1:] - 1] > _LONG_WAY) & ~paths.is_dot
+    is_free = skips[path] & (along > _LONG_WAY / 3) & (behind > _LONG_WAY / 3)
+    knots = np.flatnonzero(is_free)
+    order = knots[np.lexsort((-speed[knots], path[knots]))]
+    _, first = np.unique(path[order], return_index=True)
+    quickest: Integers = order[first]
+    return quickest
+
+
+def _cut(paths: PenPaths, path: Integers, cusps: Flags, skips: Integers, is_quick: Flags, radii: Floats) -> _Parts:
+    """A knot at a cut is in both parts. Where slow ink meets quick ink, it reaches one knot farther, and thins out."""
+    is_skip = np.zeros(len(path), np.bool_)
+    is_skip[skips] = True
+    inner = np.zeros(len(path), np.bool_)
+    inner[1:-1] = (path[1:-1] == path[:-2]) & (path[1:-1] == path[2:])
+    breaks = (cusps | is_skip) & inner
+    changes = np.zeros(len(path), np.bool_)
+    changes[1:] = inner[1:] & ~breaks[1:] & (is_quick[1:] != is_quick[:-1])
+    cuts = np.flatnonzero(breaks | changes)
+    first = np.sort(np.concatenate([paths.starts[:-1], cuts]))
+    last = np.sort(np.concatenate([paths.starts[1:] - 1, cuts]))
+    is_pale = is_quick[first]
+    grows = np.stack([changes[first], changes[last]], axis=1) & ~is_pale[:, None]
+    skips_at = np.stack([is_skip[first], is_skip[last]], axis=1)
+    first, last = first - grows[:, 0], last + grows[:, 1]
+    starts = np.concatenate([[0], np.cumsum(last - first + 1)])
+    index = np.repeat(first - starts[:-1], np.diff(starts)) + np.arange(starts[-1])
+    knots, widths = paths.knots[index], radii[index]
+    for end, beside in ((starts[:-1], 1), (starts[1:] - 1, -1)):
+        at = int(beside < 0)
+        widths[end[grows[:, at]]] *= _TAPER
+        tip = end[skips_at[:, at]]
+        way = knots[tip + beside] - knots[tip]
+        widths[tip] *= _SKIP_WIDTH
+        pull = (_SKIP_GAP + widths[tip]) / np.maximum(np.hypot(way[:, 0], way[:, 1]), _TINY)
+        knots[tip] += way * np.minimum(pull, 0.5)[:, None]
+    return _Parts(knots, widths, starts, paths.word[path[first]], is_pale)
 
 
 def _outline(parts: _Parts) -> InkOutlines:
@@ -197,7 +257,7 @@ def _outline(parts: _Parts) -> InkOutlines:
     controls = np.empty((offsets[-1], 2))
     controls[offsets[part] + within] = left
     controls[offsets[part + 1] - 1 - within] = right
-    return InkOutlines(controls, offsets, parts.word, np.zeros(len(count), np.bool_))
+    return InkOutlines(controls, offsets, parts.word, parts.is_pale)
 
 
 def _with_a_middle(parts: _Parts) -> _Parts:
@@ -213,7 +273,7 @@ def _with_a_middle(parts: _Parts) -> _Parts:
     return _Parts(
         np.insert(parts.knots, at, middle, axis=0),
         np.insert(parts.radii, at, (parts.radii[at - 1] + parts.radii[at]) / 2),
-        np.insert(parts.speed, at, parts.speed[at]),
         starts,
         parts.word,
+        parts.is_pale,
     )

@@ -9,7 +9,14 @@ import numpy as np
 from quillpost.rendering.handwriting.choices import VARIANTS, Choice
 from quillpost.rendering.handwriting.fonts import EMPTY_GLYPH, UNITS_PER_EM, GlyphRecord, assemble_glyphs
 from quillpost.rendering.handwriting.noise import mix
-from quillpost.rendering.handwriting.text import HAND_FONT, BorrowedText, NaturalRun, SpelledWord, string_code
+from quillpost.rendering.handwriting.text import (
+    HAND_FONT,
+    PALE_FONT,
+    BorrowedText,
+    NaturalRun,
+    SpelledWord,
+    string_code,
+)
 from quillpost.rendering.handwriting.vocabulary import GrowingTable, Integers, ShownWords, Vocabulary
 from quillpost.rendering.handwriting.words import NaturalHand, WordKey, WrittenWord
 
@@ -35,7 +42,10 @@ class _Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WordFont:
-    """A font of written words, with each glyph's advance and text; `name` is that of its resource."""
+    """A font of written words, with each glyph's advance and text; `name` is that of its resource.
+
+    A font of the same words' paler ink has nothing but spaces to be read, none of which takes up room.
+    """
 
     name: bytes
     program: bytes
@@ -53,6 +63,8 @@ class NaturalVocabulary(Vocabulary):
     def __init__(self, hand: NaturalHand) -> None:
         super().__init__(hand)
         self.hand = hand
+        self.tint = hand.pen.tint
+        self.space = b"(%b)Tj\n" % _SPACE_CODE
         self._written: list[WrittenWord] = []
         self._texts: list[str] = []
         self._chars: list[str] = []
@@ -60,6 +72,7 @@ class NaturalVocabulary(Vocabulary):
         self._plans: dict[tuple[tuple[int, ...], int, str], _Plan] = {}
         self._shown: dict[_Request, int] = {}
         self._operators = [b""]
+        self._pale_operators = [b""]
         self._shown_measures = GrowingTable(5)
         self._shown_measures.append([[0.0] * 5])
 
@@ -72,7 +85,8 @@ class NaturalVocabulary(Vocabulary):
         numbers = np.zeros(words.shape, np.int64)
         for row, row_requests in enumerate(requests):
             numbers[row, : len(row_requests)] = [*map(shown.__getitem__, row_requests)]
-        return ShownWords(np.array(self._operators, object)[numbers], self._shown_measures.rows[numbers])
+        pale = np.array(self._pale_operators, object)[numbers] if self.tint else None
+        return ShownWords(np.array(self._operators, object)[numbers], pale, self._shown_measures.rows[numbers])
 
     def show_line(self, text: str) -> tuple[bytes, float]:
         words = np.array([self.word_numbers(text.split())], np.int64)
@@ -80,31 +94,44 @@ class NaturalVocabulary(Vocabulary):
         gap = b"[%d]TJ" % round(_SPACE_ADVANCE - UNITS_PER_EM * self.style.word_gap)
         advances = shown.measures[0, :, 0] / self.style.scale
         width = float(advances.sum()) + self.style.word_gap * (len(advances) - 1)
-        return gap.join(shown.operators[0].tolist()), width
+        pale = [b""] * len(advances) if shown.pale_operators is None else shown.pale_operators[0].tolist()
+        return gap.join(map(_in_one_tint, pale, shown.operators[0].tolist())), width
 
     def count_forms(self, char: str) -> int:
         return self.hand.count_forms(char)
 
     def show_form(self, char: str, form: int) -> tuple[bytes, float]:
         [word] = self.hand.write([WordKey(char, bytes([form]), 0, _LINE_MANNER)])
-        return self._show_word(word, char), word.advance
+        return _in_one_tint(*reversed(self._show_word(word, char))), word.advance
 
     def fonts(self) -> list[WordFont]:
         """Words of borrowed letters only, too, are shown with a space of the hand's."""
         has_shown_any = len(self._operators) > 1
         starts = range(0, max(len(self._written), has_shown_any), _GLYPHS_PER_FONT)
-        return [self._make_font(number, start) for number, start in enumerate(starts)]
+        layers = (False, True) if self.tint else (False,)
+        return [
+            self._make_font(number, start, is_pale=is_pale) for number, start in enumerate(starts) for is_pale in layers
+        ]
 
-    def _make_font(self, number: int, start: int) -> WordFont:
+    def _make_font(self, number: int, start: int, *, is_pale: bool) -> WordFont:
         words = self._written[start : start + _GLYPHS_PER_FONT]
-        glyphs: list[GlyphRecord] = [EMPTY_GLYPH, EMPTY_GLYPH, *(word.glyph for word in words)]
-        advances = [0, _SPACE_ADVANCE, *(round(word.advance * UNITS_PER_EM) for word in words)]
+        drawn = [word.pale_glyph if is_pale else word.glyph for word in words]
+        glyphs: list[GlyphRecord] = [EMPTY_GLYPH, EMPTY_GLYPH, *drawn]
         boxes = np.array([glyph.box for glyph in glyphs])
         box = (*boxes[:, :2].min(axis=0).tolist(), *boxes[:, 2:].max(axis=0).tolist())
-        texts = dict(enumerate(self._texts[start : start + _GLYPHS_PER_FONT], _FIRST_WORD_GLYPH))
-        program = assemble_glyphs(UNITS_PER_EM, advances, glyphs)
-        name = _font_name(number)
-        return WordFont(name, program, dict(enumerate(advances)), {_SPACE_GLYPH: " "} | texts, box)
+        if is_pale:
+            # Were they as wide, readers would take each for its word written twice, and drop one.
+            advances, texts = [0] * len(glyphs), [" "] * len(words)
+        else:
+            advances = [0, _SPACE_ADVANCE, *(round(word.advance * UNITS_PER_EM) for word in words)]
+            texts = self._texts[start : start + _GLYPHS_PER_FONT]
+        return WordFont(
+            _font_name(PALE_FONT if is_pale else HAND_FONT, number),
+            assemble_glyphs(UNITS_PER_EM, advances, glyphs),
+            {glyph: advance for glyph, advance in enumerate(advances) if advance},
+            dict(enumerate([" ", *texts], _SPACE_GLYPH)),
+            box,
+        )
 
     def _read_new_words(self) -> None:
         for spelling in self._spellings[len(self._chars) :]:
@@ -160,41 +187,62 @@ class NaturalVocabulary(Vocabulary):
         written = iter(self.hand.write(keys))
         measures = []
         for request in requests:
-            operators, measure = self._show_parts(self._spellings[request.word], written)
+            operators, pale, measure = self._show_parts(self._spellings[request.word], written)
             self._shown[request] = len(self._operators)
             self._operators.append(operators)
+            self._pale_operators.append(pale)
             measures.append([value * self.style.scale for value in measure])
         self._shown_measures.append(measures)
 
-    def _show_parts(self, spelling: SpelledWord, written: Iterator[WrittenWord]) -> tuple[bytes, Sequence[float]]:
+    def _show_parts(
+        self, spelling: SpelledWord, written: Iterator[WrittenWord]
+    ) -> tuple[bytes, bytes, Sequence[float]]:
+        """Operators of the word and of its paler ink, and its measures."""
         if len(spelling.parts) == 1 and isinstance(spelling.parts[0], NaturalRun):
             word = next(written)
-            return self._show_word(word, spelling.text), word[1:]
-        operators, advance, left, right, bottom, top = b"", 0.0, 0.0, 0.0, spelling.bottom, spelling.top
+            return *self._show_word(word, spelling.text), _measures_of(word)
+        operators, pale, advance, left, right = b"", b"", 0.0, 0.0, 0.0
         for part in spelling.parts:
             if isinstance(part, NaturalRun):
                 word = next(written)
-                shown = self._show_word(word, part.text, begins=not operators, ends=False)
-                operators += shown + b"[%d]TJ" % -round(_PART_GAP * UNITS_PER_EM)
+                shown, shown_pale = self._show_word(word, part.text, begins=not operators, ends=False)
+                gap = _move_on(_PART_GAP)
+                operators, pale = operators + shown + gap, pale + shown_pale + _move_on(word.advance + _PART_GAP)
                 left = max(left, word.left - advance)
                 advance, right = advance + word.advance + _PART_GAP, word.right
             elif isinstance(part, BorrowedText):
-                operators += self._borrow(part)
+                operators, pale = operators + self._borrow(part), pale + _move_on(part.advance)
                 left = max(left, 0.0 if advance else spelling.left)
                 advance, right = advance + part.advance, spelling.right
-        return operators + self._show_space(), (advance, left, right, bottom, top)
+        # Drawn as nothing, a space keeps words apart where the page is read as text.
+        return operators + self.space, pale, (advance, left, right, spelling.bottom, spelling.top)
 
-    def _show_word(self, word: WrittenWord, text: str, *, begins: bool = True, ends: bool = True) -> bytes:
+    def _show_word(
+        self, word: WrittenWord, text: str, *, begins: bool = True, ends: bool = True
+    ) -> tuple[bytes, bytes]:
+        """The word and its paler ink have the same codes: so both say the same, which deflates well."""
         font, glyph = divmod(len(self._written), _GLYPHS_PER_FONT)
         self._written.append(word)
         self._texts.append(text)
         code = string_code(_FIRST_WORD_GLYPH + glyph).encode("latin-1")
         shown = b"(%b%b%b)Tj\n" % (_SPACE_CODE * begins, code, _SPACE_CODE * ends)
-        return shown if not font else b"%b 1 Tf%b%b 1 Tf\n" % (_font_name(font), shown, HAND_FONT)
+        if not font:
+            return shown, shown
+        dark, pale = (b"%b 1 Tf%b%b 1 Tf\n" % (_font_name(name, font), shown, name) for name in (HAND_FONT, PALE_FONT))
+        return dark, pale
 
-    def _show_space(self) -> bytes:
-        """Drawn as nothing, it keeps words apart where the page is read as text."""
-        return b"(%b)Tj\n" % _SPACE_CODE
+
+def _measures_of(word: WrittenWord) -> Sequence[float]:
+    return word.advance, word.left, word.right, word.bottom, word.top
+
+
+def _in_one_tint(pale: bytes, dark: bytes) -> bytes:
+    """Where a word is shown in one color, its paler ink is drawn in that, too."""
+    return b"%b 1 Tf%b%b 1 Tf%b" % (PALE_FONT, pale, HAND_FONT, dark) if pale else dark
+
+
+def _move_on(ems: float) -> bytes:
+    return b"[%d]TJ\n" % -round(ems * UNITS_PER_EM)
 
 
 def _variants(seeds: Sequence[int]) -> list[int]:
@@ -206,5 +254,5 @@ def _variants(seeds: Sequence[int]) -> list[int]:
 _SPACE_CODE = string_code(_SPACE_GLYPH).encode("latin-1")
 
 
-def _font_name(number: int) -> bytes:
-    return HAND_FONT + b"x%d" % number if number else HAND_FONT
+def _font_name(name: bytes, number: int) -> bytes:
+    return name + b"x%d" % number if number else name

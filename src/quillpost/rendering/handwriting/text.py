@@ -152,6 +152,7 @@ class CachedFace:
 
 
 HAND_FONT = b"/F1"
+PALE_FONT = b"/F1p"  # of the paler ink of words in a natural hand
 PLAIN_FONT = b"/F2"
 BAR_FONT = b"/F3"
 FALLBACK_FONTS = (b"/F4", b"/F5")

@@ -20,9 +20,13 @@ Tokens = npt.NDArray[Any]
 
 
 class ShownWords(NamedTuple):
-    """Operators that show each word with the hand set at size 1, and its measures as it is shown, in font sizes."""
+    """Operators that show each word with the hand set at size 1, and its measures as it is shown, in font sizes.
+
+    `pale_operators` show its paler ink, with the font of that set; a vocabulary of one tint has none.
+    """
 
     operators: Tokens
+    pale_operators: Tokens | None
     measures: Floats
 
 
@@ -33,6 +37,8 @@ class Vocabulary(ABC):
         self.style = hand.style
         self._hand = hand
         self.fallback_faces = hand.fallback_faces
+        self.tint = 0.0  # how much paler the quick parts of a word are
+        self.space = b""  # operators that show a space, where there is paler ink
         self.widest_extent = 0.0
         self.borrowed_chars: dict[bytes, set[str]] = {}  # letters that were shown in another face, by its font
         self._word_numbers: dict[str, int] = {}
@@ -149,7 +155,7 @@ class LetteringVocabulary(Vocabulary):
         for number in np.flatnonzero(shown[:-1]).tolist():
             self._operators[number] = self._operators[number] or self._word_operators(self._spellings[number])
         table = np.array([*self._operators, b""], object)
-        return ShownWords(table[words], self.word_measures(words))
+        return ShownWords(table[words], None, self.word_measures(words))
 
     def show_line(self, text: str) -> tuple[bytes, float]:
         spellings = [self._spellings[number] for number in self.word_numbers(text.split())]

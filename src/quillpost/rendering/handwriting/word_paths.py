@@ -18,6 +18,9 @@ _LINK_KNOTS = 2
 _HANDLE = 0.38
 _TREMOR = 0.03  # x-heights
 _HIDDEN_SHARE = 0.35  # of the way between two knots that a join goes on along a letter's side
+_GONE_OVER = 0.012  # share of paths of which a part is written once more, at a usual pace
+_GONE_OVER_KNOTS = (5, 9)
+_GONE_OVER_OFF = 0.035  # x-heights
 _TINY = 1e-9
 
 
@@ -227,3 +230,30 @@ def _cut_corners(paths: PenPaths, path: Integers, strength: Floats, most: float)
     move *= strength[inner, None]
     size = np.hypot(move[:, 0], move[:, 1])[:, None]
     knots[inner] += move * np.minimum(1.0, most / np.maximum(size, _TINY))
+
+
+def go_over_some(paths: PenPaths, seeds: Seeds, pace: float) -> PenPaths:
+    """Rarely a pen goes over a part of a stroke again, and does not quite meet it."""
+    place = np.arange(len(paths.word)) - np.searchsorted(paths.word, paths.word)
+    with np.errstate(over="ignore"):
+        noise = random_bytes(mix(mix(seeds[paths.word])) + place.astype(np.uint64), 8)
+    lengths = np.diff(paths.starts)
+    is_chosen = (noise[:, 0] + noise[:, 1] / 256) / 256 < _GONE_OVER * pace
+    chosen = np.flatnonzero(is_chosen & (lengths >= _GONE_OVER_KNOTS[0]) & ~paths.is_dot)
+    if not len(chosen):
+        return paths
+    most = np.minimum(lengths[chosen], _GONE_OVER_KNOTS[1])
+    counts = _GONE_OVER_KNOTS[0] + noise[chosen, 2] % (most - _GONE_OVER_KNOTS[0] + 1)
+    first = paths.starts[chosen] + noise[chosen, 3] % (lengths[chosen] - counts + 1)
+    owner = np.repeat(np.arange(len(chosen)), counts)
+    within = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    again = paths.knots[first[owner] + within] + _GONE_OVER_OFF * normals(noise[chosen, 4:6])[owner]
+    at = chosen + 1
+    lengths = np.insert(lengths, at, counts)
+    return PenPaths(
+        np.insert(paths.knots, paths.starts[at][owner], again, axis=0),
+        np.concatenate([[0], np.cumsum(lengths)]),
+        np.insert(paths.word, at, paths.word[chosen]),
+        np.insert(paths.stops_at, at, True, axis=0),
+        np.insert(paths.is_dot, at, False),
+    )

@@ -28,7 +28,7 @@ from quillpost.rendering.handwriting.text import (
     find_lacking_chars,
     make_legible,
 )
-from quillpost.rendering.handwriting.word_paths import PenPaths, shape_words
+from quillpost.rendering.handwriting.word_paths import PenPaths, go_over_some, shape_words
 
 X_HEIGHT = 0.4
 """Of a natural hand, in ems."""
@@ -55,9 +55,12 @@ class WordKey(NamedTuple):
 
 
 class WrittenWord(NamedTuple):
-    """A word's glyph. It begins where its ink does; measures are in ems, as those of a spelled word."""
+    """A word's glyph, and that of its paler ink, which lies beneath. They begin where the word's ink does;
+    measures are in ems, as those of a spelled word.
+    """
 
     glyph: GlyphRecord
+    pale_glyph: GlyphRecord
     advance: float
     left: float
     right: float
@@ -75,6 +78,7 @@ class NaturalHand:
         self.alphabet = alphabet
         self.chooser = FormChooser(alphabet.count_forms)
         self.cap_height = round(alphabet.cap_height * _UNITS)
+        self.pen = PENS[style.movement.pen]
         self._movement = style.movement
         self._faces: tuple[Container[str], ...] = (alphabet, *fallback_faces.values())
         self._written: LRUCache[WordKey, WrittenWord] = LRUCache(_CACHED_FORMS)
@@ -151,17 +155,19 @@ class NaturalHand:
             written |= dict(zip(places, words, strict=True))
         return [written[place] for place in range(len(keys))]
 
-    def _write_in(self, manner: str, keys: Sequence[WordKey]) -> list[WrittenWord]:
+    def _write_in(self, name: str, keys: Sequence[WordKey]) -> list[WrittenWord]:
         movement, tables = self._movement, self.alphabet.letters.tables
         first = tables.first_form
         forms = [first[char] + form for key in keys for char, form in zip(key.text, key.choice, strict=True)]
         words = np.repeat(np.arange(len(keys)), [len(key.text) for key in keys])
         seeds = np.array([self._seed(key) for key in keys], np.uint64)
+        manner = self._manner(name)
         paths = shape_words(
-            tables, np.array(forms, np.int64), words, seeds, self._manner(manner),
+            tables, np.array(forms, np.int64), words, seeds, manner,
             joining=movement.joining, spacing=movement.spacing,
         )  # fmt: skip
-        ink = ink_paths(paths, PENS[movement.pen], self.alphabet.pen, seeds)
+        paths = go_over_some(paths, seeds, manner.pace)
+        ink = ink_paths(paths, self.pen, self.alphabet.pen, seeds)
         return _to_written(paths, ink, len(keys))
 
     def _manner(self, name: str) -> Manner:
@@ -188,9 +194,10 @@ def _to_written(paths: PenPaths, ink: InkOutlines, count: int) -> list[WrittenWo
     has_none = left > right
     left, right = np.where(has_none, all_left, left), np.where(has_none, all_right, right)
     controls = ink.controls - np.stack([left[ink.word], np.zeros(len(ink.word))], axis=1)[_owners(ink.starts)]
-    order = np.argsort(ink.word, kind="stable")
+    glyph = ink.word + count * ink.is_pale
+    order = np.argsort(glyph, kind="stable")
     sorted_controls, starts = _reorder(controls, ink.starts, order)
-    glyphs = pack_curves(sorted_controls * _UNITS, starts, ink.word[order], count)
+    glyphs = pack_curves(sorted_controls * _UNITS, starts, glyph[order], 2 * count)
     owner = ink.word[_owners(ink.starts)]
     low_x, high_x = _extremes(controls[:, 0], owner, count)
     low_y, high_y = _extremes(controls[:, 1], owner, count)
@@ -198,7 +205,8 @@ def _to_written(paths: PenPaths, ink: InkOutlines, count: int) -> list[WrittenWo
     measures = np.stack([width, -low_x, high_x - width, -low_y, high_y], axis=1)
     measures[:, 1:] = np.maximum(measures[:, 1:], 0.0)
     rows = (measures * X_HEIGHT).tolist()
-    return [WrittenWord(glyph, *row) for glyph, row in zip(glyphs, rows, strict=True)]
+    parts = zip(glyphs[:count], glyphs[count:], rows, strict=True)
+    return [WrittenWord(dark, pale, *row) for dark, pale, row in parts]
 
 
 def _owners(starts: Integers) -> Integers:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from quillpost.rendering.handwriting.text import HAND_FONT
+from quillpost.rendering.handwriting.text import HAND_FONT, PALE_FONT
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout.models import WANDER_ROOM, Floats, Integers, PassageLayout
 from quillpost.rendering.layout.paragraphs import FREE_OVERHANG, LEAN_ROOM, box_edges
@@ -144,6 +144,9 @@ _LEFT_SHARE, _TOP_SHARE = 0.5, 0.45
 
 _MAX_SQUEEZE = 0.5  # of the gaps of a line
 
+# Readers drop a word that one of the five before it seems to repeat at the same place: spaces keep dark ink from pale.
+_APART = 12
+
 Tokens = npt.NDArray[Any]
 
 
@@ -160,9 +163,25 @@ def write_passages(vocabulary: Vocabulary, layout: PassageLayout) -> Iterator[by
     tokens = _word_tokens(vocabulary.style.scale, layout, noise, x, y)
     tokens[:, :, 4] = shown.operators
     closings = signatures.draw(*corners) if signatures else [b""] * len(seeds)
-    for row, length in enumerate(layout.word_counts.tolist()):
-        text = b"BT %b 1 Tf\n%bET\n" % (HAND_FONT, b"".join(tokens[row, :length].ravel().tolist())) if length else b""
-        yield text + closings[row]
+    lengths = layout.word_counts.tolist()
+    dark = [b"".join(tokens[row, :length].ravel().tolist()) for row, length in enumerate(lengths)]
+    if shown.pale_operators is None:
+        texts = [b"BT %b 1 Tf\n%bET\n" % (HAND_FONT, words) for words in dark]
+    else:
+        tokens[:, :, 0] = _ink_tokens(layout, noise, vocabulary.tint)
+        tokens[:, :, 4] = shown.pale_operators
+        texts = [
+            b"BT %b 1 Tf\n%b%b 1 Tf\n%bET\n"
+            % (
+                PALE_FONT,
+                b"".join(tokens[row, :length].ravel().tolist()) + vocabulary.space * max(_APART - length, 0),
+                HAND_FONT,
+                dark[row],
+            )
+            for row, length in enumerate(lengths)
+        ]
+    for text, length, closing in zip(texts, lengths, closings, strict=True):
+        yield (text if length else b"") + closing
 
 
 class _Corners(NamedTuple):
@@ -278,9 +297,9 @@ def _word_tokens(scale: float, layout: PassageLayout, noise: HandwritingNoise, x
     return tokens
 
 
-def _ink_tokens(layout: PassageLayout, noise: HandwritingNoise) -> Tokens:
+def _ink_tokens(layout: PassageLayout, noise: HandwritingNoise, tint: float = 0.0) -> Tokens:
     inks = {ink: shade_numbers for shade_numbers, ink in enumerate(dict.fromkeys(p.ink for p in layout.passages))}
-    table = np.array([b"", *(token for ink in inks for token in _ink_shades(ink))], object)
+    table = np.array([b"", *(token for ink in inks for token in _ink_shades(ink, tint))], object)
     ink_numbers = np.array([inks[passage.ink] for passage in layout.passages], np.int64)[:, None]
     shade_numbers = 1 + ink_numbers * 3 + noise.shades + 1
     if shade_numbers.shape[1]:
@@ -291,12 +310,12 @@ def _ink_tokens(layout: PassageLayout, noise: HandwritingNoise) -> Tokens:
     return tokens
 
 
-def _ink_shades(ink: Ink) -> list[bytes]:
-    """A little darker and a little lighter, as a pen writes."""
+def _ink_shades(ink: Ink, tint: float) -> list[bytes]:
+    """A little darker and a little lighter, as a pen writes; `tint` is how much paler all of them are."""
+    shades = [[min(max(channel + shade * _SHADE_STEP, 0.0), 1.0) for channel in ink] for shade in (-1, 0, 1)]
     return [
-        b" ".join(_format_number(round(min(max(channel + shade * _SHADE_STEP, 0.0), 1.0), 2)) for channel in ink)
-        + b" rg\n"
-        for shade in (-1, 0, 1)
+        b" ".join(_format_number(round(channel + tint * (1 - channel), 2)) for channel in shade) + b" rg\n"
+        for shade in shades
     ]
 
 
