@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from quillpost.rendering.handwriting.bent_letters import MANNERS, share_bars
+from quillpost.rendering.handwriting.bent_letters import MANNERS
 from quillpost.rendering.handwriting.ink import PENS, InkOutlines, ink_paths
 from quillpost.rendering.handwriting.letterforms import LineKind
 from quillpost.rendering.handwriting.models import Style
@@ -69,21 +69,6 @@ def test_every_i_and_j_has_its_dot_over_it(style: Style) -> None:
         for dot, letter in zip(dots.tolist(), letters.line_letter[dots].tolist(), strict=True):
             if text[letter] in "ij":
                 assert letters.y[slice(*letters.line_starts[dot : dot + 2])].min() > 0.9
-
-
-@EVERY_HAND
-def test_two_t_in_a_row_share_one_bar(style: Style) -> None:
-    letters = bend_words(natural_hand(style.number), ["letter"] * 12)
-    has_bar = set(letters.line_letter[letters.kind == LineKind.BAR].tolist())
-    pairs = [letter for letter in has_bar if letter + 1 in has_bar]
-    share_bars(letters)
-    shared = {int(letters.line_letter[line]): line for line in np.flatnonzero(letters.kind == LineKind.BAR)}
-    assert [letter for letter in pairs if letter + 1 in shared] == []
-    for letter in pairs:
-        bar = letters.x[slice(*letters.line_starts[shared[letter] : shared[letter] + 2])]
-        stems = [letters.x[letters.letter == stem] for stem in (letter, letter + 1)]
-        assert bar.min() < np.median(stems[0])
-        assert bar.max() > np.median(stems[1])
 
 
 def count_pieces(paths: PenPaths, word: int, radius: float) -> int:

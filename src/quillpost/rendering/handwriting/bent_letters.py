@@ -163,31 +163,6 @@ class BentLetters:
         return left, right
 
 
-def share_bars(letters: BentLetters) -> None:
-    """Two t in a row have one bar: the first one's reaches to the end of the second's, which is dropped."""
-    tables, forms = letters.tables, letters.forms
-    is_bar = letters.kind == LineKind.BAR
-    bar = np.full(len(forms), -1)
-    bar[letters.line_letter[is_bar]] = np.flatnonzero(is_bar)
-    first = np.flatnonzero(
-        (letters.words[1:] == letters.words[:-1]) & tables.is_t[forms[1:]] & tables.is_t[forms[:-1]]
-        & (bar[1:] >= 0) & (bar[:-1] >= 0)
-    )  # fmt: skip
-    for letter in first.tolist():
-        one, other = bar[letter], bar[letter + 1]
-        if letters.kind[one] != LineKind.BAR:
-            continue
-        mine = slice(letters.line_starts[one], letters.line_starts[one + 1])
-        theirs = slice(letters.line_starts[other], letters.line_starts[other + 1])
-        x, y = letters.x[mine], letters.y[mine]
-        right = np.argmax(letters.x[theirs])
-        share = (x - x.min()) / max(float(np.ptp(x)), 0.1)
-        rise = letters.y[theirs][right] - y[np.argmax(x)]
-        letters.x[mine] = x.min() + share * (letters.x[theirs][right] - x.min())
-        letters.y[mine] = y + share * np.clip(rise, -0.15, 0.15)
-        letters.kind[other] = -1
-
-
 def _nearest(left: Floats, right: Floats, after_mark: Flags) -> Floats:
     """How near letters come, set at the same place. After a mark as a whole: a point must not slip under a 7."""
     nearest = (left - right).min(axis=1)

@@ -16,6 +16,8 @@ _STEM_LETTERS = frozenset("vwxyz")
 _MEETING_HEIGHTS = (
     dict.fromkeys("bhklf", 0.36) | dict.fromkeys("acdgoq", 0.62) | dict.fromkeys("ijmnprtuvwxyz", 0.78) | {"e": 0.4}
 )
+_HIGH_MEETING = 0.82
+_MIN_RING_KNOTS, _MAX_LAP, _MIN_RING_END = 7, 3, 0.7
 
 
 class LetterTables:
@@ -39,20 +41,25 @@ class LetterTables:
         self.advances = np.array([form.advance for form in forms])
         self.entries = np.array([-1 if form.entry is None else form.entry for form in forms])
         self.exits = np.array([-1 if form.exit is None else form.exit for form in forms])
+        self.codes = np.array([ord(char) for char in chars], np.int64)
         self.is_tall = np.array([char in _TALL_LETTERS for char in chars])
         self.is_letter = np.array([char.isalpha() for char in chars])
         self.is_alnum = np.array([char.isalnum() for char in chars])
         self.is_tight = np.array([char in "'’\"”“-" for char in chars])
         self.is_stem = np.array([char in _STEM_LETTERS for char in chars])
         self.is_s = np.array([char == "s" for char in chars])
-        self.is_t = np.array([char == "t" for char in chars])
         self.can_be_met = np.array([char.islower() for char in chars])
         axes = np.array([_limb_axes(form) for form in forms])
         self.axis_above, self.axis_below = axes.T
-        meetings = [_meeting_place(char, form) for char, form in zip(chars, forms, strict=True)]
-        self.meeting_low = np.array([low for low, _, _ in meetings])
-        self.meeting_high = np.array([high for _, high, _ in meetings])
-        self.meeting_share = np.array([share for _, _, share in meetings])
+        meetings = [_meeting_place(form, _meeting_height(char)) for char, form in zip(chars, forms, strict=True)]
+        high_meetings = [_meeting_place(form, _HIGH_MEETING) for form in forms]
+        # A row for each form: where it is met as usual, and where by a letter that leads on from its top.
+        self.meeting_low, self.meeting_high, self.meeting_share = (
+            np.array([[usual[part], high[part]] for usual, high in zip(meetings, high_meetings, strict=True)])
+            for part in range(3)
+        )
+        rings = [_ring_end(form) if char == "o" else (-1, 0) for char, form in zip(chars, forms, strict=True)]
+        self.ring, self.ring_lap = np.array(rings, np.int64).T
 
 
 def _starts(lengths: Sequence[int]) -> Integers:
@@ -68,9 +75,22 @@ def _limb_axes(form: Letterform) -> tuple[float, float]:
     )
 
 
-def _meeting_place(char: str, form: Letterform) -> tuple[int, int, float]:
+def _ring_end(form: Letterform) -> tuple[int, int]:
+    """The line that goes round to where it began, if it has no exit, and how many knots it goes on; -1 if none."""
+    line = form.lines[0]
+    if form.exit is not None or line.kind is not LineKind.BODY or any(line.loose) or len(line.knots) < _MIN_RING_KNOTS:
+        return -1, 0
+    last = line.knots[: -_MAX_LAP - 2 : -1]
+    lap = int(np.hypot(*(last - line.knots[0]).T).argmin())
+    return (0, lap) if last[lap, 1] > _MIN_RING_END else (-1, 0)
+
+
+def _meeting_height(char: str) -> float | None:
+    return _MEETING_HEIGHTS.get(unicodedata.normalize("NFD", char)[0])
+
+
+def _meeting_place(form: Letterform, height: float | None) -> tuple[int, int, float]:
     """Two knots, counted in the form, and how far from the lower to the higher a join meets it; -1 if none does."""
-    height = _MEETING_HEIGHTS.get(unicodedata.normalize("NFD", char)[0])
     best, place = np.inf, (-1, -1, 0.0)
     if height is None:
         return place

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from quillpost.rendering.handwriting.bent_letters import BentLetters, Manner, share_bars
+from quillpost.rendering.handwriting.bent_letters import BentLetters, Manner
+from quillpost.rendering.handwriting.letter_pairs import find_high_pairs, joining_shares, share_bars, vary_second_l
 from quillpost.rendering.handwriting.letter_tables import LetterTables
 from quillpost.rendering.handwriting.letterforms import LineKind
 from quillpost.rendering.handwriting.noise import Integers, Seeds, mix, normals, random_bytes
@@ -16,6 +17,7 @@ Flags = npt.NDArray[np.bool_]
 _MAX_TRIMMED_KNOTS = 3
 _LINK_KNOTS = 2
 _HANDLE = 0.38
+_RING_HANDLE = 0.15
 _TREMOR = 0.03  # x-heights
 _HIDDEN_SHARE = 0.35  # of the way between two knots that a join goes on along a letter's side
 _GONE_OVER = 0.012  # share of paths of which a part is written once more, at a usual pace
@@ -43,6 +45,8 @@ class _Joins:
     """Letters that are led into the next, each with the knots between, and what is cut from either."""
 
     letter: Integers
+    exit_line: Integers
+    meeting: Integers  # as usual, or high
     dropped: Integers  # knots at the end of the exit
     skipped: Integers  # knots at the start of the entry
     runs_on: Flags  # into an entry; else it ends on the letter's left side
@@ -61,6 +65,7 @@ def shape_words(
 ) -> PenPaths:
     """`forms` of all letters, word after word; `words` is rising, and `seeds` has one for each word."""
     letters = BentLetters(tables, forms, words, seeds, manner)
+    vary_second_l(letters)
     letters.set_side_by_side(spacing)
     share_bars(letters)
     joins = _find_joins(letters, joining)
@@ -73,24 +78,28 @@ def _find_joins(letters: BentLetters, joining: float) -> _Joins:
     tables, forms = letters.tables, letters.forms
     pair = np.flatnonzero(letters.words[1:] == letters.words[:-1])
     here, there = forms[pair], forms[pair + 1]
+    is_high = np.isin(pair, find_high_pairs(tables, forms, letters.words))
+    has_ring = is_high & (tables.ring[here] >= 0)
     chance = letters.noise[pair, 60] / 256
-    chosen = chance < joining * (1 - letters.manner.lifts)
-    chosen &= (tables.exits[here] >= 0) & tables.can_be_met[there]
-    has_entry = tables.entries[there] >= 0
-    chosen &= has_entry | (tables.meeting_low[there] >= 0)
+    chosen = chance < joining_shares(tables, forms, letters.words, joining)[pair] * (1 - letters.manner.lifts)
+    chosen &= ((tables.exits[here] >= 0) | has_ring) & tables.can_be_met[there]
+    has_entry = (tables.entries[there] >= 0) & ~is_high
+    meeting = is_high.astype(np.int64)
+    chosen &= has_entry | (tables.meeting_low[there, meeting] >= 0)
     if joining < 0.9:
         chosen &= ~tables.is_stem[there]
     chosen &= has_entry | ~tables.is_s[there]
-    pair, there, has_entry = pair[chosen], there[chosen], has_entry[chosen]
+    pair, there, has_entry, meeting = pair[chosen], there[chosen], has_entry[chosen], meeting[chosen]
+    has_ring = has_ring[chosen]
     if not len(pair):
         none = np.zeros(0, np.int64)
-        return _Joins(none, none, none, none.astype(bool), np.zeros((0, _LINK_KNOTS, 2)))
+        return _Joins(none, none, none, none, none, none.astype(bool), np.zeros((0, _LINK_KNOTS, 2)))
     points = np.stack([letters.x, letters.y], axis=1)
-    goal, way_in, skipped = _goals(letters, points, pair, there, has_entry)
+    goal, way_in, skipped = _goals(letters, points, pair, there, has_entry, meeting)
 
-    line_of_exit = np.full(len(forms), -1)
-    line_of_exit[letters.line_letter[letters.is_exit]] = np.flatnonzero(letters.is_exit)
-    exit_line = line_of_exit[pair]
+    exit_line = np.searchsorted(letters.line_letter, pair) + np.where(
+        has_ring, tables.ring[forms[pair]], tables.exits[forms[pair]]
+    )
     stop, length = letters.line_starts[exit_line + 1], np.diff(letters.line_starts)[exit_line]
     # The tail is cut where it would pass the goal.
     clear = np.where(points[stop - 1, 1] < goal[:, 1], 0.10, 0.16)
@@ -99,22 +108,25 @@ def _find_joins(letters: BentLetters, joining: float) -> _Joins:
         index = np.maximum(stop - 1 - cut, 0)
         passes = (dropped == cut) & (points[index, 0] > goal[:, 0] - clear) & (length - cut > 3)
         dropped += passes
+    # What goes round is left where it closes, and not after it has gone on.
+    dropped = np.where(has_ring, tables.ring_lap[forms[pair]], dropped)
     last = stop - 1 - dropped
     start = points[last]
     way_out = _direction(start - points[last - 1])
     gap = goal - start
     size = np.hypot(gap[:, 0], gap[:, 1])
     fits = (gap[:, 0] > 0.02) & (gap[:, 0] < 1.1) & (np.abs(gap[:, 1]) < 1.1) & (length > 3)
-    leave, arrive = start + way_out * _HANDLE * size[:, None], goal - way_in * _HANDLE * size[:, None]
+    handle = np.where(has_ring, _RING_HANDLE, _HANDLE) * size
+    leave, arrive = start + way_out * handle[:, None], goal - way_in * _HANDLE * size[:, None]
     link = np.stack([
         (1 - t) ** 3 * start + 3 * (1 - t) ** 2 * t * leave + 3 * (1 - t) * t * t * arrive + t**3 * goal
         for t in (1 / 3, 2 / 3)
     ], axis=1)  # fmt: skip
-    return _Joins(pair[fits], dropped[fits], skipped[fits], has_entry[fits], link[fits])
+    return _Joins(pair[fits], exit_line[fits], meeting[fits], dropped[fits], skipped[fits], has_entry[fits], link[fits])
 
 
 def _goals(
-    letters: BentLetters, points: Floats, pair: Integers, there: Integers, has_entry: Flags
+    letters: BentLetters, points: Floats, pair: Integers, there: Integers, has_entry: Flags, meeting: Integers
 ) -> tuple[Floats, Floats, Integers]:
     """Where each join leads, the way in which it arrives, and how many knots of the entry it skips."""
     tables = letters.tables
@@ -125,9 +137,9 @@ def _goals(
     skipped = np.where(has_entry & (entry_length > 4), 1, 0)
     entry = np.where(has_entry, entry_start + skipped, 0)
     base = letters.first_knot[pair + 1]
-    low = np.where(has_entry, 0, base + tables.meeting_low[there])
-    high = np.where(has_entry, 0, base + tables.meeting_high[there])
-    share = tables.meeting_share[there][:, None]
+    low = np.where(has_entry, 0, base + tables.meeting_low[there, meeting])
+    high = np.where(has_entry, 0, base + tables.meeting_high[there, meeting])
+    share = tables.meeting_share[there, meeting][:, None]
     met = points[low] + share * (points[high] - points[low])
     goal = np.where(has_entry[:, None], points[entry], met)
     after = np.minimum(entry + 1, len(points) - 1)
@@ -147,14 +159,16 @@ def _assemble(letters: BentLetters, joins: _Joins) -> PenPaths:
     joins_out[joins.letter] = np.arange(len(joins.letter))
     running = joins.runs_on
     joins_in[joins.letter[running] + 1] = np.flatnonzero(running)
+    is_exit = letters.is_exit.copy()
+    is_exit[joins.exit_line] = True
 
-    is_chain = (letters.is_entry | letters.is_exit)[lines] & (letters.kind[lines] == LineKind.BODY)
+    is_chain = (letters.is_entry | is_exit)[lines] & (letters.kind[lines] == LineKind.BODY)
     rank = np.where(is_chain, 0, np.where(letters.kind[lines] == LineKind.BODY, 1, 2))
-    place = 2 * letter + (letters.is_exit & ~letters.is_entry)[lines]
+    place = 2 * letter + (is_exit & ~letters.is_entry)[lines]
     order = np.lexsort((place, rank, letters.words[letter]))
     lines, letter = lines[order], letter[order]
     join_in = np.where(letters.is_entry[lines], joins_in[letter], -1)
-    join_out = np.where(letters.is_exit[lines], joins_out[letter], -1)
+    join_out = np.where(is_exit[lines], joins_out[letter], -1)
 
     skipped = np.where(join_in >= 0, joins.skipped[join_in] if len(joins.letter) else 0, 0)
     dropped = np.where(join_out >= 0, joins.dropped[join_out] if len(joins.letter) else 0, 0)
@@ -179,10 +193,10 @@ def _assemble(letters: BentLetters, joins: _Joins) -> PenPaths:
     if len(ending):
         points = np.stack([letters.x, letters.y], axis=1)
         there = letter[ending] + 1
-        base, form = letters.first_knot[there], letters.forms[there]
-        low = points[base + letters.tables.meeting_low[form]]
-        high = points[base + letters.tables.meeting_high[form]]
-        share = np.minimum(letters.tables.meeting_share[form] + _HIDDEN_SHARE, 1.0)
+        base, place = letters.first_knot[there], (letters.forms[there], joins.meeting[join_out[ending]])
+        low = points[base + letters.tables.meeting_low[place]]
+        high = points[base + letters.tables.meeting_high[place]]
+        share = np.minimum(letters.tables.meeting_share[place] + _HIDDEN_SHARE, 1.0)
         knots[offsets[ending + 1] - 1] = low + share[:, None] * (high - low)
 
     begins = join_in < 0
