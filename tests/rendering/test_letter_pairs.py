@@ -111,3 +111,24 @@ def test_an_o_leads_on_from_its_top_to_an_o_and_meets_it_high(style: Style) -> N
     leads_on = ends[:, 0] != ends_apart[:, 0]
     assert leads_on.sum() > TIMES / 2
     assert ends[leads_on, 1].min() > 0.6
+
+
+@EVERY_HAND
+def test_the_pen_is_lifted_after_an_r_that_ends_with_its_arm(style: Style) -> None:
+    """Or it would read as n."""
+    tables = natural_hand(style.number).alphabet.letters.tables
+    first = tables.first_form["r"]
+    for number, form in enumerate(tables.hand.forms["r"]):
+        runs_on = tables.exits[first + number] >= 0
+        assert runs_on == (form.exit is not None and form.lines[form.exit].knots[-1, 1] < 0.61)
+
+
+@pytest.mark.parametrize("number", [designs.UNJOINED, 5, 12, 29])
+def test_a_bar_does_not_reach_the_i_before_it(number: int) -> None:
+    """Or It would read as H."""
+    letters = bend_words(natural_hand(number), ["It"] * TIMES)
+    gaps = []
+    for letter, line in bars_of(letters).items():
+        stem = letters.x[letters.letter == letter - 1]
+        gaps.append(line_x(letters, line).min() - np.median(stem))
+    assert not gaps or np.mean(np.array(gaps) > 0) > 0.8

@@ -36,6 +36,8 @@ MANNERS = {
 _BAND_BOTTOM, _BAND_HEIGHT, _BANDS = -0.3, 0.2, 11
 _FAR = 9.0
 
+_ROOM_FOR_BAR = 0.24  # after an I, whose stem the bar would reach: It would read as H
+
 _MIN_TALL = 1.65  # tall letters stay tall, or an l reads as an e
 
 _WAVES = ((2.6, 0.075), (1.7, 0.05), (1.1, 0.022))
@@ -179,6 +181,7 @@ def _steps(
     # A thick pen needs more room, or its stems run together.
     stroke = 2 * tables.hand.pen
     low = stroke + np.where(is_mark, 0.14, np.where(has_exit, 0.18, 0.12))
+    low += np.where(tables.is_i[here] & tables.has_bar[there], _ROOM_FOR_BAR, 0.0)
     high = low + np.where(is_mark, 0.17, np.where(has_exit, 0.28, 0.18)) + extra
     steps: Floats = np.where(tables.is_tight[there], usual, np.clip(usual + nearest, low, high) - nearest)
     return steps

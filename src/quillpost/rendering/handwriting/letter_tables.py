@@ -17,6 +17,7 @@ _MEETING_HEIGHTS = (
     dict.fromkeys("bhklf", 0.36) | dict.fromkeys("acdgoq", 0.62) | dict.fromkeys("ijmnprtuvwxyz", 0.78) | {"e": 0.4}
 )
 _HIGH_MEETING = 0.82
+_MAX_EXIT_OF_R = 0.61
 _MIN_RING_KNOTS, _MAX_LAP, _MIN_RING_END = 7, 3, 0.7
 
 
@@ -40,13 +41,15 @@ class LetterTables:
         self.loose = np.array([line.loose for line in lines], np.bool_)
         self.advances = np.array([form.advance for form in forms])
         self.entries = np.array([-1 if form.entry is None else form.entry for form in forms])
-        self.exits = np.array([-1 if form.exit is None else form.exit for form in forms])
+        self.exits = np.array([_exit_line(char, form) for char, form in zip(chars, forms, strict=True)])
         self.codes = np.array([ord(char) for char in chars], np.int64)
         self.is_tall = np.array([char in _TALL_LETTERS for char in chars])
         self.is_letter = np.array([char.isalpha() for char in chars])
         self.is_alnum = np.array([char.isalnum() for char in chars])
         self.is_tight = np.array([char in "'’\"”“-" for char in chars])
         self.is_stem = np.array([char in _STEM_LETTERS for char in chars])
+        self.is_i = np.array([char == "I" for char in chars])
+        self.has_bar = np.array([char in "tf" for char in chars])
         self.is_s = np.array([char == "s" for char in chars])
         self.can_be_met = np.array([char.islower() for char in chars])
         axes = np.array([_limb_axes(form) for form in forms])
@@ -64,6 +67,13 @@ class LetterTables:
 
 def _starts(lengths: Sequence[int]) -> Integers:
     return np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))])
+
+
+def _exit_line(char: str, form: Letterform) -> int:
+    """The line that runs on, or -1. An r that ends with its arm is left there: joined on, it would read as n."""
+    if form.exit is None or (char == "r" and form.lines[form.exit].knots[-1, 1] > _MAX_EXIT_OF_R):
+        return -1
+    return form.exit
 
 
 def _limb_axes(form: Letterform) -> tuple[float, float]:
