@@ -19,7 +19,7 @@ from cachetools import cached
 from quillpost.rendering.handwriting import fonts
 from quillpost.rendering.handwriting.alphabet import Alphabet
 from quillpost.rendering.handwriting.fonts import UNITS_PER_EM, Typeface, font_chars, subset_font
-from quillpost.rendering.handwriting.letterforms import HandForms
+from quillpost.rendering.handwriting.letterforms import HELPER_FORMS, HandForms, read_forms
 from quillpost.rendering.handwriting.models import (
     FALLBACK_FACES,
     HELPER_FACE,
@@ -124,15 +124,6 @@ def _median_top(tops: dict[str, int], chars: str) -> int:
     return int(np.median(char_tops))
 
 
-_FORMS_FOLDER = "hands"
-_HELPER_FORMS = "helper"
-
-
-def read_forms(name: str) -> HandForms:
-    """The letters of a natural hand, as shipped."""
-    return HandForms.from_bytes((resources.files(__package__) / _FORMS_FOLDER / f"{name}.hand").read_bytes())
-
-
 class FontSources:
     """Font files of Python packages, and of npm packages in `node_modules`."""
 
@@ -181,7 +172,7 @@ class Hands:
 
     @cached_property
     def _helper_forms(self) -> HandForms:
-        return read_forms(_HELPER_FORMS)
+        return read_forms(HELPER_FORMS)
 
     @cached_property
     def plain(self) -> PlainFace:
