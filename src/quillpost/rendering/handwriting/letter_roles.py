@@ -39,9 +39,10 @@ class _End:
 def make_form(char: str, letter: TracedLetter, slant: float) -> Letterform:
     kinds = [line_kind(char, line) for line in letter.lines]
     exit_end = entry_end = None
-    if char in SMALL_LETTERS or char in _JOINING_CAPITALS:
+    has_body = LineKind.BODY in kinds
+    if has_body and (char in SMALL_LETTERS or char in _JOINING_CAPITALS):
         exit_end = _find_exit(char, letter, kinds, slant)
-    if char in SMALL_LETTERS:
+    if has_body and char in SMALL_LETTERS:
         entry_end = _find_entry(char, letter, kinds, slant, exit_end)
     lines = []
     for number, (line, kind) in enumerate(zip(letter.lines, kinds, strict=True)):
