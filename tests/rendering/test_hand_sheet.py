@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ import pytest
 from PIL import Image, ImageDraw, ImageFilter
 
 from quillpost.rendering.decoder.service import read_sheet_in_sandbox
-from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.handwriting.fonts import subset_font
 from quillpost.rendering.handwriting.outlines import Floats, sample_contour
 from quillpost.rendering.handwriting.sheet import layout
@@ -24,15 +23,12 @@ from quillpost.rendering.handwriting.sheet.pages import add_sheet_pages
 from quillpost.rendering.handwriting.sheet.reader import read_page
 from quillpost.rendering.handwriting.strokes import strokes_by_glyph
 from quillpost.rendering.pdf.files import PdfFile
+from support.handwriting_sheets import SHEET_DPI, WRITTEN_SIZE, Key, key_of_box, page_image, photograph
 from support.images import saved
 
 ZEYADA, DELIUS = "fontpkg_zeyada/files/Zeyada.ttf", "fontpkg_delius/files/Delius-Regular.ttf"
 SIGNATURE = "Zoe Bell"
-WRITTEN_SIZE = 0.85  # people write smaller than guides
 CLOSE, ALWAYS_CLOSE = 0.03, 0.12  # x-heights: on average over a page, and in each of its boxes
-DPI = 200
-
-Key = tuple[str, int]
 
 
 class Typeface(NamedTuple):
@@ -62,18 +58,14 @@ def typeface(file: str, chars: frozenset[str]) -> Typeface:
     return Typeface(polygons, center_lines, {char: glyph.advance for char, glyph in glyphs.items()}, x_height)
 
 
-def key(box: SheetBox) -> Key:
-    return box.text, box.instance_number
-
-
 def fill_sheet(file: str, seed: int, *, skip: Iterable[Key] = (), slips: dict[Key, str] | None = None) -> FilledSheet:
     """Every box a little differently; those in `slips` with something else than they should hold."""
     slips = slips or {}
     texts = {
-        key(box): slips.get(key(box), SIGNATURE if box.kind is BoxKind.SIGNATURE else box.text)
+        key_of_box(box): slips.get(key_of_box(box), SIGNATURE if box.kind is BoxKind.SIGNATURE else box.text)
         for page in sheet_pages()
         for box in page.boxes
-        if key(box) not in skip
+        if key_of_box(box) not in skip
     }
     face = typeface(file, frozenset("x".join(texts.values())) - {" "})
     chance, writing, truth = np.random.default_rng(seed), {}, {}
@@ -84,8 +76,8 @@ def fill_sheet(file: str, seed: int, *, skip: Iterable[Key] = (), slips: dict[Ke
                 [chance.uniform(0.93, 1.07), chance.uniform(-0.06, 0.1)],
                 [chance.uniform(-0.03, 0.03), chance.uniform(0.93, 1.07)],
             ]
-            if key(box) in texts:
-                drawing, truth[key(box)] = write(face, texts[key(box)], box, np.array(leaning))
+            if key_of_box(box) in texts:
+                drawing, truth[key_of_box(box)] = write(face, texts[key_of_box(box)], box, np.array(leaning))
                 content.append(drawing)
         writing[page.number] = b"\n".join([*content, b"Q"])
     pdf = PdfFile()
@@ -108,54 +100,6 @@ def write(face: Typeface, text: str, box: SheetBox, leaning: Floats) -> tuple[by
     paths = [b" ".join([b"%.2f %.2f %b" % (*point, b"l" if i else b"m") for i, point in enumerate(polygon + origin)])
              for polygon in polygons]  # fmt: skip
     return b"\n".join([*paths, b"f"]), [(line - [low[0], 0]) / layout.X_HEIGHT for line in lines]
-
-
-@cache
-def page_image(pdf: bytes, page: int, dpi: int = DPI) -> Image.Image:
-    return Image.open(io.BytesIO(rasterize_pages(pdf, dpi=dpi, pages=[page - 1])[0])).convert("RGB")
-
-
-def photograph(
-    page: Image.Image, seed: int, size: tuple[int, int], *, tilt: float, turn: float, quarters: int = 0, curl: float = 0
-) -> Image.Image:
-    """From a slant, on a table, in uneven light with a shadow, noisy and not quite sharp."""
-    chance = np.random.default_rng(seed)
-    page = curled(page, curl)
-    corners = np.array([[0, 0], [page.width, 0], [page.width, page.height], [0, page.height]], float)
-    flat = (corners - corners.mean(axis=0)) / page.height
-    axis, turned, tilted = chance.uniform(0, 2 * np.pi), np.radians(turn), np.radians(tilt)
-    flat = flat @ np.array([[np.cos(turned), np.sin(turned)], [-np.sin(turned), np.cos(turned)]])
-    along, across = np.array([np.cos(axis), np.sin(axis)]), np.array([-np.sin(axis), np.cos(axis)])
-    seen = np.outer(flat @ along, along) + np.outer(flat @ across * np.cos(tilted), across)
-    seen *= 1.5 / (1.5 + flat @ across * np.sin(tilted))[:, None]
-    low, high = seen.min(axis=0), seen.max(axis=0)
-    scale = 0.88 * min(size[0] / (high[0] - low[0]), size[1] / (high[1] - low[1]))
-    placed = (seen - (low + high) / 2) * scale + np.array(size) / 2
-    numbers = perspective_from(placed, corners)
-    how: tuple[Any, ...] = (size, Image.Transform.PERSPECTIVE, tuple(numbers), Image.Resampling.BILINEAR)
-    mask = Image.new("L", page.size, 255).transform(*how)
-    picture = np.asarray(Image.composite(page.transform(*how), Image.new("RGB", size, (92, 70, 52)), mask), np.float32)
-    y, x = np.mgrid[0 : size[1], 0 : size[0]].astype(np.float32) / max(size)
-    shadow = 1 - 0.45 / (1 + np.exp((np.hypot(x - chance.uniform(0.2, 0.6), y - chance.uniform(0.2, 0.8)) - 0.25) * 25))
-    picture = picture * ((0.75 + 0.25 * (x + y) / 2) * shadow)[..., None]
-    blurred = Image.fromarray(picture.astype(np.uint8)).filter(ImageFilter.GaussianBlur(0.6))
-    noisy = np.asarray(blurred, np.float32) + chance.normal(0, 6, (size[1], size[0], 1)).astype(np.float32)
-    return Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8)).rotate(90 * quarters, expand=True)
-
-
-def curled(page: Image.Image, height: float) -> Image.Image:
-    rows, columns = np.mgrid[0 : page.height, 0 : page.width]
-    rows = np.clip(rows + height * np.sin(np.pi * columns / page.width), 0, page.height - 1).astype(int)
-    return Image.fromarray(np.asarray(page)[rows, columns]) if height else page
-
-
-def perspective_from(points: Floats, pixels: Floats) -> Floats:
-    rows = [
-        line
-        for (x, y), (u, v) in zip(points, pixels, strict=True)
-        for line in ([x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y])
-    ]
-    return np.linalg.solve(np.array(rows), pixels.reshape(-1)).astype(float)
 
 
 def gray(image: Image.Image) -> npt.NDArray[np.uint8]:
@@ -221,11 +165,11 @@ def test_a_page_says_which_it_is_and_no_damaged_code_is_taken_for_another() -> N
 
 
 def test_a_photograph_and_a_scan_are_read_in_a_limited_process() -> None:
-    skip = {key(box) for page in sheet_pages() for box in page.boxes[1::2] if len(box.text) < 4}
+    skip = {key_of_box(box) for page in sheet_pages() for box in page.boxes[1::2] if len(box.text) < 4}
     sheet = fill_sheet(ZEYADA, 1, skip=skip)
     photo = photograph(page_image(sheet.pdf, 1), 3, (1400, 1850), tilt=20, turn=4, curl=12)
     scan, pages = io.BytesIO(), [Image.new("RGB", (850, 1100), "white"), page_image(sheet.pdf, 2).rotate(180)]
-    pages[0].save(scan, "PDF", save_all=True, append_images=pages[1:], resolution=DPI)
+    pages[0].save(scan, "PDF", save_all=True, append_images=pages[1:], resolution=SHEET_DPI)
     reading = read_sheet_in_sandbox([saved(photo, "JPEG", quality=60), scan.getvalue()])
     assert reading.problems == ()
     assert set(reading.missing) == {EmptyBox(*place) for place in skip}
@@ -239,7 +183,7 @@ def test_a_photograph_and_a_scan_are_read_in_a_limited_process() -> None:
 def test_letters_in_the_wrong_box_or_over_its_edge_are_doubtful() -> None:
     slips = {("a", 3): "g", ("e", 2): "mmmm", ("o", 1): "f"}
     boxes = [box for box in sheet_pages()[0].boxes if box.text in "abemog"]
-    skip = {key(box) for page in sheet_pages() for box in page.boxes if box not in boxes}
+    skip = {key_of_box(box) for page in sheet_pages() for box in page.boxes if box not in boxes}
     sheet = fill_sheet(DELIUS, 2, skip=skip, slips=slips)
     photo = photograph(page_image(sheet.pdf, 1), 5, (1600, 2100), tilt=25, turn=-9, quarters=1)
     reading = read_page(gray(photo))

@@ -207,6 +207,8 @@ def test_a_letter_unlike_its_siblings_is_doubtful_and_two_of_a_kind_never_are() 
     flagged = flag_unlike_chars(chars(tall, tall * 1.05, wide, tall * 0.97))
     assert [char.instance_number for char in flagged if char.is_doubtful] == [3]
     assert not any(char.is_doubtful for char in flag_unlike_chars(chars(tall, wide)))
+    two_ways = chars(tall, wide, tall * 1.05, wide * 1.05)
+    assert not any(char.is_doubtful for char in flag_unlike_chars(two_ways)), "people write a letter in two ways"
 
 
 def test_texts_are_listed_as_people_say_them() -> None:

@@ -58,20 +58,33 @@ def bend_words(hand: NaturalHand, words: Sequence[str], seed: int = 0, manner: s
 
 
 def shape_paths(
-    hand: NaturalHand, words: Sequence[str], seed: int = 0, manner: str = "natural", joining: float | None = None
+    hand: NaturalHand,
+    words: Sequence[str],
+    seed: int = 0,
+    manner: str = "natural",
+    joining: float | None = None,
+    first_form: int = 0,
 ) -> PenPaths:
     """All letters in their forms by turns; the hand joins as it does, or so many."""
     movement, tables = movement_of(hand.style), hand.alphabet.letters.tables
     joining = movement.joining if joining is None else joining
     return shape_words(
-        tables, *_choose_forms(hand, words, seed), MANNERS[manner], joining=joining, spacing=movement.spacing
+        tables,
+        *_choose_forms(hand, words, seed, first_form),
+        MANNERS[manner],
+        joining=joining,
+        spacing=movement.spacing,
     )
 
 
-def _choose_forms(hand: NaturalHand, words: Sequence[str], seed: int) -> tuple[Integers, Integers, Seeds]:
+def _choose_forms(
+    hand: NaturalHand, words: Sequence[str], seed: int, first: int = 0
+) -> tuple[Integers, Integers, Seeds]:
     tables = hand.alphabet.letters.tables
     forms = [
-        tables.first_form[char] + place % hand.count_forms(char) for word in words for place, char in enumerate(word)
+        tables.first_form[char] + (first + place) % hand.count_forms(char)
+        for word in words
+        for place, char in enumerate(word)
     ]
     owner = np.repeat(np.arange(len(words)), [*map(len, words)])
     return np.array(forms, np.int64), owner, np.arange(len(words), dtype=np.uint64) + np.uint64(1000 * seed)

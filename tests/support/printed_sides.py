@@ -10,9 +10,10 @@ from PIL import Image
 from quillpost.rendering.codes.barcode import encode_barcode
 from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.handwriting.alphabet import Alphabet
+from quillpost.rendering.handwriting.letterforms import read_forms
 from quillpost.rendering.handwriting.models import DEFAULT_STYLE, PLAIN_FACE, STYLES, FaceRecipe, PreparedFace
 from quillpost.rendering.handwriting.natural_vocabulary import NaturalVocabulary
-from quillpost.rendering.handwriting.service import FontSources, prepare_face, read_forms
+from quillpost.rendering.handwriting.service import FontSources, prepare_face
 from quillpost.rendering.handwriting.text import BAR_FONT, PLAIN_FONT, PlainFace
 from quillpost.rendering.handwriting.words import NaturalHand
 from quillpost.rendering.layout.fronts import GREETING, HandwrittenLine

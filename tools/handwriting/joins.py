@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from quillpost.rendering.handwriting.bent_letters import MANNERS
 from quillpost.rendering.handwriting.letter_tables import LetterTables
+from quillpost.rendering.handwriting.letterforms import read_forms
 from quillpost.rendering.handwriting.models import STYLES, Style
 from quillpost.rendering.handwriting.noise import mix
-from quillpost.rendering.handwriting.service import read_forms
 from quillpost.rendering.handwriting.word_paths import PenPaths, shape_words
 
 Floats = npt.NDArray[np.float64]

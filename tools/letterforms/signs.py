@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from quillpost.rendering.handwriting.letter_roles import choose_knots
 from quillpost.rendering.handwriting.letterforms import Letterform, LineKind, PenLine
 from quillpost.rendering.handwriting.outlines import Floats
-
-from .forms import choose_knots
-from .trace import even_points
+from quillpost.rendering.handwriting.traced_letters import even_points
 
 _DOT_LENGTH = 0.03
 _SIDE_BEARING = 0.12

@@ -9,34 +9,18 @@ from quillpost.rendering.handwriting.centerlines import Stroke
 from quillpost.rendering.handwriting.fonts import UNITS_PER_EM, subset_font
 from quillpost.rendering.handwriting.outlines import Floats, sample_contour, signed_area
 from quillpost.rendering.handwriting.strokes import strokes_by_glyph
+from quillpost.rendering.handwriting.traced_letters import (
+    FLAT_LETTERS,
+    LEANING_LETTERS,
+    TracedLetter,
+    TracedLine,
+    distances_along,
+    even_points,
+    measure_slant,
+)
 
-STEP = 0.035
-"""X-heights between two samples of a line."""
 _EDGE_SPACING = 5.0
 _MAX_LOST_DOT_RADII = 8.0
-_FLAT_LETTERS = "acemnorsuvwxz"
-_LEANING_LETTERS = "bdhklpqtfjgy"
-
-
-@dataclass(frozen=True)
-class TracedLine:
-    """One movement. An end is loose where the pen came down or went up, not where it meets another line."""
-
-    points: Floats
-    corners: tuple[int, ...] = ()
-    loose: tuple[bool, bool] = (True, True)
-    is_round: bool = False
-    is_dot: bool = False
-
-
-@dataclass(frozen=True)
-class TracedLetter:
-    lines: tuple[TracedLine, ...]
-    advance: float
-
-    @property
-    def points(self) -> Floats:
-        return np.concatenate([line.points for line in self.lines])
 
 
 @dataclass(frozen=True)
@@ -50,7 +34,7 @@ class TracedFace:
 
 
 def trace_face(font_bytes: bytes, chars: Collection[str], weight: int | None = None) -> TracedFace:
-    typeface = subset_font(font_bytes, {*chars, *_FLAT_LETTERS, *_LEANING_LETTERS, " "}, (), weight)
+    typeface = subset_font(font_bytes, {*chars, *FLAT_LETTERS, *LEANING_LETTERS, " "}, (), weight)
     glyphs = {char: typeface.glyphs[number] for char, number in typeface.glyphs_by_char.items()}
     outlines = {
         char: [sample_contour(contour, _EDGE_SPACING) for contour in glyph.shape]
@@ -60,14 +44,14 @@ def trace_face(font_bytes: bytes, chars: Collection[str], weight: int | None = N
     strokes, pen = strokes_by_glyph(outlines)
     for char, polygons in outlines.items():
         strokes[char] = [*strokes.get(char, []), *_lost_dots(polygons, strokes.get(char, []), pen)]
-    tops = [max(stroke.path[:, 1].max() for stroke in strokes[char]) for char in _FLAT_LETTERS if strokes.get(char)]
+    tops = [max(stroke.path[:, 1].max() for stroke in strokes[char]) for char in FLAT_LETTERS if strokes.get(char)]
     height = float(np.median(tops))
     letters = {
         char: TracedLetter(tuple(_trace_line(stroke, height) for stroke in found), glyphs[char].advance / height)
         for char, found in strokes.items()
         if found
     }
-    return TracedFace(letters, pen / height, _slant(letters), UNITS_PER_EM / height)
+    return TracedFace(letters, pen / height, measure_slant(letters), UNITS_PER_EM / height)
 
 
 def _lost_dots(polygons: list[Floats], strokes: list[Stroke], pen: float) -> list[Stroke]:
@@ -85,17 +69,6 @@ def _lost_dots(polygons: list[Floats], strokes: list[Stroke], pen: float) -> lis
     return dots
 
 
-def even_points(points: Floats, step: float = STEP) -> Floats:
-    """The same line with samples about `step` apart."""
-    along = distances_along(points)
-    at = np.linspace(0, along[-1], max(3, round(along[-1] / step) + 1))
-    return np.stack([np.interp(at, along, points[:, axis]) for axis in (0, 1)], axis=1)
-
-
-def distances_along(points: Floats) -> Floats:
-    return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points, axis=0).T))])
-
-
 def _trace_line(stroke: Stroke, height: float) -> TracedLine:
     source = stroke.path / height
     points = even_points(source)
@@ -104,13 +77,3 @@ def _trace_line(stroke: Stroke, height: float) -> TracedLine:
     corners = tuple(round(along[corner] * share) for corner in stroke.corners)
     loose = (stroke.start is None and not stroke.lap, stroke.stop is None and not stroke.lap)
     return TracedLine(points, corners, loose, bool(stroke.lap), stroke.is_dot)
-
-
-def _slant(letters: dict[str, TracedLetter]) -> float:
-    """The lean of the long downstrokes."""
-    steps = [
-        np.diff(line.points, axis=0) for char in _LEANING_LETTERS if char in letters for line in letters[char].lines
-    ]
-    step = np.concatenate([np.zeros((0, 2)), *steps])
-    steep = np.abs(step[:, 1]) > 1.5 * np.abs(step[:, 0])
-    return float(np.median(step[steep, 0] / step[steep, 1])) if steep.any() else 0.0

@@ -34,7 +34,7 @@ from quillpost.rendering.layout.passages import write_passages
 from quillpost.rendering.layout.sides import ItemCodes, clip_art, draw_personal, draw_shared, find_art, move_to_trim
 from quillpost.rendering.layout.signatures import SIGNATURE_NAME
 from quillpost.rendering.layout.windows import draw_windows, show_in_windows
-from quillpost.rendering.models import Box, Copy, Design
+from quillpost.rendering.models import Box, Copy, Design, HandChoice
 from quillpost.rendering.pdf.color import default_color_spaces, icc_color_space, text_string
 from quillpost.rendering.pdf.files import PdfFile, PrintMetadata
 from quillpost.rendering.pdf.fonts import embed_barcode_font, embed_font, embed_word_font
@@ -57,20 +57,20 @@ class SheetTemplate:
 class BatchFonts:
     def __init__(self, hands: Hands) -> None:
         self._hands = hands
-        self._vocabularies: dict[int, Vocabulary] = {}
+        self._vocabularies: dict[HandChoice, Vocabulary] = {}
         self.plain = CachedFace(hands.plain)
 
-    def vocabulary_for(self, style: int) -> Vocabulary:
-        if style not in self._vocabularies:
-            self._vocabularies[style] = make_vocabulary(self._hands.hand(style))
-        return self._vocabularies[style]
+    def vocabulary_for(self, choice: HandChoice) -> Vocabulary:
+        if choice not in self._vocabularies:
+            self._vocabularies[choice] = make_vocabulary(self._hands.hand_for(choice))
+        return self._vocabularies[choice]
 
-    def embed_fonts(self, pdf: PdfFile, *, is_only_drawn: bool) -> tuple[dict[int, bytes], bytes]:
-        """Embed every font that was used, as resources: those of the hands by style, and the others."""
+    def embed_fonts(self, pdf: PdfFile, *, is_only_drawn: bool) -> tuple[dict[HandChoice, bytes], bytes]:
+        """Embed every font that was used, as resources: those of the hands, and the others."""
         embed_face = partial(embed_font, pdf, is_temporary=is_only_drawn)
         hands = {
-            style: _embed_hand(pdf, vocabulary, is_temporary=is_only_drawn)
-            for style, vocabulary in self._vocabularies.items()
+            choice: _embed_hand(pdf, vocabulary, is_temporary=is_only_drawn)
+            for choice, vocabulary in self._vocabularies.items()
         }
         faces = {PLAIN_FONT: (self.plain.face, set(self.plain.used_chars))}
         for vocabulary in self._vocabularies.values():
@@ -110,7 +110,7 @@ class BatchPdf:
         self._default_spaces = default_color_spaces(self._pdf, metadata.intent) if metadata else b""
         self._pictures: dict[bytes, PlacedPicture] = {}
         self._forms: dict[bytes, Sequence[int]] = {}
-        self._resource_numbers: dict[tuple[int, int | None, int | None], int] = {}
+        self._resource_numbers: dict[tuple[HandChoice, int | None, int | None], int] = {}
         self.page_count = 0
 
     def prepare_side(self, side: Side, design: Design, *, window_sheet: Side | None = None) -> SheetTemplate:
@@ -123,7 +123,7 @@ class BatchPdf:
             art = b"q %b %b Q\n" % (clip_art(area, side.art_holes), art_picture.draw_over(area))
         elif side.is_cover and design.branding and design.branding.logo:
             logo = self._embed_picture(design.branding.logo)
-        faces = self._fonts.vocabulary_for(design.hand), self._fonts.plain
+        faces = self._fonts.vocabulary_for(design.hand_choice), self._fonts.plain
         content = draw_shared(side, design, art, logo, *faces)
         if window_sheet:
             content += draw_windows(side, window_sheet, draw_shared(window_sheet, design, b"", None, *faces))
@@ -159,8 +159,8 @@ class BatchPdf:
     def finish(self) -> bytes:
         spaces = b"/ColorSpace<<%b>>" % self._default_spaces if self._default_spaces else b""
         hands, other_fonts = self._fonts.embed_fonts(self._pdf, is_only_drawn=not self._is_print_ready)
-        for (style, picture, signature), number in self._resource_numbers.items():
-            hand_font = hands.get(style, b"")
+        for (choice, picture, signature), number in self._resource_numbers.items():
+            hand_font = hands.get(choice, b"")
             drawn = b"/P%d %d 0 R" % (picture, picture) if picture else b""
             drawn += b"%b %d 0 R" % (SIGNATURE_NAME, signature) if signature else b""
             xobjects = b"/XObject<<%b>>" % drawn if drawn else b""
@@ -178,7 +178,7 @@ class BatchPdf:
         is_personal: bool,
     ) -> SheetTemplate:
         """`picture` is the only object that the content draws, and handwriting a signature; fonts are known later."""
-        key = (design.hand, picture, signature)
+        key = (design.hand_choice, picture, signature)
         if key not in self._resource_numbers:
             self._resource_numbers[key] = self._pdf.reserve()
         media_box = b"[0 0 %.2f %.2f]" % (side.bleed_box.width, side.bleed_box.height)
@@ -284,7 +284,7 @@ class BatchComposer:
         if product.envelope and not self._only_side:
             envelope = self._envelopes_pdf.prepare_side(product.envelope, design, window_sheet=window_sheet)
         template, message_side = compile_template(design.message), None if design.pdf_only else product.message_side
-        settings = message_settings(design, self._hands.styles[design.hand])
+        settings = message_settings(design, self._hands.style_for(design.hand_choice))
         product_type = text_string(product.product)
         return _PreparedDesign(
             design, product, template, message_side, settings, product_type, sheets, envelope, window_sheet
@@ -338,13 +338,13 @@ class BatchComposer:
     def _write_passages(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
         """The handwriting of all copies by side, laid out together, which is many times faster."""
         handwriting: list[dict[str, bytes]] = [{} for _ in copies]
-        by_style: dict[int, list[tuple[int, str, Passage]]] = {}
+        by_hand: dict[HandChoice, list[tuple[int, str, Passage]]] = {}
         for index, copy in enumerate(copies):
             prepared = self.prepared_designs[copy.design]
-            passages = by_style.setdefault(prepared.design.hand, [])
+            passages = by_hand.setdefault(prepared.design.hand_choice, [])
             passages += [(index, side, passage) for side, passage in _handwritten_passages(prepared, copy)]
-        for style, placed_passages in by_style.items():
-            vocabulary = self._fonts.vocabulary_for(style)
+        for choice, placed_passages in by_hand.items():
+            vocabulary = self._fonts.vocabulary_for(choice)
             for indexes, layout in lay_out_passages(vocabulary, [passage for _, _, passage in placed_passages]):
                 for row in np.flatnonzero(~layout.fits).tolist():
                     title = self.prepared_designs[copies[placed_passages[indexes[row]][0]].design].layout.title

@@ -4,6 +4,7 @@ import re
 from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 INCH = 72.0
 
@@ -141,19 +142,28 @@ class SenderBranding:
 DEFAULT_MANNER = "natural"
 
 
+class HandChoice(NamedTuple):
+    """A style by its number; of a private one its file as well. Two with one number are still two."""
+
+    number: int
+    own_hand: bytes | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Design:
     """One order's look. `product` names a layout, `hand` a handwriting style by number.
 
     Pictures and `pages` are printable ones, as `images` makes them. Pages follow a letter's cover, or with `pdf_only`
-    are the whole letter. `manner` says how freely the hand writes: neat, natural or lively. `signature` closes the
-    message, as `Signature.to_bytes` gives it.
+    are the whole letter. `manner` says how freely the hand writes: neat, natural or lively. With `own_hand`, a file of
+    `OwnHand`, `hand` is the number of that private style. `signature` closes the message, as `Signature.to_bytes` gives
+    it.
     """
 
     product: str
     message: str
     ink: Ink
     hand: int = 1
+    own_hand: bytes | None = field(default=None, repr=False)
     font_size: str = "auto"
     manner: str = DEFAULT_MANNER
     front: bytes | None = None
@@ -166,6 +176,10 @@ class Design:
     sender: SenderName = SenderName()
     return_address: ReturnAddress = ReturnAddress()
     indicia: tuple[str, ...] = ("FIRST-CLASS MAIL", "U.S. POSTAGE PAID", "QUILLPOST")
+
+    @property
+    def hand_choice(self) -> HandChoice:
+        return HandChoice(self.hand, self.own_hand)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy as np
 from quillpost import __version__
 from quillpost.rendering import models
 from quillpost.rendering.files import BatchFonts, embed_picture
-from quillpost.rendering.handwriting.models import DEFAULT_STYLE, MANNER_NAMES, Style
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE, FIRST_PRIVATE_STYLE, MANNER_NAMES, Style
 from quillpost.rendering.handwriting.service import ENGINE_VERSION
 from quillpost.rendering.handwriting.text import HAND_FONT, PLAIN_FONT
 from quillpost.rendering.images.models import read_picture
@@ -28,7 +28,7 @@ from quillpost.rendering.layout.models import (
 )
 from quillpost.rendering.layout.paragraphs import lay_out_passages
 from quillpost.rendering.layout.passages import write_passages
-from quillpost.rendering.models import DEFAULT_MANNER, INCH, PEN_COLORS, Box, Copy, Design, Ink, parse_color
+from quillpost.rendering.models import DEFAULT_MANNER, INCH, PEN_COLORS, Box, Copy, Design, HandChoice, Ink, parse_color
 from quillpost.rendering.pdf.files import PdfFile
 from quillpost.rendering.pdf.png import Pixels, encode_png
 from quillpost.rendering.ports import Sandbox
@@ -58,12 +58,12 @@ _CHAR_ROWS = ("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01234
 class SamplePage:
     """A page in one hand and in plain letters, in points from the lower left."""
 
-    def __init__(self, renderer: Renderer, style: int, width: float, height: float) -> None:
+    def __init__(self, renderer: Renderer, choice: HandChoice, width: float, height: float) -> None:
         self.width, self.height = width, height
-        self._style = style
+        self._choice = choice
         self._sandbox = renderer.sandbox
         self._fonts = BatchFonts(renderer.hands)
-        self.vocabulary = self._fonts.vocabulary_for(style)
+        self.vocabulary = self._fonts.vocabulary_for(choice)
         self._content: list[bytes] = []
 
     def lay_out(self, *passages: Passage) -> PassageLayout:
@@ -105,7 +105,7 @@ class SamplePage:
         file = PdfFile()
         content = file.add_stream(b"".join(self._content))
         hands, fonts = self._fonts.embed_fonts(file, is_only_drawn=False)
-        fonts += hands.get(self._style, b"")
+        fonts += hands.get(self._choice, b"")
         entries = b"/MediaBox[0 0 %.2f %.2f]/Resources<</Font<<%b>>>>" % (self.width, self.height, fonts)
         file.add_page(entries, [content])
         return file.finish()
@@ -128,24 +128,43 @@ def sample_version(style: Style) -> str:
 
 def render_sample(renderer: Renderer, number: int) -> bytes:
     """One line as a PNG, in blue ballpoint on white; all samples have one size."""
+    return _render_line(renderer, HandChoice(number), sample_text(number))
+
+
+def render_own_sample(renderer: Renderer, own_hand: bytes, *, text: str = SAMPLE_LINE) -> bytes:
+    """The same of a sender's own hand; raises InvalidOwnHand."""
+    return _render_line(renderer, HandChoice(FIRST_PRIVATE_STYLE, own_hand), text)
+
+
+def _render_line(renderer: Renderer, choice: HandChoice, text: str) -> bytes:
     width, height = (pixels * INCH / SAMPLE_DPI for pixels in SAMPLE_PIXELS)
-    page = SamplePage(renderer, number, width, height)
-    page.write(_one_line_passage(page, sample_text(number), Box(_MARGIN, 0, width - 2 * _MARGIN, height)))
+    page = SamplePage(renderer, choice, width, height)
+    page.write(_one_line_passage(page, text, Box(_MARGIN, 0, width - 2 * _MARGIN, height)))
     return page.to_png(SAMPLE_DPI)
 
 
 def render_hand_sheet(renderer: Renderer, number: int, *, dpi: int) -> bytes:
     """A PNG of the hand's line, its letters in all forms, and a short letter in each manner."""
-    style = renderer.hands.styles[number]
-    page = SamplePage(renderer, number, _SHEET_WIDTH, _SHEET_HEIGHT)
+    return _render_sheet(renderer, HandChoice(number), dpi=dpi)
+
+
+def render_own_sheet(renderer: Renderer, own_hand: bytes, *, dpi: int) -> bytes:
+    """The same of a sender's own hand; raises InvalidOwnHand."""
+    return _render_sheet(renderer, HandChoice(FIRST_PRIVATE_STYLE, own_hand), dpi=dpi)
+
+
+def _render_sheet(renderer: Renderer, choice: HandChoice, *, dpi: int) -> bytes:
+    style = renderer.hands.style_for(choice)
+    page = SamplePage(renderer, choice, _SHEET_WIDTH, _SHEET_HEIGHT)
     forms = max(page.vocabulary.count_forms(char) for chars in _CHAR_ROWS for char in chars)
     page.height = _LETTER_HEIGHT + _WORD_ROW_HEIGHT + _GROUP_GAP + len(_CHAR_ROWS) * (forms * _ROW_HEIGHT + _GROUP_GAP)
     left, width = _SHEET_MARGIN, _SHEET_WIDTH - 2 * _SHEET_MARGIN
     y = page.height - 38
-    page.draw_plain_text(f"{style.number}  {style.name}", left, y, 20)
+    title = style.name if choice.own_hand else f"{style.number}  {style.name}"
+    page.draw_plain_text(title, left, y, 20)
     page.draw_plain_text(describe_style(style), left, y - 15, 9, _GRAY)
     y -= 80
-    page.write(_one_line_passage(page, sample_text(number), Box(left, y, width, 58)))
+    page.write(_one_line_passage(page, sample_text(choice.number), Box(left, y, width, 58)))
     pitch = width / max(map(len, _CHAR_ROWS))
     for chars in _CHAR_ROWS:
         y -= _GROUP_GAP
@@ -167,7 +186,7 @@ def render_hand_sheet(renderer: Renderer, number: int, *, dpi: int) -> bytes:
 
 def render_hand_detail(renderer: Renderer, number: int) -> bytes:
     """A PNG of some words as a printer of 600 dots an inch sees them."""
-    page = SamplePage(renderer, number, _DETAIL_WIDTH, _DETAIL_HEIGHT)
+    page = SamplePage(renderer, HandChoice(number), _DETAIL_WIDTH, _DETAIL_HEIGHT)
     box = Box(_MARGIN, 0, _DETAIL_WIDTH - 2 * _MARGIN, _DETAIL_HEIGHT)
     page.write(_sample_passage(_DETAIL_TEXT, box, SizeRange(_DETAIL_SIZE, _DETAIL_SIZE)))
     return page.to_png(_DETAIL_DPI)
@@ -320,7 +339,7 @@ def _draw_hills(width: int, height: int, paleness: float) -> Pixels:
 
 
 def _make_enclosure_pdf(renderer: Renderer) -> bytes:
-    page = SamplePage(renderer, DEFAULT_STYLE.number, 8.5 * INCH, 11 * INCH)
+    page = SamplePage(renderer, HandChoice(DEFAULT_STYLE.number), 8.5 * INCH, 11 * INCH)
     page.draw_plain_text("Your garden in spring", INCH, 9.6 * INCH, 28)
     page.draw_plain_text("An additional page, from the sender's own PDF.", INCH, 9.2 * INCH, 12, b".45 g")
     entries = (("March", "Beds dug over, roses pruned"), ("April", "Lawn sown, fence mended"), ("May", "Harvest!"))

@@ -49,7 +49,7 @@ class Misfits:
 
 class FitChecker:
     def __init__(self, hands: Hands, product: ProductLayout, design: Design) -> None:
-        hand = hands.hand(design.hand)
+        hand = hands.hand_for(design.hand_choice)
         self._product, self._design = product, design
         self._face = CachedFace(hands.plain)
         self._vocabulary = make_vocabulary(hand)

@@ -313,7 +313,7 @@ def _refuse_misfits(
     )
     addressees = [designs.build_addressee(candidate, request) for candidate in people]
     texts = [] if design.pdf_only else renderer.fill_messages(design, addressees)
-    hand = renderer.hands.hand(design.hand)
+    hand = renderer.hands.hand_for(design.hand_choice)
     misfits = renderer.find_misfits(
         design, addressees, qr=request.qrcode_url is not None, messages=texts, find_all=True
     )

@@ -140,7 +140,7 @@ def check_fit(
         if design.pdf_only
         else renderer.fill_messages(design, [designs.build_addressee(person) for person in longest_people])
     )
-    hand = renderer.hands.hand(design.hand)
+    hand = renderer.hands.hand_for(design.hand_choice)
     is_left_blank = may_be_blank and not design.message.strip()
     for index, text in enumerate(texts):
         if not is_left_blank and not hand.has_visible_text(text):
@@ -220,7 +220,7 @@ def handwriting_warnings(
         return []
     if not design.message.strip():
         return [BLANK_MESSAGE_WARNING]
-    hand = renderer.hands.hand(design.hand)
+    hand = renderer.hands.hand_for(design.hand_choice)
     warnings = []
     chars = "".join(dict.fromkeys("".join(written_message.texts)))
     borrowed_chars, missing_chars = hand.find_lacking_chars(chars)
@@ -230,7 +230,7 @@ def handwriting_warnings(
     if missing_chars:
         text = f"No face has {_list_chars(missing_chars)}: it is spelled in Latin letters, or left out."
         warnings.append(Message("letters_missing", text))
-    sizes, _ = handwriting_settings(design, renderer.hands.styles[design.hand])
+    sizes, _ = handwriting_settings(design, hand.style)
     points = written_message.smallest_points
     if points is not None and points < min(sizes.largest, READABLE_POINTS):
         text = (

@@ -96,7 +96,7 @@ def _line_to_stroke(pen_path: PenPath, edge: Floats, pen: float) -> Stroke:
     path = _resample(pen_path.path, length)
     if pen_path.is_closed:
         return _make_round_stroke(path[:-1], edge, pen)
-    corners = _find_corners(path, pen)
+    corners = find_corners(path, pen)
     bounds = [0, *corners, len(path) - 1]
     for first, last in pairwise(bounds):
         path[first : last + 1] = _smooth_path(path[first : last + 1], pen)
@@ -177,7 +177,7 @@ def _smooth_path(path: Floats, pen: float, *, is_closed: bool = False) -> Floats
     return very_smooth_share * very_smooth + (1 - very_smooth_share) * smooth
 
 
-def _find_corners(path: Floats, pen: float) -> list[int]:
+def find_corners(path: Floats, pen: float) -> list[int]:
     """Samples where the path turns sharply, the sharpest first of any that are close together."""
     arm = max(2, round(_CORNER_ARM_RADII * pen / STEP))
     if len(path) < 2 * arm + 2:

@@ -4,12 +4,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from importlib import resources
 from typing import Any, Self
 
 import numpy as np
 
 from quillpost.rendering.handwriting.outlines import Floats
 
+HELPER_FORMS = "helper"
+_FOLDER = "hands"
 _UNITS = 1000  # an x-height in files
 
 
@@ -63,6 +66,11 @@ class HandForms:
         head, *rows = map(json.loads, data.splitlines())
         forms = {char: tuple(map(_unpack_form, packed)) for char, packed in rows}
         return cls(forms, head["pen"], head["slant"])
+
+
+def read_forms(name: str) -> HandForms:
+    """The letters of a natural hand, as shipped."""
+    return HandForms.from_bytes((resources.files(__package__) / _FOLDER / f"{name}.hand").read_bytes())
 
 
 def lean_form(form: Letterform, lean: float) -> Letterform:

@@ -10,6 +10,8 @@ from typing import Any, Literal, Self
 
 StyleKind = Literal["AI", "Realistic", "Bold", "International"]
 MANNER_NAMES = ("neat", "natural", "lively")
+FIRST_PRIVATE_STYLE = 1000
+"""From this number on styles are private: senders' own hands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +128,20 @@ def _read_face(table: dict[str, Any]) -> dict[str, Any]:
     return table | {"source": FontFile(**table["source"])}
 
 
-def _read_style(table: dict[str, Any]) -> Style:
+def read_style(table: dict[str, Any]) -> Style:
     values = dict(table)
     if "movement" in values:
         values["movement"] = Movement(**values["movement"])
     if "lettering" in values:
         values["lettering"] = Lettering(**_read_face(values["lettering"]))
-    return Style(**values)
+    style = Style(**values)
+    if style.number >= FIRST_PRIVATE_STYLE:
+        raise ValueError(f"The number of {style.name} must be below {FIRST_PRIVATE_STYLE}: those above are private.")
+    return style
 
 
 _TABLES = tomllib.loads(files(__package__).joinpath("styles.toml").read_text("utf-8"))
-STYLES = tuple(sorted(map(_read_style, _TABLES["styles"]), key=lambda style: style.number))
+STYLES = tuple(sorted(map(read_style, _TABLES["styles"]), key=lambda style: style.number))
 DEFAULT_STYLE = STYLES[0]
 PLAIN_FACE = FaceRecipe(**_read_face(_TABLES["plain"]))
 HELPER_FACE = FaceRecipe(**_read_face(_TABLES["helper"]))

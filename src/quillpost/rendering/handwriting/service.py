@@ -14,12 +14,12 @@ from threading import Condition
 from typing import Protocol
 
 import numpy as np
-from cachetools import cached
+from cachetools import LRUCache, cached
 
 from quillpost.rendering.handwriting import fonts
 from quillpost.rendering.handwriting.alphabet import Alphabet
 from quillpost.rendering.handwriting.fonts import UNITS_PER_EM, Typeface, font_chars, subset_font
-from quillpost.rendering.handwriting.letterforms import HandForms
+from quillpost.rendering.handwriting.letterforms import HELPER_FORMS, HandForms, read_forms
 from quillpost.rendering.handwriting.models import (
     FALLBACK_FACES,
     HELPER_FACE,
@@ -31,10 +31,14 @@ from quillpost.rendering.handwriting.models import (
     Style,
 )
 from quillpost.rendering.handwriting.outlines import Shape
+from quillpost.rendering.handwriting.own_hands import OwnHand
 from quillpost.rendering.handwriting.text import FALLBACK_FONTS, HELPER_FONT, PLAIN_FONT, LetteringHand, PlainFace
 from quillpost.rendering.handwriting.words import NaturalHand
+from quillpost.rendering.models import HandChoice
 
 ENGINE_VERSION = 4  # part of every recipe: raise it when the same recipe gives other shapes than before
+
+_CACHED_OWN_HANDS = 8
 
 Hand = LetteringHand | NaturalHand
 
@@ -124,15 +128,6 @@ def _median_top(tops: dict[str, int], chars: str) -> int:
     return int(np.median(char_tops))
 
 
-_FORMS_FOLDER = "hands"
-_HELPER_FORMS = "helper"
-
-
-def read_forms(name: str) -> HandForms:
-    """The letters of a natural hand, as shipped."""
-    return HandForms.from_bytes((resources.files(__package__) / _FORMS_FOLDER / f"{name}.hand").read_bytes())
-
-
 class FontSources:
     """Font files of Python packages, and of npm packages in `node_modules`."""
 
@@ -174,6 +169,8 @@ class Hands:
         self._store = store
         self._prepare_once = cached({}, key=lambda face: face.face, condition=Condition())(self._load_or_prepare)
         self._hands: dict[int, Hand] = {}
+        own_hands: LRUCache[HandChoice, NaturalHand] = LRUCache(_CACHED_OWN_HANDS)
+        self._own_hand_once = cached(own_hands, key=lambda choice: choice, condition=Condition())(self._make_own_hand)
 
     @cached_property
     def styles(self) -> Mapping[int, Style]:
@@ -181,11 +178,25 @@ class Hands:
 
     @cached_property
     def _helper_forms(self) -> HandForms:
-        return read_forms(_HELPER_FORMS)
+        return read_forms(HELPER_FORMS)
 
     @cached_property
     def plain(self) -> PlainFace:
         return PlainFace(partial(self.prepare_face, PLAIN_FACE))
+
+    def hand_for(self, choice: HandChoice) -> Hand:
+        """The first call may take some seconds. Raises InvalidOwnHand if a private style is none."""
+        if choice.own_hand is None:
+            return self.hand(choice.number)
+        return self._own_hand_once(choice)
+
+    def style_for(self, choice: HandChoice) -> Style:
+        return self.styles[choice.number] if choice.own_hand is None else self.hand_for(choice).style
+
+    def _make_own_hand(self, choice: HandChoice) -> NaturalHand:
+        assert choice.own_hand is not None
+        own = OwnHand.from_bytes(choice.own_hand)
+        return self._make_natural_hand(own.to_style(choice.number), own.forms, own.spacing)
 
     def hand(self, number: int) -> Hand:
         """The first call may take some seconds."""
@@ -200,7 +211,10 @@ class Hands:
         if style.lettering is not None:
             return LetteringHand(style, self.prepare_face(style.lettering), self._fallback_faces)
         assert style.movement is not None
-        alphabet = Alphabet(read_forms(style.movement.forms), self._helper_forms, style.movement.spacing)
+        return self._make_natural_hand(style, read_forms(style.movement.forms), style.movement.spacing)
+
+    def _make_natural_hand(self, style: Style, forms: HandForms, spacing: float) -> NaturalHand:
+        alphabet = Alphabet(forms, self._helper_forms, spacing)
         without_helper = {font: face for font, face in self._fallback_faces.items() if font != HELPER_FONT}
         return NaturalHand(style, alphabet, without_helper)
 

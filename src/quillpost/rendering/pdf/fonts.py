@@ -113,7 +113,9 @@ def embed_word_font(pdf: PdfFile, name: str, font: WordFont, *, is_temporary: bo
     """The number of a font object in which each glyph is a word."""
     metrics = _FontMetrics(font.box, font.box[3])
     texts = None if is_temporary else font.texts
-    return _embed_program(pdf, name.encode(), font.program, font.advances, metrics, texts)
+    # A sender calls an own hand what they like.
+    plain_name = "".join(char for char in name if char.isascii() and char.isalnum()) or "Hand"
+    return _embed_program(pdf, plain_name.encode(), font.program, font.advances, metrics, texts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,11 +74,12 @@ def flag_unlike_chars(chars: Iterable[WrittenChar]) -> list[WrittenChar]:
     for indexes in siblings.values():
         if len(indexes) < _MIN_SIBLINGS:
             continue
-        points = [_centered(chars[index]) for index in indexes]
-        distances = np.array([[_distance(one, other) for other in points] for one in points])
+        points = [center_points(chars[index]) for index in indexes]
+        distances = np.array([[measure_unlikeness(one, other) for other in points] for one in points])
         for place, index in enumerate(indexes):
             others = np.delete(np.arange(len(indexes)), place)
-            own = float(np.median(distances[place, others]))
+            # One that is like any other is meant so: people write a letter in two ways.
+            own = float(distances[place, others].min())
             closest = min(float(distances[one, other]) for one, other in combinations(others, 2))
             if own > max(_UNLIKE_RATIO * closest, _MIN_UNLIKENESS) and not chars[index].is_doubtful:
                 chars[index] = replace(chars[index], is_doubtful=True, reason=UNLIKE_OTHERS)
@@ -93,14 +94,14 @@ def list_texts(texts: Iterable[str]) -> str:
     return f"{', '.join(unique[:-1])} and {unique[-1]}" if len(unique) > 1 else "".join(unique)
 
 
-def _centered(char: WrittenChar) -> Floats:
+def center_points(char: WrittenChar) -> Floats:
     """Points of all strokes, moved sideways to a common middle: where a letter stands in its box tells nothing."""
     points = np.concatenate(char.strokes)
     middle = (points[:, 0].min() + points[:, 0].max()) / 2
     return points - [middle, 0.0]
 
 
-def _distance(one: Floats, other: Floats) -> float:
+def measure_unlikeness(one: Floats, other: Floats) -> float:
     """How far most points of either are at most from the nearest of the other."""
     distances = np.hypot(one[:, None, 0] - other[None, :, 0], one[:, None, 1] - other[None, :, 1])
     return max(float(np.percentile(distances.min(axis=axis), _MOST)) for axis in (0, 1))
