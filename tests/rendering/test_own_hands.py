@@ -111,7 +111,7 @@ def measure_same_word(own: OwnHand) -> float:
     return fmean(distances)
 
 
-def test_who_joins_letters_joins_them_and_who_does_not_does_not() -> None:
+def test_a_joined_hand_joins_letters_and_a_print_hand_does_not() -> None:
     joined, half_joined, unjoined = own_hand(CELESTE), own_hand(THEO), own_hand(OWEN)
     assert joined.joining > 0.9
     assert 0.3 < half_joined.joining < 0.8
