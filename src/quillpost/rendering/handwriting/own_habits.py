@@ -15,6 +15,7 @@ from quillpost.rendering.handwriting.traced_letters import TracedLetter, TracedL
 _USUAL_GAP, _GAP_BOUNDS = 0.3, (0.05, 0.7)
 _USUAL_WORD_GAP, _WORD_GAP_BOUNDS = 1.05, (0.75, 1.6)
 _MIN_WORD_GAP_RATIO = 1.25  # to the widest gap in a word, or the words cannot be told apart
+_TRIMMED = 0.06  # x-heights by which a gap looks wider where traced lines end before the ink does
 _TOUCH = 0.05  # x-heights between lines that touch
 _LETTERS_WITH_BARS = frozenset("tf")
 
@@ -47,10 +48,14 @@ def measure_habits(
     pairs = sum(len(text) - 1 for text, _ in known)
     joins = sum(_count_joins(text, lines, letters) for text, lines in known)
     return Habits(
-        gap=float(np.clip(np.median(gaps or [_USUAL_GAP]), *_GAP_BOUNDS)),
-        word_gap=float(np.clip(np.median(word_gaps or [_USUAL_WORD_GAP]), *_WORD_GAP_BOUNDS)),
+        gap=_usual(gaps, _USUAL_GAP, _GAP_BOUNDS),
+        word_gap=_usual(word_gaps, _USUAL_WORD_GAP, _WORD_GAP_BOUNDS),
         joined=joins / pairs if pairs else None,
     )
+
+
+def _usual(gaps: Sequence[float], default: float, bounds: tuple[float, float]) -> float:
+    return float(np.clip(np.median(gaps) - _TRIMMED if gaps else default, *bounds))
 
 
 def split_words(lines: Sequence[TracedLine], count: int, slant: float) -> list[list[TracedLine]]:

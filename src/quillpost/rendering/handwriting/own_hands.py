@@ -40,7 +40,7 @@ _JOINED_LENDER, _UNJOINED_LENDER = "camille", "ben"
 _SAME_SIGNS = {"’": "'", "‘": "'", "”": '"', "“": '"'}  # people write them all alike
 
 # How large a hand looks, and how much room its lines need, as measured in our own styles.
-_SCALE_BOUNDS, _LINE_BOUNDS, _WORD_GAP_BOUNDS = (0.74, 1.0), (1.1, 1.32), (0.37, 0.56)
+_SCALE_BOUNDS, _LINE_BOUNDS, _WORD_GAP_BOUNDS = (0.74, 0.95), (1.1, 1.32), (0.37, 0.56)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
