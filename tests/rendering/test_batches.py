@@ -270,13 +270,13 @@ def objects_without_dates(pdf: bytes | None) -> list[bytes]:
 
 # Only a change that is meant to change what is printed may change these.
 PRINTED = {
-    "9ea0bcba8ad73397": design(hand=HALF_JOINED),
-    "c2371b1cd357fb0b": design("postcard-6x9", hand=UNJOINED),
-    "f4addd120e33b339": design("notecard", SHORT_MESSAGE, hand=JOINED),
-    "084b38ebd9337e09": design("windowlessletter", hand=LETTERING),
-    "db0c2b2bdd64dbeb": design("postcard-6x11", hand=HALF_JOINED, manner="neat", font_size="small"),
-    "f47c04d8231dfece": design("giftcard", SHORT_MESSAGE, hand=HALF_JOINED),
-    "d8ab8633896e062d": design("letter", "Привет, %NAME%! ½ ﬁ … „Grüße“ 李", hand=UNJOINED),
+    "9b790cb01bc99137": design(hand=HALF_JOINED),
+    "f350fdf78d876137": design("postcard-6x9", hand=UNJOINED),
+    "11d0424ef497852f": design("notecard", SHORT_MESSAGE, hand=JOINED),
+    "ab08d8537b664ac1": design("windowlessletter", hand=LETTERING),
+    "f3d0892cf4081946": design("postcard-6x11", hand=HALF_JOINED, manner="neat", font_size="small"),
+    "776cec2a5619694f": design("giftcard", SHORT_MESSAGE, hand=HALF_JOINED),
+    "a138a8a14c639cef": design("letter", "Привет, %NAME%! ½ ﬁ … „Grüße“ 李", hand=UNJOINED),
 }
 
 

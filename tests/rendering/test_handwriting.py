@@ -121,7 +121,8 @@ def test_words_differ_in_size_lean_ink_and_height_and_the_more_the_livelier(hand
     natural = notes[1]
     assert len({glyph.colour for glyph in natural}) == 3
     assert len({round(glyph.lean, 3) for glyph in natural}) > 5
-    assert 1.01 < max(g.size for g in natural) / min(g.size for g in natural) < 1.08
+    # The first word is up to 3 per cent larger, and one at the edge of its line up to 10 per cent narrower.
+    assert 1.01 < max(g.size for g in natural) / min(g.size for g in natural) < 1.03 / (0.94 * 0.9)
     assert len({glyph.baseline for glyph in natural}) > 50
 
 

@@ -229,6 +229,8 @@ class PassageLayout:
     leading: float
     word_gap: float
     signature_rooms: Floats  # in points, below each text
+    breaks: Integers  # line ends before each word
+    is_broken: Flags  # whether a passage has parts of words
 
     @property
     def heights(self) -> Floats:

@@ -1,14 +1,22 @@
 """The handwritten passages of a design, broken into lines and fitted, many at once."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from quillpost.rendering.handwriting.models import Style
 from quillpost.rendering.handwriting.sheet.models import Signature
 from quillpost.rendering.handwriting.vocabulary import Vocabulary, break_long_words
+from quillpost.rendering.layout.line_breaks import (
+    FREE_OVERHANG,
+    LEAN_ROOM,
+    LINE_MARGIN,
+    LineBreaker,
+    box_edges,
+    read_distinct,
+)
 from quillpost.rendering.layout.models import (
     FIXED_SIZES,
     MAX_FONT_SIZE,
@@ -27,17 +35,8 @@ from quillpost.rendering.layout.signatures import SignatureRooms, fit_signature
 from quillpost.rendering.layout.text import handwritten_address_lines, handwritten_return_lines
 from quillpost.rendering.models import DEFAULT_MANNER, Addressee, Design
 
-Thing = TypeVar("Thing")
-
-
-# In font sizes. A person's lines are not quite level nor quite flush: the fit leaves them this room, and `WANDER_ROOM`.
-LEAN_ROOM = 0.03
-LINE_MARGIN = 0.1
-
-FREE_OVERHANG = 0.08  # a word whose first letter reaches back farther needs a wider gap before it
 _MAX_SIZE_LOSS = 1.0
 _STEPS_PER_POINT = 2
-_MAX_SLOW_ROWS = 8
 _MAX_GROUP_CELLS = 200_000
 
 _PASSAGES_PER_ITEM = 3
@@ -228,8 +227,20 @@ def _lay_out(
     if rejoin_parts and is_continuation.any():
         words, lines, lengths = _rejoin_parts(vocabulary, words, lines, lengths, is_continuation)
         measures = vocabulary.word_measures(words)
-    rooms = fitter.signature_rooms(sizes)
-    return PassageLayout(passages, measures, words, lengths, lines, sizes, fits, leading, vocabulary.word_gap, rooms)
+    return PassageLayout(
+        passages,
+        measures,
+        words,
+        lengths,
+        lines,
+        sizes,
+        fits,
+        leading,
+        vocabulary.word_gap,
+        fitter.signature_rooms(sizes),
+        breaks[:, : words.shape[1]],
+        np.asarray(is_continuation.any(axis=1)),
+    )
 
 
 def _to_table(rows: Sequence[list[int]], fill_value: int) -> tuple[Integers, Integers]:
@@ -278,18 +289,12 @@ class _SizeFitter:
     ) -> None:
         self._passages = passages
         self._leading = leading
-        left, right, bottom, top = box_edges(passages)
-        self._widths, self._heights = right - left, top - bottom
+        box_left, box_right, bottom, top = box_edges(passages)
+        self._widths, self._heights = box_right - box_left, top - bottom
         self._ink_heights = measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER_ROOM
-        # Columns one after the other in memory, as the walk along the lines reads them.
-        advance, left_overhang, right_overhang = (np.ascontiguousarray(measures[:, :, k].T) for k in range(3))
-        gaps = np.where(is_continuation.T, 0.0, gap + np.maximum(left_overhang - FREE_OVERHANG, 0.0))
-        self._word_steps = np.where(advance > 0, advance + gaps, 0.0)
-        self._first_word_widths = left_overhang + advance
-        self._right_overhangs = right_overhang
-        self._widest_words = (self._first_word_widths + right_overhang).max(axis=0, initial=0.0)
-        self._breaks = np.ascontiguousarray(breaks.T)
-        self._has_breaks: list[bool] = np.asarray(self._breaks.any(axis=1)).tolist()
+        advance, left, right = (measures[:, :, k] for k in range(3))
+        gaps = np.where(is_continuation, 0.0, gap + np.maximum(left - FREE_OVERHANG, 0.0))
+        self._breaker = LineBreaker(advance, left, right, gaps, breaks)
         self._signatures = SignatureRooms.of(passages)
 
     def find_largest_sizes(self) -> tuple[Floats, Integers, Flags]:
@@ -298,6 +303,7 @@ class _SizeFitter:
         smallest, largest = np.broadcast_to(np.rint(limits).astype(np.int64), (2, len(size_ranges)))
         next_size = smallest
         fits = np.zeros(len(smallest), np.bool_)
+        widest_words = self._breaker.widest_words
         # Whatever does not fit at one size does not fit at a larger one either.
         while (next_size <= largest).any():
             middle = (next_size + largest) // 2
@@ -305,7 +311,7 @@ class _SizeFitter:
             last_lines = lines[-1] if len(lines) else np.zeros(len(size), np.int64)
             text_heights = (last_lines * self._leading + self._ink_heights) * size
             is_too_high = text_heights + self.signature_rooms(size) > self._heights
-            is_too_wide = self._widest_words > self._widths / size - _LINE_MARGINS
+            is_too_wide = widest_words > self._widths / size - _LINE_MARGINS
             fits_now = ~is_too_high & ~is_too_wide & (next_size <= largest)
             fits |= fits_now
             next_size, largest = (np.where(fits_now, middle + 1, next_size), np.where(fits_now, largest, middle - 1))
@@ -317,52 +323,4 @@ class _SizeFitter:
 
     def _break_lines(self, half_points: Integers) -> Integers:
         """The line of every word at these sizes."""
-        line_widths = self._widths / (half_points / _STEPS_PER_POINT) - _LINE_MARGINS
-        if len(line_widths) <= _MAX_SLOW_ROWS:
-            row_lines = [self._break_lines_of_row(row, width) for row, width in enumerate(line_widths.tolist())]
-            return np.array(row_lines, np.int64).T
-        lines = np.zeros(self._word_steps.shape, np.int64)
-        if not len(lines):
-            return lines
-        line, reach = lines[0], self._first_word_widths[0]
-        for column in range(1, len(lines)):
-            next_reach = reach + self._word_steps[column]
-            wraps = next_reach + self._right_overhangs[column] > line_widths
-            if self._has_breaks[column]:
-                breaks = self._breaks[column]
-                line = line + np.maximum(wraps, breaks)
-                wraps = wraps | (breaks > 0)
-            else:
-                line = line + wraps
-            reach = np.where(wraps, self._first_word_widths[column], next_reach)
-            lines[column] = line
-        return lines
-
-    def _break_lines_of_row(self, row: int, line_width: float) -> list[int]:
-        """The same for one passage, as in a preview: plain Python costs less than calls of numpy."""
-        columns = (self._word_steps, self._first_word_widths, self._right_overhangs, self._breaks)
-        steps, firsts, rights, breaks = (column[:, row].tolist() for column in columns)
-        lines, line, reach = [0] * len(steps), 0, firsts[0] if firsts else 0.0
-        for index in range(1, len(steps)):
-            next_reach = reach + steps[index]
-            wraps = next_reach + rights[index] > line_width
-            line += max(wraps, breaks[index])
-            reach = firsts[index] if wraps or breaks[index] else next_reach
-            lines[index] = line
-        return lines
-
-
-def box_edges(passages: Sequence[Passage]) -> Floats:
-    """Left, right, bottom and top of the passages' boxes."""
-    boxes = [passage.box for passage in passages]
-    return read_distinct(boxes, lambda box: (box.left, box.left + box.width, box.bottom, box.bottom + box.height))
-
-
-def read_distinct(items: Sequence[Thing], read: Callable[[Thing], Sequence[float]]) -> Floats:
-    """What is read of each item, in columns; one column where all items are the same object."""
-    distinct = {id(item): item for item in items}
-    table = np.array([read(item) for item in distinct.values()], np.float64)
-    if len(distinct) != 1:
-        column_by_id = {item_id: column for column, item_id in enumerate(distinct)}
-        table = table[[column_by_id[id(item)] for item in items]]
-    return table.T
+        return self._breaker.break_lines(self._widths / (half_points / _STEPS_PER_POINT) - _LINE_MARGINS)

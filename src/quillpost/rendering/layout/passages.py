@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from quillpost.rendering.handwriting.text import HAND_FONT, PALE_FONT
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
-from quillpost.rendering.layout.models import WANDER_ROOM, Floats, Integers, PassageLayout
-from quillpost.rendering.layout.paragraphs import FREE_OVERHANG, LEAN_ROOM, box_edges
+from quillpost.rendering.layout.line_breaks import LEAN_ROOM, box_edges, fill_lines
+from quillpost.rendering.layout.models import WANDER_ROOM, Flags, Floats, Integers, PassageLayout
 from quillpost.rendering.layout.signatures import MAX_GROWTH, MAX_RISE, PlacedSignatures, SignatureNoise
+from quillpost.rendering.layout.word_gaps import space_words
 from quillpost.rendering.models import Ink
 
 Bytes = npt.NDArray[np.uint8]
@@ -23,9 +24,10 @@ Bytes = npt.NDArray[np.uint8]
 MAX_SLANT_STEPS = 3  # of a hundredth of a word's height, either way
 MAX_TILT_STEPS = 9  # a word leans by up to so many steps of 2 milliradians, either way
 MAX_SHRINK_PERCENT = 6
-"""A word is smaller than its size by up to so many per cent; never larger, so it keeps to its place."""
+"""A word is smaller than its size by up to so many per cent, so it keeps to its place."""
+_MAX_GROWTH_PERCENT = 4  # of a note's first word and of its closing
+_MAX_CLOSING_WORDS = 4  # on the last line of its own: a longer one is part of the note
 _MAX_FITTED_SHRINK = 60  # where one word fills a line and came out wider than it was measured
-
 
 _ALL_BITS = 2**64 - 1
 
@@ -36,6 +38,7 @@ _QUANTILES = [NormalDist().inv_cdf((index + 0.5) / 256) for index in range(256)]
 _NORMAL_TABLE = np.array([round(value, 3) for value in _QUANTILES])
 _GAP_TABLE = np.array([round(min(max(math.exp(0.16 * value), 0.82), 1.6) - 1, 3) for value in _QUANTILES])
 _TILT_TABLE = np.array([round(min(max(3 * value, -MAX_TILT_STEPS), MAX_TILT_STEPS)) for value in _QUANTILES])
+_OVERRUN_TABLE = np.array([round(min(max(0.02 + 0.02 * value, -0.02), 0.06), 4) for value in _QUANTILES])
 _JITTER_TABLE = 0.010 * _NORMAL_TABLE
 _SINE_TABLE = np.array([round(math.sin(math.tau * index / 256), 4) for index in range(256)])
 
@@ -45,6 +48,7 @@ class HandwritingNoise:
     """Rows are passages, columns words or lines. In font sizes unless noted."""
 
     gaps: Floats  # by which share a word's gap before it is wider or narrower
+    overruns: Floats  # by which share of a line a word may pass its edge, or keeps away from it
     shrinks: Integers  # per cent
     tilts: Integers  # steps
     slants: Integers  # steps, more or less upright
@@ -78,6 +82,7 @@ def make_noise(seeds: Sequence[int], manners: Sequence[str], *, words: int, line
     tilts = np.rint(np.clip(_TILT_TABLE[word_bytes[:, :, 2]] * freedom, -MAX_TILT_STEPS, MAX_TILT_STEPS))
     return HandwritingNoise(
         gaps=_GAP_TABLE[word_bytes[:, :, 0]] * freedom,
+        overruns=_OVERRUN_TABLE[word_bytes[:, :, 3]],
         shrinks=np.rint(np.clip(shrink_walk, -half_shrink, half_shrink) + half_shrink).astype(np.int64),
         tilts=tilts.astype(np.int64),
         slants=np.rint(np.clip(slant_walk, -MAX_SLANT_STEPS, MAX_SLANT_STEPS)).astype(np.int64),
@@ -138,11 +143,11 @@ _MAX_GRID_STEPS = 16 * 72 * _GRID_STEPS_PER_POINT
 _TILT_STEP_RADIANS = 0.002
 _SLANT_STEP = 0.01
 _SHADE_STEP = 0.036
+_CONDENSED_PERCENT_PER_TILT = 3  # a word squeezed in at the edge falls a little
 
 # Of the room that a short note leaves: how much is on its left, and how much above it.
+_USUAL_MARGIN = 0.2  # left of a line, in font sizes
 _LEFT_SHARE, _TOP_SHARE = 0.5, 0.45
-
-_MAX_SQUEEZE = 0.5  # of the gaps of a line
 
 # Readers drop a word that one of the five before it seems to repeat at the same place: spaces keep dark ink from pale.
 _APART = 12
@@ -158,15 +163,20 @@ def write_passages(vocabulary: Vocabulary, layout: PassageLayout) -> Iterator[by
     noise = make_noise(seeds, manners, words=layout.word_numbers.shape[1], lines=line_count)
     shown = vocabulary.show(layout.word_numbers, seeds, manners)
     layout = replace(layout, measures=shown.measures)
+    shrinks = _shrinks(layout, noise)
+    extents = (layout.measures[:, :, k] * (1 - shrinks / 100) for k in range(3))
+    usual_margins = _USUAL_MARGIN * noise.freedom[:, 0]
+    lines = fill_lines(layout, *extents, gap_noise=noise.gaps, overruns=noise.overruns, margins=usual_margins)
+    layout = replace(layout, line_numbers=lines)
     signatures = PlacedSignatures.of(layout, noise.signatures)
-    x, y, corners = _position_words(layout, noise, signatures)
-    tokens = _word_tokens(vocabulary.style.scale, layout, noise, x, y)
+    words, corners = _place_words(layout, noise, shrinks, signatures)
+    tokens = _word_tokens(vocabulary.style.scale, layout, noise, words)
     tokens[:, :, 4] = shown.operators
     closings = signatures.draw(*corners) if signatures else [b""] * len(seeds)
     lengths = layout.word_counts.tolist()
     dark = [b"".join(tokens[row, :length].ravel().tolist()) for row, length in enumerate(lengths)]
     if shown.pale_operators is None:
-        texts = [b"BT %b 1 Tf\n%bET\n" % (HAND_FONT, words) for words in dark]
+        texts = [b"BT %b 1 Tf\n%bET\n" % (HAND_FONT, operators) for operators in dark]
     else:
         tokens[:, :, 0] = _ink_tokens(layout, noise, vocabulary.tint)
         tokens[:, :, 4] = shown.pale_operators
@@ -184,21 +194,34 @@ def write_passages(vocabulary: Vocabulary, layout: PassageLayout) -> Iterator[by
         yield (text if length else b"") + closing
 
 
+class _PlacedWords(NamedTuple):
+    """Where each word stands, in steps of the grid, and how: per cent smaller, steps of tilt, per cent narrower."""
+
+    x: Integers
+    y: Integers
+    shrinks: Integers
+    tilts: Integers
+    condensed: Integers
+
+
 class _Corners(NamedTuple):
     """Of each passage where its text begins, and where its box ends; in points."""
 
     left: Floats
-    right: Floats
     top: Floats
+    right: Floats
+    bottom: Floats
 
 
-def _position_words(
-    layout: PassageLayout, noise: HandwritingNoise, signatures: PlacedSignatures | None
-) -> tuple[Integers, Integers, _Corners]:
+def _place_words(
+    layout: PassageLayout, noise: HandwritingNoise, shrinks: Integers, signatures: PlacedSignatures | None
+) -> tuple[_PlacedWords, _Corners]:
     size = layout.sizes[:, None]
-    scale = 1 - _shrinks(layout, noise) / 100
+    scale = 1 - shrinks / 100
     advance, left, right, bottom, top = (layout.measures[:, :, k] * scale for k in range(5))
-    distances = _word_starts(layout, noise, advance, left, right) * size
+    starts, condensed = space_words(layout, noise.gaps, noise.margins, advance, left, right)
+    distances = starts * size
+    advance, right = (extent * (1 - condensed / 100) for extent in (advance, right))
     lefts, rights, bottoms, tops = box_edges(layout.passages)[:, :, None]
     x_offsets, y_offsets = _centering_offsets(layout, distances + (advance + right) * size, signatures)
 
@@ -209,13 +232,14 @@ def _position_words(
     baseline_noise += baseline_waves(distances, layout.line_numbers, noise)
     y = baseline + baseline_noise * size + slope * distances
     # A word that leans up reaches higher at its end, and one that leans down, lower.
-    lean = noise.tilts * _TILT_STEP_RADIANS * advance
+    tilts = np.maximum(noise.tilts - condensed // _CONDENSED_PERCENT_PER_TILT, -MAX_TILT_STEPS)
+    lean = tilts * _TILT_STEP_RADIANS * advance
     y = np.minimum(y, tops - (top + np.maximum(lean, 0)) * size)
     y = np.maximum(y, bottoms + (bottom + np.maximum(-lean, 0)) * size)
     x = np.minimum(lefts + x_offsets + distances, rights - (advance + right + LEAN_ROOM) * size)
     x = np.maximum(x, lefts + (left + LEAN_ROOM) * size)
-    corners = _Corners((lefts + x_offsets)[:, 0], rights[:, 0], (tops - y_offsets)[:, 0])
-    return _to_grid(x), _to_grid(y), corners
+    corners = _Corners((lefts + x_offsets)[:, 0], (tops - y_offsets)[:, 0], rights[:, 0], bottoms[:, 0])
+    return _PlacedWords(_to_grid(x), _to_grid(y), shrinks, tilts, condensed), corners
 
 
 def _centering_offsets(
@@ -245,55 +269,14 @@ def _spare_share(spare: Floats, minimum: Floats) -> Floats:
     return np.clip(spare / minimum - 1, 0.0, 1.0)
 
 
-def _word_starts(
-    layout: PassageLayout, noise: HandwritingNoise, advance: Floats, left: Floats, right: Floats
-) -> Floats:
-    """Distances from the box's left, in font sizes; margins and wide gaps take only the spare room of a line."""
-    rows, columns = layout.word_numbers.shape
-    if not columns:
-        return advance
-    is_first = np.ones((rows, columns), np.bool_)
-    is_first[:, 1:] = layout.line_numbers[:, 1:] != layout.line_numbers[:, :-1]
-    count = int(layout.line_numbers.max()) + 1
-    line_ids = (np.arange(rows)[:, None] * count + layout.line_numbers).ravel()
-
-    def sum_by_line(values: Floats) -> Floats:
-        return np.bincount(line_ids, values.ravel(), rows * count).astype(np.float64)
-
-    is_word = layout.word_numbers >= 0
-    gap = np.where(is_first | ~is_word, 0.0, layout.word_gap + np.maximum(left - FREE_OVERHANG, 0.0))
-    wider = gap * np.maximum(noise.gaps, 0)
-    narrower = gap * np.minimum(noise.gaps, 0)
-    natural_widths = sum_by_line(advance + gap + narrower + np.where(is_first, left, 0.0))
-    last_right = np.zeros(rows * count)
-    last_right[line_ids] = np.where(is_word, right, 0.0).ravel()
-    box_left, box_right, _, _ = box_edges(layout.passages)
-    widths = (box_right - box_left) / layout.sizes
-    spare_widths = np.maximum(np.repeat(widths, count) - natural_widths - last_right - 2 * LEAN_ROOM, 0.0)
-    margin = np.minimum(noise.margins.ravel(), spare_widths)
-    requested = sum_by_line(wider)
-    granted_share = np.minimum((spare_widths - margin) / np.where(requested > 0, requested, 1.0), 1.0)
-
-    # A line that came out too long is set closer, as somebody does who sees the edge come near.
-    excess = np.maximum(natural_widths + last_right + 2 * LEAN_ROOM - np.repeat(widths, count), 0.0)
-    given_up = np.minimum(excess / np.maximum(sum_by_line(gap), 1e-9), _MAX_SQUEEZE)
-    closer = gap * given_up[line_ids].reshape(rows, columns)
-    gap = gap + narrower - closer + wider * granted_share[line_ids].reshape(rows, columns)
-    indent = np.where(is_first, left + LEAN_ROOM + margin[line_ids].reshape(rows, columns), 0.0)
-    reach = np.cumsum(gap + advance, axis=1) - advance
-    line_starts = np.maximum.accumulate(np.where(is_first, np.arange(columns), 0), axis=1)
-    indent = np.take_along_axis(indent, line_starts, 1)
-    return reach - np.take_along_axis(reach, line_starts, 1) + indent
-
-
-def _word_tokens(scale: float, layout: PassageLayout, noise: HandwritingNoise, x: Integers, y: Integers) -> Tokens:
+def _word_tokens(scale: float, layout: PassageLayout, noise: HandwritingNoise, words: _PlacedWords) -> Tokens:
     """All operators of a word but the word: ink where it changes, and the text matrix."""
     tokens = np.empty((*layout.word_numbers.shape, 5), object)
     half_points = np.rint(layout.sizes * 2).astype(np.int64)[:, None]
     tokens[:, :, 0] = _ink_tokens(layout, noise)
-    tokens[:, :, 1] = _text_matrices(scale, half_points, _shrinks(layout, noise), noise.tilts, noise.slants)
-    tokens[:, :, 2] = _X_TOKENS[x]
-    tokens[:, :, 3] = _Y_TOKENS[y]
+    tokens[:, :, 1] = _text_matrices(scale, half_points, words, noise.slants)
+    tokens[:, :, 2] = _X_TOKENS[words.x]
+    tokens[:, :, 3] = _Y_TOKENS[words.y]
     return tokens
 
 
@@ -320,21 +303,33 @@ def _ink_shades(ink: Ink, tint: float) -> list[bytes]:
 
 
 def _shrinks(layout: PassageLayout, noise: HandwritingNoise) -> Integers:
-    """People begin large, and write their name larger than the rest; a word too wide for its line is smaller."""
-    lines = layout.line_numbers
-    shrinks = noise.shrinks.copy()
-    is_last_line = (lines == lines.max(axis=1, keepdims=True, initial=0)) & (lines > 0)
-    shrinks[is_last_line] = np.maximum(shrinks[is_last_line] - MAX_SHRINK_PERCENT // 2, 0)
-    shrinks[:, :1] = 0
+    """People begin a note large, and write the name that closes it larger; a word too wide for its line is smaller."""
+    is_note = ~np.array([[passage.keeps_words] for passage in layout.passages])
+    growth = np.rint(np.minimum(3 * noise.freedom, _MAX_GROWTH_PERCENT)).astype(np.int64) * is_note
+    larger = np.maximum(noise.shrinks - MAX_SHRINK_PERCENT // 2 - growth, -growth)
+    shrinks = np.where(_closing_words(layout) & is_note, larger, noise.shrinks)
+    shrinks[:, :1] = -growth
     left, right, _, _ = box_edges(layout.passages)
     room = ((right - left) / layout.sizes)[:, None] - 2 * LEAN_ROOM
-    excess = 1 - room / np.maximum(layout.measures[:, :, :3].sum(axis=2), room)
-    return np.maximum(shrinks, np.minimum(np.ceil(100 * excess).astype(np.int64), _MAX_FITTED_SHRINK))
+    widths = np.maximum(layout.measures[:, :, :3].sum(axis=2), 0.01)
+    fitting = np.clip(np.ceil(100 - 100 * room / widths), -_MAX_GROWTH_PERCENT, _MAX_FITTED_SHRINK)
+    return np.maximum(shrinks, fitting.astype(np.int64))
 
 
-def _text_matrices(scale: float, half_points: Integers, shrinks: Integers, tilts: Integers, slants: Integers) -> Tokens:
+def _closing_words(layout: PassageLayout) -> Flags:
+    """The few words on a last line of their own."""
+    columns = np.arange(layout.word_numbers.shape[1])
+    last_break = ((layout.breaks > 0) * columns).max(axis=1, keepdims=True, initial=0)
+    words = layout.word_counts[:, None] - last_break
+    is_closing = (last_break > 0) & (words <= _MAX_CLOSING_WORDS) & ~layout.is_broken[:, None]
+    closing: Flags = is_closing & (columns >= last_break)
+    return closing
+
+
+def _text_matrices(scale: float, half_points: Integers, words: _PlacedWords, slants: Integers) -> Tokens:
     """The first four numbers of each word's text matrix; of the same ones there are many."""
-    postures = ((half_points * 64 + shrinks) * 32 + tilts + MAX_TILT_STEPS) * 8 + slants + MAX_SLANT_STEPS
+    sizes = (half_points * 16 + words.condensed) * 128 + words.shrinks + _MAX_GROWTH_PERCENT
+    postures = (sizes * 32 + words.tilts + MAX_TILT_STEPS) * 8 + slants + MAX_SLANT_STEPS
     kinds, places = np.unique(postures, return_inverse=True)
     matrices = np.array([_text_matrix(scale, posture) for posture in kinds.tolist()], object)
     return matrices[places.reshape(postures.shape)]
@@ -344,11 +339,13 @@ def _text_matrices(scale: float, half_points: Integers, shrinks: Integers, tilts
 def _text_matrix(scale: float, posture: int) -> bytes:
     rest, slant = divmod(posture, 8)
     rest, tilt = divmod(rest, 32)
-    half_points, shrink = divmod(rest, 64)
-    em = half_points / 2 * scale * (100 - shrink) / 100
-    lean = em * (tilt - MAX_TILT_STEPS) * _TILT_STEP_RADIANS
+    rest, shrink = divmod(rest, 128)
+    half_points, condensed = divmod(rest, 16)
+    em = half_points / 2 * scale * (100 + _MAX_GROWTH_PERCENT - shrink) / 100
+    across = em * (100 - condensed) / 100
+    lean = across * (tilt - MAX_TILT_STEPS) * _TILT_STEP_RADIANS
     upright = em * (slant - MAX_SLANT_STEPS) * _SLANT_STEP
-    numbers = (em, round(lean, 2), round(upright - lean, 2), em)
+    numbers = (across, round(lean, 2), round(upright - lean, 2), em)
     return b"%b %b %b %b " % tuple(map(_format_number, numbers))
 
 

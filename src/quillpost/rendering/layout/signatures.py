@@ -97,17 +97,17 @@ class PlacedSignatures:
         """How far right of the message's left edge each of them reaches."""
         return self.indents + self.lengths + self.heights * np.abs(self.rises)
 
-    def draw(self, left: Floats, right: Floats, top: Floats) -> list[bytes]:
-        """Operators for each passage, from the left edge and the top of its text; no ink is right of `right`."""
+    def draw(self, left: Floats, top: Floats, right: Floats, bottom: Floats) -> list[bytes]:
+        """Operators for each passage, from the left edge and the top of its text, inside the box that ends there."""
         line_heights = self.layout.leading * self.layout.sizes
         gaps = self.rooms.gaps(line_heights)
         upright = self.heights + self.lengths * np.abs(self.rises)
         spare_heights = self.rooms.rooms(line_heights) - gaps - upright
-        bottom = top - self.layout.text_heights - gaps - spare_heights / 2 - upright
+        lowest = np.maximum(top - self.layout.text_heights - gaps - spare_heights / 2 - upright, bottom)
         # One that rises leans back over its left edge, and one that falls ends lower than it begins.
         x = np.minimum(left + self.indents, right - self.lengths - self.heights * np.abs(self.rises))
         x = x + self.heights * np.maximum(self.rises, 0)
-        y = bottom + self.lengths * np.maximum(-self.rises, 0)
+        y = lowest + self.lengths * np.maximum(-self.rises, 0)
         rows = np.stack([self.heights, self.heights * self.rises, x, y], axis=1).tolist()
         return [
             _draw_signature(passage.ink, *row) if passage.signature else b""
