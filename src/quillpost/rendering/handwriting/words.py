@@ -61,6 +61,7 @@ class WrittenWord(NamedTuple):
 
     glyph: GlyphRecord
     pale_glyph: GlyphRecord
+    origin: float  # from there to where its first letter begins
     advance: float
     left: float
     right: float
@@ -106,7 +107,8 @@ class NaturalHand:
                 numbers = self.alphabet.read(run)
                 letters = self.alphabet.letters
                 width = self.alphabet.width(numbers) * X_HEIGHT * _WIDTH_ROOM
-                parts += map(NaturalRun, _split_wide(run, width))
+                are_figures = len(run) > 1 and run == chars and self.alphabet.is_number(run)
+                parts += [NaturalRun(run, True)] if are_figures else map(NaturalRun, _split_wide(run, width))
                 advance += width
                 bottom = max(bottom, -min([letters.bottoms[number] for number in numbers]) * X_HEIGHT * _HEIGHT_ROOM)
                 top = max(top, max([letters.tops[number] for number in numbers]) * X_HEIGHT * _HEIGHT_ROOM)
@@ -202,8 +204,8 @@ def _to_written(paths: PenPaths, ink: InkOutlines, count: int) -> list[WrittenWo
     low_x, high_x = _extremes(controls[:, 0], owner, count)
     low_y, high_y = _extremes(controls[:, 1], owner, count)
     width = right - left
-    measures = np.stack([width, -low_x, high_x - width, -low_y, high_y], axis=1)
-    measures[:, 1:] = np.maximum(measures[:, 1:], 0.0)
+    measures = np.stack([-left, width, -low_x, high_x - width, -low_y, high_y], axis=1)
+    measures[:, 2:] = np.maximum(measures[:, 2:], 0.0)
     rows = (measures * X_HEIGHT).tolist()
     parts = zip(glyphs[:count], glyphs[count:], rows, strict=True)
     return [WrittenWord(dark, pale, *row) for dark, pale, row in parts]
