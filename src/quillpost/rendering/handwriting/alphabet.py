@@ -124,8 +124,12 @@ class Alphabet:
         return steps.reshape(len(forms), len(forms)).tolist()  # type: ignore[no-any-return]
 
     def is_number(self, text: str) -> bool:
-        """Whether it is made of figures of the hand's own."""
-        return all((char, 0) in self.figure_places for char in text)
+        """Whether it is made of figures of the hand's own, and of several."""
+        return len(text) > 1 and self._own_figures.issuperset(text)
+
+    @cached_property
+    def _own_figures(self) -> frozenset[str]:
+        return frozenset(_FIGURES) & self._own.forms.keys()
 
     def _add_blocks(self, blocks: Iterable[int]) -> None:
         with self._lock:

@@ -141,23 +141,24 @@ class NaturalVocabulary(Vocabulary):
     def _fill_gaps(self, plan: _Plan, row: Sequence[int], variant: int, manner: str) -> list[_Request]:
         times: dict[int, int] = {}
         figures: dict[str, int] = {}
-        requests = []
+        requests: list[_Request] = []
+        are_figures, filled = self._are_figures, plan.filled
         for place, occurrences in plan.gaps:
             word = row[place]
             number = times.get(word, 0)
             times[word] = number + 1
-            if self._are_figures[word]:
+            if are_figures[word]:
                 choice = self.hand.chooser.choose_figures(self._chars[word], figures, variant)
                 requests.append(_Request(word, choice, variant + _NAME_NUMBERS * number, manner))
                 continue
             key = (place, word, number)
-            request = plan.filled.get(key)
+            request = filled.get(key)
             if request is None:
                 chars = self._chars[word]
                 counts = tuple([occurrences.get(char, 0) for char in chars])
                 choice = self.hand.chooser.choose_between(chars, counts, variant)
                 request = _Request(word, choice, variant % _NAME_NUMBERS + _NAME_NUMBERS * number, manner)
-                plan.filled[key] = request
+                filled[key] = request
             requests.append(request)
         return requests
 

@@ -1,8 +1,11 @@
 """Numbers in a natural hand: no two recipients share one, so they are made of figures that are written a few times."""
 
 from collections.abc import Sequence
-from itertools import groupby
+from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
+
+import numpy as np
 
 from quillpost.rendering.handwriting.choices import Choice
 from quillpost.rendering.handwriting.fonts import UNITS_PER_EM
@@ -12,7 +15,7 @@ from quillpost.rendering.handwriting.words import X_HEIGHT, NaturalHand, WordKey
 
 _TIMES = 8  # each form of a figure is written so often
 _STRIDE = 5
-_ROOM = 0.2  # ems: a reader of the page sees a space behind a narrow figure that takes up only its ink
+_ROOM = 200  # units: a reader of the page sees a space behind a narrow figure that takes up only its ink
 _SPACE = b"(%b)Tj\n" % SPACE_CODE
 
 
@@ -32,9 +35,13 @@ class ShownNumber(NamedTuple):
 
 
 class _Figure(NamedTuple):
+    """In the fonts, and among all forms of figures; lengths are in units of the fonts."""
+
     font: int
     code: bytes
-    form: int  # among all forms of figures
+    form: int
+    origin: int
+    advance: int
     word: WrittenWord
 
 
@@ -57,38 +64,41 @@ class NumberWriter:
         keys = [WordKey(figure, bytes([form]), time, manner) for figure, form, time, manner in missing]
         for key, word in zip(missing, self._hand.write(keys), strict=True):
             place = self._hand.alphabet.figure_places[key[:2]]
-            self._figures[key] = _Figure(*self._fonts.add(word, key[0], _ROOM), place, word)
+            lengths = round(word.origin * UNITS_PER_EM), round(word.advance * UNITS_PER_EM)
+            self._figures[key] = _Figure(*self._fonts.add(word, key[0], _ROOM / UNITS_PER_EM), place, *lengths, word)
         return [self._show_figures([*map(self._figures.__getitem__, row)]) for row in rows]
 
     def _show_figures(self, figures: Sequence[_Figure]) -> ShownNumber:
         """Side by side as letters are."""
-        steps, scale = self._hand.alphabet.figure_steps, X_HEIGHT
-        begin, end, start = 0.0, 0.0, 0.0
-        left = right = bottom = top = 0.0
-        before: _Figure | None = None
-        moves, pale_moves = [], []
+        starts, begin, form = [], figures[0].origin, figures[0].form
         for figure in figures:
-            word = figure.word
-            if before:
-                begin += steps[before.form][figure.form] * scale
-                moves.append(begin - word.origin - end - _ROOM)
-                pale_moves.append(begin - word.origin - start)
-            else:
-                begin = word.origin
-            start = begin - word.origin
-            end = start + word.advance
-            left, right = max(left, word.left - start), max(right, end + word.right)
-            bottom, top = max(bottom, word.bottom), max(top, word.top)
-            before = figure
-        dark, pale = _show_spread(HAND_FONT, figures, moves), _show_spread(PALE_FONT, figures, pale_moves)
-        return ShownNumber(_SPACE + dark + _SPACE, pale, (end, left, right - end, bottom, top))
+            begin += self._steps[form][figure.form] if starts else 0
+            form = figure.form
+            starts.append(begin - figure.origin)
+        ends = [start + figure.advance for start, figure in zip(starts, figures, strict=True)]
+        dark_moves = [end + _ROOM - start for start, end in zip(starts[1:], ends, strict=False)]
+        pale_moves = [start - after for start, after in pairwise(starts)]
+        dark, pale = _show_spread(HAND_FONT, figures, dark_moves), _show_spread(PALE_FONT, figures, pale_moves)
+        words, width = [figure.word for figure in figures], ends[-1] / UNITS_PER_EM
+        measures = (
+            width,
+            max([word.left - start / UNITS_PER_EM for word, start in zip(words, starts, strict=True)]),
+            max([word.right + end / UNITS_PER_EM for word, end in zip(words, ends, strict=True)]) - width,
+            max([word.bottom for word in words]),
+            max([word.top for word in words]),
+        )
+        return ShownNumber(b"%b%b%b" % (_SPACE, dark, _SPACE), pale, measures)
+
+    @cached_property
+    def _steps(self) -> list[list[int]]:
+        steps = np.array(self._hand.alphabet.figure_steps)
+        return np.rint(steps * X_HEIGHT * UNITS_PER_EM).astype(np.int64).tolist()
 
 
-def _show_spread(name: bytes, figures: Sequence[_Figure], moves: Sequence[float]) -> bytes:
-    """After each figure but the last the way to the next."""
-    steps = [*(-round(move * UNITS_PER_EM) for move in moves), 0]
-    operators = []
-    for font, group in groupby(zip(figures, steps, strict=True), key=lambda placed: placed[0].font):
-        shown = b"".join([b"(%b)%d" % (figure.code, step) for figure, step in group])
-        operators.append(in_font(name, font, b"[%b]TJ\n" % shown))
-    return b"".join(operators)
+def _show_spread(name: bytes, figures: Sequence[_Figure], moves: Sequence[int]) -> bytes:
+    """After each figure but the last the way back from it to the next."""
+    codes = [figure.code for figure in figures]
+    if any(figure.font for figure in figures):
+        placed = zip(figures, [*moves, 0], strict=True)
+        return b"".join([in_font(name, figure.font, b"[(%b)%d]TJ\n" % (figure.code, move)) for figure, move in placed])
+    return b"[(%b)]TJ\n" % b"".join([codes[0], *[b")%d(%b" % pair for pair in zip(moves, codes[1:], strict=True)]])

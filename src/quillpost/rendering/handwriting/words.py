@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import groupby
 from threading import Lock
@@ -98,6 +98,24 @@ class NaturalHand:
         return self._spell_cached(text) if len(text) <= _MAX_CACHED_LENGTH else self._spell(text)
 
     def _spell(self, text: str) -> SpelledWord:
+        return self._spell_number(text) if self.alphabet.is_number(text) else self._spell_word(text)
+
+    def _spell_number(self, text: str) -> SpelledWord:
+        width = self.alphabet.width(self.alphabet.read(text)) * X_HEIGHT * _WIDTH_ROOM
+        bottom, top = self._figure_reach
+        parts = (NaturalRun(text, are_figures=True),)
+        return SpelledWord(text, parts, width, _EDGE_ROOM, _EDGE_ROOM, bottom + _HEIGHT_MARGIN, top + _HEIGHT_MARGIN)
+
+    @cached_property
+    def _figure_reach(self) -> tuple[float, float]:
+        """How far figures reach below and above the line."""
+        letters = self.alphabet.letters
+        numbers = self.alphabet.read("".join(dict.fromkeys(char for char, _ in self.alphabet.figure_places)))
+        bottom = -min([0.0, *(letters.bottoms[number] for number in numbers)])
+        top = max([0.0, *(letters.tops[number] for number in numbers)])
+        return bottom * X_HEIGHT * _HEIGHT_ROOM, top * X_HEIGHT * _HEIGHT_ROOM
+
+    def _spell_word(self, text: str) -> SpelledWord:
         chars = make_legible(text, self._faces)
         parts: list[NaturalRun | BorrowedText] = []
         advance = bottom = top = left = right = 0.0
@@ -107,8 +125,7 @@ class NaturalHand:
                 numbers = self.alphabet.read(run)
                 letters = self.alphabet.letters
                 width = self.alphabet.width(numbers) * X_HEIGHT * _WIDTH_ROOM
-                are_figures = len(run) > 1 and run == chars and self.alphabet.is_number(run)
-                parts += [NaturalRun(run, True)] if are_figures else map(NaturalRun, _split_wide(run, width))
+                parts += map(NaturalRun, _split_wide(run, width))
                 advance += width
                 bottom = max(bottom, -min([letters.bottoms[number] for number in numbers]) * X_HEIGHT * _HEIGHT_ROOM)
                 top = max(top, max([letters.tops[number] for number in numbers]) * X_HEIGHT * _HEIGHT_ROOM)
