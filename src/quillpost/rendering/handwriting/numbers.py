@@ -15,6 +15,7 @@ from quillpost.rendering.handwriting.words import X_HEIGHT, NaturalHand, WordKey
 
 _TIMES = 8  # each form of a figure is written so often
 _STRIDE = 5
+_LEAN_ROOM = 0.12  # x-heights: each leans its own way, and knows nothing of its neighbors
 _ROOM = 200  # units: a reader of the page sees a space behind a narrow figure that takes up only its ink
 _SPACE = b"(%b)Tj\n" % SPACE_CODE
 
@@ -91,7 +92,7 @@ class NumberWriter:
 
     @cached_property
     def _steps(self) -> list[list[int]]:
-        steps = np.array(self._hand.alphabet.figure_steps)
+        steps = np.array(self._hand.alphabet.figure_steps) + _LEAN_ROOM
         return np.rint(steps * X_HEIGHT * UNITS_PER_EM).astype(np.int64).tolist()
 
 
