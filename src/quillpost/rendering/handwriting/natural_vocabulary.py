@@ -1,34 +1,24 @@
 """Words in a natural hand: each is written several times, and is a glyph each time."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from quillpost.rendering.handwriting.choices import VARIANTS, Choice
-from quillpost.rendering.handwriting.fonts import EMPTY_GLYPH, UNITS_PER_EM, GlyphRecord, assemble_glyphs
+from quillpost.rendering.handwriting.fonts import UNITS_PER_EM
 from quillpost.rendering.handwriting.noise import mix
-from quillpost.rendering.handwriting.text import (
-    HAND_FONT,
-    PALE_FONT,
-    BorrowedText,
-    NaturalRun,
-    SpelledWord,
-    string_code,
-)
+from quillpost.rendering.handwriting.numbers import Number, NumberWriter
+from quillpost.rendering.handwriting.text import HAND_FONT, PALE_FONT, BorrowedText, NaturalRun, SpelledWord
 from quillpost.rendering.handwriting.vocabulary import GrowingTable, Integers, ShownWords, Vocabulary
+from quillpost.rendering.handwriting.word_fonts import SPACE_ADVANCE, SPACE_CODE, WordFont, WordFonts, in_font, move_on
 from quillpost.rendering.handwriting.words import NaturalHand, WordKey, WrittenWord
 
-_SPACE_GLYPH = 1
-_SPACE_ADVANCE = 0
-"""Words are placed by themselves. A reader takes the first and the last glyph for letters, and what is up to half their
-widths higher or lower for the same line: were they words, it would read lines as one."""
-_FIRST_WORD_GLYPH = 2
-_GLYPHS_PER_FONT = 60_000  # a glyph has two bytes
 _PART_GAP = 0.06  # between letters of the hand and borrowed ones, in ems
 _LINE_MANNER = "neat"
 _NAME_NUMBERS = 3
+_GAP, _NO_WORD = -1, -2
 
 
 class _Request(NamedTuple):
@@ -41,20 +31,14 @@ class _Request(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class WordFont:
-    """A font of written words, with each glyph's advance and text; `name` is that of its resource.
-
-    A font of the same words' paler ink has nothing but spaces to be read, none of which takes up room.
+class _Plan:
+    """How the words that a note shares with others are written; between them are `gaps`, each for a word of its own,
+    with how often each character came before. `filled` has what stood there in other notes.
     """
 
-    name: bytes
-    program: bytes
-    advances: Mapping[int, int]
-    texts: Mapping[int, str]
-    box: tuple[int, int, int, int]
-
-
-_Plan = tuple[list[_Request | None], list[tuple[int, dict[str, int]]]]
+    requests: list[_Request | None]
+    gaps: list[tuple[int, dict[str, int]]]
+    filled: dict[tuple[int, int, int], _Request] = field(default_factory=dict)
 
 
 class NaturalVocabulary(Vocabulary):
@@ -64,12 +48,13 @@ class NaturalVocabulary(Vocabulary):
         super().__init__(hand)
         self.hand = hand
         self.tint = hand.pen.tint
-        self.space = b"(%b)Tj\n" % _SPACE_CODE
-        self._written: list[WrittenWord] = []
-        self._texts: list[str] = []
+        self.space = b"(%b)Tj\n" % SPACE_CODE
+        self._fonts = WordFonts(has_pale_ink=self.tint > 0)
+        self._numbers = NumberWriter(hand, self._fonts)
         self._chars: list[str] = []
         self._is_ordinary: list[bool] = []
-        self._plans: dict[tuple[tuple[int, ...], int, str], _Plan] = {}
+        self._are_figures: list[bool] = []
+        self._plans: dict[tuple[bytes, int, str], _Plan] = {}
         self._shown: dict[_Request, int] = {}
         self._operators = [b""]
         self._pale_operators = [b""]
@@ -78,20 +63,36 @@ class NaturalVocabulary(Vocabulary):
 
     def show(self, words: Integers, seeds: Sequence[int], manners: Sequence[str]) -> ShownWords:
         self._read_new_words()
-        rows = zip(words.tolist(), _variants(seeds), manners, strict=True)
-        requests = [self._request_row(row, variant, manner) for row, variant, manner in rows]
+        is_ordinary = np.array([*self._is_ordinary, False])
+        shared = np.where(is_ordinary[words], words, _GAP)
+        shared[words < 0] = _NO_WORD
+        lengths = (words >= 0).sum(axis=1).tolist()
+        variants = _variants(seeds)
+        plans = [
+            self._find_plan(row[:length], variant, manner)
+            for row, length, variant, manner in zip(shared, lengths, variants, manners, strict=True)
+        ]
+        gaps = [
+            self._fill_gaps(plan, row, variant, manner)
+            for plan, row, variant, manner in zip(plans, words.tolist(), variants, manners, strict=True)
+        ]
         shown = self._shown
-        self._write(dict.fromkeys([request for row in requests for request in row if request not in shown]))
+        self._write(dict.fromkeys(self._missing_requests(plans, gaps)))
         numbers = np.zeros(words.shape, np.int64)
-        for row, row_requests in enumerate(requests):
-            numbers[row, : len(row_requests)] = [*map(shown.__getitem__, row_requests)]
+        known: dict[int, list[int]] = {}
+        for row, (plan, filled) in enumerate(zip(plans, gaps, strict=True)):
+            if id(plan) not in known:
+                known[id(plan)] = [shown[request] if request else 0 for request in plan.requests]
+            numbers[row, : lengths[row]] = known[id(plan)]
+            for (place, _), request in zip(plan.gaps, filled, strict=True):
+                numbers[row, place] = shown[request]
         pale = np.array(self._pale_operators, object)[numbers] if self.tint else None
         return ShownWords(np.array(self._operators, object)[numbers], pale, self._shown_measures.rows[numbers])
 
     def show_line(self, text: str) -> tuple[bytes, float]:
         words = np.array([self.word_numbers(text.split())], np.int64)
         shown = self.show(words, [0], [_LINE_MANNER])
-        gap = b"[%d]TJ" % round(_SPACE_ADVANCE - UNITS_PER_EM * self.style.word_gap)
+        gap = b"[%d]TJ" % round(SPACE_ADVANCE - UNITS_PER_EM * self.style.word_gap)
         advances = shown.measures[0, :, 0] / self.style.scale
         width = float(advances.sum()) + self.style.word_gap * (len(advances) - 1)
         pale = [b""] * len(advances) if shown.pale_operators is None else shown.pale_operators[0].tolist()
@@ -106,78 +107,77 @@ class NaturalVocabulary(Vocabulary):
 
     def fonts(self) -> list[WordFont]:
         """Words of borrowed letters only, too, are shown with a space of the hand's."""
-        has_shown_any = len(self._operators) > 1
-        starts = range(0, max(len(self._written), has_shown_any), _GLYPHS_PER_FONT)
-        layers = (False, True) if self.tint else (False,)
-        return [
-            self._make_font(number, start, is_pale=is_pale) for number, start in enumerate(starts) for is_pale in layers
-        ]
-
-    def _make_font(self, number: int, start: int, *, is_pale: bool) -> WordFont:
-        words = self._written[start : start + _GLYPHS_PER_FONT]
-        drawn = [word.pale_glyph if is_pale else word.glyph for word in words]
-        glyphs: list[GlyphRecord] = [EMPTY_GLYPH, EMPTY_GLYPH, *drawn]
-        boxes = np.array([glyph.box for glyph in glyphs])
-        box = (*boxes[:, :2].min(axis=0).tolist(), *boxes[:, 2:].max(axis=0).tolist())
-        if is_pale:
-            # Were they as wide, readers would take each for its word written twice, and drop one.
-            advances, texts = [0] * len(glyphs), [" "] * len(words)
-        else:
-            advances = [0, _SPACE_ADVANCE, *(round(word.advance * UNITS_PER_EM) for word in words)]
-            texts = self._texts[start : start + _GLYPHS_PER_FONT]
-        return WordFont(
-            _font_name(PALE_FONT if is_pale else HAND_FONT, number),
-            assemble_glyphs(UNITS_PER_EM, advances, glyphs),
-            {glyph: advance for glyph, advance in enumerate(advances) if advance},
-            dict(enumerate([" ", *texts], _SPACE_GLYPH)),
-            box,
-        )
+        return self._fonts.make_fonts(at_least=len(self._operators) > 1)
 
     def _read_new_words(self) -> None:
         for spelling in self._spellings[len(self._chars) :]:
             runs = [part for part in spelling.parts if isinstance(part, NaturalRun)]
             self._chars.append("".join([run.text for run in runs]))
             self._is_ordinary.append(spelling.text[:1].islower() and len(runs) == len(spelling.parts))
+            self._are_figures.append(all(run.are_figures for run in runs) and len(runs) == len(spelling.parts))
 
-    def _request_row(self, row: Sequence[int], variant: int, manner: str) -> list[_Request]:
-        numbers = [number for number in row if number >= 0]
-        is_ordinary = self._is_ordinary
-        key = (tuple([number if is_ordinary[number] else -1 for number in numbers]), variant, manner)
+    def _find_plan(self, shared: Integers, variant: int, manner: str) -> _Plan:
+        key = (shared.tobytes(), variant, manner)
         if key not in self._plans:
-            self._plans[key] = self._plan_note(*key)
-        requests, gaps = self._plans[key]
-        filled = list(requests)
-        times: dict[int, int] = {}
-        for place, occurrences in gaps:
-            word = numbers[place]
-            chars = self._chars[word]
-            counts = tuple([occurrences.get(char, 0) for char in chars])
-            choice = self.hand.chooser.choose_between(chars, counts, variant)
-            number = times.get(word, 0)
-            times[word] = number + 1
-            filled[place] = _Request(word, choice, variant % _NAME_NUMBERS + _NAME_NUMBERS * number, manner)
-        return filled  # type: ignore[return-value]
+            self._plans[key] = self._plan_note(shared.tolist(), variant, manner)
+        return self._plans[key]
 
-    def _plan_note(self, numbers: tuple[int, ...], variant: int, manner: str) -> _Plan:
+    def _plan_note(self, numbers: Sequence[int], variant: int, manner: str) -> _Plan:
         chars = tuple([self._chars[number] if number >= 0 else None for number in numbers])
         choices, occurrences = self.hand.chooser.choose_in_note(chars, variant)
         choice, counts = iter(choices), iter(occurrences)
-        requests: list[_Request | None] = []
-        gaps: list[tuple[int, dict[str, int]]] = []
+        plan = _Plan([], [])
         times: dict[int, int] = {}
         for place, word in enumerate(numbers):
             if word < 0:
-                requests.append(None)
-                gaps.append((place, next(counts)))
+                plan.requests.append(None)
+                plan.gaps.append((place, next(counts)))
             else:
                 number = times.get(word, 0)
                 times[word] = number + 1
-                requests.append(_Request(word, next(choice), variant + VARIANTS * number, manner))
-        return requests, gaps
+                plan.requests.append(_Request(word, next(choice), variant + VARIANTS * number, manner))
+        return plan
+
+    def _fill_gaps(self, plan: _Plan, row: Sequence[int], variant: int, manner: str) -> list[_Request]:
+        times: dict[int, int] = {}
+        figures: dict[str, int] = {}
+        requests: list[_Request] = []
+        are_figures, filled = self._are_figures, plan.filled
+        for place, occurrences in plan.gaps:
+            word = row[place]
+            number = times.get(word, 0)
+            times[word] = number + 1
+            if are_figures[word]:
+                choice = self.hand.chooser.choose_figures(self._chars[word], figures, variant)
+                requests.append(_Request(word, choice, variant + _NAME_NUMBERS * number, manner))
+                continue
+            key = (place, word, number)
+            request = filled.get(key)
+            if request is None:
+                chars = self._chars[word]
+                counts = tuple([occurrences.get(char, 0) for char in chars])
+                choice = self.hand.chooser.choose_between(chars, counts, variant)
+                request = _Request(word, choice, variant % _NAME_NUMBERS + _NAME_NUMBERS * number, manner)
+                filled[key] = request
+            requests.append(request)
+        return requests
+
+    def _missing_requests(self, plans: Sequence[_Plan], gaps: Sequence[Sequence[_Request]]) -> Iterator[_Request]:
+        """In the order in which they are written first."""
+        seen: set[int] = set()
+        for plan, filled in zip(plans, gaps, strict=True):
+            requests: Iterable[_Request] = filled
+            if id(plan) not in seen:
+                seen.add(id(plan))
+                between = iter(filled)
+                requests = [request or next(between) for request in plan.requests]
+            yield from [request for request in requests if request not in self._shown]
 
     def _write(self, requests: Mapping[_Request, None]) -> None:
+        numbers = [request for request in requests if self._are_figures[request.word]]
+        words = [request for request in requests if not self._are_figures[request.word]]
         keys: list[WordKey] = []
-        for request in requests:
+        for request in words:
             at = 0
             for part in self._spellings[request.word].parts:
                 if isinstance(part, NaturalRun):
@@ -185,9 +185,10 @@ class NaturalVocabulary(Vocabulary):
                     at += len(part.text)
                     keys.append(WordKey(part.text, choice, request.number, request.manner))
         written = iter(self.hand.write(keys))
+        shown = [self._show_parts(self._spellings[request.word], written) for request in words]
+        shown += self._numbers.show([Number(self._chars[number[0]], *number[1:]) for number in numbers])
         measures = []
-        for request in requests:
-            operators, pale, measure = self._show_parts(self._spellings[request.word], written)
+        for request, (operators, pale, measure) in zip([*words, *numbers], shown, strict=True):
             self._shown[request] = len(self._operators)
             self._operators.append(operators)
             self._pale_operators.append(pale)
@@ -206,12 +207,12 @@ class NaturalVocabulary(Vocabulary):
             if isinstance(part, NaturalRun):
                 word = next(written)
                 shown, shown_pale = self._show_word(word, part.text, begins=not operators, ends=False)
-                gap = _move_on(_PART_GAP)
-                operators, pale = operators + shown + gap, pale + shown_pale + _move_on(word.advance + _PART_GAP)
+                gap = move_on(_PART_GAP)
+                operators, pale = operators + shown + gap, pale + shown_pale + move_on(word.advance + _PART_GAP)
                 left = max(left, word.left - advance)
                 advance, right = advance + word.advance + _PART_GAP, word.right
             elif isinstance(part, BorrowedText):
-                operators, pale = operators + self._borrow(part), pale + _move_on(part.advance)
+                operators, pale = operators + self._borrow(part), pale + move_on(part.advance)
                 left = max(left, 0.0 if advance else spelling.left)
                 advance, right = advance + part.advance, spelling.right
         # Drawn as nothing, a space keeps words apart where the page is read as text.
@@ -221,15 +222,9 @@ class NaturalVocabulary(Vocabulary):
         self, word: WrittenWord, text: str, *, begins: bool = True, ends: bool = True
     ) -> tuple[bytes, bytes]:
         """The word and its paler ink have the same codes: so both say the same, which deflates well."""
-        font, glyph = divmod(len(self._written), _GLYPHS_PER_FONT)
-        self._written.append(word)
-        self._texts.append(text)
-        code = string_code(_FIRST_WORD_GLYPH + glyph).encode("latin-1")
-        shown = b"(%b%b%b)Tj\n" % (_SPACE_CODE * begins, code, _SPACE_CODE * ends)
-        if not font:
-            return shown, shown
-        dark, pale = (b"%b 1 Tf%b%b 1 Tf\n" % (_font_name(name, font), shown, name) for name in (HAND_FONT, PALE_FONT))
-        return dark, pale
+        font, code = self._fonts.add(word, text)
+        shown = b"(%b%b%b)Tj\n" % (SPACE_CODE * begins, code, SPACE_CODE * ends)
+        return in_font(HAND_FONT, font, shown), in_font(PALE_FONT, font, shown)
 
 
 def _measures_of(word: WrittenWord) -> Sequence[float]:
@@ -241,18 +236,7 @@ def _in_one_tint(pale: bytes, dark: bytes) -> bytes:
     return b"%b 1 Tf%b%b 1 Tf%b" % (PALE_FONT, pale, HAND_FONT, dark) if pale else dark
 
 
-def _move_on(ems: float) -> bytes:
-    return b"[%d]TJ\n" % -round(ems * UNITS_PER_EM)
-
-
 def _variants(seeds: Sequence[int]) -> list[int]:
     """All variants are equally frequent, whatever the seeds have in common."""
     numbers = mix(np.array([seed % 2**64 for seed in seeds], np.uint64)) % np.uint64(VARIANTS)
     return [int(number) for number in numbers]
-
-
-_SPACE_CODE = string_code(_SPACE_GLYPH).encode("latin-1")
-
-
-def _font_name(name: bytes, number: int) -> bytes:
-    return name + b"x%d" % number if number else name

@@ -182,9 +182,10 @@ class BorrowedText(NamedTuple):
 
 
 class NaturalRun(NamedTuple):
-    """Letters that a natural hand writes in one go."""
+    """Letters that a natural hand writes in one go, as one glyph. Figures are a glyph each, which numbers share."""
 
     text: str
+    are_figures: bool = False
 
 
 class SpelledWord(NamedTuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import groupby
 from threading import Lock
@@ -61,6 +61,7 @@ class WrittenWord(NamedTuple):
 
     glyph: GlyphRecord
     pale_glyph: GlyphRecord
+    origin: float  # from there to where its first letter begins
     advance: float
     left: float
     right: float
@@ -97,6 +98,24 @@ class NaturalHand:
         return self._spell_cached(text) if len(text) <= _MAX_CACHED_LENGTH else self._spell(text)
 
     def _spell(self, text: str) -> SpelledWord:
+        return self._spell_number(text) if self.alphabet.is_number(text) else self._spell_word(text)
+
+    def _spell_number(self, text: str) -> SpelledWord:
+        width = self.alphabet.width(self.alphabet.read(text)) * X_HEIGHT * _WIDTH_ROOM
+        bottom, top = self._figure_reach
+        parts = (NaturalRun(text, are_figures=True),)
+        return SpelledWord(text, parts, width, _EDGE_ROOM, _EDGE_ROOM, bottom + _HEIGHT_MARGIN, top + _HEIGHT_MARGIN)
+
+    @cached_property
+    def _figure_reach(self) -> tuple[float, float]:
+        """How far figures reach below and above the line."""
+        letters = self.alphabet.letters
+        numbers = self.alphabet.read("".join(dict.fromkeys(char for char, _ in self.alphabet.figure_places)))
+        bottom = -min([0.0, *(letters.bottoms[number] for number in numbers)])
+        top = max([0.0, *(letters.tops[number] for number in numbers)])
+        return bottom * X_HEIGHT * _HEIGHT_ROOM, top * X_HEIGHT * _HEIGHT_ROOM
+
+    def _spell_word(self, text: str) -> SpelledWord:
         chars = make_legible(text, self._faces)
         parts: list[NaturalRun | BorrowedText] = []
         advance = bottom = top = left = right = 0.0
@@ -202,8 +221,8 @@ def _to_written(paths: PenPaths, ink: InkOutlines, count: int) -> list[WrittenWo
     low_x, high_x = _extremes(controls[:, 0], owner, count)
     low_y, high_y = _extremes(controls[:, 1], owner, count)
     width = right - left
-    measures = np.stack([width, -low_x, high_x - width, -low_y, high_y], axis=1)
-    measures[:, 1:] = np.maximum(measures[:, 1:], 0.0)
+    measures = np.stack([-left, width, -low_x, high_x - width, -low_y, high_y], axis=1)
+    measures[:, 2:] = np.maximum(measures[:, 2:], 0.0)
     rows = (measures * X_HEIGHT).tolist()
     parts = zip(glyphs[:count], glyphs[count:], rows, strict=True)
     return [WrittenWord(dark, pale, *row) for dark, pale, row in parts]

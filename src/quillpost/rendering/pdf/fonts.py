@@ -13,7 +13,7 @@ from fontTools.ttLib import TTFont
 
 from quillpost.rendering.handwriting.fonts import subset_outlines
 from quillpost.rendering.handwriting.models import PreparedFace
-from quillpost.rendering.handwriting.natural_vocabulary import WordFont
+from quillpost.rendering.handwriting.word_fonts import WordFont
 from quillpost.rendering.models import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH
 from quillpost.rendering.pdf.files import PdfFile, deflate
 
