@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Self
 
@@ -63,12 +63,6 @@ class HandForms:
         head, *rows = map(json.loads, data.splitlines())
         forms = {char: tuple(map(_unpack_form, packed)) for char, packed in rows}
         return cls(forms, head["pen"], head["slant"])
-
-
-def lean_form(form: Letterform, lean: float) -> Letterform:
-    """The form with so much more slant."""
-    shear = np.array([[1.0, 0.0], [lean, 1.0]])
-    return replace(form, lines=tuple(replace(line, knots=line.knots @ shear) for line in form.lines))
 
 
 def _pack_form(form: Letterform) -> list[Any]:
