@@ -165,11 +165,14 @@ def _strike(char: str, base: Letterform, slant: float) -> PenLine:
         # Across the tall stem, which is what rises above the bowl.
         stem = float(points[points[:, 1] > 0.8 * top, 0].mean())
         return PenLine(np.array([[stem - 0.3, 0.78 * top], [stem, 0.79 * top], [stem + 0.3, 0.78 * top]]), LineKind.BAR)
-    height = {"ł": 0.55, "Ł": 0.5, "Đ": 0.5, "Ð": 0.5}.get(char, 0.45) * top
+    height = {"ł": 0.55, "Ł": 0.42, "Đ": 0.5, "Ð": 0.5}.get(char, 0.45) * top
     near = points[np.abs(points[:, 1] - height) < 0.4]
     stem = float((near if len(near) else points)[:, 0].min())
-    rise = 0.14 if char in "łŁ" else 0.01
-    return PenLine(np.array([[stem - 0.28, height - rise], [stem, height], [stem + 0.3, height + rise]]), LineKind.BAR)
+    # Level, the stroke of an ł would make it a t.
+    reach, rise = (0.2, 0.2) if char in "łŁ" else (0.29, 0.01)
+    return PenLine(
+        np.array([[stem - reach, height - rise], [stem, height], [stem + reach, height + rise]]), LineKind.BAR
+    )
 
 
 def _shrink(form: Letterform) -> list[PenLine]:

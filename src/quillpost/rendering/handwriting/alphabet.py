@@ -11,12 +11,15 @@ import numpy as np
 from quillpost.rendering.handwriting.accents import compose_accented
 from quillpost.rendering.handwriting.bent_letters import UsualSpaces
 from quillpost.rendering.handwriting.letter_tables import LetterTables
-from quillpost.rendering.handwriting.letterforms import HandForms, Letterform, lean_form
+from quillpost.rendering.handwriting.letterforms import HandForms, Letterform
+from quillpost.rendering.handwriting.outlines import Floats
 
 _MIN_WIDTH = 0.05  # in x-heights
 _CHARS_PER_BLOCK = 64
-_CAPITALS = "BDEHKLMNPR"
 _FIGURES = "0123456789"
+_CAPITALS, _CAPITALS_OF_HELPER = "BDEHKLMNPR", "ВДЕНКМРЕЗПИ"
+_ROUND, _ROUND_OF_HELPER = "aceo", "асео"
+_MIN_RATIO, _MAX_RATIO = 0.7, 1.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,45 @@ def _medium_form(forms: Sequence[Letterform]) -> int:
     return sorted(range(len(forms)), key=widths.__getitem__)[len(forms) // 2]
 
 
+def _top(hand: HandForms, chars: str) -> float:
+    """The median of how high these letters are."""
+    return float(
+        np.median([max(_knots(form)[:, 1].max() for form in hand.forms[char]) for char in chars if char in hand.forms])
+    )
+
+
+def _width(hand: HandForms, chars: str) -> float:
+    return float(
+        np.mean(
+            [
+                np.ptp(_knots(form)[:, 0] - hand.slant * _knots(form)[:, 1])
+                for char in chars
+                for form in hand.forms[char]
+            ]
+        )
+    )
+
+
+def _knots(form: Letterform) -> Floats:
+    return np.concatenate([line.knots for line in form.lines])
+
+
+def _ratio(one: float, other: float) -> float:
+    return float(np.clip(one / max(other, 0.1), _MIN_RATIO, _MAX_RATIO))
+
+
+def _bring(form: Letterform, slant: float, new_slant: float, widening: float, growth: float) -> Letterform:
+    """The form in another hand's measures: what rises over the x-height grows."""
+
+    def bring(knots: Floats) -> Floats:
+        x, y = knots.T
+        new_y = np.minimum(y, 1) + growth * np.maximum(y - 1, 0)
+        return np.stack([widening * (x - slant * y) + new_slant * new_y, new_y], axis=1)
+
+    lines = tuple(replace(line, knots=bring(line.knots)) for line in form.lines)
+    return replace(form, lines=lines, advance=form.advance * widening)
+
+
 class Alphabet:
     """Accents are composed, and letters that only the helper has are leaned, a block of the code at a time."""
 
@@ -74,8 +116,7 @@ class Alphabet:
 
     @property
     def cap_height(self) -> float:
-        tops = [self.letters.tops[self.letters.numbers[char]] for char in _CAPITALS if char in self._own.forms]
-        return float(np.median(tops))
+        return _top(self._own, _CAPITALS)
 
     def __contains__(self, char: object) -> bool:
         """The space is written by leaving it out."""
@@ -141,11 +182,18 @@ class Alphabet:
             self.letters = Letters(replace(self._own, forms=forms), self.letters.spacing)
 
     def _make_forms(self, char: str) -> tuple[Letterform, ...] | None:
-        lean = self._own.slant - self._helper.slant
-        if char in self._helper.forms:
-            return tuple(lean_form(form, lean) for form in self._helper.forms[char])
+        if char in self._helped.forms:
+            return self._helped.forms[char]
         composed = compose_accented(char, self._own.forms, slant=self._own.slant)
-        if composed is None:
-            helped = compose_accented(char, self._helper.forms, slant=self._helper.slant)
-            composed = helped and tuple(lean_form(form, lean) for form in helped)
-        return composed
+        return composed or compose_accented(char, self._helped.forms, slant=self._own.slant)
+
+    @cached_property
+    def _helped(self) -> HandForms:
+        """The helper's letters as wide and as tall as this hand's, and with its lean."""
+        widening = _ratio(_width(self._own, _ROUND), _width(self._helper, _ROUND_OF_HELPER))
+        growth = _ratio(_top(self._own, _CAPITALS) - 1, _top(self._helper, _CAPITALS_OF_HELPER) - 1)
+        forms = {
+            char: tuple(_bring(form, self._helper.slant, self._own.slant, widening, growth) for form in forms)
+            for char, forms in self._helper.forms.items()
+        }
+        return HandForms(forms, self._own.pen, self._own.slant)

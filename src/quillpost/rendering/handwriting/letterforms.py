@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from importlib import resources
 from typing import Any, Self
@@ -71,12 +71,6 @@ class HandForms:
 def read_forms(name: str) -> HandForms:
     """The letters of a natural hand, as shipped."""
     return HandForms.from_bytes((resources.files(__package__) / _FOLDER / f"{name}.hand").read_bytes())
-
-
-def lean_form(form: Letterform, lean: float) -> Letterform:
-    """The form with so much more slant."""
-    shear = np.array([[1.0, 0.0], [lean, 1.0]])
-    return replace(form, lines=tuple(replace(line, knots=line.knots @ shear) for line in form.lines))
 
 
 def _pack_form(form: Letterform) -> list[Any]:
