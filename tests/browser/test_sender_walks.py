@@ -229,7 +229,7 @@ MARA = {"name": "Mara Ellison", "address": "12 Main St", "city": "Austin", "prov
 THEO = MARA | {"name": "Theo Banks", "address": "14 Main St"}
 LABELS = {"Name": "name", "Street and number": "address", "City": "city", "State": "province"}
 LABELS |= {"ZIP code": "postal_code"}
-LOOK = {"size": "4x6", "handwriting_style": 1, "handwriting_color": "blue", "handwriting_realism": True}
+LOOK = {"size": "4x6", "handwriting_style": 1, "handwriting_color": "blue", "handwriting_manner": "natural"}
 """What the composer begins with, as the API has it."""
 SEND = "Send it as a test"
 MOST_TABS = 60

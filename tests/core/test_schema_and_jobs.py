@@ -109,7 +109,7 @@ def test_migrations_at_once_take_turns(empty: str) -> None:
         assert sorted(migration.result().status for migration in migrations) == ["current", "empty"]
 
 
-THIS, NEXT = "0001", "0002"
+THIS, NEXT = "0002", "0003"
 ACCOUNT = "insert into accounts (email, name, created_at, updated_at) values ('a@example.com', 'Ada', now(), now())"
 ADD_COLUMN = "alter table accounts add column motto text not null default '100% %s :ink';"
 
@@ -133,7 +133,7 @@ def test_the_next_release_upgrades_a_database_of_this_one_and_leaves_its_rows(
 ) -> None:
     with psycopg.connect(conninfo) as admin:
         admin.execute(ACCOUNT)
-    with pytest.raises(NotReady, match=r"\(0001\) is older than this release needs \(0002\).* run `quillpost migrate`"):
+    with pytest.raises(NotReady, match=r"\(0002\) is older than this release needs \(0003\).* run `quillpost migrate`"):
         schema.require_current(read_schema(conninfo))
     next_release.write_text(ADD_COLUMN + "select 1 / 0")
     with pytest.raises(psycopg.errors.DivisionByZero):
@@ -154,7 +154,7 @@ def test_the_next_release_upgrades_a_database_of_this_one_and_leaves_its_rows(
 
     monkeypatch.setattr(schema, "list_revisions", lambda: [THIS])
     assert read_schema(conninfo).status == "newer"
-    with pytest.raises(NotReady, match=r"\(0002\) is newer than this release knows \(0001\)"):
+    with pytest.raises(NotReady, match=r"\(0003\) is newer than this release knows \(0002\)"):
         schema.migrate(conninfo)
     assert read_schema(conninfo).revision == NEXT
 

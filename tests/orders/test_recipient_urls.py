@@ -26,7 +26,7 @@ def url_errors(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
         sources["qr_source"] = ContentSource("qrcode_url", sources["qrcode_url"])
     order_request = ResolvedRequest(
         product=POSTCARD, size="4x6", recipients=audience or [person()], message="Hi!", style=1,
-        handwriting_color="blue", handwriting_realism=True, font_size="auto", **sources,
+        handwriting_color="blue", handwriting_manner="natural", font_size="auto", **sources,
     )  # fmt: skip
     try:
         validate_request(order_request, styles=HANDS, check_url=OutboundGuard().check_url, known_errors={})

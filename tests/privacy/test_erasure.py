@@ -59,7 +59,7 @@ NOBODY = {
     ),
     "the senders' own words, and what they did": (
         "tokens", "oauth_clients", "oauth_grants", "audit_log", "mailing_lists", "image_templates",
-        "message_templates", "orders", "webhooks", "automations",
+        "message_templates", "own_hands", "signatures", "orders", "webhooks", "automations",
     ),
     "digests, ids and keys; what is in files is looked for in the store": (
         "recovery_codes", "search_backlog", "password_resets", "oauth_codes", "refresh_tokens", "files", "batch_files",

@@ -23,6 +23,7 @@ from quillpost.web.api.openapi import build_description
 from quillpost.web.application import create_app
 from support.factories import Account, Clock, make_live, make_operator
 from support.images import make_picture
+from support.own_handwriting import store_letters
 from support.service import Databases
 from support.test_client import TestClient
 from support.traces import TraceWatch
@@ -167,11 +168,13 @@ class DescribedService:
                     answer = self._make(maker)
                     if answer.is_success:
                         self.ids[place] = str(answer.json()["id"])
+        if STYLES not in self.ids:
+            self.ids[STYLES] = str(store_letters(self.container, self.caller))
 
     def _make(self, maker: Operation) -> Response:
         """After its example; where a picture can be sent, it is: none can be fetched from here."""
         body = self.body(maker)
-        if "multipart/form-data" not in maker.described["requestBody"]["content"]:
+        if "image" not in body:
             return self.call(maker, json=body)
         texts = {name: value for name, value in body.items() if isinstance(value, str) and name != "image"}
         return self.call(
@@ -240,7 +243,7 @@ MAKERS = {place: maker for maker in reversed(OPERATIONS) if (place := created_by
 
 
 BRANDS = "/api/v2/giftcard-brands/"
-BATCHES = "/api/v2/print/batches"
+BATCHES, STYLES = "/api/v2/print/batches", "/api/v2/handwriting-styles"
 A_BATCH = sa.text(
     """insert into batches (mode, piece, mail_class, status, item_count, created_at, composed_at, handed_at)
        values ('test', 'postcard-4x6', 'first', 'handed', 0, :now, :now, :now) returning id"""

@@ -247,7 +247,7 @@ def make_order(
     columns_of_order: dict[str, Any] = {
         "type": "postcard", "size": "4x6", "piece": "postcard-4x6", "mail_class": "first", "status": "reviewing",
         "method": "api", "message": "Hi %FIRST_NAME%!", "style": 1, "handwriting_color": "rgba(0,0,255,1)",
-        "handwriting_realism": False, "font_size": "medium", "sender_name": "Dana Whitfield",
+        "handwriting_manner": "neat", "font_size": "medium", "sender_name": "Dana Whitfield",
         "mailing_list_ids": list(list_ids), "total_estimated_recipients": 0, "authorization_total": authorised,
         "order_total": authorised, "creative_key": CREATIVE, "audience_pending": True, "due_at": now + REVIEW,
         "created_at": now, "updated_at": now,

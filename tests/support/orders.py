@@ -16,6 +16,7 @@ from quillpost.orders import designs
 from quillpost.orders import service as order_service
 from quillpost.orders.audience.service import EMPTY_AUDIENCE_COUNT, Audience
 from quillpost.orders.drafts.models import OrderDraft
+from quillpost.orders.handwriting.models import NO_OWN_HANDWRITING
 from quillpost.orders.models import Order, ResolvedRequest
 from quillpost.orders.products import POSTCARD
 from quillpost.orders.queries import change_status
@@ -55,13 +56,15 @@ def create_order(
         "message": "Hi %FIRST_NAME%!",
         "style": 1,
         "handwriting_color": "rgba(0,0,255,1)",
-        "handwriting_realism": False,
+        "handwriting_manner": "neat",
         "font_size": "medium",
     } | order_request
     request = ResolvedRequest(**values)
     sender = SenderName("Dana Whitfield", None)
     address = ReturnAddress(name="Dana", address="1 Elm St", city="Austin", province="TX", postal_code="78702")
-    design = designs.build_design(request, sender=sender, return_address=address, indicia=())
+    design = designs.build_design(
+        request, own_handwriting=NO_OWN_HANDWRITING, sender=sender, return_address=address, indicia=()
+    )
     draft = OrderDraft(request, everyone, Tariff({}), address, Artwork(), design, None, [])  # type: ignore[arg-type]
     pieces = [NewItem(someone, 0 if someone.refusal else cents) for someone in everyone]
     mailed = sum(not someone.refusal for someone in everyone)
@@ -161,11 +164,11 @@ def create_held_order(sender: Account, container: Container, clock: Clock, **cha
 WRITE = sa.text(
     """
     insert into orders (account_id, sub_account_id, mode, type, size, piece, mail_class, status, method,
-                        message, style, handwriting_color, handwriting_realism, font_size,
+                        message, style, handwriting_color, handwriting_manner, font_size,
                         total_estimated_recipients, recipient_count, n_delivered, authorization_total,
                         order_total, due_at, created_at, updated_at)
     select :account_id, cast(:sub_account_id as bigint), :mode, :type, :size, :piece, 'first', :status, 'api',
-           'Hi', 1, 'rgba(0,0,255,1)', true, 'auto',
+           'Hi', 1, 'rgba(0,0,255,1)', 'natural', 'auto',
            :pieces, :pieces, :pieces, 109 * :pieces, 109 * :pieces, :at, :at, :at
       from generate_series(1, :how_many)
     returning id

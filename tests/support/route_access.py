@@ -43,11 +43,14 @@ lists:read GET
     /recipients /recipients/{recipient_id}
 lists:write PUT,DELETE /mailing-lists/{mailing_list_id} /recipients/{recipient_id}
 templates:read GET
-    /handwriting-styles /giftcard-brands /giftcard-brands-list /giftcard-brands/flat /image-templates
+    /handwriting-styles /handwriting-styles/{style_id} /signatures
+    /giftcard-brands /giftcard-brands-list /giftcard-brands/flat /image-templates
     /image-templates/{template_id} /message-templates /message-templates/{template_id}
 operator templates:write PUT,DELETE /giftcard-brands/{brand_code}
-templates:write POST /image-templates /message-templates
+templates:write POST
+    /image-templates /message-templates /handwriting-styles /handwriting-styles/{style_id}/accept /signatures
 templates:write PUT,DELETE /image-templates/{template_id} /message-templates/{template_id}
+templates:write DELETE /handwriting-styles/{style_id} /signatures/{signature_id}
 webhooks:read GET
     /webhooks /webhooks/{webhook_id} /webhooks/{webhook_id}/deliveries /webhooks/{webhook_id}/deliveries/{delivery_id}
 webhooks:write POST
@@ -72,6 +75,7 @@ OPEN = """
 nothing GET
     / /docs /openapi.json /assets/{name} /health /ready /ready/live /sign-in /forgot /reset/{token} /join/{token}
     /oauth/authorize /.well-known/oauth-authorization-server /art/{piece}.png /hands/{number}.png
+    /handwriting-sheet.pdf
     /giftcards/{brand_code}.png /stop
 metrics GET /metrics
 form POST /sign-in /sign-out /forgot /reset/{token} /join/{token}

@@ -30,6 +30,7 @@ from quillpost.web.application import create_app
 from support.factories import Account, Clock, make_operator, person, run_due_jobs, run_jobs_for
 from support.images import ImageServer
 from support.orders import HOME, UNFILLED
+from support.own_handwriting import make_style, sign
 from support.sign_in import make_user
 from support.test_client import TestClient
 
@@ -103,6 +104,8 @@ def fill_account(house: SampleAccount) -> None:
     given["template_id"] = given["message_template_id"] = made(house, "/message-templates", message)["id"]
     image = {"name": "Teal", "type": "postcard", "image": house.art.picture()}
     given["image_template_id"] = made(house, "/image-templates", image)["id"]
+    given["style_id"] = make_style(house.container, house.account)
+    given["signature_id"] = sign(house.account)
     hook = {"url": house.art.url("/hook"), "type": "order_item.status_update"}
     given["webhook_id"] = made(house, "/webhooks", hook)["id"]
     _send_orders(house)

@@ -22,8 +22,8 @@ metadata = lead_purchases.metadata
 
 TENANT_TABLES = (
     "accounts", "sub_accounts", "tokens", "mailing_lists", "recipients", "barred_digests", "files",
-    "image_templates", "message_templates", "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries",
-    "webhook_replays", "idempotency_keys", "order_counts", "stored_sends", "account_credit",
+    "image_templates", "message_templates", "own_hands", "signatures", "orders", "items", "facts", "ledger_moves",
+    "webhooks", "deliveries", "webhook_replays", "idempotency_keys", "order_counts", "stored_sends", "account_credit",
     "account_spending", "hourly_counts", "visits", "automations", "lead_purchases", "giftcards",
     "imports", "memberships", "invitations", "oauth_clients", "oauth_grants", "audit_log",
 )  # fmt: skip
@@ -34,7 +34,8 @@ KEPT_BY_TRIGGERS = {"order_counts"}
 
 CHECKED: dict[str, dict[str, object]] = {
     "mailing_lists": {"suppress_by": "address"}, "barred_digests": {"kind": "address"},
-    "imports": {"status": "waiting"}, "orders": {"status": "reviewing", "mail_class": "first"},
+    "imports": {"status": "waiting"},
+    "orders": {"status": "reviewing", "mail_class": "first", "handwriting_manner": "natural"},
     "items": {"status": "Processing"}, "ledger_moves": {"kind": "authorise", "cents": 1},
     "webhooks": {"status": "active", "verb": "post"}, "deliveries": {"status": "pending"},
     "visits": {"kind": "person"}, "hourly_counts": {"what": "scans"}, "automations": {"trigger": "list_entry"},

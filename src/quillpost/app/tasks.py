@@ -29,6 +29,7 @@ from quillpost.orders.models import FieldErrors, OrderRequest
 from quillpost.orders.requests import service as request_service
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK
 from quillpost.orders.tasks import enqueue_missing_materializations, materialize_order, verify_addresses
+from quillpost.privacy import service as privacy_service
 from quillpost.privacy import tasks as privacy_tasks
 from quillpost.privacy.erasure import service as erasure_service
 from quillpost.privacy.erasure.service import FINISH_ERASURES
@@ -158,6 +159,11 @@ def build_tasks(container: Container) -> list[Task]:
             "privacy.delete_expired",
             with_current_time(privacy_tasks.delete_overdue, db, container.retention_days),
             cron="53 * * * *",
+        ),
+        Task(
+            "privacy.delete_removed_handwriting",
+            partial(privacy_service.delete_removed_handwriting, db),
+            cron="23 * * * *",
         ),
         Task("users.delete_expired_access", with_current_time(delete_expired_access, db), cron="19 * * * *"),
         Task("accounts.delete_expired_rate_limits", partial(delete_expired_rate_limits, db), cron="31 * * * *"),

@@ -10,6 +10,7 @@ import httpx2
 from quillpost.client.accounts import Account, PingResponse, SubAccounts
 from quillpost.client.automations import Automations
 from quillpost.client.giftcards import Giftcards
+from quillpost.client.handwriting import HandwritingStyles, Signatures
 from quillpost.client.imports import Imports
 from quillpost.client.mailing_lists import MailingLists
 from quillpost.client.orders import Orders
@@ -27,7 +28,7 @@ from quillpost.client.send import (
     SendResponse,
     StoredSend,
 )
-from quillpost.client.templates import HandwritingStyles, ImageTemplates, MessageTemplates
+from quillpost.client.templates import ImageTemplates, MessageTemplates
 from quillpost.client.transport import AwaitedWire, BlockingWire, Patience, Writer
 from quillpost.client.webhooks import Webhooks
 
@@ -47,6 +48,7 @@ class Service(Resource[Kind]):
         self.automations: Automations[Kind] = Automations(wire)
         self.giftcards: Giftcards[Kind] = Giftcards(wire)
         self.handwriting_styles: HandwritingStyles[Kind] = HandwritingStyles(wire)
+        self.signatures: Signatures[Kind] = Signatures(wire)
         self.print_room: PrintRoom[Kind] = PrintRoom(wire)
 
     @operation("GET /ping")

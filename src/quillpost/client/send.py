@@ -14,6 +14,7 @@ from quillpost.client.types import Doc, Id, Money, PlainTimestamp
 
 PieceName = Literal["postcard", "windowed-letter", "windowless-letter", "notecard", "giftcard", "magnacard"]
 FontSize = Literal["auto", "large", "medium", "small"]
+Manner = Literal["neat", "natural", "lively"]
 
 
 class SendTerms(TypedDict, total=False):
@@ -39,7 +40,9 @@ class AnySend(SendTerms, total=False):
     handwriting_style: Id
     handwriting_color: str
     handwriting_realism: bool
+    handwriting_manner: Manner
     font_size: FontSize
+    signature: Id
     qrcode_url: str
     sub_account_id: Id
     notification_emails: Sequence[str]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Unpack
 from typing_extensions import TypedDict
 
 from quillpost.client.requests import Kind, Request, Resource, listing, operation
-from quillpost.client.send import FontSize
+from quillpost.client.send import FontSize, Manner
 from quillpost.client.types import Doc, Files, Id, MessageResponse, Money, PageOptions, PlainTimestamp, Timestamp
 
 ImageTemplateType = Literal["postcard", "letter", "notecard", "giftcard", "windowlessletter"]
@@ -111,6 +111,8 @@ class MessageTemplate(TypedDict):
     font_size: FontSize
     font_color: str
     handwriting_realism: bool
+    handwriting_manner: Manner
+    signature_id: Annotated[int | None, Doc("The id of the signature that closes the message.")]
     additional_pages: str | None
     skip_creative_generation: Annotated[Literal[0, 1], Doc("1 where a PDF is the whole mailer.")]
     custom_background_url: str | None
@@ -132,6 +134,8 @@ class MessageTemplateOptions(TypedDict, total=False):
     font_size: FontSize | None
     font_color: str | None
     handwriting_realism: bool
+    handwriting_manner: Manner | None
+    signature_id: Id | None
     additional_pages: str | None
     pdf_only_url: str | None
     custom_background_url: str | None
@@ -179,22 +183,3 @@ class MessageTemplates(Resource[Kind]):
     def delete(self, message_template_id: Id) -> Request[MessageResponse]:
         """Delete a template that nothing waits for."""
         return Request(message_template_id)
-
-
-class HandwritingStyle(TypedDict):
-    handwriting_style_id: Annotated[int, Doc(examples=[1])]
-    name: Annotated[str, Doc(examples=["Zeyada"])]
-    sample: Annotated[
-        str, Doc("A PNG of one line in this hand.", examples=["https://mail.example.com/hands/1.png?v=0f3c5d7e9b1a"])
-    ]
-    type: Annotated[
-        Literal["Realistic", "Bold", "International", "AI"],
-        Doc("AI is natural handwriting. The others are lettering, set from a typeface.", examples=["AI"]),
-    ]
-
-
-class HandwritingStyles(Resource[Kind]):
-    @listing("/handwriting-styles")
-    def list(self) -> Request[HandwritingStyle]:
-        """Every hand, with a picture of one line."""
-        return Request()

@@ -1,15 +1,18 @@
 """Proofs and previews: items of an order, drawn as they are printed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from uuid import UUID
 
+from quillpost.core.database import Tx
 from quillpost.core.errors import Refused
 from quillpost.core.ports import FileMissing
 from quillpost.fulfillment.batches.queries import read_barcodes, read_file_keys
 from quillpost.fulfillment.models import ProductionContext
 from quillpost.orders import designs as order_designs
 from quillpost.orders.designs import DesignKey
+from quillpost.orders.handwriting.models import OwnHandwriting
+from quillpost.orders.handwriting.queries import read_own_handwriting
 from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import list_first_items
 from quillpost.orders.models import Order
@@ -24,12 +27,23 @@ from quillpost.rendering.service import PreviewImages
 PROOF_ITEMS = 3
 
 
-def _build_designs(
-    production: ProductionContext, order: Order, keys: Sequence[DesignKey], file_keys: Mapping[UUID, str]
-) -> Mapping[DesignKey, Design]:
+@dataclass(frozen=True, slots=True)
+class _DesignParts:
+    """What the designs of an order are made of."""
+
+    keys: Sequence[DesignKey]
+    own_handwriting: Mapping[int, OwnHandwriting]
+    file_keys: Mapping[UUID, str]
+
+
+def _read_parts(tx: Tx, order: Order, keys: Sequence[DesignKey]) -> _DesignParts:
+    return _DesignParts(keys, read_own_handwriting(tx, [(order.id, order)]), read_file_keys(tx, keys))
+
+
+def _build_designs(production: ProductionContext, order: Order, parts: _DesignParts) -> Mapping[DesignKey, Design]:
     indicia = production.environments[order.mode].indicia[order.mail_class]
-    read_file = file_reader(production.storage.store, file_keys)
-    return order_designs.build_designs(keys, {order.id: order}, read_file, indicia=indicia)
+    read_file = file_reader(production.storage.store, parts.file_keys)
+    return order_designs.build_designs(parts.keys, {order.id: order}, parts.own_handwriting, read_file, indicia=indicia)
 
 
 def draw_proof(production: ProductionContext, order_id: int) -> bytes:
@@ -40,11 +54,10 @@ def draw_proof(production: ProductionContext, order_id: int) -> bytes:
         stored_items = list_first_items(tx, order_id, limit=PROOF_ITEMS)
         barcodes = read_barcodes(tx, [item.id for item in stored_items])
         proof_items = [replace(item, tracking=barcodes.get(item.id)) for item in stored_items]
-        design_keys = [DesignKey.for_item(item, order) for item in proof_items]
-        stored_file_keys = read_file_keys(tx, design_keys)
+        parts = _read_parts(tx, order, [DesignKey.for_item(item, order) for item in proof_items])
     if not proof_items:
         raise Refused("This order has no pieces yet. Try again shortly.")
-    designs = _build_designs(production, order, design_keys, stored_file_keys)
+    designs = _build_designs(production, order, parts)
     # A proof shows no claim: only the printed item may be used to claim a card.
     claim = order_designs.build_specimen_claim(order.gift, qr_base=production.qr_base)
     copies = [
@@ -67,14 +80,14 @@ def draw_item(production: ProductionContext, order: Order, item: Item) -> Previe
     with production.db.system_transaction() as tx:
         barcodes = read_barcodes(tx, [item.id])
         key = DesignKey.for_item(item, order)
-        stored_file_keys = read_file_keys(tx, [key])
+        parts = _read_parts(tx, order, [key])
     claim = order_designs.build_specimen_claim(order.gift, qr_base=production.qr_base)
     item_with_barcode = replace(item, tracking=barcodes.get(item.id))
     copy = order_designs.build_copy(
         item_with_barcode, order, qr_base=production.qr_base, opt_out=production.opt_out, claim=claim
     )
     try:
-        designs = _build_designs(production, order, [key], stored_file_keys)
+        designs = _build_designs(production, order, parts)
         with limit_heavy_work():
             return production.renderer.preview(designs[key], copy)
     except (DoesNotFit, UnprintableArt) as error:
@@ -88,8 +101,8 @@ def draw_front(production: ProductionContext, order_id: int, *, dpi: int) -> byt
     with production.db.system_transaction() as tx:
         order = read_order(tx, order_id)
         key = DesignKey(order.id, order.front_file_id, None, None, order.logo_file_id)
-        stored_file_keys = read_file_keys(tx, [key])
-    designs = _build_designs(production, order, [key], stored_file_keys)
+        parts = _read_parts(tx, order, [key])
+    designs = _build_designs(production, order, parts)
     front = next(iter(production.renderer.products[order.piece].previews))
     blank_copy = Copy(item_id=0, design=key, addressee=Addressee())
     try:

@@ -23,6 +23,7 @@ from quillpost.orders import designs, queries
 from quillpost.orders.audience.queries import AudienceCriteria, count_repeated_items
 from quillpost.orders.designs import longest_in_order, longest_on_lists
 from quillpost.orders.drafts.rules import INK_HARD_TO_READ, WrittenMessage, check_fit, handwriting_warnings
+from quillpost.orders.handwriting.queries import find_order_handwriting
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import FieldErrors, GiftcardChoice, Order
@@ -182,10 +183,17 @@ def check_new_message(context: OrderContext, caller: Caller, order: Order, messa
     with context.db.transaction(build_tenant(caller)) as tx:
         inline_addressees, creative_key = _read_inline_addressees(tx, order), _creative_key(tx, updated)
         longest_people, previous_longest_people = _longest_people(tx, updated), _longest_people(tx, order)
+        own_handwriting = find_order_handwriting(tx, order.id)
     has_qr = order.qrcode_url is not None
     indicia = context.environments[caller.mode].indicia[order.mail_class]
     previous_design, new_design = (
-        designs.build_design(version, sender=order.sender, return_address=order.return_address, indicia=indicia)
+        designs.build_design(
+            version,
+            own_handwriting=own_handwriting,
+            sender=order.sender,
+            return_address=order.return_address,
+            indicia=indicia,
+        )
         for version in (order, updated)
     )
     written_message = check_fit(

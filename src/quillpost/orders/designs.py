@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items, recipients
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim
+from quillpost.orders.handwriting.models import OwnHandwriting
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import GiftcardChoice, Order, OrderBranding, ResolvedRequest
 from quillpost.orders.rules import ItemStatus
@@ -41,6 +42,7 @@ class DesignKey(NamedTuple):
 def build_design(
     source: ResolvedRequest | Order,
     *,
+    own_handwriting: OwnHandwriting,
     sender: rendering_models.SenderName,
     return_address: rendering_models.ReturnAddress,
     front: bytes | None = None,
@@ -55,6 +57,8 @@ def build_design(
         message=source.message,
         ink=rendering_models.parse_color(handwriting.color).ink,
         hand=handwriting.style,
+        own_hand=own_handwriting.hand,
+        signature=own_handwriting.signature,
         font_size=handwriting.size,
         manner=handwriting.manner,
         front=front,
@@ -91,6 +95,7 @@ def build_specimen_claim(gift: GiftcardChoice | None, *, qr_base: str) -> render
 def build_designs(
     keys: Iterable[DesignKey],
     orders: Mapping[int, Order],
+    own_handwriting: Mapping[int, OwnHandwriting],
     read_file: Callable[[UUID | None], bytes | None],
     *,
     indicia: Sequence[str],
@@ -98,6 +103,7 @@ def build_designs(
     return {
         key: build_design(
             orders[key.order_id],
+            own_handwriting=own_handwriting[key.order_id],
             sender=orders[key.order_id].sender,
             return_address=orders[key.order_id].return_address,
             front=read_file(key.front),

@@ -11,16 +11,18 @@ import sqlalchemy as sa
 from quillpost.core.database.tables.base import orders
 from quillpost.core.errors import Message
 from quillpost.core.files import StoredFile
+from quillpost.orders.handwriting.models import NO_OWN_HANDWRITING, OwnHandwriting
 from quillpost.orders.products import Product
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.recipients.leads.rules import LeadSearch
-from quillpost.rendering.models import ReturnAddress, SenderName
+from quillpost.rendering.models import DEFAULT_MANNER, NEAT_MANNER, ReturnAddress, SenderName
 
 FieldErrors = dict[str, list[str]]
 
 FIELD_ATTRIBUTES = {
     "message_template": "message_template_id",
     "image_template": "image_template_id",
+    "signature": "signature_id",
     "handwriting_style": "style",
     "custom_background_image": "background_url",
 }
@@ -78,42 +80,46 @@ class Handwriting:
 
     style: int = 1
     color: str = "blue"
-    realism: bool = True
+    manner: str = DEFAULT_MANNER
     size: str = "auto"
 
     @property
-    def manner(self) -> str:
-        """How freely the hand writes."""
-        return "natural" if self.realism else "neat"
+    def is_realistic(self) -> bool:
+        """What the API knew before it had manners."""
+        return self.manner != NEAT_MANNER
 
     def column_values(self) -> dict[str, Any]:
-        return {
-            "style": self.style,
-            "handwriting_color": self.color,
-            REALISM_FIELD: self.realism,
-            "font_size": self.size,
-        }
+        return {"style": self.style, "handwriting_color": self.color, MANNER_FIELD: self.manner, "font_size": self.size}
 
 
 COVER_FIELDS = (
     "message", "front_image_url", "image_template", "use_custom_background", "additional_pages_url",
-    "qrcode_url", "font_size",
+    "qrcode_url", "font_size", "signature",
 )  # fmt: skip
 """What is seen on a letter's cover, or follows it."""
 REALISM_FIELD: Final = "handwriting_realism"
-HANDWRITING_FIELDS = ("handwriting_style", "handwriting_color", REALISM_FIELD)
+MANNER_FIELD: Final = "handwriting_manner"
+HANDWRITING_FIELDS = ("handwriting_style", "handwriting_color", REALISM_FIELD, MANNER_FIELD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandwritingOptions:
-    """What requests and message templates call alike. None: not set."""
+    """What requests and message templates call alike. None: not set. The manner wins over the realism."""
 
     font_size: str | None = None
     handwriting_realism: bool | None = None
+    handwriting_manner: str | None = None
+    signature_id: int | None = None
+
+    @property
+    def stated_manner(self) -> str | None:
+        if self.handwriting_manner is not None or self.handwriting_realism is None:
+            return self.handwriting_manner
+        return DEFAULT_MANNER if self.handwriting_realism else NEAT_MANNER
 
     def _state_handwriting(self, style: int | None, color: str | None) -> dict[str, Any]:
         """Those values of a `Handwriting` that are set."""
-        values = {"style": style, "color": color, "realism": self.handwriting_realism, "size": self.font_size}
+        values = {"style": style, "color": color, "manner": self.stated_manner, "size": self.font_size}
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -199,8 +205,9 @@ class ResolvedRequest(OrderRequest):
     message: str
     style: int
     handwriting_color: str
-    handwriting_realism: bool
+    handwriting_manner: str
     font_size: str
+    own_handwriting: OwnHandwriting = NO_OWN_HANDWRITING
     message_field: str = "message"
     front: ContentSource | None = None
     background: ContentSource | None = None
@@ -223,7 +230,7 @@ class ResolvedRequest(OrderRequest):
 
     @property
     def handwriting(self) -> Handwriting:
-        return Handwriting(self.style, self.handwriting_color, self.handwriting_realism, self.font_size)
+        return Handwriting(self.style, self.handwriting_color, self.handwriting_manner, self.font_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,8 +274,9 @@ class Order:
     image_template_id: int | None
     style: int
     handwriting_color: str
-    handwriting_realism: bool
+    handwriting_manner: str
     font_size: str
+    signature_id: int | None
     front_image_url: str | None
     front_file_id: UUID | None
     background_url: str | None
@@ -330,7 +338,7 @@ class Order:
 
     @property
     def handwriting(self) -> Handwriting:
-        return Handwriting(self.style, self.handwriting_color, self.handwriting_realism, self.font_size)
+        return Handwriting(self.style, self.handwriting_color, self.handwriting_manner, self.font_size)
 
     @property
     def is_cancellable(self) -> bool:

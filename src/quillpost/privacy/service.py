@@ -89,6 +89,25 @@ def delete_images(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> int:
     return delete_unused_files(tx, file_ids, now=now)
 
 
+# Deleted by their owners, and needed until nothing that is written in them can still be printed.
+DELETE_REMOVED_HANDWRITING = tuple(
+    sa.text(f"""
+        delete from {table} removed
+         where removed.deleted_at is not null
+           and not exists (select from orders o
+                            where {reference} = removed.id and o.status not in ('fulfilled', 'cancelled', 'error'))
+    """)
+    for table, reference in (("own_hands", "o.style >= 1000 and o.style"), ("signatures", "o.signature_id"))
+)
+
+
+def delete_removed_handwriting(db: Database) -> None:
+    """A job."""
+    with db.system_transaction() as tx:
+        for statement in DELETE_REMOVED_HANDWRITING:
+            tx.execute(statement)
+
+
 PRINT_JOBS_FOLDER = "print-jobs"  # of our own printers, with a folder for each mode
 STATUS_FILES = frozenset({"ticket.json", "acknowledged.json", "printed.json", "mailed.json", "leaving.json"})
 """What stays of a print job."""

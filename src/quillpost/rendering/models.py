@@ -139,7 +139,7 @@ class SenderBranding:
     logo: bytes | None = None
 
 
-DEFAULT_MANNER = "natural"
+DEFAULT_MANNER, NEAT_MANNER = "natural", "neat"
 
 
 class HandChoice(NamedTuple):

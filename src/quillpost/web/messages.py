@@ -94,6 +94,10 @@ FLASH_MESSAGES: Final[Mapping[str, str]] = {
     # Templates
     "message_saved": "The message is saved.",
     "message_deleted": "The message is deleted.",
+    "style_made": "Your style is ready. Choose it in the composer.",
+    "style_deleted": "The style is deleted.",
+    "signature_saved": "The signature is saved.",
+    "signature_deleted": "The signature is deleted.",
     "image_saved": "The image is saved.",
     "image_deleted": "The image is deleted.",
     # Sub accounts

@@ -53,7 +53,7 @@ def test_a_message_template_says_what_the_call_does_not(owner: Account, containe
     sent = owner.send(**common, notification_emails=["own@example.com", "scan@example.com"]).json()
     order = run(container, read_order, sent["id"])
     assert order.notification_emails == ["own@example.com", "scan@example.com"]
-    assert order.handwriting_realism is False
+    assert order.handwriting_manner == "neat"
     shown = ("message", "style", "font_size", "handwriting_color", "qrcode_url", "custom_background_url")
     assert [sent[name] for name in (*shown, "message_template_id")] == [
         "Saved words", 2, "small", "rgba(176,30,40,1)", "https://example.com/saved", art.picture("gold"), saved,

@@ -45,7 +45,7 @@ GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": "2500"}
 OF_A_PIECE: dict[str, dict[str, str]] = {
     "postcard-4x6": {"color": "green"}, "postcard-6x9": {"qrcode_url": "https://example.com/offer"},
     "postcard-6x11": {"font_size": "small"}, "letter": {"message_template_id": ""},
-    "windowless-letter": {"realism": ""}, "notecard": {"style": "2"}, "giftcard": GIFT,
+    "windowless-letter": {"manner": "neat"}, "notecard": {"style": "2"}, "giftcard": GIFT,
     "magnacard": {"color": "own", "color_own": "#112233"},
 }  # fmt: skip
 

@@ -22,7 +22,7 @@ from support.pages import ADDRESS, OWNER, AccountPages, WrongForm, assert_shows,
 from support.test_client import TestClient
 
 LOOK: dict[str, Any] = {
-    "piece": "postcard-4x6", "message": "Hi %FIRST_NAME%, thank you!", "style": "1", "realism": "on",
+    "piece": "postcard-4x6", "message": "Hi %FIRST_NAME%, thank you!", "style": "1", "manner": "natural",
 }  # fmt: skip
 SEND, PRICE = "/compose/send", "/compose/price"
 JANE = "Jane Doe, 12 Main St, Austin TX 78701"

@@ -273,7 +273,7 @@ def test_an_owner_s_docs_have_a_token_of_their_own_filled_in(house: AccountPages
 
 
 LOOK: dict[str, Any] = {
-    "piece": "postcard-4x6", "message": "Hello there!", "style": "1", "realism": "on", "audience": "people",
+    "piece": "postcard-4x6", "message": "Hello there!", "style": "1", "manner": "natural", "audience": "people",
     "people": "Jane Doe, 12 Main St, Austin, TX 78701",
 }  # fmt: skip
 PAUSES = "Live mail isn't ready yet, so this order will be paused when its review ends."

@@ -250,10 +250,10 @@ def test_addresses_nearby_are_counted_and_bought_once_for_the_price_that_was_sho
 
 FORM: dict[str, Any] = {
     "name": "Birthdays", "trigger": "date", "date_field": "dob", "days": "7", "side": "before", "daily_limit": "500",
-    "piece": "postcard-6x9", "message": "Happy birthday, %FIRST_NAME%!\r\nYours", "style": "1", "realism": "on",
+    "piece": "postcard-6x9", "message": "Happy birthday, %FIRST_NAME%!\r\nYours", "style": "1", "manner": "natural",
     "image": "",
 }  # fmt: skip
-MADE = {"message": "Happy birthday, %FIRST_NAME%!\nYours", "handwriting_style": 1, "handwriting_realism": True}
+MADE = {"message": "Happy birthday, %FIRST_NAME%!\nYours", "handwriting_style": 1, "handwriting_manner": "natural"}
 
 
 def make_birthday_list(house: AccountPages) -> int:

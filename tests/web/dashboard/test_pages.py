@@ -25,6 +25,7 @@ from quillpost.recipients.leads.search import UNKNOWN_ADDRESS
 from quillpost.web import messages
 from support.factories import make_live, make_teammate, person
 from support.orders import HOME, item_ids
+from support.own_handwriting import sign, store_letters
 from support.pages import MEMBER, OWNER, AccountPages, assert_hides, assert_shows, page_text
 from support.route_access import PAGE_NEEDS
 from support.sign_in import Browser
@@ -79,6 +80,8 @@ def fill(house: AccountPages) -> dict[str, int]:
         "order_id": order, "item_id": item_ids(house.parts, order)[0], "place": 1, "list_id": mailing_list,
         "recipient_id": recipient, "import_id": begun, "webhook_id": hook, "automation_id": automation_id,
         "messages": made(house, "/message-templates", template), "grant_id": grant,
+        "style_id": store_letters(house.parts, house.account, f"{MARK} hand"),
+        "signature_id": sign(house.account, f"{MARK} signature"),
         "images": int(upload(house.account, type="postcard", name=f"{MARK} sea").json()["id"]),
         "membership_id": int(house.value(sa.select(memberships.c.id).where(teammate))),
         "token_id": int(house.value(sa.select(sa.func.min(tokens.c.id)).where(own_token))),
@@ -93,7 +96,7 @@ def pages(ids: Mapping[str, int]) -> list[tuple[str, str, str, str]]:
     found = []
     for (method, path), needs in PAGE_NEEDS.items():
         if "{" in path and not path.startswith("/print-room"):
-            known = {**ids, "template_id": ids[path.split("/")[2]]} if path.startswith("/templates") else ids
+            known = {**ids, "template_id": ids.get(path.split("/")[2], 0)} if path.startswith("/templates") else ids
             unknown = dict.fromkeys(known, 999_999) | {"place": 1}
             found.append((method, put(path, known), put(path, unknown), needs))
     return found

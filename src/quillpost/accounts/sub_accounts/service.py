@@ -20,6 +20,8 @@ from quillpost.core.database.tables.base import (
     mailing_lists,
     message_templates,
     orders,
+    own_hands,
+    signatures,
     stored_sends,
     sub_accounts,
     tokens,
@@ -61,6 +63,8 @@ OWNED_TABLES: dict[str, tuple[sa.Table, Sequence[sa.ColumnElement[bool]]]] = {
     "mailing list": (mailing_lists, [mailing_lists.c.kept_for.is_(None)]),
     "image template": (image_templates, []),
     "message template": (message_templates, []),
+    "handwriting style": (own_hands, [own_hands.c.deleted_at.is_(None)]),
+    "signature": (signatures, [signatures.c.deleted_at.is_(None)]),
 }
 
 

@@ -24,6 +24,8 @@ from quillpost.fulfillment.batches.rules import build_statement, statement_to_js
 from quillpost.fulfillment.models import ProductionContext
 from quillpost.orders import designs as order_designs
 from quillpost.orders.designs import DesignKey
+from quillpost.orders.handwriting.models import OwnHandwriting
+from quillpost.orders.handwriting.queries import read_own_handwriting
 from quillpost.orders.items.models import Item
 from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
@@ -48,6 +50,7 @@ class BatchContents:
     items: dict[int, Item]
     orders: dict[int, Order]
     designs: list[DesignKey]
+    own_handwriting: dict[int, OwnHandwriting]
     file_keys: dict[UUID, str]
     claims: EncryptedClaims
 
@@ -66,8 +69,9 @@ def read_batch_contents(tx: Tx, batch: ProductionBatch) -> BatchContents:
     orders = {order.id: order for order in queries.read_batch_orders(tx, batch.id)}
     items = queries.read_batch_items(tx, batch.id)
     designs = [DesignKey.for_item(item, orders[item.order_id]) for item in items.values()]
+    own_handwriting = read_own_handwriting(tx, orders.items())
     pictures, claims = queries.read_file_keys(tx, designs), read_claims(tx, batch.id)
-    return BatchContents(batch, items, orders, designs, pictures, claims)
+    return BatchContents(batch, items, orders, designs, own_handwriting, pictures, claims)
 
 
 def draw_batch_files(production: ProductionContext, contents: BatchContents) -> dict[str, bytes]:
@@ -125,7 +129,9 @@ def _load_drawable(production: ProductionContext, contents: BatchContents) -> _D
     batch, qr_base = contents.batch, contents.batch.qr_base or ""
     # Images are read when no transaction is open; orders of one sender often share them.
     read_file = file_reader(production.storage.store, contents.file_keys)
-    designs = order_designs.build_designs(contents.designs, contents.orders, read_file, indicia=batch.indicia or ())
+    designs = order_designs.build_designs(
+        contents.designs, contents.orders, contents.own_handwriting, read_file, indicia=batch.indicia or ()
+    )
     claims = decrypt_claims(production.encryptor, batch.id, contents.claims, qr_base=qr_base)
     if without_claim := set(contents.giftcard_item_ids) - claims.keys():
         raise Unavailable(f"Item {min(without_claim)} has no claim to its gift card: it is not printed without.")

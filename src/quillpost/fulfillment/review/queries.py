@@ -12,6 +12,8 @@ from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME
 from quillpost.fulfillment.models import ReviewLimits
 from quillpost.orders import designs
 from quillpost.orders.designs import DATE_VARIABLE_FIELDS, VARIABLE_FIELDS, longest_in_order
+from quillpost.orders.handwriting.models import OwnHandwriting
+from quillpost.orders.handwriting.queries import read_own_handwriting
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.addresses import rules as address_rules
@@ -49,14 +51,15 @@ def find_review_reasons(
 
 
 def _check_message(tx: Tx, renderer: Renderer, order: Order) -> list[Message]:
-    if order.style not in renderer.hands.styles:
+    own_handwriting = read_own_handwriting(tx, [(order.id, order)])[order.id]
+    if order.style not in renderer.hands.styles and own_handwriting.hand is None:
         text = (
             f"Its handwriting style {order.style} is no longer installed: choose another and send again,"
             " or have it released once it is back."
         )
         return [Message("style_missing", text)]
     try:
-        return _check_message_fit(tx, renderer, order)
+        return _check_message_fit(tx, renderer, order, own_handwriting)
     except LookupError as error:
         # Other resources may be gone since. That holds up one order only.
         log.warning("orders.check_failed", order=order.id, error=repr(error))
@@ -67,12 +70,14 @@ def _check_message(tx: Tx, renderer: Renderer, order: Order) -> list[Message]:
         return [Message("resource_missing", text)]
 
 
-def _check_message_fit(tx: Tx, renderer: Renderer, order: Order) -> list[Message]:
+def _check_message_fit(tx: Tx, renderer: Renderer, order: Order, own_handwriting: OwnHandwriting) -> list[Message]:
     """Recipients of lists may have changed since the message was laid out."""
     variables = {slot.name for slot in compile_template(order.message).slots}
     if not (order.mailing_list_ids and variables):
         return []
-    design = designs.build_design(order, sender=order.sender, return_address=order.return_address, indicia=())
+    design = designs.build_design(
+        order, own_handwriting=own_handwriting, sender=order.sender, return_address=order.return_address, indicia=()
+    )
     longest_addressees = [designs.build_addressee(recipient) for recipient in longest_in_order(tx, order.id, variables)]
     wordings = renderer.fill_messages(design, longest_addressees)
     misfits = renderer.find_misfits(design, [], qr=order.qrcode_url is not None, messages=wordings)

@@ -307,6 +307,7 @@ def _refuse_misfits(
     renderer = context.renderer
     design = designs.build_design(
         request,
+        own_handwriting=request.own_handwriting,
         sender=rendering_models.SenderName(resolved.sender.name, resolved.sender.company),
         return_address=choose_return_address(request, resolved.sender),
         indicia=context.environments[caller.mode].indicia[request.mail_class],

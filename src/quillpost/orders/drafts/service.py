@@ -67,6 +67,7 @@ def prepare_draft(
         longest_people = longest_of_people(leads.people, variables)
     design = designs.build_design(
         request,
+        own_handwriting=request.own_handwriting,
         sender=rendering_models.SenderName(sender.name, sender.company),
         return_address=return_address,
         indicia=context.environments[caller.mode].indicia[request.mail_class],

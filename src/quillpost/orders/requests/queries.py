@@ -20,6 +20,8 @@ from quillpost.core.files import StoredFile, find_files, find_order_files
 from quillpost.orders import queries
 from quillpost.orders.designs import longest_on_lists
 from quillpost.orders.giftcards.queries import list_offered_brands
+from quillpost.orders.handwriting.models import OwnHandwriting
+from quillpost.orders.handwriting.queries import find_order_handwriting, find_usable_signature, find_usable_style
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import (
@@ -127,13 +129,22 @@ def resolve_request(
     if request.product == GIFTCARD:
         gift = choose_giftcard(request, template, list_offered_brands(tx), sources["landing_source"], errors)
     shows_branding = sub_account is not None and sources["front"] is None and not request.product.is_letter
-    handwriting = (template.stated_handwriting if template else {}) | request.stated_handwriting
+    handwriting = Handwriting(**(template.stated_handwriting if template else {}) | request.stated_handwriting)
+    signature_id = request.signature_id if request.signature_id is not None else values.signature_id
+    if pdf is not None:
+        signature_id = None
+    own_handwriting = OwnHandwriting(
+        find_usable_style(tx, handwriting.style, sub_account_id),
+        None if signature_id is None else find_usable_signature(tx, signature_id, sub_account_id),
+    )
     resolved = ResolvedRequest.of(
         request,
         **sources,
         message="" if pdf else own_message or values.content,
         message_field=MESSAGE_FIELD if own_message is not None or template is None else MESSAGE_TEMPLATE_FIELD,
-        **Handwriting(**handwriting).column_values(),
+        **handwriting.column_values(),
+        signature_id=signature_id,
+        own_handwriting=own_handwriting,
         mailing_list_ids=[mailing_list.id for mailing_list in lists],
         sub_account_id=sub_account.id if sub_account else None,
         pdf_only=pdf is not None,
@@ -316,6 +327,7 @@ def resolve_replay(tx: Tx, caller: Caller, replay: ReplayRequest, *, price_date:
         pages=_build_source(PAGES_FIELD, order.pages_url, order.pages_file_id, files),
         logo=_build_source(SUB_ACCOUNT_FIELD, None, order.logo_file_id, files),
         qr_source=ContentSource(QR_FIELD, order.qrcode_url),
+        own_handwriting=_find_own_handwriting(tx, order),
         **replay.options_for(order),
     )
     return ResolvedOrder(
@@ -324,6 +336,14 @@ def resolve_replay(tx: Tx, caller: Caller, replay: ReplayRequest, *, price_date:
         read_tariff(tx, type=order.type, size=order.size, mail_class=order.mail_class, on=price_date),
         longest_on_lists(tx, list_ids, variables) if list_ids else [],
     )
+
+
+def _find_own_handwriting(tx: Tx, order: Order) -> OwnHandwriting:
+    """What is still there of it: a style that is gone is an error of its field."""
+    own_handwriting = find_order_handwriting(tx, order.id)
+    if order.signature_id is not None and own_handwriting.signature is None:
+        raise Refused("The signature of this order was deleted. Send a new order instead.")
+    return own_handwriting
 
 
 def is_unmailed(order: Order) -> bool:

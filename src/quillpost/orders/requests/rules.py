@@ -56,7 +56,7 @@ def validate_request(
     for source, url in urls:
         if message := url_variables_error(url):
             _add_error(source, message, errors)
-    if request.style not in styles:
+    if request.style not in styles and request.own_handwriting.hand is None:
         errors["handwriting_style"] = [unknown_style_error(request.style, styles)]
     color, people = request.handwriting_color, list[Person]()
     try:

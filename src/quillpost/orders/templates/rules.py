@@ -1,7 +1,7 @@
 """What a template may say."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from quillpost.core.errors import Invalid, Message
 from quillpost.orders.templates.models import MessageTemplateValues
@@ -98,6 +98,7 @@ def validate_template(
     template: MessageTemplateValues,
     *,
     styles: Mapping[int, Style],
+    own_styles: Collection[int],
     check_url: CheckUrl,
     max_characters: int,
     known_errors: Mapping[str, str],
@@ -107,8 +108,9 @@ def validate_template(
         name: _url_error(name, url, check_url) for name in URL_FIELDS if (url := getattr(template, name)) is not None
     }
     messages["content"] = _content_error(template, max_characters)
-    if template.handwriting_style_id is not None and template.handwriting_style_id not in styles:
-        messages["handwriting_style_id"] = unknown_style_error(template.handwriting_style_id, styles)
+    style = template.handwriting_style_id
+    if style is not None and style not in styles and style not in own_styles:
+        messages["handwriting_style_id"] = unknown_style_error(style, styles)
     if template.font_color is not None:
         messages["font_color"] = _color_error(template.font_color)
     if template.type in GIFTCARD_TYPES:

@@ -19,6 +19,7 @@ from quillpost.core.errors import Conflict, Invalid, Message, NotFound, Refused
 from quillpost.core.paging import Page, PageRequest, read_newest_page
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import amount_error, find_offered_brand, unknown_brand_error
+from quillpost.orders.handwriting.queries import UNKNOWN_SIGNATURE, list_hands, list_signatures
 from quillpost.orders.ports import OrderContext
 from quillpost.orders.templates import images
 from quillpost.orders.templates.images import FetchedPicture
@@ -140,20 +141,23 @@ def check_message_template(
 ) -> MessageTemplateValues:
     """What is kept of it; `Invalid` with these errors and everything else that is wrong."""
     values = clear_unused_fields(requested)
-    gift_errors: dict[str, str] = {}
+    own_errors: dict[str, str] = {}
+    if values.signature_id is not None and values.signature_id not in {each.id for each in list_signatures(tx)}:
+        own_errors["signature_id"] = UNKNOWN_SIGNATURE
     if values.type in GIFTCARD_TYPES and values.giftcard_brand_code is not None:
         offered = giftcard_queries.list_offered_brands(tx)
         brand = find_offered_brand(values.giftcard_brand_code, offered)
         if brand is None:
-            gift_errors["giftcard_brand_code"] = unknown_brand_error(values.giftcard_brand_code, offered)
+            own_errors["giftcard_brand_code"] = unknown_brand_error(values.giftcard_brand_code, offered)
         elif values.giftcard_amount is not None and (error := amount_error(values.giftcard_amount, brand)):
-            gift_errors["giftcard_amount"] = error
+            own_errors["giftcard_amount"] = error
     validate_template(
         values,
         styles=context.renderer.hands.styles,
+        own_styles=[hand.id for hand in list_hands(tx, only_ready=True)],
         check_url=context.check_url,
         max_characters=max_characters,
-        known_errors={**errors, **gift_errors},
+        known_errors={**errors, **own_errors},
     )
     return values
 

@@ -5,6 +5,7 @@ from starlette.routing import BaseRoute
 from quillpost.web.api.account import endpoints as account_endpoints
 from quillpost.web.api.automations import endpoints as automation_endpoints
 from quillpost.web.api.giftcards import endpoints as giftcard_endpoints
+from quillpost.web.api.handwriting import endpoints as handwriting_endpoints
 from quillpost.web.api.held_orders import endpoints as held_order_endpoints
 from quillpost.web.api.imports import endpoints as import_endpoints
 from quillpost.web.api.mailing_lists import endpoints as mailing_list_endpoints
@@ -44,6 +45,7 @@ RESOURCES = (
 # One router within another would be built again for every application.
 routes: list[BaseRoute] = [
     *account_endpoints.service_router.routes,
-    *messages.style_router.routes,
+    *handwriting_endpoints.style_router.routes,
+    *handwriting_endpoints.signature_router.routes,
     *(route for resource in RESOURCES for route in resource.router.routes),
 ]

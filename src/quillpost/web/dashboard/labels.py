@@ -18,6 +18,14 @@ FONT_SIZES: Final[Sequence[tuple[str, str]]] = (
 )
 
 
+MANNER_CHOICES: Final[Sequence[tuple[str, str, str]]] = (
+    ("neat", "Neat", "Letters vary a little, on straight lines."),
+    ("natural", "Natural", "Letters vary and lines wander, as in most notes."),
+    ("lively", "Lively", "Quick and uneven, as to a friend."),
+)
+"""Each with what it looks like."""
+
+
 def group_styles(styles: Iterable[Style]) -> list[tuple[str, list[Style]]]:
     """What writes naturally, and what is set from a typeface, each with its title."""
     listed = list(styles)

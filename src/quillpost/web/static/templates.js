@@ -17,11 +17,13 @@ for (const words of document.querySelectorAll("[data-into]")) {
 // With the script that fetches parts of pages the picture comes by itself.
 if (window.htmx) for (const each of document.querySelectorAll(".unscripted")) each.hidden = true;
 
-const form = document.querySelector("#image-form");
-if (form) {
-  const file = form.querySelector("#file");
-  const trouble = form.querySelector("#upload-trouble");
-  form.querySelector(".scripted").hidden = false;
+// Forms whose files go to the API, with a token of the reader's session: `data-call` says where, `data-sends` which of
+// their fields go along, `data-leads-to` what is opened then.
+for (const form of document.querySelectorAll("form[data-call]")) {
+  const inputs = [...form.querySelectorAll("input[type=file]")];
+  const trouble = form.querySelector(".upload-trouble");
+  const wait = form.querySelector(".upload-wait");
+  for (const each of form.querySelectorAll(".scripted")) each.hidden = false;
 
   const complain = (text) => {
     trouble.textContent = text;
@@ -44,32 +46,44 @@ if (form) {
     return found.token;
   };
 
+  const fields = () => Object.fromEntries(
+    form.dataset.sends.split(" ").map((name) => [name, form.elements[name]?.value]).filter(([, value]) => value),
+  );
+
   const upload = async () => {
-    const body = new FormData();
-    for (const name of ["name", "type", "sub_account_id"]) {
-      const value = form.elements[name]?.value;
-      if (value) body.append(name, value);
-    }
-    body.append("image", file.files[0]);
-    const [method, path] = form.dataset.call.split(" ");
+    const chosen = inputs.filter((input) => input.files.length);
     const headers = { Authorization: `Bearer ${await token()}`, Accept: "application/json" };
+    let body = new FormData();
+    if (chosen.length) {
+      for (const [name, value] of Object.entries(fields())) body.append(name, value);
+      for (const input of chosen) body.append(input.dataset.field, input.files[0]);
+    } else {
+      body = JSON.stringify({ ...fields(), ...form.drawnFields });
+      headers["Content-Type"] = "application/json";
+    }
+    const [method, path] = form.dataset.call.split(" ");
     const answer = await fetch(path, { method, headers, body });
-    if (!answer.ok) throw new Error(said(await answer.json().catch(() => null), answer.status));
-    location.assign(form.dataset.leadsTo);
+    const found = await answer.json().catch(() => null);
+    if (!answer.ok) throw new Error(said(found, answer.status));
+    location.assign(form.dataset.leadsTo.replace(/\{(\w+)\}/, (_, name) => found[name]));
   };
 
-  file.addEventListener("change", () => complain(""));
+  for (const input of inputs) input.addEventListener("change", () => complain(""));
   form.addEventListener("submit", async (event) => {
-    if (!file.files.length) return;
+    // Without a file the image form is an ordinary one: it may name a web address.
+    const isOrdinary = !inputs.some((input) => input.files.length) && "unscripted" in form.dataset;
+    if (isOrdinary) return;
     event.preventDefault();
-    const button = form.querySelector("button");
+    const button = form.querySelector("button.first");
     button.disabled = true;
+    if (wait) wait.hidden = false;
     complain("");
     try {
       await upload();
     } catch (fault) {
       complain(fault instanceof TypeError ? "The service does not answer. Try again in a moment." : fault.message);
       button.disabled = false;
+      if (wait) wait.hidden = true;
     }
   });
 }

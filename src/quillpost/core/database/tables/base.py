@@ -155,6 +155,22 @@ image_templates = define_tenant_table(
     *timestamp_columns(),
 )
 
+own_hands = define_tenant_table(
+    "own_hands",
+    *columns(Text, "name"),
+    *columns(Bytes, "letters", "forms?", "sample?"),
+    *timestamp_columns(),
+    *columns(Timestamp, "deleted_at?"),
+)
+
+signatures = define_tenant_table(
+    "signatures",
+    *columns(Text, "name"),
+    *columns(Bytes, "outlines"),
+    *timestamp_columns(),
+    *columns(Timestamp, "deleted_at?"),
+)
+
 message_templates = define_tenant_table(
     "message_templates",
     *columns(Text, "type", "name", "content"),
@@ -174,10 +190,10 @@ CHANGEABLE_ORDER_STATUSES = ("reviewing", "paused")  # orders in these states ar
 orders = define_tenant_table(
     "orders",
     *columns(Text, "mode", "type", "size?", "piece", "mail_class", "status", "method"),
-    *columns(Text, "message", "handwriting_color", "font_size", "metadata?", "landing_page_url?"),
+    *columns(Text, "message", "handwriting_color", "handwriting_manner", "font_size", "metadata?", "landing_page_url?"),
     *columns(Integer, "style"),
-    *columns(Boolean, "handwriting_realism", "append_or_current_resident", "allow_duplicates"),
-    *columns(BigInt, "message_template_id?", "image_template_id?"),
+    *columns(Boolean, "append_or_current_resident", "allow_duplicates"),
+    *columns(BigInt, "message_template_id?", "image_template_id?", "signature_id?"),
     *columns(Text, "front_image_url?", "background_url?", "pages_url?", "qrcode_url?"),
     *columns(Uuid, "front_file_id?", "background_file_id?", "pages_file_id?", "logo_file_id?", "creative_key?"),
     *columns(Text, "return_name?", "return_address?", "return_address2?"),

@@ -155,8 +155,18 @@ class SendBody(RadiusCenterFields):
     handwriting_realism: Flag | None = Field(
         None, description="true: natural writing, which is the default; false: neat. Of effect on styles of type AI."
     )
+    handwriting_manner: wire.Manner | None = Field(
+        None,
+        description="neat, natural or lively: how much letters vary and lines wander. It wins over"
+        " `handwriting_realism`. Of effect on styles of type AI.",
+    )
     font_size: Literal["auto", "large", "medium", "small"] | None = Field(
         None, description="auto, the largest that fits, when nothing is said."
+    )
+    signature: Id | None = Field(
+        None,
+        validation_alias=AliasChoices("signature", "signature_id"),
+        description="The id of one of `GET /signatures`: it closes the message, in the ink of the note.",
     )
     qrcode_url: OptionalUrlText = Field(
         None, description="Where the printed QR code leads; variables are filled for each recipient."

@@ -10,12 +10,11 @@ from quillpost.client import templates as wire
 from quillpost.client.types import MessageResponse
 from quillpost.core.database import Tenant
 from quillpost.core.text import format_iso
-from quillpost.orders.models import REALISM_FIELD, Handwriting
+from quillpost.orders.models import MANNER_FIELD, REALISM_FIELD, Handwriting
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.models import MessageTemplate, MessageTemplateValues
 from quillpost.orders.templates.rules import GIFTCARD_TYPES, find_unused_fields
 from quillpost.rendering.models import parse_color
-from quillpost.rendering.previews import sample_version
 from quillpost.web.api.dependencies import (
     ApiCaller,
     PageQuery,
@@ -26,14 +25,7 @@ from quillpost.web.api.dependencies import (
 )
 from quillpost.web.api.orders.responses import brand_image_url
 from quillpost.web.api.orders.search import TemplateTypesQuery
-from quillpost.web.api.responses import (
-    IGNORED_HEADER,
-    build_warning_header,
-    json_response,
-    list_of,
-    page_of,
-    page_response,
-)
+from quillpost.web.api.responses import IGNORED_HEADER, build_warning_header, json_response, page_of, page_response
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.send.schemas import LEGACY_AMOUNT_FIELD
 from quillpost.web.api.templates.schemas import MessageFields, MessageTemplateChanges, NewMessageTemplate
@@ -54,6 +46,7 @@ def serialize_message_template(request: Request, template: MessageTemplate) -> w
         "name": template.name,
         "content": template.content,
         **_serialize_handwriting(template),
+        "signature_id": template.signature_id,
         "additional_pages": template.additional_pages,
         "skip_creative_generation": int(template.skip_creative_generation),
         "custom_background_url": template.custom_background_url,
@@ -77,7 +70,8 @@ def _serialize_handwriting(template: MessageTemplate) -> dict[str, Any]:
     return {
         "handwriting_style_id": handwriting.style,
         "font_color": template.font_color or parse_color(handwriting.color).rgba_text,
-        **{name: values[name] for name in ("font_size", REALISM_FIELD)},
+        REALISM_FIELD: handwriting.is_realistic,
+        **{name: values[name] for name in ("font_size", MANNER_FIELD)},
     }
 
 
@@ -168,25 +162,3 @@ def delete_message_template(template_id: TemplateId, caller: ApiCaller, containe
     with container.db.transaction(Tenant(caller.account_id, caller.sub_account_id)) as tx:
         template_service.MESSAGE_TEMPLATES.delete(tx, template_id)
     return json_response({"message": "success"})
-
-
-style_router = ApiRouter("Handwriting", resource="templates")
-
-
-@style_router.get("/handwriting-styles", list_of(wire.HandwritingStyle), summary="List the hands")
-def list_handwriting_styles(request: Request, container: Services) -> Response:
-    """Give a send one of these ids as `handwriting_style`. The samples need no token."""
-    base = base_url(request)
-    return json_response(
-        {
-            "data": [
-                {
-                    "handwriting_style_id": style.number,
-                    "name": style.name,
-                    "sample": f"{base}/hands/{style.number}.png?v={sample_version(style)}",
-                    "type": style.kind,
-                }
-                for style in container.renderer.hands.styles.values()
-            ]
-        }
-    )

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, PlainValidator
 
-from quillpost.client.send import FontSize
+from quillpost.client.send import FontSize, Manner
 from quillpost.client.templates import (
     ImageTemplateType,
     ImageTemplateUpdate,
@@ -86,6 +86,14 @@ class MessageFields(Body):
     handwriting_realism: Flag | None = Field(
         None, description="true: natural writing; false: neat. Of effect on styles of type AI."
     )
+    handwriting_manner: Manner | None = Field(
+        None, description="neat, natural or lively; it wins over `handwriting_realism`. Of effect on styles of type AI."
+    )
+    signature_id: Id | None = Field(
+        None,
+        validation_alias=AliasChoices("signature_id", "signature"),
+        description="The id of one of `GET /signatures`: it closes the message.",
+    )
     additional_pages: OptionalUrl = Field(None, description="A PDF whose pages follow the cover letter. Letters only.")
     pdf_only_url: OptionalUrl = Field(
         None,
@@ -128,6 +136,8 @@ class MessageFields(Body):
         values, errors = self.provided_fields(), dict[str, str]()
         values.pop("sub_account_id", None)
         values.pop(LEGACY_AMOUNT_FIELD, None)
+        if "handwriting_realism" in values:  # a former manner does not win over what is said now
+            values.setdefault("handwriting_manner", None)
         if "content" in values:
             values["content"] = values["content"] or ""
         if "cc_emails" in values:

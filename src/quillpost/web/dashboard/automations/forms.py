@@ -6,7 +6,7 @@ from typing import Any, Final
 from quillpost.core import exact_json
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.automations.queries import Automation
-from quillpost.orders.models import REALISM_FIELD
+from quillpost.orders.models import MANNER_FIELD, REALISM_FIELD, HandwritingOptions
 from quillpost.orders.products import FRONT_REQUIRED
 from quillpost.web.api.automations.schemas import PRODUCTS_BY_PATH
 from quillpost.web.dashboard.compose import forms as compose_forms
@@ -101,7 +101,7 @@ def automation_form_fields(automation: Automation) -> dict[str, Sequence[str]]:
             if send_fields.get(name) is not None
         },
         "piece": find_choice_key(automation.piece, send_fields.get("size")),
-        "realism": None if send_fields.get(REALISM_FIELD) is False else "on",
+        "manner": _find_manner(send_fields),
         "image": "template"
         if send_fields.get("image_template")
         else "url"
@@ -110,6 +110,13 @@ def automation_form_fields(automation: Automation) -> dict[str, Sequence[str]]:
         "pdf_is": "whole" if send_fields.get("pdf_only_url") else "more",
     }
     return {name: [str(value)] for name, value in values.items() if value is not None}
+
+
+def _find_manner(send_fields: Mapping[str, Any]) -> str | None:
+    options = HandwritingOptions(
+        handwriting_realism=send_fields.get(REALISM_FIELD), handwriting_manner=send_fields.get(MANNER_FIELD)
+    )
+    return options.stated_manner
 
 
 def to_form_errors(error: Invalid | Refused) -> Invalid:
@@ -164,7 +171,7 @@ def _fields_outside_form(current: Automation) -> dict[str, Any]:
     send: dict[str, Any] = exact_json.parse_json(current.send.encode())
     form_spellings = {"piece"} | {
         spelled
-        for name in (*compose_forms.DESIGN_FORM_FIELDS, "sub_account_id")
+        for name in (*compose_forms.DESIGN_FORM_FIELDS, REALISM_FIELD, "sub_account_id")
         for spelled in _find_spellings(send, name)
     }
     return {name: value for name, value in send.items() if name not in form_spellings}

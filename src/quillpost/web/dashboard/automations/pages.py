@@ -17,6 +17,7 @@ from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT
 from quillpost.orders.automations.tasks import error_message
 from quillpost.orders.drafts import previews
 from quillpost.orders.giftcards import queries as giftcard_queries
+from quillpost.orders.handwriting.queries import list_hands
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.recipients.models import MailingList
@@ -32,9 +33,10 @@ from quillpost.web.dashboard.automations.forms import (
 )
 from quillpost.web.dashboard.compose.forms import DEFAULT_PRODUCT, PRODUCT_CHOICES
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
-from quillpost.web.dashboard.labels import FONT_SIZES, INK_NAMES, style_label
+from quillpost.web.dashboard.labels import FONT_SIZES, INK_NAMES, MANNER_CHOICES, style_label
 from quillpost.web.dashboard.lists.pages import list_choices
 from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
+from quillpost.web.dashboard.styles import list_signature_choices
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.messages import page_text
 from quillpost.web.rendering import redirect
@@ -87,7 +89,6 @@ CHOICES_PAGE = PageRequest(per_page=200)
 DEFAULT_FIELDS = {
     "trigger": ["list_entry"],
     "piece": [DEFAULT_PRODUCT],
-    "realism": ["on"],
     "image": [""],
     "side": ["before"],
     "daily_limit": [str(DEFAULT_DAILY_LIMIT)],
@@ -149,6 +150,8 @@ def _render_form(context: RequestContext, form: FormState, *, current: Automatio
         messages = MESSAGE_TEMPLATES.list(tx, CHOICES_PAGE, sub_account_id=None).rows
         images = IMAGE_TEMPLATES.list(tx, CHOICES_PAGE, sub_account_id=None).rows
         brands = giftcard_queries.list_offered_brands(tx)
+        own_hands = list_hands(tx, only_ready=True)
+        signature_choices = list_signature_choices(tx)
     return context.render(
         "automations/form.html",
         form,
@@ -166,7 +169,12 @@ def _render_form(context: RequestContext, form: FormState, *, current: Automatio
         brands=[(each.code, each.title) for each in brands],
         amounts=sorted({amount for each in brands for amount in each.amounts}),
         products=[(key, each.title) for key, each in PRODUCT_CHOICES.items()],
-        styles=[(number, style_label(style)) for number, style in context.container.renderer.hands.styles.items()],
+        styles=[
+            *((hand.id, hand.name) for hand in own_hands),
+            *((number, style_label(style)) for number, style in context.container.renderer.hands.styles.items()),
+        ],
+        signature_choices=signature_choices,
+        manners=[(value, label) for value, label, _ in MANNER_CHOICES],
         colors=[(name, name.capitalize()) for name in INK_NAMES],
         sizes=FONT_SIZES,
         triggers=TRIGGER_LABELS,

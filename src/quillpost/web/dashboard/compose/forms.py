@@ -12,7 +12,7 @@ from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.drafts import service as draft_service
 from quillpost.orders.drafts.models import OrderDraft
-from quillpost.orders.models import CARD_BUILDER_METHOD, REALISM_FIELD, OrderRequest
+from quillpost.orders.models import CARD_BUILDER_METHOD, MANNER_FIELD, OrderRequest
 from quillpost.orders.requests.rules import SuppliedFields, check_required_fields
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.web.api.schemas import validate_body
@@ -79,7 +79,8 @@ DESIGN_FORM_FIELDS: Final[Mapping[str, str]] = {
     "custom_background_image": "background_url",
     "handwriting_style": "style",
     "handwriting_color": "color",
-    REALISM_FIELD: "realism",
+    MANNER_FIELD: "manner",
+    "signature": "signature_id",
     "font_size": "font_size",
     "qrcode_url": "qrcode_url",
     "giftcard_brand": "giftcard_brand",
@@ -107,7 +108,8 @@ def design_fields(form: Form, *, is_finished: bool = True) -> dict[str, Any]:
         "message_template": form.number("message_template_id"),
         "handwriting_style": form.number("style"),
         "handwriting_color": read_ink(form, "color"),
-        REALISM_FIELD: form.text("realism") == "on",
+        MANNER_FIELD: form.text("manner") or None,
+        "signature": form.number("signature_id"),
         "font_size": form.text("font_size") or None,
         "qrcode_url": _read_url(form, "qrcode_url"),
         **_front_fields(form, is_finished=is_finished),

@@ -15,12 +15,13 @@ from quillpost.orders import service as order_service
 from quillpost.orders.drafts.models import OrderDraft
 from quillpost.orders.drafts.service import find_due_at
 from quillpost.orders.giftcards import queries as giftcard_queries
+from quillpost.orders.handwriting.queries import read_hand
 from quillpost.orders.models import Order
 from quillpost.orders.queries import read_order
 from quillpost.orders.service import OrderFiles
 from quillpost.orders.templates.service import IMAGE_TEMPLATES, MESSAGE_TEMPLATES
 from quillpost.recipients.lists.queries import find_lists
-from quillpost.rendering.previews import sample_version
+from quillpost.rendering.models import DEFAULT_MANNER
 from quillpost.web.dashboard.compose import forms, recipients
 from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft, estimate_form
 from quillpost.web.dashboard.compose.forms import (
@@ -34,9 +35,10 @@ from quillpost.web.dashboard.compose.forms import (
 from quillpost.web.dashboard.compose.previews import ComposePreview, preview_or_errors
 from quillpost.web.dashboard.compose.recipients import search_radius
 from quillpost.web.dashboard.forms import FormState, parse_zone
-from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES, group_styles, ink_fields
+from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, MANNER_CHOICES, TYPE_NAMES, ink_fields
 from quillpost.web.dashboard.previews import draw_latest
 from quillpost.web.dashboard.responses import RequestContext, UserContext
+from quillpost.web.dashboard.styles import list_signature_choices, list_style_groups
 from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import CSRF_FIELD, Form, PostedLargeForm
 from quillpost.web.rendering import redirect
@@ -83,16 +85,14 @@ def design_context(caller: Caller, container: Container) -> dict[str, Any]:
         images = IMAGE_TEMPLATES.list_newest(tx, limit=MAX_IMAGES)
         messages = MESSAGE_TEMPLATES.list_newest(tx, limit=MAX_TEMPLATES)
         brands = giftcard_queries.list_offered_brands(tx)
+        style_groups = list_style_groups(container, tx)
+        signature_choices = list_signature_choices(tx)
     return {
         "product_choices": PRODUCT_CHOICES,
         "custom_ink": CUSTOM_INK,
-        "style_groups": [
-            (
-                title,
-                [(style.number, style.name, f"/hands/{style.number}.png?v={sample_version(style)}") for style in group],
-            )
-            for title, group in group_styles(container.renderer.hands.styles.values())
-        ],
+        "style_groups": style_groups,
+        "signature_choices": signature_choices,
+        "manners": MANNER_CHOICES,
         "inks": INK_NAMES,
         "sizes": FONT_SIZES,
         "variables": VARIABLES,
@@ -112,7 +112,7 @@ DESIGN_DEFAULTS: Final[Mapping[str, Sequence[str]]] = {
     "style": ["1"],
     "color": ["blue"],
     "color_own": ["#7a3b12"],
-    "realism": ["on"],
+    "manner": [DEFAULT_MANNER],
     "font_size": ["auto"],
     "image": ["none"],
     "pdf_is": ["after"],
@@ -133,6 +133,11 @@ def start_from_image(tx: Tx, template_id: int, fields: FormFields) -> FormFields
     return fields | image_fields | _choose_product(matching, fields)
 
 
+def start_from_style(tx: Tx, style_id: int, fields: FormFields) -> FormFields:
+    """With a style of the account's own."""
+    return fields | {"style": [str(read_hand(tx, style_id).id)]}
+
+
 def start_from_list(tx: Tx, list_id: int, fields: FormFields) -> FormFields:
     if not find_lists(tx, [list_id]):
         raise NotFound
@@ -144,6 +149,8 @@ def start_from_template(tx: Tx, template_id: int, fields: FormFields) -> FormFie
     template = MESSAGE_TEMPLATES.read(tx, template_id)
     settings = {
         "style": template.handwriting_style_id,
+        "manner": template.stated_manner,
+        "signature_id": template.signature_id,
         "font_size": template.font_size,
         "qrcode_url": template.qrcode_url,
         "giftcard_brand": template.giftcard_brand_code,
@@ -152,8 +159,6 @@ def start_from_template(tx: Tx, template_id: int, fields: FormFields) -> FormFie
     }
     values = {name: [str(value)] for name, value in settings.items() if value is not None}
     values |= {"message": [template.content], "message_template_id": [str(template.id)]}
-    if "realism" in (handwriting := template.stated_handwriting):
-        values["realism"] = ["on"] if handwriting["realism"] else []
     if template.font_color is not None:
         values |= ink_fields("color", template.font_color)
     return (
@@ -169,6 +174,8 @@ def start_from_order(tx: Tx, order_id: int, fields: FormFields) -> FormFields:
     texts = {
         "message": order.message,
         "style": order.style,
+        "manner": order.handwriting_manner,
+        "signature_id": order.signature_id,
         "font_size": order.font_size,
         "qrcode_url": order.qrcode_url,
         "message_template_id": order.message_template_id,
@@ -186,7 +193,6 @@ def start_from_order(tx: Tx, order_id: int, fields: FormFields) -> FormFields:
     return fields | values | ink_fields("color", order.handwriting_color) | {
         "piece": [name],
         "image": [front],
-        "realism": ["on"] if order.handwriting.realism else [],
         "pdf_is": ["whole" if order.pdf_only else "after"],
     }  # fmt: skip
 
@@ -203,6 +209,7 @@ STARTING_POINTS: Final[Mapping[str, Callable[[Tx, int, FormFields], FormFields]]
     "order": start_from_order,
     "template": start_from_template,
     "image": start_from_image,
+    "style": start_from_style,
     "list": start_from_list,
 }
 """What the page's address may name to start from; each wins over those before it."""

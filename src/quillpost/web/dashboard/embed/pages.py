@@ -38,7 +38,8 @@ from quillpost.web.dashboard.compose.previews import REFUSED_FIELD, ComposePrevi
 from quillpost.web.dashboard.forms import FormState
 from quillpost.web.dashboard.previews import draw_latest
 from quillpost.web.dashboard.responses import ConfirmedOwnerContext, render_form_page
-from quillpost.web.dependencies import Services, base_url
+from quillpost.web.dashboard.styles import list_style_groups
+from quillpost.web.dependencies import Services, base_url, get_container
 from quillpost.web.forms import Form, PostedForm, read_form_with_key
 from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import ONE_TIME_KEY, UTC
@@ -90,6 +91,9 @@ async def read_guest_form(request: Request, guest: Guest) -> Form:
     fields = {name: list(values) for name, values in form.fields.items() if name in GUEST_FIELDS}
     allowed_ids = {str(each) for each in guest.mailing_list_ids}
     fields["mailing_list_ids"] = [each for each in fields.get("mailing_list_ids", []) if each in allowed_ids]
+    # What somebody of the account wrote is for their own mail.
+    shipped_styles = {str(number) for number in get_container(request).renderer.hands.styles}
+    fields["style"] = [each for each in fields.get("style", []) if each in shipped_styles]
     for name, excluded in (("image", "template"), ("audience", recipients.RADIUS)):
         fields[name] = [each for each in fields.get(name, []) if each != excluded]
     return Form(fields)
@@ -126,7 +130,7 @@ frame_router = APIRouter(include_in_schema=False, route_class=FrameRoute)
 
 FRAME_PATH: Final = "/embed/compose/{token}"
 GUEST_FIELDS: Final = frozenset({
-    "piece", "message", "style", "color", "color_own", "font_size", "realism", "image", "front_image_url",
+    "piece", "message", "style", "color", "color_own", "font_size", "manner", "image", "front_image_url",
     "background_url", "qrcode_url", "giftcard_brand", "giftcard_amount", "landing_page_url", "pdf_url",
     "pdf_is", "audience", "people", "mailing_list_ids", "shown", "seen", REFUSED_FIELD, security.ONE_TIME_FIELD,
     *(f"to_{name}" for name in recipients.PERSON_FIELDS),
@@ -252,7 +256,12 @@ def _render_frame(
     caller = guest.caller
     base_path = f"/embed/compose/{request.path_params['token']}"
     fields = (*compose_forms.DESIGN_FORM_FIELDS.values(), *recipients.AUDIENCE_FORM_FIELDS.values())
-    values = composer_context(caller, container, errors, preview, fields=fields) | {"images": [], "messages": []}
+    values = composer_context(caller, container, errors, preview, fields=fields) | {
+        "images": [],
+        "messages": [],
+        "style_groups": list_style_groups(container, None),
+        "signature_choices": [],
+    }
     return render_form_page(
         request,
         "embed/compose.html",

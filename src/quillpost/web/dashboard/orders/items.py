@@ -20,6 +20,7 @@ from quillpost.orders import queries as order_queries
 from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards.queries import ItemGiftcard, read_card
 from quillpost.orders.giftcards.service import MAX_REASON_LENGTH
+from quillpost.orders.handwriting.models import NO_OWN_HANDWRITING
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import ItemQuery, search_by_recipient
@@ -325,9 +326,13 @@ def _draw_pictures(context: RequestContext, order: Order, item: Item) -> Sequenc
 
 def _picture_key(order: Order, item: Item) -> str:
     """Of all that the picture is drawn from, and nothing that happens to the item later."""
-    design = designs.build_design(order, sender=order.sender, return_address=order.return_address, indicia=())
+    # A style and a signature never change, so their numbers say enough.
+    design = designs.build_design(
+        order, own_handwriting=NO_OWN_HANDWRITING, sender=order.sender, return_address=order.return_address, indicia=()
+    )
     key_fields = (
         design,
+        order.signature_id,
         order.mode,
         order.mail_class,
         order.qrcode_url,

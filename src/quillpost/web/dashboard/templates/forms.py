@@ -5,9 +5,10 @@ from typing import Any, Final, get_args
 
 from quillpost.client.templates import ImageTemplateType, MessageTemplateType
 from quillpost.core.errors import Invalid
-from quillpost.orders.models import REALISM_FIELD
+from quillpost.orders.models import MANNER_FIELD, REALISM_FIELD
 from quillpost.orders.templates.models import MessageTemplate
 from quillpost.orders.templates.rules import GIFT_REQUIRED, MAX_URL_LENGTH
+from quillpost.rendering.handwriting.models import MANNER_NAMES
 from quillpost.web.api.templates.schemas import MAX_CONTENT_LENGTH
 from quillpost.web.dashboard.labels import TYPE_NAMES, ink_fields, read_ink
 from quillpost.web.forms import INVALID_CHOICE, Form
@@ -15,7 +16,6 @@ from quillpost.web.forms import INVALID_CHOICE, Form
 URL_FIELDS: Final = (
     "qrcode_url", "custom_background_url", "additional_pages", "pdf_only_url", "landing_page_url",
 )  # fmt: skip
-REALISM_VALUES: Final[Mapping[str, bool]] = {"on": True, "off": False}
 
 FORM_FIELDS: Final[Mapping[str, str]] = {"giftcard_brand_code": "gift", "giftcard_amount": "gift"}
 """By a field of the API, a field of the form with another name."""
@@ -24,9 +24,9 @@ FORM_FIELDS: Final[Mapping[str, str]] = {"giftcard_brand_code": "gift", "giftcar
 def read_template_fields(form: Form) -> dict[str, Any]:
     """As the API takes them: empty is null, and clears. Without a field for it, the sub account stays."""
     brand, amount = _parse_gift(form.text("gift"))
-    realism = form.text(REALISM_FIELD)
-    if realism not in ("", *REALISM_VALUES):
-        raise Invalid({REALISM_FIELD: [INVALID_CHOICE]})
+    manner = form.text(MANNER_FIELD)
+    if manner not in ("", *MANNER_NAMES):
+        raise Invalid({MANNER_FIELD: [INVALID_CHOICE]})
     return {
         "type": form.text("type"),
         "name": form.text("name"),
@@ -34,7 +34,9 @@ def read_template_fields(form: Form) -> dict[str, Any]:
         "handwriting_style_id": form.number("handwriting_style_id"),
         "font_size": form.text("font_size") or None,
         "font_color": read_ink(form, "font_color"),
-        REALISM_FIELD: REALISM_VALUES.get(realism),
+        REALISM_FIELD: None,
+        MANNER_FIELD: manner or None,
+        "signature_id": form.number("signature_id"),
         "cc_emails": form.text("cc_emails", max_length=5_000),
         "giftcard_brand_code": brand,
         "giftcard_amount": amount,
@@ -44,14 +46,14 @@ def read_template_fields(form: Form) -> dict[str, Any]:
 
 
 def template_form_fields(template: MessageTemplate) -> dict[str, list[str]]:
-    realism = template.stated_handwriting.get("realism")
     values: dict[str, object] = {
         "type": template.type,
         "name": template.name,
         "content": template.content,
         "handwriting_style_id": template.handwriting_style_id,
         "font_size": template.font_size,
-        REALISM_FIELD: None if realism is None else "on" if realism else "off",
+        MANNER_FIELD: template.stated_manner,
+        "signature_id": template.signature_id,
         "cc_emails": ", ".join(template.cc_emails),
         "gift": gift_value(template.giftcard_brand_code, template.giftcard_amount),
         "sub_account_id": template.sub_account_id,

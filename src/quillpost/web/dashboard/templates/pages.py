@@ -9,12 +9,11 @@ from quillpost.accounts.sub_accounts.queries import label_sub_accounts, list_sub
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import BRAND_GROUPS
-from quillpost.orders.models import REALISM_FIELD
+from quillpost.orders.models import MANNER_FIELD
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.models import ImageTemplate, MessageTemplateValues
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.orders.templates.service import TemplateTable
-from quillpost.rendering.previews import sample_version
 from quillpost.rendering.text.variables import VARIABLE_NAMES
 from quillpost.web.api.templates.schemas import (
     ImageTemplateChanges,
@@ -24,8 +23,9 @@ from quillpost.web.api.templates.schemas import (
     to_image_source,
 )
 from quillpost.web.dashboard.forms import FormState, parse_page, read_body
-from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES, group_styles
+from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, MANNER_CHOICES, TYPE_NAMES
 from quillpost.web.dashboard.responses import PathId, RequestContext, UserContext
+from quillpost.web.dashboard.styles import list_signature_choices, list_style_groups
 from quillpost.web.dashboard.templates.forms import (
     IMAGE_TYPES,
     MESSAGE_TYPES,
@@ -135,7 +135,7 @@ def _render_delete_page(
 
 NEW_MESSAGE_PATH = "/templates/messages/new"
 FORM_FIELDS = (
-    "type", "name", "content", "handwriting_style_id", "font_size", "font_color", REALISM_FIELD,
+    "type", "name", "content", "handwriting_style_id", "font_size", "font_color", MANNER_FIELD, "signature_id",
     "cc_emails", "gift", "sub_account_id", *URL_FIELDS,
 )  # fmt: skip
 ALREADY_SAVED = "The message is there already."
@@ -217,6 +217,8 @@ def render_message_form(
     with context.transaction() as tx:
         brands = giftcard_queries.list_offered_brands(tx)
         titles = context.sub_account_titles(tx)
+        style_groups = list_style_groups(context.container, tx)
+        signature_choices = list_signature_choices(tx)
     return context.render(
         "templates/message.html",
         form,
@@ -227,10 +229,9 @@ def render_message_form(
         sizes=FONT_SIZES,
         inks=INK_NAMES,
         custom_ink=CUSTOM_INK,
-        style_groups=[
-            (title, [(style.number, style.name, sample_version(style)) for style in group])
-            for title, group in group_styles(context.container.renderer.hands.styles.values())
-        ],
+        style_groups=style_groups,
+        signature_choices=signature_choices,
+        manners=[(value, label) for value, label, _ in MANNER_CHOICES],
         brands=[(brand.title, [(gift_value(brand.code, n), n) for n in brand.amounts]) for brand in brands],
         titles=titles,
         variables=VARIABLE_NAMES,

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Hashable
+from functools import cache
 from threading import BoundedSemaphore, Lock
 from typing import Annotated, Generic, TypeVar
 from uuid import UUID
@@ -19,8 +20,11 @@ from quillpost.fulfillment.batches.rules import download_name
 from quillpost.fulfillment.print_room.queries import find_file as find_batch_file
 from quillpost.fulfillment.service import draw_front, draw_proof
 from quillpost.orders.giftcards.queries import find_brands
+from quillpost.orders.handwriting.service import read_sample
 from quillpost.orders.templates.images import limit_heavy_work
+from quillpost.rendering.handwriting.sheet.pages import make_sheet_pdf
 from quillpost.rendering.models import parse_color
+from quillpost.rendering.pdf.files import PdfFile
 from quillpost.rendering.previews import render_brand_picture, render_sample, sample_version
 from quillpost.rendering.service import Renderer
 from quillpost.web.api.responses import without_length
@@ -64,6 +68,7 @@ class ImageCache(Generic[Name]):
 router = APIRouter(include_in_schema=False)
 
 PROOF_SUBJECT, FRONT_SUBJECT = re.compile(r"proof-(\d{1,18})"), re.compile(r"front-(\d{1,18})")
+HAND_SUBJECT = re.compile(r"hand-(\d{1,18})")
 BATCH_FILE_SUBJECT = re.compile(r"batch-(\d{1,18})/(.+)")
 FRONT_DPI = 100
 WEEK_CACHE = "private, max-age=604800, immutable"
@@ -90,6 +95,11 @@ def open_file(token: str, container: Services) -> Response:
     if front := FRONT_SUBJECT.fullmatch(subject):
         image = draw_front(container.production, int(front[1]), dpi=FRONT_DPI)
         return Response(image, media_type="image/png", headers={"Cache-Control": WEEK_CACHE})
+    if hand := HAND_SUBJECT.fullmatch(subject):
+        with container.db.system_transaction() as tx:
+            return Response(
+                read_sample(tx, int(hand[1])), media_type="image/png", headers={"Cache-Control": WEEK_CACHE}
+            )
     if batch_file := BATCH_FILE_SUBJECT.fullmatch(subject):
         return _batch_file_response(container, int(batch_file[1]), batch_file[2])
     with container.db.system_transaction() as tx:
@@ -128,6 +138,17 @@ def head_file(token: str, container: Services) -> Response:
     if subject is not None and FRONT_SUBJECT.fullmatch(subject):
         return without_length(Response(media_type="image/png"))
     return open_file(token, container)
+
+
+@router.get("/handwriting-sheet.pdf")
+def download_sheet() -> Response:
+    """What a sender writes to get a style of their own: the same for everybody."""
+    return Response(_draw_sheet(), media_type="application/pdf", headers={"Cache-Control": HOUR_CACHE})
+
+
+@cache
+def _draw_sheet() -> bytes:
+    return make_sheet_pdf(PdfFile())
 
 
 @router.get("/art/{piece}.png")

@@ -1,0 +1,1 @@
+"""Handwriting styles and signatures."""
