@@ -26,12 +26,13 @@ Edges = tuple[float, float, float, float]
 _UNIT: Matrix = (1, 0, 0, 1, 0, 0)
 _LEFT_ALONE = ("BI", "Do", "ET", "G", "RG", "w", "J", "re", "m", "l", "c", "h", "f", "S", "B", "n", "W", "W*")
 _SETTINGS = {"Ts": "rise", "Tc": "spacing", "TL": "leading"}
+_PALE_FONT = "/F1p"
 _MAPPING = re.compile(rb"<([0-9A-F]{4})><([0-9A-Fa-f]*)>")
 
 
 @dataclass(frozen=True, slots=True)
 class Glyph:
-    """One glyph on a page. Points, from the lower left of the trim; a space has no ink, or lies beneath a word."""
+    """One glyph on a page. Points, from the lower left of the trim; a blank glyph has no ink."""
 
     font: str
     number: int
@@ -55,9 +56,14 @@ class Pages:
         return len(self.document.pages)
 
     def glyphs(self, page: int, font: str | None = None) -> list[Glyph]:
-        """All glyphs of a page in the order in which they are drawn, or those of one font."""
+        """All glyphs of a page in the order in which they are drawn, or those of one font.
+
+        The paler ink of handwriting reads as spaces: only who names its font gets those.
+        """
         found = _Walk(self.document.pages[page], self._font).glyphs()
-        return [glyph for glyph in found if font in (None, glyph.font)]
+        if font is None:
+            return [glyph for glyph in found if not glyph.font.startswith(_PALE_FONT)]
+        return [glyph for glyph in found if glyph.font == font]
 
     def written(self, page: int, ink: Colour) -> list[Glyph]:
         """Visible letters in that ink, or a shade of it: the hand's own, and what it borrows."""

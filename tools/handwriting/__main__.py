@@ -12,15 +12,16 @@ from quillpost import __version__
 
 from .characters import Characters, measure_characters
 from .edges import Edges, measure_edges
+from .joins import Joins, measure_joins
 from .legibility import READER, Errors, has_reader, measure_legibility
 from .pages import MANNERS, Pages, build_pages
 from .sameness import Sameness, measure_sameness
-from .tables import StyleManner, print_characters, print_edges, print_legibility, print_sameness
+from .tables import StyleManner, print_characters, print_edges, print_joins, print_legibility, print_sameness
 
 NOTES = 300
-MEASURES = ("sameness", "edges", "characters", "legibility")
+MEASURES = ("sameness", "edges", "joins", "characters", "legibility")
 
-Measured = TypeVar("Measured", Sameness, Edges, Characters, Errors)
+Measured = TypeVar("Measured", Sameness, Edges, Joins, Characters, Errors)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str]) -> None:
         report["sameness"] = _run(measure_sameness, print_sameness, pages, styles, options.manners)
     if "edges" in options.only:
         report["edges"] = _run(measure_edges, print_edges, pages, styles, options.manners)
+    if "joins" in options.only:
+        report["joins"] = _run(measure_joins, print_joins, pages, styles, options.manners)
     if "characters" in options.only:
         report["characters"] = _run(measure_characters, print_characters, pages, styles, options.manners)
     if "legibility" in options.only:

@@ -1,7 +1,8 @@
 """Whether words hold together: no path has a gap, and no end that should hide in ink sticks out of it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from random import Random
 
 import numpy as np
 import numpy.typing as npt
@@ -9,44 +10,65 @@ import numpy.typing as npt
 from quillpost.rendering.handwriting.bent_letters import MANNERS
 from quillpost.rendering.handwriting.letter_tables import LetterTables
 from quillpost.rendering.handwriting.letterforms import read_forms
-from quillpost.rendering.handwriting.models import STYLES, Style
+from quillpost.rendering.handwriting.models import STYLES
 from quillpost.rendering.handwriting.noise import mix
 from quillpost.rendering.handwriting.word_paths import PenPaths, shape_words
 
-Floats = npt.NDArray[np.float64]
+from .legibility import SENTENCES
+from .pages import Pages
 
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+WORDS = 10_000
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_MADE_UP_SHARE = 0.5
 # In x-heights. Knots of letters stand no farther apart than a third, but the longest stems of capitals are bent wide.
 MAX_STEP = 1.5
 MAX_HIDDEN_GAP = 0.16
 """A pen's width: an end that is so near to another line is drowned in its ink."""
+_OWN_KNOTS = 3
+_ENDS_AT_ONCE = 5_000
 
 
-@dataclass(frozen=True)
-class JoinErrors:
+@dataclass(frozen=True, slots=True)
+class Joins:
+    """How many words have a gap in a path, and how many an end that sticks out."""
+
     words: int
     gaps: int
     knobs: int
 
 
-def measure_joins(style: Style, manner: str, words: Sequence[str]) -> JoinErrors:
-    """Each word once, in forms that are dealt out."""
-    assert style.movement is not None
-    tables = LetterTables(read_forms(style.movement.forms))
+def measure_joins(pages: Pages, style: int, manner: str, words: int = WORDS) -> Joins:
+    """Words in forms that are dealt out; half of them are made up, so that all letters meet."""
+    del pages
+    movement = STYLES[style - 1].movement
+    assert movement is not None
+    tables = LetterTables(read_forms(movement.forms))
     forms, owners = [], []
-    for number, word in enumerate(words):
+    for number, word in enumerate(_choose_words(words)):
         for place, char in enumerate(word):
-            forms.append(tables.first_form[char] + (number + place) % len(tables.hand.forms[char]))
-            owners.append(number)
-    seeds = mix(np.arange(len(words), dtype=np.uint64) + np.uint64(style.number * 100_003))
+            if char in tables.first_form:
+                forms.append(tables.first_form[char] + (number + place) % len(tables.hand.forms[char]))
+                owners.append(number)
+    seeds = mix(np.arange(words, dtype=np.uint64) + np.uint64(style * 100_003))
+    own = replace(MANNERS[manner], pace=MANNERS[manner].pace * movement.hurry, tremor=movement.tremor)
     paths = shape_words(
-        tables, np.array(forms), np.array(owners), seeds, MANNERS[manner],
-        joining=style.movement.joining, spacing=style.movement.spacing,
+        tables, np.array(forms), np.array(owners), seeds, own,
+        joining=movement.joining, spacing=movement.spacing,
     )  # fmt: skip
-    return JoinErrors(len(words), len(_words_with_gaps(paths)), len(_words_with_knobs(paths)))
+    return Joins(words, len(_words_with_gaps(paths)), len(_words_with_knobs(paths)))
 
 
-def natural_styles() -> list[Style]:
-    return [style for style in STYLES if style.movement is not None]
+@cache
+def _choose_words(count: int) -> list[str]:
+    """The same in every run."""
+    dice = Random(1)
+    known = [word for sentence in SENTENCES for word in sentence.split()]
+    made_up = round(count * _MADE_UP_SHARE)
+    words = ["".join(dice.choices(_LETTERS, k=dice.randint(3, 8))) for _ in range(made_up)]
+    return words + dice.choices(known, k=count - made_up)
 
 
 def _words_with_gaps(paths: PenPaths) -> set[int]:
@@ -58,30 +80,33 @@ def _words_with_gaps(paths: PenPaths) -> set[int]:
 
 def _words_with_knobs(paths: PenPaths) -> set[int]:
     """Words with a hidden end that is not near another path, nor another part of its own."""
-    found = set()
-    bounds = np.searchsorted(paths.word[np.argsort(paths.word, kind="stable")], np.arange(paths.word.max() + 2))
-    order = np.argsort(paths.word, kind="stable")
-    for word in range(len(bounds) - 1):
-        numbers = order[bounds[word] : bounds[word + 1]].tolist()
-        lines = [paths.knots[paths.starts[number] : paths.starts[number + 1]] for number in numbers]
-        for place, number in enumerate(numbers):
-            for end in (0, 1):
-                if not paths.stops_at[number, end] and not _is_hidden(lines, place, end):
-                    found.add(word)
+    hidden = np.flatnonzero(~paths.stops_at.ravel())
+    path, end = hidden // 2, hidden % 2
+    tips = paths.starts[path + end] - end
+    found: set[int] = set()
+    for start in range(0, len(hidden), _ENDS_AT_ONCE):
+        some = slice(start, start + _ENDS_AT_ONCE)
+        sticks_out = _distances(paths, path[some], end[some], tips[some]) >= MAX_HIDDEN_GAP
+        found.update(paths.word[path[some][sticks_out]].tolist())
     return found
 
 
-def _is_hidden(lines: Sequence[Floats], place: int, end: int) -> bool:
-    tip = lines[place][-1 if end else 0]
-    own = lines[place][:-3] if end else lines[place][3:]
-    return any(_distance(tip, line) < MAX_HIDDEN_GAP for number, line in enumerate(lines) if number != place) or (
-        len(own) > 1 and _distance(tip, own) < MAX_HIDDEN_GAP
-    )
-
-
-def _distance(point: Floats, line: Floats) -> float:
-    if len(line) < 2:
-        return float(np.hypot(*(line[0] - point)))
-    start, step = line[:-1], np.diff(line, axis=0)
-    along = np.clip(((point - start) * step).sum(axis=1) / np.maximum((step * step).sum(axis=1), 1e-12), 0, 1)
-    return float(np.hypot(*(start + along[:, None] * step - point).T).min())
+def _distances(paths: PenPaths, path: Integers, end: Integers, tips: Integers) -> Floats:
+    """How far each of these ends is from the rest of its word's strokes, the last knots of its own left out."""
+    first = paths.starts[np.searchsorted(paths.word, paths.word[path])]
+    last = paths.starts[np.searchsorted(paths.word, paths.word[path], side="right")]
+    counts = last - first
+    owner = np.repeat(np.arange(len(path)), counts)
+    knot = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + first[owner]
+    path_of_knot = np.repeat(np.arange(len(paths.word)), np.diff(paths.starts))
+    # From each knot to the next of its path; the last one stands for itself.
+    after = np.where(knot + 1 < paths.starts[path_of_knot[knot] + 1], knot + 1, knot)
+    begin, step = paths.knots[knot], paths.knots[after] - paths.knots[knot]
+    tip = paths.knots[tips][owner]
+    along = np.clip(((tip - begin) * step).sum(axis=1) / np.maximum((step * step).sum(axis=1), 1e-12), 0, 1)
+    distance = np.hypot(*(begin + along[:, None] * step - tip).T)
+    from_tip = np.where(end[owner] == 1, tips[owner] - after, knot - tips[owner])
+    distance[(path_of_knot[knot] == path[owner]) & (from_tip < _OWN_KNOTS)] = np.inf
+    nearest = np.full(len(path), np.inf)
+    np.minimum.at(nearest, owner, distance)
+    return nearest

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from .characters import Characters
 from .edges import Edges
+from .joins import Joins
 from .legibility import Errors
 from .sameness import Sameness
 
@@ -29,6 +30,12 @@ def print_edges(found: Mapping[StyleManner, Edges]) -> None:
     _print_by_manner(
         found, ("left", "baseline", "slope"), lambda edges: (edges.left, edges.baseline, edges.slope), "{:.3f}"
     )
+
+
+def print_joins(found: Mapping[StyleManner, Joins]) -> None:
+    words = max(joins.words for joins in found.values())
+    print(f"Joins: of {words:,} words those with a gap in a stroke, and those with an end that sticks out")
+    _print_by_manner(found, ("gaps", "knobs"), lambda joins: (joins.gaps, joins.knobs), "{:g}")
 
 
 def print_legibility(found: Mapping[StyleManner, Errors]) -> None:

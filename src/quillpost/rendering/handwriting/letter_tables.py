@@ -2,11 +2,13 @@
 
 import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from quillpost.rendering.handwriting.letterforms import HandForms, Letterform, LineKind
+from quillpost.rendering.handwriting.letterforms import HandForms, Letterform, LineKind, PenLine
 from quillpost.rendering.handwriting.noise import Integers
+from quillpost.rendering.handwriting.outlines import Floats
 
 _TALL_LETTERS = frozenset("bdhklt")
 _STEM_LETTERS = frozenset("vwxyz")
@@ -19,6 +21,12 @@ _MEETING_HEIGHTS = (
 _HIGH_MEETING = 0.82
 _MAX_EXIT_OF_R = 0.61
 _MIN_RING_KNOTS, _MAX_LAP, _MIN_RING_END = 7, 3, 0.7
+
+
+_HIDDEN = 0.07  # x-heights: from farther away, a letter that bends bares an end
+_OWN_KNOTS = 3
+MAX_TRIMMED_KNOTS = 3
+"""So many knots of a letter's tail a join may cut off."""
 
 
 class LetterTables:
@@ -38,7 +46,9 @@ class LetterTables:
         self.knot_starts = _starts([len(line.knots) for line in lines])
         self.knots = np.concatenate([line.knots for line in lines])
         self.kinds = np.array([line.kind for line in lines], np.int64)
-        self.loose = np.array([line.loose for line in lines], np.bool_)
+        self.loose = ~np.array(
+            [[_is_hidden(form, line, end) for end in (0, -1)] for form in forms for line in form.lines]
+        )
         self.advances = np.array([form.advance for form in forms])
         self.entries = np.array([-1 if form.entry is None else form.entry for form in forms])
         self.exits = np.array([_exit_line(char, form) for char, form in zip(chars, forms, strict=True)])
@@ -51,6 +61,7 @@ class LetterTables:
         self.is_i = np.array([char == "I" for char in chars])
         self.has_bar = np.array([char in "tf" for char in chars])
         self.is_s = np.array([char == "s" for char in chars])
+        self.hides_at_entry = np.array([_hides_at_entry(form) for form in forms])
         self.can_be_met = np.array([char.islower() for char in chars])
         axes = np.array([_limb_axes(form) for form in forms])
         self.axis_above, self.axis_below = axes.T
@@ -74,6 +85,37 @@ def _exit_line(char: str, form: Letterform) -> int:
     if form.exit is None or (char == "r" and form.lines[form.exit].knots[-1, 1] > _MAX_EXIT_OF_R):
         return -1
     return form.exit
+
+
+def _is_hidden(form: Letterform, line: PenLine, end: int) -> bool:
+    """Whether an end that is not loose stays in ink, whatever becomes of the letter.
+
+    Bars and dots move by themselves, and a join may cut the tail of an exit.
+    """
+    if line.loose[end]:
+        return False
+    lasting = [
+        (other, other.knots[:-MAX_TRIMMED_KNOTS] if number == form.exit else other.knots)
+        for number, other in enumerate(form.lines)
+        if other.kind is LineKind.BODY
+    ]
+    own = [knots[_OWN_KNOTS:] if end == 0 else knots[:-_OWN_KNOTS] for other, knots in lasting if other is line]
+    others = [knots for other, knots in lasting if other is not line]
+    return any(_distance(line.knots[end], knots) < _HIDDEN for knots in (*own, *others) if len(knots) > 1)
+
+
+def _hides_at_entry(form: Letterform) -> bool:
+    """Whether an end lies hidden where the letter begins."""
+    if form.entry is None:
+        return False
+    tips = [line.knots[end] for line in form.lines for end in (0, -1) if not line.loose[end]]
+    return any(_distance(tip, form.lines[form.entry].knots[:3]) < _HIDDEN for tip in tips)
+
+
+def _distance(point: Floats, line: Floats) -> float:
+    start, step = line[:-1], np.diff(line, axis=0)
+    along = np.clip(((point - start) * step).sum(axis=1) / np.maximum((step * step).sum(axis=1), 1e-12), 0, 1)
+    return float(np.hypot(*(start + along[:, None] * step - point).T).min())
 
 
 def _limb_axes(form: Letterform) -> tuple[float, float]:
@@ -105,9 +147,10 @@ def _meeting_place(form: Letterform, height: float | None) -> tuple[int, int, fl
     if height is None:
         return place
     first = 0
-    for line in form.lines:
+    for number, line in enumerate(form.lines):
         if line.kind is LineKind.BODY:
-            for index, (start, stop) in enumerate(zip(line.knots[:-1], line.knots[1:], strict=True)):
+            knots = line.knots[:-MAX_TRIMMED_KNOTS] if number == form.exit else line.knots
+            for index, (start, stop) in enumerate(pairwise(knots)):
                 low, high = (start, stop) if start[1] < stop[1] else (stop, start)
                 if low[1] <= height < high[1]:
                     share = (height - low[1]) / (high[1] - low[1])

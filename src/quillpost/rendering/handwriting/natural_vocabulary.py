@@ -96,14 +96,14 @@ class NaturalVocabulary(Vocabulary):
         advances = shown.measures[0, :, 0] / self.style.scale
         width = float(advances.sum()) + self.style.word_gap * (len(advances) - 1)
         pale = [b""] * len(advances) if shown.pale_operators is None else shown.pale_operators[0].tolist()
-        return gap.join(map(_in_one_tint, pale, shown.operators[0].tolist())), width
+        return gap.join(map(_in_one_tint, pale, shown.operators[0].tolist(), advances.tolist())), width
 
     def count_forms(self, char: str) -> int:
         return self.hand.count_forms(char)
 
     def show_form(self, char: str, form: int) -> tuple[bytes, float]:
         [word] = self.hand.write([WordKey(char, bytes([form]), 0, _LINE_MANNER)])
-        return _in_one_tint(*reversed(self._show_word(word, char))), word.advance
+        return _in_one_tint(*reversed(self._show_word(word, char)), word.advance), word.advance
 
     def fonts(self) -> list[WordFont]:
         """Words of borrowed letters only, too, are shown with a space of the hand's."""
@@ -114,7 +114,7 @@ class NaturalVocabulary(Vocabulary):
             runs = [part for part in spelling.parts if isinstance(part, NaturalRun)]
             self._chars.append("".join([run.text for run in runs]))
             self._is_ordinary.append(spelling.text[:1].islower() and len(runs) == len(spelling.parts))
-            self._are_figures.append(all(run.are_figures for run in runs) and len(runs) == len(spelling.parts))
+            self._are_figures.append(any(run.are_figures for run in runs))
 
     def _find_plan(self, shared: Integers, variant: int, manner: str) -> _Plan:
         key = (shared.tobytes(), variant, manner)
@@ -216,7 +216,7 @@ class NaturalVocabulary(Vocabulary):
                 left = max(left, 0.0 if advance else spelling.left)
                 advance, right = advance + part.advance, spelling.right
         # Drawn as nothing, a space keeps words apart where the page is read as text.
-        return operators + self.space, pale, (advance, left, right, spelling.bottom, spelling.top)
+        return operators + self.space, pale or b"\n", (advance, left, right, spelling.bottom, spelling.top)
 
     def _show_word(
         self, word: WrittenWord, text: str, *, begins: bool = True, ends: bool = True
@@ -231,9 +231,11 @@ def _measures_of(word: WrittenWord) -> Sequence[float]:
     return word.advance, word.left, word.right, word.bottom, word.top
 
 
-def _in_one_tint(pale: bytes, dark: bytes) -> bytes:
-    """Where a word is shown in one color, its paler ink is drawn in that, too."""
-    return b"%b 1 Tf%b%b 1 Tf%b" % (PALE_FONT, pale, HAND_FONT, dark) if pale else dark
+def _in_one_tint(pale: bytes, dark: bytes, advance: float) -> bytes:
+    """Where a word is shown in one color, its paler ink has that, too: over it, or readers would drop the word."""
+    if not pale.strip():
+        return dark
+    return b"%b%b%b 1 Tf%b%b 1 Tf%b" % (dark, move_on(-advance), PALE_FONT, pale, HAND_FONT, move_on(advance))
 
 
 def _variants(seeds: Sequence[int]) -> list[int]:

@@ -7,14 +7,13 @@ import numpy.typing as npt
 
 from quillpost.rendering.handwriting.bent_letters import BentLetters, Manner
 from quillpost.rendering.handwriting.letter_pairs import find_high_pairs, joining_shares, share_bars, vary_second_l
-from quillpost.rendering.handwriting.letter_tables import LetterTables
+from quillpost.rendering.handwriting.letter_tables import MAX_TRIMMED_KNOTS, LetterTables
 from quillpost.rendering.handwriting.letterforms import LineKind
 from quillpost.rendering.handwriting.noise import Integers, Seeds, mix, normals, random_bytes
 from quillpost.rendering.handwriting.outlines import Floats
 
 Flags = npt.NDArray[np.bool_]
 
-_MAX_TRIMMED_KNOTS = 3
 _LINK_KNOTS = 2
 _HANDLE = 0.38
 _RING_HANDLE = 0.15
@@ -104,7 +103,7 @@ def _find_joins(letters: BentLetters, joining: float) -> _Joins:
     # The tail is cut where it would pass the goal.
     clear = np.where(points[stop - 1, 1] < goal[:, 1], 0.10, 0.16)
     dropped = np.zeros(len(pair), np.int64)
-    for cut in range(_MAX_TRIMMED_KNOTS):
+    for cut in range(MAX_TRIMMED_KNOTS):
         index = np.maximum(stop - 1 - cut, 0)
         passes = (dropped == cut) & (points[index, 0] > goal[:, 0] - clear) & (length - cut > 3)
         dropped += passes
@@ -134,7 +133,7 @@ def _goals(
     line_of_entry[letters.line_letter[letters.is_entry]] = np.flatnonzero(letters.is_entry)
     entry_line = line_of_entry[pair + 1]
     entry_start, entry_length = letters.line_starts[entry_line], np.diff(letters.line_starts)[entry_line]
-    skipped = np.where(has_entry & (entry_length > 4), 1, 0)
+    skipped = np.where(has_entry & (entry_length > 4) & ~tables.hides_at_entry[there], 1, 0)
     entry = np.where(has_entry, entry_start + skipped, 0)
     base = letters.first_knot[pair + 1]
     low = np.where(has_entry, 0, base + tables.meeting_low[there, meeting])
