@@ -18,7 +18,7 @@ _MIN_WIDTH = 0.05  # in x-heights
 _CHARS_PER_BLOCK = 64
 _CAPITALS, _CAPITALS_OF_HELPER = "BDEHKLMNPR", "ВДЕНКМРЕЗПИ"
 _ROUND, _ROUND_OF_HELPER = "aceo", "асео"
-_MIN_RATIO, _MAX_RATIO = 0.7, 1.3
+_MIN_RATIO, _MAX_RATIO = 0.7, 1.7
 
 
 @dataclass(frozen=True, eq=False)
