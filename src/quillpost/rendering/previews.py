@@ -188,7 +188,7 @@ def render_hand_detail(renderer: Renderer, number: int) -> bytes:
     """A PNG of some words as a printer of 600 dots an inch sees them."""
     page = SamplePage(renderer, HandChoice(number), _DETAIL_WIDTH, _DETAIL_HEIGHT)
     box = Box(_MARGIN, 0, _DETAIL_WIDTH - 2 * _MARGIN, _DETAIL_HEIGHT)
-    page.write(_sample_passage(_DETAIL_TEXT, box, SizeRange(_DETAIL_SIZE, _DETAIL_SIZE)))
+    page.write(_sample_passage(_DETAIL_TEXT, box, SizeRange(MIN_FONT_SIZE, _DETAIL_SIZE)))
     return page.to_png(_DETAIL_DPI)
 
 

@@ -19,7 +19,7 @@ _CHARS_PER_BLOCK = 64
 _FIGURES = "0123456789"
 _CAPITALS, _CAPITALS_OF_HELPER = "BDEHKLMNPR", "ВДЕНКМРЕЗПИ"
 _ROUND, _ROUND_OF_HELPER = "aceo", "асео"
-_MIN_RATIO, _MAX_RATIO = 0.7, 1.3
+_MIN_RATIO, _MAX_RATIO = 0.7, 1.7
 
 
 @dataclass(frozen=True, eq=False)

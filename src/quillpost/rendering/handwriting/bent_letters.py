@@ -27,7 +27,7 @@ class Manner:
 
 MANNERS = {
     "neat": Manner(warp=0.45, pace=0.5, drift=0.5, lifts=0.03),
-    "natural": Manner(warp=0.75, pace=1.0, drift=1.0, lifts=0.08),
+    "natural": Manner(warp=0.78, pace=1.0, drift=1.0, lifts=0.08),
     "lively": Manner(warp=1.1, pace=1.4, drift=1.4, lifts=0.14),
 }
 
@@ -83,7 +83,7 @@ class BentLetters:
         lift = np.where(is_low, (_MIN_TALL - 1) / np.maximum(tops - 1, 0.3), 1.0)
         new_y += np.maximum(new_y - 1, 0) * of(lift - 1)
         middle = tables.advances[form] / 2
-        width = np.exp(0.075 * m * n[:, 6])
+        width = np.exp(0.1 * m * n[:, 6])
         new_x = of(middle) + (x - of(middle)) * of(width)
         for axis, limb, column in ((tables.axis_above, above, 7), (tables.axis_below, -below, 8)):
             fatter: Floats = np.clip(0.22 * m * n[:, column], -0.35, 0.5)

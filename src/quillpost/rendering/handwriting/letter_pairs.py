@@ -30,8 +30,8 @@ _LEAN = 0.05
 def find_pairs(tables: LetterTables, forms: Integers, words: Integers, *pairs: str) -> Integers:
     """Where the first letter of such a pair stands before the second, in one word."""
     codes = tables.codes[forms]
-    chosen = [ord(pair[0]) * _CODES + ord(pair[1]) for pair in pairs]
-    return np.flatnonzero(np.isin(codes[:-1] * _CODES + codes[1:], chosen) & (words[1:] == words[:-1]))
+    pair_codes = [ord(pair[0]) * _CODES + ord(pair[1]) for pair in pairs]
+    return np.flatnonzero(np.isin(codes[:-1] * _CODES + codes[1:], pair_codes) & (words[1:] == words[:-1]))
 
 
 def find_high_pairs(tables: LetterTables, forms: Integers, words: Integers) -> Integers:

@@ -215,7 +215,7 @@ def _bend_words(paths: PenPaths, seeds: Seeds, manner: Manner) -> None:
     lengths = np.diff(paths.starts)
     path = np.repeat(np.arange(len(lengths)), lengths)
     word = paths.word[path]
-    stretch = np.exp(0.05 * manner.pace * n[:, 0])[word]
+    stretch = np.exp(0.065 * manner.pace * n[:, 0])[word]
     lean = (0.028 * manner.drift * n[:, 1])[word]
     knots = paths.knots
     knots[:, 0] = knots[:, 0] * stretch + lean * knots[:, 1]
