@@ -103,7 +103,8 @@ class NaturalVocabulary(Vocabulary):
 
     def show_form(self, char: str, form: int) -> tuple[bytes, float]:
         [word] = self.hand.write([WordKey(char, bytes([form]), 0, _LINE_MANNER)])
-        return _in_one_tint(*reversed(self._show_word(word, char)), word.advance), word.advance
+        dark, pale = self._show_word(word, char)
+        return _in_one_tint(pale, dark, word.advance), word.advance
 
     def fonts(self) -> list[WordFont]:
         """Words of borrowed letters only, too, are shown with a space of the hand's."""
