@@ -204,6 +204,7 @@ class NaturalVocabulary(Vocabulary):
             word = next(written)
             return *self._show_word(word, spelling.text), _measures_of(word)
         operators, pale, advance, left, right = b"", b"", 0.0, 0.0, 0.0
+        bottom, top = spelling.bottom, spelling.top
         for part in spelling.parts:
             if isinstance(part, NaturalRun):
                 word = next(written)
@@ -212,12 +213,13 @@ class NaturalVocabulary(Vocabulary):
                 operators, pale = operators + shown + gap, pale + shown_pale + move_on(word.advance + _PART_GAP)
                 left = max(left, word.left - advance)
                 advance, right = advance + word.advance + _PART_GAP, word.right
+                bottom, top = max(bottom, word.bottom), max(top, word.top)
             elif isinstance(part, BorrowedText):
                 operators, pale = operators + self._borrow(part), pale + move_on(part.advance)
                 left = max(left, 0.0 if advance else spelling.left)
                 advance, right = advance + part.advance, spelling.right
         # Drawn as nothing, a space keeps words apart where the page is read as text.
-        return operators + self.space, pale or b"\n", (advance, left, right, spelling.bottom, spelling.top)
+        return operators + self.space, pale or b"\n", (advance, left, right, bottom, top)
 
     def _show_word(
         self, word: WrittenWord, text: str, *, begins: bool = True, ends: bool = True

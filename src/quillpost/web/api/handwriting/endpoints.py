@@ -15,7 +15,7 @@ from quillpost.orders.handwriting.rules import sample_subject
 from quillpost.orders.templates.service import choose_sub_account
 from quillpost.rendering.previews import sample_version
 from quillpost.web.api.dependencies import ApiCaller, PathId, RequestTransaction, RequestUnitOfWork
-from quillpost.web.api.handwriting.schemas import AcceptedLetters, NewHandwritingStyle, NewSignature
+from quillpost.web.api.handwriting.schemas import DEFAULT_PEN_WIDTH, AcceptedLetters, NewHandwritingStyle, NewSignature
 from quillpost.web.api.responses import json_response, list_of
 from quillpost.web.api.routes import ApiRouter, UploadRoute
 from quillpost.web.api.schemas import MULTIPART
@@ -157,7 +157,7 @@ def create_signature(
 ) -> Response:
     """From a picture of it on white paper, as a file of a form; or as JSON, from strokes drawn on a screen."""
     signature = service.make_signature(
-        None if body.picture is None else body.picture.body, body.strokes, pen_width=body.pen_width
+        None if body.picture is None else body.picture.body, body.strokes, pen_width=body.pen_width or DEFAULT_PEN_WIDTH
     )
     tx = unit_of_work.tx
     sub_account_id = choose_sub_account(tx, caller, body.sub_account_id)

@@ -11,6 +11,7 @@ from quillpost.orders.handwriting.rules import MAX_NAME_LENGTH
 from quillpost.web.api.schemas import MULTIPART, NOT_BLANK, Body, FormFile, Id, Text
 
 MAX_STROKES = 300
+DEFAULT_PEN_WIDTH = 4.0
 MAX_STROKE_POINTS = 5_000
 _MAX_COORDINATE = 100_000
 
@@ -90,7 +91,9 @@ class NewSignature(Body):
         description="Or strokes drawn on a screen: each a list of points [x, y] in pixels, y downward.",
         examples=[[[[10.0, 40.0], [30.0, 12.0], [60.0, 44.0]]]],
     )
-    pen_width: Annotated[float, Field(gt=0, le=200)] = Field(4.0, description="Of the strokes, in pixels.")
+    pen_width: Annotated[float, Field(gt=0, le=200)] | None = Field(
+        None, description="Of the strokes, in pixels; 4 when nothing is said."
+    )
     sub_account_id: Id | None = Field(None, description=SUB_ACCOUNT)
 
     def column_values(self) -> dict[str, Any]:
