@@ -121,7 +121,7 @@ class Alphabet:
         forms = np.array([tables.first_form[char] + form for char, form in places], np.int64)
         pairs = np.stack(np.meshgrid(np.arange(len(forms)), np.arange(len(forms)), indexing="ij"), axis=-1)
         steps = UsualSpaces(tables, forms, self.letters.spacing).steps(pairs.reshape(-1, 2))
-        return steps.reshape(len(forms), len(forms)).tolist()  # type: ignore[no-any-return]
+        return steps.reshape(len(forms), len(forms)).tolist()
 
     def is_number(self, text: str) -> bool:
         """Whether it is made of figures of the hand's own, and of several."""
