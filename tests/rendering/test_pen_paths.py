@@ -18,7 +18,7 @@ from quillpost.rendering.handwriting.outlines import (
     sample_contour,
     signed_area,
 )
-from quillpost.rendering.handwriting.word_paths import PenPaths
+from quillpost.rendering.handwriting.word_paths import PenPaths, go_over_some
 from support import designs
 from support.natural_writing import COMMON_WORDS, NATURAL_STYLES, bend_words, movement_of, natural_hand, shape_paths
 
@@ -189,6 +189,49 @@ def test_pens_differ_in_width() -> None:
     }
     assert areas["ballpoint"] < 0.95 * areas["gel"] < 0.8 * areas["felt"]
     assert areas["ballpoint"] != areas["fountain"] != areas["gel"]
+
+
+def lengths_of(contours: list[Floats]) -> float:
+    return sum(float(np.ptp(contour, axis=0).max()) for contour in contours)
+
+
+def test_quick_ink_is_paler_and_slow_ink_runs_out_over_it() -> None:
+    for pen in PENS:
+        _, ink, radius = inked(designs.JOINED, pen)
+        contours = contours_of(ink)
+        pale = [contour for contour, is_pale in zip(contours, ink.is_pale, strict=True) if is_pale]
+        if PENS[pen].tint == 0:
+            assert pale == [], "felt is even"
+            continue
+        dark = [contour for contour, is_pale in zip(contours, ink.is_pale, strict=True) if not is_pale]
+        assert 0.05 < lengths_of(pale) / lengths_of(contours) < 0.6
+        touching = [min(distances_to_outline(other, one).min() for other in dark) for one in pale]
+        assert np.mean(np.array(touching) < radius) > 0.6, "but strokes that are quick from end to end"
+
+
+def test_a_ballpoint_skips_now_and_then_and_other_pens_never(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [name for name, pen in PENS.items() if pen.skips] == ["ballpoint"]
+    _, usual, _ = inked(designs.JOINED, "ballpoint")
+    for skips in (0.0, 1.0):
+        monkeypatch.setitem(PENS, "ballpoint", replace(PENS["ballpoint"], skips=skips))
+        _, ink, _ = inked(designs.JOINED, "ballpoint")
+        parts = len(ink.word) - len(usual.word)
+        assert parts <= 0 if skips == 0 else parts > 10, "each skip makes two parts of one"
+
+
+def test_a_stroke_is_rarely_gone_over_and_near_to_where_it_was() -> None:
+    hand = natural_hand(designs.HALF_JOINED)
+    words = COMMON_WORDS * 8
+    paths, seeds = shape_paths(hand, words), seeds_of(len(words))
+    natural, neat = (go_over_some(paths, seeds, pace) for pace in (1.0, 0.5))
+    more = len(natural.word) - len(paths.word)
+    assert 0.006 < more / len(paths.word) < 0.02
+    assert 0 < len(neat.word) - len(paths.word) < more
+    assert (np.diff(natural.word) >= 0).all()
+    assert natural.starts[-1] == len(natural.knots)
+    assert len(natural.stops_at) == len(natural.is_dot) == len(natural.word)
+    for word in np.flatnonzero(np.bincount(natural.word) > np.bincount(paths.word))[:40].tolist():
+        assert distances_to_outline(knots_of(paths, word), knots_of(natural, word)).max() < 0.2
 
 
 def test_a_word_is_inked_the_same_whatever_the_other_words() -> None:

@@ -1,7 +1,8 @@
 """Words in a natural hand: each is written several times, and is a glyph each time."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ _PART_GAP = 0.06  # between letters of the hand and borrowed ones, in ems
 _LINE_MANNER = "neat"
 _NAME_NUMBERS = 3
 _GAP, _NO_WORD = -1, -2
+_MOST_TIMES = 100_000  # no note has so many words
+_ONLY = np.zeros(1, np.int64)
 
 
 class _Request(NamedTuple):
@@ -32,13 +35,21 @@ class _Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How the words that a note shares with others are written; between them are `gaps`, each for a word of its own,
-    with how often each character came before. `filled` has what stood there in other notes.
+    """How words that notes share are written, by their places.
+
+    Between them are `gaps`, each for a word of a note's own, with how often each character came before.
     """
 
-    requests: list[_Request | None]
+    shared: list[tuple[int, _Request]]
     gaps: list[tuple[int, dict[str, int]]]
-    filled: dict[tuple[int, int, int], _Request] = field(default_factory=dict)
+
+
+class _Column(NamedTuple):
+    """One place of several notes: the ways in which it is written, and which of them each note has."""
+
+    place: int
+    requests: list[_Request]
+    choices: Integers
 
 
 class NaturalVocabulary(Vocabulary):
@@ -67,25 +78,20 @@ class NaturalVocabulary(Vocabulary):
         shared = np.where(is_ordinary[words], words, _GAP)
         shared[words < 0] = _NO_WORD
         lengths = (words >= 0).sum(axis=1).tolist()
-        variants = _variants(seeds)
-        plans = [
-            self._find_plan(row[:length], variant, manner)
-            for row, length, variant, manner in zip(shared, lengths, variants, manners, strict=True)
-        ]
-        gaps = [
-            self._fill_gaps(plan, row, variant, manner)
-            for plan, row, variant, manner in zip(plans, words.tolist(), variants, manners, strict=True)
-        ]
+        notes: dict[tuple[bytes, int, str], list[int]] = {}
+        rows_of = zip(shared, lengths, _variants(seeds), manners, strict=True)
+        for number, (row, length, variant, manner) in enumerate(rows_of):
+            notes.setdefault((row[:length].tobytes(), variant, manner), []).append(number)
+        filled = [(np.array(rows), self._fill_columns(words[rows], *key)) for key, rows in notes.items()]
         shown = self._shown
-        self._write(dict.fromkeys(self._missing_requests(plans, gaps)))
+        requests = dict.fromkeys(
+            [request for _, columns in filled for column in columns for request in column.requests]
+        )
+        self._write([request for request in requests if request not in shown])
         numbers = np.zeros(words.shape, np.int64)
-        known: dict[int, list[int]] = {}
-        for row, (plan, filled) in enumerate(zip(plans, gaps, strict=True)):
-            if id(plan) not in known:
-                known[id(plan)] = [shown[request] if request else 0 for request in plan.requests]
-            numbers[row, : lengths[row]] = known[id(plan)]
-            for (place, _), request in zip(plan.gaps, filled, strict=True):
-                numbers[row, place] = shown[request]
+        for rows, columns in filled:
+            for place, ways, choices in columns:
+                numbers[rows, place] = np.array([shown[request] for request in ways])[choices]
         pale = np.array(self._pale_operators, object)[numbers] if self.tint else None
         return ShownWords(np.array(self._operators, object)[numbers], pale, self._shown_measures.rows[numbers])
 
@@ -117,11 +123,38 @@ class NaturalVocabulary(Vocabulary):
             self._is_ordinary.append(spelling.text[:1].islower() and len(runs) == len(spelling.parts))
             self._are_figures.append(any(run.are_figures for run in runs))
 
-    def _find_plan(self, shared: Integers, variant: int, manner: str) -> _Plan:
-        key = (shared.tobytes(), variant, manner)
+    def _fill_columns(self, words: Integers, shared: bytes, variant: int, manner: str) -> list[_Column]:
+        """Of notes that share a plan, in rows: how each place is written, in the order of places."""
+        key = (shared, variant, manner)
         if key not in self._plans:
-            self._plans[key] = self._plan_note(shared.tolist(), variant, manner)
-        return self._plans[key]
+            self._plans[key] = self._plan_note(np.frombuffer(shared, np.int64).tolist(), variant, manner)
+        plan = self._plans[key]
+        columns = [_Column(place, [request], _ONLY) for place, request in plan.shared]
+        own = words[:, [place for place, _ in plan.gaps]]
+        counts: list[dict[str, int]] = [{} for _ in words]  # of figures
+        for column, (place, occurrences) in enumerate(plan.gaps):
+            times = (own[:, :column] == own[:, column, None]).sum(axis=1)
+            kinds, choices = np.unique(own[:, column] * _MOST_TIMES + times, return_inverse=True)
+            fill = partial(self._fill_gap, variant=variant, manner=manner, occurrences=occurrences)
+            words_and_times = [divmod(kind, _MOST_TIMES) for kind in kinds.tolist()]
+            if any(self._are_figures[word] for word, _ in words_and_times):
+                written = zip([words_and_times[kind] for kind in choices.tolist()], counts, strict=True)
+                requests = [fill(word, time, figures) for (word, time), figures in written]
+                columns.append(_Column(place, requests, np.arange(len(requests))))
+            else:
+                columns.append(_Column(place, [fill(word, time, {}) for word, time in words_and_times], choices))
+        return sorted(columns, key=lambda column: column.place)
+
+    def _fill_gap(
+        self, word: int, time: int, figures: dict[str, int], *, variant: int, manner: str, occurrences: dict[str, int]
+    ) -> _Request:
+        """How a note writes a word of its own, after so many times before; `figures` counts those that it wrote."""
+        chars, chooser = self._chars[word], self.hand.chooser
+        if self._are_figures[word]:
+            choice = chooser.choose_figures(chars, figures, variant)
+            return _Request(word, choice, variant + _NAME_NUMBERS * time, manner)
+        choice = chooser.choose_between(chars, tuple([occurrences.get(char, 0) for char in chars]), variant)
+        return _Request(word, choice, variant % _NAME_NUMBERS + _NAME_NUMBERS * time, manner)
 
     def _plan_note(self, numbers: Sequence[int], variant: int, manner: str) -> _Plan:
         chars = tuple([self._chars[number] if number >= 0 else None for number in numbers])
@@ -131,50 +164,14 @@ class NaturalVocabulary(Vocabulary):
         times: dict[int, int] = {}
         for place, word in enumerate(numbers):
             if word < 0:
-                plan.requests.append(None)
                 plan.gaps.append((place, next(counts)))
             else:
                 number = times.get(word, 0)
                 times[word] = number + 1
-                plan.requests.append(_Request(word, next(choice), variant + VARIANTS * number, manner))
+                plan.shared.append((place, _Request(word, next(choice), variant + VARIANTS * number, manner)))
         return plan
 
-    def _fill_gaps(self, plan: _Plan, row: Sequence[int], variant: int, manner: str) -> list[_Request]:
-        times: dict[int, int] = {}
-        figures: dict[str, int] = {}
-        requests: list[_Request] = []
-        are_figures, filled = self._are_figures, plan.filled
-        for place, occurrences in plan.gaps:
-            word = row[place]
-            number = times.get(word, 0)
-            times[word] = number + 1
-            if are_figures[word]:
-                choice = self.hand.chooser.choose_figures(self._chars[word], figures, variant)
-                requests.append(_Request(word, choice, variant + _NAME_NUMBERS * number, manner))
-                continue
-            key = (place, word, number)
-            request = filled.get(key)
-            if request is None:
-                chars = self._chars[word]
-                counts = tuple([occurrences.get(char, 0) for char in chars])
-                choice = self.hand.chooser.choose_between(chars, counts, variant)
-                request = _Request(word, choice, variant % _NAME_NUMBERS + _NAME_NUMBERS * number, manner)
-                filled[key] = request
-            requests.append(request)
-        return requests
-
-    def _missing_requests(self, plans: Sequence[_Plan], gaps: Sequence[Sequence[_Request]]) -> Iterator[_Request]:
-        """In the order in which they are written first."""
-        seen: set[int] = set()
-        for plan, filled in zip(plans, gaps, strict=True):
-            requests: Iterable[_Request] = filled
-            if id(plan) not in seen:
-                seen.add(id(plan))
-                between = iter(filled)
-                requests = [request or next(between) for request in plan.requests]
-            yield from [request for request in requests if request not in self._shown]
-
-    def _write(self, requests: Mapping[_Request, None]) -> None:
+    def _write(self, requests: Sequence[_Request]) -> None:
         numbers = [request for request in requests if self._are_figures[request.word]]
         words = [request for request in requests if not self._are_figures[request.word]]
         keys: list[WordKey] = []

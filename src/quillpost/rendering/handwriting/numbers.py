@@ -71,8 +71,8 @@ class NumberWriter:
 
     def _show_figures(self, figures: Sequence[_Figure]) -> ShownNumber:
         """Side by side as letters are."""
-        starts: list[int] = []
         begin, form = figures[0].origin, figures[0].form
+        starts: list[int] = []
         for figure in figures:
             begin += self._steps[form][figure.form] if starts else 0
             form = figure.form
