@@ -213,7 +213,7 @@ def test_a_preview_shows_the_signature_and_envelopes_have_none(piece: str) -> No
 
 def test_a_signature_takes_room_and_a_misfit_counts_its_lines() -> None:
     renderer, refused, smaller = designs.make_renderer(), 0, 0
-    for count in range(60, 160, 3):
+    for count in range(60, 160, 2):
         plain = designs.design(message="word " * count, ink=INK)
         look = replace(plain, signature=NARROW.to_bytes())
         without, found = (renderer.find_misfits(own, [designs.JENNY], qr=True) for own in (plain, look))

@@ -33,7 +33,7 @@ _SMALL_LETTERS = string.ascii_lowercase
 
 _SLANT_BOUNDS = (-0.5, 0.65)
 _JOINS_TAKEN = 0.65  # of all neighbors: a hand that joins wherever it can still lifts the pen at the others
-_MIN_JOINING, _JOINED_HAND = 0.08, 0.5
+_MIN_JOINING, _JOINED_HAND = 0.25, 0.5  # fewer of the neighbors only touch
 
 # What the sheet does not have is lent by one of our styles, one that joins or one that does not.
 _JOINED_LENDER, _UNJOINED_LENDER = "camille", "ben"
