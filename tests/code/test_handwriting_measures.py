@@ -9,9 +9,12 @@ import pytest
 from handwriting import characters
 from handwriting.__main__ import NOTES, run_legibility
 from handwriting.edges import edges_of_page
+from handwriting.joins import find_gaps, find_knobs, measure_joins
 from handwriting.legibility import SENTENCES, compare_texts, compose_note, edit_distance
 from handwriting.pages import MANNERS, SHEET, Floats, Pages, crop_to_ink, split_lines
 from handwriting.sameness import mean_distance
+
+from quillpost.rendering.handwriting.word_paths import PenPaths
 
 X_HEIGHT = 10
 
@@ -192,3 +195,29 @@ def test_each_character_is_measured_once_and_can_be_seen() -> None:
     assert len(set(chars)) == len(chars)
     assert {"a", "%", "é", "ő", "’", "€", "Ж", "Ω", "李"} <= set(chars)
     assert {" ", "\xad", "\xa0"}.isdisjoint(chars)
+
+
+def paths_of(*lines: Sequence[tuple[float, float]], hidden: bool) -> PenPaths:
+    """One word; all ends are loose, but the start of the last line may be hidden."""
+    stops_at = np.ones((len(lines), 2), np.bool_)
+    stops_at[-1, 0] = not hidden
+    starts = np.cumsum([0, *map(len, lines)])
+    knots = np.array([knot for line in lines for knot in line])
+    return PenPaths(knots, starts, np.zeros(len(lines), np.int64), stops_at, np.zeros(len(lines), np.bool_))
+
+
+def test_gaps_and_ends_that_stick_out_are_found() -> None:
+    stem, far, near = [(0.0, 0.0), (0.0, 1.0)], [(0.4, 0.5), (1.0, 0.5)], [(0.05, 0.5), (1.0, 0.5)]
+    assert find_knobs(paths_of(stem, far, hidden=True)) == {0}
+    assert find_knobs(paths_of(stem, near, hidden=True)) == set()
+    assert find_knobs(paths_of(stem, far, hidden=False)) == set(), "a loose end may stand free"
+    assert find_gaps(paths_of(stem, far, hidden=False)) == set(), "the pen is lifted between paths"
+    assert find_gaps(paths_of(stem, [(0.0, 0.0), (3.0, 0.0)], hidden=False)) == {0}
+
+
+def test_words_of_a_hand_hold_together(subtests: pytest.Subtests) -> None:
+    for style in (1, 8, 21):
+        for manner in MANNERS:
+            with subtests.test(manner, style=style):
+                joins = measure_joins(style, manner, words=300)
+                assert (joins.words, joins.gaps, joins.knobs) == (300, 0, 0)

@@ -36,7 +36,9 @@ def main(arguments: Sequence[str]) -> None:
     if "edges" in options.only:
         report["edges"] = _run(measure_edges, print_edges, pages, styles, options.manners)
     if "joins" in options.only:
-        report["joins"] = _run(measure_joins, print_joins, pages, styles, options.manners)
+        report["joins"] = _run(
+            lambda _, style, manner: measure_joins(style, manner), print_joins, pages, styles, options.manners
+        )
     if "characters" in options.only:
         report["characters"] = _run(measure_characters, print_characters, pages, styles, options.manners)
     if "legibility" in options.only:

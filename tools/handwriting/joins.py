@@ -15,7 +15,6 @@ from quillpost.rendering.handwriting.noise import mix
 from quillpost.rendering.handwriting.word_paths import PenPaths, shape_words
 
 from .legibility import SENTENCES
-from .pages import Pages
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -40,9 +39,8 @@ class Joins:
     knobs: int
 
 
-def measure_joins(pages: Pages, style: int, manner: str, words: int = WORDS) -> Joins:
+def measure_joins(style: int, manner: str, words: int = WORDS) -> Joins:
     """Words in forms that are dealt out; half of them are made up, so that all letters meet."""
-    del pages
     movement = STYLES[style - 1].movement
     assert movement is not None
     tables = LetterTables(read_forms(movement.forms))
@@ -58,7 +56,7 @@ def measure_joins(pages: Pages, style: int, manner: str, words: int = WORDS) -> 
         tables, np.array(forms), np.array(owners), seeds, own,
         joining=movement.joining, spacing=movement.spacing,
     )  # fmt: skip
-    return Joins(words, len(_words_with_gaps(paths)), len(_words_with_knobs(paths)))
+    return Joins(words, len(find_gaps(paths)), len(find_knobs(paths)))
 
 
 @cache
@@ -71,14 +69,15 @@ def _choose_words(count: int) -> list[str]:
     return words + dice.choices(known, k=count - made_up)
 
 
-def _words_with_gaps(paths: PenPaths) -> set[int]:
+def find_gaps(paths: PenPaths) -> set[int]:
+    """Words with a path whose knots are too far apart."""
     path = np.repeat(np.arange(len(paths.word)), np.diff(paths.starts))
     steps = np.hypot(*np.diff(paths.knots, axis=0).T)
     is_gap = (path[1:] == path[:-1]) & ~(steps <= MAX_STEP)  # a number that is none counts, too
     return set(paths.word[path[1:][is_gap]].tolist())
 
 
-def _words_with_knobs(paths: PenPaths) -> set[int]:
+def find_knobs(paths: PenPaths) -> set[int]:
     """Words with a hidden end that is not near another path, nor another part of its own."""
     hidden = np.flatnonzero(~paths.stops_at.ravel())
     path, end = hidden // 2, hidden % 2
