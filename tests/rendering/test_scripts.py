@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from quillpost.rendering.files import make_vocabulary
 from quillpost.rendering.handwriting.letterforms import Letterform
 from quillpost.rendering.handwriting.models import Style
 from quillpost.rendering.handwriting.outlines import Floats
 from quillpost.rendering.handwriting.text import find_lacking_chars, make_legible
 from quillpost.rendering.handwriting.words import NaturalHand
+from support import designs
 from support.natural_writing import NATURAL_STYLES, natural_hand
 
 EVERY_HAND = pytest.mark.parametrize("style", NATURAL_STYLES, ids=lambda style: style.name)
@@ -23,6 +25,9 @@ FACES = (LATIN, CHINESE_FACE, PICTURES)
         ("王小明", "王小明"),
         ("王𠮷", "WangKiChi"),  # one is in no face
         ("李 Smith", "李 Smith"),
+        ("李 小明", "李 小明"),
+        ("李 𠮷", "Li KiChi"),
+        ("李 Smith 𠮷", "李 Smith KiChi"),
         ("李Smith", "李Smith"),
         ("张Smith", "ZhangSmith"),
         ("さくら", "さくら"),
@@ -76,3 +81,9 @@ def test_cyrillic_and_greek_are_as_tall_and_as_wide_as_the_hand(style: Style) ->
     assert median_top(hand, "ВДЕНКМРЕЗПИ") == pytest.approx(capitals, rel=0.2)
     assert median_top(hand, "ΓΕΗΚΜΝΠΡ") == pytest.approx(capitals, rel=0.25)
     assert mean_width(hand, "асео") == pytest.approx(mean_width(hand, "aceo"), rel=0.3)
+
+
+def test_a_name_with_a_space_is_split_into_words_that_are_whole_or_spelled() -> None:
+    vocabulary = make_vocabulary(natural_hand(designs.UNJOINED))
+    assert vocabulary.split_line("Dear Ann,") == ["Dear", "Ann,"]
+    assert vocabulary.split_line("Dear 李 𠮷, hello") == ["Dear", "Li", "Kichi,", "hello"]

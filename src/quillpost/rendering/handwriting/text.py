@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import uharfbuzz as harfbuzz
@@ -26,14 +27,23 @@ def make_legible(text: str, faces: Sequence[Container[str]]) -> str:
 
 
 def _legible_chars(text: str, faces: Sequence[Container[str]]) -> Iterator[str]:
-    for is_wide, group in groupby(text, _is_wide):
-        run = "".join(group)
+    for is_wide, group in groupby(zip(text, _belong_to_wide(text), strict=True), itemgetter(1)):
+        run = "".join([char for char, _ in group])
         # A name in Chinese is whole or spelled, never half.
-        is_spelled = is_wide and not all(any(char in face for face in faces) for char in run)
+        is_spelled = is_wide and not all(any(char in face for face in faces) for char in run if char != " ")
         yield from map(_transliterate, run) if is_spelled else _legible_in_letters(run, faces)
 
 
-def _is_wide(char: str) -> bool:
+def _belong_to_wide(text: str) -> list[bool]:
+    """Of each character whether it is of a script of East Asia; so is a space between two that are."""
+    wide = [*map(is_wide_char, text)]
+    return [
+        own or (char == " " and 0 < place < len(text) - 1 and wide[place - 1] and wide[place + 1])
+        for place, (char, own) in enumerate(zip(text, wide, strict=True))
+    ]
+
+
+def is_wide_char(char: str) -> bool:
     """Whether it is of a script of East Asia."""
     return unicodedata.east_asian_width(char) in "WF" and char.isalpha()
 
@@ -50,7 +60,9 @@ def _legible_in_letters(text: str, faces: Sequence[Container[str]]) -> Iterator[
 
 @lru_cache(maxsize=4096)
 def _transliterate(char: str) -> str:
-    """The nearest in Latin letters; pictures and silent letters are left out."""
+    """The nearest in Latin letters; pictures and silent letters are left out, and a space stays."""
+    if char == " ":
+        return char
     latin = "".join(anyascii(char).split())
     return "" if latin.startswith(":") and len(latin) > 1 else latin
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from quillpost.rendering.handwriting.text import BorrowedText, HandGlyphs, LetteringHand, SpelledWord
+from quillpost.rendering.handwriting.text import BorrowedText, HandGlyphs, LetteringHand, SpelledWord, is_wide_char
 from quillpost.rendering.handwriting.words import NaturalHand
 
 _MIN_CHAR_WIDTH = 0.02  # of a letter that takes up room, in ems
@@ -47,6 +47,11 @@ class Vocabulary(ABC):
         self._scale = hand.style.scale
         self._measures = GrowingTable(5)
         self.word_gap = hand.style.word_gap * hand.style.scale
+
+    def split_line(self, line: str) -> list[str]:
+        """Into words. Names of East Asia are made legible before: they may have a space, and are never half spelled."""
+        is_plain = line.isascii() or not any(map(is_wide_char, line))
+        return (line if is_plain else self._hand.make_legible(line)).split()
 
     @abstractmethod
     def show(self, words: Integers, seeds: Sequence[int], manners: Sequence[str]) -> ShownWords:

@@ -192,7 +192,7 @@ def _split_passage(vocabulary: Vocabulary, passage: Passage, size: float) -> _Pa
     line_breaks = 0
     width = passage.box.width / size - _LINE_MARGINS
     for line in passage.text.strip().splitlines():
-        line_words = vocabulary.word_numbers(line.split())
+        line_words = vocabulary.word_numbers(vocabulary.split_line(line))
         if vocabulary.widest_extent > width:
             smallest_width = passage.box.width / passage.sizes.smallest - _LINE_MARGINS
             line_words, line_continuations = break_long_words(vocabulary, line_words, width, smallest_width)
