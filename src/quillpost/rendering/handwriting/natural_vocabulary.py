@@ -138,7 +138,8 @@ class NaturalVocabulary(Vocabulary):
             fill = partial(self._fill_gap, variant=variant, manner=manner, occurrences=occurrences)
             words_and_times = [divmod(kind, _MOST_TIMES) for kind in kinds.tolist()]
             if any(self._are_figures[word] for word, _ in words_and_times):
-                requests = [fill(*words_and_times[kind], counts[row]) for row, kind in enumerate(choices.tolist())]
+                noted = [words_and_times[kind] for kind in choices.tolist()]
+                requests = [fill(word, time, row) for (word, time), row in zip(noted, counts, strict=True)]
                 columns.append(_Column(place, requests, np.arange(len(requests))))
             else:
                 columns.append(_Column(place, [fill(word, time, {}) for word, time in words_and_times], choices))
