@@ -26,7 +26,7 @@ from quillpost.core.jobs.worker import TolerantJobManager
 from support.processes import PATIENCE, until
 
 BREAK_CONNECTIONS = """
-    select pg_terminate_backend(pid) from pg_stat_activity
+    select pg_terminate_backend(pid, 5000) from pg_stat_activity
      where datname = current_database() and pid <> pg_backend_pid()
     """
 

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("clean_database")
 
 WAY = ("Processing", "Printed", "In Transit", "In Local Area")
 OTHERS = """
-    select pg_terminate_backend(pid) from pg_stat_activity
+    select pg_terminate_backend(pid, 5000) from pg_stat_activity
      where datname = current_database() and pid <> pg_backend_pid()
 """
 
