@@ -79,6 +79,8 @@ WRONG_TYPES: dict[str, list[Any]] = {
     "handwriting_style": ["blue", 1.5, [1], True, -1, BIG, DIGITS],
     "handwriting_color": [5, ["blue"], "", "sky", "#12345", "rgb(1,2)", "rgb(300,0,0)"],
     "handwriting_realism": ["true", 0],
+    "handwriting_manner": ["wild", "", 1, True],
+    "signature": ["x", -1, 0, 1.5, BIG, True],
     "font_size": ["huge", 12],
     "qrcode_url": [5, ["https://example.com"]],
     "sub_account_id": ["x", "", "-1", -1, 0, 1.5, BIG, DIGITS, 2**63, True, [1], {}],

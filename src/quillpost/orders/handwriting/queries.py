@@ -13,6 +13,7 @@ from quillpost.rendering.handwriting.models import FIRST_PRIVATE_STYLE
 
 UNKNOWN_SIGNATURE: Final = Message("signature_unknown", "Signature does not exist")
 MAX_LISTED: Final = 200
+MAX_STYLE: Final = 2**31 - 1  # orders have no room for more
 
 _HAND_COLUMNS = (
     *(own_hands.c[name] for name in ("id", "account_id", "sub_account_id", "name", "created_at", "updated_at")),
@@ -64,7 +65,7 @@ def read_signature(tx: Tx, signature_id: int) -> SavedSignature:
 
 def find_usable_style(tx: Tx, number: int, sub_account_id: int | None) -> bytes | None:
     """The forms of a style of the account that a send of this sub account may use; None for any other number."""
-    if number < FIRST_PRIVATE_STYLE:
+    if not FIRST_PRIVATE_STYLE <= number <= MAX_STYLE:
         return None
     query = sa.select(own_hands.c.forms).where(own_hands.c.id == number, *_usable_conditions(own_hands, sub_account_id))
     return tx.execute(query).scalar()

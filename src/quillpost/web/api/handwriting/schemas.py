@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, PlainValidator
 
 from quillpost.orders.handwriting.models import LetterKey
 from quillpost.orders.handwriting.rules import MAX_NAME_LENGTH
-from quillpost.web.api.schemas import MULTIPART, NOT_BLANK, Body, FormFile, Id, Text
+from quillpost.web.api.schemas import MULTIPART, NOT_BLANK, STOP_AT_ERROR_LIMIT, Body, FormFile, Id, Text
 
 MAX_STROKES = 300
 DEFAULT_PEN_WIDTH = 4.0
@@ -69,7 +69,7 @@ class SheetLetterKey(Body):
 
 
 class AcceptedLetters(Body):
-    rejected: Annotated[list[SheetLetterKey], Field(max_length=500)] | None = Field(
+    rejected: Annotated[list[SheetLetterKey], Field(max_length=500), STOP_AT_ERROR_LIMIT] | None = Field(
         None, description="Letters that the style must not have; those that are doubtful, when nothing is said."
     )
 
@@ -84,7 +84,11 @@ class NewSignature(Body):
     name: Name = Field(description="Yours; it is not printed.")
     picture: OptionalUpload = Field(None, description="A photograph, scan or drawing: dark on white.")
     strokes: (
-        Annotated[list[Annotated[list[Point], Field(max_length=MAX_STROKE_POINTS)]], Field(max_length=MAX_STROKES)]
+        Annotated[
+            list[Annotated[list[Point], Field(max_length=MAX_STROKE_POINTS), STOP_AT_ERROR_LIMIT]],
+            Field(max_length=MAX_STROKES),
+            STOP_AT_ERROR_LIMIT,
+        ]
         | None
     ) = Field(
         None,
