@@ -20,7 +20,7 @@ _FURTHER_LATIN = "ĦħŊŋŦŧĸſªºƏəȷµ"
 HELPER_CHARS = _CYRILLIC + _GREEK + _FURTHER_LATIN
 
 _FIGURES_AND_LETTERS = frozenset(string.ascii_letters + string.digits + "&")
-_MAX_FORMS = 3
+_MAX_FORMS_OF_SMALL, _MAX_FORMS = 4, 3
 # What is in more pieces frays when it is bent.
 _MAX_LINES_OF_SMALL, _MAX_LINES = 4, 5
 TraceFace = Callable[[str], TracedFace]
@@ -34,7 +34,7 @@ def make_hand(recipe: Recipe, recipes: Recipes, trace: TraceFace) -> HandForms:
             found = tuple(_find_forms(char, recipe, recipes, trace))
             if not found:
                 raise LookupError(f"{recipe.name} has no {char}")
-            forms[char] = found[:_MAX_FORMS]
+            forms[char] = found[: _MAX_FORMS_OF_SMALL if char.islower() else _MAX_FORMS]
     for char in HAND_CHARS:
         if char not in forms:
             forms[char] = (compose_sign(char, forms, host.slant),)

@@ -1,6 +1,6 @@
 """Which form each letter of a note takes: by habit, and never the one that it had last where there are others."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -10,7 +10,7 @@ from quillpost.rendering.handwriting.noise import mix, random_bytes
 VARIANTS = 12
 """So many ways in which a hand writes the same note."""
 
-_CYCLE = 64
+_CYCLE = 60
 _NO_FORM = 255
 
 Choice = bytes
@@ -78,16 +78,28 @@ class FormChooser:
 
 
 def _make_rhythms(char: int, count: int) -> list[bytes]:
-    """For each variant an endless round of forms, no two of them the same in a row."""
+    """For each variant an endless round of forms: all come before one recurs, and no two of them the same in a row."""
     if count == 1:
         return [bytes(_CYCLE)] * VARIANTS
     seeds = mix(np.arange(VARIANTS, dtype=np.uint64) * np.uint64(1009) + np.uint64(char))
     rhythms = []
     for noise in random_bytes(seeds, _CYCLE).tolist():
-        forms = [noise[0] % count]
-        for number in noise[1:_CYCLE]:
-            forms.append((forms[-1] + 1 + number % (count - 1)) % count)
+        forms: list[int] = []
+        while len(forms) < _CYCLE:
+            forms += _shuffle(range(count), noise[len(forms) :], forms[-1:])
+        forms = forms[:_CYCLE]
         if forms[-1] == forms[0]:  # the round closes
             forms[-1] = next((form for form in range(count) if form not in (forms[0], forms[-2])), 1 - forms[0])
         rhythms.append(bytes(forms))
     return rhythms
+
+
+def _shuffle(forms: Iterable[int], noise: Sequence[int], last: Sequence[int]) -> list[int]:
+    """In any order that does not begin with what came last."""
+    left, shuffled = list(forms), []
+    for number in noise[: len(left)]:
+        free = [form for form in left if shuffled or form not in last]
+        form = free[number % len(free)]
+        left.remove(form)
+        shuffled.append(form)
+    return shuffled
