@@ -99,7 +99,8 @@ MessageTemplateType = Literal[
 
 class MessageTemplate(TypedDict):
     """How it is written is always said: what is not set is what a send does then. Elsewhere null is not set.
-    `pdf_only_url` is given, and not shown: `skip_creative_generation` tells of it."""
+    `pdf_only_url` is given, and not shown: `skip_creative_generation` tells of it. Nor are `handwriting_manner` and
+    `signature_id`."""
 
     id: int
     user_id: int
@@ -111,8 +112,6 @@ class MessageTemplate(TypedDict):
     font_size: FontSize
     font_color: str
     handwriting_realism: bool
-    handwriting_manner: Manner
-    signature_id: Annotated[int | None, Doc("The id of the signature that closes the message.")]
     additional_pages: str | None
     skip_creative_generation: Annotated[Literal[0, 1], Doc("1 where a PDF is the whole mailer.")]
     custom_background_url: str | None

@@ -36,7 +36,8 @@ LEEWAY: dict[tuple[str, ...], str] = {
         list_orders list_order_items list_mailing_lists list_recipients list_recipients_of list_image_templates
         list_message_templates list_webhooks list_automations invalidate_giftcard_put invalidate_giftcard_patch
         cancel_order_put cancel_order_post cancel_order_delete delete_mailing_list delete_image_template
-        delete_message_template delete_sub_account read_rejected_rows read_proof
+        delete_message_template delete_sub_account read_rejected_rows read_proof delete_handwriting_style
+        delete_signature
     """,
     ("422",): """
         create_sub_account change_sub_account mark_print_batch reprint_pieces erase_person
@@ -47,7 +48,7 @@ LEEWAY: dict[tuple[str, ...], str] = {
         create_webhook change_webhook replay_webhook retry_delivery try_webhook create_recipient change_recipient
         delete_by_address create_image_template update_image_template create_message_template
         update_message_template create_automation change_automation preview_automation change_order replay_order
-        count_radius_search buy_radius_search
+        count_radius_search buy_radius_search create_handwriting_style accept_handwriting_style create_signature
     """
     + " ".join(f"{verb}_{piece}" for verb in ("send", "estimate", "store") for piece in PIECES),
 }

@@ -372,9 +372,11 @@ def test_every_value_is_tried_with_some_operation() -> None:
 
 
 def test_no_odd_value_breaks_an_operation(service: DescribedService, subtests: pytest.Subtests) -> None:
-    assert set(service.ids) == {*described_operations.MAKERS, described_operations.BATCHES}, (
-        "else the calls would end at 404 and prove little"
-    )
+    assert set(service.ids) == {
+        *described_operations.MAKERS,
+        described_operations.BATCHES,
+        described_operations.STYLES,
+    }, "else the calls would end at 404 and prove little"
     for operation in OPERATIONS:
         with subtests.test(str(operation)):
             service.replace_what_is_gone(operation)

@@ -238,20 +238,13 @@ def test_a_message_reads_as_it_was_saved(owner: Account, clock: Clock) -> None:
     body = made.json()
     assert body == given | dict.fromkeys(unused) | {
         "id": body["id"], "user_id": owner.id, "type": "postcard", "name": "Thanks", "content": "Hi %FIRST_NAME%!",
-        "handwriting_manner": "neat", "signature_id": None,
         "skip_creative_generation": 0, "share_uuid": body["share_uuid"], "created_at": "2026-05-04T12:00:00Z",
         "updated_at": "2026-05-04T12:00:00Z",
     }  # fmt: skip
     assert owner.get(f"/message-templates/{body['id']}").json() == body
     clock.advance(hours=1)
     changed = change(owner, body["id"], name="Thank you", handwriting_realism=None, cc_emails=None)
-    news = {
-        "name": "Thank you",
-        "handwriting_realism": True,
-        "handwriting_manner": "natural",
-        "cc_emails": [],
-        "updated_at": "2026-05-04T13:00:00Z",
-    }
+    news = {"name": "Thank you", "handwriting_realism": True, "cc_emails": [], "updated_at": "2026-05-04T13:00:00Z"}
     assert (changed.status_code, changed.json()) == (200, body | news)
     assert save(owner).json()["share_uuid"] != body["share_uuid"]
 

@@ -10,7 +10,7 @@ from quillpost.client import templates as wire
 from quillpost.client.types import MessageResponse
 from quillpost.core.database import Tenant
 from quillpost.core.text import format_iso
-from quillpost.orders.models import MANNER_FIELD, REALISM_FIELD, Handwriting
+from quillpost.orders.models import REALISM_FIELD, Handwriting
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.models import MessageTemplate, MessageTemplateValues
 from quillpost.orders.templates.rules import GIFTCARD_TYPES, find_unused_fields
@@ -46,7 +46,6 @@ def serialize_message_template(request: Request, template: MessageTemplate) -> w
         "name": template.name,
         "content": template.content,
         **_serialize_handwriting(template),
-        "signature_id": template.signature_id,
         "additional_pages": template.additional_pages,
         "skip_creative_generation": int(template.skip_creative_generation),
         "custom_background_url": template.custom_background_url,
@@ -66,12 +65,11 @@ def serialize_message_template(request: Request, template: MessageTemplate) -> w
 def _serialize_handwriting(template: MessageTemplate) -> dict[str, Any]:
     """How it is written; what the template leaves open is what a send with it would do."""
     handwriting = Handwriting(**template.stated_handwriting)
-    values = handwriting.column_values()
     return {
         "handwriting_style_id": handwriting.style,
         "font_color": template.font_color or parse_color(handwriting.color).rgba_text,
+        "font_size": handwriting.size,
         REALISM_FIELD: handwriting.is_realistic,
-        **{name: values[name] for name in ("font_size", MANNER_FIELD)},
     }
 
 

@@ -87,12 +87,14 @@ class MessageFields(Body):
         None, description="true: natural writing; false: neat. Of effect on styles of type AI."
     )
     handwriting_manner: Manner | None = Field(
-        None, description="neat, natural or lively; it wins over `handwriting_realism`. Of effect on styles of type AI."
+        None,
+        description="neat, natural or lively; it wins over `handwriting_realism`. Of effect on styles of type AI."
+        " Not shown in answers.",
     )
     signature_id: Id | None = Field(
         None,
         validation_alias=AliasChoices("signature_id", "signature"),
-        description="The id of one of `GET /signatures`: it closes the message.",
+        description="The id of one of `GET /signatures`: it closes the message. Not shown in answers.",
     )
     additional_pages: OptionalUrl = Field(None, description="A PDF whose pages follow the cover letter. Letters only.")
     pdf_only_url: OptionalUrl = Field(
