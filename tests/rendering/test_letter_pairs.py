@@ -106,14 +106,15 @@ def test_ing_and_er_run_on_more_often_than_other_letters() -> None:
 
 @EVERY_HAND
 def test_an_o_leads_on_from_its_top_to_an_o_and_meets_it_high(style: Style) -> None:
-    hand, led_on = natural_hand(style.number), 0
+    hand, led_on, high = natural_hand(style.number), 0, 0
     for first in range(hand.count_forms("o")):
         joined, apart = (shape_paths(hand, ["oo"] * TIMES, joining=share, first_form=first) for share in (1.0, 0.0))
         ends, ends_apart = (paths.knots[paths.starts[1:] - 1] for paths in (joined, apart))
         leads_on = ends[:, 0] != ends_apart[:, 0]
         led_on += leads_on.sum()
-        assert ends[leads_on, 1].min(initial=1.0) > 0.6
+        high += (ends[leads_on, 1] > 0.6).sum()
     assert led_on > TIMES / 3
+    assert high > led_on / 2, "some have an exit of their own, which is low"
 
 
 @EVERY_HAND

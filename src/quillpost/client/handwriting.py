@@ -30,9 +30,9 @@ class SheetLetter(TypedDict):
 
 
 class OwnHandwritingStyle(TypedDict):
-    """A style made from a sheet that somebody wrote."""
+    """A style made from a sheet that somebody wrote. Sends name its id as `handwriting_style`."""
 
-    handwriting_style_id: int
+    id: int
     name: str
     is_ready: Annotated[bool, Doc("False until its letters are accepted: then sends may name it.")]
     sample: Annotated[str | None, Doc("A PNG of one line; null until it is ready.")]

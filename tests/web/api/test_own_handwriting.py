@@ -48,7 +48,7 @@ def test_a_sheet_becomes_a_style_for_the_mail_of_its_account_alone(
     owner: Account, stranger: Account, container: Container
 ) -> None:
     read = upload_sheet(owner, sheet(container)).json()
-    number = read["handwriting_style_id"]
+    number = read["id"]
     assert (number >= 1_000, read["name"], read["is_ready"], read["sample"]) == (True, "Dana", False, None)
     assert (read["missing"], read["problems"]) == ([], [])
     assert number not in numbers(owner)
@@ -145,7 +145,7 @@ def test_letters_may_be_left_out_but_not_too_many(owner: Account, container: Con
     skip = (("a", 1), ("a", 2), ("a", 3), ("a", 4), ("q", 2))
     read = upload_sheet(owner, sheet(container, skip=skip)).json()
     assert {(each["character"], each["instance"]) for each in read["missing"]} == set(skip)
-    path = f"{STYLES}/{read['handwriting_style_id']}/accept"
+    path = f"{STYLES}/{read['id']}/accept"
     few = [{"character": char, "instance": instance} for char in "bcde" for instance in range(1, 5)]
     refused = owner.post(path, {"rejected": few})
     assert (refused.status_code, list(refused.json()["errors"])) == (422, ["letters"])

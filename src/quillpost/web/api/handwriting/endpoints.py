@@ -65,7 +65,7 @@ def _serialize_hand(
 ) -> wire.OwnHandwritingStyle:
     sample = base_url(request) + container.storage.permanent_path(sample_subject(hand.id))
     return {
-        "handwriting_style_id": hand.id,
+        "id": hand.id,
         "name": hand.name,
         "is_ready": hand.is_ready,
         "sample": sample if hand.is_ready else None,
