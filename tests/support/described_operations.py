@@ -23,7 +23,7 @@ from quillpost.web.api.openapi import build_description
 from quillpost.web.application import create_app
 from support.factories import Account, Clock, make_live, make_operator
 from support.images import make_picture
-from support.own_handwriting import store_letters
+from support.own_handwriting import make_style
 from support.service import Databases
 from support.test_client import TestClient
 from support.traces import TraceWatch
@@ -169,7 +169,7 @@ class DescribedService:
                     if answer.is_success:
                         self.ids[place] = str(answer.json()["id"])
         if STYLES not in self.ids:
-            self.ids[STYLES] = str(store_letters(self.container, self.caller))
+            self.ids[STYLES] = str(make_style(self.container, self.caller))
 
     def _make(self, maker: Operation) -> Response:
         """After its example; where a picture can be sent, it is: none can be fetched from here."""

@@ -122,6 +122,7 @@ def test_what_is_no_signature_is_refused_with_the_reason(
         [
             ({"name": "Dana"}, "picture", "draw it"),
             ({"name": "Dana", "strokes": []}, "picture"),
+            ({"name": "Dana", "strokes": [[]]}, "picture"),
             ({"name": "", "strokes": STROKES}, "name"),
             ({"name": "Dana", "strokes": [[[5, 5]]]}, "strokes", "larger"),
             ({"name": "Dana", "strokes": [[[5]]]}, "strokes.0.0"),

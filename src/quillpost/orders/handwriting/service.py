@@ -120,13 +120,13 @@ def make_signature(
 
     It takes a moment: no transaction may be open.
     """
-    if picture is None and not strokes:
+    lines = [np.array(stroke, np.float64) * (1, -1) for stroke in strokes or () if len(stroke)]
+    if picture is None and not lines:
         raise Invalid({"picture": ["Upload a picture of your signature, or draw it."]})
     try:
         with limit_heavy_work():
             if picture is not None:
                 return read_signature_in_sandbox(picture)
-            lines = [np.array(stroke, np.float64).reshape(-1, 2) * (1, -1) for stroke in strokes or ()]
             is_dot = np.ptp(np.concatenate(lines), axis=0).max() < _MIN_PENS * pen_width
             drawn = None if is_dot else outline_drawn_signature(lines, pen_width / 2)
     except UnreadableSheet as error:

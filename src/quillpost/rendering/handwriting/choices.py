@@ -96,7 +96,8 @@ def _make_rhythms(char: int, count: int) -> list[bytes]:
 
 def _shuffle(forms: Iterable[int], noise: Sequence[int], last: Sequence[int]) -> list[int]:
     """In any order that does not begin with what came last."""
-    left, shuffled = list(forms), list[int]()
+    left = list(forms)
+    shuffled: list[int] = []
     for number in noise[: len(left)]:
         free = [form for form in left if shuffled or form not in last]
         form = free[number % len(free)]
