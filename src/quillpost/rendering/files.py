@@ -314,33 +314,35 @@ class BatchComposer:
         return [self._sheets_pdf.prepare_side(side, design) for side in included_sides] + pages
 
     def _add_copies(self, copies: Sequence[Copy]) -> Iterator[tuple[int, int]]:
-        personal_contents = self._write_passages(copies)
-        self._draw_personal(copies, personal_contents)
-        for copy, contents in zip(copies, personal_contents, strict=True):
+        written = self._write_passages(copies)
+        printed = self._draw_printed(copies)
+        for copy, handwriting, print_content in zip(copies, written, printed, strict=True):
             prepared = self.prepared_designs[copy.design]
+            draw = partial(_personal_content, handwriting, print_content)
             first_page = self._sheets_pdf.page_count + 1
             self._sheets_pdf.begin_item(copy.item_id, prepared.product_type)
             for sheet in prepared.sheets:
-                self._sheets_pdf.add_page(sheet, contents[sheet.side.name] if sheet.is_personal else b"")
+                self._sheets_pdf.add_page(sheet, draw(sheet.side) if sheet.is_personal else b"")
             if prepared.envelope:
                 side, window_sheet = prepared.envelope.side, prepared.window_sheet
-                envelope_content = contents[side.name] if prepared.envelope.is_personal else b""
+                envelope_content = draw(side) if prepared.envelope.is_personal else b""
                 if window_sheet:
-                    envelope_content += show_in_windows(side, window_sheet, contents[window_sheet.name])
+                    envelope_content += show_in_windows(side, window_sheet, draw(window_sheet))
                 self._envelopes_pdf.begin_item(copy.item_id, prepared.product_type)
                 self._envelopes_pdf.add_page(prepared.envelope, envelope_content)
             yield first_page, self._sheets_pdf.page_count
 
-    def _draw_personal(self, copies: Sequence[Copy], contents: Sequence[dict[str, bytes]]) -> None:
-        """Adds what is printed to the handwriting. For all copies at once: deflating a page empties the caches."""
+    def _draw_printed(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
+        """What only each copy has in print, by side. For all copies at once: deflating a page empties the caches."""
         tracked = [(copy.tracking, copy.routing) for copy in copies if copy.tracking is not None]
         barcodes = iter(encode_barcodes(tracked))
-        for copy, by_side in zip(copies, contents, strict=True):
+        printed: list[dict[str, bytes]] = []
+        for copy in copies:
             prepared = self.prepared_designs[copy.design]
             codes = ItemCodes(next(barcodes) if copy.tracking is not None else None, self._qr_encoder)
-            for side in prepared.personal_sides:
-                printed = draw_personal(side, prepared.design, copy, codes, self._fonts.plain)
-                by_side[side.name] = by_side.get(side.name, b"") + printed
+            draw = partial(draw_personal, design=prepared.design, copy=copy, codes=codes, face=self._fonts.plain)
+            printed.append({side.name: draw(side) for side in prepared.personal_sides})
+        return printed
 
     def _write_passages(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
         """The handwriting of all copies by side, laid out together, which is many times faster."""
@@ -361,6 +363,10 @@ class BatchComposer:
                     by_side = handwriting[index]
                     by_side[side] = by_side[side] + operators if side in by_side else operators
         return handwriting
+
+
+def _personal_content(handwriting: dict[str, bytes], printed: dict[str, bytes], side: Side) -> bytes:
+    return handwriting.get(side.name, b"") + printed[side.name]
 
 
 def _handwritten_passages(prepared: _PreparedDesign, copy: Copy) -> list[tuple[str, Passage]]:
