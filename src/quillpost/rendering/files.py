@@ -240,6 +240,7 @@ class _PreparedDesign:
     sheets: list[SheetTemplate]
     envelope: SheetTemplate | None
     window_sheet: Side | None
+    personal_sides: list[Side]
 
 
 class BatchComposer:
@@ -286,9 +287,13 @@ class BatchComposer:
         template, message_side = compile_template(design.message), None if design.pdf_only else product.message_side
         settings = message_settings(design, self._hands.style_for(design.hand_choice))
         product_type = text_string(product.product)
+        personal_sides = [sheet.side for sheet in (*sheets, envelope) if sheet and sheet.is_personal]
+        if window_sheet and window_sheet not in personal_sides:
+            personal_sides.append(window_sheet)
         return _PreparedDesign(
-            design, product, template, message_side, settings, product_type, sheets, envelope, window_sheet
-        )
+            design, product, template, message_side, settings, product_type,
+            sheets, envelope, window_sheet, personal_sides,
+        )  # fmt: skip
 
     def _find_window_sheet(self, design: Design, product: ProductLayout) -> Side | None:
         """The sheet that previews show in the windows of its envelope; a printed envelope has nothing there."""
@@ -309,15 +314,13 @@ class BatchComposer:
         return [self._sheets_pdf.prepare_side(side, design) for side in included_sides] + pages
 
     def _add_copies(self, copies: Sequence[Copy]) -> Iterator[tuple[int, int]]:
-        handwriting = self._write_passages(copies)
-        tracked = [(copy.tracking, copy.routing) for copy in copies if copy.tracking is not None]
-        barcodes = iter(encode_barcodes(tracked))
-        for index, copy in enumerate(copies):
+        written = self._write_passages(copies)
+        printed = self._draw_printed(copies)
+        for copy, handwriting, print_content in zip(copies, written, printed, strict=True):
             prepared = self.prepared_designs[copy.design]
-            codes = ItemCodes(next(barcodes) if copy.tracking is not None else None, self._qr_encoder)
+            draw = partial(_personal_content, handwriting, print_content)
             first_page = self._sheets_pdf.page_count + 1
             self._sheets_pdf.begin_item(copy.item_id, prepared.product_type)
-            draw = partial(self._draw_personal, prepared, copy, codes, handwriting[index])
             for sheet in prepared.sheets:
                 self._sheets_pdf.add_page(sheet, draw(sheet.side) if sheet.is_personal else b"")
             if prepared.envelope:
@@ -329,11 +332,17 @@ class BatchComposer:
                 self._envelopes_pdf.add_page(prepared.envelope, envelope_content)
             yield first_page, self._sheets_pdf.page_count
 
-    def _draw_personal(
-        self, prepared: _PreparedDesign, copy: Copy, codes: ItemCodes, handwriting: dict[str, bytes], side: Side
-    ) -> bytes:
-        printed_content = draw_personal(side, prepared.design, copy, codes, self._fonts.plain)
-        return handwriting.get(side.name, b"") + printed_content
+    def _draw_printed(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
+        """What only each copy has in print, by side. For all copies at once: deflating a page empties the caches."""
+        tracked = [(copy.tracking, copy.routing) for copy in copies if copy.tracking is not None]
+        barcodes = iter(encode_barcodes(tracked))
+        printed: list[dict[str, bytes]] = []
+        for copy in copies:
+            prepared = self.prepared_designs[copy.design]
+            codes = ItemCodes(next(barcodes) if copy.tracking is not None else None, self._qr_encoder)
+            draw = partial(draw_personal, design=prepared.design, copy=copy, codes=codes, face=self._fonts.plain)
+            printed.append({side.name: draw(side) for side in prepared.personal_sides})
+        return printed
 
     def _write_passages(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
         """The handwriting of all copies by side, laid out together, which is many times faster."""
@@ -354,6 +363,10 @@ class BatchComposer:
                     by_side = handwriting[index]
                     by_side[side] = by_side[side] + operators if side in by_side else operators
         return handwriting
+
+
+def _personal_content(handwriting: dict[str, bytes], printed: dict[str, bytes], side: Side) -> bytes:
+    return handwriting.get(side.name, b"") + printed[side.name]
 
 
 def _handwritten_passages(prepared: _PreparedDesign, copy: Copy) -> list[tuple[str, Passage]]:

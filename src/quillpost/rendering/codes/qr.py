@@ -273,14 +273,16 @@ def draw_qr(symbol: QrSymbol, box: Box) -> bytes:
     """
     bits = symbol.row_bits * symbol.side
     stencil = symbol.bitmap ^ (1 << bits) - 1
-    return b"%b%b> EI Q\n" % (_image_prefix(symbol.side, box), stencil.to_bytes(bits // 8, "big").hex().encode())
+    return b"%b%b> EI Q\n" % (
+        _image_prefix(symbol.side, box.width, box.height, box.left, box.bottom),
+        stencil.to_bytes(bits // 8, "big").hex().encode(),
+    )
 
 
 @lru_cache(maxsize=256)
-def _image_prefix(side: int, box: Box) -> bytes:
-    """All that comes before the modules; a box's numbers are rounded to a hundredth of a point."""
-    numbers = [f"{round(number, 2):g}" for number in (box.width, box.height, box.left, box.bottom)]
-    matrix = "{} 0 0 {} {} {} cm".format(*numbers)
+def _image_prefix(side: int, *box: float) -> bytes:
+    """All that comes before the modules; the box's width, height, left and bottom are rounded to hundredths."""
+    matrix = "{} 0 0 {} {} {} cm".format(*[f"{round(number, 2):g}" for number in box])
     return f"q 0 g {matrix} BI/IM true/W {side}/H {side}/F/AHx ID ".encode()
 
 

@@ -140,13 +140,15 @@ class Alphabet:
 
     def width(self, chars: Sequence[int]) -> float:
         """From where to where a word of usual forms goes."""
-        pairs = [*pairwise(chars)]
         spaces = self.letters.usual_spaces
-        missing = [pair for pair in dict.fromkeys(pairs) if pair not in self._steps]
-        if missing:
+        try:
+            reach = sum(map(self._steps.__getitem__, pairwise(chars)))
+        except KeyError:
+            missing = [pair for pair in dict.fromkeys(pairwise(chars)) if pair not in self._steps]
             self._steps |= zip(missing, spaces.steps(np.array(missing)).tolist(), strict=True)
+            reach = sum(map(self._steps.__getitem__, pairwise(chars)))
         left, right = float(spaces.edges[chars[0], 0]), float(spaces.edges[chars[-1], 1])
-        return max(sum(map(self._steps.__getitem__, pairs)) + right - left, _MIN_WIDTH)
+        return max(reach + right - left, _MIN_WIDTH)
 
     @cached_property
     def figure_places(self) -> dict[tuple[str, int], int]:

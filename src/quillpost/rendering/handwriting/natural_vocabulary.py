@@ -93,7 +93,7 @@ class NaturalVocabulary(Vocabulary):
             for place, ways, choices in columns:
                 numbers[rows, place] = np.array([shown[request] for request in ways])[choices]
         pale = np.array(self._pale_operators, object)[numbers] if self.tint else None
-        return ShownWords(np.array(self._operators, object)[numbers], pale, self._shown_measures.rows[numbers])
+        return ShownWords(np.array(self._operators, object)[numbers], pale, self._shown_measures.take(numbers))
 
     def show_line(self, text: str) -> tuple[bytes, float]:
         words = np.array([self.word_numbers(text.split())], np.int64)
@@ -131,18 +131,27 @@ class NaturalVocabulary(Vocabulary):
         plan = self._plans[key]
         columns = [_Column(place, [request], _ONLY) for place, request in plan.shared]
         own = words[:, [place for place, _ in plan.gaps]]
+        times = np.zeros_like(own)  # how often a note had the same word before
+        for column in range(1, len(plan.gaps)):
+            times[:, column] = (own[:, :column] == own[:, column, None]).sum(axis=1)
+        per_column = len(self._chars) * _MOST_TIMES
+        kinds, choices = np.unique(
+            own * _MOST_TIMES + times + np.arange(len(plan.gaps)) * per_column, return_inverse=True
+        )
+        choices = choices.reshape(own.shape)
+        bounds = np.searchsorted(kinds, np.arange(len(plan.gaps) + 1) * per_column).tolist()
+        words_and_times = [divmod(kind, _MOST_TIMES) for kind in (kinds % per_column).tolist()]
         counts: list[dict[str, int]] = [{} for _ in words]  # of figures
         for column, (place, occurrences) in enumerate(plan.gaps):
-            times = (own[:, :column] == own[:, column, None]).sum(axis=1)
-            kinds, choices = np.unique(own[:, column] * _MOST_TIMES + times, return_inverse=True)
+            start, end = bounds[column : column + 2]
             fill = partial(self._fill_gap, variant=variant, manner=manner, occurrences=occurrences)
-            words_and_times = [divmod(kind, _MOST_TIMES) for kind in kinds.tolist()]
-            if any(self._are_figures[word] for word, _ in words_and_times):
-                written = zip([words_and_times[kind] for kind in choices.tolist()], counts, strict=True)
+            if any(self._are_figures[word] for word, _ in words_and_times[start:end]):
+                written = zip([words_and_times[kind] for kind in choices[:, column].tolist()], counts, strict=True)
                 requests = [fill(word, time, figures) for (word, time), figures in written]
                 columns.append(_Column(place, requests, np.arange(len(requests))))
             else:
-                columns.append(_Column(place, [fill(word, time, {}) for word, time in words_and_times], choices))
+                requests = [fill(word, time, {}) for word, time in words_and_times[start:end]]
+                columns.append(_Column(place, requests, choices[:, column] - start))
         return sorted(columns, key=lambda column: column.place)
 
     def _fill_gap(

@@ -155,12 +155,18 @@ class CachedFace:
         self._space = face.encode(" ")[1:-1]
 
     def encode(self, text: str) -> bytes:
-        words, encoded = text.split(" "), self._encoded_words
-        for word in words:
-            if word not in encoded:
-                self.used_chars.update(word)
-                encoded[word] = self.face.encode(word)[1:-1]
-        return b"(" + self._space.join(map(encoded.__getitem__, words)) + b")"
+        words = text.split(" ")
+        try:
+            encoded = [*map(self._encoded_words.__getitem__, words)]
+        except KeyError:
+            encoded = [*map(self._encode_word, words)]
+        return b"(" + self._space.join(encoded) + b")"
+
+    def _encode_word(self, word: str) -> bytes:
+        if word not in self._encoded_words:
+            self.used_chars.update(word)
+            self._encoded_words[word] = self.face.encode(word)[1:-1]
+        return self._encoded_words[word]
 
 
 HAND_FONT = b"/F1"

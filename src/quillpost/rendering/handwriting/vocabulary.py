@@ -2,7 +2,7 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,18 @@ class ShownWords(NamedTuple):
     measures: Floats
 
 
+class _NumbersByWord(dict[str, int]):
+    """Asks for the number of a word that is not known yet."""
+
+    def __init__(self, number_new: Callable[[str], int]) -> None:
+        super().__init__()
+        self._number_new = number_new
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = self._number_new(word)
+        return number
+
+
 class Vocabulary(ABC):
     """Words by number. Measures are in font sizes."""
 
@@ -41,7 +53,7 @@ class Vocabulary(ABC):
         self.space = b""  # operators that show a space, where there is paler ink
         self.widest_extent = 0.0
         self.borrowed_chars: dict[bytes, set[str]] = {}  # letters that were shown in another face, by its font
-        self._word_numbers: dict[str, int] = {}
+        self._word_numbers = _NumbersByWord(self._spell_new)
         self._spellings: list[SpelledWord] = []
         self._extents: list[float] = []
         self._scale = hand.style.scale
@@ -74,26 +86,21 @@ class Vocabulary(ABC):
 
     def word_numbers(self, words: Sequence[str]) -> list[int]:
         """A new word is spelled when it is first met."""
-        numbers = self._word_numbers
-        try:
-            return [*map(numbers.__getitem__, words)]
-        except KeyError:
-            for word in words:
-                if word in numbers:
-                    continue
-                spelling = self._hand.spell(word)
-                extent = (spelling.left + spelling.advance + spelling.right) * self._scale
-                numbers[word] = len(self._spellings)
-                self._spellings.append(spelling)
-                self._extents.append(extent)
-                self.widest_extent = max(self.widest_extent, extent)
-            return [*map(numbers.__getitem__, words)]
+        return [*map(self._word_numbers.__getitem__, words)]
+
+    def _spell_new(self, word: str) -> int:
+        spelling = self._hand.spell(word)
+        extent = (spelling.left + spelling.advance + spelling.right) * self._scale
+        self._spellings.append(spelling)
+        self._extents.append(extent)
+        self.widest_extent = max(self.widest_extent, extent)
+        return len(self._spellings) - 1
 
     def word_measures(self, numbers: Integers) -> Floats:
         """Of each word its advance, its reach to the left and right of that, below and above the line."""
         known = self._measures.count
         self._measures.append([[measure * self._scale for measure in word[-5:]] for word in self._spellings[known:]])
-        return self._measures.rows[numbers]
+        return self._measures.take(numbers)
 
     def word_text(self, number: int) -> str:
         return self._spellings[number].text
@@ -220,6 +227,10 @@ class GrowingTable:
             self.rows = grown
         self.rows[self.count : end] = rows
         self.count = end
+
+    def take(self, numbers: Integers) -> Floats:
+        """The rows of these numbers, whose columns are each in one piece of memory, as they are read one by one."""
+        return np.moveaxis(np.take(np.ascontiguousarray(self.rows.T), numbers, axis=1), 0, -1)
 
 
 MAX_UNBROKEN_LENGTH = 20  # an ordinary word is never broken while there is a size at which it fits a line

@@ -144,20 +144,14 @@ def draw_divider(line: Box) -> bytes:
 
 def draw_barcode(bars: bytes, box: Box) -> bytes:
     """The postal barcode from its 65 letters of TDAF, as wide and as high as the box."""
-    return b"%b%b)Tj ET\n" % (_barcode_prefix(box), bars)
+    return b"%b%b)Tj ET\n" % (_barcode_prefix(box.left, box.bottom, box.width, box.height), bars)
 
 
 @lru_cache(maxsize=64)
-def _barcode_prefix(box: Box) -> bytes:
+def _barcode_prefix(left: float, bottom: float, width: float, height: float) -> bytes:
     """Cached: all barcodes of a batch stand in the same place."""
-    scales = (box.width / _BARCODE_WIDTH, box.height / models.BAR_HEIGHT)
-    return b"BT 0 g %b %.3f Tf %.4f 0 0 %.4f %.2f %.2f Tm(" % (
-        BAR_FONT,
-        BARCODE_FONT_SIZE,
-        *scales,
-        box.left,
-        box.bottom,
-    )
+    scales = (width / _BARCODE_WIDTH, height / models.BAR_HEIGHT)
+    return b"BT 0 g %b %.3f Tf %.4f 0 0 %.4f %.2f %.2f Tm(" % (BAR_FONT, BARCODE_FONT_SIZE, *scales, left, bottom)
 
 
 class OptOutLine(NamedTuple):
