@@ -719,7 +719,7 @@ create table orders (
     giftcard_brand text,
     giftcard_title text,
     handwriting_color text not null,
-    handwriting_realism boolean not null,
+    handwriting_manner text not null,
     hold_reasons jsonb default '[]'::jsonb not null,
     id bigint generated always as identity not null,
     image_template_id bigint,
@@ -769,6 +769,7 @@ create table orders (
     schedule_for timestamp with time zone,
     sender_company text,
     sender_name text,
+    signature_id bigint,
     size text,
     status text not null,
     style integer not null,
@@ -779,6 +780,18 @@ create table orders (
     updated_at timestamp with time zone not null,
     verified_at timestamp with time zone,
     warnings jsonb default '[]'::jsonb not null
+);
+create table own_hands (
+    account_id bigint not null,
+    created_at timestamp with time zone not null,
+    deleted_at timestamp with time zone,
+    forms bytea,
+    id bigint generated always as identity not null,
+    letters bytea not null,
+    name text not null,
+    sample bytea,
+    sub_account_id bigint,
+    updated_at timestamp with time zone not null
 );
 create table password_resets (
     created_at timestamp with time zone not null,
@@ -948,6 +961,16 @@ create table sessions (
     person_id bigint not null,
     seen_at timestamp with time zone not null
 );
+create table signatures (
+    account_id bigint not null,
+    created_at timestamp with time zone not null,
+    deleted_at timestamp with time zone,
+    id bigint generated always as identity not null,
+    name text not null,
+    outlines bytea not null,
+    sub_account_id bigint,
+    updated_at timestamp with time zone not null
+);
 create table stored_sends (
     account_id bigint not null,
     answer_body bytea,
@@ -1094,6 +1117,7 @@ create sequence oauth_clients_id_seq as bigint start 1 increment 1 minvalue 1 ma
 create sequence oauth_grants_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
 create sequence order_verdicts_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
 create sequence orders_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
+create sequence own_hands_id_seq as bigint start 1000 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
 create sequence people_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
 create sequence prices_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
 create sequence procrastinate_events_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
@@ -1105,6 +1129,7 @@ create sequence recipients_id_seq as bigint start 1 increment 1 minvalue 1 maxva
 create sequence scan_news_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
 create sequence search_backlog_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
 create sequence sessions_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
+create sequence signatures_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
 create sequence sub_accounts_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
 create sequence tokens_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
 create sequence visit_inbox_id_seq as bigint start 1 increment 1 minvalue 1 maxvalue 9223372036854775807 cache 1;
@@ -1326,6 +1351,7 @@ alter table orders add constraint orders_account_id_fkey FOREIGN KEY (account_id
 alter table orders add constraint orders_background_file_id_fkey FOREIGN KEY (background_file_id) REFERENCES files(id);
 alter table orders add constraint orders_front_file_id_fkey FOREIGN KEY (front_file_id) REFERENCES files(id);
 alter table orders add constraint orders_giftcard_amount_check CHECK ((giftcard_amount > 0));
+alter table orders add constraint orders_handwriting_manner_check CHECK ((handwriting_manner = ANY (ARRAY['neat'::text, 'natural'::text, 'lively'::text])));
 alter table orders add constraint orders_logo_file_id_fkey FOREIGN KEY (logo_file_id) REFERENCES files(id);
 alter table orders add constraint orders_mail_class_check CHECK ((mail_class = ANY (ARRAY['first'::text, 'standard'::text])));
 alter table orders add constraint orders_mode_check CHECK ((mode = ANY (ARRAY['test'::text, 'live'::text])));
@@ -1333,6 +1359,9 @@ alter table orders add constraint orders_pages_file_id_fkey FOREIGN KEY (pages_f
 alter table orders add constraint orders_pkey PRIMARY KEY (id);
 alter table orders add constraint orders_status_check CHECK ((status = ANY (ARRAY['reviewing'::text, 'processing'::text, 'printing'::text, 'mailed'::text, 'fulfilled'::text, 'cancelled'::text, 'paused'::text, 'error'::text])));
 alter table orders add constraint orders_sub_account_id_fkey FOREIGN KEY (sub_account_id) REFERENCES sub_accounts(id);
+alter table own_hands add constraint own_hands_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE;
+alter table own_hands add constraint own_hands_pkey PRIMARY KEY (id);
+alter table own_hands add constraint own_hands_sub_account_id_fkey FOREIGN KEY (sub_account_id) REFERENCES sub_accounts(id);
 alter table password_resets add constraint password_resets_person_id_fkey FOREIGN KEY (person_id) REFERENCES people(id) ON DELETE CASCADE;
 alter table password_resets add constraint password_resets_pkey PRIMARY KEY (digest);
 alter table people add constraint people_pkey PRIMARY KEY (id);
@@ -1371,6 +1400,9 @@ alter table sessions add constraint sessions_membership_id_fkey FOREIGN KEY (mem
 alter table sessions add constraint sessions_mode_check CHECK ((mode = ANY (ARRAY['test'::text, 'live'::text])));
 alter table sessions add constraint sessions_person_id_fkey FOREIGN KEY (person_id) REFERENCES people(id) ON DELETE CASCADE;
 alter table sessions add constraint sessions_pkey PRIMARY KEY (id);
+alter table signatures add constraint signatures_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE;
+alter table signatures add constraint signatures_pkey PRIMARY KEY (id);
+alter table signatures add constraint signatures_sub_account_id_fkey FOREIGN KEY (sub_account_id) REFERENCES sub_accounts(id);
 alter table stored_sends add constraint stored_sends_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE;
 alter table stored_sends add constraint stored_sends_mode_check CHECK ((mode = ANY (ARRAY['test'::text, 'live'::text])));
 alter table stored_sends add constraint stored_sends_pkey PRIMARY KEY (id);
@@ -1512,16 +1544,20 @@ CREATE INDEX orders_front_file ON public.orders USING btree (front_file_id) WHER
 CREATE INDEX orders_gifts ON public.orders USING btree (mode, giftcard_brand, giftcard_amount) WHERE ((giftcard_brand IS NOT NULL) AND (status = ANY (ARRAY['processing'::text, 'printing'::text])));
 CREATE INDEX orders_logo_file ON public.orders USING btree (logo_file_id) WHERE (logo_file_id IS NOT NULL);
 CREATE INDEX orders_metadata ON public.orders USING gin (metadata_index jsonb_path_ops) WHERE (metadata_index IS NOT NULL);
+CREATE INDEX orders_own_hand ON public.orders USING btree (style) WHERE (style >= 1000);
 CREATE INDEX orders_pages_file ON public.orders USING btree (pages_file_id) WHERE (pages_file_id IS NOT NULL);
 CREATE INDEX orders_paused ON public.orders USING btree (mode, id) WHERE (status = 'paused'::text);
 CREATE INDEX orders_pending ON public.orders USING btree (id) WHERE audience_pending;
 CREATE INDEX orders_pictures ON public.orders USING btree (updated_at) WHERE ((pictures_gone_at IS NULL) AND (status = ANY (ARRAY['fulfilled'::text, 'cancelled'::text, 'error'::text])));
 CREATE INDEX orders_pool ON public.orders USING btree (mode, pool_at) WHERE (pool_at IS NOT NULL);
+CREATE INDEX orders_signature ON public.orders USING btree (signature_id) WHERE (signature_id IS NOT NULL);
 CREATE INDEX orders_size ON public.orders USING btree (account_id, mode, size, id DESC) INCLUDE (sub_account_id) WHERE (size IS NOT NULL);
 CREATE INDEX orders_status ON public.orders USING btree (account_id, mode, status, id DESC) INCLUDE (sub_account_id);
 CREATE INDEX orders_sub_account ON public.orders USING btree (account_id, mode, sub_account_id, id DESC);
 CREATE INDEX orders_type ON public.orders USING btree (account_id, mode, type, id DESC) INCLUDE (sub_account_id);
 CREATE INDEX orders_unverified ON public.orders USING btree (due_at, id) WHERE ((verified_at IS NULL) AND (status = ANY (ARRAY['reviewing'::text, 'paused'::text])));
+CREATE INDEX own_hands_account ON public.own_hands USING btree (account_id, id DESC);
+CREATE INDEX own_hands_deleted ON public.own_hands USING btree (deleted_at) WHERE (deleted_at IS NOT NULL);
 CREATE INDEX password_resets_person ON public.password_resets USING btree (person_id);
 CREATE INDEX prints_tracking ON public.prints USING btree (tracking) WHERE (tracking IS NOT NULL);
 CREATE INDEX procrastinate_events_job_id_fkey_v1 ON public.procrastinate_events USING btree (job_id);
@@ -1547,6 +1583,8 @@ CREATE INDEX scan_news_order ON public.scan_news USING btree (order_id, id);
 CREATE INDEX search_backlog_account ON public.search_backlog USING btree (account_id, kind);
 CREATE INDEX sessions_expiry ON public.sessions USING btree (expires_at);
 CREATE INDEX sessions_person ON public.sessions USING btree (person_id, id DESC);
+CREATE INDEX signatures_account ON public.signatures USING btree (account_id, id DESC);
+CREATE INDEX signatures_deleted ON public.signatures USING btree (deleted_at) WHERE (deleted_at IS NOT NULL);
 CREATE INDEX stored_sends_account ON public.stored_sends USING btree (account_id, created_at DESC);
 CREATE INDEX stored_sends_expires ON public.stored_sends USING btree (expires_at);
 CREATE INDEX sub_accounts_account ON public.sub_accounts USING btree (account_id, id DESC);
@@ -1639,6 +1677,7 @@ CREATE UNIQUE INDEX oauth_grants_pkey ON public.oauth_grants USING btree (id);
 CREATE UNIQUE INDEX order_counts_pkey ON public.order_counts USING btree (account_id, mode, sub_account_id, type, shard);
 CREATE UNIQUE INDEX order_verdicts_pkey ON public.order_verdicts USING btree (id);
 CREATE UNIQUE INDEX orders_pkey ON public.orders USING btree (id);
+CREATE UNIQUE INDEX own_hands_pkey ON public.own_hands USING btree (id);
 CREATE UNIQUE INDEX password_resets_pkey ON public.password_resets USING btree (digest);
 CREATE UNIQUE INDEX people_email ON public.people USING btree (lower(email));
 CREATE UNIQUE INDEX people_pkey ON public.people USING btree (id);
@@ -1665,6 +1704,7 @@ CREATE UNIQUE INDEX scan_news_pkey ON public.scan_news USING btree (id);
 CREATE UNIQUE INDEX search_backlog_pkey ON public.search_backlog USING btree (id);
 CREATE UNIQUE INDEX sessions_digest_key ON public.sessions USING btree (digest);
 CREATE UNIQUE INDEX sessions_pkey ON public.sessions USING btree (id);
+CREATE UNIQUE INDEX signatures_pkey ON public.signatures USING btree (id);
 CREATE UNIQUE INDEX stored_sends_pkey ON public.stored_sends USING btree (id);
 CREATE UNIQUE INDEX sub_accounts_pkey ON public.sub_accounts USING btree (id);
 CREATE UNIQUE INDEX tokens_digest_key ON public.tokens USING btree (digest);
@@ -1999,6 +2039,18 @@ begin
     new.moved_key := null;
     return new;
 end $function$
+;
+CREATE OR REPLACE FUNCTION public.handwriting_of_order(p_order bigint)
+ RETURNS TABLE(forms bytea, outlines bytea)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'public'
+AS $function$
+    select (select h.forms from own_hands h where h.id = o.style and h.account_id = o.account_id),
+           (select s.outlines from signatures s where s.id = o.signature_id and s.account_id = o.account_id)
+      from orders o
+     where o.id = p_order and o.account_id = nullif(current_setting('app.account_id', true), '')::bigint
+$function$
 ;
 CREATE OR REPLACE FUNCTION public.household_key(p_address_key text, p_surname text)
  RETURNS text
@@ -3152,8 +3204,10 @@ alter table oauth_clients enable row level security;
 alter table oauth_grants enable row level security;
 alter table order_counts enable row level security;
 alter table orders enable row level security;
+alter table own_hands enable row level security;
 alter table people enable row level security;
 alter table recipients enable row level security;
+alter table signatures enable row level security;
 alter table stored_sends enable row level security;
 alter table sub_accounts enable row level security;
 alter table tokens enable row level security;
@@ -3188,10 +3242,12 @@ create policy tenant on oauth_clients as permissive for all to quillpost_app usi
 create policy tenant on oauth_grants as permissive for all to quillpost_app using (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif"))))) with check (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif")))));
 create policy tenant on order_counts as permissive for all to quillpost_app using (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif"))) AND ((( SELECT NULLIF(current_setting('app.mode'::text, true), ''::text) AS "nullif") IS NULL) OR (mode = ( SELECT current_setting('app.mode'::text, true) AS current_setting))))) with check (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif"))) AND ((( SELECT NULLIF(current_setting('app.mode'::text, true), ''::text) AS "nullif") IS NULL) OR (mode = ( SELECT current_setting('app.mode'::text, true) AS current_setting)))));
 create policy tenant on orders as permissive for all to quillpost_app using (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif"))) AND ((( SELECT NULLIF(current_setting('app.mode'::text, true), ''::text) AS "nullif") IS NULL) OR (mode = ( SELECT current_setting('app.mode'::text, true) AS current_setting))))) with check (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif"))) AND ((( SELECT NULLIF(current_setting('app.mode'::text, true), ''::text) AS "nullif") IS NULL) OR (mode = ( SELECT current_setting('app.mode'::text, true) AS current_setting)))));
+create policy tenant on own_hands as permissive for all to quillpost_app using (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif"))))) with check (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif")))));
 create policy tenant on people as permissive for select to quillpost_app using ((EXISTS ( SELECT
    FROM memberships m
   WHERE (m.person_id = people.id))));
 create policy tenant on recipients as permissive for all to quillpost_app using (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif"))))) with check (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif")))));
+create policy tenant on signatures as permissive for all to quillpost_app using (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif"))))) with check (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif")))));
 create policy tenant on stored_sends as permissive for all to quillpost_app using (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif"))) AND ((( SELECT NULLIF(current_setting('app.mode'::text, true), ''::text) AS "nullif") IS NULL) OR (mode = ( SELECT current_setting('app.mode'::text, true) AS current_setting))))) with check (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif"))) AND ((( SELECT NULLIF(current_setting('app.mode'::text, true), ''::text) AS "nullif") IS NULL) OR (mode = ( SELECT current_setting('app.mode'::text, true) AS current_setting)))));
 create policy tenant on sub_accounts as permissive for all to quillpost_app using (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif"))))) with check (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif")))));
 create policy tenant on tokens as permissive for all to quillpost_app using (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif"))))) with check (((account_id = ( SELECT (NULLIF(current_setting('app.account_id'::text, true), ''::text))::bigint AS "nullif")) AND ((( SELECT NULLIF(current_setting('app.sub_account_id'::text, true), ''::text) AS "nullif") IS NULL) OR (sub_account_id = ( SELECT (NULLIF(current_setting('app.sub_account_id'::text, true), ''::text))::bigint AS "nullif")))));
@@ -3223,8 +3279,10 @@ create policy worker on oauth_clients as permissive for all to quillpost_worker 
 create policy worker on oauth_grants as permissive for all to quillpost_worker using (true) with check (true);
 create policy worker on order_counts as permissive for all to quillpost_worker using (true) with check (true);
 create policy worker on orders as permissive for all to quillpost_worker using (true) with check (true);
+create policy worker on own_hands as permissive for all to quillpost_worker using (true) with check (true);
 create policy worker on people as permissive for all to quillpost_worker using (true) with check (true);
 create policy worker on recipients as permissive for all to quillpost_worker using (true) with check (true);
+create policy worker on signatures as permissive for all to quillpost_worker using (true) with check (true);
 create policy worker on stored_sends as permissive for all to quillpost_worker using (true) with check (true);
 create policy worker on sub_accounts as permissive for all to quillpost_worker using (true) with check (true);
 create policy worker on tokens as permissive for all to quillpost_worker using (true) with check (true);
@@ -3252,6 +3310,7 @@ alter function forget_automation_due(bigint) owner to quillpost_owner;
 alter function forget_deliveries(timestamp with time zone) owner to quillpost_owner;
 alter function forget_gone_deliveries(integer) owner to quillpost_owner;
 alter function forget_move() owner to quillpost_owner;
+alter function handwriting_of_order(bigint) owner to quillpost_owner;
 alter function household_key(text,text) owner to quillpost_owner;
 alter function index_search_backlog() owner to quillpost_owner;
 alter function is_whole(text,text,text,text,text) owner to quillpost_owner;
@@ -3390,6 +3449,8 @@ alter table order_verdicts owner to quillpost_owner;
 alter table order_verdicts_id_seq owner to quillpost_owner;
 alter table orders owner to quillpost_owner;
 alter table orders_id_seq owner to quillpost_owner;
+alter table own_hands owner to quillpost_owner;
+alter table own_hands_id_seq owner to quillpost_owner;
 alter table password_resets owner to quillpost_owner;
 alter table people owner to quillpost_owner;
 alter table people_id_seq owner to quillpost_owner;
@@ -3419,6 +3480,8 @@ alter table search_backlog owner to quillpost_owner;
 alter table search_backlog_id_seq owner to quillpost_owner;
 alter table sessions owner to quillpost_owner;
 alter table sessions_id_seq owner to quillpost_owner;
+alter table signatures owner to quillpost_owner;
+alter table signatures_id_seq owner to quillpost_owner;
 alter table stored_sends owner to quillpost_owner;
 alter table sub_accounts owner to quillpost_owner;
 alter table sub_accounts_id_seq owner to quillpost_owner;
@@ -3502,6 +3565,7 @@ grant delete, insert, select, update on table order_counts to quillpost_worker;
 grant delete, insert, select, update on table order_verdicts to quillpost_worker;
 grant delete, insert, select, update on table orders to quillpost_app;
 grant delete, insert, select, update on table orders to quillpost_worker;
+grant delete, insert, select, update on table own_hands to quillpost_worker;
 grant delete, insert, select, update on table password_resets to quillpost_worker;
 grant delete, insert, select, update on table people to quillpost_worker;
 grant delete, insert, select, update on table prices to quillpost_worker;
@@ -3519,6 +3583,7 @@ grant delete, insert, select, update on table recovery_codes to quillpost_worker
 grant delete, insert, select, update on table refresh_tokens to quillpost_worker;
 grant delete, insert, select, update on table scan_news to quillpost_worker;
 grant delete, insert, select, update on table sessions to quillpost_worker;
+grant delete, insert, select, update on table signatures to quillpost_worker;
 grant delete, insert, select, update on table stored_sends to quillpost_app;
 grant delete, insert, select, update on table stored_sends to quillpost_worker;
 grant delete, insert, select, update on table sub_accounts to quillpost_app;
@@ -3555,6 +3620,7 @@ grant execute on function forget_automation_due(bigint) to public;
 grant execute on function forget_deliveries(timestamp with time zone) to quillpost_worker;
 grant execute on function forget_gone_deliveries(integer) to quillpost_worker;
 grant execute on function forget_move() to public;
+grant execute on function handwriting_of_order(bigint) to public;
 grant execute on function household_key(text,text) to public;
 grant execute on function index_search_backlog() to quillpost_worker;
 grant execute on function is_whole(text,text,text,text,text) to public;
@@ -3614,6 +3680,8 @@ grant insert, select on table facts to quillpost_app;
 grant insert, select on table lead_purchases to quillpost_app;
 grant insert, select on table ledger_moves to quillpost_app;
 grant insert, select on table procrastinate_jobs to quillpost_app;
+grant insert, select, update on table own_hands to quillpost_app;
+grant insert, select, update on table signatures to quillpost_app;
 grant select on column giftcards.account_id to quillpost_app;
 grant select on column giftcards.asked_at to quillpost_app;
 grant select on column giftcards.brand to quillpost_app;
