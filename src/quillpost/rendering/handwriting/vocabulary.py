@@ -2,7 +2,9 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,18 +32,6 @@ class ShownWords(NamedTuple):
     measures: Floats
 
 
-class _NumbersByWord(dict[str, int]):
-    """Asks for the number of a word that is not known yet."""
-
-    def __init__(self, number_new: Callable[[str], int]) -> None:
-        super().__init__()
-        self._number_new = number_new
-
-    def __missing__(self, word: str) -> int:
-        number = self[word] = self._number_new(word)
-        return number
-
-
 class Vocabulary(ABC):
     """Words by number. Measures are in font sizes."""
 
@@ -53,7 +43,7 @@ class Vocabulary(ABC):
         self.space = b""  # operators that show a space, where there is paler ink
         self.widest_extent = 0.0
         self.borrowed_chars: dict[bytes, set[str]] = {}  # letters that were shown in another face, by its font
-        self._word_numbers = _NumbersByWord(self._spell_new)
+        self._word_numbers = defaultdict[str, int](count().__next__)
         self._spellings: list[SpelledWord] = []
         self._extents: list[float] = []
         self._scale = hand.style.scale
@@ -86,15 +76,16 @@ class Vocabulary(ABC):
 
     def word_numbers(self, words: Sequence[str]) -> list[int]:
         """A new word is spelled when it is first met."""
-        return [*map(self._word_numbers.__getitem__, words)]
-
-    def _spell_new(self, word: str) -> int:
-        spelling = self._hand.spell(word)
-        extent = (spelling.left + spelling.advance + spelling.right) * self._scale
-        self._spellings.append(spelling)
-        self._extents.append(extent)
-        self.widest_extent = max(self.widest_extent, extent)
-        return len(self._spellings) - 1
+        numbers = [*map(self._word_numbers.__getitem__, words)]
+        new_count = len(self._word_numbers) - len(self._spellings)
+        if new_count:
+            for word in [*islice(reversed(self._word_numbers), new_count)][::-1]:
+                spelling = self._hand.spell(word)
+                extent = (spelling.left + spelling.advance + spelling.right) * self._scale
+                self._spellings.append(spelling)
+                self._extents.append(extent)
+                self.widest_extent = max(self.widest_extent, extent)
+        return numbers
 
     def word_measures(self, numbers: Integers) -> Floats:
         """Of each word its advance, its reach to the left and right of that, below and above the line."""
