@@ -66,8 +66,8 @@ OTHERS = """
        )
 """
 SEQUENCES = """
-    select setval(oid::regclass, 1, false) from pg_class
-     where relkind = 'S' and relnamespace = 'public'::regnamespace;
+    select setval(c.oid::regclass, s.seqstart, false) from pg_class c join pg_sequence s on s.seqrelid = c.oid
+     where c.relnamespace = 'public'::regnamespace;
     select setval('prices_id_seq', (select max(id) from prices))
 """
 

@@ -1360,6 +1360,7 @@ alter table orders add constraint orders_pkey PRIMARY KEY (id);
 alter table orders add constraint orders_status_check CHECK ((status = ANY (ARRAY['reviewing'::text, 'processing'::text, 'printing'::text, 'mailed'::text, 'fulfilled'::text, 'cancelled'::text, 'paused'::text, 'error'::text])));
 alter table orders add constraint orders_sub_account_id_fkey FOREIGN KEY (sub_account_id) REFERENCES sub_accounts(id);
 alter table own_hands add constraint own_hands_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE;
+alter table own_hands add constraint own_hands_id_check CHECK ((id >= 1000));
 alter table own_hands add constraint own_hands_pkey PRIMARY KEY (id);
 alter table own_hands add constraint own_hands_sub_account_id_fkey FOREIGN KEY (sub_account_id) REFERENCES sub_accounts(id);
 alter table password_resets add constraint password_resets_person_id_fkey FOREIGN KEY (person_id) REFERENCES people(id) ON DELETE CASCADE;

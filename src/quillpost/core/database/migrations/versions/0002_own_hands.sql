@@ -1,7 +1,7 @@
 -- A style made from a sheet that a person of the account wrote. Its id is the number of the style: shipped styles have
 -- lower ones. The forms never change: who wants others makes another style.
 create table own_hands (
-    id bigint generated always as identity (start with 1000) primary key,
+    id bigint generated always as identity (start with 1000) primary key check (id >= 1000),
     account_id bigint not null references accounts on delete cascade,
     sub_account_id bigint references sub_accounts,
     name text not null,
