@@ -39,14 +39,8 @@ from quillpost.web.api.responses import json_response, page_of, page_response, w
 from quillpost.web.api.routes import ApiRouter
 from quillpost.web.api.schemas import Body, Text, accepts
 from quillpost.web.api.send.endpoints import create_and_respond
-from quillpost.web.api.send.requests import (
-    MAX_TEXT_LENGTH,
-    Metadata,
-    Replay,
-    Schedule,
-    parse_schedule,
-    to_metadata_text,
-)
+from quillpost.web.api.send.requests import MAX_TEXT_LENGTH, Replay, parse_schedule, to_metadata_text
+from quillpost.web.api.send.schemas import Metadata, Schedule
 from quillpost.web.dependencies import Services
 
 router = ApiRouter("Orders", resource="orders")

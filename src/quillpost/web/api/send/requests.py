@@ -36,9 +36,11 @@ from quillpost.web.api.send.schemas import (
     Amount,
     InlineRecipients,
     LegacyAmount,
+    Metadata,
     NotificationAddresses,
     OptionalLine,
     OptionalUrlText,
+    Schedule,
     check_legacy_amount,
     find_ignored_in_recipients,
     find_ignored_legacy_amount,
@@ -72,29 +74,8 @@ ORDER_ATTRIBUTES = frozenset(field.name for field in fields(OrderRequest))
 STRIPPED_ATTRIBUTES = frozenset(name for name in ORDER_ATTRIBUTES if name.endswith("_url")) | {"giftcard_brand"}
 
 
-def _require_object(value: object) -> object:
-    if value is not None and not isinstance(value, dict):
-        raise ValueError("metadata must be a JSON object of key/value pairs.")
-    return value
-
-
 def _split_ids(value: object) -> object:
     return [part.strip() for part in value.split(",")] if isinstance(value, FormText) else value
-
-
-Metadata = Annotated[
-    dict[str, Any] | None,
-    BeforeValidator(_require_object),
-    Field(description="Yours: returned to the letter, never printed. At most 8,192 bytes as JSON."),
-]
-Schedule = Annotated[
-    Text | None,
-    Field(
-        max_length=64,
-        description="ISO 8601: the order waits, cancellable, until then.",
-        examples=["2026-12-01T09:00:00Z"],
-    ),
-]
 
 
 @accepts(wire.AnySend, beside=PREVIEW)
@@ -178,10 +159,8 @@ class SendBody(RadiusCenterFields):
     notification_emails: NotificationAddresses | None = Field(
         None,
         validation_alias=AliasChoices("notification_emails", "email_additional"),
-        description=(
-            "Who is told of scans: e-mail addresses, and +15125550100@sms for a text message; an array, or "
-            "one text with commas."
-        ),
+        description="Who is told of scans: e-mail addresses, and +15125550100@sms for a text message; an array, or "
+        "one text with commas.",
     )
     return_name: OptionalLine = Field(None, description="Return address; else the sub account's or account's.")
     return_address: OptionalLine = Field(

@@ -206,3 +206,24 @@ GIFTCARD_SCHEMA = _create_schema_updater(
     [HAS_MESSAGE, *HAS_TEMPLATE_AND_FRONT],
     any_of([requires_fields(giftcard_brand=NON_BLANK_TEXT, giftcard_amount=INTEGER), HAS_MESSAGE_TEMPLATE]),
 )
+
+
+def _require_object(value: object) -> object:
+    if value is not None and not isinstance(value, dict):
+        raise ValueError("metadata must be a JSON object of key/value pairs.")
+    return value
+
+
+Metadata = Annotated[
+    dict[str, Any] | None,
+    BeforeValidator(_require_object),
+    Field(description="Yours: returned to the letter, never printed. At most 8,192 bytes as JSON."),
+]
+Schedule = Annotated[
+    Text | None,
+    Field(
+        max_length=64,
+        description="ISO 8601: the order waits, cancellable, until then.",
+        examples=["2026-12-01T09:00:00Z"],
+    ),
+]
