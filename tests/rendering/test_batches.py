@@ -271,7 +271,7 @@ def objects_without_dates(pdf: bytes | None) -> list[bytes]:
 # Only a change that is meant to change what is printed may change these.
 PRINTED = {
     "85b36c0b23511a74": design(hand=HALF_JOINED),
-    "6f974a6823407a1a": design("postcard-6x9", hand=UNJOINED),
+    "9d2a7ede7a4b4ae4": design("postcard-6x9", hand=UNJOINED),
     "41eb3a41862713ea": design("notecard", SHORT_MESSAGE, hand=JOINED),
     "ab08d8537b664ac1": design("windowlessletter", hand=LETTERING),
     "6bb9af831ebfca3a": design("postcard-6x11", hand=HALF_JOINED, manner="neat", font_size="small"),

@@ -143,8 +143,7 @@ def test_one_long_word_never_sets_the_size_of_the_rest(subtests: pytest.Subtests
                     layout = laid_out(passage(TEXT.format(word), box=box), words=words)
                     usual = laid_out(passage(TEXT.format(short), box=box), words=words)
                     assert layout.fits[0]
-                    # Whole parts fill lines less well than short words do: that may cost a line.
-                    assert layout.sizes[0] >= usual.sizes[0] - 2
+                    assert layout.sizes[0] >= usual.sizes[0] - 1.5
 
 
 def test_an_address_is_broken_at_its_marks_and_written_whole() -> None:

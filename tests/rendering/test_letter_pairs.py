@@ -14,6 +14,7 @@ from quillpost.rendering.handwriting.letter_pairs import (
 from quillpost.rendering.handwriting.letterforms import LineKind
 from quillpost.rendering.handwriting.models import Style
 from quillpost.rendering.handwriting.outlines import Floats
+from quillpost.rendering.handwriting.word_paths import PenPaths
 from support import designs
 from support.natural_writing import NATURAL_STYLES, bend_words, movement_of, natural_hand, shape_paths
 
@@ -104,17 +105,24 @@ def test_ing_and_er_run_on_more_often_than_other_letters() -> None:
     assert not joining_shares(letters.tables, letters.forms, letters.words, 0).any()
 
 
+def first_ends(paths: PenPaths) -> Floats:
+    """Of each word, where its first path ends."""
+    return paths.knots[paths.starts[1:] - 1][np.searchsorted(paths.word, np.arange(TIMES))]
+
+
 @EVERY_HAND
 def test_an_o_leads_on_from_its_top_to_an_o_and_meets_it_high(style: Style) -> None:
-    hand, led_on, high = natural_hand(style.number), 0, 0
-    for first in range(hand.count_forms("o")):
+    hand, led_on = natural_hand(style.number), 0
+    tables, count = hand.alphabet.letters.tables, hand.count_forms("o")
+    for first in range(count):
         joined, apart = (shape_paths(hand, ["oo"] * TIMES, joining=share, first_form=first) for share in (1.0, 0.0))
-        ends, ends_apart = (paths.knots[paths.starts[1:] - 1] for paths in (joined, apart))
+        ends, ends_apart = (first_ends(paths) for paths in (joined, apart))
         leads_on = ends[:, 0] != ends_apart[:, 0]
         led_on += leads_on.sum()
-        high += (ends[leads_on, 1] > 0.6).sum()
+        # An open o has an exit of its own, which may be low.
+        if tables.ring[tables.first_form["o"] + first] >= 0:
+            assert ends[leads_on, 1].min(initial=1.0) > 0.6
     assert led_on > TIMES / 3
-    assert high > led_on / 2, "some have an exit of their own, which is low"
 
 
 @EVERY_HAND
